@@ -21,7 +21,7 @@ PYTHON_PROGRAMS = $(shell git ls-files -co --exclude-standard 'sdk/conformance/*
 MYPY := .venv/bin/python -m mypy --config-file sdk/python/pyproject.toml --no-error-summary
 REQUIREMENTS := lab/cluster/python/requirements-etcd.txt services/txn-gateway/test/schemathesis/requirements.txt services/durability-tracker/test/webhooks/requirements.txt sdk/python/requirements-dev.txt examples/ad-exchange/python/requirements.txt examples/orders/fastapi/requirements.txt
 PACKAGE_REQUIREMENTS := sdk/python/requirements-package.txt
-# Those that are there: git still lists what was removed and not yet told to it.
+# Those that are there: git still lists removed files until they are staged.
 TEST_FILES = $(wildcard $(shell git ls-files -co --exclude-standard '*.test.ts' | sort))
 SLOW_FILES = $(filter %.slow.test.ts,$(TEST_FILES))
 
@@ -136,7 +136,7 @@ dashboards-put: $(STAMP) ## Put the dashboards into a running Grafana (GRAFANA_U
 failover-candidate: $(STAMP) ## Whom to promote, and what that would lose (ARGS=--help)
 	@$(NODE) services/durability-tracker/src/cli/failover-candidate/main.ts $(ARGS)
 
-adopt: $(STAMP) ## Go on with a database that lacks the epochs which reigned (ARGS=--help)
+adopt: $(STAMP) ## Continue with a database that lacks its epochs (ARGS=--help)
 	@$(NODE) services/durability-tracker/src/cli/adopt/main.ts $(ARGS)
 
 keys: $(STAMP) ## Create, list, revoke and expire API keys (ARGS="create --name …"; ARGS=--help)
@@ -232,10 +232,11 @@ fmt-check: $(STAMP) $(VENV)
 	$(NODE) scripts/locks.ts --check
 	$(PYTHON) -m ruff format --check --quiet .
 
-lint: $(STAMP) $(VENV) ## ESLint with typed rules, knip, and ruff
+lint: $(STAMP) $(VENV) ## ESLint with typed rules, knip, ruff, and the rules of prose
 	$(BIN)/eslint --max-warnings 0 .
 	$(BIN)/knip --no-progress
 	$(PYTHON) -m ruff check --quiet .
+	$(NODE) scripts/prose/cli.ts
 
 typecheck: $(STAMP) $(VENV) ## tsc --noEmit, and mypy --strict
 	$(BIN)/tsc -p tsconfig.json

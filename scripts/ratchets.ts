@@ -13,9 +13,12 @@ import { MUTANTS } from "@highwater/durability-tracker/mutants";
 import { build } from "@highwater/sdk/build";
 import { sizesOf } from "@highwater/sdk/sizes";
 import FIGURES from "./ratchets.json" with { type: "json" };
+import { findingsIn } from "./prose/prose.ts";
+import { WORDS } from "./prose/rules.ts";
 import { readTree, ROOT } from "./tree.ts";
 
-type Sections<T> = Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, T>>>>>>;
+type Section<T> = Readonly<Record<string, Readonly<Record<string, T>>>>;
+type Sections<T> = Readonly<Record<string, Section<T>>>;
 /** By section, by the name of what is measured, and by kind. */
 export type Figures = Sections<number>;
 
@@ -27,6 +30,10 @@ const KINDS: Readonly<Record<string, { what: string; slack?: number; isMoreBette
   code: { what: "lines of code", slack: 20 },
   minified: { what: "bytes minified", slack: 60 },
   gzip: { what: "bytes minified and packed", slack: 24 },
+  words: { what: "words that prose avoids" },
+  subject: { what: "sentences that open with a subject clause" },
+  long: { what: "sentences that are too long" },
+  wide: { what: "lines of prose that are too wide" },
   caught: { what: "mutants caught", isMoreBetter: true },
 };
 
@@ -69,10 +76,14 @@ export function kindOf(path: string, text: string): "code" | "tests" | "prose" |
   return /(^|\/)(tests?|sim)\/|\.test\.ts$/.test(path) ? "tests" : "code";
 }
 
-async function linesOf(tree: ReadonlyMap<string, string>): Promise<Figures[string]> {
+async function generatedPages(): Promise<Set<string>> {
   const { GENERATED, pathOf } = await import("./reference/pages.ts");
   const { PAGE } = await import("./verify/run.ts");
-  const generated = new Set([PAGE, ...GENERATED.map(({ name }) => relative(ROOT, pathOf(name)))]);
+  return new Set([PAGE, ...GENERATED.map(({ name }) => relative(ROOT, pathOf(name)))]);
+}
+
+async function linesOf(tree: ReadonlyMap<string, string>): Promise<Figures[string]> {
+  const generated = await generatedPages();
   const lines: Record<string, Record<"code", number>> = {};
   // More tests and more documentation are no loss.
   for (const [path, text] of tree)
@@ -81,13 +92,43 @@ async function linesOf(tree: ReadonlyMap<string, string>): Promise<Figures[strin
   return lines;
 }
 
+/** The sentences that break a rule of prose: of all pages together, and of each folder's sources without tests. */
+export async function proseOf(tree: ReadonlyMap<string, string>): Promise<Section<string[]>> {
+  const generated = await generatedPages();
+  const prose: Record<string, Record<string, string[]>> = {};
+  for (const [path, text] of tree) {
+    const kind = kindOf(path, text);
+    if (generated.has(path) || !/\.(?:md|tsx?|py)$/.test(path) || (kind !== "code" && kind !== "prose"))
+      continue;
+    const rules = (prose[kind === "prose" ? "Markdown" : folderOf(path)] ??= {});
+    for (const { rule, line, text: said, write } of findingsIn(path, text))
+      (rules[rule in WORDS ? "words" : rule] ??= []).push(
+        `${path}:${String(line)}: ${rule}: ${said} -- write: ${write}`,
+      );
+  }
+  return prose;
+}
+
+async function countProse(tree: ReadonlyMap<string, string>): Promise<Figures[string]> {
+  const counts: Record<string, Record<string, number>> = {};
+  for (const [name, rules] of Object.entries(await proseOf(tree)))
+    for (const [rule, found] of Object.entries(rules)) (counts[name] ??= {})[rule] = found.length;
+  return counts;
+}
+
 export async function measure(): Promise<Figures> {
   // Tests demand that each one listed is caught.
   const mutants = {
     "the simulation": { caught: MUTANTS.length },
     "the checker of histories": { caught: Object.keys(MUTATIONS).length },
   };
-  return { lines: await linesOf(readTree()), mutants, bundles: await measureBundles() };
+  const tree = readTree();
+  return {
+    lines: await linesOf(tree),
+    mutants,
+    prose: await countProse(tree),
+    bundles: await measureBundles(),
+  };
 }
 
 async function measureBundles(): Promise<Figures[string]> {

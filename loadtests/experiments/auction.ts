@@ -84,5 +84,5 @@ async function checkSales(system: ExperimentSystem): Promise<void> {
     LEFT JOIN (SELECT auction_id, count(*) AS sales, max(cents) AS paid FROM sale GROUP BY auction_id) s ON s.auction_id = id
     LEFT JOIN (SELECT auction_id, count(*) AS bids, max(cents) AS best FROM bid GROUP BY auction_id) b ON b.auction_id = id
     WHERE state <> 'closed' OR sales IS DISTINCT FROM 1 OR bids IS DISTINCT FROM ${String(BIDS)} OR paid IS DISTINCT FROM best`);
-  if (row?.["wrong"] !== 0) throw new Error(`${String(row?.["wrong"])} auctions are not as they were told`);
+  if (row?.["wrong"] !== 0) throw new Error(`${String(row?.["wrong"])} auctions differ from the answers`);
 }

@@ -117,7 +117,9 @@ export function latenciesOf(
       const ackMs = acknowledgedAtMs(acknowledgements, offset);
       const received = receivedMs[at];
       if (ackMs === null || received === undefined)
-        throw new Error(`nobody acknowledged the commit at ${String(offset)}, and its promise was resolved`);
+        throw new Error(
+          `no replica acknowledged the commit at ${String(offset)}, and its promise was resolved`,
+        );
       return received - ackMs;
     })
     .sort((a, b) => a - b);

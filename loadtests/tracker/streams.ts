@@ -116,7 +116,7 @@ export function promiseDelays(
       const ackMs = acknowledgedAtMs(acknowledgements, offset);
       const passed = received[at % streams]?.find(({ mark }) => mark >= offset);
       if (ackMs === null || passed === undefined)
-        throw new Error(`the stream of the commit at ${String(offset)} never heard of it`);
+        throw new Error(`the stream of the commit at ${String(offset)} never received it`);
       return passed.atMs - ackMs;
     })
     .sort((a, b) => a - b);

@@ -62,8 +62,8 @@ describe("the loop", () => {
 describe("a thread", () => {
   for (const [name, says] of [
     ["planted-coverage", /found behind three steps/],
-    ["planted-uncaught", /nobody caught: Error: thrown where nobody catches it/],
-    ["planted-rejection", /nobody caught: Error: rejected where nobody catches it/],
+    ["planted-uncaught", /nobody caught: Error: thrown and never caught/],
+    ["planted-rejection", /nobody caught: Error: rejected and never caught/],
   ] as const)
     it(`${name}: is found, with the input that does it again`, async () => {
       const planted = await targetOf(name, "planted");

@@ -10,7 +10,7 @@ const LAG = "highwater_durability_lag_seconds";
 const atRisk = [
   stat({
     title: "Transactions at risk",
-    says: "Committed, and not durable at the exposure level: what the next failure may take. What the trackers know of all gateways.",
+    says: "Committed, and not durable at the exposure level: the next failure may take these. The trackers' knowledge of all gateways.",
     queries: [{ expr: max("highwater_exposed_transactions"), legend: "at risk" }],
     ...{ unit: "short", width: 4 },
   }),
@@ -105,7 +105,7 @@ const lag = [
   }),
   graph({
     title: "Log between primary and mark",
-    says: "What the primary has flushed and the level has not reached.",
+    says: "Log that the primary has flushed and the level has not reached.",
     queries: [{ expr: max("highwater_mark_lag_bytes", "level"), legend: "{{level}}" }],
     ...{ unit: "bytes", width: 12 },
   }),
@@ -153,7 +153,7 @@ const verdicts = [
 export const durability: Board = {
   name: "durability",
   title: "Durability",
-  says: "What is at risk right now, by level and region; how long durability takes; what was lost.",
+  says: "Transactions at risk right now, by level and region; how long durability takes; losses.",
   from: "now-1h",
   rows: [
     { row: row("Now"), panels: atRisk },

@@ -239,7 +239,7 @@ const processes = [
 export const gateway: Board = {
   name: "gateway",
   title: "Gateway",
-  says: `What clients get from the gateways (${GATEWAY}), and what these wait for.`,
+  says: `Answers of the gateways (${GATEWAY}) to clients, and what the gateways wait for.`,
   from: "now-1h",
   hasRegions: true,
   rows: [

@@ -10,14 +10,14 @@ const named = (expression: string): string =>
 
 const now = [
   stat({
-    title: "Who is the primary",
+    title: "Current primary",
     says: "Whether every tracker has settled it. While it is not, nothing commits.",
     queries: [{ expr: min("highwater_authority_settled"), legend: "settled" }],
     ...{ unit: "short", width: 4, texts: { "0": ["unsettled", "red"], "1": ["settled", "green"] } },
   }),
   stat({
     title: "Split brain",
-    says: "Two writable nodes of which neither history contains the other. All writes stop until somebody decides.",
+    says: "Two writable nodes, and neither history contains the other. All writes stop until somebody decides.",
     queries: [{ expr: max("highwater_split_brain"), legend: "split" }],
     ...{ unit: "short", width: 4, texts: { "0": ["no", "green"], "1": ["yes", "red"] } },
   }),
@@ -88,7 +88,7 @@ const replication = [
     ...{ unit: "Bps", width: 12 },
   }),
   graph({
-    title: "What replicas lack",
+    title: "Bytes missing on replicas",
     says: "Of what the primary has flushed.",
     queries: [{ expr: min("highwater_replication_lag_bytes", "node"), legend: "{{node}}" }],
     ...{ unit: "bytes", width: 12 },

@@ -52,7 +52,7 @@ const burn = SLOS.map((slo) =>
 const parts = [
   graph({
     title: "Events",
-    says: "What the objectives count: fast writes, all writes, requests, promises.",
+    says: "The objectives count fast writes, all writes, requests, promises.",
     queries: [{ expr: "highwater:slo_events:rate5m", legend: "{{slo}}" }],
     ...{ unit: "ops", width: 6 },
   }),

@@ -126,7 +126,7 @@ export const systemAlerts: readonly Alert[] = [
     for: "30s",
     severity: "page",
     summary: "No gateway answers",
-    says: "Nobody can run a transaction.",
+    says: "No client can run a transaction.",
   },
   {
     name: "HighwaterAllTrackersDown",
@@ -157,7 +157,7 @@ export const systemAlerts: readonly Alert[] = [
     expr: `${max(increase('highwater_epochs_begun_total{cause=~"promotion|crash_recovery|reinstated"}', "10m"), "cause")} > 0`,
     severity: "info",
     summary: "A new epoch is current ({{ $labels.cause }})",
-    says: "The primary crashed or changed. Whatever was not durable has been judged.",
+    says: "The primary crashed or changed. Transactions that were not durable have been judged.",
   },
   {
     name: "HighwaterNodeDown",
@@ -218,7 +218,7 @@ export const webhookAlerts: readonly Alert[] = [
     for: "5m",
     severity: "ticket",
     summary: "A webhook has been waiting for {{ $value | humanizeDuration }}",
-    says: "An endpoint does not take it, or nobody sends.",
+    says: "An endpoint does not take it, or no tracker sends.",
   },
   {
     name: "HighwaterWebhooksGivenUp",

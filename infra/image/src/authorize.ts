@@ -37,7 +37,7 @@ export interface Command {
 
 /** The same words have the same id: what was written is not written again. */
 export function commandOf(report: CandidateReport, node: string): Command {
-  if (report.epoch === null) throw new Error("a report without an epoch names nobody");
+  if (report.epoch === null) throw new Error("the report has no epoch, so it names no node");
   const { id: ends, primary } = report.epoch;
   const overrules = [...report.overrules].sort();
   const digest = createHash("sha256")

@@ -48,7 +48,7 @@ export function judge(report: CandidateReport, question: Question): Judgement {
   if (report.candidate !== node)
     return {
       exitCode: EXIT.anotherNode,
-      why: `the most advanced is ${report.candidate ?? "nobody"}, and this automation promotes ${node}: start the one of that node`,
+      why: `the most advanced is ${report.candidate ?? "no node"}, and this automation promotes ${node}: start the one of that node`,
     };
   const atRisk = notKept(report);
   // While a stream is open this has not been judged yet, and after the fence is too late to learn of it.

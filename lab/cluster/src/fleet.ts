@@ -304,10 +304,7 @@ export class Fleet {
       const reading = await readNode(candidate, askLimitMs).catch(() => undefined);
       if (reading?.isReplica === false) return candidate;
     }
-    throw new DevClusterError(
-      "BAD_STATE",
-      `node ${node.id} has nobody to follow: no other primary is running`,
-    );
+    throw new DevClusterError("BAD_STATE", `node ${node.id} cannot follow: no other primary is running`);
   }
 
   async #repoint(node: PostgresNode, upstream: PostgresNode): Promise<void> {

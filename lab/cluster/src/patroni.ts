@@ -231,7 +231,7 @@ export class PatroniCluster implements AsyncDisposable {
       "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
     const [row] = await this.query(id, sql, "postgres");
     if (typeof row?.["pid"] !== "number")
-      throw new DevClusterError("QUERY_FAILED", `nobody has a session on ${id}`);
+      throw new DevClusterError("QUERY_FAILED", `there is no session on ${id}`);
     signal(row["pid"], "SIGKILL");
   }
 

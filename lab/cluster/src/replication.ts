@@ -111,7 +111,7 @@ export async function repointNode(target: SqlTarget, upstreamPort: number): Prom
   await withClient(target, { limitMs: repointLimitMs }, async (client) => {
     const answer = await client.query<{ replica: boolean }>("SELECT pg_is_in_recovery() AS replica");
     if (answer.rows[0]?.replica !== true)
-      throw new DevClusterError("BAD_STATE", `node ${target.id} is a primary and can follow nobody`);
+      throw new DevClusterError("BAD_STATE", `node ${target.id} is a primary and follows no other node`);
     await client.query(`ALTER SYSTEM SET primary_conninfo = '${conninfo(target.id, upstreamPort)}'`);
     await client.query("SELECT pg_reload_conf()");
   });

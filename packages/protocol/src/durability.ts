@@ -1,4 +1,5 @@
-// What a tracker tells of more than marks: what is at risk now, and the events of single transactions and of levels.
+// The tracker's reports beyond marks: what is at risk now, and the events of single transactions
+// and of levels.
 import Type, { type Static } from "typebox";
 import { LevelName, Metadata, OffsetText, OwnerText, StallEvent, Uuid, Verdict } from "./schemas.ts";
 
@@ -67,7 +68,7 @@ export const EpochEventData = Type.Object(
     }),
     complete: Type.Boolean({
       description:
-        "True: no transaction of `previous` can be missing without an event of its own. False: one above `forkOffset` can, if the tracker has never heard of it.",
+        "True: no transaction of `previous` can be missing without an event of its own. False: one above `forkOffset` can, if it was never announced to the tracker.",
     }),
     unlisted: Type.Integer({
       minimum: 0,
@@ -95,7 +96,10 @@ export const BrokenPromiseData = Type.Object(
 );
 export type BrokenPromiseData = Static<typeof BrokenPromiseData>;
 
-/** `data` of `transactions.unlisted`: nothing is told of each of them, because the ledger had let go of them. */
+/**
+ * `data` of `transactions.unlisted`: there is no report of each of them, because the ledger had let
+ * go of them.
+ */
 export const UnlistedData = Type.Object(
   {
     epoch: Type.String({ ...Uuid, description: "The ended epoch in which they committed." }),

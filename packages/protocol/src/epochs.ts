@@ -1,4 +1,4 @@
-// What epoch records say about each other: ancestry, and which history ends another's reign.
+// What epoch records say about each other: ancestry, and which history ends another's epoch.
 import { type EpochId } from "./ids.ts";
 import { type EpochRecord } from "./schemas.ts";
 
@@ -8,7 +8,10 @@ export class EpochGraph {
   /** Of epochs whose own record has not been seen, what a token or a gateway says of the epoch before. */
   readonly #parents = new Map<EpochId, EpochId>();
 
-  /** Of a record that is known the highest final marks stay: they are raised behind it, and a replica tells of them late. */
+  /**
+   * Of a record that is known the highest final marks stay: they are raised behind it, and a
+   * replica shows them late.
+   */
   add(records: readonly EpochRecord[]): void {
     for (const record of records) {
       const known = this.get(record.id as EpochId);
@@ -18,7 +21,7 @@ export class EpochGraph {
     }
   }
 
-  /** Whether the record is known, and tells of a higher final mark than it did. */
+  /** Whether the record is known, and has a higher final mark than before. */
   isRaised(record: EpochRecord): boolean {
     const known = this.get(record.id as EpochId)?.finalMarks;
     if (known === undefined) return false;
@@ -89,7 +92,10 @@ function higher(one: EpochRecord["finalMarks"], other: EpochRecord["finalMarks"]
   return marks;
 }
 
-/** True when the history `mine` (oldest first) ends the reign of `other`: contains it, supersedes it, or was chosen over it. */
+/**
+ * True when the history `mine` (oldest first) ends the epoch `other`: contains it, supersedes it,
+ * or was chosen over it.
+ */
 export function outranks(mine: readonly EpochRecord[], other: EpochId, graph: EpochGraph): boolean {
   const own = new Set(mine.map((record) => record.id));
   if (own.has(other)) return true;

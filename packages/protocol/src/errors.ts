@@ -20,7 +20,7 @@ export interface AtRisk {
 
 /** What a refusal rests on: everything that the statement could see. */
 export interface Evidence {
-  /** Of a fast transaction `committed`: whether it is durable nobody has waited for. */
+  /** Of a fast transaction `committed`: the request did not wait for durability. */
   readonly state: "committed" | "durable" | "pending" | "lost";
   readonly token: string;
   readonly position: { readonly epoch: string; readonly offset: string };

@@ -1,5 +1,5 @@
-// GET /v1/durability/events: what it is asked with and what it answers, as a stream and as a page. What the events of the
-// single types say is in durability.ts.
+// GET /v1/durability/events: what it is asked with and what it answers, as a stream and as a page.
+// The contents of the single types are in durability.ts.
 import Type, { type Static } from "typebox";
 import { DURABILITY_EVENT_TYPES, DurabilityEvent, TransactionEventData } from "./durability.ts";
 
@@ -36,7 +36,7 @@ export const EventsBegin = Type.Object({ after: EventCursor, missed: EventPage.p
 export type EventsBegin = Static<typeof EventsBegin>;
 
 /**
- * `event: transaction.durable`: has no id, since it is told by the tracker that sees it, and not again.
+ * `event: transaction.durable`: has no id, since the tracker that sees it sends it once.
  */
 export const LiveDurableEvent = Type.Object(
   {
@@ -48,5 +48,5 @@ export const LiveDurableEvent = Type.Object(
 );
 export type LiveDurableEvent = Static<typeof LiveDurableEvent>;
 
-/** Those that every key is told of; `transaction.durable` is asked for with `durable=true`. */
+/** Those that every key gets; `transaction.durable` is asked for with `durable=true`. */
 export const LISTED_EVENT_TYPES = DURABILITY_EVENT_TYPES.filter((type) => type !== "transaction.durable");

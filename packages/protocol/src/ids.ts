@@ -19,7 +19,7 @@ export interface OwnedId {
   readonly owner: bigint;
 }
 
-/** The same as one text. Where nobody is authenticated, it is the id. */
+/** The same as one text. Without authentication, it is the id. */
 export function ownedName({ id, owner }: OwnedId): string {
   return owner === 0n ? id : `${id}/${owner.toString(10)}`;
 }

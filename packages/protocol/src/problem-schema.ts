@@ -39,7 +39,7 @@ export const EvidenceBody = Type.Object(
   {
     additionalProperties: false,
     description:
-      "What the refusal rests on: everything that the statement could see. Its token can be waited for like that of a read.",
+      "The basis of the refusal: everything that the statement could see. Its token can be waited for like that of a read.",
   },
 );
 
@@ -56,7 +56,7 @@ export const ProblemBody = Type.Object(
       Type.Number({ minimum: 0, description: "Milliseconds; Retry-After has them as whole seconds." }),
     ),
     fields: Type.Optional(
-      Type.Array(Type.String(), { description: "What is wrong with the request, one text for each fault." }),
+      Type.Array(Type.String(), { description: "The faults of the request, one text for each." }),
     ),
     limit: Type.Optional(
       Type.Object(

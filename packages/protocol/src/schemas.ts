@@ -46,7 +46,7 @@ export const Marks = Type.Object(
   {
     ...closed,
     description:
-      "What is durable now, by level, in the epoch: everything at or below the offset. A level that was never observed is absent, not zero.",
+      "The durable part of the log, by level, in the epoch: everything at or below the offset. A level that was never observed is absent, not zero.",
   },
 );
 export type Marks = Static<typeof Marks>;
@@ -69,7 +69,7 @@ export const EpochRecord = Type.Object(
     node: Type.String(),
     cause: EpochCause,
     startedAt: Type.String(),
-    /** Upper bound of this record's own place in the epoch's log. */
+    /** Upper bound of this record's own position in the epoch's log. */
     startOffset: OffsetText,
     /** The previous epoch's log is contained in this history at least up to here. */
     forkOffset: OffsetText,
@@ -90,7 +90,7 @@ export const Isolation = Type.Union(
   [Type.Literal("serializable"), Type.Literal("repeatable read"), Type.Literal("read committed")],
   {
     description:
-      "`serializable` unless given; `repeatable read` for a read with `after` or `mode: local`, which may run on a replica.",
+      "Default: `serializable`, but `repeatable read` for a read with `after` or `mode: local`, which may run on a replica.",
   },
 );
 export type Isolation = Static<typeof Isolation>;
@@ -136,7 +136,7 @@ export const TokenText = Type.String({
   minLength: 1,
   maxLength: 200,
   description:
-    "What a client holds for a committed transaction: enough, with marks, to judge it later. Opaque.",
+    "The client's token for a committed transaction: enough, with marks, to judge it later. Opaque.",
 });
 const Seq = Type.Integer({
   minimum: 1,
@@ -147,7 +147,7 @@ const Seq = Type.Integer({
 const Statements = Type.Array(Statement, { minItems: 1, maxItems: LIMITS.statements });
 const SomeStatements = Type.Array(Statement, { maxItems: LIMITS.statements });
 
-/** An unsigned 128-bit tag of whose transaction it is; 0 where nobody is authenticated. */
+/** An unsigned 128-bit tag of whose transaction it is; 0 without authentication. */
 export const OwnerText = Type.String({ pattern: `^(0|${numbersUpTo(String(2n ** 128n - 1n))})$` });
 
 /** As a pattern: the whole numbers from 1 to the limit, which has more than one digit. */
@@ -212,7 +212,7 @@ export const TransactionRequest = Type.Object(
     mode: Type.Optional(
       Type.Union([Type.Literal("primary"), Type.Literal("local")], {
         description:
-          "Only with `readOnly`: where it runs. `local`: on a replica in the gateway's region, if one can serve it. `local` unless given where there is `after`.",
+          "Only with `readOnly`: where it runs. `local`: on a replica in the gateway's region, if one can serve it; the default where there is `after`.",
       }),
     ),
     maxDelayMs: Type.Optional(MaxDelayMs),
@@ -391,7 +391,7 @@ export const VerdictsRequest = Type.Object(
         minimum: 0,
         maximum: LIMITS.waitMs,
         description:
-          "The answer is held until none is pending, or for so long: one that stays pending holds up the others. Not held unless given.",
+          "The answer is held until none is pending, or for so long: one that stays pending holds up the others. Default: not held.",
       }),
     ),
   },
@@ -440,7 +440,7 @@ export type RefusedToken = Static<typeof RefusedToken>;
 const Blind = Type.Optional(
   Type.Literal(true, {
     description:
-      "The tracker hears nothing new of the primary: what is pending here may be settled at another tracker.",
+      "The tracker is blind: it gets nothing new from the primary. Another tracker may settle what is pending here.",
   }),
 );
 
@@ -518,12 +518,15 @@ export type StallEvent = Static<typeof StallEvent>;
 
 /** `event: blind`: whether the tracker has lost sight of the primary. */
 export const BlindEvent = Type.Object(
-  { blind: Type.Boolean({ description: "True: it hears nothing new of the primary; another may." }) },
+  { blind: Type.Boolean({ description: "True: it gets nothing new from the primary; another may." }) },
   closed,
 );
 export type BlindEvent = Static<typeof BlindEvent>;
 
-/** What a gateway tells a tracker: an id before its COMMIT, its position after it, or that it came to nothing. */
+/**
+ * An announcement of a gateway to a tracker: an id before its COMMIT, its position after it, or
+ * that it came to nothing.
+ */
 /** Names one attempt of one gateway: a withdrawal takes back what this very attempt announced, and nothing else. */
 const AttemptName = Type.String({ minLength: 1, maxLength: 64 });
 
@@ -536,9 +539,9 @@ export const Announcement = Type.Union([
       by: AttemptName,
       /** So long after this was said the attempt has ended, or its gateway is gone. Until then its id is not settled. */
       endsWithinMs: Type.Integer({ minimum: 1, maximum: LIMITS.endsWithinMs }),
-      /** Absent: nobody's. */
+      /** Absent: it has no owner. */
       owner: Type.Optional(OwnerText),
-      /** After so long without being durable at the level it is told as delayed. */
+      /** After so long without being durable at the level it is reported as delayed. */
       maxDelayMs: Type.Optional(MaxDelayMs),
       level: Type.Optional(LevelName),
       metadata: Type.Optional(Metadata),

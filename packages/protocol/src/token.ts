@@ -18,7 +18,7 @@ export interface TokenContent {
    * later, by a look-up in a successor's history; a receipt of any other epoch belongs to another attempt.
    */
   readonly attempt: EpochId;
-  /** Whose transaction it is, as an unsigned tag of 128 bits; 0 where nobody is authenticated. */
+  /** Whose transaction it is, as an unsigned tag of 128 bits; 0 without authentication. */
   readonly owner: bigint;
 }
 
@@ -90,7 +90,10 @@ export function openToken(text: string, verifier: TokenVerifier): TokenContent |
   return contentOf(signed);
 }
 
-/** What a token claims, for clients, tools and tests: whether a service wrote it, only its MAC can tell. */
+/**
+ * What a token claims, for clients, tools and tests: only its MAC can show whether a service wrote
+ * it.
+ */
 export function decodeToken(text: string): TokenContent | undefined {
   const body = bytesOf(text);
   return body === undefined ? undefined : contentOf(body.subarray(0, -MAC_BYTES));

@@ -20,7 +20,10 @@ export function topologyWarnings(topology: Topology): string[] {
   );
 }
 
-/** The failure domain of a node. Zones are called alike in many regions, so a zone is told by its region as well. */
+/**
+ * The failure domain of a node. Zones are called alike in many regions, so the region is part of a
+ * zone's name.
+ */
 export function failureDomain(site: { region: string; zone: string }, kind: "zone" | "region"): string {
   return kind === "region" ? site.region : `${site.region}/${site.zone}`;
 }
@@ -80,13 +83,13 @@ function nodeFaults(nodes: readonly NodeSpec[]): string[] {
   return [...faults, ...indistinguishable(nodes)];
 }
 
-/** Where a connection string leads; null when that is not told by the string alone. */
+/** Where a connection string leads; null when the string alone does not say. */
 function serverOf(url: string): string | null {
   if (!URL.canParse(url)) return null;
   const { hostname, port, pathname, searchParams } = new URL(url);
   const host = (searchParams.get("host") ?? hostname).toLowerCase();
   if (host === "") return null;
-  // Behind some proxies the name of the database tells the server.
+  // Behind some proxies the name of the database selects the server.
   return `${host}:${searchParams.get("port") ?? (port === "" ? "5432" : port)}${pathname}`;
 }
 
@@ -112,7 +115,7 @@ function indistinguishable(nodes: readonly NodeSpec[]): string[] {
       if (at === other_ || one.id === other.id) continue;
       const [narrow, wide] = [criteriaOf(one), criteriaOf(other)];
       if (narrow === null || wide === null || !isWithin(narrow, wide)) continue;
-      // Two that are alike are told once.
+      // Two that are alike are reported once.
       if (isWithin(wide, narrow) && at > other_) continue;
       faults.push(
         `the streams of nodes ${one.id} and ${other.id} are indistinguishable: set a different replication.applicationName, address or slot`,

@@ -8,11 +8,11 @@ const name = Type.String({ pattern: "^[a-z0-9][a-z0-9_-]{0,62}$" });
 export const MAX_LEVELS = 16;
 
 /**
- * A level's durability rule, by region and zone of the nodes.
- * `primary`: flushed on the primary. `replicas` k, `outside` d: flushed on replicas in k distinct d other than the
- * primary's. `regions: all`: flushed in every configured region. A zone is one of its region: equal names in two regions
- * are two zones. `synchronous` k: flushed on all of the k replicas of which an HA manager promotes one, and no other; only
- * under its lease (docs/guide/patroni.md).
+ * A level's durability rule, by region and zone of the nodes. `primary`: flushed on the primary.
+ * `replicas` k, `outside` d: flushed on replicas in k distinct d other than the primary's.
+ * `regions: all`: flushed in every configured region. A zone is one of its region: equal names in
+ * two regions are two zones. `synchronous` k: flushed on all of the k replicas that an HA manager
+ * may promote, and it promotes no other; only under its lease (docs/guide/patroni.md).
  */
 export const LevelRule = Type.Union([
   Type.Object({ primary: Type.Literal(true) }, { additionalProperties: false }),
@@ -29,9 +29,10 @@ export const LevelRule = Type.Union([
 export type LevelRule = Static<typeof LevelRule>;
 
 /**
- * How the primary's word about a stream is known to be about this node. Of several criteria all have to match. Where none
- * can (a service that names and addresses its replicas as it likes): `ask` the replica itself, which proves up to where
- * it has the primary's log by what it has replayed.
+ * How the primary's report about a stream is known to be about this node. Of several criteria all
+ * have to match. Where none can (a service that names and addresses its replicas as it likes):
+ * `ask` the replica itself, which proves up to where it has the primary's log by what it has
+ * replayed.
  */
 export const ReplicaIdentity = Type.Union([
   Type.Object(
@@ -69,7 +70,7 @@ export type NodeSpec = Static<typeof NodeSpec>;
 export const Topology = Type.Object(
   {
     nodes: Type.Array(NodeSpec, { minItems: 1, maxItems: 64 }),
-    /** Weakest first: the order tells which level is stronger. */
+    /** Weakest first: the order says which level is stronger. */
     levels: Type.Record(name, LevelRule, {
       // What has another name would not be looked at.
       additionalProperties: false,

@@ -187,7 +187,7 @@ export const DeliveryAttempt = Type.Object(
     ),
     status: Type.Union([Type.Integer(), Type.Null()]),
     answer: Type.Union([Type.String(), Type.Null()], {
-      description: "What the answer began with, or what was wrong when there was none.",
+      description: "The beginning of the answer, or the fault when there was none.",
     }),
   },
   closed,

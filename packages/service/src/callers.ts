@@ -1,4 +1,5 @@
-// Who a request comes from: proves it, counts it, and tells its work when the client has gone away.
+// Who a request comes from: proves it, counts it, and reports to its work when the client has gone
+// away.
 import { type ServerResponse } from "node:http";
 import { type ErrorCode, HighwaterError } from "@highwater/protocol";
 import { type Clock } from "@highwater/store";
@@ -16,7 +17,10 @@ export interface CallersOptions {
   readonly onRefused: (code: ErrorCode) => void;
 }
 
-/** A stream outlives its credential's time by no longer than this; a change of the credential is heard of at once. */
+/**
+ * A stream outlives its credential's time by no longer than this; a change of the credential takes
+ * effect at once.
+ */
 const RECHECK_MS = 60_000;
 
 export class Callers {

@@ -19,7 +19,7 @@ export interface LogEntry {
   readonly fields: LogFields;
 }
 
-/** `listener`: hears of every line as well, for another way out of the process. */
+/** `listener`: gets every line as well, for another way out of the process. */
 export function jsonLog(
   service: string,
   clock: Clock,

@@ -1,4 +1,5 @@
-// A service as a process: configuration, signals, listening and exit codes. What it serves is the service's own.
+// A service as a process: configuration, signals, listening and exit codes. The routes are the
+// service's own.
 // Exit codes: 0 after a signal, 1 when it cannot start or fails, 2 when the configuration is wrong.
 import { readFileSync } from "node:fs";
 import { type FastifyInstance } from "fastify";

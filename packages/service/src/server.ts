@@ -14,11 +14,11 @@ import { type Tracer } from "./telemetry/tracer.ts";
 export interface ServerOptions {
   readonly bodyLimitBytes: number;
   readonly log: Log;
-  /** Of the pages that may call from a browser; none unless given. */
+  /** Of the pages that may call from a browser; default: none. */
   readonly corsOrigins?: readonly string[];
   /** What it listens with; plain HTTP without one. */
   readonly certificate?: ServerCertificate | null;
-  /** Nobody is authenticated; where it listens. */
+  /** No authentication; where it listens. */
   readonly openOn?: string | undefined;
   /** Cuts what is still connected when the application closes. */
   readonly cutOnClose?: boolean;
@@ -44,7 +44,7 @@ export function makeServer(options: ServerOptions): FastifyInstance {
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
     pluginTimeout: CLOSE_LIMIT_MS,
-    // Whoever builds the application answers instead, in the shape of all other errors.
+    // The application's builder answers instead, in the shape of all other errors.
     return503OnClosing: false,
     forceCloseConnections: cutOnClose,
     frameworkErrors: makeErrorHandler(log),

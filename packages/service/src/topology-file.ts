@@ -126,7 +126,7 @@ export class TopologyFile {
 
   #take(topology: Topology): void {
     this.#isRefused = false;
-    // The order of the levels tells which is stronger.
+    // The order of the levels says which is stronger.
     if (JSON.stringify(topology.levels) === JSON.stringify(this.#current.levels)) return;
     const before = this.#current.levels;
     this.#current = topology;

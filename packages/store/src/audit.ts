@@ -1,4 +1,5 @@
-// What the audit log tells: who changed keys, webhooks and authority, when, from where, and why.
+// The contents of the audit log: who changed keys, webhooks and authority, when, from where, and
+// why.
 
 /** Who makes a change, as a command or a request says it. */
 export interface Act {

@@ -3,7 +3,10 @@
 import { type EpochGraph, type EpochId, outranks } from "@highwater/protocol";
 import { type NodeReport } from "./port.ts";
 
-/** A node that answers tells of an epoch that the command knows nothing of. Whoever sees these answers can tell. */
+/**
+ * A node that answers reports an epoch that the command does not name. A service that sees these
+ * answers knows it.
+ */
 export function isStale(report: NodeReport, reports: readonly NodeReport[], graph: EpochGraph): boolean {
   const known = reports.flatMap((each) => each.epochs.map((record) => record.id as EpochId));
   return unnamedBy(report, known, graph).length > 0;
@@ -17,7 +20,8 @@ export function unnamedBy(report: NodeReport, epochs: readonly EpochId[], graph:
     .filter((id) => !own.has(id))
     .map((id) => graph.ancestry(id as EpochId).reverse());
   const isGivenUp = (id: EpochId): boolean => {
-    // With an epoch goes what it had ended itself: an operator is told of the history that reigned, not of what that gave up.
+    // With an epoch goes what it had ended itself: an operator sees the last history, not those
+    // that it gave up.
     if (histories.some((history) => outranks(history, id, graph))) return true;
     // With an epoch goes what followed it by itself, a restart for instance; but not what another command has begun.
     for (const record of graph.ancestry(id)) {

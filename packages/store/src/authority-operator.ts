@@ -4,8 +4,9 @@ import { type Authority, decideAuthority } from "./authority.ts";
 import { type NodeReport } from "./port.ts";
 
 /**
- * As by ancestry, among the nodes whose reign began with a command, or with the store itself, and has stayed on that node
- * since: its restarts are followed, a promotion without a command is not.
+ * As by ancestry, among the nodes whose current epoch began with a command, or with the store
+ * itself, and has stayed on that node since: its restarts are followed, a promotion without a
+ * command is not.
  */
 export function decideByOperator(
   reports: readonly NodeReport[],

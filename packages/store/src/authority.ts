@@ -94,7 +94,8 @@ export function obeyed(
   if (chosen === undefined) return null;
   const unnamed = unnamedBy(chosen, graph.ids(), graph);
   if (unnamed.length === 0) return mintOn(chosen, graph);
-  // Nobody who answers has them, so others may follow the command; to go against those would be worse than to wait.
+  // No node that answers has them, so others may follow the command; to go against those would be
+  // worse than to wait.
   const reason = `the operator's command on ${chosen.node} does not name epoch ${unnamed.join(", ")} among those that it overrules`;
   return { kind: "none", reason };
 }
@@ -105,8 +106,8 @@ export function mintOn(report: NodeReport, graph: EpochGraph): Authority {
 }
 
 /**
- * What the command ends: all that the node's history lacks, and what the command names beyond that. Whoever carries it out may
- * never have heard of an epoch that others wait for.
+ * The epochs that the command ends: all that the node's history lacks, and those that the command
+ * names beyond that. The service that carries it out may not know an epoch that others wait for.
  */
 function endedBy(report: NodeReport, overrules: readonly EpochId[], graph: EpochGraph): EpochId[] {
   const own = new Set(report.epochs.map((record) => record.id));

@@ -1,5 +1,5 @@
-// The events of durability as the store keeps them: every tracker tells of the same ones under the same ids, and a failover
-// takes them along. The port; what an event means is the tracker's.
+// The events of durability as the store keeps them: every tracker publishes the same ones under the
+// same ids, and a failover takes them along. The port; what an event means is the tracker's.
 import { type DurabilityEventType, type EpochId, type Offset } from "@highwater/protocol";
 
 export interface EventPosition {
@@ -41,15 +41,19 @@ export interface RecordedEvent extends NewEvent, HistoryPosition {
   readonly atMs: number;
 }
 
-/** What a hook hears of: an event that was recorded just now, and the less informed one that it replaces. */
+/**
+ * What a hook gets: an event that was recorded just now, and the less informed one that it
+ * replaces.
+ */
 export interface FreshEvent extends RecordedEvent {
   readonly replaced?: RecordedEvent;
 }
 
 /**
- * What an event says that the recorded one of the same key does not. A tracker that knows a lost transaction by its token alone
- * may lack its owner and metadata. `owner`: nobody was its owner, so its owner has heard of nothing and gets it at a new place.
- * `metadata`: its owner may have read it already, so it stays where it is and gets the data. Null: nothing.
+ * What an event says that the recorded one of the same key does not. A tracker that knows a lost
+ * transaction by its token alone may lack its owner and metadata. `owner`: it had no owner, so its
+ * owner has not received it and gets it under a new number. `metadata`: its owner may have read it
+ * already, so it stays where it is and gets the data. Null: nothing.
  */
 export function whatIsBetter(recorded: NewEvent, again: NewEvent): "owner" | "metadata" | null {
   if (recorded.owner === 0n && again.owner !== null && again.owner !== 0n) return "owner";
@@ -97,7 +101,7 @@ export interface EventExtent {
 export const MAX_EVENTS_PER_RECORDING = 5_000;
 
 /**
- * Every call is answered by the primary that is in the given epoch, or by nobody.
+ * Every call is answered by the primary that is in the given epoch, or not at all.
  * Errors: HighwaterError `epoch_changed` when the node is in another epoch or in none.
  */
 export interface EventStore {

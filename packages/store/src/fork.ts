@@ -65,7 +65,8 @@ export function forkOf(facts: ForkFacts): Fork {
     return { cause: facts.supersedes ? "reinstated" : "crash_recovery", fork: witnessed, limit: null };
   if (!promoted) {
     const cause = facts.supersedes ? "reinstated" : "crash_recovery";
-    // What was written since the recovery is nobody's epoch's: after an older copy was restored it stands where the lost end was.
+    // Log that was written since the recovery belongs to no epoch: after an older copy was restored
+    // it stands where the lost end was.
     return { cause, fork: witnessed, limit: minOffset(end, facts.recoveredAt ?? end) };
   }
   // What arrived but was not valid log is cut off at the switch point; without that point, what arrived proves nothing.

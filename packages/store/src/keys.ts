@@ -1,5 +1,5 @@
-// API keys as the store keeps them, and the port through which gateways read them and an operator changes them.
-// What a key's text looks like, and what a holder may do with it, is the gateway's.
+// API keys as the store keeps them, and the port through which gateways read them and an operator
+// changes them. The text of a key, and what a holder may do with it, is the gateway's.
 import { type Act, type AuditEntry, type AuditQuestion } from "./audit.ts";
 import { type StoreNode } from "./port.ts";
 
@@ -86,7 +86,10 @@ export interface KeyAdmin extends KeyReader {
   whyNotPrepare(node: string): Promise<string | null>;
   /** Changes are entered into the audit log as the act of whom they say; without one as the login role's. */
   insertKey(node: string, key: NewApiKey, act?: Act): Promise<ApiKey>;
-  /** The key as it is then, or null when there is none. What is revoked stays revoked, since when it was first. */
+  /**
+   * The key as it is then, or null when there is none. A revoked key stays revoked, since when it
+   * was first.
+   */
   revokeKey(node: string, id: string, act?: Act): Promise<ApiKey | null>;
   expireKey(node: string, id: string, expiresAtMs: number, act?: Act): Promise<ApiKey | null>;
   /** Null: there is no such role. */
@@ -95,7 +98,7 @@ export interface KeyAdmin extends KeyReader {
   createRole(node: string, role: string, access: RoleAccess, password: string | null): Promise<void>;
   /** Records whose keys the role is for, once and for all. Resolves with what is recorded: another claim may have been first. */
   claimRole(node: string, role: string, claim: RoleClaim, act?: Act): Promise<RoleClaim>;
-  /** Takes from PUBLIC what roles that only read must not have, if it can. What the role still has of that. */
+  /** Takes from PUBLIC what roles that only read must not have, if it can. The rights of these that the role still has. */
   protect(node: string, role: string): Promise<readonly string[]>;
   readAudit(node: string, question: AuditQuestion): Promise<readonly AuditEntry[]>;
 }

@@ -62,7 +62,7 @@ export class MemoryStore implements Store {
     this.nodes = options.world.nodes;
   }
 
-  /** Runs `work` inside the call; what the caller hears of it is the world's to decide. */
+  /** Runs `work` inside the call; what the caller learns of it is the world's to decide. */
   async #call<T>(node: string, verb: string, work: (node: MemoryNode) => T | Promise<T>): Promise<T> {
     const found = this.#world.node(node);
     const fate = this.#world.fate({ helper: this.#helper, node, verb });
@@ -338,10 +338,12 @@ export class MemoryStore implements Store {
   }
 
   observe(): void {
-    // Nobody waits for a session here.
+    // No request waits for a session here.
   }
 
-  /** The server does not notice: what it was asked to run goes on, and nobody hears how it ends. */
+  /**
+   * The server does not notice: what it was asked to run goes on, and no client learns how it ends.
+   */
   forget(node: string): void {
     this.#sessions.set(node, (this.#sessions.get(node) ?? 0) + 1);
     for (const transaction of this.#world.node(node).open.values()) {

@@ -78,7 +78,7 @@ export interface PositionsReport {
   readonly replicas: readonly ReplicaPosition[];
 }
 
-/** An operator's decision to go on with a database that lacks the epochs which reigned. */
+/** An operator's decision to continue with a database that lacks its epochs. */
 export interface Adoption {
   /** The epochs that it gives up. */
   readonly overrules: readonly EpochId[];
@@ -115,7 +115,10 @@ export interface MintRequest {
   readonly everywhere?: Readonly<Record<string, string>>;
 }
 
-/** Counts the memory that the rows of one call take. Who gave it to the store gives the memory back. */
+/**
+ * Counts the memory that the rows of one call take. The caller that gave it to the store gives the
+ * memory back.
+ */
 export interface ResultMeter {
   /** Null: it has found room for all rows so far. Otherwise the error of a read that had to leave out rows. */
   readonly refusal: HighwaterError | null;
@@ -174,8 +177,8 @@ export interface TransactionSpec extends ResultLimits, ReceiptKey {
   readonly statementTimeoutMs?: number | null;
   readonly lockTimeoutMs?: number | null;
   /**
-   * Of a write: its caller will have ended it after so long. Whoever settles its id leaves it alone until then. When absent,
-   * nothing is promised: the limits of others count.
+   * Of a write: its caller will have ended it after so long. A service that settles its id leaves
+   * it alone until then. When absent, nothing is promised: the limits of others count.
    */
   readonly limitMs?: number;
   readonly onBeforeSend?: BeforeSend;
@@ -201,8 +204,8 @@ export type Execution =
   | { readonly kind: "already_settled" };
 
 /**
- * A transaction that stays open between calls; one call at a time. It holds a session until it has ended: by `commit`, by
- * `rollback`, or by an error that `isOver` tells of.
+ * A transaction that stays open between calls; one call at a time. It holds a session until it has
+ * ended: by `commit`, by `rollback`, or by an error whose `isOver` is true.
  */
 export interface OpenTransaction {
   /** Names its session, in any process of the service. */
@@ -260,7 +263,10 @@ export type ReplicaReading =
       /** Age of the newest commit that it has replayed; null when it has replayed none since it started. */
       readonly ageMs: number | null;
     }
-  /** The node has not got `after` yet, or cannot tell which history it is on, or is no replica. Nothing was run. */
+  /**
+   * The node has not got `after` yet, or does not know which history it is on, or is no replica.
+   * Nothing was run.
+   */
   | { readonly kind: "behind" };
 
 export interface Receipt {
@@ -325,7 +331,7 @@ export interface PoolReport {
   readonly waiting: number;
 }
 
-/** Hears what only the store can know. Called on the path of every transaction. */
+/** Gets what only the store can know. Called on the path of every transaction. */
 export interface StoreObserver {
   /** A one-shot transaction has waited for a session for so long, and goes on its way now. */
   onWaited(waitedMs: number): void;
@@ -355,8 +361,9 @@ export interface Store {
    */
   disownEpoch(node: string, epoch: EpochId): Promise<void>;
   /**
-   * Raises the final marks in the epoch's record, by level, where they are lower: what others have heard of the epoch before it
-   * than whoever began it. Nothing where the node has no such record. For the primary.
+   * Raises the final marks in the epoch's record, by level, where they are lower: others have seen
+   * more of the epoch before it than the service that began it. Nothing where the node has no such
+   * record. For the primary.
    */
   raiseFinalMarks(node: string, epoch: EpochId, marks: Readonly<Record<string, string>>): Promise<void>;
   /**
@@ -376,10 +383,11 @@ export interface Store {
   helpFlush(node: string, epoch: EpochId): Promise<void>;
   lookUp(node: string, keys: readonly ReceiptKey[]): Promise<ReceiptsAsOf>;
   /**
-   * Looks the keys up and writes a tombstone for each absent one, so that it can never commit again; durable on the
-   * primary when this resolves. It waits for those who hold keys for `patienceMs` or somewhat longer. A session is ended for
-   * holding a key only if it was given up, or if its transaction is older than the limit of any gateway (`limitMs`); a key of
-   * which a living transaction is the holder is `held`.
+   * Looks the keys up and writes a tombstone for each absent one, so that it can never commit
+   * again; durable on the primary when this resolves. It waits for those who hold keys for
+   * `patienceMs` or somewhat longer. A session is ended for holding a key only if it was given up,
+   * or if its transaction is older than the limit of any gateway (`limitMs`); a key that a living
+   * transaction holds is `held`.
    */
   settle(node: string, request: SettleRequest): Promise<ReceiptsAsOf>;
   /** The session that this names (`OpenTransaction.holder`) may be ended if it is found to hold the key when that is settled. */
@@ -392,7 +400,7 @@ export interface Store {
   addKeyChecks(node: string, checks: readonly KeyCheck[]): Promise<void>;
   /** How busy the sessions are in which transactions run, of those that have been opened so far. */
   pools(): readonly PoolReport[];
-  /** From now on the observer is told; there is one at most. */
+  /** From now on the observer is called; there is one at most. */
   observe(observer: StoreObserver): void;
   /** Drops every connection to the node that writes; those that are opened later are checked anew. */
   forget(node: string): void;

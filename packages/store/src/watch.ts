@@ -19,7 +19,10 @@ export interface WatcherOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly intervalMs: number;
-  /** The same once nothing has happened for a while: every node answers, and the same primary reigns. Default: intervalMs. */
+  /**
+   * The same once nothing has happened for a while: every node answers, and the primary stays the
+   * same. Default: intervalMs.
+   */
   readonly calmIntervalMs?: number;
   /** Default: ancestry. */
   readonly rule?: AuthorityRule;
@@ -67,7 +70,10 @@ export class AuthorityWatcher {
     return view.kind === "held" ? view.validUntilMs : Number.NEGATIVE_INFINITY;
   }
 
-  /** The authority now: a process that was held up finds its lease expired before any timer has told it. */
+  /**
+   * The authority now: a process that was held up finds its lease expired before any timer has
+   * fired.
+   */
   authorityNow(): Authority {
     if (this.#authority.kind === "primary" && this.#options.clock.monotonicMs() >= this.validUntilMs)
       this.#decide();
@@ -83,7 +89,9 @@ export class AuthorityWatcher {
   }
 
   /**
-   * True when what the node said in the term was said before another node could have been chosen. Under a lease it asks: a primary that was cut off goes on collecting positions that its successor never heard of.
+   * True when what the node said in the term was said before another node could have been chosen.
+   * Under a lease it asks: a primary that was cut off goes on collecting positions that its
+   * successor never learned.
    */
   async confirm(node: string, term: LeaseTerm | null): Promise<boolean> {
     if (this.#lease === null) return true;
@@ -131,10 +139,10 @@ export class AuthorityWatcher {
     this.#lease?.wake();
   }
 
-  /** Epoch records heard from somebody else; with `current`, the epoch that they take for current. */
+  /** Epoch records from another service; with `current`, the epoch that it takes for current. */
   learn(records: readonly EpochRecord[], current: EpochId | null): void {
     this.graph.add(records);
-    // Under a lease nobody's word but the lease's own makes an epoch current.
+    // Under a lease only the lease itself makes an epoch current.
     if (current === null || current === this.#known || this.#lease !== null) return;
     // Only a successor moves `known`: somebody whose view is older has nothing to teach.
     const ancestors = this.graph.ancestry(current).map((record) => record.id);
@@ -146,7 +154,7 @@ export class AuthorityWatcher {
     }
   }
 
-  /** Whoever is in the long pause of a calm time is woken. */
+  /** A watcher in the long pause of a calm time is woken. */
   #stir(): void {
     const wasCalm = this.#isCalm();
     this.#stirredMs = this.#options.clock.monotonicMs();

@@ -1,5 +1,4 @@
-// Builds the package that is published: JavaScript with types beside it, and a manifest that names no source. What the repository
-// itself imports is the source; so the published package has a directory, and a package.json, of its own. The main entry shares a
+// Builds the package that is published: JavaScript with types beside it, and a manifest that names no source. The repository itself imports the source; so the published package has a directory, and a package.json, of its own. The main entry shares a
 // file with the one for pages and edge workers; source maps have the source.
 // Usage: node scripts/build.ts [DIRECTORY]; then `npm pack` or `npm publish` there.
 import { execFileSync } from "node:child_process";
@@ -21,7 +20,10 @@ interface Manifest {
   readonly peerDependenciesMeta: Readonly<Record<string, { readonly optional: boolean }>>;
 }
 
-/** Removes what an earlier build has left, and nothing else: whoever names a folder of something else keeps it. */
+/**
+ * Removes the files of an earlier build, and nothing else: a folder of something else that is named
+ * by mistake is kept.
+ */
 async function clear(directory: string, name: string): Promise<void> {
   const names = await readdir(directory).catch(() => []);
   if (names.length === 0) return;
@@ -32,7 +34,7 @@ async function clear(directory: string, name: string): Promise<void> {
   await rm(directory, { recursive: true });
 }
 
-/** The main entry, and the same without interactive transactions. What both have is in a third file. */
+/** The main entry, and the same without interactive transactions. A third file has the common parts. */
 const MAIN = "./src/index.ts";
 const EDGE = "./src/edge.ts";
 

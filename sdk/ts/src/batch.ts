@@ -7,17 +7,17 @@ import { type FetchLike } from "./runtime.ts";
 
 /** How transactions that begin at about the same time share a request. */
 export interface BatchOptions {
-  /** How long a transaction waits for others to share its request, in milliseconds: 1 unless given. */
+  /** How long a transaction waits for others to share its request, in milliseconds. Default: 1. */
   readonly maxDelayMs?: number;
-  /** So many share a request at most: 64 unless given, never more than 256. */
+  /** So many share a request at most, never more than 256. Default: 64. */
   readonly maxCount?: number;
-  /** What sends the requests: the platform's own unless given. */
+  /** The function that sends the requests. Default: the platform's own. */
   readonly fetch?: FetchLike;
 }
 
 /** The service's own limit. */
 const COUNT_MAX = 256;
-/** Characters of a request. What is longer by itself goes alone. */
+/** Characters of a request. A transaction that is longer by itself goes alone. */
 const CHARS_MAX = 262_144;
 const PATH = "/v1/transactions";
 
@@ -26,7 +26,7 @@ interface Item {
   readonly body: string;
   readonly resolve: (response: Response) => void;
   readonly reject: (reason: unknown) => void;
-  /** Nobody waits for its answer any more. */
+  /** No caller waits for its answer any more. */
   dropped: boolean;
   onDropped: () => void;
 }
@@ -78,7 +78,7 @@ export function batched(options: BatchOptions = {}): FetchLike {
       batches.set(key, (batch = { items: [], timer, chars: 0 }));
     }
     const joined = batch;
-    // One that nobody waits for any more leaves no timer.
+    // One without a waiting caller leaves no timer.
     item.onDropped = () => {
       if (batches.get(key) === joined && joined.items.every(({ dropped }) => dropped)) leave(key, url);
     };

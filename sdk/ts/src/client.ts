@@ -24,11 +24,17 @@ import {
 
 /** Of `Highwater.verdicts`. */
 export interface VerdictsOptions {
-  /** The level to judge at; the client's unless given. */
+  /** The level to judge at. Default: the client's. */
   readonly level?: string;
-  /** How long the tracker holds its answer while a verdict is pending, in milliseconds; 0 unless given, a minute at most. */
+  /**
+   * How long the tracker holds its answer while a verdict is pending, in milliseconds; a minute at
+   * most. Default: 0.
+   */
   readonly waitMs?: number;
-  /** For the whole question, in milliseconds; the client's `totalTimeoutMs`, and `waitMs` on top, unless given. */
+  /**
+   * For the whole question, in milliseconds. Default: the client's `totalTimeoutMs`, and `waitMs`
+   * on top.
+   */
   readonly timeout?: number;
   /** Ends the question. */
   readonly signal?: AbortSignal;
@@ -36,11 +42,20 @@ export interface VerdictsOptions {
 
 /** Of `Highwater.status`. */
 export interface StatusOptions {
-  /** The level to judge at; the service's own unless given (`region` where there is one), not the client's. */
+  /**
+   * The level to judge at. Default: the service's own (`region` where there is one), not the
+   * client's.
+   */
   readonly level?: string;
-  /** How long the gateway holds its answer until the transaction is settled at the level, in milliseconds; 0 unless given. */
+  /**
+   * How long the gateway holds its answer until the transaction is settled at the level, in
+   * milliseconds. Default: 0.
+   */
   readonly waitMs?: number;
-  /** For the whole question, in milliseconds; the client's `totalTimeoutMs`, and `waitMs` on top, unless given. */
+  /**
+   * For the whole question, in milliseconds. Default: the client's `totalTimeoutMs`, and `waitMs`
+   * on top.
+   */
   readonly timeout?: number;
   /** Ends the question. */
   readonly signal?: AbortSignal;
@@ -80,9 +95,10 @@ export class OneShotClient {
    * A lost answer is resolved with the same id: it never runs twice. A conflict is the caller's to rerun, unless an
    * earlier copy of the request was never answered: that one may still commit, so the same id is sent again.
    * When `timeout` is over or the signal is aborted, it may commit all the same.
-   * Errors: `StatementError` and below when the database refused it; `UnavailableError` when the service could not do it in time, and
-   * did not; `UnknownOutcomeError` when nobody could tell in time, with the id to ask about; `InvalidRequestError`;
-   * `TransactionAbortedError` or `TransactionLostError` for an `id` that was settled so; `AbortError`.
+   * Errors: `StatementError` and below when the database refused it; `UnavailableError` when the
+   * service could not do it in time, and did not; `UnknownOutcomeError` when the outcome was not
+   * known in time, with the id to ask about; `InvalidRequestError`; `TransactionAbortedError` or
+   * `TransactionLostError` for an `id` that was settled so; `AbortError`.
    *
    * @param statements One, or several that run in their order.
    * @example
@@ -134,7 +150,7 @@ export class OneShotClient {
    * Errors: `invalid_token`, where the text is none.
    *
    * @param token Of a transaction; a session's goes to `Session.resume`.
-   * @param options `level`: the one that its waits and listeners mean; the client's unless given.
+   * @param options `level`: the one that its waits and listeners mean. Default: the client's.
    * @example
    * ```ts
    * const { token } = await hw.transaction(sql`INSERT INTO note VALUES (${"hello"})`);
@@ -150,7 +166,10 @@ export class OneShotClient {
     return new DurabilityPromise(watcher, entry, content.position, options.level ?? this.core.level);
   }
 
-  /** A line of work of which everything can be waited for at once, and that another process can take over. Nothing is sent. */
+  /**
+   * A group of transactions that one wait covers, and that another process can take over. Nothing
+   * is sent.
+   */
   session(options: SessionOptions = {}): OneShotSession {
     return new OneShotSession(this, this.core, options);
   }
@@ -186,8 +205,8 @@ export class OneShotClient {
   }
 
   /**
-   * What became of a transaction, by its id: also one whose token was never received. State `unknown` is that of an id nobody has
-   * heard of (yet): it may still be on its way.
+   * The state of a transaction, by its id: also one whose token was never received. State `unknown`
+   * is that of an id that the service does not know (yet): it may still be on its way.
    * Errors: `invalid_id`; `UnavailableError` when no gateway answers within the client's `totalTimeoutMs`, beside `waitMs`.
    *
    * @param id Of the transaction, as in `UnknownOutcomeError.transactionId`.
@@ -221,8 +240,8 @@ export class OneShotClient {
   }
 
   /**
-   * Calls back once for each promise found broken: durable at a level, and then violated by a failure it covers. Those of which
-   * `onLost` is about. Returns what takes the listener away.
+   * Calls back once for each promise found broken: durable at a level, and then violated by a
+   * failure it covers. Transactions that `onLost` reports. Returns what takes the listener away.
    */
   onBroken(listener: LostListener): () => void {
     return this.#listen("broken", listener);
@@ -237,8 +256,9 @@ export class OneShotClient {
   }
 
   /**
-   * Calls back with marks and exposure, now and after every change, for as long as it is subscribed: the stream stays open
-   * for it. What changes at once is told once. Returns what ends that.
+   * Calls back with marks and exposure, now and after every change, for as long as it is
+   * subscribed: the stream stays open for it. Changes of one moment are reported once. Returns what
+   * ends that.
    * Errors: `client_closed`.
    *
    * @example

@@ -6,7 +6,7 @@ import { type Remember, type Transaction, type TransactionOptions } from "./tran
 import { type Watcher } from "./watcher.ts";
 import { type TransactionResponse } from "./wire.ts";
 
-/** What is told of a commit. */
+/** A commit as it is reported. */
 export interface Committed {
   readonly metadata?: TransactionOptions["metadata"];
   readonly remember?: Remember | undefined;

@@ -20,7 +20,7 @@ const METHODS: Partial<Record<ObservedEvent["type"], keyof Log>> = {
   ...{ lost: "error", broken: "error", retry: "info", timeout: "warn", polling: "warn", stalled: "warn" },
 };
 
-/** Whether it is one that ends: it is told of then, with how it ended. */
+/** Whether it is one that ends: it is reported then, with how it ended. */
 function isCall({ type }: ObservedEvent): boolean {
   return type === "begin" || type === "statements" || type === "commit";
 }
@@ -48,7 +48,7 @@ function lineOf({ event, ...facts }: Record<string, unknown>): string {
  * Level: `debug`, but `info` for a retry, `warn` for a timeout, polling and a stall, `error` for a loss and a broken promise.
  * A call is logged when it ends, without values and text of its statements.
  *
- * @param log `console` unless given.
+ * @param log Default: `console`.
  * @example
  * ```ts
  * const logged = new Highwater({ url: "https://highwater.example", observe: logEvents(console) });
@@ -75,7 +75,7 @@ export function logEvents(log: Log = console): Observer {
  * The debug mode: an observer that prints the life of every transaction, one line an event. A line begins with the milliseconds
  * since the observer was made; a call is printed when it ends, with its own time.
  *
- * @param write Gets each line, without its end; `console.error` unless given.
+ * @param write Gets each line, without its end. Default: `console.error`.
  * @example
  * ```ts
  * const printed = new Highwater({ url: "https://highwater.example", observe: printEvents() });
@@ -105,7 +105,7 @@ export function printEvents(
 }
 
 /**
- * Several observers as one. Each hears of everything, in this order.
+ * Several observers as one. Each gets every event, in this order.
  *
  * @param list Any number; one that throws keeps the event from those behind it.
  */

@@ -82,8 +82,8 @@ export function decodeValue(text: string | null, oid: number, types: TypeDecoder
 }
 
 /**
- * An array's text as arrays, of any depth. Bounds that do not begin at 1 are left out. What is no array's text gives no error, and
- * nothing of use.
+ * An array's text as arrays, of any depth. Bounds that do not begin at 1 are left out. A text that
+ * is no array's gives no error, and nothing of use.
  *
  * @param text As PostgreSQL writes it: `{1,NULL,"a b"}`.
  * @param decode For elements that are not NULL; without it they stay text.

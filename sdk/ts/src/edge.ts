@@ -1,6 +1,6 @@
 /**
- * The client without interactive transactions, for pages and edge workers: the same names, and everything else the same. What it
- * throws and returns is of the main entry's classes.
+ * The client without interactive transactions, for pages and edge workers: the same names, and
+ * everything else the same. It throws and returns values of the main entry's classes.
  * @module
  * @example
  * ```ts

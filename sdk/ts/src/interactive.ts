@@ -21,11 +21,11 @@ import { type TokenVerdict } from "./wire.ts";
 
 /** Of an interactive transaction. `timeout` (milliseconds) and `signal` are for each of its calls, unless the call has its own. */
 export interface BeginOptions extends CallOptions, ExecutionOptions {
-  /** The level that the transaction is about, unless the commit says otherwise; the client's unless given. */
+  /** Default of the commit's level. Default of this one: the client's. */
   readonly level?: string;
   /** @internal The time that is left for a call that has none of its own. */
   readonly leftMs?: () => number;
-  /** @internal Hears of the commit. */
+  /** @internal Gets the commit. */
   readonly remember?: Remember | undefined;
 }
 
@@ -128,8 +128,8 @@ export class InteractiveTransaction {
    * Commits, and with `ack: "durable"` waits at the service. A lost answer is resolved: it never commits twice, nor under
    * another id. `exposure_limit` leaves the transaction open: commit again, or roll back. Where it has committed before, it resolves
    * with the same transaction.
-   * Errors: `UnknownOutcomeError` when nobody can tell in time; else those of `query`. After an `AbortError` it may have
-   * committed: `Highwater.status` of the id tells.
+   * Errors: `UnknownOutcomeError` when the outcome is not known in time; else those of `query`.
+   * After an `AbortError` it may have committed: `Highwater.status` of the id shows it.
    */
   commit(options: CommitOptions = {}): Promise<Transaction> {
     const { statements = [], ...given } = { ...this.#options, ...options };
@@ -155,8 +155,9 @@ export class InteractiveTransaction {
   }
 
   /**
-   * Rolls back. Resolves also where the service cannot be reached: nobody will commit it, and it ends by itself at
-   * `expiresAt`. On a transaction that has ended it does nothing; on a committed one it rejects.
+   * Rolls back. Resolves also where the service cannot be reached: it will never commit, and it
+   * ends by itself at `expiresAt`. On a transaction that has ended it does nothing; on a committed
+   * one it rejects.
    * Errors: `transaction_ended` after a commit; `AbortError`.
    */
   rollback({ timeout = this.#core.totalMs, signal }: CallOptions = {}): Promise<void> {

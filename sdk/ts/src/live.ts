@@ -1,4 +1,4 @@
-// How things stand, for whoever watches a client.
+// The current state, for programs that watch a client.
 import { type Marks } from "./wire.ts";
 
 /** Promises that are waited for. */
@@ -16,5 +16,5 @@ export interface LiveState {
   /** What somebody waits for. */
   readonly exposure: Exposure;
 }
-/** What `Highwater.subscribe` calls. What it throws surfaces as an uncaught error. */
+/** What `Highwater.subscribe` calls. An error that it throws surfaces as an uncaught error. */
 export type Subscriber = (state: LiveState) => void;

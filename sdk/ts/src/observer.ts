@@ -1,14 +1,16 @@
-// What a client tells of its life, for logs, traces and metrics: one function, called as things happen. The names of the events
-// are the same in every language.
+// A client's reports of its life, for logs, traces and metrics: one function, called as things
+// happen. The names of the events are the same in every language.
 import { type TokenVerdict } from "./wire.ts";
 
 /**
- * One thing that happened. What an event does not have is absent; neither values nor text of statements are in it.
+ * One thing that happened. Fields that an event does not have are absent; neither values nor text
+ * of statements are in it.
  *
- * `begin`, `statements`, `commit`: a call begins; what the observer returns is called when it ends. `retry`: an attempt failed,
- * and another one follows. `durable`, `lost`, `broken`: what somebody waited for is settled at a level. `timeout`: a wait
- * ended before. `stream_open`, `stream_closed`, `polling`: how the client hears of marks. `stalled`, `recovered`: a level's
- * marks have ceased to rise, or rise again.
+ * `begin`, `statements`, `commit`: a call begins; what the observer returns is called when it ends.
+ * `retry`: an attempt failed, and another one follows. `durable`, `lost`, `broken`: what somebody
+ * waited for is settled at a level. `timeout`: a wait ended before. `stream_open`, `stream_closed`,
+ * `polling`: how the client gets marks. `stalled`, `recovered`: a level's marks have ceased to
+ * rise, or rise again.
  */
 export interface ObservedEvent {
   /** What happened. */
@@ -54,5 +56,8 @@ export interface ObservedEnd {
   readonly error?: unknown;
 }
 
-/** What `HighwaterOptions.observe` is. Must return at once. What it throws surfaces as an uncaught error, and disturbs nothing. */
+/**
+ * The type of `HighwaterOptions.observe`. Must return at once. An error that it throws surfaces as
+ * an uncaught error, and disturbs nothing.
+ */
 export type Observer = (event: ObservedEvent) => ((end: ObservedEnd) => void) | void;

@@ -18,26 +18,34 @@ export interface HighwaterOptions {
   readonly url?: string | readonly string[];
   /** Instead of `url`, where gateway and tracker have addresses of their own. Nearest first. */
   readonly endpoints?: readonly Endpoint[];
-  /** The level that `durable`, `onLost` and `verdicts` mean unless told otherwise: `region` unless given. */
+  /** The default level of `durable`, `onLost` and `verdicts`. Default: `region`. */
   readonly level?: string;
-  /** Milliseconds for one attempt; 10,000 unless given. */
+  /** Milliseconds for one attempt. Default: 10,000. */
   readonly requestTimeoutMs?: number;
-  /** Milliseconds for all attempts of one call together, where the call has no `timeout`; 30,000 unless given. */
+  /**
+   * Milliseconds for all attempts of one call together, where the call has no `timeout`. Default:
+   * 30,000.
+   */
   readonly totalTimeoutMs?: number;
   /** An API key or a JSON Web Token: sent to gateways and trackers as `Authorization: Bearer`. */
   readonly apiKey?: string;
   /** Sent with every request, beside the client's own. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** What sends the requests: the platform's own unless given, or `batched()` of `@highwater/sdk/batch`. */
+  /**
+   * The function that sends the requests, for instance `batched()` of `@highwater/sdk/batch`.
+   * Default: the platform's own.
+   */
   readonly fetch?: FetchLike;
   /**
    * What types decode to, by OID, in the place of what the README says, also as elements of arrays; `raw` leaves
    * everything text. `result.values` has the text in any case.
    */
   readonly types?: TypeDecoders;
-  /** Numbers from 0 to 1 for the jitter of retries; `Math.random` unless given. Ids come from `crypto`. */
+  /**
+   * Numbers from 0 to 1 for the jitter of retries. Default: `Math.random`. Ids come from `crypto`.
+   */
   readonly random?: () => number;
-  /** Hears of everything that the client does, as it happens: for logs, traces and metrics. */
+  /** Gets everything that the client does, as it happens: for logs, traces and metrics. */
   readonly observe?: Observer;
   /** @internal Delays and bounds that tests shorten. */
   readonly tuning?: Partial<Tuning>;

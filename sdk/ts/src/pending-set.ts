@@ -1,9 +1,10 @@
 // The promise book: every promise that somebody waits for, and the judgement of each. Pure: time and chance come as
 // arguments, settlements go out as values. Rules (the name is that of the verdicts this client finds by itself):
 //
-// - `client:mark`: durable at a level when a mark at that level has reached its place, in the newest epoch that anybody has
-//   told of. Marks of another epoch say nothing: offsets of different epochs are never compared, and whether an epoch that
-//   has ended was contained in its successor only a tracker knows.
+// - `client:mark`: durable at a level when a mark at that level has reached its position, in the
+//   newest epoch that anybody has reported. Marks of another epoch say nothing: offsets of
+//   different epochs are never compared, and whether an epoch that has ended was contained in its
+//   successor only a tracker knows.
 // - Everything else a tracker judges, which also says where a promise that was carried over stands now: from there on marks
 //   are enough again. This client never finds `lost` by itself. Missing evidence is `pending`.
 import { type Marks, type Position, type TokenVerdict } from "./wire.ts";
@@ -43,7 +44,7 @@ export interface Wait {
   isAsked: boolean;
 }
 
-/** Waiters to be told. */
+/** Waiters to be called. */
 export interface Settled {
   readonly wait: Wait;
   readonly waiters: readonly Waiter[];
@@ -86,9 +87,9 @@ export function isLive(wait: Wait): boolean {
 export class PendingSet {
   /** Promises that are waited for. */
   readonly entries = new Set<PendingPromise>();
-  /** Waits that marks alone cannot settle, and that nobody has been asked about yet. */
+  /** Waits that marks alone cannot settle, and that no tracker has been asked about yet. */
   readonly toAsk = new Set<Wait>();
-  /** The newest epoch that anybody has told of; empty until then. */
+  /** The newest epoch that anybody has reported; empty until then. */
   epoch = "";
   #seq = -1;
   /** Its highest marks. A level that was never observed is absent, not zero. */
@@ -122,7 +123,7 @@ export class PendingSet {
     return !verdict && isReached ? keep(entry, level, "client:mark") : verdict;
   }
 
-  /** The entry of a token that is waited for: two handles of one transaction are told of one outcome. */
+  /** The entry of a token that is waited for: two handles of one transaction get one outcome. */
   find(token: string): PendingPromise | undefined {
     return this.#byToken.get(token);
   }
@@ -158,7 +159,7 @@ export class PendingSet {
       const before = this.#levels.get(level);
       if (before !== undefined && before >= offset) continue;
       this.#levels.set(level, offset);
-      // The first marks also say which levels nobody has seen yet; see #file.
+      // The first marks also say which levels have no mark yet; see #file.
       isMoved ||= before === undefined;
       isReached ||= isMoved || offset >= (this.#lowest.get(level) ?? Infinity);
     }
@@ -206,13 +207,16 @@ export class PendingSet {
     if (isLive(wait)) this.#file(wait);
   }
 
-  /** Asks about everything that has waited since then: a promise must not hang on what this client failed to hear. */
+  /**
+   * Asks about everything that has waited since then: a promise must not hang on a report that this
+   * client missed.
+   */
   recheck(sinceMs: number): void {
     for (const { waits } of this.entries)
       for (const wait of waits.values()) if (wait.sinceMs <= sinceMs && !wait.isAsked) this.toAsk.add(wait);
   }
 
-  /** A tracker that lags tells of an older epoch: that is no news. */
+  /** A tracker that lags reports an older epoch: that is no news. */
   #isNews(epoch: string, seq: number): boolean {
     if (epoch === this.epoch || seq < this.#seq) return false;
     this.epoch = epoch;
@@ -241,8 +245,8 @@ export class PendingSet {
     const isCurrent = epoch === this.epoch;
     if (isCurrent && offset < (this.#lowest.get(level) ?? Infinity)) this.#lowest.set(level, offset);
     if (!isMoved) return;
-    // Until somebody has told of an epoch, it may be this one. A level that nobody has seen is yet to come, or misspelt: a
-    // question tells.
+    // Until an epoch has been reported, it may be this one. A level without a mark is yet to come,
+    // or misspelt: a question shows which.
     if (!this.epoch || (isCurrent && (this.#levels.size === 0 || this.#levels.has(level)))) {
       wait.isAsked = false;
       this.toAsk.delete(wait);

@@ -76,8 +76,8 @@ export class PinnedCalls {
   }
 
   /**
-   * Commits, once. A lost reply is resolved by repetition, and where the gateway is gone by the state of the id; if nobody
-   * has heard of it, it is settled so that it never commits.
+   * Commits, once. A lost reply is resolved by repetition, and where the gateway is gone by the
+   * state of the id; if that is unknown, the id is settled so that it never commits.
    * Errors: typed; `outcome_unknown` when time is over and it may have committed.
    */
   commit(request: Omit<CommitRequest, "seq">, options: CallOptions): Promise<TransactionResponse> {
@@ -101,7 +101,8 @@ export class PinnedCalls {
     for (;;) {
       const found = await service.resolve(sought, budget, held);
       if (found) return found;
-      // Nobody has heard of it, but its COMMIT may be under way yet: only when the id is settled it never commits.
+      // The id is unknown, but its COMMIT may be under way yet: only when the id is settled it
+      // never commits.
       const answer = await service.attempt(settle, budget);
       if (!(answer instanceof HighwaterError)) throw stateError(sought.id, answer.state) ?? held;
       if (isSettled(answer) && answer.open !== true) throw answer;

@@ -7,15 +7,18 @@ import { type Watcher } from "./watcher.ts";
 export interface DurableOptions {
   /** The level to wait for; the transaction's own, or else the client's. */
   readonly level?: string;
-  /** Milliseconds; 30 seconds unless given. There is no wait without an end. */
+  /** Milliseconds. Default: 30 seconds. There is no wait without an end. */
   readonly timeout?: number;
   /** Ends the wait, which rejects with its reason. The transaction is what it was. */
   readonly signal?: AbortSignal;
 }
 
-/** What is called when a promise turns out lost or broken. What it throws surfaces as an uncaught error. */
+/**
+ * What is called when a promise turns out lost or broken. An error that it throws surfaces as an
+ * uncaught error.
+ */
 export type LostListener = (verdict: TokenVerdict) => void;
-/** What is called when a promise is kept. What it throws surfaces as an uncaught error. */
+/** What is called when a promise is kept. An error that it throws surfaces as an uncaught error. */
 export type DurableListener = LostListener;
 
 /**
@@ -29,7 +32,7 @@ export class DurabilityPromise {
   readonly token: string;
   /** Where the transaction committed. It never changes, also when the transaction is carried over to another epoch. */
   readonly position: Position;
-  /** The level that `durable` and `onLost` mean unless told otherwise. */
+  /** The default level of `durable` and `onLost`. */
   readonly level: string;
   /** @internal */
   readonly entry: PendingPromise;
@@ -47,8 +50,9 @@ export class DurabilityPromise {
 
   /**
    * Waits until the transaction is durable at the level, and resolves with that verdict. Ending a wait changes nothing: wait again.
-   * Errors: `TransactionLostError`, `PromiseBrokenError`, `UnknownOutcomeError` (nobody can judge it any more);
-   * `DurabilityTimeoutError`, which is not a loss; `TokenRefusedError`; `unknown_level`; `client_closed`; `AbortError`.
+   * Errors: `TransactionLostError`, `PromiseBrokenError`, `UnknownOutcomeError` (it cannot be
+   * judged any more); `DurabilityTimeoutError`, which is not a loss; `TokenRefusedError`;
+   * `unknown_level`; `client_closed`; `AbortError`.
    *
    * @example
    * ```ts
@@ -72,7 +76,7 @@ export class DurabilityPromise {
    * `broken` when it had been durable without this client knowing. Never called after it was durable.
    * Returns what takes the listener away. Until one of the three the client keeps its stream open.
    *
-   * @param options `level`: the transaction's own unless given.
+   * @param options `level`. Default: the transaction's own.
    */
   onLost(listener: LostListener, options: { level?: string } = {}): () => void {
     return this.#on(listener, options, /lost|broken/);
@@ -87,7 +91,7 @@ export class DurabilityPromise {
   /**
    * Calls back once when it is durable at the level, and never otherwise. Returns what takes the listener away.
    *
-   * @param options `level`: the transaction's own unless given.
+   * @param options `level`. Default: the transaction's own.
    */
   onDurable(listener: DurableListener, options: { level?: string } = {}): () => void {
     return this.#on(listener, options, /durable/);
@@ -113,10 +117,10 @@ export class DurabilityPromise {
   }
 
   /**
-   * What is known at the level without waiting: a terminal verdict, or undefined while it is pending, or where this client has not
-   * heard of it yet. Nothing is sent.
+   * The verdict at the level that is known without waiting: a terminal one, or undefined while it
+   * is pending, or where this client does not know it yet. Nothing is sent.
    *
-   * @param options `level`: the transaction's own unless given.
+   * @param options `level`. Default: the transaction's own.
    */
   verdict({ level = this.level }: { level?: string } = {}): TokenVerdict | undefined {
     return this.#watcher.pendingSet.known(this.entry, level);

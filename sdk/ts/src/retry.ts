@@ -56,11 +56,13 @@ export function isSettled({ code }: HighwaterError): boolean {
 }
 
 /**
- * `adopt`: the transaction committed and the state says where. `ask`: not settled yet. `send`: nobody has heard of
- * the id, so sending it again is its first run or is refused by its receipt. `throw`: settled otherwise.
+ * `adopt`: the transaction committed and the state says where. `ask`: not settled yet. `send`: the
+ * id is unknown, so sending it again is its first run or is refused by its receipt. `throw`:
+ * settled otherwise.
  *
- * A conflict of a resend is sent again as well: the copy that was never answered may still be on its way and commit, and
- * whoever is told of a conflict runs the whole body again under a new id. A copy that commits meanwhile refuses the resend.
+ * A conflict of a resend is sent again as well: the copy that was never answered may still be on
+ * its way and commit, and a client that gets a conflict runs the whole body again under a new id. A
+ * copy that commits meanwhile refuses the resend.
  */
 export type Resolution =
   | { readonly action: "adopt" }

@@ -76,7 +76,10 @@ export function within<T>(
   });
 }
 
-/** Runs a callback of the user's. What it throws surfaces as an uncaught error, and never disturbs this package. */
+/**
+ * Runs a callback of the user's. An error that it throws surfaces as an uncaught error, and never
+ * disturbs this package.
+ */
 export function callUser<T>(callback: () => T): T | undefined {
   try {
     return callback();

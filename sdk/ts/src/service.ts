@@ -19,7 +19,7 @@ import {
 } from "./wire.ts";
 
 export interface CallOptions {
-  /** For all attempts together; the client's total timeout unless given. */
+  /** For all attempts together. Default: the client's total timeout. */
   readonly timeout?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
@@ -45,7 +45,7 @@ export interface Call<T> {
   readonly accepts: Accepts<T>;
   /** An attempt without an answer may have committed. */
   readonly isCommit?: boolean;
-  /** The only endpoint that will do; the best one unless given. */
+  /** The only endpoint that will do. Default: the best one. */
   readonly pin?: Partial<Pin>;
   readonly onAnswer?: (pin: Pin) => void;
 }
@@ -59,7 +59,7 @@ export interface Sought {
   readonly maxWaitMs?: number | undefined;
 }
 
-/** What a call is about. One with a type is told to the observer. */
+/** What a call is about. The observer gets calls with a type. */
 export type About = Partial<ObservedEvent>;
 
 /** The time and the attempts that one call of the user has spent. */
@@ -103,7 +103,10 @@ export class Service {
     return running.finally(() => this.#inFlight.delete(running));
   }
 
-  /** Runs a call of the user's within its time, and tells the observer when it begins and how it ends. */
+  /**
+   * Runs a call of the user's within its time, and reports to the observer when it begins and how
+   * it ends.
+   */
   async run<T>(
     { timeout = this.deps.totalMs, signal }: CallOptions,
     about: About,
@@ -272,7 +275,8 @@ export class Service {
         // A request that is held on purpose still has half of the usual time besides.
         timeoutMs: Math.min(Math.max(deps.attemptMs, held + deps.attemptMs / 2), this.remaining(budget)),
         probeMs: pool.size > 1 ? deps.probeMs : undefined,
-        // Nobody else has an open transaction, and its gateway rolls it back when the connection is closed.
+        // No other process has an open transaction, and its gateway rolls it back when the
+        // connection is closed.
         patience: pin?.url ? deps.pinnedPatience : 1,
       });
       if (!call.accepts(answer.body)) throw badAnswer(`the answer to ${path} is not what was asked for`);
@@ -285,7 +289,7 @@ export class Service {
       if (!isTyped) throw error;
       if (isEndpointFault(error)) pool.failed(base, deps.monotonicMs());
       else pool.succeeded(base);
-      // Told when another attempt follows.
+      // Called when another attempt follows.
       budget.failed = { type: "retry", id, url, attempt: budget.attempt, error };
       return error;
     }
@@ -307,7 +311,7 @@ export class Service {
   }
 }
 
-/** The answer that a committed transaction would have given, as far as its state tells. */
+/** The answer that a committed transaction would have given, as far as its state shows. */
 function adopt(answer: TransactionStateResponse, { ack, level }: Sought): TransactionResponse {
   const { state } = answer;
   return {

@@ -10,17 +10,26 @@ import { type RefusedToken, type TokenVerdict } from "./wire.ts";
 
 /** Of `Highwater.session`. */
 export interface SessionOptions {
-  /** Its `readOnly` transactions see everything that it has committed or read before: `after` is filled in. False unless given. */
+  /**
+   * Its `readOnly` transactions see everything that it has committed or read before: `after` is
+   * filled in. Default: false.
+   */
   readonly causal?: boolean;
 }
 
 /** Of `Session.resume`. */
 export interface ResumeOptions {
-  /** The level to judge at; the client's unless given. */
+  /** The level to judge at. Default: the client's. */
   readonly level?: string;
-  /** How long a tracker holds its answer while a verdict is pending, in milliseconds; 0 unless given, a minute at most. */
+  /**
+   * How long a tracker holds its answer while a verdict is pending, in milliseconds; a minute at
+   * most. Default: 0.
+   */
   readonly waitMs?: number;
-  /** For the whole question, in milliseconds; the client's `totalTimeoutMs`, and `waitMs` on top, unless given. */
+  /**
+   * For the whole question, in milliseconds. Default: the client's `totalTimeoutMs`, and `waitMs`
+   * on top.
+   */
   readonly timeout?: number;
   /** Ends the question. */
   readonly signal?: AbortSignal;
@@ -80,8 +89,8 @@ export class OneShotSession {
   }
 
   /**
-   * Waits until everything this session has committed or read so far is durable at the level. With nothing to wait
-   * for it resolves at once. What is committed meanwhile is not waited for.
+   * Waits until everything this session has committed or read so far is durable at the level. With
+   * nothing to wait for it resolves at once. It does not wait for later commits.
    * Errors: as `DurabilityPromise.durable`. A transaction that is reported lost or broken is then forgotten: the
    * next call is about the others.
    */

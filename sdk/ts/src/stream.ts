@@ -1,6 +1,7 @@
-// The one event stream of a client: opened when somebody waits, closed a while after nobody does, and kept alive in
-// between across cuts, silence and dead endpoints. Where none gets through, as behind a proxy that holds answers back until
-// they are whole, marks are asked for instead. Owns the connection; what events mean is the business of the watcher.
+// The one event stream of a client: opened when a call waits, closed a while after none does, and
+// kept alive in between across cuts, silence and dead endpoints. Where none gets through, as behind
+// a proxy that holds answers back until they are whole, marks are asked for instead. Owns the
+// connection; what events mean is the business of the watcher.
 import { type Shared } from "./shared.ts";
 import { poll } from "./polling.ts";
 import { fullJitter, sleep, startTimer } from "./runtime.ts";
@@ -8,7 +9,7 @@ import { SseParser } from "./sse.ts";
 import { tryJson } from "./transport.ts";
 import { isBlindEvent, isEpochEvent, isMarks, isStallEvent, type MarksResponse } from "./wire.ts";
 
-/** What was heard: marks, epochs (the current one and its ancestors, oldest first), or both. */
+/** The reports: marks, epochs (the current one and its ancestors, oldest first), or both. */
 export type MarksUpdate = Partial<Pick<MarksResponse, "marks" | "epochs">>;
 
 export class DurabilityStream {
@@ -39,7 +40,7 @@ export class DurabilityStream {
     });
   }
 
-  /** Nobody waits: close after a while, unless somebody comes. */
+  /** No call waits: close after a while, or keep it when one comes. */
   release(): void {
     if (!this.#isWanted) return;
     // In the background: the open connection keeps the process alive until then, and nothing else should.
@@ -123,7 +124,7 @@ export class DurabilityStream {
           if (!isBlind) trackers.succeeded(url);
           this.#dispatch(event.type, data);
         }
-        // It hears nothing new of the primary, and another one may.
+        // It gets nothing new from the primary, and another one may.
         if (isBlind && trackers.hasAwake(monotonicMs())) return;
       }
     } catch (error) {

@@ -8,9 +8,9 @@ import { type AckOptions } from "./transaction.ts";
 
 /** Of `Highwater.transact`: how the transaction runs, when its commit is answered, and how often it may run again. */
 export interface TransactOptions extends BeginOptions, AckOptions {
-  /** Runs of the body at most; 10 unless given. */
+  /** Runs of the body at most. Default: 10. */
   readonly maxAttempts?: number;
-  /** Milliseconds for all runs together; the client's total timeout unless given. */
+  /** Milliseconds for all runs together. Default: the client's total timeout. */
   readonly timeout?: number;
 }
 

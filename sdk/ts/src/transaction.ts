@@ -19,7 +19,7 @@ import {
 
 /** How long a call may take. */
 export interface CallOptions {
-  /** Milliseconds for all attempts together; the client's `totalTimeoutMs` unless given. */
+  /** Milliseconds for all attempts together. Default: the client's `totalTimeoutMs`. */
   readonly timeout?: number;
   /** Gives up on the answer, not on the transaction: a commit may still take effect. The call rejects with its reason. */
   readonly signal?: AbortSignal;
@@ -27,13 +27,19 @@ export interface CallOptions {
 
 /** How a transaction runs. */
 export interface ExecutionOptions {
-  /** `serializable` unless given, or `repeatable read` for a read that may run on a replica. */
+  /** Default: `serializable`, or `repeatable read` for a read that may run on a replica. */
   readonly isolation?: Isolation;
-  /** The transaction changes nothing, and the database holds it to that. Needed for `after` and `mode`; false unless given. */
+  /**
+   * The transaction changes nothing, and the database holds it to that. Needed for `after` and
+   * `mode`. Default: false.
+   */
   readonly readOnly?: boolean;
   /** With `readOnly` and `serializable`: waits for a snapshot that no later transaction makes unsafe. */
   readonly deferrable?: boolean;
-  /** The trackers tell an event `transaction.delayed` if it is not durable at its level after so many milliseconds. */
+  /**
+   * The trackers send an event `transaction.delayed` if it is not durable at its level after so
+   * many milliseconds.
+   */
   readonly maxDelayMs?: number;
   /** Comes back in webhooks and events about this transaction, and in errors of waits for it. */
   readonly metadata?: Readonly<Record<string, string>>;
@@ -46,11 +52,15 @@ export interface AckOptions {
   /** The level that this transaction is about, also for `durable()` and `onLost()` afterwards. */
   readonly level?: string;
   /**
-   * For `ack: "durable"`: how many milliseconds the service waits before it answers `pending`, which is not a loss. Unless given,
-   * half of the client's `requestTimeoutMs`; never more than a minute, nor than the call may take.
+   * For `ack: "durable"`: how many milliseconds the service waits before it answers `pending`,
+   * which is not a loss. Never more than a minute, nor than the call may take. Default: half of the
+   * client's `requestTimeoutMs`.
    */
   readonly maxWaitMs?: number;
-  /** The trackers tell an event `transaction.delayed` if it is not durable at its level after so many milliseconds. */
+  /**
+   * The trackers send an event `transaction.delayed` if it is not durable at its level after so
+   * many milliseconds.
+   */
   readonly maxDelayMs?: number;
 }
 
@@ -58,13 +68,13 @@ export type Remember = (transaction: Transaction) => void;
 
 /** Of a one-shot transaction. */
 export interface TransactionOptions extends CallOptions, ExecutionOptions, AckOptions {
-  /** A UUIDv7, to continue an earlier attempt whose outcome is unknown. A new one unless given. */
+  /** A UUIDv7, to continue an earlier attempt whose outcome is unknown. Default: a new one. */
   readonly id?: string;
   /** With `readOnly`: a token, or a transaction, whose effects the read must see. */
   readonly after?: string | { readonly token: string };
   /** With `readOnly`: `local` may read from a replica near the gateway, `primary` never does. `local` with `after`. */
   readonly mode?: "primary" | "local";
-  /** @internal Hears of the commit. */
+  /** @internal Gets the commit. */
   readonly remember?: Remember | undefined;
 }
 

@@ -10,7 +10,7 @@ export interface Exchange {
   readonly timeoutMs: number;
   /** After so long without an answer the endpoint is asked for a sign of life; as long again without one ends the attempt. */
   readonly probeMs?: number | undefined;
-  /** How many times as long the sign of life may take; once unless given. */
+  /** How many times as long the sign of life may take. Default: once. */
   readonly patience?: number;
   readonly signal?: AbortSignal | undefined;
 }

@@ -1,5 +1,6 @@
-// Keeps the promise book and the world together: feeds it marks, epochs and verdicts, asks the trackers what only
-// they can judge, and tells the waiters. Owns waits, timers and questions; judges nothing.
+// Keeps the pending set and the world together: feeds it marks, epochs and verdicts, asks the
+// trackers what only they can judge, and calls the waiters. Owns waits, timers and questions;
+// judges nothing.
 import {
   type PendingPromise,
   isLive,
@@ -20,7 +21,7 @@ import { type Marks, type TokenVerdict } from "./wire.ts";
 /** Questions wait so long at most: after a failover every client has some, and those of one client go together. */
 const ASK_SPREAD_MS = 50;
 
-/** How long is waited unless told otherwise. There is no wait without an end. */
+/** The default length of a wait. There is no wait without an end. */
 const DURABLE_TIMEOUT_MS = 30_000;
 
 export interface WaitOptions {
@@ -38,7 +39,7 @@ interface Question {
 export class Watcher {
   readonly #shared: Shared;
   readonly #service: Service;
-  /** An entry turned out lost or broken. Called once for it, and before its waiters are told. */
+  /** An entry turned out lost or broken. Called once for it, and before its waiters are called. */
   readonly #onLoss: (entry: PendingPromise, verdict: TokenVerdict) => void;
   readonly pendingSet = new PendingSet();
   readonly #stream: DurabilityStream;
@@ -82,7 +83,10 @@ export class Watcher {
     this.#finish();
   }
 
-  /** Tells how things stand, now and after every change; keeps the stream open until it is taken away. */
+  /**
+   * Reports the current state, now and after every change; keeps the stream open until it is taken
+   * away.
+   */
   subscribe(subscriber: Subscriber): () => void {
     this.#service.checkOpen();
     const key = Symbol();
@@ -95,7 +99,7 @@ export class Watcher {
     };
   }
 
-  /** What changes at once is told once. */
+  /** Changes of one moment are reported once. */
   #publish(): void {
     if (this.#isPublishing || this.#subscribers.size === 0) return;
     this.#isPublishing = true;
@@ -110,7 +114,10 @@ export class Watcher {
     });
   }
 
-  /** Tells the waiter once, and never at once, when the entry is settled at the level. Returns what takes it away. */
+  /**
+   * Calls the waiter once, and never at once, when the entry is settled at the level. Returns what
+   * takes it away.
+   */
   watch(entry: PendingPromise, level: string, waiter: Waiter): () => void {
     const known = this.pendingSet.known(entry, level);
     if (known) {
@@ -206,7 +213,7 @@ export class Watcher {
     this.#cancelAsk = this.#cancelRecheck = undefined;
   }
 
-  /** Tells the waiters of what was settled, and sees to what is left. */
+  /** Calls the waiters of the settled entries, and sees to what is left. */
   #finish(): void {
     const nowMs = this.#shared.monotonicMs();
     const settled = this.pendingSet.takeSettled();

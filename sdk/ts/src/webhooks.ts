@@ -29,7 +29,10 @@ export interface WebhookRequest {
   readonly headers: Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
   /** `whsec_…`; two while one replaces the other. */
   readonly secret: string | readonly string[];
-  /** How far its time may lie from now, in seconds: five minutes unless given. What is older may be a replay. */
+  /**
+   * How far its time may lie from now, in seconds. Default: five minutes. An older one may be a
+   * replay.
+   */
   readonly toleranceSeconds?: number;
   /** Milliseconds since 1970; for tests. */
   readonly now?: () => number;

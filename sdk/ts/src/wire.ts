@@ -35,7 +35,7 @@ export interface EpochRecord {
   node: string;
   cause: "first" | "clean_restart" | "crash_recovery" | "promotion" | "reinstated" | "restored";
   startedAt: string;
-  /** Upper bound of this record's own place in the epoch's log. */
+  /** Upper bound of this record's own position in the epoch's log. */
   startOffset: string;
   /** The previous epoch's log is contained in this history at least up to here. */
   forkOffset: string;
@@ -120,9 +120,10 @@ export interface Served {
 }
 
 /**
- * What became of a transaction. `active`: it is open or runs. `committed`: durability was not asked about. `pending`: committed, and
- * not known to be durable. `durable`, `lost`, `broken`: settled at the level. `aborted`: never committed. `expired`: too old to know.
- * `unknown`: nobody has heard of it.
+ * What became of a transaction. `active`: it is open or runs. `committed`: durability was not asked
+ * about. `pending`: committed, and not known to be durable. `durable`, `lost`, `broken`: settled at
+ * the level. `aborted`: never committed. `expired`: too old to know. `unknown`: the service does
+ * not know the id.
  */
 export type TransactionState =
   "active" | "committed" | "pending" | "durable" | "lost" | "aborted" | "broken" | "expired" | "unknown";
@@ -175,8 +176,9 @@ export interface TransactionStateResponse {
 }
 
 /**
- * The judgement of a tracker. `pending` may become any other; `durable` and `lost` are final, but that a promise which a failure has
- * violated becomes `broken`. `expired`: too old to know. `unknown`: nobody has heard of it.
+ * The judgement of a tracker. `pending` may become any other; `durable` and `lost` are final, but
+ * that a promise which a failure has violated becomes `broken`. `expired`: too old to know.
+ * `unknown`: the service does not know the id.
  */
 export type Verdict = "pending" | "durable" | "lost" | "broken" | "expired" | "unknown";
 
@@ -224,7 +226,9 @@ export interface VerdictsResponse {
   /** One for each token, in their order. */
   verdicts: (TokenVerdict | RefusedToken)[];
   marks: Marks | null;
-  /** The tracker hears nothing new of the primary: what is pending here may be settled at another tracker. */
+  /**
+   * The tracker gets nothing new from the primary: another tracker may settle what is pending here.
+   */
   blind?: true;
 }
 
@@ -274,7 +278,10 @@ export interface AtRisk {
 
 /** What a refusal rests on: everything that the statement could see. */
 export interface Evidence {
-  /** `committed`: visible, and nobody has waited for more. `pending`: not durable in the time. `lost`: a failover took some of it back. */
+  /**
+   * `committed`: visible; the request waited for no more. `pending`: not durable in the time.
+   * `lost`: a failover took some of it back.
+   */
   readonly state: "committed" | "durable" | "pending" | "lost";
   /** For `Highwater.promise`: durable when the refusal can no longer be taken back. */
   readonly token: string;
@@ -333,8 +340,9 @@ const oneOf = (alternatives: string): Guard => matches(new RegExp(`^(${alternati
 const isState = oneOf("active|committed|pending|durable|lost|aborted|broken|expired|unknown");
 
 /**
- * Checks that a message has fields: their names with a space between, and a `?` behind those that may be absent or null. What this
- * package relies on, and no more: a newer service may add fields.
+ * Checks that a message has fields: their names with a space between, and a `?` behind those that
+ * may be absent or null. The shapes that this package relies on, and no more: a newer service may
+ * add fields.
  */
 const has =
   <T>(names: string) =>

@@ -43,7 +43,7 @@ export { makeDeps } from "./runtime.ts";
 /** Gateways bound what is at risk by it. */
 const EXPOSURE_MS = 250;
 const IDLE_EXPOSURE_MS = 2_000;
-/** Streams of a tracker that does not hear from the primary are ended so often. */
+/** Streams of a tracker that does not see the primary are ended so often. */
 const END_BLIND_STREAMS_MS = 10_000;
 
 export interface Tracker {
@@ -255,7 +255,7 @@ function makeEvents(
       onBroken: (peerVerdicts) => {
         loop.dispatch({ kind: "peer_verdicts_received", nowMs: clock.monotonicMs(), peerVerdicts });
       },
-      // What a killed gateway had announced to another tracker alone, nobody here can know.
+      // Announcements of a killed gateway to another tracker alone are unknown here.
       isComplete: ({ cause }) => cause === "first" || cause === "clean_restart",
     },
     {

@@ -37,9 +37,9 @@ const ABOUT: AboutVariables = {
   TRACKER_MAX_WAITING_PER_KEY: about(
     "tokens of one key for whose verdicts requests wait; more get 429 `concurrency_limited`",
   ),
-  TRACKER_ALIVE_MS: about("a node that was not heard of for so long does not count among the survivors"),
+  TRACKER_ALIVE_MS: about("a node without a report for so long does not count among the survivors"),
   TRACKER_PUBLISH_PATIENCE_MS: about(
-    "how long a loss may wait for the strongest level before it is told at the next weaker one; without an operator's command never below the exposure level",
+    "how long a loss may wait for the strongest level before it is reported at the next weaker one; without an operator's command never below the exposure level",
   ),
   TRACKER_INTENT_PATIENCE_MS: about(
     "an id whose outcome was not announced is settled after so long, and not before its transaction's time is over",

@@ -102,7 +102,7 @@ const SETTINGS = {
 } as const;
 
 export type Config = ValuesOf<typeof SETTINGS> & {
-  /** What makes a node the primary; told by several variables together. */
+  /** The rule that makes a node the primary; several variables together give it. */
   readonly authority: AuthoritySettings;
   readonly identity: IdentitySettings;
 };
@@ -152,7 +152,7 @@ export function exposureFaults(level: string, levels: Levels): string[] {
   return [`TRACKER_EXPOSURE_LEVEL is not a configured level; use one of ${Object.keys(levels).join(", ")}`];
 }
 
-/** Without an HA manager's lease nobody can say whom it may promote. */
+/** Without an HA manager's lease it is unknown which nodes it may promote. */
 export function leaseFaults({ kind }: AuthoritySettings, levels: Levels): string[] {
   return Object.entries(levels).flatMap(([level, rule]) =>
     "synchronous" in rule && kind !== "lease"

@@ -19,14 +19,14 @@ export interface AnnouncerOptions {
 /** What a client wants to be known of its transaction. */
 interface Wishes {
   readonly metadata?: Readonly<Record<string, string>> | undefined;
-  /** Not durable at the level after so long: trackers tell of it. */
+  /** Not durable at the level after so long: trackers report it. */
   readonly maxDelayMs?: number | undefined;
   readonly level: string;
 }
 
 /** What is announced of an attempt before its COMMIT. */
 export interface Intent extends Wishes {
-  /** It has ended so long from now, or its gateway is gone: nobody settles its id sooner. */
+  /** It has ended so long from now, or its gateway is gone: its id is not settled sooner. */
   readonly endsWithinMs: number;
 }
 
@@ -34,7 +34,7 @@ export interface Intent extends Wishes {
 export interface Announceable {
   readonly id: TxnId;
   readonly primaryEpoch: { readonly epoch: EpochId };
-  /** 0 where nobody is authenticated. */
+  /** 0 without authentication. */
   readonly owner: bigint;
 }
 
@@ -80,7 +80,10 @@ export class Announced {
     this.#send({ kind: "position", ...where, ...this.#whose });
   }
 
-  /** The attempt has not committed and never will. What other attempts under its id have announced stays. */
+  /**
+   * The attempt has not committed and never will. Announcements of other attempts under its id
+   * stay.
+   */
   withdraw(): void {
     this.#send({ kind: "withdrawn", id: this.#id, epoch: this.#epoch, by: this.#by, ...this.#whose });
   }

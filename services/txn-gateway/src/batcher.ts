@@ -1,5 +1,6 @@
-// Many small questions as few large ones. Self-clocked: one batch in flight, everything asked meanwhile goes in the next,
-// so a lone question waits for nobody and a storm of them costs a few round trips.
+// Many small questions as few large ones. Self-clocked: one batch in flight, everything asked
+// meanwhile goes in the next, so a lone question does not wait and a storm of them costs a few
+// round trips.
 
 interface Entry<Key, Value> {
   readonly key: Key;

@@ -4,7 +4,10 @@ import { type ActiveTransactions } from "./active.ts";
 import { type ResultHold } from "./answers/result-memory.ts";
 import { type Config } from "./config.ts";
 
-/** A read that was cut short is refused: nothing is undone by that. What has written is answered, and says `truncated`. */
+/**
+ * A read that was cut short is refused: nothing is undone by that. A statement that has written is
+ * answered, and says `truncated`.
+ */
 export function refuseTruncated(
   results: readonly StatementResult[],
   config: Pick<Config, "maxRows" | "maxResultBytes">,

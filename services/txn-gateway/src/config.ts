@@ -152,7 +152,7 @@ const SETTINGS = {
 } as const;
 
 export type Config = ValuesOf<typeof SETTINGS> & {
-  /** What makes a node the primary; told by several variables together. */
+  /** The rule that makes a node the primary; several variables together give it. */
   readonly authority: AuthoritySettings;
   readonly identity: IdentitySettings;
   readonly exposure: ExposureSettings;

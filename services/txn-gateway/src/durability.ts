@@ -36,7 +36,10 @@ export class Durability {
     return fateOf(await this.#verdicts.ask({ token, level, limitMs: leftMs, signal }));
   }
 
-  /** For any transaction by id: a tracker's word counts more than the marks, which cannot tell of a broken promise. */
+  /**
+   * For any transaction by id: a tracker's verdict counts more than the marks, which cannot show a
+   * broken promise.
+   */
   async judge(promised: Promised, limitMs: number, signal?: AbortSignal): Promise<Exclude<Fate, "retried">> {
     const deadlineMs = this.#clock.monotonicMs() + limitMs;
     // The marks that come by themselves save the tracker a long question.

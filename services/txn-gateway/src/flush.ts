@@ -1,5 +1,6 @@
-// Flush help: one tiny flushing commit behind all commits since the last one, so that nobody waits for the server's own timers.
-// Self-clocked: at most one in flight, none while nothing was committed since the last began.
+// Flush help: one tiny flushing commit behind all commits since the last one, so that no commit
+// waits for the server's own timers. Self-clocked: at most one in flight, none while nothing was
+// committed since the last began.
 import { sleep } from "@highwater/store";
 import { type Deps } from "./deps.ts";
 import { type PrimaryEpoch } from "./primary.ts";
@@ -20,7 +21,7 @@ export class FlushHelp {
     this.#onFailure = onFailure;
   }
 
-  /** Something was committed in the reign. Returns at once. */
+  /** Something was committed in the epoch. Returns at once. */
   committed(primaryEpoch: PrimaryEpoch): void {
     this.#wanted = primaryEpoch;
     if (!this.#running) void this.#run();

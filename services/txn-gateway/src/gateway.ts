@@ -251,7 +251,7 @@ export class Gateway {
     return this.#rules;
   }
 
-  /** No tracker was found that hears from the primary: nothing can be answered as durable. */
+  /** No tracker was found that sees the primary: nothing can be answered as durable. */
   get isBlind(): boolean {
     return this.#stream.isBlind;
   }

@@ -36,12 +36,12 @@ export interface InspectionContext {
   readonly tokens: Tokens;
 }
 
-/** Between two reigns a look-up waits at least so long for the next. */
+/** Between two epochs a look-up waits at least so long for the next. */
 const AUTHORITY_WAIT_MS = 200;
 /**
- * So long at least a look-up waits for a tombstone to be safe; for trackers to tell of a loss; and for the mark of a position that it
- * has just read, above which the log goes on. Two polls of an idle tracker and a margin: what an asked replica answers to the first
- * poll counts in the second.
+ * So long at least a look-up waits for a tombstone to be safe; for trackers to report a loss; and
+ * for the mark of a position that it has just read, above which the log goes on. Two polls of an
+ * idle tracker and a margin: what an asked replica answers to the first poll counts in the second.
  */
 const LEAST_WAIT_MS = 3_000;
 
@@ -65,7 +65,7 @@ export class Inspection {
     const primaryEpoch = await primary.admit(Math.max(AUTHORITY_WAIT_MS, leftMs()));
     const tag = keys.receiptTag(owner, id);
     const settled = await lookUps.find(primaryEpoch, { id, tag }, "primary_unavailable");
-    // Nobody may run it anew yet: a failover could still undo that it was settled.
+    // It must not be run anew yet: a failover could still undo that it was settled.
     if ((await finality.await(settled, Math.max(LEAST_WAIT_MS, leftMs()), signal)) !== "reached")
       return { id, state: "active", marks: marks.newest };
     if (settled.kind === "lost")
@@ -76,7 +76,7 @@ export class Inspection {
     // A position that was read just now may lie above what anybody else will bring to disk soon.
     if (epoch === primaryEpoch.epoch) flush.committed(primaryEpoch);
     const token = tokens.of({ kind: "write", id, epoch, offset, attempt, owner });
-    // Without a mark to wait for nothing is heard of the level.
+    // Without a mark to wait for there is no news of the level.
     const leastMs = isFirst && marks.of(epoch, level) !== undefined ? LEAST_WAIT_MS : 0;
     const limitMs = Math.max(leftMs(), leastMs);
     const fate = await durability.judge({ token, epoch, offset, level }, limitMs, signal);

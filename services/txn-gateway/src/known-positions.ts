@@ -8,7 +8,7 @@ import { type Settled } from "./txn/settled.ts";
 interface Known {
   /** The epoch that the receipt names, or what a tombstone says: that one can give way to a commit. */
   readonly attempt: EpochId | "aborted" | "lost";
-  /** Of the offset, an upper bound of the receipt's place. */
+  /** Of the offset, an upper bound of the receipt's position. */
   readonly epoch: EpochId;
   readonly offset: Offset;
 }

@@ -1,10 +1,14 @@
-// What an epoch's end has left open in traces: whether those commits have survived, no mark can tell any more. A tracker is asked, so
-// that a loss ends the trace of its transaction as the error that it is.
+// Commits that an epoch's end has left open in traces: no mark can show any more whether they have
+// survived. A tracker is asked, so that a loss ends the trace of its transaction as the error that
+// it is.
 import { type Verdicts } from "./trackers/verdicts.ts";
 import { type TransactionTrace } from "./tracing.ts";
 import { type Tokens } from "./txn/tokens.ts";
 
-/** Longer than the reconciliation of a failover; what is not told by then has no end in its trace. */
+/**
+ * Longer than the reconciliation of a failover; a commit without a verdict by then has no end in
+ * its trace.
+ */
 const LIMIT_MS = 600_000;
 /** More lost transactions than this make no clearer picture. */
 const ASKED_MAX = 2_000;

@@ -1,5 +1,6 @@
-// The newest marks that this gateway has heard of, and the safe transactions that wait for them.
-// A mark stays true within its epoch for ever, so an old one settles waits as well as a new one. No I/O here.
+// The newest marks that this gateway has received, and the safe transactions that wait for them. A
+// mark stays true within its epoch for ever, so an old one settles waits as well as a new one. No
+// I/O here.
 import {
   type EpochGraph,
   type EpochId,
@@ -17,7 +18,7 @@ export interface WaitTarget {
   readonly offset: Offset;
 }
 
-/** `ended`: the epoch is over, and only a tracker can tell what became of the transaction. */
+/** `ended`: the epoch is over, and only a tracker knows the outcome of the transaction. */
 export type WaitEnd = "reached" | "ended" | "timeout";
 
 interface Waiter {
@@ -30,7 +31,7 @@ const EPOCHS_KEPT = 8;
 
 export interface MarkBoardOptions {
   readonly clock: Clock;
-  /** Every epoch that this gateway has heard of. */
+  /** Every epoch that this gateway has learned of. */
   readonly epochs: () => EpochGraph;
   /** The epoch in which this gateway commits; null while it knows of no primary. */
   readonly currentEpoch: () => string | null;
@@ -40,7 +41,7 @@ export interface MarkBoardOptions {
 
 export class MarkBoard {
   readonly #options: MarkBoardOptions;
-  /** By epoch, oldest first: what was heard, level by level the highest. */
+  /** By epoch, oldest first: the marks that were received, level by level the highest. */
   readonly #marks = new Map<string, Map<string, Offset>>();
   /** By epoch and level: lowest offset first, so that a mark settles a prefix. */
   readonly #waits = new Map<string, Map<string, Waiter[]>>();
@@ -62,7 +63,7 @@ export class MarkBoard {
     return this.#waiting;
   }
 
-  /** The highest mark that was heard of the level in the epoch. */
+  /** The highest mark that was received of the level in the epoch. */
   of(epoch: string, level: string): Offset | undefined {
     return this.#marks.get(epoch)?.get(level);
   }
@@ -72,7 +73,7 @@ export class MarkBoard {
     return mark !== undefined && mark >= offset;
   }
 
-  /** Takes marks in. An older view than one heard before changes nothing. */
+  /** Takes marks in. An older view than one received before changes nothing. */
   advance(marks: Marks): void {
     const levels = this.#levelsOf(marks.epoch);
     for (const [level, text] of Object.entries(marks.levels)) {
@@ -93,8 +94,9 @@ export class MarkBoard {
   }
 
   /**
-   * The ancestry of an epoch that somebody takes for current, oldest first, itself last. It ends the one before it only if its history
-   * outranks that one's: a stream of another history must not end the epoch that reigns.
+   * The ancestry of an epoch that somebody takes for current, oldest first, itself last. It ends
+   * the one before it only if its history outranks that one's: a stream of another history must not
+   * end the current epoch.
    */
   beginEpoch(ancestry: readonly EpochRecord[]): void {
     const current = ancestry.at(-1);

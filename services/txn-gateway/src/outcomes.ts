@@ -40,7 +40,7 @@ export interface OutcomeContext {
   readonly tokens: Tokens;
 }
 
-/** One run of a transaction in the reign in which it arrived. */
+/** One run of a transaction in the epoch in which it arrived. */
 export interface Attempt {
   readonly id: TxnId;
   /** Of its receipt. */
@@ -189,7 +189,10 @@ export class Outcomes {
     return settled;
   }
 
-  /** What may have committed is exposed for as long as nobody knows; so the question is never given up. */
+  /**
+   * A transaction that may have committed is exposed for as long as its outcome is unknown; so the
+   * question is never given up.
+   */
   async #settleExposed(attempt: Attempt): Promise<void> {
     if (attempt.exposed === null) return;
     const { settler, metrics } = this.#parts;

@@ -11,7 +11,7 @@ import {
 import { type Log } from "@highwater/service";
 import { type Deps } from "./deps.ts";
 
-/** One node in one epoch. A request runs in the reign in which it arrived, or not at all. */
+/** One node in one epoch. A request runs in the epoch in which it arrived, or not at all. */
 export interface PrimaryEpoch {
   readonly node: string;
   readonly epoch: EpochId;
@@ -28,7 +28,7 @@ export interface PrimaryOptions {
   readonly onEpoch: (primaryEpoch: PrimaryEpoch, ended: PrimaryEpoch | null) => void;
 }
 
-/** So long the trackers have the first word on a new epoch. */
+/** Trackers get this long to record a new epoch before the gateway tries. */
 const TRACKERS_FIRST_MS = 2_000;
 /** What a client should wait before it asks again; a failover takes seconds. */
 const RETRY_MS = 1_000;
@@ -49,7 +49,10 @@ export class Primary {
   readonly #waiters = new Set<Waiter>();
   #authority: Authority = { kind: "none", reason: "no node has been probed yet" };
   #primaryEpoch: PrimaryEpoch | null = null;
-  /** The last reign that transactions may have run in; its connections are dropped when another begins. */
+  /**
+   * The last epoch that transactions may have run in; its connections are dropped when another
+   * begins.
+   */
   #lastEpoch: PrimaryEpoch | null = null;
   #serverTime: { readonly serverMs: number; readonly atMs: number } | null = null;
   /** When each node's newest report was asked for. */
@@ -105,7 +108,7 @@ export class Primary {
     return this.#authority;
   }
 
-  /** The current reign, waiting a moment for one; otherwise throws what a client should be told. */
+  /** The current epoch, waiting a moment for one; otherwise throws the error for the client. */
   async await(limitMs: number): Promise<PrimaryEpoch> {
     const { current } = this;
     if (current !== null) return current;
@@ -114,7 +117,10 @@ export class Primary {
     return primaryEpoch;
   }
 
-  /** The reign for work that begins now. Errors: also while the deployment keys of this gateway are not those of the others. */
+  /**
+   * The epoch for work that begins now. Errors: also while the deployment keys of this gateway are
+   * not those of the others.
+   */
   async admit(limitMs: number): Promise<PrimaryEpoch> {
     const primaryEpoch = this.current ?? (await this.await(limitMs));
     const detail = this.#options.scheduleFault();
@@ -173,7 +179,7 @@ export class Primary {
     if (current !== undefined && current !== this.#primaryEpoch?.epoch) this.wake();
   }
 
-  /** Every epoch that the nodes or the trackers have told of. */
+  /** Every epoch that the nodes or the trackers have reported. */
   get epochs(): EpochGraph {
     return this.#watcher.graph;
   }
@@ -183,7 +189,7 @@ export class Primary {
     return this.#watcher.graph.get(epoch);
   }
 
-  /** The epoch before it; null for the first, and for one of which no record is known. */
+  /** The epoch before it; null for the first, and for one without a known record. */
   parentOf(epoch: EpochId): EpochId | null {
     return (this.recordOf(epoch)?.previous ?? null) as EpochId | null;
   }
@@ -199,7 +205,7 @@ export class Primary {
     return this.#serverMs(SERVER_TIME_VALID_MS) ?? this.#clock.wallMs();
   }
 
-  /** The primary's clock; null while it is not known, or was not heard of lately. */
+  /** The primary's clock; null while it is not known, or was not reported lately. */
   knownServerMs(): number | null {
     return this.#serverMs(ID_TIME_VALID_MS);
   }
@@ -227,7 +233,8 @@ export class Primary {
     this.#primaryEpoch = null;
     if (authority.kind === "primary") this.#enter({ node: authority.node, epoch: authority.epoch });
     else if (authority.kind === "mint" || authority.kind === "prepare") {
-      // The last epoch is over: whoever still waits for one of its connections need not wait for a dead host.
+      // The last epoch is over: a request that still waits for one of its connections need not wait
+      // for a dead host.
       if (this.#lastEpoch !== null && before.kind === "primary") this.#store.forget(this.#lastEpoch.node);
       void this.#begin(authority);
     }
@@ -241,7 +248,8 @@ export class Primary {
   #enter(primaryEpoch: PrimaryEpoch): void {
     const ended = this.#lastEpoch;
     if (ended?.epoch !== primaryEpoch.epoch) {
-      // Before anybody can see the new reign: no connection that was opened under another role or epoch may write in it.
+      // Before anybody can see the new epoch: no connection that was opened under another role or
+      // epoch may write in it.
       if (ended !== null) this.#store.forget(ended.node);
       if (ended?.node !== primaryEpoch.node) this.#store.forget(primaryEpoch.node);
     }

@@ -41,7 +41,7 @@ export interface NearbyRead {
 const AUTHORITY_WAIT_MS = 200;
 /** Trackers settle what an unknown epoch has left in about a round trip to another region. */
 const VERDICT_WAIT_MS = 2_000;
-/** Certainly not in the history that reigns, so no read has to show it. */
+/** Certainly not in the current history, so no read has to show it. */
 const DISCARDED: ReadonlySet<TrackerVerdict> = new Set<TrackerVerdict>([
   "lost",
   "broken",
@@ -80,8 +80,9 @@ export class Reads {
   }
 
   /**
-   * A primary whose epoch is no successor of the token's may lack what the token stands for. It serves the read all the same once a
-   * tracker has settled that a failover has lost that: no survivor may ever hear more of the token's epoch.
+   * A primary whose epoch is no successor of the token's may lack what the token stands for. It
+   * serves the read all the same once a tracker has settled that a failover has lost that: no
+   * survivor may ever learn more of the token's epoch.
    */
   async #checkAfter(
     after: PresentedToken,

@@ -43,8 +43,9 @@ export class Refusals {
   }
 
   /**
-   * The error to answer. Of a safe transaction `refusal_unconfirmed` when what the refusal rests on is not durable in the time, or lost; and
-   * `epoch_changed` when nobody can tell what it rests on.
+   * The error to answer. Of a safe transaction `refusal_unconfirmed` when what the refusal rests on
+   * is not durable in the time, or lost; and `epoch_changed` when the basis of the refusal is not
+   * known.
    */
   async answer(
     cause: unknown,

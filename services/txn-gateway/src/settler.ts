@@ -13,12 +13,15 @@ const PATIENCE_MS = 500;
 /** Longer than a failover; the client is answered sooner. */
 const LIMIT_MS = 60_000;
 const PAUSE_MS = 100;
-/** Between two tries of one that nobody waits for any more. */
+/** Between two tries of one without a waiting client. */
 const LONG_PAUSE_MS = 1_000;
 /** A server that dies takes all transactions in flight with it; they are settled together. */
 const BATCH_MAX = 1_000;
 
-/** What a tombstone says: `lost`, that the attempt's epoch is over, and nobody can know whether it had committed there. */
+/**
+ * The kind of a tombstone: `lost`, that the attempt's epoch is over, and it cannot be known whether
+ * it had committed there.
+ */
 type Tombstone = "aborted" | "lost";
 
 /** What to do about an id that another attempt holds: ask again until that has ended, or answer `held`. */

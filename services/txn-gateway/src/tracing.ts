@@ -86,7 +86,7 @@ export class TransactionTrace implements TracePart {
   /** How it went on at the level. The first word for a level counts. */
   settled(verdict: TracedFate, level: string): void {
     if (this.#fate !== null) return;
-    // A safe one is told about the level that it waits for.
+    // A safe one is reported with the level that it waits for.
     if (this.#waitsAt !== null && level !== this.#waitsAt && verdict === "durable") return;
     this.#fate = { verdict, level, atMs: this.#request.tracer.nowMs() };
     if (this.#isEmitted) this.#emit(this.#durability());

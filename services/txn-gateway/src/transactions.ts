@@ -59,7 +59,7 @@ interface Run {
   readonly trace: TransactionTrace | null;
 }
 
-/** A request that arrives between two reigns waits so long for the next before it is refused. */
+/** A request that arrives between two epochs waits so long for the next before it is refused. */
 const AUTHORITY_WAIT_MS = 200;
 const RETRY_MS = 500;
 const OWNER_SHARE = 0.5;

@@ -1,5 +1,6 @@
-// Limits of each principal: requests per second, as a bucket of tokens that fills up steadily, and requests in flight.
-// Synchronous, and without an allocation for a principal that is known. What nobody uses is forgotten.
+// Limits of each principal: requests per second, as a bucket of tokens that fills up steadily, and
+// requests in flight. Synchronous, and without an allocation for a principal that is known. Unused
+// principals are forgotten.
 import { HighwaterError } from "@highwater/protocol";
 import { type Clock } from "@highwater/store";
 import { type KeyLimits, type Principal } from "./principal.ts";
@@ -37,7 +38,7 @@ export class Admission {
     this.#defaults = defaults;
   }
 
-  /** Principals of which something is kept. */
+  /** Principals that have an entry. */
   get size(): number {
     return this.#principals.size;
   }

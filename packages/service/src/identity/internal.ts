@@ -1,4 +1,5 @@
-// The services of one cluster among themselves: whoever knows the shared secret is one of them.
+// The services of one cluster among themselves: a caller that knows the shared secret is one of
+// them.
 import { createHmac, hash, timingSafeEqual } from "node:crypto";
 import { type Authenticator, DEFAULT_LIMITS, NOBODY, type Principal, unauthenticated } from "./principal.ts";
 
@@ -41,7 +42,7 @@ export class InternalAuthenticator implements Authenticator {
     const credential = CREDENTIAL.exec(authorization ?? "")?.[1];
     if (credential === undefined) return this.#others.authenticate(authorization, isKnownOnly);
     const given = digest(credential);
-    // Every one is compared, and each in a time that does not tell how much of it is right.
+    // Every one is compared, and each in a time that does not depend on how much of it is right.
     const matches = this.#known.filter((known) => timingSafeEqual(known, given));
     if (matches.length > 0) return FELLOW_SERVICE;
     throw unauthenticated("The credential is not the internal secret that this cluster's services share.");

@@ -1,5 +1,6 @@
-// All API keys in memory, kept up to date from the store: a request costs a look-up and a hash, and no database.
-// What is changed takes effect here within one refresh. While the store cannot be asked, what was last known goes on working.
+// All API keys in memory, kept up to date from the store: a request costs a look-up and a hash, and
+// no database. Changes take effect here within one refresh. While the store cannot be asked, what
+// was last known goes on working.
 import { type ApiKey, type Clock, type KeyReader, sleep } from "@highwater/store";
 import { type Log } from "../log.ts";
 import { isSecret, type KeyText, parseKeyText } from "./key-text.ts";

@@ -33,7 +33,10 @@ export function hashSecret(secret: string): Buffer {
 
 const FINGERPRINT = /^([a-z2-9]{8}):([0-9a-f]{64})$/;
 
-/** What a key that is made elsewhere is registered by: its id and what is stored of its secret. Nobody can use it as a key. */
+/**
+ * The registration of a key that is made elsewhere: its id and what is stored of its secret. It
+ * cannot be used as a key.
+ */
 export function fingerprintOf({ id, secret }: KeyText): string {
   return `${id}:${hashSecret(secret).toString("hex")}`;
 }
@@ -45,7 +48,7 @@ export function parseFingerprint(text: string): { readonly id: string; readonly 
   return { id: match[1], secretHash: Buffer.from(match[2], "hex") };
 }
 
-/** In a time that does not tell how much of it is right. */
+/** In a time that does not depend on how much of it is right. */
 export function isSecret(secret: string, secretHash: Uint8Array): boolean {
   return timingSafeEqual(hashSecret(secret), secretHash);
 }

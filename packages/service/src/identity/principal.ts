@@ -8,13 +8,19 @@ export { DEFAULT_LIMITS, type KeyLimits, type Scope, SCOPES } from "@highwater/s
 export interface Principal {
   /** What logs and metrics may show. Unique: the limits count by it. */
   readonly id: string;
-  /** Tokens carry it, and receipts' tags are made of it; all keys of one owner have the same. NOBODY only where nobody is authenticated. */
+  /**
+   * Tokens carry it, and receipts' tags are made of it; all keys of one owner have the same.
+   * `NOBODY` only without authentication.
+   */
   readonly owner: bigint;
   /** The database's login role; null: the service's own. */
   readonly role: string | null;
   readonly scopes: ReadonlySet<Scope>;
   readonly limits: KeyLimits;
-  /** May read what belongs to any owner: another service of the cluster, and everybody where nobody is authenticated. */
+  /**
+   * May read what belongs to any owner: another service of the cluster, and everybody without
+   * authentication.
+   */
   readonly isEveryOwner?: true;
   /** Another service of the cluster. */
   readonly isService?: true;
@@ -26,7 +32,10 @@ export interface Authenticator {
    * Errors: HighwaterError `unauthenticated`, `authentication_unavailable`, `forbidden`, `rate_limited`.
    */
   authenticate(authorization: string | undefined, isKnownOnly?: boolean): Promise<Principal>;
-  /** From now on the listener hears the id of each principal whose credential was changed or taken away. */
+  /**
+   * From now on the listener gets the id of each principal whose credential was changed or taken
+   * away.
+   */
   watch?(onChanged: (id: string) => void): void;
   start(): void;
   stop(): void;
@@ -36,7 +45,10 @@ export const NOBODY = 0n;
 
 const TAG_DIGITS = 32;
 
-/** 128 bits of a digest of the owner's name: to find a name with a stranger's tag takes 2^127 tries, and NOBODY's never comes up. */
+/**
+ * 128 bits of a digest of the owner's name: to find a name with a stranger's tag takes 2^127 tries,
+ * and the tag of `NOBODY` never comes up.
+ */
 export function ownerTag(owner: string): bigint {
   return BigInt(`0x${hash("sha256", owner).slice(0, TAG_DIGITS)}`);
 }

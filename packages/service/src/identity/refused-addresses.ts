@@ -1,5 +1,5 @@
-// How often credentials from one address have been refused lately. Whoever sends many bad ones gets no more work done for new
-// ones; what is known to be good goes on working from there.
+// How often credentials from one address have been refused lately. An address that sends many bad
+// ones gets no more work done for new ones; good ones that are known go on working from there.
 import { HighwaterError } from "@highwater/protocol";
 import { type Clock } from "@highwater/store";
 

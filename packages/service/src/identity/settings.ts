@@ -17,7 +17,7 @@ export interface IdentitySettings {
   /** API keys are accepted. */
   readonly keys: boolean;
   readonly keyRefreshMs: number;
-  /** Null: tokens are not accepted. With neither keys nor tokens nobody is authenticated. */
+  /** Null: tokens are not accepted. With neither keys nor tokens there is no authentication. */
   readonly jwt: JwtSettings | null;
   /** Of principals that have no limits of their own. */
   readonly limits: AdmissionDefaults;
@@ -25,7 +25,7 @@ export interface IdentitySettings {
   readonly addressHeader: string;
 }
 
-/** Nobody is authenticated: whoever can connect may do everything. */
+/** No authentication: everybody who can connect may do everything. */
 export function isAnonymous({ keys, jwt }: Pick<IdentitySettings, "keys" | "jwt">): boolean {
   return !keys && jwt === null;
 }
@@ -34,7 +34,9 @@ const KEY_REFRESH_MS = 1_000;
 /** Of one principal in flight: two whole batches. */
 const CONCURRENCY = 512;
 
-/** Whoever can change the key set on its way can sign tokens. Within the machine nobody can. */
+/**
+ * A person who can change the key set on its way can sign tokens. Within the machine no one can.
+ */
 function isTrusted(url: string): boolean {
   if (!URL.canParse(url)) return false;
   const { protocol, hostname } = new URL(url);
@@ -64,7 +66,7 @@ export function readIdentity(
     limits: {
       ratePerSecond: reader.whole("RATE_PER_SECOND"),
       burst: reader.whole("RATE_BURST"),
-      // Where nobody is authenticated there are no others that it could protect.
+      // Without authentication there are no others that it could protect.
       concurrency:
         reader.whole("CONCURRENCY") ?? (ways.length === 0 || ways.includes("none") ? null : CONCURRENCY),
     },
@@ -86,7 +88,8 @@ class Reader {
   ways(host: unknown): readonly string[] {
     const ways = listOf(this.#text("AUTH") ?? "");
     if (ways.length === 0) {
-      // Open to everybody only where nobody else can reach it, or where somebody has said so.
+      // Open to everybody only where it cannot be reached from elsewhere, or where somebody has
+      // said so.
       if (!isLoopback(host))
         this.#fault(
           "AUTH",

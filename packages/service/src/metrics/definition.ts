@@ -1,7 +1,7 @@
 // What a metric is before anything is counted: its name, its labels, and the question that it answers. The catalogue is made of
 // these, and nothing can be exposed that is not in it.
 
-/** The values that a label has, or, where nobody can list them, what they are. */
+/** The values that a label has, or, where they cannot be listed, what they are. */
 type LabelValues = readonly string[] | string;
 
 /** In the order in which values are given. */

@@ -56,7 +56,7 @@ function logFault(log: Log, request: FastifyRequest, cause: unknown): void {
   log.error("request_failed", { method, route: routeOptions.url, ...traceFields(trace), cause });
 }
 
-/** The body of an error's answer: who may come again is told when. */
+/** The body of an error's answer; one that may be retried has Retry-After. */
 export function problemOf(error: HighwaterError): Problem {
   const problem = error.toProblem();
   return problem.retry === "wait"
@@ -86,7 +86,9 @@ const UNREADABLE: Readonly<Record<string, string>> = {
   [TOO_LATE]: "The request did not arrive in time.",
 };
 
-/** Bytes that are not a request: there is nobody to route an answer through, so it is written to the socket. */
+/**
+ * Bytes that are not a request: no route could answer them, so the answer is written to the socket.
+ */
 export function refuseConnection(error: Error & { code?: string }, socket: Socket): void {
   // A connection that a client keeps in reserve: it would take this for the answer to what it is just about to send.
   const isUnused = error.code === TOO_LATE && socket.bytesRead === 0;

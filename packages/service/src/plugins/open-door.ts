@@ -1,6 +1,7 @@
-// Where nobody is authenticated, a page in a browser on this machine could act for its visitor: browsers connect to loopback for any
-// page, and a page whose name was pointed at this address counts as being of the same origin. So pages need to be allowed by name,
-// and requests must be for this machine.
+// Without authentication, a page in a browser on this machine could act for its visitor: browsers
+// connect to loopback for any page, and a page whose name was pointed at this address counts as
+// being of the same origin. So pages need to be allowed by name, and requests must be for this
+// machine.
 import { type FastifyInstance, type FastifyRequest } from "fastify";
 import { HighwaterError } from "@highwater/protocol";
 import { isLoopback } from "../settings/readers.ts";

@@ -8,7 +8,7 @@ declare module "fastify" {
   }
 }
 
-/** Asked by machines, all the time, and nobody's transaction. */
+/** Asked by machines, all the time, and part of no transaction. */
 const UNTRACED = /^\/(?:healthz|readyz|metrics|internal\/)/;
 const SERVER_FAULT = 500;
 

@@ -50,7 +50,7 @@ export function secret(variable: string): Setting<string | null> {
     variable,
     read: (value, readFile) => {
       if (value === undefined || value === "") return null;
-      // Whoever writes a file ends its last line.
+      // The writer of a file ends its last line.
       const found = value.startsWith("@") ? readText(value.slice(1), readFile).trim() : value;
       if (found.length >= SECRET_CHARS_MIN) return found;
       throw new Faults(`must have at least ${String(SECRET_CHARS_MIN)} characters`);

@@ -1,5 +1,6 @@
-// What of telemetry is on, by the standard variables of OpenTelemetry. Off unless somebody says where it should go. What the SDK and
-// its exporters read themselves (endpoints, headers, batch sizes) is not repeated here.
+// What of telemetry is on, by the standard variables of OpenTelemetry. Off by default: it needs a
+// destination. The variables that the SDK and its exporters read themselves (endpoints, headers,
+// batch sizes) are not repeated here.
 import { type Env } from "../settings/setting.ts";
 
 export interface TelemetrySettings {
@@ -10,7 +11,10 @@ export interface TelemetrySettings {
   readonly sampling: Sampling;
 }
 
-/** Which transactions without an error are traced. `parent`: as whoever sent the request has decided, if anybody has. */
+/**
+ * Which transactions without an error are traced. `parent`: as the sender of the request has
+ * decided, if it has.
+ */
 export interface Sampling {
   readonly parent: boolean;
   readonly ratio: number;

@@ -151,7 +151,10 @@ export class RequestTrace {
   }
 }
 
-/** Refusals of strangers, and what a client gets by asking for what is not there: a flood of them is nobody's error here. */
+/**
+ * Refusals of strangers, and what a client gets by asking for what is not there: a flood of them is
+ * no error of this service.
+ */
 const NOT_OURS: ReadonlySet<number> = new Set([401, 403, 404, 405, 429]);
 
 /** Keeps the trace for the error, unless it is one that every client has to reckon with: a conflict, or a refusal. */

@@ -32,7 +32,8 @@ async function zombie(bench: Bench): Promise<void> {
   for (const known of [null, first, second.id as EpochId])
     assert.deepEqual(await bench.authority(known), heirs);
 
-  // The zombie goes on committing for those who have not heard; its restart makes it no less a zombie.
+  // The zombie goes on committing for those who have not learned of it; its restart makes it no
+  // less a zombie.
   const stray = await bench.commit(primary, first);
   assert.equal(await bench.isPresent(heir, stray), false);
   assert.equal(await bench.isPresent(heir, old), true);
@@ -56,7 +57,8 @@ async function zombie(bench: Bench): Promise<void> {
   assert.equal(same.id, third.id, "one command begins one epoch, whoever carries it out");
   assert.deepEqual([third.cause, third.previous, third.commanded], ["reinstated", first, true]);
   assert.deepEqual(third.finalMarks, { disk: "5" }, "the marks of the epoch before");
-  // Whoever has heard more of it says so behind the record; lower marks and other records change nothing.
+  // A tracker that has seen more of it says so behind the record; lower marks and other records
+  // change nothing.
   await store.raiseFinalMarks(primary, third.id as EpochId, { disk: "4", region: "6" });
   await harness.otherStore.raiseFinalMarks(primary, third.id as EpochId, { disk: "10", region: "6" });
   await store.raiseFinalMarks(primary, second.id as EpochId, { disk: "99" });

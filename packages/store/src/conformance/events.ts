@@ -1,4 +1,5 @@
-// What every adapter of the events must do: numbers without gaps in the order of the commits, each event once, whoever records.
+// What every adapter of the events must do: numbers without gaps in the order of the commits, each
+// event once, whichever tracker records.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type EpochId, type ErrorCode, HighwaterError } from "@highwater/protocol";
@@ -31,7 +32,7 @@ export interface EventHarness {
 
 let made = 0;
 
-/** An event of its own kind, unless told otherwise. */
+/** Default: an event of its own kind. */
 export function newEvent(more: Partial<NewEvent> = {}): NewEvent {
   const number = String(++made);
   return { key: `lost/${number}`, type: "transaction.lost", owner: 0n, data: { id: number }, ...more };

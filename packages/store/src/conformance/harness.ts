@@ -39,14 +39,17 @@ export interface ConformanceHarness {
   stop(node: string): Promise<void>;
   start(node: string): Promise<void>;
   cleanRestart(node: string): Promise<void>;
-  /** The replica becomes writable. The others are not told. */
+  /** The replica becomes writable. The others are not informed. */
   promote(replica: string): Promise<void>;
   follow(replica: string, upstream: string): Promise<void>;
   /** Until the node takes exactly these streams for the synchronous ones. */
   setSynchronous(node: string, replicas: readonly string[]): Promise<void>;
   cut(replica: string): Promise<void>;
   heal(replica: string): Promise<void>;
-  /** An operator's word that this writable node is the primary, over all epochs that nodes tell of now, and those given. */
+  /**
+   * An operator's command that this writable node is the primary, over all epochs that nodes report
+   * now, and those given.
+   */
   authorize(node: string, overrules?: readonly EpochId[]): Promise<void>;
   /** A copy of the node's disk, running or not. */
   snapshot(node: string): Promise<unknown>;

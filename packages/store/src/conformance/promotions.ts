@@ -112,7 +112,8 @@ async function crashThenPromotion(bench: Bench): Promise<void> {
   const lost = await bench.commit(primary, ended);
   const { offset: readAt } = await bench.read(primary, ended, lost.key);
   await harness.crash(primary);
-  // Nobody begins an epoch; the log goes on past the lost transaction's position, and the replica gets all of it.
+  // No service begins an epoch; the log goes on past the lost transaction's position, and the
+  // replica gets all of it.
   await harness.writePastTheService(primary, Number(readAt - streamed.offset) + 4_000);
   await harness.catchUp(heir);
   await harness.catchUp(other);

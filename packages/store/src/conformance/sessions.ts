@@ -6,7 +6,7 @@ import { type MakeHarness } from "./harness.ts";
 import { type OpenTransaction, type StoreNode, type TransactionSpec } from "../port.ts";
 import { Bench, committed, PATIENCE_MS, refusedWith } from "./bench.ts";
 
-/** What an open transaction may be told whose epoch has ended under it. */
+/** The possible answers to an open transaction whose epoch has ended under it. */
 const ENDED_UNDER_IT: readonly ErrorCode[] = ["transaction_aborted", "epoch_changed", "commit_unconfirmed"];
 
 export function sessionTests(makeHarness: MakeHarness): void {
@@ -199,7 +199,7 @@ async function notHere(bench: Bench, epoch: EpochId): Promise<void> {
   for (const isReadOnly of [false, true]) {
     const spec = bench.spec(stranger, [], { readOnly: isReadOnly });
     const opening = store.begin(primary, spec);
-    // A reader asserts no epoch with its first word; it may be told only at its end.
+    // A reader asserts no epoch with its first statement; it may get the error only at its end.
     const ended = opening.then((opened): unknown =>
       opened.kind === "open" && isReadOnly ? opened.transaction.commit([]) : opened,
     );
@@ -244,7 +244,7 @@ async function endedEpoch(bench: Bench, end: (node: string) => Promise<void>): P
   await refusedWith(committing?.commit([]) ?? Promise.resolve(), ...ENDED_UNDER_IT);
   const { id } = await bench.mint(primary);
   const epoch = id as EpochId;
-  // Nor in the epoch that follows: whoever comes late finds nothing open any more.
+  // Nor in the epoch that follows: a late service finds nothing open any more.
   await refusedWith(running?.run([put(keys[1], "2")]) ?? Promise.resolve(), ...ENDED_UNDER_IT);
   await refusedWith(silent?.commit([]) ?? Promise.resolve(), ...ENDED_UNDER_IT);
   await refusedWith(reader.commit([]), "primary_unavailable", ...ENDED_UNDER_IT);

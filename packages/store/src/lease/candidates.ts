@@ -1,5 +1,6 @@
-// Which nodes may an HA manager promote next? Read from what it keeps beside its leader key. Knows Patroni's keys and nothing
-// of positions. What cannot be told for certain is told as unknown: a mark that is missing promises nothing.
+// Which nodes may an HA manager promote next? Read from what it keeps beside its leader key. Knows
+// Patroni's keys and nothing of positions. A position that is not known for certain is reported as
+// unknown: a mark that is missing promises nothing.
 // (docs/decisions/0027-only-what-may-be-promoted.md)
 
 /** Everybody who may take over from the holder of the lease, as of one moment of the manager's own memory. */
@@ -20,8 +21,9 @@ export interface ManagerMemory {
 type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * Patroni writes down whom it may promote before it relies on it, and strikes out who is not to be promoted before it stops
- * waiting for that node. Members are the names that Patroni uses, in the letters that it does not tell apart.
+ * Patroni writes down whom it may promote before it relies on it, and strikes out who is not to be
+ * promoted before it stops waiting for that node. Members are the names that Patroni uses, in lower
+ * case, since Patroni ignores the case.
  */
 export function candidatesOf(memory: ManagerMemory): Candidates {
   const config = parse(memory.config);

@@ -1,5 +1,6 @@
-// Who is the primary under a lease? Exactly the node that the lease names, while the lease as it was read is valid; nobody
-// otherwise. What other writable nodes say of themselves counts for nothing. (docs/decisions/0011-authority-from-a-lease.md)
+// Who is the primary under a lease? Exactly the node that the lease names, while the lease as it
+// was read is valid; otherwise no node. The reports of other writable nodes about themselves do not
+// count. (docs/decisions/0011-authority-from-a-lease.md)
 import { type EpochGraph, type EpochId, outranks } from "@highwater/protocol";
 import { type Authority, obeyed, strangersTo, withoutHistory } from "../authority.ts";
 import { type NodeReport } from "../port.ts";

@@ -15,7 +15,7 @@ export interface LeaseReaderOptions {
 
 /** Two clocks may run at different speeds, and a commit that has just begun takes a moment. */
 export const LEASE_MARGIN_MS = 250;
-/** While there is nobody to follow, every moment is downtime. */
+/** While there is no primary to follow, every moment is downtime. */
 const IMPATIENT_MS = 100;
 
 export class LeaseReader implements LeaseSource {
@@ -106,7 +106,7 @@ export class LeaseReader implements LeaseSource {
   async #poll(): Promise<void> {
     const { clock, pollMs } = this.#options;
     while (!this.#stop.signal.aborted) {
-      // Taken before the question: whoever calls meanwhile wants an answer that is newer.
+      // Taken before the question: a caller that comes meanwhile wants an answer that is newer.
       const { signal } = this.#wake;
       await this.#read();
       if (this.#stop.signal.aborted) return;

@@ -1,4 +1,5 @@
-// What a process knows of the lease that names the primary, and what it needs from whoever reads it.
+// What a process knows of the lease that names the primary, and what it needs from the reader of
+// it.
 import { type Candidates } from "./candidates.ts";
 
 /** One holder's uninterrupted hold of the lease; `revision` grows with every new hold, the same holder's included. */
@@ -15,7 +16,7 @@ export type LeaseView =
       readonly kind: "held";
       readonly term: LeaseTerm;
       readonly askedAtMs: number;
-      /** Until then nobody else can hold it, unless it is given up or taken away. */
+      /** Until then no other node can hold it, unless it is given up or taken away. */
       readonly validUntilMs: number;
     };
 

@@ -16,7 +16,7 @@ import {
   whatIsBetter,
 } from "../events.ts";
 
-/** What is on the primary, whoever asks. */
+/** What is on the primary, for every caller. */
 export class MemoryEventLog {
   epoch: EpochId;
   seq = 1;
@@ -48,7 +48,7 @@ export class MemoryEventLog {
     return this.#offset as Offset;
   }
 
-  /** The reign ends; its last `lost` events are not in the history of the next one. */
+  /** The epoch ends; its last `lost` events are not in the history of the next one. */
   begin(epoch: EpochId, lost = 0): void {
     this.epoch = epoch;
     this.seq++;

@@ -68,7 +68,7 @@ export interface StoredEpoch {
   readonly timeline: number;
 }
 
-/** The tables, as of some place in a log. */
+/** The tables, as of some position in a log. */
 export class History {
   prepared = false;
   readonly rows = new Map<string, string>();
@@ -76,7 +76,7 @@ export class History {
   readonly receipts = new Map<string, Receipt & { readonly id: TxnId }>();
   readonly epochs: StoredEpoch[] = [];
   readonly witnesses = new Map<string, { readonly epoch: EpochId; readonly reached: Offset }>();
-  /** Operator's commands that nobody has carried out, oldest first. */
+  /** Operator's commands that no service has carried out, oldest first. */
   commands: StoredCommand[] = [];
   window = { expiredBeforeMs: 0, ceilingMs: 0 };
 

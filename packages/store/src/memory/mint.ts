@@ -28,7 +28,7 @@ export function mintEpoch(
   const changes: Change[] = [];
   if (request.command !== null) changes.push({ kind: "command_done", id: request.command });
   const record = nextRecord(node, request, fresh);
-  // The record tells where it ends itself; its size does not depend on what it tells.
+  // The record says where it ends itself; its size does not depend on its content.
   const bytes = sizeOf([...changes, { kind: "epoch", record, timeline: node.timeline }]);
   const startOffset = formatOffset((node.end + BigInt(bytes)) as Offset);
   const minted = { ...record, startOffset };

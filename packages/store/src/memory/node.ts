@@ -4,7 +4,10 @@ import { type EpochId, type Offset, ZERO } from "@highwater/protocol";
 import { type Execution, type StoreNode } from "../port.ts";
 import { type Change, History, type LogRecord, sizeOf } from "./history.ts";
 
-/** A transaction that holds its id and waits. Its client may be gone: then nobody hears how it ends. */
+/**
+ * A transaction that holds its id and waits. Its client may be gone: then no one learns how it
+ * ends.
+ */
 export interface OpenTransaction {
   readonly helper: string;
   readonly beganMs: number;

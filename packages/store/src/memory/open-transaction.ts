@@ -65,7 +65,7 @@ export class MemoryTransaction implements OpenTransaction {
     return this.#statements;
   }
 
-  /** Of a refusal the caller hears which of the call's own statements is at fault. */
+  /** Of a refusal the caller learns which of the call's own statements is at fault. */
   async #relative<T>(before: readonly Statement[], work: () => Promise<T>): Promise<T> {
     try {
       return await work();

@@ -155,7 +155,9 @@ export class MemoryWorld {
 
   // Transactions that hold their id.
 
-  /** Lets a transaction that waits run to its end; its client hears of it if it is still there. */
+  /**
+   * Lets a transaction that waits run to its end; its client gets the answer if it is still there.
+   */
   finish(id: string, transaction: ReceiptKey): void {
     const node = this.#running(id);
     const name = receiptName(transaction);
@@ -279,7 +281,10 @@ export class MemoryWorld {
     this.#interrupt(id);
   }
 
-  /** An operator's word that the node is the primary, over all epochs that running nodes tell of, and those given. */
+  /**
+   * An operator's command that the node is the primary, over all epochs that running nodes report,
+   * and those given.
+   */
   authorize(id: string, known: readonly EpochId[] = []): void {
     this.command(id, [...new Set([...known, ...this.#epochsOfAll()])]);
   }

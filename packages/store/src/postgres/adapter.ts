@@ -127,7 +127,10 @@ interface NodeConnections {
   readonly shares: Record<"writes" | "reads", Map<string | null, Shares>>;
 }
 
-/** What is read on a replica does not depend on the epoch that writes: those sessions are told by their own snapshots. */
+/**
+ * A read on a replica does not depend on the epoch that writes: those sessions are identified by
+ * their own snapshots.
+ */
 const ANY_EPOCH = "" as EpochId;
 
 export class PostgresStore implements Store {
@@ -269,7 +272,8 @@ export class PostgresStore implements Store {
   async probe(node: string): Promise<NodeReport> {
     const { probe, seen } = this.#of(node);
     const report = await probe.run((client) => probeNode(client, node, seen));
-    // Nobody can say where its stream comes from, so that stream must not count in the primary's absence either.
+    // The source of its stream is unknown, so that stream must not count in the primary's absence
+    // either.
     return this.#asked.includes(node) ? { ...report, upstream: null, isFed: true } : report;
   }
 
@@ -380,8 +384,8 @@ export class PostgresStore implements Store {
   }
 
   /**
-   * A receipt that was dropped may have been there, and so may one that a restore gave up: such an id is of unknown outcome, and
-   * must not be told to run anew.
+   * A receipt that was dropped may have been there, and so may one that a restore gave up: such an
+   * id is of unknown outcome, and the client must not be advised to run it anew.
    */
   async #outOfWindow(
     node: string,

@@ -4,8 +4,9 @@ import { type Adoption } from "../port.ts";
 import { uuidFloor } from "./prepare.ts";
 
 /**
- * Where the rows of ended epochs are still there and their receipts are not, no look-up can tell a loss from a commit: those ids are
- * expired, and `expired_before` says so to every reader of receipts.
+ * Where the rows of ended epochs are still there and their receipts are not, no look-up can
+ * distinguish a loss from a commit: those ids are expired, and `expired_before` says so to every
+ * reader of receipts.
  */
 export async function writeAdoption(client: ClientBase, node: string, adoption: Adoption): Promise<string> {
   const { overrules, reason, issuedBy, data } = adoption;

@@ -1,7 +1,8 @@
-// Replicas whose streams the primary's view cannot tell apart: each is asked itself what it has.
-// A replica's word about its own positions would prove nothing, since a position is a number of any history. What it has
-// *replayed* does: a witness's row can only have been written in its epoch, and says up to where that epoch's log is below
-// it; and nothing is replayed that is not on the replica's disk. No stream has to be identified for that.
+// Replicas whose streams the primary's view cannot tell apart: each is asked itself what it has. A
+// replica's report about its own positions would prove nothing, since a position is a number of any
+// history. The log that it has *replayed* does: a witness's row can only have been written in its
+// epoch, and says up to where that epoch's log is below it; and nothing is replayed that is not on
+// the replica's disk. No stream has to be identified for that.
 import { type ClientBase } from "pg";
 import { type EpochId, type NodeSpec, type Offset } from "@highwater/protocol";
 import { type Clock } from "../clock.ts";
@@ -53,8 +54,9 @@ export class AskedReplicas {
   }
 
   /**
-   * What is proven by now. Never waits: a far replica must not hold up what the primary says of the near ones; its next
-   * answer is in a later report. What was proven once stays true in its epoch.
+   * The position that is proven by now. Never waits: a far replica must not hold up what the
+   * primary says of the near ones; its next answer is in a later report. A proof stays true in its
+   * epoch.
    */
   report({ node: primary, epoch, applied }: PositionsReport, wanted: Offset | null): RecognisedReplicas {
     const proven: RecognisedReplicas[number][] = [];
@@ -96,7 +98,10 @@ export class AskedReplicas {
     return this.#options.clock.monotonicMs() - atMs < BEAT_MS;
   }
 
-  /** Whoever committed has mostly done it already; for a read, or when its gateway died, nobody has. One at a time. */
+  /**
+   * The committing gateway has mostly done it already; for a read, or when its gateway died, it is
+   * not done. One at a time.
+   */
   async #witness(primary: string, epoch: EpochId): Promise<void> {
     if (this.#isWitnessing) return;
     this.#isWitnessing = true;

@@ -1,6 +1,7 @@
-// node-postgres' client for connections to servers that may answer anything. Its parser throws at bytes that are not the
-// protocol, and at messages that come when they make no sense, in the middle of the socket's event, where nobody catches it:
-// the whole process would end. Here only the connection does.
+// node-postgres' client for connections to servers that may answer anything. Its parser throws at
+// bytes that are not the protocol, and at messages that come when they make no sense, in the middle
+// of the socket's event, where the error would not be caught: the whole process would end. Here
+// only the connection does.
 import { type Socket } from "node:net";
 import pg from "pg";
 import { BufferReader } from "pg-protocol/dist/buffer-reader.js";
@@ -52,7 +53,7 @@ function replace(client: Listening, stream: Socket, parse: (bytes: Buffer) => vo
     try {
       limits.push(bytes);
     } catch (cause) {
-      // As if the connection had broken: whoever waits for an answer hears of it.
+      // As if the connection had broken: every caller that waits for an answer gets an error.
       stream.destroy(cause instanceof Error ? cause : new Error(String(cause)));
     }
   });

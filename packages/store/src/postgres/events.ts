@@ -54,7 +54,7 @@ const INSERT = `WITH fresh AS (
 SELECT ${columnsOf("fresh")}, NULL AS data, true AS is_fresh FROM fresh
 UNION ALL SELECT ${COLUMNS}, false FROM highwater.event WHERE key = ANY ($3::text[])`;
 
-/** $1 keys. What is recorded instead gets places of its own. */
+/** $1 keys. An event that is recorded instead gets numbers of its own. */
 const REMOVE = `DELETE FROM highwater.event WHERE key = ANY ($1::text[])`;
 
 /** $1 keys, $2 data. Each keeps its place. */
@@ -70,7 +70,10 @@ ORDER BY event.seq, event.n LIMIT $5`;
 const EXTENT = `SELECT c.seq::text, c.n::text, e.id::text AS epoch, c.expired_seq::text, c.expired_n::text
 FROM highwater.event_counter c LEFT JOIN highwater.epoch e ON e.seq = c.seq`;
 
-/** $1 milliseconds since 1970, $2 limit. The counter is locked: nobody records one of them anew meanwhile. */
+/**
+ * $1 milliseconds since 1970, $2 limit. The counter is locked: no other service records one of them
+ * anew meanwhile.
+ */
 const EXPIRE = `WITH dropped AS (
   DELETE FROM highwater.event WHERE (event.seq, event.n) IN (
     SELECT old.seq, old.n FROM highwater.event old WHERE old.at < to_timestamp($1::float8 / 1000)
@@ -295,7 +298,7 @@ async function insert(
   );
 }
 
-/** Replaces those of the known events of which there is more to say now. */
+/** Replaces those of the known events that have more to say now. */
 async function improve(
   client: ClientBase,
   from: Start,

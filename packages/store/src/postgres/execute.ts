@@ -85,7 +85,10 @@ export function replannedTooOften({ id }: TransactionSpec): HighwaterError {
   });
 }
 
-/** Everything is in one write, COMMIT included: when the connection ends, nobody can tell how far the server came. */
+/**
+ * Everything is in one write, COMMIT included: when the connection ends, it is unknown how far the
+ * server came.
+ */
 export async function outcomeOf(
   session: Session,
   { spec }: Planned,
@@ -129,7 +132,10 @@ export async function concludeOn(
   return { kind: "committed", exact: false, ...ended, results: results.slice(first, tailAt) };
 }
 
-/** The first of which rows were left out; one that had not ended was the last to have a result, and has none. */
+/**
+ * The first one with rows left out; one that had not ended was the last to have a result, and has
+ * none.
+ */
 export function cutStatement(results: readonly StatementResult[]): number {
   const found = results.findIndex(({ truncated }) => truncated === true);
   return found < 0 ? results.length : found;

@@ -54,8 +54,8 @@ export function receiptRefusal(refused: DatabaseError, id: TxnId): HighwaterErro
       return new HighwaterError("epoch_changed", { transactionId: id }, { cause: error });
     case "57014":
     case "55P03":
-      // Only of a wait for another row's transaction the server tells where it was: it has written the same receipt and has
-      // not ended. Cancelled anywhere else, the insert has met nobody.
+      // Only of a wait for another row's transaction the server says where it was: it has written
+      // the same receipt and has not ended. Cancelled anywhere else, the insert has met no other.
       if (error.where === undefined) return failureOf(error, { id, statement: undefined });
       return new HighwaterError(
         "transaction_in_progress",
@@ -75,15 +75,19 @@ function withoutRow(error: DatabaseError): DatabaseError {
   return error;
 }
 
-/** The connection died, or was ended, with the COMMIT on its way: nobody can tell from here how far the server came. */
+/**
+ * The connection died, or was ended, with the COMMIT on its way: it is unknown here how far the
+ * server came.
+ */
 export function unconfirmed(id: TxnId, readOnly: boolean, cause: unknown): HighwaterError {
   const code = readOnly ? "primary_unavailable" : "commit_unconfirmed";
   return new HighwaterError(code, { transactionId: id }, { cause });
 }
 
 /**
- * The connection died while no COMMIT had been sent: everything in the transaction is undone. Unless something other than our
- * own statements has ended it before: then only its receipt can tell.
+ * The connection died while no COMMIT had been sent: everything in the transaction is undone.
+ * Unless something other than our own statements has ended it before: then only its receipt shows
+ * the outcome.
  */
 export function sessionLost(id: TxnId, cause: unknown): HighwaterError {
   if (cause instanceof OutOfStep) return unconfirmed(id, false, cause);

@@ -12,7 +12,7 @@ const MAX_GIVEN_UP = 10_000;
 /** A row counts for its limit and a day beyond its last sight, so it has to be seen now and then. */
 const REGISTER_AGAIN_MS = 3_600_000;
 
-/** Sessions that nothing is heard of any more, or that their own client wants ended, by the id that they may hold. */
+/** Silent sessions, or sessions that their own client wants ended, by the id that they may hold. */
 export class GivenUp {
   /** By id and tag. */
   readonly #holders = new Map<string, readonly string[]>();

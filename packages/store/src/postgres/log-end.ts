@@ -17,7 +17,7 @@ export async function readLogEnd(client: ClientBase): Promise<LogEnd> {
     text: LOG_END,
   });
   const [row] = rows;
-  if (row === undefined) throw new Error("the server did not tell where its log ends");
+  if (row === undefined) throw new Error("the server did not say where its log ends");
   const end = endOfLog(parseLsn(row.applied), BigInt(row.segment_bytes));
   return { end, epoch: row.epoch as EpochId | null };
 }

@@ -12,7 +12,10 @@ export interface Step {
   readonly describe: boolean;
   /** 0: no limit. More rows are left out and the result is marked truncated. */
   readonly maxRows: number;
-  /** The rows that are left out are asked for all the same: only then the server tells how many it has changed. */
+  /**
+   * The rows that are left out are asked for all the same: only then the server says how many it
+   * has changed.
+   */
   readonly countAll: boolean;
   /** A step of the service's own: the command tag that it must be answered with. It has no name in the session. */
   readonly tag?: RegExp | string;
@@ -117,7 +120,8 @@ export class Pipeline implements Submittable {
       if (outOfStep === null) this.#settle.resolve(outcome);
       else this.#settle.reject(new OutOfStep(outOfStep));
     };
-    // node-postgres forgets a query whose error it has passed on; after a FATAL one only the connection tells of the end.
+    // node-postgres forgets a query whose error it has passed on; after a FATAL one only the
+    // connection reports the end.
     const onEnd = (): void => {
       this.#detach();
       this.#settle.reject(this.#error ?? new Error("the connection ended"));
@@ -239,7 +243,7 @@ export class Pipeline implements Submittable {
     const step = this.#steps[this.#results.length];
     if (step !== undefined) this.#outOfStep ??= wrongTag(step, message.text);
     if (step?.describe !== true) {
-      // The service's own: nobody counts its rows.
+      // The service's own: its rows are not counted.
       this.#complete(message.text, 0);
       return;
     }
@@ -271,7 +275,7 @@ export class Pipeline implements Submittable {
   }
 
   handleReadyForQuery(): void {
-    // Heard directly from the connection, which also reports it after an error.
+    // Received directly from the connection, which also reports it after an error.
   }
 
   handleCopyInResponse(connection: Connection): void {
@@ -355,7 +359,7 @@ function detailed(field: RowField): FieldDetails {
   };
 }
 
-/** Most results have none; nobody writes to these. */
+/** Most results have none; no code writes to these. */
 const NO_FIELDS: Building["fields"] = [];
 const NO_ROWS: Building["rows"] = [];
 

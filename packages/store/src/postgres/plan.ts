@@ -20,7 +20,7 @@ const TAGS: Readonly<Record<string, RegExp | string>> = {
   COMMIT: "COMMIT",
 };
 
-/** A step of the service's own: its answer is never cut, and nobody wants its columns. */
+/** A step of the service's own: its answer is never cut, and its columns are not needed. */
 export function quiet(sql: string, params: readonly (string | null)[] = []): Step {
   const tag = TAGS[sql.split(" ", 1)[0] ?? ""];
   if (tag === undefined) throw new Error(`no tag is known for ${sql}`);

@@ -149,10 +149,11 @@ export async function maintainPartitions(
 }
 
 /**
- * Every transaction that is open has locked the table of receipts since its first moment, and there may always be one: a plain
- * DROP would wait for all of them, and whoever comes would wait behind it. A detached partition can be dropped without that
- * lock, and DETACH CONCURRENTLY lets everybody else pass while it waits for those who are open. What it has not finished
- * within the session's time limit, or was killed over, a later call finishes.
+ * Every transaction that is open has locked the table of receipts since its first moment, and there
+ * may always be one: a plain DROP would wait for all of them, and later transactions would wait
+ * behind it. A detached partition can be dropped without that lock, and DETACH CONCURRENTLY lets
+ * everybody else pass while it waits for those who are open. If it has not finished within the
+ * session's time limit, or was killed, a later call finishes.
  */
 async function dropExpired(client: ClientBase): Promise<void> {
   await client.query("SET synchronous_commit TO local");
@@ -229,8 +230,8 @@ async function addPartitions(
     const name = `highwater.receipt_${hex12(from)}_${hex12(to)}`;
     // CREATE … PARTITION OF would lock every writer out; ATTACH does not.
     await client.query(`CREATE TABLE ${name} (LIKE highwater.receipt INCLUDING ALL)`);
-    // LIKE copies no row level security. Without a policy it lets nobody write here past the parent's, whatever the database's
-    // default privileges grant.
+    // LIKE copies no row level security. Without a policy it lets no role write here past the
+    // parent's, whatever the database's default privileges grant.
     await client.query(`ALTER TABLE ${name} ENABLE ROW LEVEL SECURITY`);
     await client.query(`REVOKE ALL ON ${name} FROM PUBLIC, highwater_app`);
     await client.query(

@@ -73,7 +73,10 @@ export class PreparedStatements {
     this.#unconfirmed = [];
   }
 
-  /** None may be used again. The server is told to forget them; that it may have done so already is no error. */
+  /**
+   * None may be used again. The server has to forget them; that it may have done so already is no
+   * error.
+   */
   clear(): void {
     this.#evicted.push(...this.#names.values());
     this.#names.clear();

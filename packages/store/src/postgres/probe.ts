@@ -148,7 +148,7 @@ async function primaryPosition(
   const [row] = (
     await client.query<{ flushed: string; applied: string; segment_bytes: string }>(PRIMARY_POSITION)
   ).rows;
-  if (row === undefined) throw new Error(`${node} told no position`);
+  if (row === undefined) throw new Error(`${node} reported no position`);
   const applied = endOfLog(parseLsn(row.applied), BigInt(row.segment_bytes));
   return { flushed: parseLsn(row.flushed), applied, upstream: null, isFed: false };
 }

@@ -58,7 +58,10 @@ const RECORDED_FAULTS = accessFaults(
   "(SELECT l.access FROM highwater.login_role l WHERE l.role = r.rolname)",
 );
 
-/** $1 role. What it has of PUBLIC's, or of another role's by a function, that it should not have if keys only read as it. */
+/**
+ * $1 role. Rights of PUBLIC, or of another role by a function, that it should not have if keys only
+ * read as it.
+ */
 const UNPROTECTED = `SELECT what FROM pg_roles r JOIN highwater.login_role l ON l.role = r.rolname AND l.access = 'read', LATERAL (
   SELECT DISTINCT p.proname::text AS what FROM pg_proc p WHERE ${WRITING_FUNCTIONS} AND has_function_privilege(r.oid, p.oid, 'EXECUTE')
   UNION ALL

@@ -47,7 +47,10 @@ const HELD_MS = 200;
 /** Ids that are settled one by one in one round trip, and how long that may go on for; the rest counts as held. */
 const ONE_BY_ONE = 50;
 const ONE_BY_ONE_MS = 5_000;
-/** So often it is seen whether whoever holds an id may be ended, in the time that it is waited for. */
+/**
+ * So often it is checked whether the holder of an id may be ended, in the time that it is waited
+ * for.
+ */
 const LOOKS = 4;
 const LOCK_TIMEOUT = "55P03";
 

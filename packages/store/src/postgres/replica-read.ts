@@ -111,8 +111,9 @@ interface Snapshot {
 }
 
 /**
- * Null when nobody can tell which history it belongs to: no replica, no epoch, or a log that comes from another timeline than
- * the newest epoch's. That is so between a promotion and the next epoch's record.
+ * Null when it is unknown which history it belongs to: no replica, no epoch, or a log that comes
+ * from another timeline than the newest epoch's. That is so between a promotion and the next
+ * epoch's record.
  */
 function snapshotOf(row: readonly (string | null)[] | undefined): Snapshot | null {
   const [inRecovery, epoch, isOnTimeline, replayed, hasAfter, ageMs, waits, next, received] = row ?? [];

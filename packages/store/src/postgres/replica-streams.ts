@@ -1,5 +1,5 @@
-// Which of the primary's streams feeds which configured node. What cannot be told for certain is left out: a position
-// that is missing makes nothing durable.
+// Which of the primary's streams feeds which configured node. A position that is not known for
+// certain is left out: a position that is missing makes nothing durable.
 import { type NodeSpec, parseAddressRange, isInRange } from "@highwater/protocol";
 import { type PositionsReport } from "../port.ts";
 import { parseLsn } from "./lsn.ts";
@@ -11,7 +11,7 @@ export interface ReplicaStream {
   readonly flushed: string;
   /** At the same moment as the position; it may be another's at the next. */
   readonly isSynchronous: boolean;
-  /** Null where nobody asked for it, or the stream has none. */
+  /** Null where it was not asked for, or the stream has none. */
   readonly address: string | null;
   readonly slot: string | null;
   readonly applicationName: string;
@@ -36,7 +36,10 @@ export class ReplicaStreams {
     );
   }
 
-  /** Two streams that match one node are left out, and so is one that matches two. `primary` follows nobody. */
+  /**
+   * Two streams that match one node are left out, and so is one that matches two. `primary` follows
+   * no node.
+   */
   recognise(streams: readonly ReplicaStream[], primary: string): RecognisedReplicas {
     const found = new Map<string, ReplicaStream | null>();
     for (const stream of streams) {

@@ -1,4 +1,5 @@
-// What one request leaves in a pooled session must not reach another. Text cannot tell: a function can do all that SET can.
+// State that one request leaves in a pooled session must not reach another. The text does not show
+// it: a function can do all that SET can.
 import { type PipelineOutcome } from "./pipeline.ts";
 
 /**

@@ -43,7 +43,8 @@ export function serviceRoleStatements(service: string, database: string): string
     `GRANT CONNECT, CREATE ON DATABASE ${pg.escapeIdentifier(database)} TO ${role}`,
     readFileSync(AUDIT_LOG, "utf8"),
     takeAuditLog(service),
-    // It adds to the audit log and reads it. What the server fills in itself it may not name.
+    // It adds to the audit log and reads it. It may not name columns that the server fills in
+    // itself.
     `GRANT USAGE ON SCHEMA highwater_audit TO ${role}`,
     `GRANT SELECT, INSERT (actor, action, target, reason, detail) ON highwater_audit.entry TO ${role}`,
   ];

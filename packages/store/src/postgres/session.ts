@@ -15,11 +15,17 @@ export interface Session {
   readonly holder: string;
   /** When its role was last vetted. */
   vettedMs: number;
-  /** Who uses it, or has last used it; null when it is new. What a request can leave behind reaches nobody else. */
+  /**
+   * The principal that uses it, or has last used it; null when it is new. State that a request can
+   * leave behind reaches no other one.
+   */
   principal: string | null;
   /** Somebody else has used it: the next write begins with the reset between two principals. */
   mustDiscard: boolean;
-  /** The server was asked to cancel something here: the request may yet arrive, so nobody else may use the session. */
+  /**
+   * The server was asked to cancel something here: the request may yet arrive, so no other request
+   * may use the session.
+   */
   wasCancelled: boolean;
   /** The connection has ended. */
   isLost: boolean;
@@ -30,7 +36,7 @@ export interface Canceller {
   readonly clock: Clock;
   cancelBackend(processId: number): Promise<unknown>;
   terminateBackend(processId: number): Promise<unknown>;
-  /** Nothing is heard of the session any more; it may hold the id yet. */
+  /** The session is silent; it may hold the id yet. */
   giveUp(key: ReceiptKey, holder: string): void;
 }
 
@@ -92,7 +98,7 @@ export function runTogether(
   return { outcomes, isReset: resetOf(session, canceller, reset, before) };
 }
 
-/** Takes away what a request has left in the session. False: nobody may use it any more. */
+/** Takes away what a request has left in the session. False: it must not be used any more. */
 export function reset(session: Session, timer: Pick<Canceller, "clock">): Promise<boolean> {
   return runReset(session, timer, RESET);
 }
@@ -103,7 +109,9 @@ function runReset(session: Session, timer: Pick<Canceller, "clock">, text: strin
   return resetOf(session, timer, pipeline, null);
 }
 
-/** Nobody waits without end for a host that may be gone: cut, the server undoes what is open. */
+/**
+ * No request waits without end for a host that may be gone: cut, the server undoes what is open.
+ */
 async function resetOf(
   { client }: Session,
   { clock }: Pick<Canceller, "clock">,
@@ -136,7 +144,8 @@ async function inStep(
   running: Promise<PipelineOutcome>,
 ): Promise<PipelineOutcome> {
   try {
-    // It cannot fail in a session that was reset; should it, nobody may rely on what ran behind it.
+    // It cannot fail in a session that was reset; should it, the results behind it are worth
+    // nothing.
     for (const { done } of opening)
       if ((await done).error !== null) throw new OutOfStep("the session could not be reset");
     return await running;
@@ -203,7 +212,10 @@ function cutIfPatienceEnds({ client }: Session, canceller: Canceller): () => voi
   });
 }
 
-/** Ends what is open in the session, and resets it. False when that failed: nobody may use the session any more. */
+/**
+ * Ends what is open in the session, and resets it. False when that failed: the session must not be
+ * used any more.
+ */
 export function rollBack(session: Session, timer: Pick<Canceller, "clock">): Promise<boolean> {
   return runReset(session, timer, `ROLLBACK; ${RESET}`);
 }

@@ -42,7 +42,7 @@ interface Waiting {
   replans: number;
 }
 
-/** More would gain little, and whoever is last waits for all of them. */
+/** More would gain little, and the last one waits for all of them. */
 const TOGETHER_MAX = 16;
 /**
  * So many of them share one reading of the position, which costs the server a third of a small transaction. The first of them is
@@ -97,7 +97,7 @@ export class SharedWrites {
     });
   }
 
-  /** They have lately been quick, and hold up nobody for long. */
+  /** They have lately been quick, and do not hold up others for long. */
   isQuick(statements: TransactionSpec["statements"]): boolean {
     return this.#pace.isQuick(statements);
   }
@@ -107,7 +107,7 @@ export class SharedWrites {
     return this.#queue.length;
   }
 
-  /** What waits is told so: it has sent nothing. */
+  /** Waiting requests get this error: they have sent nothing. */
   reset(cause: HighwaterError): void {
     for (const waiting of this.#queue.splice(0)) waiting.reject(cause);
   }
@@ -131,7 +131,10 @@ export class SharedWrites {
     return this.#options.clock.monotonicMs() - first.sinceMs >= HELD_UP_MS;
   }
 
-  /** One timer for all: nobody waits for a session without end, and nothing quick behind what has turned out slow. */
+  /**
+   * One timer for all: no request waits for a session without end, and no quick one behind a slow
+   * one.
+   */
   #time(): void {
     const { clock, waitMs } = this.#options;
     this.#isTiming = true;

@@ -8,7 +8,7 @@ import { roleFaults } from "./role-faults.ts";
  */
 const SENTINEL_EPOCH = `(SELECT s.id FROM highwater.current_epoch s)`;
 
-/** Tells a page boundary from a place inside the log; see lsn.ts. */
+/** Shows whether it is a page boundary or inside the log; see lsn.ts. */
 const SEGMENT_BYTES = "pg_size_bytes(current_setting('wal_segment_size'))::text";
 
 /** Names a session so that a later process under the same number is not taken for it. */
@@ -159,8 +159,9 @@ export const UNFINISHED_EPOCH = `SELECT id::text, seq::text, previous::text, tim
 FROM highwater.epoch WHERE start_offset IS NULL ORDER BY epoch.seq DESC LIMIT 1`;
 
 /**
- * $1 command, $2 the lowest id. What the server says of itself and of the newest epoch. `replayed`: a server remembers how far it replayed
- * until its shared memory is made anew, by a restart or a crash; then nothing was received in it either.
+ * $1 command, $2 the lowest id. The server's report about itself and the newest epoch. `replayed`:
+ * a server remembers how far it replayed until its shared memory is made anew, by a restart or a
+ * crash; then nothing was received in it either.
  */
 export const SERVER_FACTS = `SELECT pg_walfile_name(pg_current_wal_insert_lsn()) AS walfile,
   (SELECT system_identifier::text FROM pg_control_system()) AS system_identifier,
@@ -190,8 +191,9 @@ export const REPLICA_POSITION = `SELECT pg_last_wal_replay_lsn()::text AS applie
 FROM (SELECT 1) one LEFT JOIN pg_stat_get_wal_receiver() w ON true LEFT JOIN pg_stat_get_activity(w.pid) a ON true`;
 
 /**
- * One row for the primary with its replicas beside it, a line for each; everything from shared memory, within one server
- * process. A walsender that is told of no replay feeds no server: it is no copy of the log that could take over.
+ * One row for the primary with its replicas beside it, a line for each; everything from shared
+ * memory, within one server process. A walsender without a replay position feeds no server: it is
+ * no copy of the log that could take over.
  */
 const positions = (line: string, from: string): string =>
   `SELECT ${SENTINEL_EPOCH}::text AS epoch, pg_current_wal_flush_lsn()::text AS flushed,
@@ -216,7 +218,7 @@ export const POSITIONS_WITH_SOURCES = identified(
   " LEFT JOIN pg_get_replication_slots() s ON s.active_pid = w.pid AND s.slot_type = 'physical'",
 );
 
-/** $1 epoch. What a replica's own replayed log proves. */
+/** $1 epoch. The proof of a replica's own replayed log. */
 export const WITNESSED_BY_REPLICA = `SELECT pg_is_in_recovery() AS in_recovery,
   extract(epoch FROM pg_postmaster_start_time())::text AS started_at, current_setting('fsync') AS fsync,
   (SELECT max(w.reached)::text FROM highwater.witness w WHERE w.epoch = $1) AS reached`;

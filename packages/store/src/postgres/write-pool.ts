@@ -1,5 +1,6 @@
-// The sessions in which transactions run: one small pool per node, thrown away whole on demand. It knows no current epoch:
-// a request of an old one may come late, and each transaction's own receipt tells the server which epoch it is meant for.
+// The sessions in which transactions run: one small pool per node, thrown away whole on demand. It
+// knows no current epoch: a request of an old one may come late, and each transaction's own receipt
+// names to the server the epoch that it is meant for.
 import pg from "pg";
 import { type EpochId, HighwaterError } from "@highwater/protocol";
 import { destroy, startupOptions } from "./channel.ts";
@@ -170,7 +171,7 @@ export class WritePool {
     const { role, onReplica = false } = this.#options;
     const sqlstate = String(cause.code);
     const isLogin = REFUSES_LOGIN.test(sqlstate) || REFUSED_PASSWORD.test(String(cause.message));
-    // To wait would not help; but a replica may only not have heard of the role yet.
+    // To wait would not help; but a replica may only not have replayed the role yet.
     if (isLogin && role !== null && !onReplica) {
       const detail = `The database does not let the role ${role} log in.`;
       return new HighwaterError("forbidden", { detail }, { cause });
@@ -232,7 +233,8 @@ export class WritePool {
       }),
     });
     pool.on("error", () => undefined);
-    // The pool listens to idle sessions only; in use, the one that works with it hears of the end by its own query.
+    // The pool listens to idle sessions only; in use, the code that works with it learns of the end
+    // by its own query.
     pool.on("connect", (client) => {
       client.on("error", () => undefined);
     });
@@ -297,7 +299,7 @@ export class WritePool {
     for (const giveUp of this.#waiting) giveUp(new HighwaterError("epoch_changed", { retryAfterMs: 100 }));
     this.#waiting.clear();
     for (const client of this.#inUse) {
-      // The connection tells of its end only later, and nothing may be sent in between.
+      // The connection reports its end only later, and nothing may be sent in between.
       const session = this.#sessions.get(client);
       if (session !== undefined) session.isLost = true;
       destroy(client);

@@ -19,7 +19,7 @@ try {
     outcomes.push(outcome);
     const { settings, deed, promoted, present, committed, promised } = outcome;
     console.error(
-      `${settings}, ${deed}: ${promoted ?? "nobody"} promoted; ${String(present)} of ${String(committed)} left; ` +
+      `${settings}, ${deed}: ${promoted ?? "no node"} promoted; ${String(present)} of ${String(committed)} left; ` +
         `promised by any replica ${JSON.stringify(promised.any)}, by synchronous ones ${JSON.stringify(promised.safe)}` +
         (fault === null ? "" : `  WRONG: ${fault}`),
     );

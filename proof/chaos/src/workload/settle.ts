@@ -70,7 +70,7 @@ export async function resolveUnknowns(
     const askSome = async (): Promise<void> => {
       for (let next = left.shift(); next !== undefined; next = left.shift()) {
         const hw = byKey.get(keyOf(options, next.txn));
-        if (hw === undefined) throw new Error(`nobody can ask about ${next.txn}`);
+        if (hw === undefined) throw new Error(`no client can ask about ${next.txn}`);
         const settled = await ask(hw, next, { options, limitMs });
         if (settled === undefined) unsettled.push(next);
         else if (settled.token !== undefined)

@@ -16,10 +16,10 @@ export const targets: readonly Target[] = [
   plant("planted-uncaught", async (input) => {
     if (input.length > 6)
       setImmediate(() => {
-        throw new Error("thrown where nobody catches it");
+        throw new Error("thrown and never caught");
       });
   }),
   plant("planted-rejection", async (input) => {
-    if (input.length > 6) void Promise.reject(new Error("rejected where nobody catches it"));
+    if (input.length > 6) void Promise.reject(new Error("rejected and never caught"));
   }),
 ];

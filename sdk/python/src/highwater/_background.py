@@ -1,6 +1,6 @@
 """Where the background of a client runs: an event loop of its own in a thread, or the one of the program.
 
-Owns threads, the loop and its connections, and who calls listeners back. What happens there is the business of
+Owns threads, the loop and its connections, and who calls listeners back. Their work is the business of
 `_watcher` and `_stream`, which are the same for both clients.
 """
 
@@ -143,7 +143,7 @@ class ThreadHost(_Base):
             self._news.put(lambda: _call(listener, news))
 
     def stop(self) -> None:
-        """Ends the threads, when listeners that were told before have been called."""
+        """Ends the threads, when earlier listeners have been called."""
         with self._lock:
             self._stopped = True
             loop, thread, notifier = self._loop, self._thread, self._notifier
@@ -225,7 +225,7 @@ class LoopHost(_Base):
             self.start(_awaited(result))
 
     async def close(self) -> None:
-        """Waits for listeners that were told before, and closes the connections."""
+        """Waits for earlier listeners, and closes the connections."""
         await asyncio.sleep(0)
         rest = self._tasks - {asyncio.current_task()}
         await asyncio.gather(*rest, return_exceptions=True)

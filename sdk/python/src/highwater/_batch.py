@@ -18,7 +18,7 @@ from ._core.errors import usage_error
 
 #: The service's own limit.
 _COUNT_MAX = 256
-#: Bytes of a request. What is longer by itself goes alone.
+#: Bytes of a request. A transaction that is longer by itself goes alone.
 _BYTES_MAX = 262_144
 _PATH = "/v1/transactions"
 #: Of a request as a whole, before anything of it ran: an older gateway, or one that wants shorter requests.

@@ -54,7 +54,7 @@ P = TypeVar("P", bound=BasePromise)
 T = TypeVar("T", bound=BaseTransaction)
 Remember = Callable[[BaseTransaction], None]
 
-#: Clients of this process, to be told when it is forked.
+#: Clients of this process, which learn when it is forked.
 _clients: weakref.WeakSet[BaseClient[Any, Any]] = weakref.WeakSet()
 
 
@@ -68,15 +68,14 @@ class BaseClient(Generic[P, T]):
     Args:
         url: One address, or one for each region and the nearest first, that serves gateway and tracker alike.
         endpoints: Instead of `url`, where gateway and tracker have addresses of their own. Nearest first.
-        level: What `durable`, `on_lost` and `verdicts` mean unless told otherwise.
+        level: The default level of `durable`, `on_lost` and `verdicts`.
         request_timeout: Seconds for one attempt.
         total_timeout: Seconds for all attempts of one call together, where the call has no `timeout`.
         api_key: An API key or a JSON Web Token: sent to gateways and trackers as `Authorization: Bearer`.
         headers: Sent with every request, beside the client's own.
         types: What types decode to, by OID, in the place of what the README says; `"raw"` leaves everything text.
-        observer: Hears of everything that the client does, as it happens: for traces and metrics. Or several.
-        debug: Prints the life of each transaction to standard error; as the variable `HIGHWATER_DEBUG` says unless
-            given.
+        observer: Gets everything that the client does, as it happens: for traces and metrics. Or several.
+        debug: Prints the life of each transaction to standard error; default: the variable `HIGHWATER_DEBUG`.
         batch: One-shot transactions that begin within a millisecond share a request; each keeps its own outcome,
             answered as soon as it has ended. Pays where many run at the same time, on one loop or in threads. A `Batch`
             says how.
@@ -307,7 +306,7 @@ class BaseClient(Generic[P, T]):
 
         Args:
             token: Of a transaction; a session's goes to `Session.resume`.
-            level: The one that its waits and listeners mean; the client's unless given.
+            level: The one that its waits and listeners mean. Default: the client's.
 
         Errors: `invalid_token`, where the text is none.
         """
@@ -341,7 +340,7 @@ class BaseClient(Generic[P, T]):
         Those are the ones this client commits from now on, and tokens given to `promise()`; the level is the client's.
         Returns what takes the listener away. The sync client calls all listeners one after another on a thread of
         their own, where they may call the client again and wait; the async one on its loop, and it runs coroutine
-        functions too. What a listener raises is logged.
+        functions too. An exception of a listener is logged.
         """
         return self._listeners.add(self._watcher, "lost", listener)
 

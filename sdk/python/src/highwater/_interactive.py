@@ -17,7 +17,7 @@ from ._values import ResultDecoder, StatementResult
 
 T = TypeVar("T", bound=BaseTransaction)
 
-#: How long an interrupt waits for a rollback, in milliseconds. The service ends by itself what it never hears of again.
+#: How long an interrupt waits for a rollback, in milliseconds. The service ends an abandoned transaction by itself.
 _INTERRUPTED_ROLLBACK_MS = 2_000.0
 
 

@@ -1,4 +1,4 @@
-"""The listeners on a client. Owns what they hear of: the promises that are watched for them, and each news once."""
+"""The listeners on a client. Owns their news: the promises that are watched for them, and each news once."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Listeners:
             self._notify("lost", verdict)
 
     def end(self, watcher: Watcher) -> None:
-        """Nothing is told any more but what has been."""
+        """Nothing is reported any more but what has been."""
         self._unkeep(watcher)
         for listeners in self._by_kind.values():
             listeners.clear()

@@ -44,7 +44,7 @@ def _facts(event: ObservedEvent, end: ObservedEnd | None = None) -> dict[str, ob
 
 
 def log_events(logger: logging.Logger | None = None) -> Observer:
-    """An observer that logs every event to the logger, ``highwater`` unless given.
+    """An observer that logs every event to the logger. Default: ``highwater``.
 
     Shape: ``extra={"highwater": {"event": …, "id": …}}`` for structured handlers; the message says the same as text.
     Level: ``DEBUG``, but ``INFO`` for a retry, ``WARNING`` for a timeout, polling and a stall, ``ERROR`` for a loss and
@@ -82,7 +82,7 @@ def print_events(write: Callable[[str], object] | None = None) -> Observer:
     `Highwater(url, debug=True)` is the same.
 
     Args:
-        write: Gets each line, with its end; standard error's unless given.
+        write: Gets each line, with its end. Default: standard error's.
     """
     started = time.monotonic()
     out = sys.stderr.write if write is None else write

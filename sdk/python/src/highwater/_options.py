@@ -1,4 +1,4 @@
-"""What a client and its calls may be told, checked. Times are seconds unless a name ends in `_ms`."""
+"""The options of a client and its calls, checked. Times are seconds unless a name ends in `_ms`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._core.errors import usage_error
 from ._core.requests import AckOptions, ExecutionOptions, HasToken
 from ._core.wire import Ack, Isolation, Mode
 
-#: Seconds that a wait takes unless told otherwise. There is no wait without an end.
+#: Default length of a wait in seconds. There is no wait without an end.
 DURABLE_TIMEOUT = 30.0
 
 
@@ -20,17 +20,17 @@ class ExecutionFields(TypedDict, total=False):
     """How a transaction runs."""
 
     isolation: Isolation | None
-    """`serializable` unless given, or `repeatable read` for a read that may run on a replica."""
+    """Default: `serializable`, or `repeatable read` for a read that may run on a replica."""
     read_only: bool | None
     """The transaction changes nothing, and the database holds it to that. Needed for `after` and `mode`."""
     deferrable: bool | None
     """With `read_only` and `serializable`: waits for a snapshot that no later transaction makes unsafe."""
     max_delay_ms: float | None
-    """The trackers tell an event `transaction.delayed` if it is not durable at its level after so many milliseconds."""
+    """The trackers send an event `transaction.delayed` if it is not durable at its level after so many milliseconds."""
     metadata: Mapping[str, str] | None
     """Comes back in webhooks and events about this transaction, and in errors of waits for it."""
     level: str | None
-    """The level that this transaction is about, also for `durable()` and `on_lost()`; the client's unless given."""
+    """The level that this transaction is about, also for `durable()` and `on_lost()`. Default: the client's."""
 
 
 class AckFields(TypedDict, total=False):
@@ -41,7 +41,7 @@ class AckFields(TypedDict, total=False):
     max_wait_ms: float | None
     """For `ack="durable"`: how many milliseconds the service waits before it answers `pending`, which is not a loss.
 
-    Half of the client's `request_timeout` unless given; never more than a minute, nor than the call may take.
+    Never more than a minute, nor than the call may take. Default: half of the client's `request_timeout`.
     """
 
 
@@ -49,7 +49,7 @@ class TransactionOptions(ExecutionFields, AckFields, total=False):
     """Of a one-shot transaction."""
 
     id: str | None
-    """A UUIDv7, to continue an earlier attempt whose outcome is unknown. A new one unless given."""
+    """A UUIDv7, to continue an earlier attempt whose outcome is unknown. Default: a new one."""
     after: str | HasToken | None
     """With `read_only`: a token, or a transaction, whose effects the read must see."""
     mode: Mode | None
@@ -58,34 +58,34 @@ class TransactionOptions(ExecutionFields, AckFields, total=False):
     `local` with `after`, `primary` without.
     """
     timeout: float | None
-    """Seconds for all attempts together; the client's `total_timeout` unless given."""
+    """Seconds for all attempts together. Default: the client's `total_timeout`."""
 
 
 class BeginOptions(ExecutionFields, total=False):
     """Of an interactive transaction."""
 
     timeout: float | None
-    """Seconds for each of its calls, unless the call has its own; the client's `total_timeout` unless given."""
+    """Seconds for each of its calls, if the call has no own. Default: the client's `total_timeout`."""
 
 
 class CommitOptions(AckFields, total=False):
     """Of the commit of an interactive transaction."""
 
     level: str | None
-    """The level that the transaction is about from here on; as `begin` was told unless given."""
+    """The level that the transaction is about from here on. Default: as in `begin`."""
     max_delay_ms: float | None
-    """The trackers tell an event `transaction.delayed` if it is not durable at its level after so many milliseconds."""
+    """The trackers send an event `transaction.delayed` if it is not durable at its level after so many milliseconds."""
     timeout: float | None
-    """Seconds for all attempts together; as `begin` was told unless given."""
+    """Seconds for all attempts together. Default: as in `begin`."""
 
 
 class TransactOptions(ExecutionFields, AckFields, total=False):
     """Of `transact`: how the transaction runs, when its commit is answered, and how often it may run again."""
 
     max_attempts: int
-    """Runs of the body at most; 10 unless given."""
+    """Runs of the body at most. Default: 10."""
     timeout: float | None
-    """Seconds for all runs together; the client's `total_timeout` unless given."""
+    """Seconds for all runs together. Default: the client's `total_timeout`."""
 
 
 def execution_of(options: ExecutionFields) -> ExecutionOptions:

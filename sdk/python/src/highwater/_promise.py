@@ -14,7 +14,7 @@ from ._core.wire import Position, Verdict
 from ._watcher import Watcher
 
 Listener = Callable[[Verdict], object]
-"""What is called when a promise is kept, lost or broken. What it raises is logged, and no more."""
+"""What is called when a promise is kept, lost or broken. An exception that it raises is logged, and no more."""
 
 
 class News:
@@ -73,7 +73,7 @@ class BasePromise:
         self.position: Position = position
         """Where the transaction committed. It stays so when the transaction is carried over to another epoch."""
         self.level: str = level
-        """The level that `durable` and `on_lost` mean unless told otherwise."""
+        """The default level of `durable` and `on_lost`."""
 
     @property
     def id(self) -> str:
@@ -88,10 +88,10 @@ class BasePromise:
     def verdict(self, *, level: str | None = None) -> Verdict | None:
         """What is known at the level without waiting: a terminal verdict, or None while it is pending.
 
-        Also None where this client has not heard of it yet. Nothing is sent.
+        Also None where this client does not know it yet. Nothing is sent.
 
         Args:
-            level: The transaction's own unless given.
+            level: Default: the transaction's own.
         """
         return self._watcher.known(self.entry, level or self.level)
 
@@ -103,7 +103,7 @@ class BasePromise:
         listeners are called: see `Highwater.on_lost`.
 
         Args:
-            level: The transaction's own unless given.
+            level: Default: the transaction's own.
         """
         return self._on(listener, level, ("lost", "broken"))
 
@@ -111,7 +111,7 @@ class BasePromise:
         """Calls back once when it is durable at the level, and never otherwise. Returns what takes that away.
 
         Args:
-            level: The transaction's own unless given.
+            level: Default: the transaction's own.
         """
         return self._on(listener, level, ("durable",))
 

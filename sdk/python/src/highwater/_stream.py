@@ -1,4 +1,4 @@
-"""The one event stream of a client: opened when somebody waits, closed a while after nobody does.
+"""The one event stream of a client: opened when a call waits, closed a while after none does.
 
 In between it is kept alive across cuts, silence and dead endpoints. Where none gets through, as behind a proxy that
 holds answers back until they are whole, marks are asked for instead. Owns the connection, and lives on the loop of its
@@ -70,7 +70,7 @@ class DurabilityStream:
             self._running = self._deps.host.start(self._run())
 
     def release(self) -> None:
-        """Nobody waits: close after a while, unless somebody comes."""
+        """No call waits: close after a while, or keep it when one comes."""
         if self._running is None or self._idle is not None:
             return
         loop = asyncio.get_running_loop()
@@ -151,7 +151,7 @@ class DurabilityStream:
                 if not is_blind:
                     trackers.succeeded(url)
                 self._take(event)
-            # It hears nothing new of the primary, and another one may.
+            # It gets nothing new from the primary, and another one may.
             if is_blind and trackers.has_awake(monotonic_ms()):
                 return
 

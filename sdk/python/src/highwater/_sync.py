@@ -46,13 +46,13 @@ class Caller:
                 is_shared = self._is_batched and is_one_shot(effect)
                 if effect.probe is None and cancel is None and not is_shared:
                     return self._transport().send(effect)
-                # A thread that reads a socket can do nothing else; a loop can look at its watch, and be told to stop.
+                # A thread that reads a socket can do nothing else; a loop can look at its watch, and be stopped.
                 return result_of(self._host.run(lambda: self._host.perform(effect)), cancel)
             case Sleep(seconds):
                 sleep(seconds, cancel)
                 return None
             case _:
-                raise TypeError(f"nobody performs {type(effect).__name__} here")
+                raise TypeError(f"the synchronous client does not perform {type(effect).__name__}")
 
     def _transport(self) -> SyncTransport:
         with self._lock:
@@ -183,10 +183,10 @@ class DurabilityPromise(BasePromise):
         Ending a wait changes nothing: wait again.
 
         Args:
-            level: The level to wait for; the transaction's own unless given.
-            timeout: Seconds; 30 unless given. There is no wait without an end.
+            level: The level to wait for. Default: the transaction's own.
+            timeout: Seconds. Default: 30. There is no wait without an end.
 
-        Errors: `TransactionLostError`, `PromiseBrokenError`, `UnknownOutcomeError` (nobody can judge it any more);
+        Errors: `TransactionLostError`, `PromiseBrokenError`, `UnknownOutcomeError` (it cannot be judged any more);
         `DurabilityTimeoutError`, which is not a loss; `TokenRefusedError`; `unknown_level`; `client_closed`;
         `concurrent.futures.CancelledError`.
 
@@ -217,8 +217,8 @@ class DurabilityPromise(BasePromise):
 
         Args:
             run: Gets the verdict; called once at most, in the calling thread.
-            level: The level to wait for; the transaction's own unless given.
-            timeout: Seconds; 30 unless given.
+            level: The level to wait for. Default: the transaction's own.
+            timeout: Seconds. Default: 30.
 
         Errors: those of `durable()` and of the function.
 

@@ -1,7 +1,7 @@
 """HTTP exchanges over httpx: a request out, an answer or the lack of one back, once.
 
-With `_batch` the only module that knows the HTTP library. What an answer means, and whether to try again, is the
-business of `_core`.
+With `_batch` the only module that knows the HTTP library. The meaning of an answer, and whether to
+try again, is the business of `_core`.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class Waiting:
         self._done()
 
     def result(self, timeout: float, *, is_cancelled: bool = False) -> list[Verdict]:
-        """The verdicts, or the error that says why there are none. What was settled in time counts."""
+        """The verdicts, or the error that says why there are none. A verdict that came in time counts."""
         if not self.is_done:
             if is_cancelled:
                 raise concurrent.futures.CancelledError

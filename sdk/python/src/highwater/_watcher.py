@@ -1,5 +1,6 @@
-"""Keeps the pending set and the world together: feeds it marks, epochs and verdicts, asks the trackers what only they
-can judge, and tells the waiters. Owns waits, timers and questions; judges nothing.
+"""Keeps the pending set and the world together: feeds it marks, epochs and verdicts, asks the
+trackers what only they can judge, and calls the waiters. Owns waits, timers and questions; judges
+nothing.
 
 Two kinds of threads come here. Callers watch, wait and bring the marks of their answers; the loop of the host brings
 those of the stream, and runs timers and questions. One lock guards the pending set, and nothing of the user's, and no
@@ -48,7 +49,7 @@ class LiveState:
 
 
 Subscriber = Callable[[LiveState], object]
-"""What `subscribe` of a client calls. What it raises is logged, and no more."""
+"""What `subscribe` of a client calls. An exception that it raises is logged, and no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +58,11 @@ class WatcherDeps:
     tuning: Tuning
     runtime: Runtime
     observer: Observer | None
-    #: Makes the stream, on the loop, of what hears marks and epochs.
+    #: Makes the stream, on the loop, for the receiver of marks and epochs.
     stream: Callable[[Callable[[Marks], None], Callable[[Sequence[EpochRecord]], None]], DurabilityStream]
     #: Asks the trackers about these tokens at the level; they may hold the answer for so many milliseconds.
     ask: Callable[[list[str], str, float], Coroutine[Any, Any, VerdictsResponse]]
-    #: An entry turned out lost or broken. Called once for it, and before its waiters are told.
+    #: An entry turned out lost or broken. Called once for it, and before its waiters are called.
     on_loss: Callable[[PendingPromise, Verdict], None]
 
 
@@ -164,7 +165,7 @@ class Watcher:
         return error
 
     def watch(self, entry: PendingPromise, level: str, waiter: Waiter) -> None:
-        """Tells the waiter once when the entry is settled at the level. Ask `known` first, under the same lock."""
+        """Calls the waiter once when the entry is settled at the level. Ask `known` first, under the same lock."""
         with self.lock:
             if self.is_closed:
                 raise closed_error()
@@ -177,7 +178,7 @@ class Watcher:
             self._tend_soon()
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Tells how things stand, now and after every change; keeps the stream open until it is taken away."""
+        """Reports the current state, now and after every change; keeps the stream open until it is taken away."""
         key = object()
         with self.lock:
             if self.is_closed:
@@ -217,7 +218,7 @@ class Watcher:
         return Moment(self._deps.runtime.monotonic_ms(), self._deps.runtime.random)
 
     def _finish(self, settled: Iterable[Settled]) -> None:
-        """Tells the waiters, and has the rest seen to."""
+        """Calls the waiters, and has the rest seen to."""
         for each in settled:
             verdict = each.settlement.verdict
             if verdict is not None:
@@ -347,7 +348,7 @@ class Watcher:
         except HighwaterError as error:
             self._not_answered(question, error)
         except Exception:
-            # A fault of this package's own: the end of the task tells it, and no promise hangs on it.
+            # A fault of this package's own: the end of the task shows it, and no promise hangs on it.
             self._ask_later(question.waits)
             raise
         else:

@@ -70,10 +70,10 @@ class AsyncDurabilityPromise(BasePromise):
         Ending a wait, also by cancelling it, changes nothing: wait again.
 
         Args:
-            level: The level to wait for; the transaction's own unless given.
-            timeout: Seconds; 30 unless given. There is no wait without an end.
+            level: The level to wait for. Default: the transaction's own.
+            timeout: Seconds. Default: 30. There is no wait without an end.
 
-        Errors: `TransactionLostError`, `PromiseBrokenError`, `UnknownOutcomeError` (nobody can judge it any more);
+        Errors: `TransactionLostError`, `PromiseBrokenError`, `UnknownOutcomeError` (it cannot be judged any more);
         `DurabilityTimeoutError`, which is not a loss; `TokenRefusedError`; `unknown_level`; `client_closed`.
         """
         at, entries = level or self.level, [self.entry]
@@ -93,8 +93,8 @@ class AsyncDurabilityPromise(BasePromise):
 
         Args:
             run: Gets the verdict; called once at most.
-            level: The level to wait for; the transaction's own unless given.
-            timeout: Seconds; 30 unless given.
+            level: The level to wait for. Default: the transaction's own.
+            timeout: Seconds. Default: 30.
 
         Errors: those of `durable()` and of the function.
         """
@@ -138,11 +138,11 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
         Args:
             statements: One, or several that run in their order.
 
-        Errors: `StatementError` and below when the database refused it; `UnavailableError` when the service could not
-        do it in time, and did not; `UnknownOutcomeError` when nobody could tell in time, with the id to ask about;
-        `InvalidRequestError`; `TransactionAbortedError` or `TransactionLostError` for an `id` that was settled so.
-        Where the task is cancelled it may be applied all the same: the cause of the `CancelledError` is an
-        `UnknownOutcomeError` then.
+        Errors: `StatementError` and below when the database refused it; `UnavailableError` when the
+        service could not do it in time, and did not; `UnknownOutcomeError` when the outcome was not
+        known in time, with the id to ask about; `InvalidRequestError`; `TransactionAbortedError` or
+        `TransactionLostError` for an `id` that was settled so. Where the task is cancelled it may
+        be applied all the same: the cause of the `CancelledError` is an `UnknownOutcomeError` then.
 
         Example:
             async with AsyncHighwater("https://highwater.example") as hw:
@@ -188,9 +188,10 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
         Args:
             body: Gets the open transaction; what it returns is what this returns.
 
-        Errors: the body's own, after a rollback; `UnknownOutcomeError`: nobody could tell in time whether it committed,
-        and it was not run again; `DurabilityTimeoutError` with `ack="durable"`: it has committed, and is pending; the
-        last conflict, when time or attempts are over; else those of `query` and `commit`.
+        Errors: the body's own, after a rollback; `UnknownOutcomeError`: the outcome of the commit
+        was not known in time, and it was not run again; `DurabilityTimeoutError` with
+        `ack="durable"`: it has committed, and is pending; the last conflict, when time or attempts
+        are over; else those of `query` and `commit`.
         """
         return await self._transact(body, options)
 
@@ -221,7 +222,7 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
             return cast("R", await drive_async(self._transact_steps(options, remember), perform, Outcome()))
 
     def session(self, *, causal: bool = False) -> AsyncSession:
-        """A line of work of which everything can be waited for at once, and that another process can take over.
+        """A group of transactions that one wait covers, and that another process can take over.
 
         Nothing is sent.
 
@@ -245,10 +246,10 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
 
         Args:
             tokens: Any number: they are asked about in parts of 1,000.
-            level: The level to judge at; the client's unless given.
+            level: The level to judge at. Default: the client's.
             wait_ms: How long the tracker holds its answer while a verdict is pending, in milliseconds; a minute at
                 most.
-            timeout: Seconds for all of it; unless given, each part has the client's `total_timeout` beside `wait_ms`.
+            timeout: Seconds for all of it. Default: for each part the client's `total_timeout` beside `wait_ms`.
 
         Errors: `unknown_level`; `UnavailableError` when no tracker answers.
         """
@@ -259,15 +260,15 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
     ) -> TransactionStatus:
         """What became of a transaction, by its id: also one whose token was never received.
 
-        State `unknown` is that of an id nobody has heard of (yet): it may still be on its way.
+        State `unknown` is that of an id that the service does not know (yet): it may still be on its way.
 
         Args:
             transaction_id: As in `UnknownOutcomeError.transaction_id`.
-            level: The level to judge at; the service's own unless given (`region` where there is one), not the
+            level: The level to judge at. Default: the service's own (`region` where there is one), not the
                 client's.
             wait_ms: How long the gateway holds its answer until the transaction is settled at the level, in
                 milliseconds; a minute at most.
-            timeout: Seconds for all of it; the client's `total_timeout` beside `wait_ms` unless given.
+            timeout: Seconds for all of it. Default: the client's `total_timeout` beside `wait_ms`.
 
         Errors: `invalid_id`; `UnavailableError` when no gateway answers in time.
         """
@@ -276,7 +277,7 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
     async def close(self) -> None:
         """Ends waits with `client_closed`, and the stream; returns when calls under way have their answers.
 
-        Listeners that were told before have then been called. Stored tokens can be judged by another client. A second
+        Earlier listeners have then been called. Stored tokens can be judged by another client. A second
         call waits for the same; a call of another kind that is made after it raises `client_closed`. Where it is
         cancelled, it goes on by itself: calls under way get their answers, and then nothing is left.
         """
@@ -322,7 +323,9 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
             return await drive_async(steps, self._host.perform, outcome or Outcome())
 
     async def _finish(self, steps: Steps[None]) -> None:
-        """A rollback. Where the client is closed nothing is sent: the service ends by itself what it never hears of."""
+        """A rollback. Where the client is closed nothing is sent: the service ends an abandoned
+        transaction by itself.
+        """
         try:
             await self._run(steps)
         except ConnectionError as error:
@@ -367,7 +370,7 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
 
         Args:
             statement: Made by `sql`, or a `Statement`.
-            timeout: Seconds for all attempts together; as `begin` was told unless given.
+            timeout: Seconds for all attempts together. Default: as in `begin`.
 
         Errors: `StatementError` and below; `TransactionAbortedError`: `transaction_expired` when too long nothing was
         called, `gateway_lost` when what had it is gone; `transaction_ended` for a call behind the end.
@@ -382,7 +385,7 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
 
         Args:
             statements: Made by `sql`, or each a `Statement`.
-            timeout: Seconds for all attempts together; as `begin` was told unless given.
+            timeout: Seconds for all attempts together. Default: as in `begin`.
 
         Errors: as `query`; `statement` is the index of the one at fault.
         """
@@ -402,7 +405,7 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
         Args:
             statements: Run before the commit; their results are those of the committed transaction.
 
-        Errors: `UnknownOutcomeError` when nobody can tell in time; else those of `query`.
+        Errors: `UnknownOutcomeError` when the outcome is not known in time; else those of `query`.
         """
         self._check_process()
         async with self._turn(self._seconds(options.get("timeout"))) as left:
@@ -412,11 +415,11 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
     async def rollback(self, *, timeout: float | None = None) -> None:
         """Rolls back.
 
-        Returns also where the service cannot be reached: nobody will commit it, and it ends by itself at `expires_at`.
+        Returns also where the service cannot be reached: it will never commit, and it ends by itself at `expires_at`.
         On a transaction that has ended it does nothing; on a committed one it raises.
 
         Args:
-            timeout: Seconds for all attempts together; the client's `total_timeout` unless given.
+            timeout: Seconds for all attempts together. Default: the client's `total_timeout`.
 
         Errors: `transaction_ended` after a commit.
         """
@@ -472,11 +475,11 @@ class AsyncSession(BaseSession):
     async def durable(self, *, level: str | None = None, timeout: float | None = None) -> None:
         """Waits until all that this session has committed or read so far is durable at the level.
 
-        With nothing to wait for it returns at once. What is committed meanwhile is not waited for.
+        With nothing to wait for it returns at once. It does not wait for later commits.
 
         Args:
-            level: The level to wait for; the client's unless given.
-            timeout: Seconds; 30 unless given. There is no wait without an end.
+            level: The level to wait for. Default: the client's.
+            timeout: Seconds. Default: 30. There is no wait without an end.
 
         Errors: as `DurabilityPromise.durable`. One that is reported lost or broken is then forgotten: the next call is
         about the others.
@@ -495,9 +498,9 @@ class AsyncSession(BaseSession):
 
         Args:
             token: What `token` of a session was.
-            level: The level to judge at; the client's unless given.
+            level: The level to judge at. Default: the client's.
             wait_ms: How long a tracker holds its answer while a verdict is pending, in milliseconds; a minute at most.
-            timeout: Seconds for all of it; as for `hw.verdicts` unless given.
+            timeout: Seconds for all of it. Default: as for `hw.verdicts`.
 
         Errors: `invalid_token`, where it is none of a session; those of `hw.verdicts`.
         """

@@ -68,9 +68,10 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
         Args:
             statements: One, or several that run in their order.
 
-        Errors: `StatementError` and below when the database refused it; `UnavailableError` when the service could not
-        do it in time, and did not; `UnknownOutcomeError` when nobody could tell in time, with the id to ask about;
-        `InvalidRequestError`; `TransactionAbortedError` or `TransactionLostError` for an `id` that was settled so.
+        Errors: `StatementError` and below when the database refused it; `UnavailableError` when the
+        service could not do it in time, and did not; `UnknownOutcomeError` when the outcome was not
+        known in time, with the id to ask about; `InvalidRequestError`; `TransactionAbortedError` or
+        `TransactionLostError` for an `id` that was settled so.
 
         Example:
             tx = hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"), ack="durable", timeout=10)
@@ -131,9 +132,10 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
         Args:
             body: Gets the open transaction; what it returns is what this returns.
 
-        Errors: the body's own, after a rollback; `UnknownOutcomeError`: nobody could tell in time whether it committed,
-        and it was not run again; `DurabilityTimeoutError` with `ack="durable"`: it has committed, and is pending; the
-        last conflict, when time or attempts are over; else those of `query` and `commit`.
+        Errors: the body's own, after a rollback; `UnknownOutcomeError`: the outcome of the commit
+        was not known in time, and it was not run again; `DurabilityTimeoutError` with
+        `ack="durable"`: it has committed, and is pending; the last conflict, when time or attempts
+        are over; else those of `query` and `commit`.
 
         Example:
             def withdraw(tx: InteractiveTransaction) -> int:
@@ -177,7 +179,7 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
             return cast("R", drive(self._transact_steps(options, remember), perform, Outcome()))
 
     def session(self, *, causal: bool = False) -> Session:
-        """A line of work of which everything can be waited for at once, and that another process can take over.
+        """A group of transactions that one wait covers, and that another process can take over.
 
         Nothing is sent.
 
@@ -202,10 +204,10 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
 
         Args:
             tokens: Any number: they are asked about in parts of 1,000.
-            level: The level to judge at; the client's unless given.
+            level: The level to judge at. Default: the client's.
             wait_ms: How long the tracker holds its answer while a verdict is pending, in milliseconds; a minute at
                 most.
-            timeout: Seconds for all of it; unless given, each part has the client's `total_timeout` beside `wait_ms`.
+            timeout: Seconds for all of it. Default: for each part the client's `total_timeout` beside `wait_ms`.
 
         Errors: `unknown_level`; `UnavailableError` when no tracker answers.
 
@@ -227,15 +229,15 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
     ) -> TransactionStatus:
         """What became of a transaction, by its id: also one whose token was never received.
 
-        State `unknown` is that of an id nobody has heard of (yet): it may still be on its way.
+        State `unknown` is that of an id that the service does not know (yet): it may still be on its way.
 
         Args:
             transaction_id: As in `UnknownOutcomeError.transaction_id`.
-            level: The level to judge at; the service's own unless given (`region` where there is one), not the
+            level: The level to judge at. Default: the service's own (`region` where there is one), not the
                 client's.
             wait_ms: How long the gateway holds its answer until the transaction is settled at the level, in
                 milliseconds; a minute at most.
-            timeout: Seconds for all of it; the client's `total_timeout` beside `wait_ms` unless given.
+            timeout: Seconds for all of it. Default: the client's `total_timeout` beside `wait_ms`.
 
         Errors: `invalid_id`; `UnavailableError` when no gateway answers in time.
         """
@@ -244,7 +246,7 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
     def close(self) -> None:
         """Ends waits with `client_closed`, and the stream; returns when calls of other threads have their answers.
 
-        Listeners that were told before have then been called. Stored tokens can be judged by another client. A second
+        Earlier listeners have then been called. Stored tokens can be judged by another client. A second
         call does nothing; a call of another kind that is made after it raises `client_closed`.
         """
         # Where another thread is at it, that one sees to it; where an interrupt has ended it, the next call does.
@@ -282,7 +284,9 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
             return drive(steps, lambda effect: self._caller.perform(effect, cancel), outcome or Outcome())
 
     def _finish(self, steps: Steps[None]) -> None:
-        """A rollback. Where the client is closed nothing is sent: the service ends by itself what it never hears of."""
+        """A rollback. Where the client is closed nothing is sent: the service ends an abandoned
+        transaction by itself.
+        """
         try:
             self._run(steps, None)
         except ConnectionError as error:
@@ -328,7 +332,7 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
 
         Args:
             statement: Made by `sql`, or a `Statement`.
-            timeout: Seconds for all attempts together; as `begin` was told unless given.
+            timeout: Seconds for all attempts together. Default: as in `begin`.
 
         Errors: `StatementError` and below; `TransactionAbortedError`: `transaction_expired` when too long nothing was
         called, `gateway_lost` when what had it is gone; `transaction_ended` for a call behind the end.
@@ -347,7 +351,7 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
 
         Args:
             statements: Made by `sql`, or each a `Statement`.
-            timeout: Seconds for all attempts together; as `begin` was told unless given.
+            timeout: Seconds for all attempts together. Default: as in `begin`.
 
         Errors: as `query`; `statement` is the index of the one at fault.
         """
@@ -372,7 +376,7 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
         Args:
             statements: Run before the commit; their results are those of the committed transaction.
 
-        Errors: `UnknownOutcomeError` when nobody can tell in time; else those of `query`.
+        Errors: `UnknownOutcomeError` when the outcome is not known in time; else those of `query`.
         """
         self._check_process()
         cancel = cancel or self._cancel
@@ -383,11 +387,11 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
     def rollback(self, *, timeout: float | None = None) -> None:
         """Rolls back.
 
-        Returns also where the service cannot be reached: nobody will commit it, and it ends by itself at `expires_at`.
+        Returns also where the service cannot be reached: it will never commit, and it ends by itself at `expires_at`.
         On a transaction that has ended it does nothing; on a committed one it raises.
 
         Args:
-            timeout: Seconds for all attempts together; the client's `total_timeout` unless given.
+            timeout: Seconds for all attempts together. Default: the client's `total_timeout`.
 
         Errors: `transaction_ended` after a commit.
         """
@@ -460,11 +464,11 @@ class Session(BaseSession):
     ) -> None:
         """Blocks until all that this session has committed or read so far is durable at the level.
 
-        With nothing to wait for it returns at once. What is committed meanwhile is not waited for.
+        With nothing to wait for it returns at once. It does not wait for later commits.
 
         Args:
-            level: The level to wait for; the client's unless given.
-            timeout: Seconds; 30 unless given. There is no wait without an end.
+            level: The level to wait for. Default: the client's.
+            timeout: Seconds. Default: 30. There is no wait without an end.
 
         Errors: as `DurabilityPromise.durable`. One that is reported lost or broken is then forgotten: the next call is
         about the others.
@@ -489,9 +493,9 @@ class Session(BaseSession):
 
         Args:
             token: What `token` of a session was.
-            level: The level to judge at; the client's unless given.
+            level: The level to judge at. Default: the client's.
             wait_ms: How long a tracker holds its answer while a verdict is pending, in milliseconds; a minute at most.
-            timeout: Seconds for all of it; as for `hw.verdicts` unless given.
+            timeout: Seconds for all of it. Default: as for `hw.verdicts`.
 
         Errors: `invalid_token`, where it is none of a session; those of `hw.verdicts`.
         """

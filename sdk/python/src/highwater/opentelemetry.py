@@ -35,8 +35,8 @@ def tracing(*, tracer_provider: TracerProvider | None = None, propagator: TextMa
     """An observer that makes spans. A call that fails, a loss and a broken promise have the status ERROR.
 
     Args:
-        tracer_provider: The global one unless given.
-        propagator: What puts a span's context into the headers of requests; the global one unless given.
+        tracer_provider: Default: the global one.
+        propagator: Puts a span's context into the headers of requests. Default: the global one.
 
     Example:
         with Highwater("https://highwater.example", observer=tracing()) as traced:

@@ -66,7 +66,7 @@ def verify(
         body: As it came, byte for byte: never parsed and written again.
         headers: Of the request, with names in whatever case.
         secret: ``whsec_…``; two while one replaces the other.
-        tolerance: Seconds that its time may lie from now. What is older may be a replay.
+        tolerance: Seconds that its time may lie from now. An older one may be a replay.
         now: Seconds since 1970; for tests.
 
     Errors: ``WebhookVerificationError``; answer 400 then, and do nothing of what it says.

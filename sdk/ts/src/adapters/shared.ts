@@ -94,7 +94,7 @@ export function executionOptionsOf(config: {
   };
 }
 
-/** Begins a transaction in the manner of the scope. */
+/** Begins a transaction with the execution options of the scope. */
 export async function begin(scope: Scope, own: TransactionDefaults): Promise<InteractiveTransaction> {
   refuseNested(scope);
   return scope.client.begin({ ...scope.options, ...own });

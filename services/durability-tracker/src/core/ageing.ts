@@ -28,7 +28,7 @@ export function age(state: TrackerState, effects: Effect[]): void {
   dropIdleSources(state);
 }
 
-/** Whoever holds an id is left alone for as long as it may take; how it has ended has to be asked. */
+/** An id is left alone for as long as its holder may take; its outcome has to be asked for. */
 function askForHeldAgain(state: TrackerState): void {
   for (const [key, sinceMs] of state.held) {
     if (state.nowMs - sinceMs < HELD_AGAIN_MS) break;
@@ -38,8 +38,9 @@ function askForHeldAgain(state: TrackerState): void {
 }
 
 /**
- * Nobody knows how an intent ended. Its gateway may yet withdraw it, or tell its position. In the epoch that reigns it may
- * also be under way still: its id is settled only when the deadlines of all who announced it are over.
+ * The outcome of an intent is unknown. Its gateway may yet withdraw it, or announce its position.
+ * In the current epoch it may also be under way still: its id is settled only when the deadlines of
+ * all who announced it are over.
  */
 function settleForgotten(state: TrackerState, effects: Effect[]): void {
   const { standing, config, nowMs } = state;

@@ -159,7 +159,7 @@ function takePosition(
     return;
   }
   if (!known.announced) {
-    // Until now only its client's token told of it.
+    // Until now only its client's token named it.
     countPresented(state, known, -1);
     known.announced = true;
     known.source = source;
@@ -176,7 +176,7 @@ function watchDelay(state: TrackerState, item: AnnouncedItem): void {
   addDeadline(state, { ...of, key: entryKey(of, epoch), attempt: epoch, level, atMs });
 }
 
-/** The epoch's own record may be on no node that survives. What it followed says which history has left it behind. */
+/** The epoch's own record may be on no node that survives. Its previous epoch shows which history has left it behind. */
 function learnParent(state: TrackerState, epoch: EpochId, parent: EpochId, effects: Effect[]): void {
   if (!state.epochs.learnParent(epoch, parent)) return;
   effects.push({ kind: "save_parent", epoch, parent });
@@ -190,7 +190,7 @@ function learnParent(state: TrackerState, epoch: EpochId, parent: EpochId, effec
 export function takeToken(state: TrackerState, event: EventOf<"token_presented">, effects: Effect[]): void {
   const { parent = null, owner, mayEnter = true } = event;
   if (parent !== null) learnParent(state, event.position.epoch, parent, effects);
-  // In the backlog only its place matters, and the gateway has told it.
+  // In the backlog only its position matters, and the gateway has announced it.
   if (event.attempt === state.backlog.epoch && state.backlog.has(event)) return;
   const known = state.entries.get(entryKey(event, event.attempt));
   if (known !== undefined) {
@@ -226,8 +226,9 @@ function learnMetadata(
 }
 
 /**
- * Where an attempt committed also tells at which levels it was durable there, and what was promised then binds. Only an
- * intent is moved by it; an attempt that is being looked up, or has its verdict, is past it.
+ * The position of a commit also shows at which levels it was durable there, and what was promised
+ * then binds. Only an intent is moved by it; an attempt that is being looked up, or has its
+ * verdict, is past it.
  */
 function learnPosition(
   state: TrackerState,
@@ -248,10 +249,10 @@ function learnPosition(
   countEntry(state, entry);
   effects.push({ kind: "save", entry });
   if (entry.state.kind === "pending" && hasAll(state, entry.reached)) complete(state, entry, effects);
-  // Told as lost, and its place shows that it is here again: broken at every level.
+  // Reported lost, and its position shows that it is here again: broken at every level.
   if (hasReappeared(state, entry, position)) reappear(state, entry, effects);
   if (entry.state.kind !== "lost" || entry.state.reappeared || learned === 0) return;
-  // Told as lost, and now it shows that it had been durable: one of the two words is broken.
+  // Reported lost, and now it shows that it had been durable: one of the two verdicts is broken.
   enter(state, entry, { ...entry.state, broken: entry.state.broken | learned }, effects);
   publishLoss(state, entry, effects);
 }

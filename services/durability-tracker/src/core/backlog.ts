@@ -1,6 +1,7 @@
-// The common case of the ledger, made small: attempts that a gateway has announced, that committed in the epoch which reigns
-// or did last, and that wait for its marks and for nothing else. In the order of their offsets, so that a mark settles a
-// prefix; everything else of an attempt is an Entry. (docs/decisions/0018-most-of-the-ledger-is-a-queue.md)
+// The common case of the ledger, made small: attempts that a gateway has announced, that committed
+// in the current epoch or the last one, and that wait for its marks and for nothing else. In the
+// order of their offsets, so that a mark settles a prefix; everything else of an attempt is an
+// Entry. (docs/decisions/0018-most-of-the-ledger-is-a-queue.md)
 import { type EpochId, type Offset, type OwnedId } from "@highwater/protocol";
 import { type OwnerAccount, type Source } from "./accounts.ts";
 import { type Waiting, WaitingTable } from "./waiting-table.ts";
@@ -61,7 +62,7 @@ export class Backlog {
     return mark !== null && offset <= mark;
   }
 
-  /** Begins anew with nothing. Whoever was in it has been taken elsewhere. */
+  /** Begins anew with nothing. The attempts in it have been taken elsewhere. */
   begin(epoch: EpochId | null, levels: readonly string[]): void {
     this.#epoch = epoch;
     this.#table = new WaitingTable();
@@ -138,8 +139,8 @@ export class Backlog {
   }
 
   /**
-   * Lets go of the oldest that pass, of those that at least one of the levels has passed. Together with all that stand at
-   * the same offset, so that the offset of the last tells what has left.
+   * Lets go of the oldest that pass, of those that at least one of the levels has passed. Together
+   * with all that stand at the same offset, so that the offset of the last shows what has left.
    */
   retire(levels: readonly string[], passes: (item: Waiting, left: number) => boolean): readonly Waiting[] {
     let durable = this.#head;

@@ -1,4 +1,4 @@
-// Transactions that asked to be told of when they are not durable in time.
+// Transactions that asked for a report when they are not durable in time.
 import { type Offset, ZERO } from "@highwater/protocol";
 import { hasEntryReached, heldCount } from "./ledger.ts";
 import { levelNames } from "./levels.ts";
@@ -11,7 +11,10 @@ export function addDeadline(state: TrackerState, deadline: Deadline): void {
   state.deadlines.push(BigInt(deadline.atMs) as Offset, deadline);
 }
 
-/** Tells once of each whose time is over and which is neither durable at its level nor judged otherwise. */
+/**
+ * Reports once each whose time is over and which is neither durable at its level nor judged
+ * otherwise.
+ */
 export function noticeDelays(state: TrackerState, effects: Effect[]): void {
   const { standing, deadlines } = state;
   if (standing.kind !== "following") return;

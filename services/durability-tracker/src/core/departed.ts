@@ -1,6 +1,7 @@
-// What has left the ledger because of its age, or for want of room, before every level had it. The ledger cannot say any more
-// what becomes of each of them, so it keeps how many there are of each owner and between which ids, and tells the owners when a
-// failover may have lost them. Owns these counts; a single verdict is still found by whoever asks with a token or an id.
+// Attempts that have left the ledger because of their age, or for want of room, before every level
+// had them. The ledger does not know their outcomes any more, so it keeps how many there are of
+// each owner and between which ids, and informs the owners when a failover may have lost them. Owns
+// these counts; a single verdict is still found by a client that asks with a token or an id.
 import { type EpochId, type Offset, type TxnId } from "@highwater/protocol";
 import { markIn } from "./marks.ts";
 import { type Departed, type Effect, type OwnersDeparted, type TrackerState } from "./types.ts";
@@ -72,8 +73,9 @@ function add(one: Departed, { from, to, owners }: Departed): void {
 }
 
 /**
- * Forgets what every level of this history has by now; and what it may lack, once every level has the history's own beginning:
- * then no other history can follow without it, and the owners were told when this one began.
+ * Forgets those that every level of this history has by now; and those that it may lack, once every
+ * level has the history's own beginning: then no other history can follow without it, and the
+ * owners were informed when this one began.
  */
 export function forgetDeparted(state: TrackerState, effects: Effect[]): void {
   const { standing, departed } = state;
@@ -90,7 +92,7 @@ export function forgetDeparted(state: TrackerState, effects: Effect[]): void {
   state.departed = stay;
 }
 
-/** Those of earlier epochs that no record proves to be in the history that reigns, by epoch. */
+/** Those of earlier epochs that no record proves to be in the current history, by epoch. */
 function inDoubt(state: TrackerState): Departed[] {
   const byEpoch = new Map<EpochId, Departed>();
   for (const part of state.departed) {
@@ -106,12 +108,12 @@ function copyOf(owners: Departed["owners"]): Departed["owners"] {
   return new Map([...owners].map(([owner, about]) => [owner, { ...about }]));
 }
 
-/** How many transactions may be missing from the history that reigns without a verdict of their own being told. */
+/** How many transactions may be missing from the current history without a verdict of their own. */
 export function unlisted(state: TrackerState): number {
   return inDoubt(state).reduce((sum, part) => sum + part.transactions, 0);
 }
 
-/** A reign has begun. */
+/** An epoch has begun. */
 export function publishDeparted(state: TrackerState, effects: Effect[]): void {
   if (state.standing.kind !== "following") return;
   const currentEpoch = state.standing.epoch;

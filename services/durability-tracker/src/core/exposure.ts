@@ -1,5 +1,5 @@
-// What is at risk now: announced, committed and not yet durable at the exposure level, by whom and from where. Counted as
-// things happen, so that telling it costs nothing per transaction.
+// What is at risk now: announced, committed and not yet durable at the exposure level, by whom and
+// from where. Counted as things happen, so that a report costs nothing per transaction.
 import { type EpochId, type Offset } from "@highwater/protocol";
 import { type OwnerAccount, type Source } from "./accounts.ts";
 import { levelBit } from "./levels.ts";
@@ -31,7 +31,7 @@ export function ownerAccount(state: TrackerState, owner: bigint): OwnerAccount {
   return account;
 }
 
-/** The gateway as heard of now. */
+/** The gateway as last reported. */
 export function sourceOf(state: TrackerState, gateway: string, region: string): Source {
   const { sources } = state.exposed;
   let source = sources.get(gateway);
@@ -108,7 +108,7 @@ export function listed(state: TrackerState, source: Source): Source {
   return known ?? source;
 }
 
-/** Lets go of owners and gateways of which nothing is known any more. */
+/** Lets go of owners and gateways without any entry. */
 export function dropIdleSources(state: TrackerState): void {
   const { owners, sources } = state.exposed;
   // What is not at risk may still hold an account that leaves; see enlist().

@@ -1,4 +1,5 @@
-// What the ledger holds under an id, for those who know neither the attempt nor its place: a tombstone tells neither.
+// The ledger's entries under an id, for those who know neither the attempt nor its position: a
+// tombstone names neither.
 import { type EpochId, type OwnedId } from "@highwater/protocol";
 import { entryKey } from "./entry-key.ts";
 import { type LedgerEntry, type LogPosition, type TrackerState } from "./types.ts";

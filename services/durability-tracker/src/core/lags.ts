@@ -1,6 +1,7 @@
-// How long attempts took from their announcement to their durability, for the shell to count. A mark takes any number of them
-// along, and telling of it costs the same for a thousand as for ten: their number is exact, and a few of them, evenly chosen in
-// the order of the log, stand for the times of all.
+// How long attempts took from their announcement to their durability, for the shell to count. A
+// mark takes any number of them along, and a report costs the same for a thousand as for ten: their
+// number is exact, and a few of them, evenly chosen in the order of the log, stand for the times of
+// all.
 import { type Effect, type TrackerState } from "./types.ts";
 
 /** Those that one mark takes along were announced within a few milliseconds of each other, unless it had stood still. */

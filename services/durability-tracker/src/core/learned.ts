@@ -1,4 +1,5 @@
-// What another tracker had heard of an ended epoch, and has written behind the record of the next: it binds this one as well.
+// Marks of an ended epoch that another tracker had seen, and has written behind the record of the
+// next: they bind this one as well.
 import { type EpochId, type EpochRecord } from "@highwater/protocol";
 import { countEntry } from "./exposure.ts";
 import { enter } from "./ledger.ts";
@@ -16,10 +17,11 @@ export function learnPromises(state: TrackerState, raised: readonly EpochRecord[
 
 function learn(state: TrackerState, entry: LedgerEntry, origin: LogPosition, effects: Effect[]): void {
   const learned = reachedBits(state, origin) & ~entry.reached;
-  // Not told yet: what was on any disk shows where it belongs.
+  // Not reported yet: what was on any disk shows where it belongs.
   if (learned !== 0 && entry.state.kind === "absent" && entry.kind === "read")
     reposition(state, entry, origin, effects);
-  // Told as lost, and kept: it was on a disk, and the history that reigns has followed the log beyond it.
+  // Reported lost, and kept: it was on a disk, and the current history has followed the log beyond
+  // it.
   if (hasReappeared(state, entry, origin)) reappear(state, entry, effects);
   // Where the level promises nothing about what happened there is no word that it could break.
   const bits = brokenBits(state, { ...entry, reached: learned });
@@ -27,7 +29,8 @@ function learn(state: TrackerState, entry: LedgerEntry, origin: LogPosition, eff
   entry.reached |= bits;
   const { state: at } = entry;
   if (at.kind === "lost" && !at.reappeared) {
-    // Told as lost, and somebody else had told it as durable: one of the two words is broken.
+    // Reported lost, and another tracker had reported it durable: one of the two verdicts is
+    // broken.
     enter(state, entry, { ...at, broken: at.broken | bits }, effects);
     publishLoss(state, entry, effects);
   } else {

@@ -47,7 +47,8 @@ export function enter(
   next: LedgerEntry["state"],
   effects: Effect[],
 ): void {
-  // What is told anew of one that is gone is no answer to the question whether its id is settled in this history.
+  // A new report of one that is lost is no answer to the question whether its id is settled in this
+  // history.
   if (next.kind !== "lost") {
     state.unproven.delete(entry.key);
     state.held.delete(entry.key);
@@ -100,7 +101,7 @@ function wait(state: TrackerState, entry: LedgerEntry, position: LogPosition): v
   state.highestPending = maxOffset(state.highestPending, position.offset);
 }
 
-/** Keeps the number of entries true that only tokens have told of. */
+/** Keeps the number of entries true that only tokens have named. */
 export function countPresented(state: TrackerState, entry: LedgerEntry, by: 1 | -1): void {
   if (entry.announced) return;
   const { owner } = entry.owner;
@@ -240,8 +241,8 @@ function publishDurable(
 }
 
 /**
- * Durable everywhere: whoever asks later is answered by the token and the marks, unless a look-up had its part in it, or
- * another token was answered by what is known of this one.
+ * Durable everywhere: a later question is answered by the token and the marks, unless a look-up had
+ * its part in it, or another token was answered by what is known of this one.
  */
 export function complete(state: TrackerState, entry: LedgerEntry, effects: Effect[]): void {
   if (isKnownByToken(state, entry)) {
@@ -297,7 +298,7 @@ export interface Pending {
   readonly metadata: Readonly<Record<string, string>> | null;
 }
 
-/** Every write that waits in the epoch which reigns, or did last. */
+/** Every write that waits in the current epoch, or the last one. */
 export function forEachPending(state: TrackerState, visit: (pending: Pending) => void): void {
   const epoch = state.backlog.epoch;
   if (epoch === null) return;

@@ -1,5 +1,5 @@
-// Other levels than before, while everything goes on. What was told stays told: a level whose rule has changed keeps its mark,
-// which was true of the rule that it was made by, and rises by the new one.
+// Other levels than before, while everything goes on. Published marks stay: a level whose rule has
+// changed keeps its mark, which was true of the rule that it was made by, and rises by the new one.
 import { countAnew } from "./exposure.ts";
 import { complete, settleByMarks } from "./ledger.ts";
 import { hasAll, levelBit, levelNames, nameLevels } from "./levels.ts";
@@ -24,7 +24,7 @@ export function reconfigure(
   settleByMarks(state, effects);
 }
 
-/** Each level's heap holds what waits for it in the epoch that reigns. */
+/** Each level's heap holds what waits for it in the current epoch. */
 function rebuildHeaps(state: TrackerState, effects: Effect[]): void {
   const { standing, config, waiting } = state;
   waiting.clear();

@@ -18,7 +18,8 @@ export function markOf(
   synchronous: SynchronousSet,
 ): Offset | null {
   if ("synchronous" in rule)
-    // Of fewer or more than the rule says it is not known that the manager promotes nobody else.
+    // If there are fewer or more than the rule says, it is not known that the manager promotes no
+    // other.
     return synchronous.kind === "known" && synchronous.count === rule.synchronous ? synchronous.offset : null;
   if ("primary" in rule) {
     for (const node of nodes) if (node.site.id === primary.id) return node.unfit ? null : positionOf(node);
@@ -68,13 +69,14 @@ export function markIn(state: TrackerState, epoch: EpochId, level: string): Offs
 
 const EVERYTHING = 1n as Offset;
 
-/** Names of the levels that the nodes heard of lately could reach, weakest first. */
+/** Names of the levels that the nodes with a recent report could reach, weakest first. */
 export function reachableLevels(state: TrackerState): string[] {
   const { standing, nodes, config } = state;
   if (standing.kind !== "following") return [];
   const primary = nodes.get(standing.node)?.site;
   if (primary === undefined) return [];
-  // A writable node besides the reigning one, dead or a zombie, has another history and will not hear of this one.
+  // A writable node besides the primary, dead or a zombie, has another history and will not learn
+  // of this one.
   const isAstray = (node: NodeState): boolean => node.role === "primary" && node.site.id !== standing.node;
   const positionOf: PositionOf = (node) => (node.alive && !node.unfit && !isAstray(node) ? EVERYTHING : null);
   // Whichever of them the manager chooses.

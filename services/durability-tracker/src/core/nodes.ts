@@ -10,7 +10,10 @@ const MAX_ENDED_FEEDS = 16;
 
 type EventOf<K extends TrackerEvent["kind"]> = Extract<TrackerEvent, { kind: K }>;
 
-/** A node's word about itself: is it of the current epoch's history, and which stream feeds it? True when it told of new epochs. */
+/**
+ * A node's report about itself: is it of the current epoch's history, and which stream feeds it?
+ * True when it reported new epochs.
+ */
 export function takeReport(state: TrackerState, event: EventOf<"node_reported">, effects: Effect[]): boolean {
   const fresh = event.epochs.filter((record) => !state.epochs.has(record.id as EpochId));
   const raised = event.epochs.filter((record) => state.epochs.isRaised(record));
@@ -49,13 +52,16 @@ function describe(state: TrackerState, node: NodeState, event: EventOf<"node_rep
   takeOwnStream(node, event);
 }
 
-/** A server that was started anew has no stream of before: one that the primary still shows feeds nobody. */
+/**
+ * A server that was started anew has no stream of before: one that the primary still shows feeds no
+ * node.
+ */
 function beginLife(node: NodeState, incarnation: string): void {
   node.incarnation = incarnation;
   node.streamed = null;
   node.ownStream = null;
   node.candidateFeed = null;
-  // Shown before the earlier life was last heard of: that life's, confirmed or not.
+  // Shown before the last report of the earlier life: that life's, confirmed or not.
   const shown = node.feed !== null && node.feed.sinceMs <= node.askedAtMs ? node.feed.session : null;
   const ended = [node.confirmedFeed, shown].filter((session) => session !== null);
   node.endedFeeds = [...node.endedFeeds, ...ended].slice(-MAX_ENDED_FEEDS);
@@ -81,8 +87,8 @@ function takeOwnStream(node: NodeState, event: EventOf<"node_reported">): void {
     node.ownStream = { session, seenAtMs: event.nowMs, hadThen: flushed, confirmed: false };
     return;
   }
-  // The same stream as one that the reigning primary has confirmed: a stream never changes its source, so it counts even
-  // when the primary cannot be asked any more.
+  // The same stream as one that the current primary has confirmed: a stream never changes its
+  // source, so it counts even when the primary cannot be asked any more.
   if (node.ownStream.confirmed) raise(node, upstream.flushed);
 }
 
@@ -91,7 +97,7 @@ export function takeUnreachable(state: TrackerState, event: EventOf<"node_unreac
   if (node !== undefined) node.alive = false;
 }
 
-/** The reigning primary's word about itself and its replicas. */
+/** The current primary's report about itself and its replicas. */
 export function takePositions(
   state: TrackerState,
   event: EventOf<"positions_reported">,
@@ -140,9 +146,10 @@ export function takePositions(
 }
 
 /**
- * What a server has on disk never becomes less while it runs. If it does, an older state was put under it, a virtual machine's
- * snapshot for instance: its epoch's marks say nothing of the log that it writes now. Only of two words of the primary itself, the
- * later asked after the earlier was heard: those of replicas arrive in any order.
+ * A server's disk never holds less than before while it runs. If it does, an older state was put
+ * under it, a virtual machine's snapshot for instance: its epoch's marks say nothing of the log
+ * that it writes now. Only of two reports of the primary itself, the later asked after the earlier
+ * had arrived: those of replicas arrive in any order.
  */
 function noticeReturn(state: TrackerState, event: EventOf<"positions_reported">, effects: Effect[]): boolean {
   const { primaryReport: before } = state;

@@ -2,14 +2,16 @@
 import { type Effect, type TrackerState } from "./types.ts";
 import { hasEnded } from "./verdict.ts";
 
-/** Called before anything of a new reign, or of an epoch that was just heard of, is told as lost. */
+/**
+ * Called before anything of a new epoch, or of an epoch that was just learned, is reported lost.
+ */
 export function noteEnded(state: TrackerState, effects: Effect[]): void {
   const { endedAtMs, epochs, nowMs } = state;
   for (const epoch of [...epochs.ids(), ...epochs.unseen()]) {
     const atMs = endedAtMs.get(epoch);
     if (hasEnded(state, epoch)) endedAtMs.set(epoch, atMs ?? nowMs);
     else {
-      // It reigns again: its end is yet to come.
+      // It is current again: its end is yet to come.
       endedAtMs.delete(epoch);
       if (atMs === -Infinity) effects.push({ kind: "save_old_epoch", epoch, isOld: false });
     }

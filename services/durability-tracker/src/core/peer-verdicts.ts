@@ -1,5 +1,6 @@
-// What another tracker has told as broken, as the log of events has it: it was said to everybody, so it binds this one as well,
-// whether it holds the attempt or not. Owns what follows from such a word.
+// Broken verdicts of another tracker, as the log of events has them: they were published to
+// everybody, so they bind this one as well, whether it holds the attempt or not. Owns the
+// consequences of such a verdict.
 import { entryKey } from "./entry-key.ts";
 import { enter, newEntry } from "./ledger.ts";
 import { levelBit } from "./levels.ts";
@@ -17,8 +18,9 @@ export function takePeerVerdicts(
 
 function takePeerVerdict(state: TrackerState, published: Published, effects: Effect[]): void {
   const isBack = published.rule === "R8 reappeared";
-  // Only of an epoch that has ended can anything be lost; this tracker may not have heard yet that it has. But what the other had told
-  // as lost under another history can be back in the epoch that reigns.
+  // Only of an epoch that has ended can anything be lost; this tracker may not know yet that it
+  // has. But an attempt that the other had reported lost under another history can be back in the
+  // current epoch.
   if (published.attempt === state.backlog.epoch && (!isBack || state.backlog.has(published))) return;
   const entry = state.entries.get(entryKey(published, published.attempt)) ?? entryOf(state, published);
   const bits = bitsOf(state, published, "broken");
@@ -29,10 +31,12 @@ function takePeerVerdict(state: TrackerState, published: Published, effects: Eff
     if (at.reappeared || (broken === at.broken && !isBack)) return;
     enter(state, entry, { ...at, broken, reappeared: isBack }, effects);
   } else {
-    // What was told here as durable, and is lost to the other, is a promise that does not hold.
+    // An attempt that was reported durable here, and is lost to the other, is a promise that does
+    // not hold.
     const broken = bits | (brokenBits(state, entry) & ~durable);
     const { settledAt, retriedIn } = published;
-    // Durable where the level promises nothing about what happened. What was told here as lost stays so.
+    // Durable where the level promises nothing about what happened. A loss that was reported here
+    // stays one.
     entry.reached |= durable;
     const lostState = { asOf: null, settledAt, retriedIn, reappeared: isBack, broken, isPublished: true };
     enter(state, entry, { kind: "lost", ...lostState }, effects);

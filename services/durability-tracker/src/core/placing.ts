@@ -42,7 +42,7 @@ function proveRead(state: TrackerState, entry: LedgerEntry, position: LogPositio
   else enter(state, entry, { kind: "absent", asOf: start, sinceMs: state.nowMs, retriedIn: null }, effects);
 }
 
-/** Entries that could not be placed before: their epoch was unknown, or nobody reigned. */
+/** Entries that could not be placed before: their epoch was unknown, or no epoch was current. */
 export function repositionUnplaced(state: TrackerState, effects: Effect[]): void {
   if (state.standing.kind !== "following") return;
   noteEnded(state, effects);
@@ -79,7 +79,7 @@ export function repositionAll(state: TrackerState, effects: Effect[]): void {
         else reposition(state, entry, at.position, effects);
         break;
       case "intent":
-        // Its gateway may yet withdraw it, or tell its position; see age().
+        // Its gateway may yet withdraw it, or announce its position; see age().
         break;
       case "asked":
       case "absent":

@@ -5,8 +5,8 @@ import { type Effect, type LedgerEntry, type TrackerState } from "./types.ts";
 import { isCovered, knownMark } from "./verdict.ts";
 
 /**
- * A reign has begun after that of `before`. Every epoch that it ended is held against its history: those that it went on from, and
- * those that it has given up.
+ * An epoch has begun after `before`. Every epoch that it ended is held against its history: those
+ * that it went on from, and those that it has given up.
  */
 export function noticeBrokenPromises(
   state: TrackerState,
@@ -50,7 +50,7 @@ export function noticeBrokenLoss(
   if (broken === 0 || origin === null) return;
   const successor = state.ancestry.find(({ previous }) => previous === origin.epoch);
   for (const { name } of state.config.levels) {
-    // A failover may take a hundred thousand at once: what is told already is not worked out again.
+    // A failover may take a hundred thousand at once: reported losses are not worked out again.
     if ((broken & levelBit(state, name)) === 0 || isPublished(state, name, origin.epoch)) continue;
     const kept = parseOffset(successor?.forkOffset ?? "") ?? origin.offset - 1n;
     const from = kept < origin.offset ? kept : origin.offset - 1n;

@@ -1,4 +1,5 @@
-// What only receipts can prove: asks for them, weighs the answers, and tells of losses once the proof itself is safe.
+// The part that only receipts can prove: asks for them, weighs the answers, and reports losses once
+// the proof itself is safe.
 import { type EpochId, type OwnedId, ownedName, type Verdict } from "@highwater/protocol";
 import { drop, enter } from "./ledger.ts";
 import { levelNames } from "./levels.ts";
@@ -135,7 +136,7 @@ function applyProof(
         entry.origin ??= asOf;
         enter(state, entry, { kind: "pending", position: asOf }, effects);
       } else if (entry.origin === null) {
-        // Nobody ever saw this attempt commit, and its client has run it again.
+        // This attempt was never seen to commit, and its client has run it again.
         drop(state, entry, effects);
       } else {
         enter(state, entry, { kind: "absent", asOf, sinceMs: state.nowMs, retriedIn: fact.epoch }, effects);
@@ -148,7 +149,7 @@ function applyProof(
       else enter(state, entry, { kind: "absent", asOf, sinceMs: state.nowMs, retriedIn: null }, effects);
       return;
     case "aborted":
-      // Without a token of its own it was never committed: its gateway has told its client so.
+      // Without a token of its own it was never committed: its gateway has informed its client.
       if (entry.origin === null) drop(state, entry, effects);
       else enter(state, entry, { kind: "absent", asOf, sinceMs: state.nowMs, retriedIn: null }, effects);
       return;
@@ -178,14 +179,16 @@ function wasSettledBefore(
   return settledAt >= 0 && ancestry.findIndex(({ id }) => id === attempt) >= settledAt;
 }
 
-/** Told as lost, and here it is: the loud case. */
+/** Reported lost, and here it is: the loud case. */
 export function reappear(state: TrackerState, entry: LedgerEntry, effects: Effect[]): void {
   if (entry.state.kind !== "lost" || entry.state.reappeared) return;
   enter(state, entry, { ...entry.state, reappeared: true }, effects);
   publishLoss(state, entry, effects);
 }
 
-/** Tells of proven losses once no failover that respects the exposure level can take the proof back. */
+/**
+ * Reports proven losses once no failover that respects the exposure level can take the proof back.
+ */
 export function publishProven(state: TrackerState, effects: Effect[]): void {
   const { standing, config } = state;
   if (standing.kind !== "following" || state.absent.size + state.unpublished.size === 0) return;
@@ -247,16 +250,17 @@ export function waitingLosses(state: TrackerState): { readonly count: number; re
 }
 
 /**
- * The levels at which the proof of a loss may be told, weakest first. Below the exposure level another node may still be
- * promoted, or kept, that has the transaction and not the tombstone: its client would run it twice. An operator's command
- * for this history is a decision already, and then whatever the survivors can reach will do.
+ * The levels at which the proof of a loss may be reported, weakest first. Below the exposure level
+ * another node may still be promoted, or kept, that has the transaction and not the tombstone: its
+ * client would run it twice. An operator's command for this history is a decision already, and then
+ * whatever the survivors can reach will do.
  */
 function finalLevels(state: TrackerState): (entry: LedgerEntry) => readonly string[] {
   const names = levelNames(state);
   const safe = names.slice(Math.max(0, names.indexOf(state.config.exposureLevel)));
   const reachable = reachableLevels(state);
   const reachableSafe = reachable.filter((name) => safe.includes(name));
-  // A level that nobody can reach any more may have been reached before.
+  // A level that is out of reach now may have been reached before.
   const byAncestry = reachableSafe.length > 0 ? reachableSafe : safe.slice(0, 1);
   const chosen = new Map<EpochId, boolean>();
   return ({ attempt }) => {
@@ -271,7 +275,10 @@ function mayBeKept(state: TrackerState, { kind, origin }: LedgerEntry): boolean 
   return kind === "read" && origin !== null && isWithinLimit(state, origin);
 }
 
-/** A token told of it. A tracker to which it was announced knows its metadata, and what is recorded first is what counts. */
+/**
+ * A token named it. A tracker to which it was announced knows its metadata, and what is recorded
+ * first is what counts.
+ */
 function isHearsay({ kind, announced, metadata }: LedgerEntry): boolean {
   return kind === "write" && !announced && metadata === null;
 }
@@ -296,7 +303,10 @@ export function publishLoss(
   if (isPublished) publish(state, entry, effects);
 }
 
-/** The level at which a loss may be published now. Consumers act in the history that reigns, so its id has to be settled there. */
+/**
+ * The level at which a loss may be published now. Consumers act in the current history, so its id
+ * has to be settled there.
+ */
 function publishableAt(state: TrackerState, entry: LedgerEntry, levelsFor?: LevelsFor): string | undefined {
   const { standing, config, nowMs } = state;
   const { state: at } = entry;

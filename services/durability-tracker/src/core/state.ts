@@ -121,8 +121,9 @@ export interface Restored {
 }
 
 /**
- * What a tracker knew before it was stopped or killed. Every claim is as true as it was: marks hold for their epochs, and
- * entries that were waiting are proven anew unless their epoch turns out to reign still.
+ * The knowledge of a tracker before it was stopped or killed. Every claim is as true as it was:
+ * marks hold for their epochs, and entries that were waiting are proven anew unless their epoch
+ * turns out to be current still.
  */
 export function restore(config: CoreConfig, nowMs: number, saved: Restored): TrackerState {
   const state = initialState(config, nowMs);
@@ -174,13 +175,16 @@ function restoreEntry(state: TrackerState, entry: LedgerEntry): void {
   state.entries.set(entry.key, entry);
   countPresented(state, entry, 1);
   file(state, entry);
-  // What is broken is told again: so this process knows which promises are.
+  // Broken promises are reported again: so this process knows which ones are.
   const { state: at } = entry;
   if (at.kind === "lost" && (!at.isPublished || at.reappeared || at.broken !== 0))
     state.unpublished.add(entry.key);
 }
 
-/** It waits where it stood: should another epoch reign than its own, everything in it is looked at anew. */
+/**
+ * It waits where it stood: should another epoch than its own be current, everything in it is looked
+ * at anew.
+ */
 function restoreBacklog(state: TrackerState, { waitingEpoch, waiting }: Restored): void {
   state.backlog.begin(waitingEpoch, levelNames(state));
   if (waitingEpoch !== null)

@@ -1,6 +1,7 @@
-// step(state, event): the only way in which the tracker's knowledge changes. Synchronous and total; time arrives in events.
-// The state is the core's own and is changed in place (a ledger of a million entries is not copied for a mark); nobody
-// else may write to it. (docs/decisions/0008-the-core-owns-its-state.md)
+// step(state, event): the only way in which the tracker's knowledge changes. Synchronous and total;
+// time arrives in events. The state is the core's own and is changed in place (a ledger of a
+// million entries is not copied for a mark); no other code may write to it.
+// (docs/decisions/0008-the-core-owns-its-state.md)
 import { type EpochId } from "@highwater/protocol";
 import { age } from "./ageing.ts";
 import { takeAnnouncements, takeToken } from "./announcements.ts";
@@ -84,7 +85,8 @@ function apply(state: TrackerState, event: TrackerEvent, effects: Effect[]): voi
       takeWitnesses(state, event, effects);
       return;
     case "flush_helped":
-      // The help of an earlier reign may be hanging on a dead node; its end says nothing of the one in flight now.
+      // The help of an earlier epoch may be hanging on a dead node; its end says nothing of the one
+      // in flight now.
       if (event.epoch === undefined || isFollowed(state, event.epoch)) state.helping = false;
       return;
     case "configured":
@@ -108,8 +110,8 @@ function isFollowed(state: TrackerState, epoch: EpochId): boolean {
 }
 
 function followEpoch(state: TrackerState, epoch: EpochId, node: string, effects: Effect[]): void {
-  // Without its record nothing can be said of it, and nothing more of the one before. The record comes with the node's own
-  // report, and the word of its reign after it.
+  // Without its record nothing can be said of it, and nothing more of the one before. The record
+  // comes with the node's own report, and the report of its epoch after it.
   if (!state.epochs.has(epoch)) {
     state.standing = { kind: "unsettled", reason: `epoch ${epoch} has no record yet`, split: false };
     return;
@@ -118,12 +120,13 @@ function followEpoch(state: TrackerState, epoch: EpochId, node: string, effects:
   const before = state.ancestry.at(-1)?.id;
   state.standing = { kind: "following", epoch, node };
   if (before === epoch) {
-    // The same reign seen again after a moment without authority: only what came in between has to find its place.
+    // The same epoch seen again after a moment without authority: only what came in between has to
+    // be placed.
     repositionUnplaced(state, effects);
     settleByMarks(state, effects);
     return;
   }
-  // A process that has just started knows the last reign by what waited in it.
+  // A process that has just started knows the last epoch by what waited in it.
   const ended = (before ?? state.backlog.epoch ?? undefined) as EpochId | undefined;
   state.ancestry = state.epochs.ancestry(epoch).reverse();
   state.epochSinceMs = state.nowMs;

@@ -1,5 +1,5 @@
-// The vocabulary of the tracker's core: what it knows, what it hears, what it asks its shell to do.
-// Plain data, so that every incident can be written down and replayed.
+// The vocabulary of the tracker's core: what it knows, what it receives, what it asks its shell to
+// do. Plain data, so that every incident can be written down and replayed.
 import {
   type EpochGraph,
   type EpochId,
@@ -35,7 +35,7 @@ export interface CoreConfig {
   readonly exposureLevel: string;
   /** A level whose mark stands still for so long, while something waits for it, is stalled. */
   readonly stallAfterMs: number;
-  /** A node that was not heard of for so long does not count among the survivors. */
+  /** A node without a report for so long does not count among the survivors. */
   readonly aliveMs: number;
   /** How long a tombstone may wait for the strongest level that the survivors can reach, before the next weaker one. */
   readonly publishPatienceMs: number;
@@ -69,7 +69,7 @@ export interface NodeState {
   role: "primary" | "replica" | null;
   unfit: boolean;
   incarnation: string | null;
-  /** When the last of its words that was heard was asked for. */
+  /** When the last of its reports that arrived was asked for. */
   askedAtMs: number;
   /** Highest position on the node's disk that is known to be of the current epoch's log. */
   position: Offset | null;
@@ -98,14 +98,17 @@ export type EntryState =
   /** Its epoch ended and its receipt must be looked up. */
   | { readonly kind: "unproven" }
   | { readonly kind: "asked"; readonly request: number }
-  /** Proven absent as of a place; told to the world once that place has reached the survivors. */
+  /** Proven absent as of a position; published once that position has reached the survivors. */
   | {
       readonly kind: "absent";
       readonly asOf: LogPosition;
       readonly sinceMs: number;
       readonly retriedIn: EpochId | null;
     }
-  /** Told. `settledAt`: the level that the proof had reached. `broken`: levels (bits) whose promise the loss violates. */
+  /**
+   * Reported. `settledAt`: the level that the proof had reached. `broken`: levels (bits) whose
+   * promise the loss violates.
+   */
   | {
       readonly kind: "lost";
       /** Where the newest proof stands. Null: another tracker had it, or it is to be asked for after a restart. */
@@ -138,17 +141,17 @@ export interface LedgerEntry {
   announcers: readonly string[];
   /** After `atMs`: by then every attempt that was announced has ended, or its gateway is gone. */
   endsWithinMs: number;
-  /** Somebody was answered who holds a token that tells another place than its origin. */
+  /** A client was answered whose token has another position than its origin. */
   hasOtherTokens: boolean;
   owner: OwnerAccount;
-  /** The gateway that announced it; null when nobody did. */
+  /** The gateway that announced it; null when none did. */
   source: Source | null;
   /** It is counted in the book of what is at risk. */
   isExposed: boolean;
   metadata: Readonly<Record<string, string>> | null;
 }
 
-/** Somebody wants to hear of it if it is not durable at the level by then. */
+/** A client asks for a report if it is not durable at the level by then. */
 export interface Deadline extends OwnedId {
   readonly key: string;
   readonly attempt: EpochId;
@@ -160,9 +163,15 @@ export type Candidates =
   | { readonly kind: "known"; readonly nodes: readonly string[] }
   | { readonly kind: "unknown"; readonly reason: string };
 
-/** What the newest word of the reigning primary is worth for levels that count synchronous standbys. */
+/**
+ * What the newest report of the current primary is worth for levels that count synchronous
+ * standbys.
+ */
 export type SynchronousSet =
-  /** Everything at or below `offset` is on every node of which the HA manager may promote one; there are `count`. */
+  /**
+   * Everything at or below `offset` is on every node that the HA manager may promote; there are
+   * `count`.
+   */
   | { readonly kind: "known"; readonly count: number; readonly offset: Offset }
   /** `isManagers`: the HA manager has to do something first. */
   | { readonly kind: "unknown"; readonly reason: string; readonly isManagers: boolean };
@@ -191,7 +200,7 @@ export interface TrackerState {
   readonly levelBits: Map<string, number>;
   nowMs: number;
   standing: Standing;
-  /** When the current epoch was first seen to reign. */
+  /** When the current epoch was first seen. */
   epochSinceMs: number;
   /** The epoch that this process has seen end, when the current one began. Null when it has followed no other since its start. */
   seenEnd: EpochId | null;
@@ -209,13 +218,13 @@ export interface TrackerState {
   readonly marks: Map<EpochId, Map<string, Offset>>;
   /** Highest flush position of the primary in the current epoch. */
   primaryFlushed: Offset | null;
-  /** The latest of the reigning primary's words that was asked for. */
+  /** The latest of the current primary's reports that was asked for. */
   primaryReport: {
     readonly flushed: Offset;
     readonly askedAtMs: number;
     readonly receivedAtMs: number;
   } | null;
-  /** An epoch whose primary went back behind what it had on disk: it never reigns again. */
+  /** An epoch whose primary went back behind what it had on disk: it is never current again. */
   wentBack: EpochId | null;
   /** Belongs to the current epoch, as positions do. Set as a whole: positions of one word are no use with the set of another. */
   synchronous: SynchronousSet;
@@ -228,13 +237,13 @@ export interface TrackerState {
   departed: Departed[];
   readonly exposed: ExposureTotals;
   readonly stalls: Map<string, Stall>;
-  /** By level: attempts that were durable when their positions came, and are yet to be told of. */
+  /** By level: attempts that were durable when their positions came, and are yet to be reported. */
   readonly late: Map<string, LateArrivals>;
   /** By time. */
   readonly deadlines: OffsetHeap<Deadline>;
-  /** Promises by `epoch/level` that were told as broken. */
+  /** Promises by `epoch/level` that were reported as broken. */
   readonly brokenPromises: Set<string>;
-  /** Somebody wants to hear of single transactions that have become durable. */
+  /** Somebody subscribes to single transactions that have become durable. */
   publishesDurable: boolean;
   /** Entries in `pending`, by level, lowest offset first; entries that have moved on are skipped when met. */
   readonly waiting: Map<string, OffsetHeap<LedgerEntry>>;
@@ -242,13 +251,19 @@ export interface TrackerState {
   /** Entries whose id another attempt held when it was to be settled, and since when; they are asked about again later. */
   readonly held: Map<string, number>;
   readonly absent: Set<string>;
-  /** Entries whose event waits: for a reign, for its proof in the history that reigns, or for metadata. */
+  /**
+   * Entries whose event waits: for a current epoch, for its proof in the current history, or for
+   * metadata.
+   */
   readonly unpublished: Set<string>;
-  /** Entries in `pending` that wait in no heap: their epoch does not reign here, or not yet. */
+  /** Entries in `pending` that wait in no heap: their epoch is not current here, or not yet. */
   readonly unplaced: Set<string>;
   /** Announced ids without a position, oldest first. */
   readonly intents: Set<string>;
-  /** Entries of which nothing more is expected, in the order in which they became so; they are remembered for a while. */
+  /**
+   * Entries that wait for nothing more, in the order in which they became so; they are remembered
+   * for a while.
+   */
   readonly finished: Map<string, number>;
   /** How far the round through the entries has come that looks for those old enough to leave. */
   retiring: Iterator<LedgerEntry> | null;
@@ -308,10 +323,16 @@ export type TrackerEvent =
         readonly node: string;
         readonly session: string;
         readonly flushed: Offset;
-        /** The primary took this stream for a synchronous one when it told this position of it. Absent: no. */
+        /**
+         * The primary took this stream for a synchronous one when it reported this position of it.
+         * Absent: no.
+         */
         readonly synchronous?: boolean;
       }[];
-      /** Whom the HA manager might have promoted at some moment after this was said. Absent: nobody was asked. */
+      /**
+       * Whom the HA manager might have promoted at some moment after this was said. Absent: no
+       * manager was asked.
+       */
       readonly candidates?: Candidates;
     }
   | {
@@ -358,7 +379,7 @@ export type TrackerEvent =
       readonly receipts: ReadonlyMap<string, ReceiptFact>;
     }
   | { readonly kind: "receipts_unread"; readonly nowMs: number; readonly request: number }
-  /** Another tracker has told them as broken: see peer-verdicts.ts. */
+  /** Another tracker has reported them as broken: see peer-verdicts.ts. */
   | {
       readonly kind: "peer_verdicts_received";
       readonly nowMs: number;
@@ -429,7 +450,7 @@ export type Effect =
   | { readonly kind: "publish_marks"; readonly epoch: EpochId }
   | { readonly kind: "publish_epochs" }
   | { readonly kind: "publish_verdict"; readonly published: Published }
-  /** Only while somebody wants to hear of them. */
+  /** Only while somebody subscribes to them. */
   | { readonly kind: "publish_durable"; readonly level: string; readonly items: readonly BecameDurable[] }
   /** So many have become durable at the level; the times of some of them stand for all. */
   | {
@@ -448,7 +469,10 @@ export type Effect =
       readonly offset: bigint;
       readonly pending: number;
     }
-  /** Everything of the ended epoch above `from`, up to `to`, was promised by the level, and is not in the history that reigns. */
+  /**
+   * Everything of the ended epoch above `from`, up to `to`, was promised by the level, and is not
+   * in the current history.
+   */
   | {
       readonly kind: "publish_broken_promise";
       readonly level: string;
@@ -458,7 +482,10 @@ export type Effect =
       /** Those of them that the ledger holds. */
       readonly transactions: number;
     }
-  /** Of the ended epoch so many of the owner's had left the ledger, and may be missing from the history that reigns. */
+  /**
+   * Of the ended epoch so many of the owner's had left the ledger, and may be missing from the
+   * current history.
+   */
   | {
       readonly kind: "publish_unlisted";
       readonly epoch: EpochId;
@@ -500,7 +527,7 @@ export type Effect =
   | { readonly kind: "save_epochs"; readonly records: readonly EpochRecord[] }
   /** Of an epoch whose record was never seen. */
   | { readonly kind: "save_parent"; readonly epoch: EpochId; readonly parent: EpochId }
-  /** Verdicts about the epoch may have left the ledger; or it reigns again. */
+  /** Verdicts about the epoch may have left the ledger; or it is current again. */
   | { readonly kind: "save_old_epoch"; readonly epoch: EpochId; readonly isOld: boolean }
   | { readonly kind: "save_marks"; readonly epoch: EpochId };
 

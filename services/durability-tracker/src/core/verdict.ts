@@ -23,7 +23,9 @@ export interface Judgement {
   readonly position: LogPosition;
   readonly retriedIn: EpochId | null;
   readonly settledAt: string | null;
-  /** True when only a look-up of the receipt can tell: the caller presents the token to the core. */
+  /**
+   * True when only a look-up of the receipt can answer: the caller presents the token to the core.
+   */
   readonly needsProof: boolean;
 }
 
@@ -35,21 +37,22 @@ export interface Token extends OwnedId {
   readonly position: LogPosition;
   /** The epoch before that of its place. Null: it does not say. */
   readonly parent?: EpochId | null;
-  /** Its entryKey(), from whoever asks again and again. */
+  /** Its entryKey(), from a client that asks again and again. */
   readonly key?: string;
 }
 
 /** The verdict of a token that the ledger may or may not hold. */
 export function judge(state: TrackerState, token: Token, level: string): Judgement {
   const held = state.entries.get(token.key ?? entryKey(token, token.attempt));
-  // What was told as lost binds, even if nobody ever learned where it had committed.
+  // A reported loss binds, even if its position was never learned.
   if (held !== undefined && (held.origin !== null || held.state.kind === "lost")) {
     if (showsMore(state, held, token.position)) {
       const position = held.origin ?? token.position;
       return { ...plain, verdict: "pending", rule: "R5 being proven", position, needsProof: true };
     }
     const judged = judgeEntry(state, held, level);
-    // The answer rests on the ledger and not on the token: it must not be forgotten before the token can tell as much.
+    // The answer rests on the ledger and not on the token: it must not be forgotten before the
+    // token can give the same answer.
     const isBorrowed = judged.verdict === "durable" && isOther(held, token.position) && !held.hasOtherTokens;
     return isBorrowed ? { ...judged, needsProof: true } : judged;
   }
@@ -74,8 +77,9 @@ function namesParent({ epochs }: TrackerState, { position, parent }: Token): boo
 }
 
 /**
- * A read leaves no receipt that could have expired. But its loss may have been told and have left the ledger, and what marks say of it
- * now may differ: a mark may have been learned after the loss was told, or be known to another tracker alone.
+ * A read leaves no receipt that could have expired. But its loss may have been reported and have
+ * left the ledger, and what marks say of it now may differ: a mark may have been learned after the
+ * loss was reported, or be known to another tracker alone.
  */
 function isForgotten(state: TrackerState, { kind, position }: Token): boolean {
   return (
@@ -83,7 +87,10 @@ function isForgotten(state: TrackerState, { kind, position }: Token): boolean {
   );
 }
 
-/** The token of a repeated request tells a place of its own, above the one that its attempt is known by. */
+/**
+ * The token of a repeated request has a position of its own, above the one that its attempt is
+ * known by.
+ */
 export function isOther({ state: at, origin }: LedgerEntry, position: LogPosition): boolean {
   if (at.kind === "lost" || origin === null) return false;
   return origin.epoch !== position.epoch || origin.offset !== position.offset;
@@ -96,7 +103,9 @@ function showsMore(state: TrackerState, held: LedgerEntry, position: LogPosition
   return hasReappeared(state, held, position) || (reachedBits(state, position) & ~reached) !== 0;
 }
 
-/** Told as lost, and its place is proven to be in the history that reigns now: no look-up has to say so. */
+/**
+ * Reported lost, and its position is proven to be in the current history: no look-up has to say so.
+ */
 export function hasReappeared(
   state: TrackerState,
   { state: at, kind }: LedgerEntry,
@@ -160,9 +169,10 @@ export function judgeEntry(state: TrackerState, entry: LedgerEntry, level: strin
 }
 
 /**
- * A promise that the ledger has held since the attempt was announced binds, unless the level's promises of this part of the log are
- * broken. A token alone shows no more than that a mark passed its place: its loss may have been told, and have left the ledger. That
- * takes longer than `keepVerdictMs` from the end of its epoch.
+ * A promise that the ledger has held since the attempt was announced binds, unless the level's
+ * promises of this part of the log are broken. A token alone shows no more than that a mark passed
+ * its position: its loss may have been reported, and have left the ledger. That takes longer than
+ * `keepVerdictMs` from the end of its epoch.
  */
 function isStillPromised(state: TrackerState, { announced, origin }: LedgerEntry, level: string): boolean {
   if (origin === null) return false;
@@ -186,26 +196,30 @@ function waitingAt(state: TrackerState, position: LogPosition, level: string, ru
   return { ...plain, verdict: "pending", rule: "R4 waiting", position };
 }
 
-/** The epoch that reigns, or did when somebody last reigned. */
+/** The current epoch, or the last one while there is none. */
 function isCurrent(state: TrackerState, epoch: EpochId): boolean {
   return state.ancestry.at(-1)?.id === epoch;
 }
 
-/** True when the reigning history has ended the epoch: contains it, supersedes it, was chosen over it or has left it behind. */
+/**
+ * True when the current history has ended the epoch: contains it, supersedes it, was chosen over it
+ * or has left it behind.
+ */
 export function hasEnded(state: TrackerState, epoch: EpochId): boolean {
   return state.standing.kind === "following" && isEnded(state, epoch);
 }
 
-/** ... or did when somebody last reigned. */
+/** ... or the last one while there is none. */
 function isEnded(state: TrackerState, epoch: EpochId): boolean {
   if (isCurrent(state, epoch)) return false;
   return outranks(state.ancestry, epoch, state.epochs) || isLeftBehind(state, epoch);
 }
 
 /**
- * It descends from an epoch that this history has gone on from, is no part of this history, and has not ended it. Somebody has
- * authority, so its own node has none: what committed there is not in the history that reigns. That an operator may still choose
- * it is why losses are told no sooner than publishProven() says.
+ * It descends from an epoch that this history has gone on from, is no part of this history, and has
+ * not ended it. Another node has authority, so its own node has none: what committed there is not
+ * in the current history. An operator may still choose it; therefore losses are reported no sooner
+ * than publishProven() says.
  */
 function isLeftBehind({ ancestry, epochs }: TrackerState, epoch: EpochId): boolean {
   const current = ancestry.at(-1)?.id as EpochId | undefined;
@@ -266,8 +280,8 @@ export function isWithinLimit(state: TrackerState, position: LogPosition): boole
 }
 
 /**
- * The levels of which the loss of an entry is a violation, as bits. Decided once, when the loss is told: what happens to the
- * store afterwards says nothing of this loss.
+ * The levels whose promise the loss of an entry violates, as bits. Decided once, when the loss is
+ * reported: what happens to the store afterwards says nothing of this loss.
  */
 export function brokenBits(state: TrackerState, entry: LedgerEntry): number {
   let bits = 0;
@@ -300,8 +314,9 @@ function stayedOnNode(state: TrackerState, epoch: EpochId, kind: LedgerEntry["ki
 }
 
 /**
- * The levels at which a place was durable in its epoch, or where it was carried over to from there, as far as anybody's
- * marks tell. The history in which it was durable may be one that does not reign any more.
+ * The levels at which a position was durable in its epoch, or where it was carried over to from
+ * there, as far as anybody's marks show. The history in which it was durable may be one that is not
+ * current any more.
  */
 export function reachedBits(state: TrackerState, position: LogPosition): number {
   const met = new Set<EpochId>();

@@ -18,7 +18,7 @@ const WORDS = 4;
 const SPREAD = 2;
 const MAX_64 = (1n << 64n) - 1n;
 
-/** Values that many share, by number; one that nobody uses any more leaves. */
+/** Values that many share, by number; an unused one leaves. */
 class Shared<T> {
   readonly #numbers = new Map<T, number>();
   #values: T[] = [];

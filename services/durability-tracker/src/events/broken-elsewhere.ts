@@ -1,5 +1,6 @@
-// Reads what any tracker has recorded as broken, so that this one says the same: a client may ask another tracker than the one
-// that told it. Owns how far it has read; what follows from a word is the core's.
+// Reads what any tracker has recorded as broken, so that this one says the same: a client may ask
+// another tracker than the one that reported to it. Owns how far it has read; the consequences of a
+// peer verdict are the core's.
 import { type EpochGraph } from "@highwater/protocol";
 import { type Log } from "@highwater/service";
 import { type Clock, comparePositions, type EventStore, sleep } from "@highwater/store";
@@ -41,7 +42,7 @@ export class BrokenElsewhere {
     this.#wake.abort();
   }
 
-  /** Another epoch reigns. */
+  /** Another epoch is current. */
   wake(): void {
     this.#wake.abort();
     if (!this.#stop.signal.aborted) this.#wake = new AbortController();
@@ -70,7 +71,7 @@ export class BrokenElsewhere {
   /** True when there is more at once. */
   async #read({ node, epoch }: PrimaryEpoch): Promise<boolean> {
     const { events, onPeerVerdicts, epochs } = this.#deps;
-    // What was read of a history that was given up says nothing of the one that reigns.
+    // Peer verdicts of a history that was given up say nothing of the current one.
     const { from } = readOn(this.#readTo, epochs(), epoch);
     const { end } = await events.extent(node, epoch);
     if (comparePositions(end, from) <= 0) return false;

@@ -1,5 +1,5 @@
-// The events of durability as the rest of the tracker sees them: hears what the loop has to tell, has it recorded, and lets
-// clients listen. Owns the clients' streams and how long events are kept.
+// The events of durability as the rest of the tracker sees them: takes the loop's reports, has them
+// recorded, and lets clients listen. Owns the clients' streams and how long events are kept.
 import { type ServerResponse } from "node:http";
 import {
   type BrokenPromiseData,
@@ -56,7 +56,7 @@ export interface DurabilityEventsDeps {
   readonly random: () => number;
   readonly state: () => TrackerState;
   readonly readTime: ReadExpiryTime;
-  /** The core says what becomes durable only while somebody wants to hear of it. */
+  /** The core says what becomes durable only while somebody subscribes to it. */
   readonly wantDurable: (wanted: boolean) => void;
   /** Somebody has recorded them as broken, perhaps this tracker itself. */
   readonly onBroken?: (peerVerdicts: readonly Published[]) => void;
@@ -131,7 +131,7 @@ export class DurabilityEvents {
     });
   }
 
-  /** Before the loop starts: it may have something to tell at once. */
+  /** Before the loop starts: it may report something at once. */
   async start(): Promise<void> {
     await this.#log.start();
     this.#elsewhere.start();
@@ -139,7 +139,10 @@ export class DurabilityEvents {
     void this.#expire();
   }
 
-  /** The ledger must still be open. What is not recorded by now is on disk, for the next start. */
+  /**
+   * The ledger must still be open. Events that are not recorded by now are on disk, for the next
+   * start.
+   */
   async close(): Promise<void> {
     this.#stop.abort();
     this.#feed.stop();
@@ -168,22 +171,26 @@ export class DurabilityEvents {
     this.#deps.wantDurable(this.#streamsWantDurable || this.#wantsDurable !== null);
   }
 
-  // What the loop tells; each in the tick in which the core has decided it, so that the ledger and the outbox agree.
+  // The loop's reports; each in the tick in which the core has decided it, so that the ledger and
+  // the outbox agree.
 
   onMarks(): void {
     this.#log.wake();
   }
 
-  /** Each epoch once, also one that began while this tracker was down; whoever told of it before, its key is the same. */
+  /**
+   * Each epoch once, also one that began while this tracker was down; its key is the same,
+   * whichever tracker reported it before.
+   */
   onEpochs(): void {
     this.#elsewhere.wake();
     const { clock, isComplete } = this.#deps;
-    // What is older may have been told of and dropped again.
+    // An older one may have been reported and dropped again.
     const sinceMs = clock.wallMs() - this.#settings.keepMs / 2;
     for (const record of this.#deps.state().ancestry) {
       if (this.#epochsPublished.has(record.id) || Date.parse(record.startedAt) < sinceMs) continue;
       this.#epochsPublished.add(record.id);
-      // Of an earlier one it is told when that began.
+      // An earlier one was reported when it began.
       const lacks = record.id === this.#primaryEpoch()?.epoch ? unlisted(this.#deps.state()) : 0;
       const complete = lacks === 0 && (isComplete?.(record) ?? false);
       this.#log.publish(epochEvent(record, { complete, unlisted: lacks }));
@@ -268,7 +275,7 @@ export class DurabilityEvents {
       const newest = events.at(-1);
       const last = newest === undefined ? from : cursorAt(newest);
       const more = found.length > limit;
-      // There was nothing else up to the end: whoever asks again needs not look at it again.
+      // There was nothing else up to the end: the next question needs not look at it again.
       const next = more || comparePositions(end, last) < 0 ? last : end;
       return {
         events: events.map(wireEvent),

@@ -1,5 +1,6 @@
-// The outbox: what is told here gets recorded in the store, whatever fails meanwhile, and is forgotten here only when the
-// recording is as safe as the store can make it. Owns the order, the retries and the bound on memory; not what is told.
+// The outbox: each event gets recorded in the store, whatever fails meanwhile, and is forgotten
+// here only when the recording is as safe as the store can make it. Owns the order, the retries and
+// the bound on memory; not the contents.
 import { type EpochId, HighwaterError, type Offset } from "@highwater/protocol";
 import { type Log } from "@highwater/service";
 import {
@@ -29,11 +30,14 @@ export interface EventLogDeps {
   readonly strongestMark: (epoch: EpochId) => Offset | null;
   /** Creates what the store lacks: it may be of an older version. */
   readonly prepare: (node: string) => Promise<void>;
-  /** Hears of every recording; `fresh`: how many events nobody had recorded before. */
+  /** Called at every recording; `fresh`: how many events no tracker had recorded before. */
   readonly onRecorded: (events: readonly RecordedEvent[], fresh: number) => void;
   /** A recording that reaches the strongest level in no such time is let go: its events will soon be dropped as well. */
   readonly keepMs: number;
-  /** While verdicts are being found, what is told of them waits a little: both need the same store. Default: never. */
+  /**
+   * While verdicts are being found, their events wait a little: both need the same store. Default:
+   * never.
+   */
   readonly isJudging?: () => boolean;
 }
 
@@ -68,7 +72,7 @@ export class EventLog {
   readonly #stop = new AbortController();
   #wake = new AbortController();
   #backoff = new AbortController();
-  /** Everything on disk has a number, in the order in which it was told. */
+  /** Everything on disk has a number, in the order of the events. */
   #last = 0;
   #onDisk = 0;
   /** The epoch in which everything up to `#cursor` has been recorded. */
@@ -91,7 +95,10 @@ export class EventLog {
     this.#deps = deps;
   }
 
-  /** `kept`: told and not safe in the store yet. `setAside`: refused by the store again and again, one by one. */
+  /**
+   * `kept`: published and not safe in the store yet. `setAside`: refused by the store again and
+   * again, one by one.
+   */
   get counts(): { readonly kept: number; readonly recorded: number; readonly setAside: number } {
     return { kept: this.#onDisk, recorded: this.#recorded, setAside: this.#setAside };
   }
@@ -129,11 +136,11 @@ export class EventLog {
     const hasRoom = this.#ahead.length < AHEAD_EVENTS && this.#aheadBytes < AHEAD_BYTES;
     if (this.#isAll && hasRoom) this.#append({ number, event, bytes: body.length });
     else this.#isAll = false;
-    // A hundred thousand may be told in a row: who is awake needs no waking.
+    // A hundred thousand may come in a row: a writer that is awake needs no waking.
     if (this.#isIdle) this.wake();
   }
 
-  /** Something may have changed: who reigns, or how far the marks are. */
+  /** Something may have changed: the primary, or how far the marks are. */
   wake(): void {
     this.#confirm();
     this.#isIdle = false;
@@ -228,7 +235,7 @@ export class EventLog {
       }
       if (this.#aheadBytes >= AHEAD_BYTES) return;
     }
-    // What was told since the question went to disk alone: it is found by the next one.
+    // An event since the question went to disk alone: it is found by the next one.
     if (page.size < AHEAD_EVENTS && this.#last === last) this.#isAll = true;
   }
 

@@ -1,5 +1,6 @@
-// What is told live: one look at the store for all who listen, so that every tracker tells the same under the same ids, also
-// what a tracker has recorded that is dead by now. Owns who listens; how it is written to them is theirs.
+// The live events: one look at the store for all subscribers, so that every tracker sends the same
+// under the same ids, also what a tracker has recorded that is dead by now. Owns who listens; how
+// it is written to them is theirs.
 import { type DurabilityEventType, type EpochGraph, type EpochId, HighwaterError } from "@highwater/protocol";
 import { type Log } from "@highwater/service";
 import {
@@ -25,7 +26,7 @@ export interface Listener {
   /** Null: every owner's. */
   readonly owner: bigint | null;
   readonly types: readonly DurabilityEventType[];
-  /** Null: does not want to hear of what has become durable. */
+  /** Null: does not subscribe to what has become durable. */
   readonly durable: DurableFilter | null;
   onEvents(events: readonly RecordedEvent[]): void;
   /** The feed goes on in another history than the listener has read. It has left, and can join again where it reads on. */
@@ -46,11 +47,11 @@ export interface FeedDeps {
 /** While somebody listens the store is asked so often, besides after each recording of this tracker's own. */
 const POLL_MS = 250;
 const PAGE = 1_000;
-/** A client may come from a tracker that heard of a new epoch sooner. */
+/** A client may come from a tracker that learned of a new epoch sooner. */
 const UNKNOWN_EPOCH_MS = 3_000;
 const UNKNOWN_EPOCH_LOOK_MS = 100;
 
-/** Where a reader begins, as of one reign. */
+/** Where a reader begins, as of one epoch. */
 export interface Beginning {
   readonly primaryEpoch: PrimaryEpoch;
   readonly from: Cursor;
@@ -79,7 +80,7 @@ export class EventFeed {
     return this.#listeners.size;
   }
 
-  /** Null while nobody has listened in that epoch. */
+  /** Null while there has been no listener in that epoch. */
   headIn(epoch: EpochId): Cursor | null {
     return this.#epoch === epoch ? this.#head : null;
   }
@@ -103,8 +104,8 @@ export class EventFeed {
   }
 
   /**
-   * From now on the listener hears of everything later than `from`, which must not be below the feed's head in that epoch.
-   * The returned function ends it.
+   * From now on the listener gets everything later than `from`, which must not be below the feed's
+   * head in that epoch. The returned function ends it.
    */
   join(listener: Listener, from: Cursor, epoch: EpochId): () => void {
     if (this.canJoin(from, epoch) !== "now") throw new Error("a listener must have read up to the head");
@@ -116,7 +117,7 @@ export class EventFeed {
     };
   }
 
-  /** From now on the listener hears of what becomes durable. The returned function ends it. */
+  /** From now on the listener gets what becomes durable. The returned function ends it. */
   joinDurable(listener: Listener): () => void {
     if (listener.durable === null) return () => undefined;
     if (this.#durable.add(listener).size === 1) this.#deps.onDurableWanted(true);

@@ -1,4 +1,5 @@
-// What is told, as events: their types, their data, and the keys by which trackers agree that they mean the same.
+// The contents of events: their types, their data, and the keys by which trackers agree that they
+// mean the same.
 import { createHash } from "node:crypto";
 import {
   type BrokenPromiseData,
@@ -16,7 +17,7 @@ import { type BecameDurable, entryKey, type LogPosition, type Published } from "
 
 const BACK = "R8 reappeared";
 
-/** A verdict that is no good news. A transaction of which a promise was broken is not merely lost. */
+/** A verdict that is no good news. A transaction with a broken promise is not merely lost. */
 export function lostEvent(published: Published): NewEvent {
   const isBroken = Object.values(published.verdicts).includes("broken");
   return transactionEvent(isBroken ? "transaction.broken" : "transaction.lost", published);
@@ -49,7 +50,7 @@ function positionOf(origin: LogPosition | null): Pick<TransactionEventData, "pos
   return origin === null ? {} : { position: { epoch: origin.epoch, offset: origin.offset.toString() } };
 }
 
-/** Broken at one level first, and then at more, or back: each is told once. */
+/** Broken at one level first, and then at more, or back: each is published once. */
 function keyName(type: string, rule: string, verdicts: Published["verdicts"]): string {
   if (rule === BACK) return "back";
   const broken = Object.keys(verdicts).filter((level) => verdicts[level] === "broken");
@@ -105,7 +106,7 @@ export function stallEvent(stall: StallEvent, isStalled: boolean): NewEvent {
   return { key, type: `durability.${name}`, owner: null, data: { ...stall } };
 }
 
-/** What the tracker that tells of an epoch knows, and what it does not. */
+/** The knowledge of the tracker that reports an epoch, and what it does not know. */
 export interface Completeness {
   readonly complete: boolean;
   readonly unlisted: number;
@@ -118,7 +119,7 @@ export function epochEvent(record: EpochRecord, completeness: Completeness): New
 }
 
 export function brokenPromiseEvent(promise: BrokenPromiseData): NewEvent {
-  // Another tracker may have promised more: then its range is told as well.
+  // Another tracker may have promised more: then its range is published as well.
   const key = `promise/${promise.epoch}/${levelInKey(promise.level)}/${promise.to}`;
   return { key, type: "promise.broken", owner: null, data: { ...promise } };
 }

@@ -2,8 +2,8 @@
 
 export interface OutboxStore {
   /**
-   * Queues only. What is queued in one tick, here and of the ledger's entries, goes to disk in one transaction, so that a
-   * verdict is never remembered without what has to be told of it.
+   * Queues only. Everything that is queued in one tick, here and of the ledger's entries, goes to
+   * disk in one transaction, so that a verdict is never remembered without its events.
    */
   save(key: string, body: string): void;
   remove(key: string): void;

@@ -1,4 +1,5 @@
-// Where a reader goes on that has read up to a cursor, perhaps in another history than the one that reigns. Pure.
+// Where a reader goes on that has read up to a cursor, perhaps in another history than the current
+// one. Pure.
 import { type EpochGraph, type EpochId } from "@highwater/protocol";
 import { comparePositions, type EventPosition } from "@highwater/store";
 import { type Cursor, cursorAt, FIRST_CURSOR } from "./wire.ts";
@@ -24,7 +25,10 @@ export function readOn(cursor: Cursor, epochs: EpochGraph, currentEpoch: EpochId
   return { from: from ?? FIRST_CURSOR, found: "parted" };
 }
 
-/** `expiredTo`: events at or below may have been dropped. Who asks for the oldest that is kept misses nothing of what there is. */
+/**
+ * `expiredTo`: events at or below may have been dropped. A reader that asks for the oldest that is
+ * kept misses nothing of what there is.
+ */
 export function isMissed({ from, found }: ReadingOn, expiredTo: EventPosition): boolean {
   return (from.seq > 0 || found !== "here") && comparePositions(from, expiredTo) < 0;
 }

@@ -1,4 +1,4 @@
-// For tests: a client of an SSE stream that remembers what it hears, and can be waited for.
+// For tests: a client of an SSE stream that remembers what it receives, and can be waited for.
 import assert from "node:assert/strict";
 
 export interface ReceivedEvent {

@@ -1,6 +1,6 @@
-// One client's SSE stream of events: first what it has missed, from the store; then what the feed hands out. A failover
-// does not end it. A client that reads slowly is told at its own pace; one that does not read is cut off, and comes back with
-// the last id that it has heard.
+// One client's SSE stream of events: first what it has missed, from the store; then what the feed
+// hands out. A failover does not end it. A client that reads slowly gets events at its own pace;
+// one that does not read is cut off, and comes back with the last id that it has received.
 import { type ServerResponse } from "node:http";
 import { type EventsBegin, type LiveDurableEvent } from "@highwater/protocol";
 import { type Clock, comparePositions, type RecordedEvent, sleep } from "@highwater/store";
@@ -10,9 +10,12 @@ import { durableData } from "./new-events.ts";
 import { type EventsQuery } from "./query.ts";
 import { type Cursor, cursorAt, FIRST_CURSOR, formatCursor, wireEvent } from "./wire.ts";
 
-/** With so much waiting for a client to read it, the client is not told live any more, but at its own pace. */
+/**
+ * With so much waiting for a client to read it, the client does not get live events any more, but
+ * reads at its own pace.
+ */
 const MAX_LIVE_BYTES = 1024 * 1024;
-/** And with so much, of what is told live only, it is cut off. */
+/** And with so much of what is sent live only, it is cut off. */
 const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
 const WRITE_CHARS = 64 * 1024;
 const PAGE = 200;
@@ -65,14 +68,14 @@ export class EventStream implements Listener {
     if (response.destroyed) over();
   }
 
-  /** Resolves when the client is up to date and will be told of all that follows, or has gone. */
+  /** Resolves when the client is up to date and will get all that follows, or has gone. */
   async run(): Promise<void> {
     while (!this.#isGone && !this.#isLive) {
       try {
         if (!this.#hasBegun) await this.#begin(this.#options.query.after);
         await this.#catchUp();
       } catch {
-        // A failover; the store is asked again as soon as somebody reigns.
+        // A failover; the store is asked again as soon as there is a primary.
         await sleep(this.#options.clock, RETRY_MS, this.#gone.signal);
       }
     }
@@ -82,7 +85,10 @@ export class EventStream implements Listener {
     return this.#gone.signal.aborted;
   }
 
-  /** Also once more, when the history that was told is given up: the client has to know from where on it hears what it may know. */
+  /**
+   * Also once more, when the history of the earlier events is given up: the client has to know from
+   * where on it gets what it may know.
+   */
   async #begin(after: Cursor | null): Promise<void> {
     const { feed } = this.#options;
     const { from, missed } = await feed.begin(after);

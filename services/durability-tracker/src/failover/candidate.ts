@@ -1,5 +1,5 @@
-// Whom to promote? A pure answer from what the nodes said when they were asked, what trackers remember, and what the operator
-// vouches for. Asks nobody and promotes nobody.
+// Whom to promote? A pure answer from what the nodes said when they were asked, what trackers
+// remember, and what the operator vouches for. Asks no service and promotes no node.
 import { type EpochId, type EpochRecord, type LevelRule } from "@highwater/protocol";
 import { type Authority, decideAuthority } from "@highwater/store";
 import { type Bound, elect, type ElectionFinding } from "./election.ts";
@@ -17,7 +17,10 @@ export interface Wishes {
   readonly zone: string | null;
   /** Nodes that are not to be promoted; what they have on disk still counts. */
   readonly excluded: ReadonlySet<string>;
-  /** The operator's word: these have acknowledged nothing in the current epoch, and need not be heard. */
+  /**
+   * By the operator's command these have acknowledged nothing in the current epoch, and need not
+   * answer.
+   */
   readonly ignored: ReadonlySet<string>;
   /** The primary is to hand over, so it may well answer. */
   readonly isSwitchover: boolean;
@@ -47,17 +50,17 @@ export const REFUSALS = [
   "no_candidate",
   /** What a level has promised may be lost, or is. */
   "loss",
-  /** A node that was heard still holds an open stream: what it said may be outdated by now. */
+  /** A node that has answered still holds an open stream: what it said may be outdated by now. */
   "still_fed",
 ] as const;
 export type Refusal = (typeof REFUSALS)[number];
 
 export interface Decision {
-  /** The epoch that the candidates are of; null when there is none to be told. */
+  /** The epoch that the candidates are of; null when there is none. */
   readonly epoch: EpochRecord | null;
-  /** An earlier epoch than the current one: nobody who answers has that one's record. */
+  /** An earlier epoch than the current one: no node that answers has that one's record. */
   readonly isEarlier: boolean;
-  /** The node that reigned in it. */
+  /** The node of that epoch. */
   readonly primary: string | null;
   readonly nodes: readonly NodeFinding[];
   readonly chosen: NodeFinding | null;
@@ -120,7 +123,10 @@ function authorityOf({ reports }: Situation, { current, graph }: KnownEpochs): A
   return decideAuthority([...reports.values()], current?.id as EpochId, graph);
 }
 
-/** Why nobody should be promoted: somebody stands there already. Null: nobody does, or that is as the operator wants it. */
+/**
+ * Why no node should be promoted: there is a primary already. Null: there is none, or that is as
+ * the operator wants it.
+ */
 function whoStands(
   { nodes, primary }: Decision,
   { wishes }: Situation,
@@ -216,7 +222,10 @@ function conclude(decision: Decision, situation: Situation): Decision {
   return { ...decision, reasons, refusal: risks.length > 0 && !wishes.acceptsLoss ? "loss" : null };
 }
 
-/** The operator gives up what nobody who answers has: the newest of the epochs before of which there is a node. */
+/**
+ * The operator gives up the log that no answering node has: the newest of the epochs before that
+ * has a node.
+ */
 function chooseEarlier(situation: Situation, known: KnownEpochs, current: EpochRecord): Decision | null {
   for (const epoch of known.graph.ancestry(current.id as EpochId).slice(1)) {
     const decision = choose(situation, known, epoch);

@@ -1,5 +1,6 @@
-// Does a level's promise survive a choice? What an election has to hear before it may promote the most advanced node that it
-// has heard. Pure, and by the level's own rule: distinct failure domains, each counted once, by its best node.
+// Does a level's promise survive a choice? The answers that an election needs before it may promote
+// the most advanced node that has answered. Pure, and by the level's own rule: distinct failure
+// domains, each counted once, by its best node.
 import { type LevelRule, type Offset } from "@highwater/protocol";
 import { type StoreNode } from "@highwater/store";
 
@@ -8,23 +9,24 @@ export type Bound = Offset | "nothing" | "unknown";
 
 export interface ElectionFinding {
   /**
-   * `kept`: whatever the nodes that are not heard have, everything that the level has promised is on the chosen node.
-   * `at_risk`: they may have acknowledged more. `not_covered`: the level does not survive a change of the primary.
+   * `kept`: whatever the silent nodes have, everything that the level has promised is on the chosen
+   * node. `at_risk`: they may have acknowledged more. `not_covered`: the level does not survive a
+   * change of the primary.
    */
   readonly promise: "kept" | "at_risk" | "not_covered";
   /** What the level counts: regions or zones, or single nodes. */
   readonly domain: "region" | "zone" | "node" | null;
-  /** Those that can acknowledge, and of them those of which every node is heard. */
+  /** Those that can acknowledge, and of them those whose nodes have all answered. */
   readonly domains: readonly string[];
   readonly answered: readonly string[];
-  /** How many of the domains have to be heard: n - k + 1. */
+  /** How many of the domains have to answer: n - k + 1. */
   readonly needed: number;
 }
 
 export interface Election {
   readonly rule: LevelRule;
   readonly nodes: readonly StoreNode[];
-  /** The node that reigned; null when it is not configured any more. */
+  /** The node that was the primary; null when it is not configured any more. */
   readonly primary: StoreNode | null;
   readonly boundOf: (node: string) => Bound;
   readonly chosen: { readonly node: string; readonly position: Offset };
@@ -37,9 +39,10 @@ const KEYS = {
 };
 
 /**
- * With k acknowledgements out of n domains the mark is at most the k-th largest of what the domains can have. Of a domain
- * that is not heard whole nothing is known, so fewer than k such domains may be left: n - k + 1 have to be heard. Then the
- * mark is at most what one of the heard has, and the most advanced of them has it all.
+ * With k acknowledgements out of n domains the mark is at most the k-th largest of what the domains
+ * can have. Of a domain that has not answered as a whole nothing is known, so fewer than k such
+ * domains may be left: n - k + 1 have to answer. Then the mark is at most what one of the answering
+ * nodes has, and the most advanced of them has it all.
  */
 export function elect({ rule, nodes, primary, boundOf, chosen }: Election): ElectionFinding {
   if ("primary" in rule) {
@@ -47,7 +50,7 @@ export function elect({ rule, nodes, primary, boundOf, chosen }: Election): Elec
     return { promise, domain: null, domains: [], answered: [], needed: 0 };
   }
   const all = "regions" in rule;
-  // Which of the nodes were the synchronous ones nobody is asked here; any k of them can have been.
+  // Which of the nodes were the synchronous ones is not asked here; any k of them can have been.
   const domain = all ? "region" : "synchronous" in rule ? "node" : rule.outside;
   const keyOf = KEYS[domain];
   const best = bestByDomain(nodes, keyOf, boundOf);
@@ -56,7 +59,7 @@ export function elect({ rule, nodes, primary, boundOf, chosen }: Election): Elec
   const domains = [...best.keys()];
   const answered = domains.filter((key) => best.get(key) !== "unknown");
   const finding = { domain, domains, answered, needed: Math.max(0, domains.length - count + 1) } as const;
-  // Without knowing where the primary was, nobody can tell which of the domains did not count.
+  // Without knowing where the primary was, it is unknown which of the domains did not count.
   if (!all && primary === null) return { ...finding, promise: "at_risk" };
   const highest = kthHighest([...best.values()], count);
   const isKept = highest === "nothing" || (highest !== "unknown" && highest <= chosen.position);

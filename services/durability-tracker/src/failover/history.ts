@@ -36,7 +36,7 @@ export interface NodeFinding {
   readonly standing: NodeStanding;
   /** In plain words, for what is not a candidate. */
   readonly reason: string | null;
-  /** On its disk of the current epoch's log; null where that cannot be told. */
+  /** On its disk of the current epoch's log; null where that is not known. */
   readonly position: Offset | null;
   /** Number of the newest epoch in its history. */
   readonly newestSeq: number | null;

@@ -27,7 +27,7 @@ const Loss = Type.Object(
     }),
     transactions: Type.Union([Count, Type.Null()], {
       description:
-        "The highest number that a tracker's ledger holds above its position; null when no tracker can tell.",
+        "The highest number that a tracker's ledger holds above its position; null when no tracker knows.",
     }),
     complete: Type.Boolean({ description: "False: there may be more transactions than the number says." }),
     promises: Type.Array(PromiseAtStake, { description: "Published marks above its position, by level." }),
@@ -50,7 +50,7 @@ const NodeReportJson = Type.Object(
     }),
     newestSeq: Type.Union([Count, Type.Null()]),
     fed: Type.Boolean({ description: "It holds an open stream from another server." }),
-    loss: Type.Union([Loss, Type.Null()], { description: "What promoting it would lose; of candidates." }),
+    loss: Type.Union([Loss, Type.Null()], { description: "The loss if it is promoted; of candidates." }),
   },
   closed,
 );
@@ -61,8 +61,8 @@ const LevelReport = Type.Object(
     promise: Type.Enum(["kept", "at_risk", "broken", "not_covered"]),
     domain: Type.Union([Type.Literal("region"), Type.Literal("zone"), Type.Literal("node"), Type.Null()]),
     domains: Type.Array(Text, { description: "Those that count for the level." }),
-    answered: Type.Array(Text, { description: "Those of them of which every node was heard." }),
-    needed: Type.Integer({ minimum: 0, description: "How many have to be heard." }),
+    answered: Type.Array(Text, { description: "Those of them whose nodes have all answered." }),
+    needed: Type.Integer({ minimum: 0, description: "How many have to answer." }),
     broken: Type.Union([PromiseAtStake, Type.Null()]),
   },
   closed,
@@ -86,7 +86,7 @@ export const CandidateReport = Type.Object(
   {
     version: Type.Literal(1),
     candidate: Type.Union([Text, Type.Null()], {
-      description: "The most advanced; null when nobody is named.",
+      description: "The most advanced; null when no node is named.",
     }),
     refusal: Type.Union([Type.Enum(REFUSALS), Type.Null()]),
     exitCode: Count,

@@ -67,15 +67,15 @@ export const FailoverPreview = Type.Object(
   {
     epoch: Uuid,
     follows: Type.Boolean({
-      description: "The epoch is the one that the tracker follows; of others it cannot tell transactions.",
+      description: "The epoch is the one that the tracker follows; of others it cannot name transactions.",
     }),
     end: Type.Union([OffsetText, Type.Null()], {
-      description: "The highest offset of the epoch that the tracker has heard of.",
+      description: "The highest offset of the epoch that the tracker has seen.",
     }),
     marks: Type.Record(LevelName, OffsetText),
     nodes: Type.Array(Type.Object({ node: NodeName, position: OffsetText }, closed), {
       description:
-        "What the tracker has counted of each node in the epoch; nodes it has counted nothing of are left out.",
+        "The position that the tracker has counted of each node in the epoch; a node without one is left out.",
     }),
     undecided: Type.Integer({
       minimum: 0,

@@ -53,7 +53,7 @@ const MARKS_OPERATIONS: readonly Operation[] = [
     id: "streamMarks",
     summary: "Marks and epochs as they change",
     description:
-      'Server-sent events: `epoch`, `mark`, `stalled`, `recovered` and `blind`. Whoever connects hears first how things stand, so nothing is missed by connecting again. `blind` with `{"blind":true}`: this tracker has not heard from the primary for a second; listen to another one. `{"blind":false}`: it does again. The streams of a tracker that stays blind end every ten seconds. A stream ends soon after its credential has ceased to be good.',
+      'Server-sent events: `epoch`, `mark`, `stalled`, `recovered` and `blind`. A new stream begins with the current state, so nothing is missed by connecting again. `blind` with `{"blind":true}`: this tracker has received nothing from the primary for a second; listen to another one. `{"blind":false}`: it does again. The streams of a tracker that stays blind end every ten seconds. A stream ends soon after its credential has ceased to be good.',
     parameters: [
       query("exposure", "`true`: also events `exposure`, with what is at risk.", Type.Literal("true")),
     ],
@@ -66,7 +66,7 @@ const MARKS_OPERATIONS: readonly Operation[] = [
     method: "get",
     path: "/v1/durability/exposure",
     id: "getExposure",
-    summary: "What is at risk now",
+    summary: "Transactions at risk now",
     description: "Of owners, a caller sees its own.",
     successes: { 200: { description: "As this tracker knows it.", schema: ExposureReport } },
     errors: [...CALLER_ERRORS, "primary_unavailable"],
@@ -79,7 +79,7 @@ const VERDICTS: Operation = {
   method: "post",
   path: "/v1/durability/verdicts",
   id: "getVerdicts",
-  summary: "What became of transactions",
+  summary: "Verdicts of transactions",
   description:
     "One answer for each token, in their order. A token that is none, or belongs to another owner, is refused by itself: its answer has an `error`, and the others are answered as if it were not there. With `waitMs` the answer is held until none is pending: one that stays so holds up the others, so ask for those that may take long by themselves.",
   request: VerdictsRequest,
@@ -130,7 +130,7 @@ const EVENTS: Operation = {
   id: "getEvents",
   summary: "Events of the caller's transactions, and of the cluster",
   description:
-    "As server-sent events from now on, or from where `Last-Event-ID` or `after` says; as JSON, a page of those that are kept. With `durable=true` a stream also tells of transactions that have become durable, those whose metadata has every `metadata.NAME=VALUE` that is asked for; they have no ids and are not told again.",
+    "As server-sent events from now on, or from where `Last-Event-ID` or `after` says; as JSON, a page of those that are kept. With `durable=true` a stream also reports transactions that have become durable, those whose metadata has every `metadata.NAME=VALUE` that is asked for; these events have no ids and are not repeated.",
   parameters: [
     query(
       "format",
@@ -169,7 +169,7 @@ const EVENTS: Operation = {
   examples: [
     {
       name: "page",
-      summary: "What is kept",
+      summary: "Events that are kept",
       given: "nothing",
       query: { format: "json", after: "0.0" },
       status: 200,
@@ -185,7 +185,7 @@ const FAILOVER: Operation = {
   method: "post",
   path: "/v1/durability/failover-preview",
   id: "previewFailover",
-  summary: "What promoting each node would lose",
+  summary: "The loss if each node is promoted",
   description:
     "Needs the scope `admin`, or the credential that the services share. `highwater failover-candidate` asks it, and says what to do.",
   request: FailoverPreviewRequest,
@@ -215,7 +215,7 @@ const ANNOUNCEMENTS: Operation = {
   method: "post",
   path: "/internal/announcements",
   id: "announce",
-  summary: "What a gateway commits",
+  summary: "Commits of a gateway",
   description:
     "Acknowledged when it is on the tracker's disk. For gateways only, which prove themselves by HIGHWATER_INTERNAL_SECRET; a proxy must not show it to the public.",
   request: AnnouncementBatch,
@@ -246,14 +246,14 @@ const LOSSES: Operation = {
   id: "losses",
   summary: "Verdicts by id",
   description:
-    "What the ledger holds of ids under which a gateway found the tombstone of a loss, for `GET /v1/transactions/{id}`. For gateways only, which prove themselves by HIGHWATER_INTERNAL_SECRET; a proxy must not show it to the public.",
+    "The ledger's entries for ids under which a gateway found the tombstone of a loss, for `GET /v1/transactions/{id}`. For gateways only, which prove themselves by HIGHWATER_INTERNAL_SECRET; a proxy must not show it to the public.",
   request: LossesRequest,
   successes: { 200: { description: "By id.", schema: LossesResponse } },
   errors: [...CALLER_ERRORS, ...BODY_ERRORS, "unknown_level"],
   examples: [
     {
       name: "ask",
-      summary: "Of one id that it has never heard of",
+      summary: "Of one id that it does not know",
       given: "service",
       body: { of: [{ id: SAMPLE.id }], level: "region" },
       status: 200,

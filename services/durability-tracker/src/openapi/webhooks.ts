@@ -53,7 +53,7 @@ const ENDPOINTS: readonly Operation[] = [
     summary: "A new endpoint",
     description: `${ADMIN} The secret is answered here and by the call that asks for it.`,
     request: NewWebhook,
-    successes: { 201: { description: "It is told of what happens from now on.", schema: CreatedWebhook } },
+    successes: { 201: { description: "It gets the events from now on.", schema: CreatedWebhook } },
     errors: [...ERRORS, ...BODY_ERRORS, "webhook_url_refused", "webhook_limit"],
     examples: [
       {
@@ -156,7 +156,7 @@ const DELIVERIES: readonly Operation[] = [
   {
     ...{ ...shared, method: "get", path: of("/{id}/deliveries"), id: "listDeliveries" },
     parameters: [ID, ...PAGE],
-    ...{ summary: "What was sent, newest first", description: ADMIN },
+    ...{ summary: "Deliveries, newest first", description: ADMIN },
     successes: { 200: { description: "A page.", schema: DeliveryList } },
     errors: OF_ONE,
     examples: [

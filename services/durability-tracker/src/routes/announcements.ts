@@ -24,7 +24,10 @@ export interface AnnouncementContext {
   readonly loop: TrackerLoop;
   readonly clock: Clock;
   readonly ledger: LedgerFile;
-  /** Whoever could announce could make the tracker watch what never was, or forget what is. */
+  /**
+   * A caller that could announce could make the tracker watch transactions that never existed, or
+   * forget existing ones.
+   */
   readonly onlyServices: boolean;
 }
 

@@ -74,7 +74,7 @@ export function streamRoutes(scope: FastifyInstance, { loop, stream, limits }: S
   scope.get("/v1/durability/stream", { exposeHeadRoute: false }, (request, reply) => {
     const { principal } = callerOf(request);
     requireScope(principal, "read");
-    // Without its stream a gateway serves nobody.
+    // Without its stream a gateway serves no client.
     if (principal.isService !== true) refuseStream(stream, principal, limits);
     reply.hijack();
     const { exposure } = request.query as { exposure?: string };
@@ -94,7 +94,7 @@ function refuseStream(stream: MarkStream, principal: Principal, limits: StreamLi
       limit: { name: "maxStreams", value: maxStreams },
       retryAfterMs: 5_000,
     });
-  // Where nobody is authenticated all are one.
+  // Without authentication all are one.
   if (principal.owner !== NOBODY && stream.countOf(principal.id) >= maxStreamsPerKey)
     throw new HighwaterError("concurrency_limited", {
       detail: `${principal.id} has ${String(maxStreamsPerKey)} streams open, its limit maxStreamsPerKey; close one first.`,

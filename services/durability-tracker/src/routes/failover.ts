@@ -14,7 +14,8 @@ export interface FailoverRoutesDeps {
 export function registerFailoverRoutes(app: FastifyInstance, { state }: FailoverRoutesDeps): void {
   app.post("/v1/durability/failover-preview", (request): FailoverPreview => {
     const { principal } = callerOf(request);
-    // What everybody has at risk is nobody's own business. A service of the cluster sees all of it anyway.
+    // The exposure of everybody is not for one owner to see. A service of the cluster sees all of
+    // it anyway.
     if (principal.isService !== true) requireScope(principal, "admin");
     const checked = validate(FailoverPreviewRequest, request.body);
     if (!checked.ok)

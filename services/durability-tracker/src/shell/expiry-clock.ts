@@ -2,7 +2,10 @@
 import { type Log } from "@highwater/service";
 import { type Clock, type Store } from "@highwater/store";
 
-/** Clocks that are kept by NTP differ by far less; beyond it one of them was set, and nobody can say which. */
+/**
+ * Clocks that are kept by NTP differ by far less; beyond it one of them was set, and it is unknown
+ * which.
+ */
 export const CLOCK_SPREAD_MAX_MS = 60_000;
 
 /**

@@ -1,5 +1,6 @@
-// When the primary had flushed how much: by that a replica's lag can be told in time, though a position alone tells bytes only.
-// Bounded: while a replica is behind for long, what is kept of that time becomes coarser.
+// When the primary had flushed how much: this gives a replica's lag in time, while a position alone
+// gives bytes only. Bounded: while a replica is behind for long, what is kept of that time becomes
+// coarser.
 import { type EpochId, type Offset } from "@highwater/protocol";
 
 interface Flushed {

@@ -1,5 +1,6 @@
-// The ledger's file, by SQLite. What it gives back is what was written: SQLite tells a torn write, but not a bit that has
-// flipped in a row, nor a table that has lost its name. A ledger with less in it would forget promises, so it is refused whole.
+// The ledger's file, by SQLite. It gives back what was written: SQLite detects a torn write, but
+// not a bit that has flipped in a row, nor a table that has lost its name. A ledger with less in it
+// would forget promises, so it is refused whole.
 import { closeSync, openSync, readSync, statSync } from "node:fs";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { crc32 } from "node:zlib";

@@ -22,7 +22,7 @@ import type { LedgerBatch, LedgerRow, Table } from "./ledger-database.ts";
 import type { LedgerReply, LedgerRequest } from "./ledger-worker.ts";
 
 export interface Saved extends Restored {
-  /** The epoch that reigned when the ledger was last written. */
+  /** The current epoch when the ledger was last written. */
   readonly currentEpoch: EpochId | null;
 }
 

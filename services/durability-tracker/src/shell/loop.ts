@@ -50,7 +50,7 @@ export interface LoopDeps {
   readonly deploymentKeys: DeploymentKeys;
 }
 
-/** What the outside can hear. */
+/** What the outside can observe. */
 export interface LoopListener {
   onMarks(epoch: EpochId): void;
   onEpochs(): void;
@@ -61,14 +61,14 @@ export interface LoopListener {
   onDelayed(published: Published): void;
   /** So many have become durable at the level; the times of some of them stand for all. */
   onLag(level: string, count: number, lagsMs: readonly number[]): void;
-  /** The reigning primary's word. */
+  /** The current primary's report. */
   onPositions(nowMs: number, report: PositionsReport): void;
   onStall(stall: StallEvent, isStalled: boolean): void;
   onBrokenPromise(promise: BrokenPromiseData): void;
   onUnlisted(unlisted: UnlistedData, owner: bigint): void;
   /** A primary's disk held less than before within an epoch. */
   onPrimaryWentBack(): void;
-  /** The tracker has ceased to hear from the primary, or hears from it again. */
+  /** The tracker has ceased to see the primary, or sees it again. */
   onBlind(isBlind: boolean): void;
 }
 
@@ -77,7 +77,7 @@ const WOKEN = "woken";
 const TICK_MS = 100;
 const IDLE_TICK_MS = 1_000;
 const RETRY_MS = 100;
-/** Intermediate marks of a reign are saved so often; the last ones are saved when it ends. */
+/** Intermediate marks of an epoch are saved so often; the last ones are saved when it ends. */
 const SAVE_MARKS_MS = 100;
 
 const SETTLE_PATIENCE_MS = 500;
@@ -92,7 +92,10 @@ export class TrackerLoop {
   #wake = new AbortController();
   /** The poll is in the long pause that somebody may cut short. */
   #rests = false;
-  /** Ends the looks at the positions of the last reign: one may hang on a node that has just been cut off. */
+  /**
+   * Ends the looks at the positions of the last epoch: one may hang on a node that has just been
+   * cut off.
+   */
   #polling = new AbortController();
   /** Nodes on which an epoch is being begun; a call to one that has just been cut off must not keep others waiting. */
   readonly #acting = new Set<string>();
@@ -170,8 +173,8 @@ export class TrackerLoop {
   }
 
   stop(): void {
-    // What was promised in the last moment would otherwise be forgotten until the primary shows its positions again; and if it
-    // never does, a broken promise would be told as a mere loss.
+    // Promises of the last moment would otherwise be forgotten until the primary shows its
+    // positions again; and if it never does, a broken promise would be reported as a mere loss.
     saveMarks(this.#deps.ledger, this.#state, this.#currentEpoch());
     this.#stop.abort();
     this.#polling.abort();
@@ -216,7 +219,8 @@ export class TrackerLoop {
       incarnation: report.incarnation,
       epochs: report.epochs,
       unfit: report.unfit !== null,
-      // A replica's own word needs no primary, and so nobody to confirm that its source still reigned.
+      // A replica's own report needs no primary, and so no confirmation that its source was still
+      // the primary.
       upstream: this.#config.authority.kind === "lease" ? null : report.upstream,
       isFed: report.isFed,
     });
@@ -320,12 +324,12 @@ export class TrackerLoop {
     return offsets;
   }
 
-  /** The epoch that reigns, or did when somebody last reigned. */
+  /** The current epoch, or the last one while there is none. */
   #currentEpoch(): EpochId | null {
     return (this.#state.ancestry.at(-1)?.id as EpochId | undefined) ?? null;
   }
 
-  /** True when the effect is something that the outside hears of. */
+  /** True when the effect is something that the outside observes. */
   #carryOut(effect: Effect): boolean {
     const { ledger } = this.#deps;
     switch (effect.kind) {
@@ -388,7 +392,7 @@ export class TrackerLoop {
         return false;
       default:
         saveEffect(ledger, this.#state, effect);
-        // Clients hear of a loss before its event can be recorded.
+        // Clients learn of a loss before its event can be recorded.
         return effect.kind === "save" && effect.entry.state.kind === "lost";
     }
   }
@@ -520,7 +524,8 @@ export class TrackerLoop {
     const { clock, ledger, log } = this.#deps;
     while (!this.#stop.signal.aborted) {
       this.dispatch({ kind: "ticked", nowMs: clock.monotonicMs() });
-      // The last mark before a calm is saved as well: whoever was told by it may be told otherwise after a kill.
+      // The last mark before a calm is saved as well: a client that got a verdict by it may get
+      // another one after a kill.
       if (this.#hasUnsavedMarks) this.#saveMarks();
       ledger.flush().catch((cause: unknown) => {
         log.error("ledger_not_written", { cause: String(cause) });

@@ -1,4 +1,5 @@
-// The tracker's numbers. What the core knows is read when somebody asks; what only happens is counted as it does.
+// The tracker's numbers. The core's state is read when a scrape asks; events are counted as they
+// happen.
 import { type EpochId, type EpochRecord, type Offset } from "@highwater/protocol";
 import { type HistogramSeries, MetricSet, registerProcess, TRACKER } from "@highwater/service";
 import { type PositionsReport } from "@highwater/store";
@@ -42,7 +43,7 @@ export class TrackerMetrics extends MetricSet {
     for (const lagMs of lagsMs) series.observe(lagMs / 1_000, count / lagsMs.length);
   }
 
-  /** What reigned when the tracker was started had begun before. */
+  /** The epoch that was current when the tracker was started had begun before. */
   noteEpoch(record: EpochRecord | undefined): void {
     if (record === undefined || record.id === this.#epoch) return;
     if (this.#epoch !== null) this.#epochsBegun.add(record.cause);

@@ -1,4 +1,4 @@
-// Keeps room for the receipts of the next ids, and lets those go that nobody can need any more.
+// Keeps room for the receipts of the next ids, and lets those go that are not needed any more.
 import { type Log } from "@highwater/service";
 import { type Clock, type RetentionReport, sleep, type Store } from "@highwater/store";
 import { markIn, type TrackerState } from "../core/index.ts";

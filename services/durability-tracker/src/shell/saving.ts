@@ -18,7 +18,8 @@ export function saveEffect(ledger: LedgerFile, state: TrackerState, effect: Savi
       return;
     case "forget_waiting":
       ledger.forgetWaiting(effect.through);
-      // What leaves by a mark leaves together with it: without the mark nobody would remember what was promised.
+      // Entries that leave by a mark leave together with it: without the mark the promise would be
+      // forgotten.
       saveMarks(ledger, state, state.backlog.epoch);
       return;
     case "begin_waiting":

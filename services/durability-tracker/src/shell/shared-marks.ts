@@ -1,5 +1,6 @@
-// What this tracker had heard of an ended epoch, and may have told, binds all trackers: it is written behind the record of the
-// next epoch, where the others read it. Owns when; what follows from it is the core's.
+// Marks of an ended epoch that this tracker had seen, and may have published, bind all trackers:
+// they are written behind the record of the next epoch, where the others read them. Owns when; what
+// follows from it is the core's.
 import { type EpochId, type EpochRecord, parseOffset } from "@highwater/protocol";
 import { type Log } from "@highwater/service";
 import { type Clock, type NodeReport, type Store } from "@highwater/store";
@@ -13,7 +14,7 @@ export interface SharedMarksDeps {
   readonly onShared: () => void;
 }
 
-/** What is lost of older epochs has been told long ago. */
+/** Losses of older epochs have been reported long ago. */
 const EPOCHS = 8;
 const AGAIN_MS = 1_000;
 
@@ -26,7 +27,7 @@ export class SharedMarks {
     this.#deps = deps;
   }
 
-  /** With a report of the node that reigns. */
+  /** With a report of the current primary. */
   share({ node, epochs }: NodeReport, state: TrackerState): void {
     const { store, clock, log, onShared } = this.#deps;
     for (const [epoch, marks] of marksToShare(epochs, state)) {
@@ -64,7 +65,8 @@ function higherMarks(record: EpochRecord, state: TrackerState): Record<string, s
   // What somebody had written may be gone with the end of the log.
   const before = epochs.get(record.id as EpochId)?.finalMarks ?? {};
   for (const { name } of config.levels) {
-    // Also what is known from its other successors, whose histories were given up: whoever comes later hears of none of them.
+    // Also what is known from its other successors, whose histories were given up: a tracker that
+    // comes later learns none of them.
     const known = knownMark(state, record.previous as EpochId, name, new Set([record.id as EpochId]));
     const recorded = parseOffset(record.finalMarks[name] ?? "") ?? -1n;
     for (const mark of [known, parseOffset(before[name] ?? "")])

@@ -1,4 +1,5 @@
-// Whether the tracker still hears from the primary. Owns the moment since which it has not; what it heard is the core's.
+// Whether the tracker still sees the primary. Owns the moment since which it has not; the contents
+// of the reports are the core's.
 import { type Clock } from "@highwater/store";
 
 /** A question that has no answer for so long makes the tracker blind. An idle tracker asks once a second. */
@@ -26,7 +27,7 @@ export class Sight {
     return this.#unansweredSinceMs === null ? 0 : this.#clock.monotonicMs() - this.#unansweredSinceMs;
   }
 
-  /** The primary is being asked, or nobody knows which node is the primary. */
+  /** The primary is being asked, or it is unknown which node is the primary. */
   asked(): void {
     if (this.#unansweredSinceMs !== null) return;
     this.#unansweredSinceMs = this.#clock.monotonicMs();
@@ -35,7 +36,7 @@ export class Sight {
     });
   }
 
-  /** The reigning primary has answered. */
+  /** The current primary has answered. */
   answered(): void {
     this.stop();
     this.#unansweredSinceMs = null;

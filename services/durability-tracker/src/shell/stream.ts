@@ -1,5 +1,5 @@
-// The SSE stream of marks and epochs. State-based: whoever connects, wherever, first hears how things stand now, so a
-// resumed stream can miss nothing that still matters.
+// The SSE stream of marks and epochs. State-based: a client that connects, wherever, first gets the
+// current state, so a resumed stream can miss nothing that still matters.
 import { type ServerResponse } from "node:http";
 import {
   type EpochId,
@@ -10,18 +10,18 @@ import {
 } from "@highwater/protocol";
 import { exposure, type TrackerState } from "../core/index.ts";
 
-/** A client that does not read is cut off; it comes back and hears the newest state. */
+/** A client that does not read is cut off; it comes back and gets the newest state. */
 const MAX_BUFFERED_BYTES = 1024 * 1024;
 /** Ancestors that a client may still hold tokens of. */
 const MAX_EPOCHS = 64;
 
-/** What a client hears besides marks, epochs and stalls. */
+/** What a client receives besides marks, epochs and stalls. */
 export interface Viewer {
   /** The principal's. */
   readonly id: string;
   /** What is at risk, a few times a second: gateways and dashboards want it, and thousands of clients do not. */
   readonly wantsExposure: boolean;
-  /** What others have at risk is nobody's business but the services' own. */
+  /** The exposure of others is for the services alone. */
   readonly seesOwners: boolean;
 }
 
@@ -89,7 +89,7 @@ export class MarkStream {
     this.#send(this.#blind(state));
   }
 
-  /** What is at risk now, if that is anything else than what was told last. */
+  /** What is at risk now, if that differs from the last report. */
   publishExposure(state: TrackerState): void {
     const listeners = [...this.#clients].filter(([, { wantsExposure }]) => wantsExposure);
     const report = listeners.length === 0 ? null : exposureReport(state);
@@ -125,7 +125,7 @@ export class MarkStream {
     return this.#event(epochs.at(-1)?.seq ?? 0, "epoch", { epochs });
   }
 
-  /** Ids are `{epoch seq}.{n}`: the newest epoch that a client has heard of, on whichever tracker. */
+  /** Ids are `{epoch seq}.{n}`: the newest epoch that a client has seen, on whichever tracker. */
   #event(seq: number, event: string, data: unknown): string {
     return `id: ${String(seq)}.${String(++this.#sequence)}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
   }

@@ -1,5 +1,5 @@
-// Asks replicas that have not followed the epoch that reigns up to where they have the log of the one before. Owns when; what
-// follows from it is the core's.
+// Asks replicas that have not followed the current epoch up to where they have the log of the one
+// before. Owns when; what follows from it is the core's.
 import { type EpochId, type Offset } from "@highwater/protocol";
 import { type Clock, type NodeReport, type Store } from "@highwater/store";
 import { type TrackerState } from "../core/index.ts";
@@ -17,7 +17,7 @@ export class Survivors {
   readonly #deps: SurvivorsDeps;
   /** By node, when it was last asked. */
   readonly #askedAtMs = new Map<string, number>();
-  /** By epoch and node. The epochs are few: each is the newest one of a node that was heard of. */
+  /** By epoch and node. The epochs are few: each is the newest one of a node that has reported. */
   readonly #reached = new Map<EpochId, Map<string, Offset>>();
 
   constructor(deps: SurvivorsDeps) {
@@ -36,7 +36,7 @@ export class Survivors {
       (witness) => {
         if (witness !== null) this.#note(newest, node, witness.reached);
       },
-      // It is asked again as long as it is heard of.
+      // It is asked again as long as it reports.
       () => undefined,
     );
   }

@@ -1,10 +1,13 @@
-// Counts and logs what nobody must overlook.
+// Counts and logs what must not be overlooked.
 import { type BrokenPromiseData, type StallEvent } from "@highwater/protocol";
 import { type Counter, type Log } from "@highwater/service";
 import { type Clock } from "@highwater/store";
 import { type Published } from "../core/index.ts";
 
-/** A failure can lose very many at once; each of them is an event, and a verdict for whoever asks. */
+/**
+ * A failure can lose very many at once; each of them is an event, and a verdict for clients that
+ * ask.
+ */
 const LINES_PER_SECOND = 100;
 
 export class VerdictLog {

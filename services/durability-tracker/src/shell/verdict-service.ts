@@ -21,7 +21,7 @@ import { currentMarks } from "./stream.ts";
 export interface VerdictServiceOptions {
   readonly loop: TrackerLoop;
   readonly clock: Clock;
-  /** Whoever waits when it aborts is answered with what is known. */
+  /** A request that waits when it aborts is answered with what is known. */
   readonly stop: AbortSignal;
   readonly verdicts: Counter;
   /** Tokens of one principal that requests may wait for. */
@@ -38,7 +38,10 @@ const REST = 4;
 /** So many tokens are read and judged in one turn of the event loop: about 5 ms. */
 const SLICE = 500;
 
-/** A tracker that does not hear from the primary holds questions no longer: another one may have the answer. */
+/**
+ * A tracker that does not see the primary holds questions no longer: another one may have the
+ * answer.
+ */
 const BLIND_WAIT_MS = 1_000;
 
 interface Question {
@@ -48,7 +51,7 @@ interface Question {
   readonly mayEnter: boolean;
 }
 
-/** A request that waits, and looks again when told to. */
+/** A request that waits, and looks again when called. */
 interface Waiter {
   /** It ends when the tracker goes blind. */
   readonly leavesBlind: boolean;

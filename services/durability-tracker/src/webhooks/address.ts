@@ -1,5 +1,6 @@
-// Where webhooks may go. Whoever may create an endpoint must not reach through it what only this machine can reach: every
-// address of the host is looked at, here when the endpoint is created and again at each delivery.
+// Where webhooks may go. A client that may create an endpoint must not reach through it what only
+// this machine can reach: every address of the host is looked at, here when the endpoint is created
+// and again at each delivery.
 import ipaddr from "ipaddr.js";
 import { HighwaterError, WEBHOOK_LIMITS } from "@highwater/protocol";
 
@@ -88,7 +89,7 @@ export async function checkedAddresses(
   if (isAllowedHost(hostname, allow)) return found;
   for (const { address } of found) {
     if (isAllowedAddress(address, allow)) continue;
-    // Which address it was would tell its asker what a name means on this machine's network.
+    // The address itself would show its asker what a name means on this machine's network.
     const fault = isPublic(address) ? publicFormFault(url) : "Its host has an address that is not public.";
     if (fault !== null) throw refused(fault);
   }

@@ -24,7 +24,7 @@ import { type Jobs, newJobId } from "./jobs.ts";
 import { testMessage } from "./message.ts";
 import { makeSecret } from "./signature.ts";
 
-/** What there is during a reign. */
+/** What there is during an epoch. */
 export interface Session {
   readonly database: Database;
   readonly jobs: Jobs;
@@ -187,7 +187,10 @@ export class WebhookAdmin {
     return this.#deps.session().database.transaction(work, { by, reason: null });
   }
 
-  /** As it is kept. What is allowed now need not be so at a delivery, where it is checked again. */
+  /**
+   * As it is kept. An address that is allowed now need not be so at a delivery, where it is checked
+   * again.
+   */
   async #checkUrl(text: string): Promise<string> {
     const { allow, resolve, clock } = this.#deps;
     const url = checkUrl(text, allow);

@@ -1,5 +1,6 @@
-// What has to be done now and then during a reign: who wants to hear of durable transactions, which owners are to be told
-// that an endpoint was disabled, how long the queue is, what a wrong clock has put off, and what is too old to be kept.
+// What has to be done now and then during an epoch: who subscribes to durable transactions, which
+// owners must learn that an endpoint was disabled, how long the queue is, what a wrong clock has
+// put off, and what is too old to be kept.
 import { type WebhookDisabledData } from "@highwater/protocol";
 import { type Log } from "@highwater/service";
 import { type Clock, type NewEvent, sleep } from "@highwater/store";
@@ -22,7 +23,7 @@ export interface ChoresDeps {
   readonly jobs: Jobs;
   readonly clock: Clock;
   readonly log: Log;
-  /** Resolves when it is recorded, by whomever. */
+  /** Resolves when it is recorded, by whichever tracker. */
   readonly recordEvent: (event: NewEvent) => Promise<void>;
   readonly onWishes: (wishes: readonly DurableWish[]) => void;
   readonly onCensus: (census: Census) => void;
@@ -113,7 +114,10 @@ export class Chores {
       dropped = await expireDeliveries(database, timeMs - keepMs, EXPIRE_BATCH);
   }
 
-  /** First recorded, then noted as told: whoever dies between leaves it to another, and the key makes it one event. */
+  /**
+   * First recorded, then noted as sent: a tracker that dies between leaves it to another, and the
+   * key makes it one event.
+   */
   async #notifyOwners(): Promise<void> {
     const { database, log, recordEvent } = this.#deps;
     for (const endpoint of await readUnnotified(database)) {

@@ -1,4 +1,5 @@
-// Connections to the primary of one reign, for everything about webhooks. A reign that is over takes them along.
+// Connections to the primary of one epoch, for everything about webhooks. The end of an epoch
+// closes them.
 import pg from "pg";
 import { type Act, enterAct, PostgresClient } from "@highwater/store";
 
@@ -14,7 +15,7 @@ export interface DatabaseOptions {
 
 export type Row = pg.QueryResultRow;
 
-/** The part of a client that statements need: inside a transaction, whoever has begun it. */
+/** The part of a client that statements need: inside a transaction, whichever code has begun it. */
 export type Executor = Pick<pg.ClientBase, "query">;
 
 const IDLE_MS = 30_000;
@@ -60,7 +61,7 @@ export class Database {
     this.#pool.on("connect", (client) => {
       this.#open.add(client);
       client.on("error", onError);
-      // Between the opening of a connection and the end of the reign.
+      // Between the opening of a connection and the end of the epoch.
       if (this.#closed) destroy(client);
     });
     this.#pool.on("remove", (client) => this.#open.delete(client));
@@ -103,8 +104,9 @@ export class Database {
   }
 
   /**
-   * For the job library: what it may do with a connection of this reign. Its turns are advisory locks, which everybody who can run
-   * SQL could hold; here it takes them with a table's lock that only the service may take.
+   * For the job library: what it may do with a connection of this epoch. Its turns are advisory
+   * locks, which everybody who can run SQL could hold; here it takes them with a table's lock that
+   * only the service may take.
    */
   readonly executeSql = async (text: string, values?: readonly unknown[]): Promise<{ rows: Row[] }> =>
     this.#pool.query(withPrivateTurns(text), [...(values ?? [])]);

@@ -12,8 +12,8 @@ import { type Secrets } from "./signature.ts";
 const millis = (column: string): string => `floor(extract(epoch FROM ${column}) * 1000)::float8`;
 
 /**
- * $1 delivery, $2 job, $3 milliseconds. Only the delivery's own job may send, only while nobody else does, and only while the
- * endpoint is enabled; a test is sent in any case.
+ * $1 delivery, $2 job, $3 milliseconds. Only the delivery's own job may send, only while no other
+ * job does, and only while the endpoint is enabled; a test is sent in any case.
  */
 const CLAIM = `UPDATE highwater.webhook_delivery d
 SET sending_until = clock_timestamp() + $3::float8 * interval '1 millisecond'
@@ -59,7 +59,7 @@ const FAILED = `UPDATE highwater.webhook_endpoint SET
   must_tell = must_tell OR ${IS_OVER}
 WHERE id = $1 RETURNING disabled_at IS NOT NULL AS is_disabled`;
 
-/** $1 delivery, $2 whether the attempt ended within its time: then nobody else is sending. */
+/** $1 delivery, $2 whether the attempt ended within its time: then no other job is sending. */
 const COUNT_ATTEMPT = `UPDATE highwater.webhook_delivery
 SET attempts = attempts + 1, sending_until = CASE WHEN $2::boolean THEN NULL ELSE sending_until END
 WHERE id = $1 RETURNING attempts`;
@@ -121,7 +121,7 @@ WHERE id IN (
   LIMIT $2 FOR UPDATE SKIP LOCKED)
 RETURNING id, endpoint, job`;
 
-/** $1 milliseconds since 1970, $2 limit: what was made before. What is pending stays. */
+/** $1 milliseconds since 1970, $2 limit: what was made before. Pending deliveries stay. */
 const EXPIRE = `WITH dropped AS (
   DELETE FROM highwater.webhook_delivery WHERE id IN (
     SELECT o.id FROM highwater.webhook_delivery o WHERE o.status <> 'pending'

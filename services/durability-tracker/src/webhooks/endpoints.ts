@@ -43,7 +43,7 @@ const ROTATE = `UPDATE highwater.webhook_endpoint SET secret = $3,
   previous_until = CASE WHEN $4::int > 0 THEN clock_timestamp() + $4::int * interval '1 second' END
 WHERE owner = $1 AND id = $2 RETURNING ${SECRET_COLUMNS}`;
 
-/** Owners whose transactions somebody wants to hear of when they are durable. */
+/** Owners with subscriptions to transactions that become durable. */
 const WANT_DURABLE = `SELECT owner::text, filter FROM highwater.webhook_endpoint
 WHERE disabled_at IS NULL AND 'transaction.durable' = ANY (events) ORDER BY id`;
 

@@ -12,7 +12,9 @@ const INTERESTED = `SELECT e.id, e.owner::text, e.events, e.filter, e.disabled_a
 FROM highwater.webhook_endpoint e WHERE e.events && $1::text[] AND (e.owner = ANY ($2::numeric[]) OR $3::boolean)
 ORDER BY e.id FOR KEY SHARE`;
 
-/** $1 ids, $2 endpoints, $3 types, $4 bodies, $5 jobs; no job: held. Whoever comes second inserts nothing. */
+/**
+ * $1 ids, $2 endpoints, $3 types, $4 bodies, $5 jobs; no job: held. The second one inserts nothing.
+ */
 const INSERT = `INSERT INTO highwater.webhook_delivery (id, endpoint, type, body, status, job, next_attempt_at)
 SELECT m.id, m.endpoint, m.type, m.body, CASE WHEN m.job IS NULL THEN 'held' ELSE 'pending' END, m.job,
   CASE WHEN m.job IS NOT NULL THEN clock_timestamp() END

@@ -1,4 +1,4 @@
-// Webhooks: who is told of what over HTTP, and that nobody misses anything.
+// Webhooks: who gets what over HTTP, and that no receiver misses anything.
 export { type Resolve } from "./address.ts";
 export { resolveName } from "./resolve.ts";
 export { WEBHOOK_DEFAULTS, type WebhookSettings } from "./settings.ts";

@@ -1,14 +1,14 @@
-// The queue in the store: pg-boss, in a schema of its own, on the connections of one reign. A job is one attempt; what is
-// sent, and when the next attempt is due, is in the delivery that it names.
+// The queue in the store: pg-boss, in a schema of its own, on the connections of one epoch. A job
+// is one attempt; what is sent, and when the next attempt is due, is in the delivery that it names.
 import { randomUUID } from "node:crypto";
 import { PgBoss } from "pg-boss";
 import { type Database, type Executor } from "./database.ts";
 
 const JOBS_SCHEMA = "highwater_jobs";
 const QUEUE = "webhooks";
-/** A job waits for its time for as long as nobody is there to do it. */
+/** A job waits for its time for as long as there is no worker for it. */
 const KEEP_WAITING_SECONDS = 3_650 * 86_400;
-/** Whoever takes a job and dies is no reason to give the delivery up. */
+/** A worker that takes a job and dies is no reason to give the delivery up. */
 const TAKEOVERS_MAX = 1_000_000;
 /** What we do not use of the library: its timers are set as rare as it allows. */
 const RARELY_SECONDS = 3_600;
@@ -20,7 +20,7 @@ export interface NewJob {
   readonly delayMs: number;
 }
 
-/** A job that this process has taken; nobody else gets it before it expires. */
+/** A job that this process has taken; no other process gets it before it expires. */
 export interface TakenJob {
   readonly id: string;
   readonly retryCount: number;
@@ -59,7 +59,7 @@ export class Jobs {
       schedule: false,
       superviseIntervalSeconds: superviseSeconds,
       monitorIntervalSeconds: superviseSeconds,
-      // Once a day unless told.
+      // Default: once a day.
       maintenanceIntervalSeconds: superviseSeconds,
       flowIntervalSeconds: RARELY_SECONDS,
       queueCacheIntervalSeconds: RARELY_SECONDS,

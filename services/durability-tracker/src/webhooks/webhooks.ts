@@ -1,4 +1,5 @@
-// Webhooks as the rest of the tracker sees them: follows the reigns, enqueues what is recorded, sends what is enqueued.
+// Webhooks as the rest of the tracker sees them: follows the epochs, enqueues what is recorded,
+// sends what is enqueued.
 import { type ClientBase } from "pg";
 import { HighwaterError, type NodeSpec } from "@highwater/protocol";
 import { type Log } from "@highwater/service";
@@ -30,15 +31,15 @@ export interface WebhooksDeps {
   readonly helper: string;
   readonly connectTimeoutMs: number;
   readonly callTimeoutMs: number;
-  /** The primary and its epoch, while there is one that reigns. */
+  /** The primary and its epoch, while there is a current one. */
   readonly primaryEpoch: () => PrimaryEpoch | null;
   /** The service's tables are made, or it rejects. */
   readonly prepare: (node: string) => Promise<void>;
   /** By which what is old expires. */
   readonly readTime: ReadExpiryTime;
-  /** Resolves when it is recorded, by whomever. */
+  /** Resolves when it is recorded, by whichever tracker. */
   readonly recordEvent: (primaryEpoch: PrimaryEpoch, event: NewEvent) => Promise<void>;
-  /** Null: nobody wants to hear of durable transactions. */
+  /** Null: there is no subscription to durable transactions. */
   readonly onWants?: (wants: Wants | null) => void;
   /** Certificates that are trusted besides the system's; for tests. */
   readonly ca?: string;
@@ -50,7 +51,7 @@ interface Open extends Session {
   readonly chores: Chores;
 }
 
-/** How often it is looked whether another reign has begun. */
+/** How often it is looked whether another epoch has begun. */
 const FOLLOW_MS = 1_000;
 const REOPEN_MS = 1_000;
 const CONNECTIONS = 4;

@@ -30,7 +30,7 @@ export interface WorkerDeps {
   readonly onAttempt: (attempt: Attempt) => void;
   /** A delivery of such an age is over. */
   readonly onSettled: (result: "delivered" | "failed" | "held", ageMs: number) => void;
-  /** An endpoint may have been disabled: its owner is to be told. */
+  /** An endpoint may have been disabled: its owner has to be informed. */
   readonly onFailure: () => void;
 }
 

@@ -46,7 +46,7 @@ export class AnswerStream {
     });
   }
 
-  /** Takes over the hold. What comes about in one turn of the event loop leaves in one piece. */
+  /** Takes over the hold. The output of one turn of the event loop leaves in one piece. */
   add(value: unknown, hold: ResultHold | null, end = ""): void {
     if (this.readable.destroyed) {
       hold?.release();

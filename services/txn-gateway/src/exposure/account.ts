@@ -1,22 +1,25 @@
-// What this gateway has committed and what of it is not durable yet at one level, by the marks of the epoch that reigns.
-// Pure: time, marks and epochs come in as arguments. Every transaction costs a constant, however it ends.
+// What this gateway has committed and what of it is not durable yet at one level, by the marks of
+// the current epoch. Pure: time, marks and epochs come in as arguments. Every transaction costs a
+// constant, however it ends.
 //
-// The end of an epoch moves all that was pending in it to the successor's record. Whatever of it has survived is in the
-// successor's history below that record, since the record was written behind it, and so it is durable when the successor's mark
-// passes the record; what is not in that history by then is lost already and at risk no more. So nobody has to be asked for
-// verdicts, nothing is given up before its fate is sealed, and no failover makes room for more than was allowed before.
+// The end of an epoch moves all that was pending in it to the successor's record. Every transaction
+// that has survived is in the successor's history below that record, since the record was written
+// behind it, and so it is durable when the successor's mark passes the record; one that is not in
+// that history by then is lost already and at risk no more. So the gateway asks for no verdicts,
+// gives nothing up before its outcome is final, and no failover makes room for more than was
+// allowed before.
 import { type EpochId, type Offset } from "@highwater/protocol";
 import { Fifo } from "./fifo.ts";
 import { type Exposed, Tally } from "./tally.ts";
 
 export type { Exposed } from "./tally.ts";
 
-/** An epoch that reigns, as far as the account needs to know it. */
+/** The current epoch, as far as the account needs to know it. */
 export interface EpochBegin {
   readonly epoch: EpochId;
-  /** Upper bound of the place of the epoch's record in its log. */
+  /** Upper bound of the position of the epoch's record in its log. */
   readonly startOffset: Offset;
-  /** The level's mark, if one was heard before the epoch was known to reign. */
+  /** The level's mark, if one was received before the epoch was known to be current. */
   readonly mark: Offset | undefined;
 }
 
@@ -43,7 +46,7 @@ export class Account {
     return this.#epoch;
   }
 
-  /** Pending since earlier epochs. Of each of them only a tracker can tell whether it has survived. */
+  /** Pending since earlier epochs. Only a tracker can know which of them have survived. */
   get carried(): readonly Exposed[] {
     return this.#carried;
   }
@@ -78,7 +81,8 @@ export class Account {
     if (exposed.state !== "reserved") return false;
     this.#unreserve(exposed);
     exposed.atMs = at.nowMs;
-    // The answer to a commit of an epoch that has ended meanwhile comes late, not its place in the history.
+    // The answer to a commit of an epoch that has ended meanwhile comes late, not its position in
+    // the history.
     const isCarried = at.epoch !== this.#epoch;
     exposed.offset = isCarried ? this.#startOffset : at.offset;
     if (!isCarried) this.#floor ??= at.offset;
@@ -118,7 +122,7 @@ export class Account {
     return settled;
   }
 
-  /** Another epoch reigns: the log of the one before has ended, and will not go on. */
+  /** Another epoch is current: the log of the one before has ended, and will not go on. */
   begin({ epoch, startOffset, mark }: EpochBegin): void {
     if (epoch === this.#epoch || this.#ended.has(epoch)) return;
     if (this.#epoch !== null) this.#ended.add(this.#epoch);

@@ -30,7 +30,7 @@ export interface ExposureContext {
 
 export interface ExposureOptions extends Pick<OthersOptions, "gateway" | "region" | "isConnected"> {
   readonly settings: ExposureSettings;
-  /** Without trackers there are no marks: nobody could tell when anything is durable, and nothing is counted. */
+  /** Without trackers there are no marks: durability is not known, and nothing is counted. */
   readonly hasTrackers: boolean;
 }
 
@@ -64,11 +64,11 @@ const SAFE_FACTOR = 2;
 const ANNOUNCEMENTS = "maxPendingAnnouncements";
 const RETRY_MS = 1_000;
 const RETRY_MS_MIN = 100;
-/** What stands still may go on at any moment, and then nobody should be told to wait for long. */
+/** A level that stands still may go on at any moment, and then no client should wait for long. */
 const RETRY_MS_MAX = 5_000;
 /** So much of the limit should be free again before it is worth coming back. */
 const ROOM = 0.1;
-/** Of a transaction that can lose nothing, or where nobody could tell when it is durable. */
+/** Of a transaction that can lose nothing, or whose durability would not be known. */
 export const UNCOUNTED: Admitted = { exposed: null, slow: null };
 
 export class Exposure {
@@ -208,7 +208,8 @@ export class Exposure {
     const { limits } = this.#options.settings;
     const isFresh = this.#others.isFresh(this.#account, nowMs);
     for (const limit of limits) {
-      // The age of the oldest says nothing against one that nobody relies on before it is durable.
+      // The age of the oldest says nothing against one that its client does not rely on before it
+      // is durable.
       if (ack === "durable" && limit.measure === "ageMs") continue;
       const tally = limit.scope === "key" ? (this.#account.owners.get(owner) ?? new Tally(owner)) : total;
       const bound = this.#boundOf(limit, isFresh);
@@ -219,7 +220,10 @@ export class Exposure {
     return nearness;
   }
 
-  /** While nobody tells what the others have, each gateway keeps to its share of what all of them may have. */
+  /**
+   * While no tracker reports what the others have, each gateway keeps to its share of what all of
+   * them may have.
+   */
   #boundOf({ measure, value }: ExposureLimit, isFresh: boolean): number {
     if (measure !== "transactions" || isFresh) return value;
     return Math.max(1, Math.floor(value / this.#others.gateways));

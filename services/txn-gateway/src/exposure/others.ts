@@ -1,5 +1,6 @@
-// What a tracker says is exposed beyond this gateway's own account: on other gateways, and by an earlier life of this one.
-// Silence is not taken for news: what nobody confirms any more does not count, and each gateway keeps to its share instead.
+// The exposure beyond this gateway's own account, by a tracker's report: on other gateways, and by
+// an earlier life of this one. Silence is not taken for news: a report that is not confirmed any
+// more does not count, and each gateway keeps to its share instead.
 import { type ExposureReport } from "@highwater/protocol";
 import { type Account } from "./account.ts";
 import { type Scope } from "./settings.ts";
@@ -9,13 +10,13 @@ export interface OthersOptions {
   /** This gateway's name, and its region. */
   readonly gateway: string;
   readonly region: string;
-  /** There are at least so many gateways, whatever was heard. */
+  /** There are at least so many gateways, whatever was reported. */
   readonly gatewaysMin: number;
   /** The stream of a tracker is open. */
   readonly isConnected: () => boolean;
 }
 
-/** Trackers tell four times a second of what is pending; this long without a word is silence. */
+/** Trackers report four times a second what is pending; this long without a report is silence. */
 const SILENCE_MS = 1_000;
 
 const OWNER = /^-?[0-9]{1,19}$/;
@@ -40,15 +41,16 @@ export class Others {
     this.#options = options;
   }
 
-  /** Gateways that share the limits while nobody tells what the others have. */
+  /** Gateways that share the limits while no tracker reports what the others have. */
   get gateways(): number {
     return Math.max(this.#options.gatewaysMin, this.#gateways);
   }
 
   /**
-   * Takes a report in. The stream tells of marks first, so the account is up to date: what the report has of this gateway
-   * beyond the account, an earlier life has left. The account may be ahead by what the tracker has not been told yet.
-   * False: the report is of another level, and says nothing here.
+   * Takes a report in. The stream brings marks first, so the account is up to date: what the report
+   * has of this gateway beyond the account, an earlier life has left. The account may be ahead by
+   * announcements that have not reached the tracker yet. False: the report is of another level, and
+   * says nothing here.
    */
   observe(report: ExposureReport, account: Account, nowMs: number): boolean {
     const { level, gateway, region } = this.#options;
@@ -61,7 +63,8 @@ export class Others {
       // The schema does not look at names.
       if (!OWNER.test(text)) continue;
       const owner = BigInt(text);
-      // Which of its gateways an owner's are on is not told; no more of them are here than the tracker knows of here.
+      // The report does not say which of its gateways an owner's are on; no more of them are here
+      // than the tracker knows of here.
       const beyond = count - Math.min(own, account.owners.get(owner)?.pending ?? 0);
       if (beyond > 0) owners.set(owner, beyond);
     }
@@ -77,7 +80,10 @@ export class Others {
     return true;
   }
 
-  /** The tracker goes on telling, or has nothing to tell: while nothing of this gateway is pending it may be silent. */
+  /**
+   * The tracker goes on reporting, or has nothing to report: while nothing of this gateway is
+   * pending it may be silent.
+   */
   isFresh(account: Account, nowMs: number): boolean {
     const latest = this.#latest;
     if (latest === null || !this.#options.isConnected()) return false;
@@ -85,7 +91,7 @@ export class Others {
     return nowMs - Math.max(latest.atMs, oldestAtMs ?? nowMs) <= SILENCE_MS;
   }
 
-  /** Exposed transactions beyond the own account, as far as they were told. */
+  /** Exposed transactions beyond the own account, as far as they were reported. */
   transactions(scope: Scope, owner: bigint | null): number {
     const latest = this.#latest;
     if (latest === null) return 0;

@@ -29,7 +29,7 @@ export interface ExposureLimit {
 
 export interface ExposureSettings {
   readonly level: string;
-  /** At least so many gateways share the limits while no tracker tells of them. */
+  /** At least so many gateways share the limits while no tracker reports them. */
   readonly gateways: number;
   /** Those that are on. */
   readonly limits: readonly ExposureLimit[];
@@ -85,7 +85,7 @@ export const ABOUT_EXPOSURE: AboutVariables = {
     "`region`, or the strongest",
   ),
   GATEWAY_EXPOSURE_GATEWAYS: about(
-    "at least so many gateways share the limits while no tracker can be heard",
+    "at least so many gateways share the limits while no tracker can be reached",
   ),
   GATEWAY_EXPOSURE_TRANSACTIONS: about(
     `exposed transactions of all gateways; 0 here and below: no limit. ${HTTP}`,

@@ -3,7 +3,7 @@
 import { type Offset } from "@highwater/protocol";
 import { Fifo } from "./fifo.ts";
 
-/** Hears when its transaction has become durable. */
+/** Called when its transaction has become durable. */
 export interface ExposedTrace {
   settled(fate: "durable", level: string): void;
 }
@@ -17,7 +17,7 @@ export interface Exposed {
   offset: Offset;
   /** Of a pending one: when it was known to have committed. */
   atMs: number;
-  /** Null: nobody traces it. */
+  /** Null: it is not traced. */
   trace: ExposedTrace | null;
 }
 

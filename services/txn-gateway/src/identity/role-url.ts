@@ -13,7 +13,8 @@ export function roleUrl(nodeUrl: string, role: string, password: string | undefi
     });
   if (!/^postgres(?:ql)?:\/\//i.test(nodeUrl) || !URL.canParse(nodeUrl)) throw refused();
   const url = new URL(nodeUrl);
-  // They would win over the user before the host. What is not there is left alone: to delete it would rewrite the rest.
+  // They would win over the user before the host. A part that is not there is left alone: to delete
+  // it would rewrite the rest.
   for (const name of ["user", "password"]) if (url.searchParams.has(name)) url.searchParams.delete(name);
   if (url.host === "") {
     // A socket's folder is named in the options, and a URL without a host cannot hold a user.

@@ -25,8 +25,9 @@ export class Calls<T> {
 
   /**
    * Runs a call whose number follows the last one's, or answers as the last one was answered.
-   * Errors: `transaction_in_progress` while one runs; `out_of_sequence` for any other number, or for another call under the
-   * last number. What a call itself throws, it throws again when it is repeated. `run` null: the transaction has ended.
+   * Errors: `transaction_in_progress` while one runs; `out_of_sequence` for any other number, or
+   * for another call under the last number. An error that a call itself throws, it throws again
+   * when it is repeated. `run` null: the transaction has ended.
    */
   async take(seq: number, body: unknown, run: (() => Promise<T>) | null): Promise<T> {
     const last = this.#last;

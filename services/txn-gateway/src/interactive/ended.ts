@@ -9,7 +9,10 @@ import {
 import { type Clock } from "@highwater/store";
 
 export interface End {
-  /** `unknown`: its COMMIT was sent, and the answer did not come; only its receipt tells. */
+  /**
+   * `unknown`: its COMMIT was sent, and the answer did not come; only its receipt shows the
+   * outcome.
+   */
   readonly how: "committed" | "rolled_back" | "expired" | "aborted" | "unknown";
   readonly detail: string;
   readonly limit?: { readonly name: string; readonly value: number } | undefined;
@@ -22,7 +25,7 @@ interface Ended<T> {
   readonly bytes: number;
 }
 
-/** For a client that comes back late. Who comes still later is told by the receipt. */
+/** For a client that comes back late. Still later calls are answered by the receipt. */
 const KEEP_MS = 5 * 60_000;
 /** The oldest go first when there are more, or when the answers that are kept with them have become too large. */
 const KEPT_MAX = 20_000;
@@ -85,7 +88,7 @@ function bytesOf(results: readonly StatementResult[]): number {
   return bytes;
 }
 
-/** What a call to a transaction is told that has ended, unless it repeats the last one. */
+/** The answer to a call to a transaction that has ended, if it does not repeat the last one. */
 export function endedError(id: TxnId, { how, detail, limit }: End): HighwaterError {
   const about = { detail, limit, transactionId: id, open: false };
   switch (how) {

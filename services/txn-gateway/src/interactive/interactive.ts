@@ -200,7 +200,7 @@ export class Interactive {
     this.#open.set(ownedName(attempt), open);
     // Kept before it may end below.
     const kept = hold.keep();
-    // The reign may have ended while it was being opened.
+    // The epoch may have ended while it was being opened.
     if (primary.current !== null && primary.current.epoch !== attempt.primaryEpoch.epoch)
       this.failedOver(primary.current);
     return { ...this.#active(id, open, { seq: 0, results: opening.results }), hold: kept };
@@ -262,7 +262,7 @@ export class Interactive {
   /** Repeated, it is answered anew from what was committed: only the waiting for durability is not over at once. */
   async commit(pinned: Pinned, request: AcceptedCommit, caller: Caller): Promise<HeldCallResult> {
     const { id } = pinned;
-    // Of one that is over, a repeated commit only tells what became of it.
+    // Of one that is over, a repeated commit only reports the outcome.
     const open = this.#open.get(ownedName({ id, owner: caller.principal.owner }));
     const trace = open === undefined ? null : traceOfCommit(id, open, request, caller);
     const labels = open === undefined ? null : labelsOf(open);
@@ -308,7 +308,7 @@ export class Interactive {
     }
   }
 
-  /** Nobody can cancel it any more but the hard limit of time, whose outcome is looked up. */
+  /** Only the hard limit of time can cancel it now, and its outcome is looked up. */
   async #commit(id: TxnId, open: Open, request: AcceptedCommit, admitted: Admitted): Promise<Done> {
     const { attempts, exposure, outcomes, active, config, memory } = this.#parts;
     const { transaction, lifetime } = open;
@@ -430,7 +430,7 @@ export class Interactive {
       if (ended?.entry === open.known) throw endedError(id, ended.end);
       if (transaction.isOver || bounds.signal.aborted) {
         const detail = why instanceof Error ? why.message : "A statement failed.";
-        // It may have ended by other means than its end: its receipt tells.
+        // It may have ended by other means than its end: its receipt shows it.
         const how = why instanceof HighwaterError && why.outcome === "unknown" ? "unknown" : "aborted";
         await this.#end(open, { how, detail });
       }
@@ -489,7 +489,7 @@ export class Interactive {
     return ending;
   }
 
-  /** Another reign has begun: what was open in the old one is gone with its sessions. */
+  /** Another epoch has begun: what was open in the old one is gone with its sessions. */
   failedOver(primaryEpoch: PrimaryEpoch): void {
     for (const open of this.#open.values()) {
       if (open.known.attempt.primaryEpoch.epoch === primaryEpoch.epoch || open.isCommitting) continue;
@@ -556,7 +556,10 @@ function labelsOf({ isolation, known }: Open): AttemptLabels {
   return { isolation, readOnly: known.attempt.readOnly, form: "interactive" };
 }
 
-/** Only a commit is answered from what was committed; to any other call the transaction is gone. */
+/**
+ * Only a commit is answered from what was committed; for any other call the transaction no longer
+ * exists.
+ */
 function answered(id: TxnId, done: Done): HeldCallResult {
   if (done.kind === "answered") return { ...done.answer, hold: done.hold?.keep() ?? null };
   throw endedError(id, { how: "committed", detail: "The transaction has committed." });

@@ -1,6 +1,7 @@
-// Calls to a transaction of which this gateway knows nothing any more, or not how it ended: another process of this name may
-// have committed it. "It was rolled back" is said only when its id is settled, so that it can never commit any more. Only its
-// own principal gets here, with the header of its begin, and settles nothing unless it began a write and may write.
+// Calls to a transaction that this gateway does not know any more, or whose end it does not know:
+// another process of this name may have committed it. "It was rolled back" is said only when its id
+// is settled, so that it can never commit any more. Only its own principal gets here, with the
+// header of its begin. It settles nothing if it did not begin a write or may not write.
 import { ERRORS, HighwaterError } from "@highwater/protocol";
 import { type Principal, requireScope } from "@highwater/service";
 import { type Committed } from "../txn/answer.ts";
@@ -16,8 +17,8 @@ const FORGOTTEN = "The transaction was open here, ended some time ago and was ro
 
 /**
  * The transaction that was committed under the id.
- * Errors: `transaction_expired` when nothing was; `commit_unconfirmed`, `transaction_in_progress`, `primary_unavailable` when
- * that cannot be told now; `forbidden`.
+ * Errors: `transaction_expired` when nothing was; `commit_unconfirmed`, `transaction_in_progress`,
+ * `primary_unavailable` when that is not known now; `forbidden`.
  */
 export async function resolveLate(
   pinned: Pinned,

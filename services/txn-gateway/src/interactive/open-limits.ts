@@ -22,7 +22,7 @@ export class OpenLimits {
     const { maxOpen, maxOpenPerKey, poolSize, rolePoolSize } = this.#config;
     const roleName = role ?? "";
     const size = role === null ? poolSize : rolePoolSize;
-    // Where nobody is authenticated there is but one key.
+    // Without authentication there is but one key.
     const perKey = limits.openTransactions ?? (role === null ? maxOpen : maxOpenPerKey);
     const places = Math.max(1, Math.floor(size * SHARE_OF_POOL));
     const own = this.#byKey.get(id) ?? 0;

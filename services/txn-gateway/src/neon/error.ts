@@ -167,7 +167,10 @@ interface Found {
   readonly fields: DatabaseFields;
 }
 
-/** Of a statement's own error everything the server said; of other causes nothing, which may tell of the inside. */
+/**
+ * Of a statement's own error everything the server said; of other causes nothing, which may reveal
+ * internals.
+ */
 function databaseFields({ cause, details }: HighwaterError): Found {
   const said = details.sqlstate !== undefined && cause instanceof Error ? cause : {};
   const read = (name: string): string | null => {

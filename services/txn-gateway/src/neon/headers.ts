@@ -11,7 +11,7 @@ export interface Format {
   readonly arrayMode: boolean;
 }
 
-/** For batches only, as the wire has it: a single query runs in the server's default manner. */
+/** For batches only, as the wire has it: a single query runs with the server's default options. */
 export interface BatchOptions {
   readonly isolation: Isolation;
   readonly readOnly: boolean;

@@ -72,7 +72,10 @@ export function readRequest({ headers, body, mayWrite }: Asking, { rules, newId 
   };
 }
 
-/** The rules are those of every transaction; what they find wrong is told in the words of this wire. */
+/**
+ * The rules are those of every transaction; faults that they find are reported in the form of this
+ * wire.
+ */
 function accept(request: TransactionRequest, rules: RequestRules, isBatch: boolean): Accepted {
   try {
     return acceptRequest(request, rules);
@@ -111,7 +114,7 @@ function parseBody(body: unknown): unknown {
   try {
     return parseExactly(body);
   } catch (cause) {
-    // The parser's own message would quote the body, which may hold what nobody else should read.
+    // The parser's own message would quote the body, which may be confidential.
     throw new HighwaterError("invalid_request", { detail: "The body is not JSON." }, { cause });
   }
 }

@@ -10,7 +10,7 @@ export const BATCH_OPERATION: Operation = {
   tag: "transactions",
   summary: "Run several transactions, each on its own",
   description:
-    "As many requests for `POST /v1/transactions` in one: each has its own outcome, and none waits for another. Each counts as a request of its caller's. Where the answer ends before a transaction's line, its state tells what became of it.",
+    "As many requests for `POST /v1/transactions` in one: each has its own outcome, and none waits for another. Each counts as a request of its caller's. Where the answer ends before a transaction's line, its state shows the outcome.",
   security: ["bearer"],
   parameters: [],
   request: BatchRequest,
@@ -26,7 +26,7 @@ export const BATCH_OPERATION: Operation = {
   examples: [
     {
       name: "two",
-      summary: "Two transactions, of which the second is a read",
+      summary: "Two transactions; the second is a read",
       given: "nothing",
       body: {
         transactions: [

@@ -65,7 +65,7 @@ export const NeonResult = Type.Object(resultFields, closed);
 const { results: _results, ...aboutTransaction } = TransactionResponse.properties;
 export const NeonTransaction = Type.Object(aboutTransaction, {
   ...closed,
-  description: "What this service adds: the answer of POST /v1/transactions without the results.",
+  description: "An addition of this service: the answer of POST /v1/transactions without the results.",
 });
 
 export const NeonResponse = Type.Union([
@@ -96,7 +96,7 @@ export const NeonErrorBody = Type.Object(
         limit: orNull(Type.Object({ name: Type.String(), value: Type.Number() }, closed)),
         evidence: orNull(EvidenceBody),
       },
-      { ...closed, description: "What a problem of the other calls says." },
+      { ...closed, description: "The same as in a problem of the other calls." },
     ),
     transaction: Type.Optional(NeonTransaction),
   },

@@ -109,9 +109,9 @@ const getTransaction: Operation = {
   path: "/v1/transactions/{id}",
   id: "getTransaction",
   tag: "transactions",
-  summary: "What became of a transaction",
+  summary: "State of a transaction",
   description:
-    "By its receipt, a tracker's verdict and the marks. Who lost an answer asks here. Every owner has ids of its own: what another owner has run under the same id is `unknown`. A credential with the scope `admin` may name another owner.",
+    "By its receipt, a tracker's verdict and the marks. A client that lost an answer asks here. Every owner has ids of its own: what another owner has run under the same id is `unknown`. A credential with the scope `admin` may name another owner.",
   security: ["bearer"],
   parameters: [
     ID_IN_PATH,
@@ -127,7 +127,7 @@ const getTransaction: Operation = {
       name: "level",
       in: "query",
       required: false,
-      description: "`region` unless given, or the strongest level where there is no `region`.",
+      description: "Default: `region`, or the strongest level where there is no `region`.",
       schema: LevelName,
     },
     {
@@ -135,7 +135,7 @@ const getTransaction: Operation = {
       in: "query",
       required: false,
       description:
-        "The owner whose transaction it is, by its tag, as the exposure's `byOwner` has it; the caller's own unless given. Another one needs the scope `admin`.",
+        "The owner whose transaction it is, by its tag, as the exposure's `byOwner` has it; default: the caller's own. Another one needs the scope `admin`.",
       schema: OwnerText,
     },
   ],

@@ -1,5 +1,5 @@
-// Several one-shot transactions in one request: each runs as if it had come alone, and is answered by a line of its own as soon
-// as it has ended, so that a slow one holds up nobody.
+// Several one-shot transactions in one request: each runs as if it had come alone, and is answered
+// by a line of its own as soon as it has ended, so that a slow one does not hold up the others.
 import { type FastifyInstance } from "fastify";
 import { HighwaterError } from "@highwater/protocol";
 import { type Caller, callerOf, type Log, noteFailure, problemOf } from "@highwater/service";

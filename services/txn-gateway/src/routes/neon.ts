@@ -21,7 +21,7 @@ export interface NeonContext {
     caller: Caller,
   ) => Promise<{ readonly body: TransactionResponse; readonly hold: ResultHold }>;
   readonly pace: Pace;
-  /** The caller of a request by its credential; told to be gone when the response is. */
+  /** The caller of a request by its credential; it is marked as gone when the response is. */
   readonly enter: (authorization: string | undefined, response: ServerResponse) => Promise<Caller>;
   readonly rules: RequestRules;
   /** An id for a transaction whose client has chosen none. */
@@ -81,7 +81,8 @@ async function answer(
   try {
     held = await parts.run(accepted, caller);
   } catch (cause) {
-    // With the id, by which it can be asked about: only this answer tells of one that the service has chosen.
+    // With the id, by which it can be asked about: only this answer has one that the service has
+    // chosen.
     const error = toHighwaterError(cause, parts.log);
     noteFailure(caller.trace, error);
     return sendError(reply, neonError(error, accepted.id));

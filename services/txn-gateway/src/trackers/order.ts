@@ -1,5 +1,5 @@
-// In which order trackers are asked: nearest first, and those that do not hear from the primary last. What the stream hears of a
-// tracker counts for questions as well, and the other way round. No I/O here.
+// In which order trackers are asked: nearest first, and those that do not see the primary last. The
+// stream's news of a tracker counts for questions as well, and the other way round. No I/O here.
 import { type Clock } from "@highwater/store";
 
 /** A tracker that said it was blind is tried again after so long. */
@@ -25,7 +25,7 @@ export class TrackerOrder {
     return (this.#blindUntilMs.get(tracker) ?? 0) > this.#clock.monotonicMs();
   }
 
-  /** Some tracker may hear from the primary. */
+  /** Some tracker may see the primary. */
   get hasSeeing(): boolean {
     return this.all.some((tracker) => !this.isBlind(tracker));
   }

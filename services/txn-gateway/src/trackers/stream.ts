@@ -55,7 +55,9 @@ export class TrackerStream {
     return this.#connected;
   }
 
-  /** The open stream is of a tracker that does not hear from the primary: no other was found that does. */
+  /**
+   * The open stream is of a tracker that does not see the primary: no other was found that does.
+   */
   get isBlind(): boolean {
     return this.#connected !== null && this.#isBlind;
   }
@@ -130,7 +132,7 @@ export class TrackerStream {
         if (event.id !== undefined) this.#lastIds.set(tracker, event.id);
         this.#take(event, tracker);
         if (this.#isBlind && this.#options.trackers.hasSeeing)
-          throw new Error("the tracker does not hear from the primary, and another one may");
+          throw new Error("the tracker is blind: it gets nothing from the primary, and another one may");
       }
       throw new Error("the tracker ended the stream");
     } catch (cause) {

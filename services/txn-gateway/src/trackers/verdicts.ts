@@ -11,7 +11,7 @@ export interface VerdictQuestion {
   readonly token: string;
   readonly level: string;
   readonly limitMs: number;
-  /** Nobody waits for the answer any more: the last word will do. */
+  /** No client waits for the answer any more: the last one will do. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -21,8 +21,8 @@ const OPEN: ReadonlySet<TrackerVerdict> = new Set<TrackerVerdict>([null, "pendin
 const PAUSE_MS = 200;
 
 /**
- * Null: no tracker answers. `retried`: this attempt is lost, and another under the same id has committed; whoever ran the
- * transaction again under a new id would do it twice.
+ * Null: no tracker answers. `retried`: this attempt is lost, and another under the same id has
+ * committed; a client that ran the transaction again under a new id would do it twice.
  */
 export type TrackerVerdict = Verdict | "retried" | null;
 
@@ -57,10 +57,12 @@ export class Verdicts {
     let verdict = await now.ask(token);
     for (;;) {
       const leftMs = deadlineMs - clock.monotonicMs();
-      // A tracker that has not heard of the transaction yet, or of its epoch, may do so in the time that is left.
+      // A tracker that does not know the transaction yet, or its epoch, may learn of it in the time
+      // that is left.
       const isFinal = verdict !== null && verdict !== "pending" && verdict !== "unknown";
       if (isFinal || leftMs <= 0 || stop.aborted) return verdict;
-      // A tracker that hears from the primary holds the question; the others answer at once, or not at all.
+      // A tracker that sees the primary holds the question; the others answer at once, or not at
+      // all.
       if (verdict !== "pending" || !this.#trackers.hasSeeing)
         await sleep(clock, Math.min(PAUSE_MS, leftMs), stop);
       const over = new AbortController();

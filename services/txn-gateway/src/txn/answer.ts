@@ -52,7 +52,10 @@ export function transactionAnswer(
   };
 }
 
-/** `pending` is the word for a promise; a look-up tells of a transaction, which is then `committed`. */
+/**
+ * `pending` is the verdict on a promise; a look-up reports a transaction, which is then
+ * `committed`.
+ */
 export function stateOf(fate: Exclude<Fate, "retried">): TransactionStateResponse["state"] {
   return fate === "pending" ? "committed" : fate;
 }

@@ -5,7 +5,10 @@ import { type Isolation, type Statement } from "@highwater/protocol";
 /** 64 bits. */
 const DIGITS = 16;
 
-/** Signed 64 bits, never 0: by accident two bodies have the same once in 2^64. It guards nobody against himself. */
+/**
+ * Signed 64 bits, never 0: by accident two bodies have the same once in 2^64. It does not protect a
+ * client from its own mistakes.
+ */
 export function digestOf(body: {
   readonly isolation: Isolation;
   readonly statements: readonly Statement[];

@@ -28,7 +28,7 @@ interface ExecutionOptions {
   readonly readOnly: boolean;
   readonly deferrable: boolean;
   readonly metadata: Readonly<Record<string, string>> | undefined;
-  /** Not durable after so long: trackers tell of it. */
+  /** Not durable after so long: trackers report it. */
   readonly maxDelayMs: number | undefined;
 }
 

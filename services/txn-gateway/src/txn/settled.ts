@@ -1,4 +1,4 @@
-// What a receipt means for its transaction, and what to tell a client when it did not commit.
+// The meaning of a receipt for its transaction, and the answer to a client when it did not commit.
 import { type EpochId, HighwaterError, type Offset, type TxnId } from "@highwater/protocol";
 import { type ReceiptKey, type ReceiptsAsOf, type ReceiptState } from "@highwater/store";
 

@@ -175,7 +175,7 @@ export const GATEWAY = {
   }),
   exposureUsed: gauge("highwater_gateway_exposure_used", {
     labels: { limit: "name of a limit" },
-    help: "What each limit counts now; of keys, the one that has the most.",
+    help: "Current count of each limit; of keys, the one that has the most.",
     question: "How near is each limit of exposure?",
   }),
   exposureBound: gauge("highwater_gateway_exposure_bound", {

@@ -82,7 +82,7 @@ export const TRACKER = {
   replicationLagBytes: gauge("highwater_replication_lag_bytes", {
     labels: NODE,
     unit: "bytes",
-    help: "What the primary has flushed and the replica has not, or is not known to have.",
+    help: "Bytes that the primary has flushed and the replica has not, or is not known to have.",
     question: "How much would be missing on this replica?",
   }),
   replicationLag: gauge("highwater_replication_lag_seconds", {
@@ -92,7 +92,7 @@ export const TRACKER = {
     question: "How far behind is a replica, in time?",
   }),
   synchronousStandbys: gauge("highwater_synchronous_standbys", {
-    help: "Standbys of which the HA manager may promote one; 0 while that is not known.",
+    help: "Standbys that the HA manager may promote; 0 while that is not known.",
     question: "Can levels that count synchronous standbys be reached?",
     only: "where a level counts them",
   }),
@@ -121,7 +121,7 @@ export const TRACKER = {
     question: "Can there be marks and verdicts?",
   }),
   splitBrain: gauge("highwater_split_brain", {
-    help: "1 while two writable nodes have histories of which neither contains the other.",
+    help: "1 while two writable nodes have histories and neither history contains the other.",
     question: "Must an operator name the primary?",
   }),
 
@@ -156,7 +156,7 @@ export const TRACKER = {
   }),
   verdicts: counter("highwater_verdicts_total", {
     labels: { verdict: ["pending", "durable", "lost", "broken", "expired", "unknown"] },
-    help: "Tokens that were judged for whoever asked, by the verdict of the answer.",
+    help: "Tokens that were judged for callers, by the verdict of the answer.",
     question: "What are clients answered, and how often must they ask again?",
   }),
   inDoubt: gauge("highwater_in_doubt_transactions", {

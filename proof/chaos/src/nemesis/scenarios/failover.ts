@@ -11,7 +11,7 @@ const DEGRADED_MAX = 5_000;
 
 export function best(observed: Parameters<typeof byPosition>[0]): string {
   const [furthest] = byPosition(observed);
-  if (furthest === undefined) throw new Error("no replica is heard");
+  if (furthest === undefined) throw new Error("no replica answers");
   return furthest;
 }
 

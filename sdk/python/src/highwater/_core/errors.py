@@ -346,7 +346,7 @@ def unknown_outcome(transaction_id: str, cause: BaseException | None = None) -> 
 
 
 def gateway_lost(transaction_id: str, cause: BaseException | None = None) -> TransactionAbortedError:
-    """The gateway that had the open transaction is gone. Its COMMIT was never sent, so it never commits."""
+    """The gateway of the open transaction is gone. Its COMMIT was never sent, so it never commits."""
     return TransactionAbortedError(
         f"the gateway of transaction {transaction_id} is gone; use a new id",
         code="gateway_lost",
@@ -425,8 +425,8 @@ def verdict_error(
             transaction_id=verdict.id,
         )
     if verdict.retried_in is not None:
-        # A copy of the request that was on its way for long has run in the new history: whoever ran the body again
-        # under a new id would do it twice.
+        # A copy of the request that was on its way for long has run in the new history: a client
+        # that ran the body again under a new id would do it twice.
         error.args = (f"{error.message}; another attempt under the same id committed",)
         error.outcome, error.retry = "applied", "resolve_outcome"
     error.token = verdict.token

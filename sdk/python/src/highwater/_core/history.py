@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from .wire import EpochRecord, Marks, Position
 
 _EPOCHS_MAX: Final = 64
-"""Epochs whose marks are kept. Older ones matter to nobody: their promises are asked about."""
+"""Epochs whose marks are kept. Older ones do not matter: their promises are asked about."""
 
 Standing: TypeAlias = Literal["open", "doubtful", "ended"]
 """Where a position stands.

@@ -1,4 +1,6 @@
-"""Transaction ids and tokens: their text and binary forms. What a token means is the business of ``pending_set``."""
+"""Transaction ids and tokens: their text and binary forms. The meaning of a token is the business
+of ``pending_set``.
+"""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ class InteractiveCore(Generic[_C]):
     def rollback(self, *, timeout_ms: float | None = None, headers: Mapping[str, str] = _NO_HEADERS) -> Steps[None]:
         """Rolls back.
 
-        Returns also where the service cannot be reached: nobody will commit it, and it ends by itself at
+        Returns also where the service cannot be reached: it will never commit, and it ends by itself at
         ``expires_at``. On a transaction that has ended it does nothing; on a committed one it raises.
         """
         if self.committed is not None:
@@ -202,7 +202,7 @@ class InteractiveCore(Generic[_C]):
         call: CallOptions,
         level: str | None = None,
     ) -> tuple[ObservedEvent, CallOptions]:
-        """What observers are told of a call, and the call with the headers that they add to it."""
+        """The observers' view of a call, and the call with the headers that they add to it."""
         # Observers write into the very dictionary that the call is sent with.
         headers = dict(call.headers)
         event = ObservedEvent(type=kind, id=self.id, level=level, statements=len(statements), headers=headers)

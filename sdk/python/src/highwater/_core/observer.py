@@ -1,7 +1,7 @@
-"""What a client tells of its life, for logs, traces and metrics: one function, called as things happen.
+"""A client's reports of its life, for logs, traces and metrics: one function, called as things happen.
 
-The names of the events are the same in every language. Whoever tells an event does so through `notify`, so that nothing
-an observer raises disturbs a transaction, and builds none when nobody observes.
+The names of the events are the same in every language. Events go through `notify`, so that
+nothing an observer raises disturbs a transaction, and none is built without an observer.
 
     begin, statements, commit     a call begins; what the observer returns is called when it ends
     retry                         an attempt failed, and another one follows
@@ -40,11 +40,12 @@ EventType: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedEvent:
-    """One thing that happened. What an event does not have is None; neither values nor text of statements are in it.
+    """One thing that happened. Fields that an event does not have are None; neither values nor text
+    of statements are in it.
 
     `begin`, `statements`, `commit`: a call begins; what the observer returns is called when it ends. `retry`: an
     attempt failed, and another one follows. `durable`, `lost`, `broken`: what somebody waited for is settled at a
-    level. `timeout`: a wait ended before. `stream_open`, `stream_closed`, `polling`: how the client hears of marks.
+    level. `timeout`: a wait ended before. `stream_open`, `stream_closed`, `polling`: how the client gets marks.
     `stalled`, `recovered`: a level's marks have ceased to rise, or rise again.
     """
 
@@ -84,18 +85,18 @@ EndObserver: TypeAlias = Callable[[ObservedEnd], object]
 Observer: TypeAlias = Callable[[ObservedEvent], EndObserver | None]
 """What `observer` of a client is. It must return at once: it is called in the middle of things, from any thread.
 
-What it raises is logged, and no more.
+An exception that it raises is logged, and no more.
 """
 
 _LOG: Final = logging.getLogger("highwater")
 
 
 def _nobody(end: ObservedEnd) -> None:
-    """Nobody wants to know how the call ends."""
+    """No observer asks how the call ends."""
 
 
 def notify(observer: Observer | None, event: ObservedEvent) -> EndObserver:
-    """Tells an event; what it returns tells the end of a call, and never raises either."""
+    """Reports an event; the function that it returns reports the end of a call, and never raises either."""
     if observer is None:
         return _nobody
     try:

@@ -6,7 +6,7 @@ is that of the verdicts this client finds by itself):
 - ``client:mark``: durable at a level when a mark of the promise's own epoch at that level has reached its offset.
 - carried over: when its epoch has ended and its offset is at or below the successor's fork offset, it continues at the
   successor's start offset and waits for marks there.
-- Anything else about an epoch that ended, or that nobody told us about, only a tracker can judge: ask, and ask again.
+- Anything else about an epoch that ended, or that no tracker reported, only a tracker can judge: ask, and ask again.
   This client never finds ``lost`` by itself. Missing evidence is ``pending``.
 """
 
@@ -110,7 +110,7 @@ class Wait:
 
 
 class Settled(NamedTuple):
-    """Waiters to be told, collected by every call that can settle something."""
+    """Waiters to be called, collected by every call that can settle something."""
 
     entry: PendingPromise
     level: str
@@ -189,7 +189,7 @@ class PendingSet:
         return self._to_ask.keys()
 
     def find(self, token: str) -> PendingPromise | None:
-        """The entry of a token that is waited for: two handles of one transaction are told of one outcome."""
+        """The entry of a token that is waited for: two handles of one transaction get one outcome."""
         return self._by_token.get(token)
 
     def known(self, entry: PendingPromise, level: str) -> Verdict | None:
@@ -217,7 +217,7 @@ class PendingSet:
         wait.waiters.append(waiter)
 
     def unwatch(self, entry: PendingPromise, level: str, waiter: Waiter) -> bool:
-        """Takes a waiter away. True when nobody waits for the entry any more."""
+        """Takes a waiter away. True when no caller waits for the entry any more."""
         wait = entry.wait_at(level)
         if wait is not None and waiter in wait.waiters:
             wait.waiters.remove(waiter)
@@ -235,7 +235,7 @@ class PendingSet:
                 continue
             for wait in queue.take_up_to(offset):
                 self._settle_durable(wait, settled)
-        # The first marks also say which levels nobody has seen yet; see _file.
+        # The first marks also say which levels have no mark yet; see _file.
         if moved or first:
             self._refile(settled, moment)
         return settled
@@ -303,7 +303,7 @@ class PendingSet:
         )
 
     def recheck(self, older_than_ms: float, moment: Moment) -> None:
-        """Asks about all that has waited for long: a promise must not hang on what this client failed to hear."""
+        """Asks about all that has waited for long: a promise must not hang on a report that this client missed."""
         for entry in self._entries:
             for wait in entry.waits:
                 if moment.now_ms - wait.since_ms >= older_than_ms:
@@ -322,7 +322,7 @@ class PendingSet:
         return verdict
 
     def _carry(self, entry: PendingPromise, settled: list[Settled]) -> None:
-        """Moves the entry along the ancestry as far as the evidence goes. What its old epoch's marks settled counts."""
+        """Moves the entry along the ancestry as far as the evidence goes. A verdict by its old epoch's marks counts."""
         for _ in range(self.history.epochs_known):
             contained = entry.position.epoch != entry.origin
             following = self.history.carry_over(entry.position, contained=contained)
@@ -361,7 +361,7 @@ class PendingSet:
             if queue is None:
                 queue = self._queues[key] = _Queue()
             queue.push(wait)
-        # A level that nobody has seen is yet to come, or misspelt: a question tells.
+        # A level without a mark is yet to come, or misspelt: a question shows which.
         if standing != "open" or self.history.lacks_level(epoch, wait.level):
             self._ask(wait, moment)
         else:

@@ -69,8 +69,8 @@ class PinnedCalls:
     ) -> Steps[TransactionResponse]:
         """Commits, once.
 
-        A lost reply is resolved by repetition, and where the gateway is gone by the state of the id; if nobody has
-        heard of it, it is settled so that it never commits.
+        A lost reply is resolved by repetition, and where the gateway is gone by the state of the
+        id; if that is unknown, the id is settled so that it never commits.
         Errors: typed; ``outcome_unknown`` when time is over and it may have committed.
         """
         service = self._service
@@ -117,7 +117,7 @@ class PinnedCalls:
             resolved = yield from service.resolve(sought, budget, held=held, definite=False)
             if resolved is not None:
                 return resolved
-            # Nobody has heard of it, but its COMMIT may be under way yet: only when the id is settled it never commits.
+            # The id is unknown, but its COMMIT may be under way yet: only when the id is settled it never commits.
             answer = yield from service.attempt(settle, budget)
             if not isinstance(answer, HighwaterError):
                 raise state_error(self._id, "aborted") or held

@@ -27,12 +27,12 @@ class ExecutionOptions:
     """How a transaction runs."""
 
     isolation: Isolation | None = None
-    """``serializable`` unless given, or ``repeatable read`` for a read that may run on a replica."""
+    """Default: ``serializable``, or ``repeatable read`` for a read that may run on a replica."""
     read_only: bool | None = None
     deferrable: bool | None = None
     """With ``read_only`` and ``serializable``: waits for a snapshot that no later transaction makes unsafe."""
     max_delay_ms: float | None = None
-    """The trackers tell an event ``transaction.delayed`` if it is not durable after so long."""
+    """The trackers send an event ``transaction.delayed`` if it is not durable after so long."""
     metadata: Mapping[str, str] | None = None
     """Comes back in webhooks about this transaction."""
 
@@ -48,7 +48,7 @@ class AckOptions:
     max_wait_ms: float | None = None
     """For ``ack="durable"``: how long the service waits before it answers ``pending``, which is not a loss.
 
-    Unless given, half of the client's request timeout; never more than a minute, nor than the call may take.
+    Never more than a minute, nor than the call may take. Default: half of the client's request timeout.
     """
     max_delay_ms: float | None = None
 

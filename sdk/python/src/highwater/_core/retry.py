@@ -104,11 +104,11 @@ def _later(action: Literal["send", "resolve"], delay_ms: float, situation: Situa
 class Resolution:
     """``adopt``: the transaction committed and the state says where. ``ask``: not settled yet.
 
-    ``send``: nobody has heard of the id, so sending it again is its first run or is refused by its receipt.
+    ``send``: the id is unknown, so sending it again is its first run or is refused by its receipt.
     ``throw``: settled otherwise; ``error`` says how.
 
     A conflict of a resend is sent again as well: the copy that was never answered may still be on its way and commit,
-    and whoever is told of a conflict runs the whole body again under a new id. A copy that commits meanwhile refuses
+    and a client that gets a conflict runs the whole body again under a new id. A copy that commits meanwhile refuses
     the resend.
     """
 

@@ -75,7 +75,7 @@ class Call(Generic[_T]):
     held_ms: float = 0.0
     """How long the service may hold the request before it answers."""
     url: str | None = None
-    """The only endpoint that will do; the best one unless given."""
+    """The only endpoint that will do. Default: the best one."""
     session: str | None = None
     id: str | None = None
     """Of the transaction that it is about."""
@@ -274,7 +274,7 @@ class Service:
                 body=call.body,
                 timeout=timeout,
                 probe=deps.tuning.probe_ms / 1_000 if pool.size > 1 else None,
-                # Nobody else has an open transaction, and its gateway rolls it back when the connection is closed.
+                # No other process has an open transaction, and its gateway rolls it back when the connection is closed.
                 patience=1 if call.url is None else deps.tuning.pinned_patience,
             )
         )
@@ -302,7 +302,7 @@ class Service:
     def observed(
         self, event: ObservedEvent, steps: Steps[_T], state_of: Callable[[_T], str] = lambda _: "active"
     ) -> Steps[_T]:
-        """The same call, of which an observer is told."""
+        """The same call, reported to an observer."""
         ended = notify(self.deps.observer, event)
         try:
             result = yield from steps
@@ -362,7 +362,7 @@ def read_reply(
 
 
 def _adopt(status: TransactionStatus, sought: Sought) -> TransactionResponse:
-    """The answer that a committed transaction would have given, as far as its state tells."""
+    """The answer that a committed transaction would have given, as far as its state shows."""
     if status.token is None or status.position is None:
         raise bad_answer("a committed transaction has no token")
     is_pending = sought.ack == "durable" and status.state == "committed"

@@ -1,8 +1,9 @@
 """The shapes of the v1 wire, and the checks of what comes back.
 
-An answer is read into dataclasses once, here: camelCase becomes snake_case, offsets become ``int``, ids lower case.
-What this package does not rely on is not looked at, for a newer service may add fields. What never leaves the package
-is not frozen, for that makes it five times as dear to make. Owns no behaviour.
+An answer is read into dataclasses once, here: camelCase becomes snake_case, offsets become ``int``,
+ids lower case. Fields that this package does not rely on are not looked at, for a newer service may
+add fields. Values that never leave the package are not frozen, for that makes it five times as dear
+to make. Owns no behaviour.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ TransactionState: TypeAlias = Literal[
 
 ``active``: it is open or runs. ``committed``: durability was not asked about. ``pending``: committed, and not known to
 be durable. ``durable``, ``lost``, ``broken``: settled at the level. ``aborted``: never committed. ``expired``: too old
-to know. ``unknown``: nobody has heard of it.
+to know. ``unknown``: the service does not know the id.
 """
 VerdictKind: TypeAlias = Literal["pending", "durable", "lost", "broken", "expired", "unknown"]
 
@@ -75,7 +76,7 @@ class EpochRecord:
     id: str
     previous: str | None
     start_offset: int
-    """Upper bound of this record's own place in the epoch's log."""
+    """Upper bound of this record's own position in the epoch's log."""
     fork_offset: int
     """The previous epoch's log is contained in this history at least up to here."""
 
@@ -189,7 +190,7 @@ class Verdict:
     """What became of it.
 
     ``pending`` may become any other. ``durable`` and ``lost`` are final, but that a promise which a failure has
-    violated becomes ``broken``. ``expired``: too old to know. ``unknown``: nobody has heard of it.
+    violated becomes ``broken``. ``expired``: too old to know. ``unknown``: the service does not know the id.
     """
     level: str
     """The level it was judged at."""
@@ -224,7 +225,7 @@ class VerdictsResponse:
     verdicts: tuple[Verdict | RefusedToken, ...]
     marks: Marks | None = None
     blind: bool = False
-    """The tracker hears nothing new of the primary: what is pending here may be settled at another tracker."""
+    """The tracker gets nothing new from the primary: another tracker may settle what is pending here."""
 
 
 @dataclass(slots=True)

@@ -128,7 +128,8 @@ def decoder_of(oid: int, types: TypeDecoders | None = None) -> TypeDecoder | Non
 
 
 def decode_value(text: str | None, oid: int, types: TypeDecoders | None = None) -> Any:
-    """One value by the OID of its type, as ``rows`` of a result would have it. What is none of its type stays text.
+    """One value by the OID of its type, as ``rows`` of a result would have it. A text that is none
+    of its type stays text.
 
     Args:
         text: What the database gave; None stays None.
@@ -139,7 +140,7 @@ def decode_value(text: str | None, oid: int, types: TypeDecoders | None = None) 
 
 
 class RowDecoder:
-    """Decodes the rows of one client. What decodes a type is made once."""
+    """Decodes the rows of one client. The decoder of a type is made once."""
 
     __slots__ = ("_decoders", "_types")
 

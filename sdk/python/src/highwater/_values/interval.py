@@ -1,4 +1,4 @@
-"""PostgreSQL's interval: months, days and time, of which none can be turned into another without a calendar."""
+"""PostgreSQL's interval: months, days and time; none can be turned into another without a calendar."""
 
 from __future__ import annotations
 

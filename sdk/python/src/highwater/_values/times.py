@@ -1,4 +1,5 @@
-"""Dates and times. What Python's type cannot hold exactly stays text: infinity, years before 1 and after 9999, 24:00.
+"""Dates and times. A value that Python's type cannot hold exactly stays text: infinity, years
+before 1 and after 9999, 24:00.
 
 PostgreSQL's text is the only one that round-trips there; an edge of the calendar in its place would be a wrong date.
 """

@@ -1,8 +1,8 @@
 """PEP 249 over interactive transactions: for what speaks the database API of Python.
 
-A connection costs nothing: it is the place of one transaction after another, each of which begins with its first
-statement. Parameters are ``$1``, ``$2``, …; values decode as the README says, but for the ``types`` of `connect`. Each
-error has the client's own one as ``orig``.
+A connection costs nothing: it runs one transaction at a time, and each begins with its first
+statement. Parameters are ``$1``, ``$2``, …; values decode as the README says, but for the ``types``
+of `connect`. Each error has the client's own one as ``orig``.
 
 Example:
     from highwater import dbapi

@@ -1,6 +1,6 @@
 """A connection of PEP 249: no socket and no session of the database, but the place of one transaction after another.
 
-Owns where statements run (the open transaction, or a one-shot one with ``autocommit``), and who hears of commits. Works
+Owns where statements run (the open transaction, or a one-shot one with ``autocommit``), and who gets commits. Works
 with either client: what a call of the async one gives is settled by a subclass.
 """
 
@@ -40,15 +40,15 @@ class TransactionSettings(TypedDict, total=False):
     ack: Ack | None
     """``durable``: a commit returns when it is durable at the level, and raises when it is lost or the wait is over."""
     level: str | None
-    """The level that transactions are about; the client's unless given."""
+    """The level that transactions are about. Default: the client's."""
     max_wait_ms: float | None
     """With ``ack="durable"``: how many milliseconds the service waits before it answers, and the wait goes on here."""
     max_delay_ms: float | None
-    """The trackers tell an event ``transaction.delayed`` if one is not durable after so many milliseconds."""
+    """The trackers send an event ``transaction.delayed`` if one is not durable after so many milliseconds."""
     metadata: Mapping[str, str] | None
     """Comes back in webhooks about the transactions."""
     timeout: float | None
-    """Seconds for all attempts of a call together, and for the wait of ``ack="durable"``; the client's unless given."""
+    """Seconds for all attempts of a call together, and for the wait of ``ack="durable"``. Default: the client's."""
     after: str | None
     """With ``autocommit`` and ``read_only``: a token whose effects the read must see."""
     mode: Mode | None
@@ -56,7 +56,7 @@ class TransactionSettings(TypedDict, total=False):
 
 
 class Follower(Protocol):
-    """Hears what becomes of the transactions of a connection."""
+    """Gets the outcomes of the transactions of a connection."""
 
     def committed(self, client: Any, transaction: BasePromise, /) -> None:
         """One has committed.
@@ -206,7 +206,7 @@ class Connection:
         """Commits what was executed since the last one. ``committed`` is the transaction then.
 
         Errors: among others an ``OperationalError`` whose ``retry`` is ``transaction`` for a conflict, and one whose
-        ``outcome`` is ``unknown`` where nobody could tell. A transaction that a failed statement has ended is not
+        ``outcome`` is ``unknown`` where it is not known. A transaction that a failed statement has ended is not
         rolled back in silence: its error is raised.
         """
         self._check_open()
@@ -249,22 +249,22 @@ class Connection:
                 self._on_close()
 
     def abandon(self) -> None:
-        """Closes it where nothing can be waited for; the service rolls back what it hears no more of."""
+        """Closes it where nothing can be waited for; the service rolls back an abandoned transaction."""
         self._open = None
         self.is_closed = True
         self.unfollow()
 
     def follow(self, follower: Follower) -> None:
-        """Tells it of every commit until the transaction ends; with ``autocommit`` until ``commit`` or ``rollback``.
+        """Calls it with every commit until the transaction ends; with ``autocommit`` until ``commit`` or ``rollback``.
 
         Args:
-            follower: The same one twice is told once.
+            follower: The same one twice is called once.
         """
         if follower not in self._followers:
             self._followers.append(follower)
 
     def unfollow(self) -> None:
-        """Tells nobody any more."""
+        """Calls none any more."""
         self._followers = []
 
     def _acknowledge(self, transaction: Any) -> None:

@@ -22,7 +22,7 @@ Row: TypeAlias = tuple[Any, ...]
 """A row by column position."""
 
 STREAM_ROWS: Final = 1_000
-"""Rows that a streaming cursor fetches at a time where nobody says how many."""
+"""Rows that a streaming cursor fetches at a time by default."""
 _names = itertools.count(1)
 _READS: Final = re.compile(r"\s*(?:select|values|table|with)\b", re.IGNORECASE)
 _LOCKS: Final = re.compile(r"\bfor\s+(?:no\s+key\s+)?update\b", re.IGNORECASE)
@@ -39,7 +39,7 @@ class Cursor:
         self.connection: Connection = connection
         """The one that made it."""
         self.arraysize: int = 1
-        """How many rows ``fetchmany`` gives unless told otherwise."""
+        """The default number of rows of ``fetchmany``."""
         self.description: Sequence[Column] | None = None
         """The columns of the last statement; None where it had no rows to give."""
         self.rowcount: int = -1
@@ -90,7 +90,7 @@ class Cursor:
         """The next rows.
 
         Args:
-            size: How many at most; ``arraysize`` unless given.
+            size: How many at most. Default: ``arraysize``.
 
         Errors: as `Cursor.fetchone`.
         """
@@ -155,7 +155,7 @@ class Cursor:
 
 
 class StreamCursor(Cursor):
-    """Reads through a cursor of the database, some rows at a time. What is no plain query runs as ever."""
+    """Reads through a cursor of the database, some rows at a time. A statement that is no plain query runs as ever."""
 
     server_side: bool = True
     """Whether rows come as they are asked for."""
@@ -174,7 +174,7 @@ class StreamCursor(Cursor):
         self._begin()
         name = f"highwater_{next(_names)}"
         declare = _statement(f"DECLARE {name} NO SCROLL CURSOR FOR {operation}", parameters)
-        # No rows yet: who fetches says how many. This only tells what the columns are.
+        # No rows yet: who fetches says how many. This only shows what the columns are.
         _, described = self.connection.run([declare, Statement(f"FETCH FORWARD 0 FROM {name}")])
         self._describe(described.fields)
         self._name = name
@@ -235,7 +235,7 @@ class StreamCursor(Cursor):
         try:
             connection.run([Statement(f"CLOSE {name}")])
         except Error:
-            # The transaction has failed, and whoever failed it has been told.
+            # The transaction has failed, and the caller has the error.
             return
 
 

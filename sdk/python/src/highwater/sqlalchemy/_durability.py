@@ -37,8 +37,8 @@ def durable(
 
     Args:
         session: Or a `Connection` or an `AsyncConnection`, also a closed one: it stands for what was committed on it.
-        level: The level to wait for; the client's unless given.
-        timeout: Seconds; 30 unless given. There is no wait without an end.
+        level: The level to wait for. Default: the client's.
+        timeout: Seconds. Default: 30. There is no wait without an end.
 
     Errors: those of `durable()` of a transaction, as the client raises them: `TransactionLostError`,
     `PromiseBrokenError`, and `DurabilityTimeoutError`, which is not a loss. One that is reported lost or broken is then
@@ -113,6 +113,6 @@ def on_lost(session: Holder, listener: Listener, *, level: str | None = None) ->
     Args:
         session: As of `durable`.
         listener: Gets the verdict.
-        level: The client's unless given.
+        level: Default: the client's.
     """
     return memory_of(session).on_lost(listener, level)

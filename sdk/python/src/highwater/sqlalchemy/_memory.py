@@ -1,6 +1,6 @@
 """What a session or a connection of SQLAlchemy has committed, so that it can be waited for.
 
-SQLAlchemy tells when a transaction begins, and which connection it is on; the connection tells of the commit. Owns the
+SQLAlchemy reports when a transaction begins, and which connection it is on; the connection reports the commit. Owns the
 link between the two.
 """
 
@@ -128,5 +128,5 @@ def _follow(connection: Connection, memory: Memory) -> None:
 
 
 def follow_sessions() -> None:
-    """From now on sessions of any kind, of which this package need not know before."""
+    """From now on sessions of any kind, also kinds that this package does not know."""
     event.listen(Session, "after_begin", follow_session)

@@ -73,7 +73,7 @@ def transact(
         sessions: A `sessionmaker` or an `async_sessionmaker`, or whatever makes a session that is a context manager.
         body: Gets the session; what it returns is what this returns.
         ack: When to return: when it has committed, or when it is durable.
-        level: With `ack="durable"`: the level; the client's unless given.
+        level: With `ack="durable"`: the level. Default: the client's.
         max_attempts: Runs of the body at most.
         timeout: Seconds for all runs together.
 

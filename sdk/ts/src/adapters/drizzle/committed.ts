@@ -31,7 +31,7 @@ type AnyDatabase<F extends FullSchema> = PgDatabase<
 >;
 type SessionOf<F extends FullSchema> = HighwaterSession<F, ExtractTablesWithRelations<F>>;
 
-/** A query of Drizzle that nobody has awaited yet; also of `db.query` and of `db.execute`. */
+/** A query of Drizzle that is not awaited yet; also of `db.query` and of `db.execute`. */
 export interface Query<R = unknown> {
   /** What its builders say of themselves, for the types. */
   readonly _: { readonly dialect: "pg"; readonly result: R };
@@ -54,7 +54,7 @@ interface Runnable {
  * statement that only a session gives sense; `invalid_options` inside a transaction that is open.
  *
  * @param db Made on this package's driver.
- * @param query Nobody has awaited it yet.
+ * @param query It is not awaited yet.
  * @param queries As `query`; they run in their order, and their results are in it too.
  */
 export async function committed<F extends FullSchema, R>(

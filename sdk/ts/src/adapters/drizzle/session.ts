@@ -36,7 +36,7 @@ export interface HighwaterQueryResult<R = Record<string, unknown>> {
   /** By column name. */
   readonly rows: R[];
 }
-/** Tells Drizzle's types what a result is; programs seldom need it. */
+/** Gives Drizzle's types the shape of a result; programs seldom need it. */
 export interface HighwaterQueryResultHKT extends PgQueryResultHKT {
   /** Of rows of a type. */
   readonly type: HighwaterQueryResult<this["row"]>;

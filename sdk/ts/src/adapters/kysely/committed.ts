@@ -29,7 +29,7 @@ import {
 import { HighwaterDialect } from "./dialect.ts";
 import { type Batch, BATCH, connectionOf, ours } from "./driver.ts";
 
-/** A query of Kysely that nobody has executed yet: a builder, or a `sql` fragment. */
+/** A query of Kysely that is not executed yet: a builder, or a `sql` fragment. */
 export interface Query<R = unknown> {
   /** As `SelectQueryBuilder.withPlugin` of Kysely. */
   withPlugin(plugin: KyselyPlugin): { execute(...options: never[]): Promise<R> };
@@ -43,7 +43,7 @@ type ResultOf<Q> = Q extends Query<infer R> ? R : never;
  * statement that only a session gives sense; `invalid_options` inside a transaction that is open.
  *
  * @param db Made on this package's dialect.
- * @param query Nobody has executed it yet.
+ * @param query It is not executed yet.
  * @param queries As `query`; they run in their order, and their results are in it too.
  */
 export async function committed<R>(

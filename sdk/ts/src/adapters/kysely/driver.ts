@@ -67,7 +67,10 @@ export class HighwaterConnection implements DatabaseConnection {
     return this.#result(result);
   }
 
-  /** By a cursor, in the open transaction or in one of its own. What changes rows has run as a whole before its first row comes. */
+  /**
+   * By a cursor, in the open transaction or in one of its own. A statement that changes rows has
+   * run as a whole before its first row comes.
+   */
   async *streamQuery<R>(
     query: CompiledQuery,
     chunkSize: number,

@@ -33,7 +33,10 @@ function fail(lines: readonly string[], code: number): never {
   process.exit(code);
 }
 
-/** Beside the services, the secret that they share does for a key: nobody has to have made one before. */
+/**
+ * Beside the services, the secret that they share serves as a key, so that none has to be created
+ * before.
+ */
 function credentialOf(internalSecret: string | null): string | null {
   return internalSecret === null ? null : internalCredential(internalSecret);
 }

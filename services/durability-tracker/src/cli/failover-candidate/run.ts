@@ -46,7 +46,10 @@ export async function findCandidate(
   return makeReport({ decision, answers: trackerAnswers, wishes, isLease });
 }
 
-/** An older epoch than the one it follows a tracker cannot tell about: what survives of it was carried over since. */
+/**
+ * A tracker has no report about an older epoch than the one it follows: what survives of it was
+ * carried over since.
+ */
 async function askTracker(
   url: string,
   memory: Remembered | undefined,

@@ -7,7 +7,9 @@ import { type KeyLimits, type Scope, SCOPES } from "@highwater/store";
 /** A moment: on the server's clock, or so long after now. */
 export type Moment = { readonly atMs: number } | { readonly inMs: number };
 
-/** Who gives the command, and why: for the audit log. Null: whoever runs it, and no reason. */
+/**
+ * Who gives the command, and why: for the audit log. Null: the person who runs it, and no reason.
+ */
 export interface Given {
   readonly by: string | null;
   readonly reason: string | null;

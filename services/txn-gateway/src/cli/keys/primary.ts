@@ -70,8 +70,8 @@ function refuseZombie(primary: NodeReport, { reports, graph }: AuthorityWatcher)
 }
 
 /**
- * The nodes that have everything on disk which is committed now, and those that have not told so in time. Null: no epoch has
- * begun yet, and without one positions mean nothing.
+ * The nodes that have everything on disk which is committed now, and those that have not said so in
+ * time. Null: no epoch has begun yet, and without one positions mean nothing.
  */
 export async function awaitReplicas(
   store: Store,

@@ -1,4 +1,4 @@
-// Carries a command out: what is checked before, what is written, and what the operator is told.
+// Carries a command out: what is checked before, what is written, and what the operator sees.
 import { HighwaterError } from "@highwater/protocol";
 import {
   accessOf,
@@ -199,7 +199,10 @@ export function roleFaults(facts: RoleFacts): string[] {
 
 const KINDS = { read: "keys that only read", write: "keys that may write" } as const;
 
-/** A role is one owner's, and for one kind of keys: what its sessions may do, and what they leave behind, is nobody else's. */
+/**
+ * A role belongs to one owner and one kind of keys: no other owner gets the rights of its sessions,
+ * or what they leave behind.
+ */
 async function claimRole(command: CreateCommand, owner: string, node: string, deps: KeysDeps): Promise<void> {
   const { role, scopes } = command;
   const { keys, note } = deps;

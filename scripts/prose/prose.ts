@@ -1,0 +1,199 @@
+// What is prose in a file of Markdown, TypeScript or Python, and which of its sentences break a rule of rules.ts. Code is not
+// prose: neither its spans and blocks nor words that look like code. A string counts only where it is surely a message.
+import ts from "typescript";
+import { COLUMNS, RULES } from "./rules.ts";
+
+export interface Finding {
+  readonly rule: string;
+  readonly line: number;
+  readonly text: string;
+  readonly write: string;
+}
+
+/** Some Markdown that begins in a line of the file, and with comments the width of each line. */
+interface Passage {
+  readonly kind: "page" | "comment" | "message";
+  readonly line: number;
+  readonly text: string;
+  readonly widths?: readonly number[];
+}
+
+/** One paragraph, list item, heading or row of a table. */
+interface Block {
+  readonly kind: "text" | "heading" | "row";
+  readonly line: number;
+  readonly lines: string[];
+}
+
+export function findingsIn(path: string, text: string): Finding[] {
+  const passages = path.endsWith(".md") ? [{ kind: "page", line: 1, text } as const] : passagesOf(path, text);
+  return passages.flatMap(check);
+}
+
+function check(passage: Passage): Finding[] {
+  const found: Finding[] = [];
+  const wide = (line: number, columns: number): void => {
+    if (columns <= COLUMNS) return;
+    found.push({
+      rule: "wide",
+      line,
+      text: `${String(columns)} columns`,
+      write: `at most ${String(COLUMNS)}`,
+    });
+  };
+  for (const [at, columns] of (passage.widths ?? []).entries()) wide(passage.line + at, columns);
+  for (const { kind, line, lines } of blocksOf(passage)) {
+    if (passage.kind === "page" && kind === "text")
+      for (const [at, text] of lines.entries())
+        wide(line + at, text.replaceAll(TARGET, "").replaceAll(TESTS, "").length);
+    const prose = withoutCode(lines.map((one) => one.trim()).join("\n"));
+    for (const { 0: raw, index } of prose.matchAll(SENTENCE)) {
+      const sentence = raw.replaceAll("\n", " ");
+      for (const [rule, { find, write }] of Object.entries(RULES)) {
+        // A heading or a cell may be a noun phrase, and so may the first sentence of a comment.
+        const mayBeNoun = kind !== "text" || (index === 0 && passage.kind === "comment");
+        if ((rule === "subject" && mayBeNoun) || (rule === "long" && kind === "row")) continue;
+        const at = sentence.search(find);
+        if (at >= 0) found.push({ rule, line: line + lineAt(prose, index + at) - 1, text: sentence, write });
+      }
+    }
+  }
+  return found;
+}
+
+const SENTENCE = /\S(?:.*?[.!?]["')*_]*(?=\s+["'*_]*[A-Z(])|.*)/gs;
+
+function blocksOf({ kind: source, text, line: first }: Passage): Block[] {
+  const blocks: Block[] = [];
+  let fence = "";
+  let open: Block | undefined;
+  for (const [at, raw] of text.split("\n").entries()) {
+    const mark = /^\s*(```+|~~~+)/.exec(raw)?.[1] ?? "";
+    if (mark !== "") fence = fence === "" ? mark : mark.startsWith(fence) ? "" : fence;
+    const isCode =
+      fence !== "" || mark !== "" || (open === undefined && source !== "message" && /^ {4}/.test(raw));
+    if (isCode || !/\w/.test(raw) || /^\s*(?:<!--.*|\|[\s:|-]*)$/.test(raw)) {
+      open = undefined;
+      continue;
+    }
+    const kind = /^#+ /.test(raw) ? "heading" : /^\s*\|/.test(raw) ? "row" : "text";
+    if (
+      open?.kind !== "text" ||
+      kind !== "text" ||
+      (source === "message" && raw.startsWith(" ")) ||
+      /^\s*(?:[-*+]|\d+\.|>|@\w+) /.test(raw)
+    )
+      blocks.push((open = { kind, line: first + at, lines: [] }));
+    open.lines.push(raw.replace(/^\s*(?:[-*+]|\d+\.|>+|#+) +|^@\w+ /, (lead) => " ".repeat(lead.length)));
+  }
+  return blocks;
+}
+
+const TARGET = /\]\([^)\s]*\)|\]\[[^\]]*\]/g;
+const TESTS = /(?<=\.(?:tf)?test\.\w+`?: |\bTests: )[^|]*/g;
+
+/** Each piece of code, and what follows the path of a test or "Tests:", becomes an X: these are names. Lines stay. */
+function withoutCode(text: string): string {
+  const code = /(`+)(?!`).*?\1|\{@\w+\s[^}]*\}|https?:\S+|<[^<>]*>|[\w$]*(?:\w[.:_/]\w|\w\()[^\s,;|]*[\w)]/gs;
+  return text
+    .replaceAll(TARGET, "]")
+    .replaceAll(
+      /(?<=\.(?:tf)?test\.\w+`?: |\bTests: )[^|]*/g,
+      (names) => `X${names.replaceAll(/[^\n]/g, "")}`,
+    )
+    .replaceAll(code, (piece) => `X${piece.replaceAll(/[^\n]/g, "")}`);
+}
+
+/** Comments that speak to a tool have the form that the tool demands. */
+const DIRECTIVE = /^\W*(?:eslint|prettier|@ts-|noqa|type:|pragma|mypy|ruff|c8|<reference)/;
+
+const LEAD = /^\s*(?:\/\*+|\*(?!\/)|\/\/+|#+!?|"""|\'\'\') ?/;
+
+function passagesOf(path: string, text: string): Passage[] {
+  const { comments, messages } = path.endsWith(".py") ? scanPython(text) : scanScript(path, text);
+  const groups: { line: number; column: number; lines: string[]; widths: number[] }[] = [];
+  for (const [from, to] of comments) {
+    const raw = text.slice(from, to).split("\n");
+    if (DIRECTIVE.test(raw[0] ?? "")) continue;
+    const column = from - text.lastIndexOf("\n", from - 1) - 1;
+    const margin = new RegExp(`^ {0,${String(column)}}`);
+    const line = lineAt(text, from);
+    const lines = raw.map((one) =>
+      one
+        .replace(margin, "")
+        .replace(LEAD, "")
+        .replace(/(?:\*\/|"""|\'\'\')$/, ""),
+    );
+    const widths = raw.map((one, at) => (/https?:/.test(one) ? 0 : one.length + (at === 0 ? column : 0)));
+    const last = groups.at(-1);
+    // Comments that stand below one another are one text.
+    if (last?.column === column && last.line + last.lines.length === line && raw.length === 1) {
+      last.lines.push(...lines);
+      last.widths.push(...widths);
+    } else groups.push({ line, column, lines, widths });
+  }
+  return [
+    ...groups.map(
+      ({ line, lines, widths }) => ({ kind: "comment", line, text: lines.join("\n"), widths }) as const,
+    ),
+    ...messages.map(([at, said]) => ({ kind: "message", line: lineAt(text, at), text: said }) as const),
+  ];
+}
+
+const lineAt = (text: string, offset: number): number => text.slice(0, offset).split("\n").length;
+
+interface Scanned {
+  readonly comments: readonly (readonly [from: number, to: number])[];
+  readonly messages: readonly (readonly [at: number, said: string])[];
+}
+
+/** Named so, a property or a variable is a message; so is what errors are made with, and what these functions are called with. */
+const NAMES = /^(?:title|detail|summary|description|help|question|message|hint|says|why|reason|cause|fix|usage|USAGE)$/;
+const SPEAKERS = /(?:Error|Faults|OutOfStep|^about|^usage|^fail|^die|^super|\.warn|\.error|^console\.\w+)$/;
+
+function scanScript(path: string, text: string): Scanned {
+  const literals: [number, number][] = [];
+  const messages: [number, string][] = [];
+  const visit = (node: ts.Node, isSaid: boolean): void => {
+    const at = node.getStart(file);
+    if (ts.isLiteralExpression(node) || ts.isTemplateMiddleOrTemplateTail(node) || ts.isTemplateHead(node))
+      literals.push([at, node.end]);
+    if (isSaid && ts.isStringLiteralLike(node)) messages.push([at, node.text]);
+    if (isSaid && ts.isTemplateExpression(node))
+      messages.push([
+        at,
+        [node.head.text, ...node.templateSpans.map(({ literal }) => literal.text)].join("X"),
+      ]);
+    if (ts.isPropertyAssignment(node) || ts.isVariableDeclaration(node))
+      isSaid = NAMES.test(node.name.getText(file));
+    else if (ts.isNewExpression(node) || ts.isCallExpression(node))
+      isSaid = SPEAKERS.test(node.expression.getText(file));
+    else if (ts.isFunctionLike(node)) isSaid = false;
+    ts.forEachChild(node, (child) => visit(child, isSaid));
+  };
+  const file = ts.createSourceFile(path, text, ts.ScriptTarget.ESNext);
+  visit(file, false);
+  // With the literals blanked, what looks like a comment is one.
+  let code = "";
+  for (const [from, to] of literals)
+    if (from >= code.length) code += text.slice(code.length, from) + " ".repeat(to - from);
+  code += text.slice(code.length);
+  const found = code.matchAll(/\/\/[^\n]*|\/\*.*?\*\//gs);
+  return { comments: Array.from(found, ({ 0: all, index }) => [index, index + all.length]), messages };
+}
+
+const PYTHON =
+  /(?<comment>#[^\n]*)|(?<prefix>[a-zA-Z]{0,2})(?<quote>"""|\'\'\'|"|\')(?<said>(?:\\.|(?!\k<quote>)[^\\])*)\k<quote>/gs;
+
+function scanPython(text: string): Scanned {
+  const comments: [number, number][] = [];
+  const messages: [number, string][] = [];
+  for (const { 0: all, index, groups: { comment, quote, said = "" } = {} } of text.matchAll(PYTHON)) {
+    const before = text.slice(Math.max(0, index - 80), index);
+    if (comment !== undefined || (quote?.length === 3 && /(?:^|\n)[ \t]*$/.test(before)))
+      comments.push([index, index + all.length]);
+    else if (/(?:\b(?:help|description|title|detail|message)=|\w*Error\()\s*\(?\s*$/.test(before))
+      messages.push([index, said]);
+  }
+  return { comments, messages };
+}
