@@ -148,7 +148,8 @@ interface Scanned {
 }
 
 /** Named so, a property or a variable is a message; so is what errors are made with, and what these functions are called with. */
-const NAMES = /^(?:title|detail|summary|description|help|question|message|hint|says|why|reason|cause|fix|usage|USAGE)$/;
+const NAMES =
+  /^(?:title|detail|summary|description|help|question|message|hint|says|why|reason|cause|fix|usage|USAGE)$/;
 const SPEAKERS = /(?:Error|Faults|OutOfStep|^about|^usage|^fail|^die|^super|\.warn|\.error|^console\.\w+)$/;
 
 function scanScript(path: string, text: string): Scanned {
