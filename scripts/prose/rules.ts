@@ -105,7 +105,7 @@ export const WORDS = {
 } as const satisfies Record<string, Rule>;
 
 /** What a sentence is like. `subject` and `long` do not apply where a noun phrase may stand. */
-export const STYLE = {
+const STYLE = {
   subject: {
     find: /^(?:What|Who|Whoever|Whatever)\b(?!.*[?:]\W*$)/,
     write: "the subject by its name; no sentence opens with a subject clause",

@@ -114,24 +114,7 @@ export class Gateway {
     this.#verdicts = new Verdicts(deps, trackers, onContact);
     const finality = this.#makeFinality(config);
     this.#settler = new Settler(deps, this.primary, finality);
-    this.#stream = new TrackerStream(deps, {
-      trackers,
-      onContact,
-      onEpochs: (ancestry) => {
-        this.primary.learn(ancestry);
-        this.marks.beginEpoch(ancestry);
-        this.#watch();
-      },
-      onMarks: (marks) => {
-        this.marks.advance(marks);
-      },
-      onExposure: (report) => {
-        this.#exposure.observe(report);
-      },
-      onAllFailed: () => {
-        this.#watch();
-      },
-    });
+    this.#stream = this.#makeStream(trackers, onContact);
     const shared = {
       ...{ config, deps, primary: this.primary, marks: this.marks, metrics: this.metrics },
       ...{ active: this.#active, announcer: this.#announcer, flush: this.#flush, settler: this.#settler },
@@ -152,6 +135,27 @@ export class Gateway {
     this.interactive = new Interactive({ ...shared, attempts, outcomes, refusals });
     this.callers = this.#makeCallers(config);
     this.#registerMetrics();
+  }
+
+  #makeStream(trackers: TrackerOrder, onContact: () => void): TrackerStream {
+    return new TrackerStream(this.#deps, {
+      trackers,
+      onContact,
+      onEpochs: (ancestry) => {
+        this.primary.learn(ancestry);
+        this.marks.beginEpoch(ancestry);
+        this.#watch();
+      },
+      onMarks: (marks) => {
+        this.marks.advance(marks);
+      },
+      onExposure: (report) => {
+        this.#exposure.observe(report);
+      },
+      onAllFailed: () => {
+        this.#watch();
+      },
+    });
   }
 
   #makeFinality({ trackers, exposure, topology }: Config): Finality {
