@@ -1,6 +1,6 @@
 // The rules of prose: words that the glossary replaced, and style. A rule sees one sentence without its code, so names in code pass.
 
-export interface Rule {
+interface Rule {
   readonly find: RegExp;
   readonly write: string;
   /** A sentence that breaks the rule, and the same statement as it should read; the test of the linter uses both. */
@@ -105,7 +105,7 @@ export const WORDS = {
 } as const satisfies Record<string, Rule>;
 
 /** What a sentence is like. `subject` and `long` do not apply where a noun phrase may stand. */
-export const STYLE = {
+const STYLE = {
   subject: {
     find: /^(?:What|Who|Whoever|Whatever)\b(?!.*[?:]\W*$)/,
     write: "the subject by its name; no sentence opens with a subject clause",
