@@ -98,7 +98,7 @@ export interface KeyAdmin extends KeyReader {
   createRole(node: string, role: string, access: RoleAccess, password: string | null): Promise<void>;
   /** Records whose keys the role is for, once and for all. Resolves with what is recorded: another claim may have been first. */
   claimRole(node: string, role: string, claim: RoleClaim, act?: Act): Promise<RoleClaim>;
-  /** Takes from PUBLIC what roles that only read must not have, if it can. The rights of these that the role still has. */
+  /** Takes from PUBLIC what roles that only read must not have, if it can. Resolves with those that the role still has. */
   protect(node: string, role: string): Promise<readonly string[]>;
   readAudit(node: string, question: AuditQuestion): Promise<readonly AuditEntry[]>;
 }

@@ -22,8 +22,7 @@ type Fields = Readonly<Record<string, unknown>>;
 
 /**
  * Patroni writes down whom it may promote before it relies on it, and strikes out who is not to be
- * promoted before it stops waiting for that node. Members are the names that Patroni uses, in lower
- * case, since Patroni ignores the case.
+ * promoted before it stops waiting for that node. Members are the names that Patroni uses; like Patroni, it ignores their case.
  */
 export function candidatesOf(memory: ManagerMemory): Candidates {
   const config = parse(memory.config);
