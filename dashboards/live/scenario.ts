@@ -112,7 +112,7 @@ async function loseRegion(
   const tokens: string[] = [];
   // Until the limit of exposure has refused something, and that was scraped: it would die with the gateway, unheard.
   await eventually("its refusals are scraped", async () => {
-    // Again and again: a replica that hears nothing connects anew.
+    // Again and again: a replica that receives nothing connects anew.
     if (tokens.length % 10 === 0) await stopLog(system, east);
     const params = [FIRST_LOST + tokens.length];
     const { status, body } = await send(system.gateway(east).url, [{ ...statement, params }]);

@@ -34,7 +34,7 @@ function readDashboards(): { readonly name: string; readonly text: string }[] {
     .map((name) => ({ name, text: readFileSync(new URL(name, folder), "utf8") }));
 }
 
-/** Errors: what Grafana answered, with the request. What was put before it stays. */
+/** Errors: what Grafana answered, with the request. Dashboards that were put before stay. */
 export async function putDashboards(
   destination: Destination,
   say: (line: string) => void = () => {},

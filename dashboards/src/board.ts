@@ -27,8 +27,8 @@ export interface Board {
 }
 
 /**
- * One annotation for each epoch, at the moment when the first tracker saw it reign. The value of the series is that moment, so that
- * it stands there whatever the step.
+ * One annotation for each epoch, at the moment when the first tracker saw it begin. The value of
+ * the series is that moment, so that it stands there whatever the step.
  */
 export const EPOCHS =
   "min by (epoch, node, cause) (1000 * (timestamp(highwater_epoch_age_seconds) - highwater_epoch_age_seconds) " +

@@ -46,7 +46,7 @@ const GRAPH_HEIGHT = 8;
 const REFS = "ABCDEFGHIJKLMNOP";
 /** Has some scrapes in it, as an increase needs. */
 const BAR_INTERVAL = "1m";
-/** Points: unless told so Grafana fills the panel with them. */
+/** Points: by default Grafana fills the panel with them. */
 const BAR_TEXT = { title: 14, value: 18 };
 
 interface Query {

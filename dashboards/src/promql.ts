@@ -20,8 +20,8 @@ export const max = (expression: string, ...by: readonly string[]): string => `ma
 export const min = (expression: string, ...by: readonly string[]): string => `min${byOf(by)}(${expression})`;
 
 /**
- * Series of gateways with the region and name that these have in their own configuration, so that nobody has to label them in the
- * scrape configuration; only those of the chosen regions.
+ * Series of gateways with the region and name that these have in their own configuration, so that
+ * the scrape configuration need not label them; only those of the chosen regions.
  */
 export const located = (expression: string): string =>
   `${expression} * on (job, instance) group_left (region, name) highwater_service_info{service="${GATEWAY}", region=~"$region"}`;

@@ -3,7 +3,7 @@
 import ts from "typescript";
 import { COLUMNS, RULES } from "./rules.ts";
 
-export interface Finding {
+interface Finding {
   readonly rule: string;
   readonly line: number;
   readonly text: string;

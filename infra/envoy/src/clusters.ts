@@ -1,5 +1,6 @@
-// Where requests can go. A pool is left for the next region only when nothing of it is ready; and readiness is a preference: where
-// nobody at all is ready, as during a failover, everybody is asked, since a gateway's own refusal says more than the edge could.
+// Where requests can go. A pool is left for the next region only when nothing of it is ready; and
+// readiness is a preference: where no service at all is ready, as during a failover, all are asked,
+// since a gateway's own refusal says more than the edge could.
 import { isIP } from "node:net";
 import {
   ADMIN,
@@ -16,7 +17,10 @@ import { type Edge, type EdgeNode, type EdgeRegion } from "./source.ts";
 type Fields = Readonly<Record<string, unknown>>;
 
 const CONNECT_TIMEOUT = "2s";
-/** The services keep theirs for 75 s: whoever closes an idle connection must be the one that would use it. */
+/**
+ * The services keep theirs for 75 s: the side that closes an idle connection must be the one that
+ * would use it.
+ */
 const IDLE_TIMEOUT = "60s";
 /** Above what the services themselves hold at a time: waiting transactions, and streams of marks and events. */
 const IN_FLIGHT_MAX = 30_000;

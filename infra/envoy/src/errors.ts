@@ -1,5 +1,6 @@
-// What Envoy answers by itself, in the product's shape and true: a request that reached nobody was not applied; of one whose
-// connection was cut nobody here knows, unless it is of a kind that changes nothing.
+// Envoy's own answers, in the product's shape and true: a request that reached no service was not
+// applied; for one whose connection was cut the outcome is unknown here, unless it is of a kind
+// that changes nothing.
 import { ERRORS, HighwaterError } from "@highwater/protocol";
 import { neonError } from "@highwater/txn-gateway/neon-error";
 import { type Edge } from "./source.ts";
@@ -8,11 +9,14 @@ type Fields = Readonly<Record<string, unknown>>;
 
 /** Envoy's words for a connection to a service that ended, or an answer that did not come, after the request may have arrived. */
 const CUT_FLAGS = ["UC", "UR", "LR", "UT", "SI", "UPE", "DT", "UMSDR"];
-/** Its words for a request that was sent to nobody. */
+/** Its text for a request that was sent to no service. */
 const NOBODY_FLAGS = ["UH", "UF", "UO", "NC", "NR"];
 /** What the routes answer with where a header names a gateway that this edge does not know. */
 export const UNKNOWN_GATEWAY_STATUS = 421;
-/** What the limit of all callers refuses with, since nothing else tells it from other refusals. Nobody sees it. */
+/**
+ * The refusal by the limit of all callers, since nothing else distinguishes it from other refusals.
+ * It is never shown.
+ */
 export const OVER_RATE_STATUS = 507;
 
 const RETRY_MS = 1_000;
@@ -24,7 +28,7 @@ const wait = (detail: string): HighwaterError =>
   new HighwaterError("overloaded", { detail, retryAfterMs: RETRY_MS });
 const unconfirmed = (detail: string): HighwaterError => new HighwaterError("commit_unconfirmed", { detail });
 
-/** What a kind of request is told. */
+/** The answer to a kind of request. */
 interface Kind {
   readonly filter: Fields;
   readonly nobody: HighwaterError;

@@ -70,8 +70,9 @@ function connectionManager(edge: Edge): Fields {
   return {
     "@type": CONNECTION_MANAGER,
     stat_prefix: "public",
-    // Whom a request comes from is what its connection says, or what the trusted proxies before the edge say. Nobody is one of
-    // us: else a caller could choose by headers what is repeated, and for how long.
+    // Whom a request comes from is what its connection says, or what the trusted proxies before the
+    // edge say. No caller is one of us: else a caller could choose by headers what is repeated, and
+    // for how long.
     use_remote_address: true,
     xff_num_trusted_hops: edge.trustedProxies,
     // A path is what it says: without detours, and without slashes in disguise.
@@ -143,7 +144,7 @@ function rateLimits({ limits }: Edge): Fields[] {
   ];
 }
 
-/** Those that were heard of last. */
+/** Those with the latest report. */
 const ADDRESSES_MAX = 10_000;
 const FILLS_PER_SECOND = 10;
 
@@ -215,7 +216,8 @@ function operatorListener({ address, port }: { readonly address: string; readonl
       "@type": "type.googleapis.com/envoy.extensions.filters.http.health_check.v3.HealthCheck",
       pass_through_mode: false,
       headers: [{ name: ":path", string_match: { exact: "/readyz" } }],
-      // That they live, not that they are ready: without a primary nobody anywhere is, and each edge is as good as before.
+      // That they live, not that they are ready: without a primary none anywhere is, and each edge
+      // is as good as before.
       cluster_min_healthy_percentages: { [LIVING_GATEWAYS]: { value: 1 }, [LIVING_TRACKERS]: { value: 1 } },
     },
   };

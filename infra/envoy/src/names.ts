@@ -6,11 +6,11 @@ export const TRACKERS = "trackers";
 /** The same, and whether they live at all: no request goes there. */
 export const LIVING_GATEWAYS = "living_gateways";
 export const LIVING_TRACKERS = "living_trackers";
-/** Envoy's own interface, of which only statistics are shown, and only to operators. */
+/** Envoy's own interface: only its statistics are shown, and only to operators. */
 export const ADMIN = "admin";
 export const TRACES = "traces";
 
-/** The one gateway that has an open transaction, and nobody else. */
+/** The one gateway that has an open transaction, and no other. */
 export const pinnedTo = (gateway: string): string => `pinned_${gateway}`;
 /** That gateway, and where it is gone any other. */
 export const endingOf = (gateway: string): string => `ending_${gateway}`;

@@ -1,5 +1,6 @@
-// Which request goes where, and which of them may be sent a second time. What is not named here is not there: the services'
-// internal paths, their health and their metrics cannot be reached through the edge.
+// Which request goes where, and which of them may be sent a second time. A path that is not named
+// here is not there: the services' internal paths, their health and their metrics cannot be reached
+// through the edge.
 import { UNSERVED_HEADER } from "@highwater/protocol";
 import { UNKNOWN_GATEWAY_STATUS } from "./errors.ts";
 import { endingOf, GATEWAYS, pinnedTo, TRACKERS } from "./names.ts";
@@ -12,10 +13,11 @@ const SESSION_HEADER = "highwater-session";
 const SESSION_REST = "\\.[^.]+\\.[^.]+";
 
 /**
- * Nothing of the request has left when one of these is met, or a service that starts or shuts down says that it has not looked at it
- * (`retriable-headers`), so sending it elsewhere cannot change what becomes of it. Nothing more for whatever may commit: a second copy
- * of a commit could be told of a conflict with the first, and its client, who knows of one copy only, would run the whole body again
- * under a new id while the first commits.
+ * Nothing of the request has left when one of these is met, or a service that starts or shuts down
+ * says that it has not looked at it (`retriable-headers`), so sending it elsewhere cannot change
+ * what becomes of it. Nothing more for requests that may commit: a second copy of a commit could
+ * get a conflict with the first, and its client, who knows of one copy only, would run the whole
+ * body again under a new id while the first commits.
  */
 const NEVER_LEFT = "connect-failure,refused-stream,reset-before-request,retriable-headers";
 /** What changes nothing may also be asked again when its connection was cut before an answer began. */
@@ -44,7 +46,8 @@ function openTransactions(edge: Edge): Fields[] {
           match: { ...call("statements|commit"), headers },
           route: { cluster: pinnedTo(name), timeout, retry_policy: retry(NEVER_LEFT) },
         },
-        // Whoever wants it undone is served by any gateway: it settles the id, so that nothing commits under it.
+        // A client that wants it undone is served by any gateway: it settles the id, so that
+        // nothing commits under it.
         {
           match: { ...call("rollback"), headers },
           route: { cluster: endingOf(name), timeout, retry_policy: retry(NEVER_LEFT, 1) },
@@ -81,7 +84,8 @@ function toTrackers(edge: Edge): Fields[] {
   });
   const stream = (path: string): Fields => ({
     match: { path, headers: READING },
-    // A stream stays for as long as both want it: its heartbeats, and those of the connections below, tell who has gone.
+    // A stream stays for as long as both want it: its heartbeats, and those of the connections
+    // below, show who has gone.
     route: {
       ...{ cluster: TRACKERS, timeout: "0s", idle_timeout: "0s" },
       retry_policy: retry(CHANGES_NOTHING),

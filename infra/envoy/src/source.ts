@@ -35,9 +35,9 @@ const EdgeLimits = Type.Object(
     trackerBodyBytes: Type.Optional(Type.Integer({ minimum: 1_024, maximum: 1_073_741_824 })),
     /** What an answer may take; longer than any transaction may take and then wait. Streams have no such limit. */
     answerMs: Type.Optional(Type.Integer({ minimum: 100, maximum: 86_400_000 })),
-    /** Of all callers together; none unless given. */
+    /** Of all callers together. Default: none. */
     requestsPerSecond: Type.Optional(count),
-    /** Of one address (IPv6: one /64); none unless given. */
+    /** Of one address (IPv6: one /64). Default: none. */
     requestsPerSecondOfAddress: Type.Optional(count),
     /** Connections of clients. */
     connections: Type.Optional(count),

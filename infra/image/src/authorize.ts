@@ -91,8 +91,8 @@ async function write(url: string, command: Command, waitMs: number): Promise<Att
 }
 
 /**
- * SQLSTATEs of a server that starts, stops or recovers, and of a connection that broke. What else a server says will not mend itself;
- * what the network says may.
+ * SQLSTATEs of a server that starts, stops or recovers, and of a connection that broke. Any other
+ * error of a server will not mend itself; one of the network may.
  */
 const PASSING = /^(08|57P0[123]|25006|53300)/;
 

@@ -1,7 +1,9 @@
-// Makes the roles of the database: the services' own, with the rights that they need and no others, and the login roles of API
-// keys, which may write receipts and nothing else. Gives them their passwords. Run by the set-up task, as the master user on the
-// primary: once at first, and again for a new role or another password; nothing else of what is there is changed. It also carries
-// out what else the master is to do, since nobody has another way to the database. Exit codes: 0 done, 1 not done, 2 wrong environment.
+// Makes the roles of the database: the services' own, with the rights that they need and no others,
+// and the login roles of API keys, which may write receipts and nothing else. Gives them their
+// passwords. Run by the set-up task, as the master user on the primary: once at first, and again
+// for a new role or another password; nothing else of what is there is changed. It also carries out
+// what else the master is to do, since there is no other way to the database. Exit codes: 0 done, 1
+// not done, 2 wrong environment.
 import pg from "pg";
 import {
   createRole,

@@ -1,5 +1,6 @@
-// How a task of the failover tells the automation what it found: by lines in its log, each beginning with a word that nothing
-// else there begins with, the automation's run and the stage. A report goes as one word, so that nobody on its way has to quote it.
+// How a task of the failover reports to the automation what it found: by lines in its log, each
+// beginning with a word that nothing else there begins with, the automation's run and the stage. A
+// report goes as one word, so that no program on its way has to quote it.
 import { deflateRawSync, inflateRawSync } from "node:zlib";
 import { CandidateReport } from "@highwater/durability-tracker/failover";
 import { validate } from "@highwater/protocol";
@@ -27,7 +28,9 @@ export function isStage(text: string): text is Stage {
   return (STAGES as readonly string[]).includes(text);
 }
 
-/** Ids of single transactions stay in the text above it: they are many, and nobody decides by them. */
+/**
+ * Ids of single transactions stay in the text above it: they are many, and no decision needs them.
+ */
 export function reportLine({ run, stage }: Origin, report: CandidateReport): string {
   const nodes = report.nodes.map((node) => ({
     ...node,
@@ -37,13 +40,16 @@ export function reportLine({ run, stage }: Origin, report: CandidateReport): str
   return `highwater-report ${run} ${stage} ${bytes.toString("base64url")}`;
 }
 
-/** One line of plain characters: it is put into a message by templates of which nobody knows what they do with quotes. */
+/**
+ * One line of plain characters: templates put it into a message, and their treatment of quotes is
+ * unknown.
+ */
 export function summaryLine({ run, stage }: Origin, text: string): string {
   const plain = text.replace(/[^A-Za-z0-9 .,:;()/_+*=-]+/g, " ").replace(/ +/g, " ");
   return `highwater-summary ${run} ${stage} ${plain.trim().slice(0, SUMMARY_CHARS_MAX)}`;
 }
 
-/** The last line: whoever has read it has all the others. */
+/** The last line: a reader that has it has all the others. */
 export function endLine({ run, stage }: Origin, exitCode: number): string {
   return `highwater-end ${run} ${stage} ${String(exitCode)}`;
 }

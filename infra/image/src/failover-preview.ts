@@ -1,5 +1,5 @@
-// Asks `failover-candidate` for the automation of a failover, shows the answer, and says by its exit code whether it may go on.
-// Promotes nobody and writes nowhere but to its log.
+// Asks `failover-candidate` for the automation of a failover, shows the answer, and says by its
+// exit code whether it may go on. Promotes no node and writes nowhere but to its log.
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { type CandidateReport, printReport } from "@highwater/durability-tracker/failover";

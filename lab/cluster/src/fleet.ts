@@ -124,7 +124,7 @@ export class Fleet {
     if (options.command ?? true) await this.#command(node, options.reason ?? "promoted", []);
     if (options.repoint ?? true) {
       const others = this.nodes.filter((other) => other !== node && other.isReady && other.upstreamId);
-      // A replica that cannot be told keeps its upstream; the promotion stands all the same.
+      // A replica that cannot be reached keeps its upstream; the promotion stands all the same.
       await Promise.allSettled(others.map((other) => this.#repoint(other, node)));
     }
   }

@@ -74,14 +74,20 @@ export interface Cluster extends AsyncDisposable {
   /** Stops the server's processes where they are; connections stay open and hang. */
   pause(nodeId: string): Promise<void>;
   resume(nodeId: string): Promise<void>;
-  /** Resolves when the node is writable and the other replicas have been told; not when they stream. */
+  /**
+   * Resolves when the node is writable and the other replicas have got the command; not when they
+   * stream.
+   */
   promote(nodeId: string, options?: PromoteOptions): Promise<void>;
   /**
    * The operator's word that this node is the primary: a row in `highwater.authority_command`. It overrules the epochs of
    * all nodes that answer now, and those given.
    */
   authorize(nodeId: string, reason?: string, options?: { overrules?: readonly string[] }): Promise<void>;
-  /** Resolves when the running replica has been told, not when it streams: see waitForStreaming. */
+  /**
+   * Resolves when the running replica has got the command, not when it streams: see
+   * waitForStreaming.
+   */
   follow(nodeId: string, upstreamId: string): Promise<void>;
   mostAdvancedReplica(candidates?: readonly string[]): Promise<string>;
   /**

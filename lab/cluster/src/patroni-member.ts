@@ -1,5 +1,6 @@
-// The processes of one member of a Patroni cluster: Patroni itself and the PostgreSQL server that it starts, which live and die
-// apart from each other. Whoever started this gone, both are.
+// The processes of one member of a Patroni cluster: Patroni itself and the PostgreSQL server that
+// it starts, which live and die apart from each other. When the process that started this ends, so
+// do both.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFile } from "node:fs/promises";

@@ -2,7 +2,7 @@
 // sets name the same keys, so that one can replace another while the cluster runs.
 
 export const PATRONI_SETTINGS = {
-  /** Promotes only who was synchronous, and nobody at all when that one is gone as well. */
+  /** Promotes only a node that was synchronous, and none at all when that one is gone as well. */
   recommended: {
     synchronous_mode: true,
     synchronous_mode_strict: true,
@@ -10,7 +10,7 @@ export const PATRONI_SETTINGS = {
     check_timeline: true,
     failsafe_mode: true,
   },
-  /** Patroni's default: whoever is not too far behind what the leader published last. */
+  /** Patroni's default: a node that is not too far behind what the leader published last. */
   asynchronous: {
     synchronous_mode: false,
     synchronous_mode_strict: false,

@@ -160,7 +160,7 @@ export class PatroniCluster implements AsyncDisposable {
       if (rows.length !== this.#members.size - 1) return false;
       const wanted = await this.#synchronousNodes();
       if (wanted === 0) return true;
-      // Until Patroni has written them down it promotes nobody.
+      // Until Patroni has written them down it promotes no node.
       const { leader: of, standbys } = await this.#sync();
       return of === leader && standbys.length >= wanted && rows.some((row) => row["sync_state"] !== "async");
     });
@@ -200,7 +200,7 @@ export class PatroniCluster implements AsyncDisposable {
     return this.#member(id).kill();
   }
 
-  /** Its server runs on, and nobody looks after it. */
+  /** Its server runs on without supervision. */
   killPatroni(id: string): Promise<void> {
     return this.#member(id).killPatroni();
   }
@@ -276,7 +276,7 @@ export class PatroniCluster implements AsyncDisposable {
   async configure(settings: PatroniSettings): Promise<void> {
     const leader = await this.settled();
     await this.rest(leader, "PATCH", "/config", PATRONI_SETTINGS[settings]);
-    // Patroni looks once in a while; of its own knowledge it tells only by what it does.
+    // Patroni looks once in a while; only its actions show its own knowledge.
     const mode = PATRONI_SETTINGS[settings].synchronous_mode;
     const state = mode === false ? "async" : mode === true ? "sync" : "quorum";
     await this.#until(`${settings} has taken effect`, async () => {

@@ -8,7 +8,7 @@ const attemptsMax = 200;
 /** Above 10080, from which no client may fetch: it is on the list of bad ports of the Fetch standard. */
 const lowestPort = 10_100;
 
-/** True if nobody listens there now. */
+/** True if no process listens there now. */
 export function isPortFree(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const server = net.createServer();

@@ -50,7 +50,7 @@ export class PostgresNode {
   readonly dataDir: string;
   readonly logFile: string;
   port: number;
-  /** The node that this one was last told to follow; undefined for a primary. */
+  /** The node that this one follows by the last command; undefined for a primary. */
   upstreamId: string | undefined;
   isPaused = false;
   readonly #options: PostgresNodeOptions;
@@ -152,8 +152,9 @@ export class PostgresNode {
   }
 
   /**
-   * After a kill: forgets the lock file (its pid may soon belong to another server, and then the start would be
-   * refused) and the System V segment it names, which nobody else would ever remove.
+   * After a kill: forgets the lock file (its pid may soon belong to another server, and then the
+   * start would be refused) and the System V segment it names, which no other process would ever
+   * remove.
    */
   async releaseDeadServer(): Promise<void> {
     const lock = path.join(this.dataDir, "postmaster.pid");

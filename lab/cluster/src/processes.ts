@@ -58,7 +58,7 @@ export async function descendants(root: number): Promise<number[]> {
   return found;
 }
 
-/** True while the process exists and is more than a zombie that nobody has reaped. */
+/** True while the process exists and is more than a zombie that is not reaped. */
 export async function isAlive(pid: number): Promise<boolean> {
   if (process.platform === "linux") {
     const entry = await readStat(pid);

@@ -153,7 +153,7 @@ class Connection {
     };
     client.on("error", ignore).on("close", () => {
       closed();
-      // Nothing was ever sent to the target, so nobody there needs to hear of the end.
+      // Nothing was ever sent to the target, so the end need not be reported there.
       if (!isConnected && !this.#upstream.connecting) this.#upstream.destroy();
     });
     // A client that closes before its connection request could arrive takes back what it has sent on it.

@@ -1,4 +1,4 @@
-// What a node says about its own replication, and what it is told to do about it. SQL only, no processes.
+// What a node says about its own replication, and its commands for it. SQL only, no processes.
 
 import { DevClusterError } from "./errors.ts";
 import { conninfo } from "./postgres-config.ts";
@@ -20,8 +20,8 @@ export interface Reading {
 }
 
 /**
- * The timeline of a primary is read from its current log file's name: its control file tells the old one until
- * the first checkpoint after a promotion.
+ * The timeline of a primary is read from its current log file's name: its control file has the old
+ * one until the first checkpoint after a promotion.
  */
 const readingSql = `
   SELECT in_recovery AS "isReplica",
@@ -71,7 +71,7 @@ export async function promoteNode(target: SqlTarget): Promise<void> {
   });
 }
 
-/** Epochs that the node's history tells of; none if it cannot be asked or has no such table. */
+/** Epochs of the node's history; none if it cannot be asked or has no such table. */
 export async function readEpochs(target: SqlTarget, limitMs: number): Promise<string[]> {
   return withClient(target, { limitMs }, async (client) => {
     const found = await client.query<{ exists: boolean }>(

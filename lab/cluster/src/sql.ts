@@ -55,7 +55,7 @@ export async function querySql(
 ): Promise<Row[]> {
   try {
     return await withClient(target, limits, async (client) => {
-      // Several statements in one string answer with an array, of which the types know nothing.
+      // Several statements in one string answer with an array, which the types do not know.
       const answer = (await client.query<Row>(sql, params && [...params])) as
         pg.QueryResult<Row> | pg.QueryResult<Row>[];
       const result = Array.isArray(answer) ? answer.at(-1) : answer;
@@ -67,7 +67,10 @@ export async function querySql(
   }
 }
 
-/** A hung server never answers the goodbye, so nobody waits for it; its socket is closed all the same. */
+/**
+ * A hung server never answers the goodbye, so no one waits for it; its socket is closed all the
+ * same.
+ */
 async function end(client: pg.Client): Promise<void> {
   const { stream } = client as unknown as { stream: { destroy(): void; unref?(): void } | undefined };
   const limit = setTimeout(() => stream?.destroy(), 1_000);

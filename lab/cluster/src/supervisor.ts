@@ -79,7 +79,7 @@ function announceProcesses(): void {
   send({ kind: "processes", pids });
 }
 
-/** Ends every server and removes the folder. Once, whoever asks. */
+/** Ends every server and removes the folder. Once, for all callers. */
 function cleanUp(): Promise<void> {
   cleanup ??= (async () => {
     setTimeout(() => process.exit(1), cleanupLimitMs).unref();
@@ -89,7 +89,8 @@ function cleanUp(): Promise<void> {
   return cleanup;
 }
 
-// A terminal's Ctrl-C and a service manager's stop are for the caller to hear; this process follows the caller.
+// A terminal's Ctrl-C and a service manager's stop are for the caller; this process follows the
+// caller.
 for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(name, () => undefined);
 process.on("message", (message: CallMessage) => void answer(message));
 process.on("uncaughtException", (error) => {

@@ -55,7 +55,7 @@ export interface NodeStatus {
   insertLsn?: string;
   /** Of a replica. */
   replayLsn?: string;
-  /** The node that a replica was last told to follow. */
+  /** The node that a replica follows by the last command. */
   upstream?: string;
   /** A replica whose WAL receiver is connected. After a cut it takes PostgreSQL 5 s to notice. */
   streaming: boolean;
@@ -109,7 +109,7 @@ export interface PromoteOptions {
 
 export interface AuthorizeOptions {
   reason?: string;
-  /** Epochs to overrule besides those that nodes tell of now. */
+  /** Epochs to overrule besides those that nodes report now. */
   overrules?: readonly string[];
 }
 

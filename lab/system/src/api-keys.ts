@@ -7,7 +7,7 @@ const COMMAND = fileURLToPath(new URL("../../../services/txn-gateway/src/cli/key
 
 export interface KeyOptions {
   readonly name: string;
-  /** Keys of one owner see each other's transactions; the key's own id unless given. */
+  /** Keys of one owner see each other's transactions. Default: the key's own id. */
   readonly owner?: string;
   /** The database's login role that its transactions run as; when absent one of the owner's own, which `ownRole` makes. */
   readonly role?: string;

@@ -1,4 +1,5 @@
-// A real receiver of webhooks: an HTTP server that does what a script tells it, and remembers what it was sent.
+// A real receiver of webhooks: an HTTP server that follows a script, and remembers what it was
+// sent.
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { once } from "node:events";

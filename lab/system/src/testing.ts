@@ -1,5 +1,5 @@
-// For whoever tries the whole product: a raw client of the wire (no SDK, so that nothing is retried behind a test's back), and
-// the look into the database that decides whether a verdict was right.
+// For tests of the whole product: a raw client of the wire (no SDK, so that nothing is retried
+// behind a test's back), and the look into the database that decides whether a verdict was right.
 import assert from "node:assert/strict";
 import { eventually } from "@highwater/lab-tools/process";
 import {

@@ -1,12 +1,15 @@
-// What the trackers of a system say about who reigns: for operators, who name to a new primary what trackers remember, and for whoever
-// waits until a failover is over.
+// What the trackers of a system say about the current epoch: for operators, who name to a new
+// primary what trackers remember, and for tests that wait until a failover is over.
 
 const ASK_LIMIT_MS = 1_500;
 
 export interface TrackerView {
   readonly region: string;
   readonly answers: boolean;
-  /** The node whose epoch reigns by this tracker; null when it follows nobody, or does not answer. */
+  /**
+   * The node of the epoch that is current by this tracker; null when it follows none, or does not
+   * answer.
+   */
   readonly node: string | null;
   /** By level: the offset up to which all is durable by this tracker's word; null as `node` is. */
   readonly marks: Readonly<Record<string, bigint>> | null;

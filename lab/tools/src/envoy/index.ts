@@ -1,5 +1,6 @@
-// A real Envoy on this machine, for tests and `make up`: found, asked whether it takes a configuration, started and stopped. It
-// comes as a Python package, which the Makefile installs into `.tools/envoy`. What it is configured with is the caller's.
+// A real Envoy on this machine, for tests and `make up`: found, asked whether it takes a
+// configuration, started and stopped. It comes as a Python package, which the Makefile installs
+// into `.tools/envoy`. Its configuration is the caller's.
 import { type ChildProcess, execFile } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
 import { readFile } from "node:fs/promises";

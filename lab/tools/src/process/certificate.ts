@@ -1,5 +1,5 @@
-// Certificates for tests, made of nothing but Node: whoever runs them may have no program for it. One that signs itself, or an
-// authority and what it signs.
+// Certificates for tests, made of nothing but Node: the machine may have no program for it. One
+// that signs itself, or an authority and what it signs.
 import { generateKeyPairSync, type KeyObject, randomBytes, sign } from "node:crypto";
 import { isIPv4 } from "node:net";
 

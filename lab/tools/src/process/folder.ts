@@ -7,9 +7,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 /**
- * Waits for the end of its parent, which closes the pipe that `read` waits on. What the parent had started ends with it, and may
- * write for some moments yet: the folder has to stay away for two seconds, since a busy machine may hold the writer up for a
- * moment before it ends. No signal of the terminal is for the sweeper.
+ * Waits for the end of its parent, which closes the pipe that `read` waits on. Processes of the
+ * parent end with it, and may write for some moments yet: the folder has to stay away for two
+ * seconds, since a busy machine may hold the writer up for a moment before it ends. No signal of
+ * the terminal is for the sweeper.
  */
 const SWEEPER = `trap '' INT TERM HUP; read -r word; [ "$word" = keep ] && exit
   left=100; away=0
@@ -33,7 +34,7 @@ export class TemporaryFolder implements AsyncDisposable {
     });
     this.#sweeper.unref();
     const { stdin } = this.#sweeper;
-    // It may be gone before it is told to go, and holds nobody up.
+    // It may be gone before it gets the signal, and holds up nothing.
     stdin?.on("error", () => undefined);
     if (stdin instanceof Socket) stdin.unref();
   }

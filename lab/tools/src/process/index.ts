@@ -19,7 +19,7 @@ const GUARD =
   'exec 3<&0; "$@" & pid=$!; { read -r _ <&3; kill -9 $pid; } 2>/dev/null & wait $pid 2>/dev/null; code=$?; kill $! 2>/dev/null; exit $code';
 
 export interface GuardedOptions {
-  /** Standard output and standard error; both default to `ignore`. What is a pipe has to be read. */
+  /** Standard output and standard error; both default to `ignore`. A pipe has to be read. */
   readonly stdout?: "pipe" | "inherit" | "ignore";
   readonly stderr?: "pipe" | "inherit" | "ignore";
   /** A process group of its own, so that Ctrl-C in the terminal reaches it only through its parent; default false. */
@@ -40,7 +40,7 @@ export function spawnGuarded(
     stdio: ["pipe", stdout, stderr],
     detached,
   });
-  // It may be gone before it is told to go.
+  // It may be gone before it gets the signal.
   child.stdin?.on("error", () => undefined);
   return child;
 }

@@ -1,7 +1,10 @@
 // What a program has left running, found by a text that all it starts has in its command line or its environment.
 import { readdirSync, readFileSync } from "node:fs";
 
-/** Process id and command line of each, this process excepted. None where there is no /proc: only Linux tells. */
+/**
+ * Process id and command line of each, this process excepted. None where there is no /proc: only
+ * Linux has it.
+ */
 export function processesWith(...texts: readonly string[]): string[] {
   let pids: string[];
   try {

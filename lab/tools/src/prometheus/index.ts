@@ -1,5 +1,6 @@
-// A real Prometheus on loopback for tests, dashboards and experiments: it scrapes what it is told, keeps what it learns in a folder
-// of its own that goes with it, and ends with the process that started it. Never for production.
+// A real Prometheus on loopback for tests, dashboards and experiments: it scrapes the given
+// targets, keeps what it learns in a folder of its own that goes with it, and ends with the process
+// that started it. Never for production.
 import { type ChildProcess, execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -205,7 +206,7 @@ class Log {
   readonly #last: string[] = [];
   /** The process is gone, and all that it said has been read. */
   readonly closed: Promise<void>;
-  /** The kernel chooses the port, and the log tells it. */
+  /** The kernel chooses the port, and the log has it. */
   readonly address: Promise<string>;
 
   constructor(child: ChildProcess) {

@@ -22,7 +22,8 @@ type Fields = Readonly<Record<string, unknown>>;
 
 /**
  * Patroni writes down whom it may promote before it relies on it, and strikes out who is not to be
- * promoted before it stops waiting for that node. Members are the names that Patroni uses; like Patroni, it ignores their case.
+ * promoted before it stops waiting for that node. Members are the names that Patroni uses; like
+ * Patroni, it ignores their case.
  */
 export function candidatesOf(memory: ManagerMemory): Candidates {
   const config = parse(memory.config);
