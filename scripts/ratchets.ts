@@ -1,8 +1,9 @@
-// Figures of the project that may only get better. This file measures them; scripts/ratchets.json, and nothing else, holds them.
-// `make test` fails when a figure is worse. What is not measured here is checked where it runs: skipped tests by the reporter
-// test-ends.ts, and those of pytest by sdk/python/tests/skips.py.
-// If a figure has to get worse, `make ratchet` writes all figures, and a reviewer judges the diff of scripts/ratchets.json. If one got
-// better, the test passes and says so; `make ratchet` then keeps the gain.
+// Figures of the project that may only get better. This file measures them; scripts/ratchets.json,
+// and nothing else, holds them. `make test` fails when a figure is worse. Other figures are checked
+// where they arise: skipped tests by the reporter test-ends.ts, and those of pytest by
+// sdk/python/tests/skips.py. If a figure has to get worse, `make ratchet` writes all figures, and a
+// reviewer judges the diff of scripts/ratchets.json. If one got better, the test passes and says
+// so; `make ratchet` then keeps the gain.
 // Usage: node scripts/ratchets.ts [--write]. Exit codes: 0 written, or no figure is worse; 1 one is.
 import { writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";

@@ -25,7 +25,7 @@ import { TestNames } from "./test-names.ts";
 /** Files side by side. Most of them wait now and then: on two cores, a third uses that time. */
 const CONCURRENCY = "3";
 const MARK = "HIGHWATER_TEST_RUN";
-/** Processes that were told to end may need a moment. */
+/** Processes that got a signal to end may need a moment. */
 const GRACE_MS = 10_000;
 const POLL_MS = 100;
 /** No test takes a third of it; one that hangs must not take all the time that the others have. */
@@ -73,8 +73,9 @@ for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
 const stream = run({
   files,
   concurrency: Number(values.concurrency),
-  // Node 24.21 can spin for ever while it ends by itself, in its clean-up of handles (seen once in a file whose tests had all
-  // passed). What a test leaves running is looked for below, by process and folder.
+  // Node 24.21 can spin for ever while it ends by itself, in its clean-up of handles (seen once in
+  // a file whose tests had all passed). Processes and folders that a test leaves are looked for
+  // below.
   forceExit: true,
   timeout: TEST_LIMIT_MS,
   signal: ending.signal,

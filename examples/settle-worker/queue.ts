@@ -18,7 +18,7 @@ export class Queue {
     this.#file.exec(SCHEMA);
   }
 
-  /** Before the commit is sent: a crash behind it must not leave a payment that nobody knows of. */
+  /** Before the commit is sent: a crash behind it must not leave an unknown payment. */
   add({ id, cents }: Payment): void {
     this.#file.prepare("INSERT INTO queue (id, cents) VALUES (?, ?)").run(id, cents);
   }
@@ -28,7 +28,7 @@ export class Queue {
     this.#file.prepare("UPDATE queue SET token = ? WHERE id = ?").run(token, id);
   }
 
-  /** Begun, and the answer is missing: by a crash, or because nobody could say. */
+  /** Begun, and the answer is missing: by a crash, or because the outcome was unknown. */
   unanswered(): Payment[] {
     const rows = this.#file.prepare("SELECT id, cents FROM queue WHERE token IS NULL").all();
     return rows.map(({ id, cents }) => ({ id: String(id), cents: Number(cents) }));

@@ -80,7 +80,7 @@ class Queue:
 
 
 def settlement_of(taken: Taken, judged: Verdict | RefusedToken) -> Settlement | None:
-    """None while nobody can say."""
+    """None while it is unknown."""
     if isinstance(judged, RefusedToken):
         return Settlement(taken.id, judged.code)
     return None if judged.verdict in ("pending", "unknown") else Settlement(taken.id, judged.verdict)

@@ -165,7 +165,10 @@ async function runStage(
   return { ...outcome, result: "failed", reason: `ended after ${String(stage.limitMinutes)} min, its limit` };
 }
 
-/** As Ctrl-C in a terminal would. What is there after the grace is killed, in whichever group it has put itself. */
+/**
+ * As Ctrl-C in a terminal would. A process that is there after the grace is killed, in whichever
+ * group it has put itself.
+ */
 async function endStage(child: ChildProcess, mark: string, graceMs: number): Promise<void> {
   const group = -(child.pid ?? Number.NaN);
   kill(group, "SIGINT");

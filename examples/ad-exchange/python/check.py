@@ -110,7 +110,7 @@ def faults_of(claim: Claim, fate: Fate, rows: Mapping[str, int]) -> list[str]:
 
 async def _resolve(client: AsyncHighwater, claim: Claim) -> Fate:
     """Finds out what became of a transaction whose answer went missing. A token, if there is one, goes in the claim."""
-    # A read that nobody got an answer from has claimed nothing.
+    # A read without an answer has claimed nothing.
     if claim.read_only:
         return Fate("never ran")
     deadline = time.monotonic() + RESOLVE_TIMEOUT_S

@@ -3,7 +3,7 @@
 A publisher has an empty slot on a page that a user waits for; advertisers bid for it; the highest bid wins. The page
 cannot wait for a remote disk at every step, so `create_auction` and `new_bid` are fast: they answer at their commit,
 and a failure within the next moments may still lose them. `close_auction` is safe: its answer is money, so it waits
-until the sale would survive the loss of a region. What is durable is a prefix of what was committed: with the sale,
+until the sale would survive the loss of a region. Durable transactions are a prefix of the committed ones: with the sale,
 its auction and bids are durable too.
 """
 
@@ -174,9 +174,10 @@ class Exchange:
     ) -> AsyncTransaction:
         """Runs one transaction, fast unless the options say otherwise.
 
-        Lost replies, dead connections and failovers are the SDK's business: it sends the same id again, and the id
-        never runs twice. What is left for the application is the transaction that certainly came to nothing, by a
-        conflict or in a failure: the body runs again, with a new id.
+        Lost replies, dead connections and failovers are the SDK's business: it sends the same id
+        again, and the id never runs twice. The rest is the application's: the transaction that
+        certainly came to nothing, by a conflict or in a failure. The body runs again, with a new
+        id.
         """
         for attempt in range(1, ATTEMPTS_MAX + 1):
             transaction_id = new_transaction_id()

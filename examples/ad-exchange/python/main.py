@@ -29,12 +29,12 @@ from recorder import Recorder
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 FAULTS_PRINTED = 5
-#: How often the state of things is told.
+#: How often the current state is printed.
 PRINT_EVERY_S = 1.0
 
 
 def _setting(name: str, template: str) -> list[str]:
-    """By commas; for the three regions of the dev system unless given."""
+    """By commas. Default: those of the three regions of the dev system."""
     return os.environ.get(name, ",".join(template.format(port) for port in (460, 461, 462))).split(",")
 
 
@@ -51,7 +51,7 @@ async def run() -> bool:
         await Exchange(client).create_tables()
         publishers = Publishers(Exchange(recorder))
         await _print_progress(recorder, ended, float(os.environ.get("SECONDS", "20")))
-        # From now on whoever asks again means it.
+        # From now on a client that asks again means it.
         for each in SIGNALS:
             asyncio.get_running_loop().remove_signal_handler(each)
         print("no more pages; waiting for the last answers and verdicts", flush=True)
@@ -64,7 +64,7 @@ async def run() -> bool:
 
 
 async def _print_progress(recorder: Recorder, ended: asyncio.Event, seconds: float) -> None:
-    """Until the time is over, or the program is told to end."""
+    """Until the time is over, or the program gets a signal to end."""
     begin = time.monotonic()
     while not ended.is_set() and (now := time.monotonic() - begin) < seconds:
         counts = [

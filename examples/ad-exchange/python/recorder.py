@@ -1,4 +1,5 @@
-"""What the clients were told about every transaction: the claims that `check.py` holds against the database.
+"""What the clients learned about every transaction: the claims that `check.py` holds against the
+database.
 
 Stands between the exchange and the SDK's client; adds nothing to what the SDK sends and takes nothing away.
 """
@@ -59,7 +60,8 @@ class Recorder:
             transaction = await self._client.transaction(statements, **options)
         except HighwaterError as error:
             claim.error = error
-            # A safe one can be lost while its client waits for the answer: it was committed, and nobody was told so.
+            # A safe one can be lost while its client waits for the answer: it was committed, and no
+            # client knows it.
             claim.answer = "aborted" if error.outcome == "not_applied" else "unknown"
             raise
         claim.answer = "committed"

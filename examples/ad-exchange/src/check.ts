@@ -8,7 +8,7 @@ const LEVEL = "region";
 const VERDICT_WAIT_MS = 10_000;
 const RESOLVE_TIMEOUT_MS = 15_000;
 const RESOLVE_PAUSE_MS = 200;
-/** Of each kind of fault, so many are told in full. */
+/** Of each kind of fault, so many are printed in full. */
 const FAULTS_PRINTED = 5;
 
 /** What became of a transaction, by the service's final word. */
@@ -119,7 +119,7 @@ function faultsOfClaim(
 /** Finds out what became of a transaction whose answer went missing. A token, if there is one, goes into the claim. */
 async function resolve(client: Highwater, claim: Claim, faults: string[]): Promise<Fate> {
   const deadlineMs = performance.now() + RESOLVE_TIMEOUT_MS;
-  // A read that nobody got an answer from has claimed nothing.
+  // A read without an answer has claimed nothing.
   if (claim.readOnly) return "never ran";
   for (;;) {
     try {

@@ -154,9 +154,10 @@ export class Exchange {
   }
 
   /**
-   * Runs one transaction, fast unless the options say otherwise. Lost replies, dead connections and failovers are the
-   * SDK's business: it sends the same id again, and the id never runs twice. What is left for the application is the
-   * transaction that certainly came to nothing, by a conflict or in a failure: the body runs again, with a new id.
+   * Runs one transaction, fast unless the options say otherwise. Lost replies, dead connections and
+   * failovers are the SDK's business: it sends the same id again, and the id never runs twice. The
+   * rest is the application's: the transaction that certainly came to nothing, by a conflict or in
+   * a failure. The body runs again, with a new id.
    */
   async #run(
     name: string,

@@ -23,7 +23,7 @@ const LOOKING = 0.2;
 
 export interface Tally {
   sold: number;
-  /** Nobody bid in time. */
+  /** There was no bid in time. */
   unsold: number;
   /** The auction itself was lost before it closed, so the page had no ad. */
   vanished: number;

@@ -1,5 +1,6 @@
-// What the clients were told about every transaction, and when: the claims that `check.ts` holds against the database.
-// Stands between the exchange and the SDK's client; adds nothing to what the SDK sends and takes nothing away.
+// What the clients learned about every transaction, and when: the claims that `check.ts` holds
+// against the database. Stands between the exchange and the SDK's client; adds nothing to what the
+// SDK sends and takes nothing away.
 import {
   type Highwater,
   HighwaterError,
@@ -113,7 +114,8 @@ export class Recorder implements Client {
   #failed(claim: Claim, error: unknown): void {
     claim.answeredMs = performance.now();
     claim.error = error;
-    // A safe transaction can be lost while its client waits for the answer: it was committed, and nobody was told so.
+    // A safe transaction can be lost while its client waits for the answer: it was committed, and
+    // no client knows it.
     claim.answer = error instanceof HighwaterError && error.outcome === "not_applied" ? "aborted" : "unknown";
   }
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 State = Literal["pending", "confirmed", "lost"]
-"""``pending``: told that it was taken, and nobody knows yet whether it will survive."""
+"""``pending``: the customer knows that it was taken, and it is unknown yet whether it will survive.
+"""
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Book:
         )
 
     def add(self, order_id: str, *, customer: str, item: str) -> None:
-        """Before the commit is sent: a crash behind it must not leave an order that nobody knows of."""
+        """Before the commit is sent: a crash behind it must not leave an unknown order."""
         self._file.execute("INSERT INTO entry (id, customer, item) VALUES (?, ?, ?)", (order_id, customer, item))
 
     def set_token(self, order_id: str, token: str) -> None:
@@ -62,7 +63,7 @@ class Book:
         return self._select("token IS NOT NULL AND state = 'pending'")
 
     def unmailed(self) -> list[OwedOrder]:
-        """Settled, and the customer was not told."""
+        """Settled, and the customer was not informed."""
         return self._select("state <> 'pending' AND mailed = 0")
 
     def close(self) -> None:

@@ -34,7 +34,8 @@ _LOG = logging.getLogger("uvicorn.error")
 class PlacedOrder:
     id: str
     is_committed: bool
-    """If not: nobody could say. It is in the book, and is placed again until that is known."""
+    """If not: the outcome was unknown. It is in the book, and is placed again until that is known.
+    """
 
 
 class Orders:
@@ -48,14 +49,15 @@ class Orders:
         self._retrying: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        # Nobody has to wait for this to be durable: an order that is durable has a durable table.
+        # No customer has to wait for this to be durable: an order that is durable has a durable
+        # table.
         await self._hw.transaction(
             sql(
                 """CREATE TABLE IF NOT EXISTS purchase
                    (id uuid PRIMARY KEY, customer text NOT NULL, item text NOT NULL)"""
             )
         )
-        # These hear of what is committed from now on, and of the promises that the last process left.
+        # These get the commits from now on, and the promises that the last process left.
         self._hw.on_durable(lambda verdict: self._settle(verdict, "confirmed"))
         self._hw.on_lost(lambda verdict: self._settle(verdict, "lost"))
         for entry in self._book.pending():
@@ -135,7 +137,7 @@ class Orders:
             self._book.set_mailed(entry.id)
 
     def _begin(self, order_id: str, work: Coroutine[Any, Any, None]) -> None:
-        """Runs it beside everything else; the loop itself would forget a task that nobody holds."""
+        """Runs it beside everything else; the loop itself would forget a task without a reference."""
         self._busy.add(order_id)
         task = asyncio.create_task(work)
         self._tasks.add(task)

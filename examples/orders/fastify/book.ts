@@ -6,7 +6,9 @@ export interface Order {
   readonly item: string;
 }
 
-/** `pending`: told that it was taken, and nobody knows yet whether it will survive. */
+/**
+ * `pending`: the customer knows that it was taken, and it is unknown yet whether it will survive.
+ */
 export type OrderState = "pending" | "confirmed" | "lost";
 
 export interface OrderRecord extends Order {
@@ -28,7 +30,7 @@ export class OrderBook {
       state TEXT NOT NULL DEFAULT 'pending', mailed INTEGER NOT NULL DEFAULT 0)`);
   }
 
-  /** Before the commit is sent: a crash behind it must not leave an order that nobody knows of. */
+  /** Before the commit is sent: a crash behind it must not leave an unknown order. */
   add(id: string, { customer, item }: Order): void {
     this.#file.prepare("INSERT INTO entry (id, customer, item) VALUES (?, ?, ?)").run(id, customer, item);
   }
@@ -63,7 +65,7 @@ export class OrderBook {
     return this.#select("token IS NOT NULL AND state = 'pending'");
   }
 
-  /** Settled, and the customer was not told. */
+  /** Settled, and the customer was not informed. */
   unmailed(): OrderRecord[] {
     return this.#select("state <> 'pending' AND mailed = 0");
   }

@@ -36,11 +36,11 @@ export class Orders {
 
   async start(): Promise<void> {
     const { hw, book } = this.#options;
-    // Nobody has to wait for this to be durable: an order that is durable has a durable table.
+    // No customer has to wait for this to be durable: an order that is durable has a durable table.
     await hw.transaction(
       sql`CREATE TABLE IF NOT EXISTS purchase (id uuid PRIMARY KEY, customer text NOT NULL, item text NOT NULL)`,
     );
-    // These hear of what is committed from now on, and of the promises that the last process left.
+    // These get the commits from now on, and the promises that the last process left.
     hw.onDurable(({ id }) => {
       this.#settle(id, "confirmed");
     });
@@ -55,8 +55,9 @@ export class Orders {
   }
 
   /**
-   * Resolves at the commit, after a few milliseconds: anybody can see the order, and a failure may still take it. Where nobody
-   * could say whether it was committed, `isCommitted` is false: it is in the book, and is placed again until that is known.
+   * Resolves at the commit, after a few milliseconds: anybody can see the order, and a failure may
+   * still take it. Where it is unknown whether it was committed, `isCommitted` is false: it is in
+   * the book, and is placed again until that is known.
    */
   async place(order: Order): Promise<{ id: string; isCommitted: boolean }> {
     const id = newTransactionId();

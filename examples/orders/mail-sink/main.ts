@@ -1,4 +1,4 @@
-// The mail server of whoever tries the shops: prints what it gets. `node main.ts [PORT]`
+// The mail server for trying the shops: prints what it gets. `node main.ts [PORT]`
 import { MailSink } from "./sink.ts";
 
 const sink = await MailSink.start({

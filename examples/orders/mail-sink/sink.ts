@@ -1,4 +1,5 @@
-// A mail server that keeps what it is given, and can refuse a receiver once, as servers do that know nobody yet.
+// A mail server that keeps what it is given, and can refuse a receiver once, as servers do with
+// unknown senders.
 import { once } from "node:events";
 import { type AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
@@ -11,7 +12,7 @@ export interface Email {
 }
 
 export interface MailSinkOptions {
-  /** A free one unless given. */
+  /** Default: a free one. */
   readonly port?: number;
   /** Receivers whose first e-mail is refused for now. */
   readonly greylisted?: readonly string[];

@@ -265,7 +265,7 @@ def attribute_entry(attribute: griffe.Attribute, name: str, types: Types, public
     if value.endswith("()"):
         cls = attribute.module.members.get(value.removesuffix("()"))
     if isinstance(cls, griffe.Class):
-        # An object whose class nobody else needs: it is shown by what can be done with it.
+        # An object whose class is not exported: it is shown by what can be done with it.
         made = class_entry(cls, name, types, public)
         call = cls.members.get("__call__")
         if isinstance(call, griffe.Function):
@@ -319,7 +319,8 @@ def main(source: str) -> None:
     parts = [name.removeprefix("highwater").lstrip(".") for name in MODULES]
     modules = [cast("griffe.Module", package[part] if part else package) for part in parts]
     public = {module[str(name)].canonical_path for module in modules for name in module.exports or []}
-    # What several of them export is told once: the errors, which the package exports as well, in their own module.
+    # A name that several of them export is described once: the errors, which the package exports as
+    # well, in their own module.
     taken: set[str] = set()
     first = [modules[1], modules[0], *modules[2:]]
     documented = {module.path: module_entry(module, taken, public) for module in first}

@@ -77,7 +77,7 @@ class Page {
     const found = own ?? (isForeign ? undefined : this.#everywhere.get(name));
     const [owner = "", member] = name.split(".");
     if (found !== undefined || member === undefined) return found;
-    // What a class has from another one is told there.
+    // Members that a class has from another one are described there.
     const base = this.#everywhere.get(owner);
     const [above] = base !== undefined && "bases" in base ? base.bases : [];
     return above === undefined || above === owner ? undefined : this.#target(`${above}.${member}`);
@@ -227,7 +227,9 @@ class Page {
     return plain.replaceAll(/(?<!\[)`([^`]+)`/g, (_span, code: string) => this.#linked(code));
   }
 
-  /** A name in code, and a link where this page tells more of it. Common words are not taken for names. */
+  /**
+   * A name in code, and a link where this page describes it. Common words are not taken for names.
+   */
   #linked(code: string): string {
     const name = code
       .replace(/\(.*\)$/, "")
