@@ -74,7 +74,10 @@ export class Load {
     }
   }
 
-  /** One in ten reads, verdicts, interactive ones; the rest are writes, of which a fifth is safe. */
+  /**
+   * One in ten reads, verdicts, interactive ones; the rest are writes, and a fifth of these is
+   * safe.
+   */
   async #turn(region: string, turn: number): Promise<TransactionReply | undefined> {
     const gateway = this.#system.gateway(region).url;
     const isolation = ISOLATIONS[turn % ISOLATIONS.length] ?? "serializable";

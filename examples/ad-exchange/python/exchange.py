@@ -3,8 +3,8 @@
 A publisher has an empty slot on a page that a user waits for; advertisers bid for it; the highest bid wins. The page
 cannot wait for a remote disk at every step, so `create_auction` and `new_bid` are fast: they answer at their commit,
 and a failure within the next moments may still lose them. `close_auction` is safe: its answer is money, so it waits
-until the sale would survive the loss of a region. Durable transactions are a prefix of the committed ones: with the sale,
-its auction and bids are durable too.
+until the sale would survive the loss of a region. Durable transactions are a prefix of the committed
+ones: with the sale, its auction and bids are durable too.
 """
 
 from __future__ import annotations

@@ -85,7 +85,10 @@ function checked(json: string, origin: Origin | null): ReadReport {
   return { ok: true, report: found.value, origin };
 }
 
-/** Says how it ended, to whoever looks on and, within a run of the automation, to that; the exit code that goes with it. */
+/**
+ * Says how it ended, to people who look on and, within a run of the automation, to that; the exit
+ * code that goes with it.
+ */
 export function finish(origin: Origin | null, exitCode: number, text: string): number {
   console.log(text);
   if (origin !== null) {

@@ -29,7 +29,7 @@ interface Losses {
    * again.
    */
   readonly settled: number;
-  /** Of those, told so far. */
+  /** Of those, reported so far. */
   readonly reported: number;
   /** Promises that a level had made and that do not hold any more. */
   readonly broken: number;
@@ -104,7 +104,7 @@ async function settledLosses(
   for (;;) {
     const now = await countLosses(url, epoch);
     const isSame = last?.settled === now.settled && last.reported === now.reported && now.complete !== null;
-    // What a level had promised is told as broken.
+    // Transactions below a level's promise are reported as broken.
     equal = isSame && now.reported + now.broken >= now.settled ? equal + 1 : 0;
     if (equal >= SETTLED_LOOKS) return { ...now, final: true };
     if (performance.now() >= untilMs) return { ...now, final: false };
