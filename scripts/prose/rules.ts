@@ -52,9 +52,9 @@ export const WORDS = {
     example: ["It runs in this manner.", "It runs in this way."],
   },
   letter: {
-    find: /\b(?:a|the|each|every|one|second|first|owed|sends?|sent|sending) letters?\b(?! (?:of|or|in|outside|and)\b)|\bletters? (?:is|are|was|were|goes|go|went) (?:out|sent|owed)\b/i,
+    find: /(?<!\bwith )\b(?:a|the|each|every|one|second|first|owed|sends?|sent|sending) letters?\b(?! (?:of|or|in|outside|and)\b)|\bletters? (?:is|are|was|were|goes|go|went) (?:out|sent|owed)\b/i,
     write: "e-mail",
-    example: ["The letter was sent.", "The e-mail was sent; a letter of the alphabet was not."],
+    example: ["The letter was sent.", "The e-mail was sent. Names begin with a letter of the alphabet."],
   },
   fate: {
     find: /\bfates?\b/i,
