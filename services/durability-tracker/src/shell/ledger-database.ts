@@ -36,8 +36,8 @@ export interface KeptRow {
 const PART = 10_000;
 /** Behind every key of the same offset. */
 const AFTER_KEYS = "0";
-/** Rows begin with their sum since version 1, and keys name owners by tags of 128 bits since version 2. */
-const VERSION = 2;
+/** Since version 1 rows begin with their sum, since 2 keys name owners by tags of 128 bits, and since 3 entries have the glossary's names. */
+const VERSION = 3;
 const SUM_CHARS = 8;
 
 const schemaOf = (table: string): string =>

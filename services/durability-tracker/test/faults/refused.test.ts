@@ -1,7 +1,7 @@
 // Goal: trackers neither settle nor report as lost what a gateway has announced and the database never got; they do report an attempt
 // in doubt although a retry of its id was refused.
-// Method: keys whose login roles the database turns away in three ways, so that each request is refused when trackers have its
-// intent; a gateway that is cut off with a COMMIT on its way; intents of a gateway that is gone, to wait for.
+// Method: keys whose login roles the database turns away in three ways, so that nothing is sent or announced; a statement that it
+// refuses when all trackers have the intent; a gateway that is cut off with a COMMIT on its way; intents of a gateway that is gone, to wait for.
 import assert from "node:assert/strict";
 import { after, before, describe, it, test } from "node:test";
 import { type EventPage, type Problem, type TransactionEventData } from "@highwater/protocol";
@@ -40,15 +40,23 @@ function send(
   return { answer, announced: Promise.all(announced) };
 }
 
-/** Sends a transaction that the database turns away when every tracker has its intent. */
-async function refuse(
+/** Sends a transaction whose login role the database turns away. */
+async function turnAway(
   faulty: FaultySystem,
   { id, key, headers, code }: { id: string; key: string; headers: Headers; code: keyof typeof TURNED_AWAY },
 ): Promise<void> {
   await faulty.system.cluster.query(EAST, `ALTER ROLE "app_${key}_write" ${TURNED_AWAY[code]}`);
-  const { answer, announced } = send(faulty, EAST, insert(id), headers);
-  const problem = (await (await answer).json()) as Problem;
+  const answer = await post(`${faulty.system.gateway(EAST).url}/v1/transactions`, insert(id), headers);
+  const problem = (await answer.json()) as Problem;
   assert.deepEqual([problem.code, problem.outcome], [code, "not_applied"]);
+}
+
+/** Sends a transaction whose statement the database refuses. Every tracker has its intent. */
+async function refuse(faulty: FaultySystem, id: string, headers: Headers): Promise<void> {
+  const body = { id, statements: [{ sql: "SELECT 1 / 0" }] };
+  const { answer, announced } = send(faulty, EAST, body, headers);
+  const problem = (await (await answer).json()) as Problem;
+  assert.deepEqual([problem.code, problem.outcome], ["statement_failed", "not_applied"]);
   await announced;
 }
 
@@ -57,10 +65,12 @@ async function refuseEach(faulty: FaultySystem): Promise<string[]> {
   const ids: string[] = [];
   for (const code of Object.keys(TURNED_AWAY) as (keyof typeof TURNED_AWAY)[]) {
     const id = newId();
-    await refuse(faulty, { id, key: code, headers: await faulty.headersOf(code), code });
+    await turnAway(faulty, { id, key: code, headers: await faulty.headersOf(code), code });
     ids.push(id);
   }
-  return ids;
+  const id = newId();
+  await refuse(faulty, id, await faulty.headersOf("refused"));
+  return [...ids, id];
 }
 
 /** An id that every tracker has heard of, from a gateway that says nothing more. */
@@ -97,7 +107,7 @@ describe("an epoch ends", () => {
     answer.catch(() => undefined);
     await announced;
     await eventually("the commit is visible", async () => (await faulty.keysOn(EAST)).has(inDoubt));
-    await refuse(faulty, { id: inDoubt, key: "doubt", headers, code: "overloaded" });
+    await turnAway(faulty, { id: inDoubt, key: "doubt", headers, code: "overloaded" });
     refused = await refuseEach(faulty);
     abandoned = await abandon(faulty, 600_000);
     await faulty.failOver();
@@ -107,7 +117,7 @@ describe("an epoch ends", () => {
 
   after(() => faulty[Symbol.asyncDispose]());
 
-  it("what was refused before it reached the database is not reported as lost", async () => {
+  it("what the database turned away or refused is not reported as lost", async () => {
     for (const region of REGIONS) {
       const reported = await faulty.reportedLost(region);
       assert.deepEqual(
@@ -126,7 +136,7 @@ describe("an epoch ends", () => {
   });
 });
 
-test("what was refused before it reached the database has no tombstone when the trackers' patience is over", async () => {
+test("what the database turned away or refused has no tombstone when the trackers' patience is over", async () => {
   await using faulty = await FaultySystem.start({
     ...{ GATEWAY_AUTH: "keys", GATEWAY_TOTAL_TIMEOUT_MS: "2000", TRACKER_INTENT_PATIENCE_MS: "500" },
   });
