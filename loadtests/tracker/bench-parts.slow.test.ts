@@ -65,7 +65,7 @@ test("a commit counts from the first acknowledgement that covers it", () => {
   assert.equal(acknowledgedAtMs(acknowledgements, 301), null);
   // Two commits under one acknowledgement both count.
   assert.deepEqual(latenciesOf([150, 200, 300], [9, 4, 6], acknowledgements), [1, 2, 7]);
-  assert.throws(() => latenciesOf([301], [9], acknowledgements), /nobody acknowledged/);
+  assert.throws(() => latenciesOf([301], [9], acknowledgements), /no replica acknowledged/);
 });
 
 const EVENT = (id: string, event: string, data: unknown): string =>
@@ -111,7 +111,7 @@ test("a promise is told by the first mark at or above it on its own stream", () 
   const acknowledgements = { flushed: [100, 200], atMs: [9, 18] };
   assert.deepEqual(promiseDelays(RECEIPTS, { offsets: [90, 150], acknowledgements, streams: 2 }), [3, 8]);
   const unseen = { offsets: [201], acknowledgements: { flushed: [300], atMs: [1] }, streams: 2 };
-  assert.throws(() => promiseDelays(RECEIPTS, unseen), /never heard/);
+  assert.throws(() => promiseDelays(RECEIPTS, unseen), /never received/);
 });
 
 test("an open loop begins everything that is due, and work without a connection waits its turn", async () => {
