@@ -70,7 +70,7 @@ export async function commit(
   return eventually("the transaction commits", async () => {
     const { status, body } = await send(gateway, statements, { ...options, id });
     if (status === 503) return undefined;
-    if (body.code === "transaction_aborted" && options.id === undefined) {
+    if (body.retry === "transaction" && options.id === undefined) {
       id = newId();
       return undefined;
     }
