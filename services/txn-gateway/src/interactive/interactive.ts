@@ -310,29 +310,23 @@ export class Interactive {
 
   /** Only the hard limit of time can cancel it now, and its outcome is looked up. */
   async #commit(id: TxnId, open: Open, request: AcceptedCommit, admitted: Admitted): Promise<Done> {
-    const { attempts, exposure, outcomes, active, config, memory } = this.#parts;
+    const { attempts, outcomes, active, config, memory } = this.#parts;
     const { transaction, lifetime } = open;
     const { attempt } = open.known;
     const held: Promise<unknown>[] = [];
-    const { exposed } = admitted;
-    let isSent = false;
     open.isCommitting = true;
     lifetime.hold();
-    attempt.exposed = exposed;
+    attempt.exposed = admitted.exposed;
     if (admitted.slow !== null) await admitted.slow;
     const bounds = withinTime(active, lifetime.limits.totalTimeoutMs, undefined);
     const hold = memory.hold(open.known.attempt.owner);
     try {
-      const announce = attempts.announcing(attempt, {
+      const onBeforeSend = attempts.announcing(attempt, {
         metadata: open.metadata,
         maxDelayMs: request.maxDelayMs ?? open.maxDelayMs,
         level: request.level,
         endsWithinMs: lifespanMs(lifetime.limits.totalTimeoutMs, "one_shot"),
       });
-      const onBeforeSend = (): void => {
-        isSent = true;
-        announce();
-      };
       const how = { signal: bounds.signal, meter: hold, onBeforeSend };
       const executing = attempts.timed(attempt, "interactive", () =>
         transaction.commit(request.statements, how),
@@ -343,7 +337,6 @@ export class Interactive {
       if (attempt.readOnly) refuseTruncated(open.results, config, { hold, transactionId: id, open: false });
       return { kind: "committed", committed, announced: attempt.announced, hold };
     } catch (cause) {
-      if (!isSent && exposed !== null) exposure.release(exposed);
       throw await this.#notCommitted(open, bounds.reasonFor(cause), held);
     } finally {
       // What is kept of it from here on is counted with the ended ones.
