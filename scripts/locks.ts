@@ -1,14 +1,13 @@
 // Keeps lock files at one line for each package, so that a change of one package is a change of one line. npm and pip read them as
 // they read their own layout. `make fmt` writes them so; with --check, exit code 1 names those that are not.
-import { execFileSync } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
-import { basename, dirname } from "node:path";
-import { pathToFileURL } from "node:url";
+import { writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
 import { jsonLines } from "@highwater/lab-tools/json";
+import { readTree, ROOT } from "./tree.ts";
 
 /** Below `packages` each entry has a line of its own. */
 const LOCK_DEPTH = 2;
-const REQUIREMENTS = /^requirements.*\.txt$/;
+const LOCK = /^(?:package-lock\.json|requirements.*\.txt)$/;
 
 /** The same lock in the layout of this project. */
 export function compactLock(path: string, text: string): string {
@@ -25,22 +24,13 @@ function compactRequirements(text: string): string {
     .replaceAll(/\n{2,}/g, "\n");
 }
 
-function lockFiles(): string[] {
-  const tracked = execFileSync("git", ["ls-files"], { encoding: "utf8" }).split("\n");
-  return tracked.filter((path) => {
-    const name = basename(path);
-    return name === "package-lock.json" || REQUIREMENTS.test(name);
-  });
-}
-
-if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
-  process.chdir(dirname(import.meta.dirname));
+if (import.meta.main) {
   const isCheck = process.argv.includes("--check");
-  for (const path of lockFiles()) {
-    const text = readFileSync(path, "utf8");
+  for (const [path, text] of readTree()) {
+    if (!LOCK.test(basename(path))) continue;
     const compact = compactLock(path, text);
     if (compact === text) continue;
-    if (!isCheck) writeFileSync(path, compact);
+    if (!isCheck) writeFileSync(join(ROOT, path), compact);
     else {
       console.error(`${path} has another layout: make fmt`);
       process.exitCode = 1;

@@ -97,10 +97,7 @@ function withoutCode(text: string): string {
   const code = /(`+)(?!`).*?\1|\{@\w+\s[^}]*\}|https?:\S+|<[^<>]*>|[\w$]*(?:\w[.:_/]\w|\w\()[^\s,;|]*[\w)]/gs;
   return text
     .replaceAll(TARGET, "]")
-    .replaceAll(
-      /(?<=\.(?:tf)?test\.\w+`?: |\bTests: )[^|]*/g,
-      (names) => `X${names.replaceAll(/[^\n]/g, "")}`,
-    )
+    .replaceAll(TESTS, (names) => `X${names.replaceAll(/[^\n]/g, "")}`)
     .replaceAll(code, (piece) => `X${piece.replaceAll(/[^\n]/g, "")}`);
 }
 

@@ -92,7 +92,7 @@ class Page {
     const parts = [
       `# ${this.#options.title}`,
       this.#options.intro,
-      "Made from the source by `make gen`: what is wrong here is mended there.",
+      "Made from the source by `make gen`: correct the source, not this page.",
       "## Contents",
       ...this.#modules.map((module) => this.#contents(module)),
       ...this.#modules.flatMap((module) => this.#module(module)),
