@@ -5,7 +5,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { type Cluster, type Row, startCluster } from "@highwater/lab-cluster";
 import { eventually } from "@highwater/lab-tools/process";
-import { ServiceProcess } from "@highwater/lab-system";
+import { type ServiceKind, ServiceProcess } from "@highwater/lab-system";
 import type { LevelRule } from "@highwater/protocol";
 import { profileEnv } from "../profile.ts";
 import type { Addresses } from "./load/target.ts";
@@ -36,8 +36,6 @@ const SETTINGS = {
 };
 /** A hot row that is waited for behind other waits: stock PostgreSQL waits as long as it takes, and so may the gateway. */
 const GATEWAY_ENV = { GATEWAY_LOCK_TIMEOUT_MS: "60000", GATEWAY_STATEMENT_TIMEOUT_MS: "60000" };
-
-const mainOf = (service: string): URL => new URL(`../../services/${service}/src/main.ts`, import.meta.url);
 
 export class ExperimentSystem implements AsyncDisposable {
   readonly #cluster: Cluster;
@@ -96,11 +94,11 @@ export class ExperimentSystem implements AsyncDisposable {
       })),
     );
     const topology = JSON.stringify({ nodes, levels: LEVELS });
-    const tracker = await this.#startService("durability-tracker", {
+    const tracker = await this.#startService("tracker", {
       ...{ TRACKER_NAME: "tracker", TRACKER_REGION: HERE, HIGHWATER_TOPOLOGY: topology, ...env },
       TRACKER_LEDGER: join(this.#cluster.dir, "services", "ledger.sqlite"),
     });
-    const gateway = await this.#startService("txn-gateway", {
+    const gateway = await this.#startService("gateway", {
       ...{ GATEWAY_NAME: "gateway", GATEWAY_REGION: HERE, HIGHWATER_TOPOLOGY: topology, ...env },
       ...GATEWAY_ENV,
       ...gatewayEnv,
@@ -110,10 +108,10 @@ export class ExperimentSystem implements AsyncDisposable {
       await eventually(`the ${name} is ready`, async () => (await fetch(`${url}/readyz`)).ok);
   }
 
-  async #startService(service: string, env: Readonly<Record<string, string>>): Promise<ServiceProcess> {
+  async #startService(service: ServiceKind, env: Readonly<Record<string, string>>): Promise<ServiceProcess> {
     const started = await ServiceProcess.start({
       name: service,
-      main: mainOf(service),
+      service,
       logFile: join(this.#cluster.dir, "services", `${service}.log`),
       startTimeoutMs: START_TIMEOUT_MS,
       env,

@@ -4,7 +4,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { type Cluster, startCluster } from "@highwater/lab-cluster";
 import { eventually } from "@highwater/lab-tools/process";
-import { ServiceProcess } from "@highwater/lab-system";
+import { type ServiceKind, ServiceProcess } from "@highwater/lab-system";
 import type { LevelRule } from "@highwater/protocol";
 import { profileEnv } from "../profile.ts";
 import { SETUP, TOTAL } from "./workload.ts";
@@ -16,8 +16,6 @@ const REPLICA = "replica";
 const LEVELS: Record<string, LevelRule> = { disk: { primary: true }, zone: { replicas: 1, outside: "zone" } };
 const ROLE = "app";
 const START_TIMEOUT_MS = 60_000;
-
-const mainOf = (service: string): URL => new URL(`../../services/${service}/src/main.ts`, import.meta.url);
 
 export class BenchSystem implements AsyncDisposable {
   readonly #cluster: Cluster;
@@ -74,7 +72,7 @@ export class BenchSystem implements AsyncDisposable {
     const { name, withTracker, profile, env } = options;
     const topology = await this.#topology();
     const tracker = withTracker ? await this.startTracker(topology) : null;
-    const gateway = await this.#startService("txn-gateway", name, {
+    const gateway = await this.#startService("gateway", name, {
       GATEWAY_NAME: name,
       GATEWAY_REGION: REGION,
       GATEWAY_TRACKERS: tracker?.url ?? options.tracker ?? "",
@@ -87,7 +85,7 @@ export class BenchSystem implements AsyncDisposable {
   }
 
   async startTracker(topology?: string): Promise<ServiceProcess> {
-    return this.#startService("durability-tracker", "tracker", {
+    return this.#startService("tracker", "tracker", {
       TRACKER_NAME: "tracker",
       TRACKER_REGION: REGION,
       TRACKER_LEDGER: join(this.#cluster.dir, "services", "ledger.sqlite"),
@@ -96,13 +94,13 @@ export class BenchSystem implements AsyncDisposable {
   }
 
   async #startService(
-    service: string,
+    service: ServiceKind,
     name: string,
     env: Readonly<Record<string, string>>,
   ): Promise<ServiceProcess> {
     const started = await ServiceProcess.start({
       name,
-      main: mainOf(service),
+      service,
       logFile: join(this.#cluster.dir, "services", `${name}.log`),
       startTimeoutMs: START_TIMEOUT_MS,
       env,

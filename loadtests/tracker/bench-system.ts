@@ -5,7 +5,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { type Cluster, startCluster } from "@highwater/lab-cluster";
 import { eventually } from "@highwater/lab-tools/process";
-import { ServiceProcess } from "@highwater/lab-system";
+import { type ServiceKind, ServiceProcess } from "@highwater/lab-system";
 import { DEFAULT_LEVELS } from "@highwater/protocol";
 import { profileEnv } from "../profile.ts";
 import { Helper } from "./helper.ts";
@@ -23,8 +23,6 @@ const SERVICES = "services";
 const START_TIMEOUT_MS = 60_000;
 /** Nobody gives up a stream whose acknowledgements are withheld for a while. */
 const PATIENT = { wal_sender_timeout: "120s", wal_receiver_timeout: "120s" };
-
-const mainOf = (service: string): URL => new URL(`../../services/${service}/src/main.ts`, import.meta.url);
 
 export class BenchSystem implements AsyncDisposable {
   readonly cluster: Cluster;
@@ -87,7 +85,7 @@ export class BenchSystem implements AsyncDisposable {
 
   /** Each name has a ledger of its own; one that was used before is opened again. Resolves when an epoch reigns. */
   async startTracker(name: string, env: Readonly<Record<string, string>> = {}): Promise<ServiceProcess> {
-    const tracker = await this.#startService("durability-tracker", name, {
+    const tracker = await this.#startService("tracker", name, {
       TRACKER_NAME: name,
       TRACKER_REGION: REPLICAS[0],
       TRACKER_LEDGER: join(this.cluster.dir, "services", `${name}.sqlite`),
@@ -100,7 +98,7 @@ export class BenchSystem implements AsyncDisposable {
   }
 
   async startGateway(tracker: ServiceProcess): Promise<ServiceProcess> {
-    const gateway = await this.#startService("txn-gateway", "gateway", {
+    const gateway = await this.#startService("gateway", "gateway", {
       GATEWAY_NAME: "gateway",
       GATEWAY_REGION: PRIMARY,
       GATEWAY_TRACKERS: tracker.url,
@@ -115,13 +113,13 @@ export class BenchSystem implements AsyncDisposable {
   }
 
   async #startService(
-    service: string,
+    service: ServiceKind,
     name: string,
     env: Readonly<Record<string, string>>,
   ): Promise<ServiceProcess> {
     const started = await ServiceProcess.start({
       name,
-      main: mainOf(service),
+      service,
       logFile: join(this.cluster.dir, "services", `${name}.log`),
       startTimeoutMs: START_TIMEOUT_MS,
       env,

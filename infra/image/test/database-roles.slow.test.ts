@@ -26,8 +26,6 @@ const PASSWORD = "correct-horse-battery-staple";
 const APPLICATIONS = JSON.stringify({ app_orders: "it's one", app_billing: "another" });
 const SECRET = "0123456789abcdef0123456789abcdef";
 
-const mainOf = (service: string): URL => new URL(`../../../services/${service}/src/main.ts`, import.meta.url);
-
 describe("the roles that the set-up makes", { timeout: 5 * LIMIT_MS }, () => {
   let cluster: Cluster;
   const services: ServiceProcess[] = [];
@@ -169,7 +167,7 @@ describe("the roles that the set-up makes", { timeout: 5 * LIMIT_MS }, () => {
     await mkdir(folder);
     const tracker = await ServiceProcess.start({
       name: "tracker",
-      main: mainOf("durability-tracker"),
+      service: "tracker",
       logFile: join(folder, "tracker.log"),
       startTimeoutMs: LIMIT_MS,
       env: {
@@ -182,7 +180,7 @@ describe("the roles that the set-up makes", { timeout: 5 * LIMIT_MS }, () => {
     services.push(tracker);
     const gateway = await ServiceProcess.start({
       name: "gateway",
-      main: mainOf("txn-gateway"),
+      service: "gateway",
       logFile: join(folder, "gateway.log"),
       startTimeoutMs: LIMIT_MS,
       env: { ...shared, GATEWAY_NAME: "one", GATEWAY_REGION: region, GATEWAY_TRACKERS: tracker.url },

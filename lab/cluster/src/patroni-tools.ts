@@ -1,6 +1,6 @@
 // Where this machine has what a Patroni cluster needs: Patroni and its Python, and a full PostgreSQL installation.
 
-import { constants } from "node:fs";
+import { constants, existsSync } from "node:fs";
 import { access, readdir } from "node:fs/promises";
 import path from "node:path";
 import { venvDir } from "./etcd.ts";
@@ -17,11 +17,11 @@ export async function findTools(): Promise<Tools | string> {
   const lib = path.join(venvDir, "lib");
   const [version] = await readdir(lib).catch(() => []);
   const sitePackages = path.join(lib, version ?? "", "site-packages");
-  if (
-    version === undefined ||
-    !(await canReach(path.join(sitePackages, "patroni"), identity, constants.X_OK))
-  )
+  const patroni = path.join(sitePackages, "patroni");
+  if (version === undefined || !existsSync(patroni))
     return "there is no Patroni: run `make .venv/.installed`";
+  if (!(await canReach(patroni, identity, constants.X_OK)))
+    return `the servers' user cannot enter ${sitePackages}: clone to a folder that every user can enter`;
   // A virtual environment's Python is a link to where its maker found one, which may be out of the servers' user's reach.
   const pythons = [path.join(venvDir, "bin", version), `/usr/bin/${version}`, `/usr/local/bin/${version}`];
   const python = await firstReachable(pythons, identity);

@@ -9,7 +9,7 @@ import { protectStatements } from "@highwater/store";
 import { createKey, type KeyOptions, revokeKey } from "./api-keys.ts";
 import { type EdgeChanges, edgeNode, RegionEdge } from "./edge.ts";
 import { APP_ROLE, ownRoleStatement, SERVICE_ROLE, systemRoles } from "./roles.ts";
-import { type ServiceOptions, ServiceProcess } from "./service-process.ts";
+import { type ServiceKind, type ServiceOptions, ServiceProcess } from "./service-process.ts";
 
 export { type Cluster } from "@highwater/lab-cluster";
 export { type KeyOptions } from "./api-keys.ts";
@@ -17,7 +17,7 @@ export { programFile } from "./bundle.ts";
 export { type EdgeChanges, RegionEdge } from "./edge.ts";
 export { type TrackerView, trackerViews } from "./tracker-views.ts";
 export { APP_ROLE, SERVICE_ROLE, systemRoles } from "./roles.ts";
-export { ServiceProcess } from "./service-process.ts";
+export { type ServiceKind, ServiceProcess } from "./service-process.ts";
 
 export interface SystemOptions {
   readonly cluster?: ClusterOptions;
@@ -68,8 +68,6 @@ const START_TIMEOUT_MS = 180_000;
 const READY_TIMEOUT_MS = 180_000;
 const ASK_LIMIT_MS = 5_000;
 const POLL_MS = 50;
-
-const mainOf = (service: string): URL => new URL(`../../../services/${service}/src/main.ts`, import.meta.url);
 
 export class System implements AsyncDisposable {
   readonly cluster: Cluster;
@@ -283,7 +281,7 @@ export class System implements AsyncDisposable {
   }
 
   /** Starts the gateway or tracker of a region again, at the same address and with what it has on disk. */
-  async restartService(region: string, which: "gateway" | "tracker"): Promise<void> {
+  async restartService(region: string, which: ServiceKind): Promise<void> {
     const services = this.#of(region);
     const at = this.regions.indexOf(region);
     await services[which].stop();
@@ -372,7 +370,7 @@ export class System implements AsyncDisposable {
   async #startTracker(region: string, at: number, port?: number): Promise<ServiceProcess> {
     return this.#start({
       name: `tracker-${region}`,
-      main: mainOf("durability-tracker"),
+      service: "tracker",
       env: {
         TRACKER_NAME: region,
         TRACKER_REGION: region,
@@ -401,7 +399,7 @@ export class System implements AsyncDisposable {
     );
     return this.#start({
       name: `gateway-${name}`,
-      main: mainOf("txn-gateway"),
+      service: "gateway",
       env: {
         GATEWAY_NAME: name,
         GATEWAY_REGION: region,

@@ -4,15 +4,16 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, fstatSync, openSync } from "node:fs";
 import { copyFile, mkdtemp, readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { basename, join, sep } from "node:path";
+import { basename, join } from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 import { programFile } from "./bundle.ts";
 
+export type ServiceKind = "gateway" | "tracker";
+
 export interface ServiceOptions {
   readonly name: string;
-  readonly main: URL;
+  readonly service: ServiceKind;
   /** Without keys of a deployment among them, it is the one for development. */
   readonly env: Readonly<Record<string, string>>;
   readonly logFile: string;
@@ -28,12 +29,22 @@ const LINES_SHOWN = 20;
 
 const EXIT_WITH_PARENT = new URL("./exit-with-parent.ts", import.meta.url).href;
 
-/** By the service's folder. */
-const NODE_FLAGS: Readonly<Record<string, readonly string[]>> = {
-  // What belongs to a request in flight outlives the default young generation under load, and is then costly to collect.
-  "txn-gateway": ["--max-semi-space-size=64"],
-  // Most of a large ledger is not on the heap: without this the collector lets garbage grow to several times the rest.
-  "durability-tracker": ["--max-semi-space-size=16", "--heap-growing-percent=25"],
+interface Program {
+  readonly main: URL;
+  readonly flags: readonly string[];
+}
+
+const PROGRAMS: Readonly<Record<ServiceKind, Program>> = {
+  gateway: {
+    main: new URL("../../../services/txn-gateway/src/main.ts", import.meta.url),
+    // What belongs to a request in flight outlives the default young generation under load, and is then costly to collect.
+    flags: ["--max-semi-space-size=64"],
+  },
+  tracker: {
+    main: new URL("../../../services/durability-tracker/src/main.ts", import.meta.url),
+    // Most of a large ledger is not on the heap: without this the collector lets garbage grow to several times the rest.
+    flags: ["--max-semi-space-size=16", "--heap-growing-percent=25"],
+  },
 };
 
 export class ServiceProcess {
@@ -56,9 +67,8 @@ export class ServiceProcess {
   }
 
   static async start(options: ServiceOptions): Promise<ServiceProcess> {
-    const [service = ""] = fileURLToPath(options.main).split(sep).slice(-3);
-    const program = await programFile(options.main);
-    const args = [...(NODE_FLAGS[service] ?? []), "--import", EXIT_WITH_PARENT, program];
+    const { main, flags } = PROGRAMS[options.service];
+    const args = [...flags, "--import", EXIT_WITH_PARENT, await programFile(main)];
     const log = openSync(options.logFile, "a");
     const logStart = fstatSync(log).size;
     const child = spawn(process.execPath, args, {

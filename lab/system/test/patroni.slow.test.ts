@@ -5,11 +5,10 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
 import { Etcd, PatroniCluster } from "@highwater/lab-cluster";
-import { APP_ROLE, SERVICE_ROLE, ServiceProcess, systemRoles } from "../src/index.ts";
+import { APP_ROLE, SERVICE_ROLE, type ServiceKind, ServiceProcess, systemRoles } from "../src/index.ts";
 import { commit, eventually, marksOf, put, send, verdict, verdicts } from "../src/testing.ts";
 
 const MEMBERS = ["east", "west", "north"];
-const mainOf = (service: string): URL => new URL(`../../../services/${service}/src/main.ts`, import.meta.url);
 /** It looks every few seconds, and copies or rewinds a server before it starts it again. */
 const PATRONI_MS = 180_000;
 const missing = await PatroniCluster.missing();
@@ -31,21 +30,21 @@ async function startServices(
     HIGHWATER_LEASE_ETCD: etcd.url,
     HIGHWATER_LEASE_SCOPE: "shop",
   };
-  const start = (name: string, service: string, more: Record<string, string>): Promise<ServiceProcess> =>
+  const start = (service: ServiceKind, more: Record<string, string>): Promise<ServiceProcess> =>
     ServiceProcess.start({
-      name,
-      main: mainOf(service),
+      name: service,
+      service,
       env: { ...env, ...more },
       // Patroni's folder is the servers' user's; this process may be root and write there all the same.
-      logFile: join(patroni.dir, `${name}.log`),
+      logFile: join(patroni.dir, `${service}.log`),
       startTimeoutMs: 180_000,
     });
-  const tracker = await start("tracker", "durability-tracker", {
+  const tracker = await start("tracker", {
     TRACKER_NAME: "one",
     TRACKER_REGION: "east",
     TRACKER_LEDGER: join(patroni.dir, "ledger.sqlite"),
   });
-  const gateway = await start("gateway", "txn-gateway", {
+  const gateway = await start("gateway", {
     GATEWAY_NAME: "one",
     GATEWAY_REGION: "east",
     GATEWAY_TRACKERS: tracker.url,

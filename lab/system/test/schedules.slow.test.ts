@@ -8,15 +8,9 @@ import { after, before, test } from "node:test";
 import { type Cluster, startCluster } from "@highwater/lab-cluster";
 import type { Problem } from "@highwater/protocol";
 import { TEST_DEPLOYMENT } from "@highwater/service/testing";
-import { ServiceProcess } from "../src/service-process.ts";
+import { type ServiceKind, ServiceProcess } from "../src/service-process.ts";
 import { commit, eventually, newId, post, send } from "../src/testing.ts";
 
-type Service = "gateway" | "tracker";
-
-const MAINS: Readonly<Record<Service, URL>> = {
-  gateway: new URL("../../../services/txn-gateway/src/main.ts", import.meta.url),
-  tracker: new URL("../../../services/durability-tracker/src/main.ts", import.meta.url),
-};
 const [FIRST] = JSON.parse(TEST_DEPLOYMENT.HIGHWATER_DEPLOYMENT_KEYS) as [Record<string, unknown>];
 const OTHER = { ...FIRST, secret: "another secret of thirty-two chars" };
 const NEXT = { kid: 2, validFrom: "2999-01-01T00:00:00Z", secret: "the next secret, of enough letters" };
@@ -39,12 +33,12 @@ after(async () => {
   await rm(folder, { recursive: true });
 });
 
-async function start(service: Service, ...schedule: readonly unknown[]): Promise<ServiceProcess> {
+async function start(service: ServiceKind, ...schedule: readonly unknown[]): Promise<ServiceProcess> {
   const name = `${service}-${String(running.length)}`;
   const prefix = service.toUpperCase();
   const nodes = [{ id: "a", region: "r", zone: "z", url: await cluster.connectionString("a") }];
   const started = await ServiceProcess.start({
-    ...{ name, main: MAINS[service], logFile: join(folder, `${name}.log`), startTimeoutMs: 180_000 },
+    ...{ name, service, logFile: join(folder, `${name}.log`), startTimeoutMs: 180_000 },
     env: {
       HIGHWATER_TOPOLOGY: JSON.stringify({ nodes, levels: { disk: { primary: true } } }),
       HIGHWATER_DEPLOYMENT: TEST_DEPLOYMENT.HIGHWATER_DEPLOYMENT,

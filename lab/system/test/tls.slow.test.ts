@@ -103,7 +103,7 @@ test("a gateway that does not know the authority reaches no tracker, and its log
   const name = "stranger";
   const stranger = await ServiceProcess.start({
     name,
-    main: new URL("../../../services/txn-gateway/src/main.ts", import.meta.url),
+    service: "gateway",
     logFile: join(system.cluster.dir, "services", `${name}.log`),
     startTimeoutMs: 180_000,
     env: {

@@ -3,17 +3,13 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Cluster, startCluster } from "@highwater/lab-cluster";
 import { TemporaryFolder } from "@highwater/lab-tools/process";
-import { ServiceProcess } from "@highwater/lab-system";
+import { type ServiceKind, ServiceProcess } from "@highwater/lab-system";
 import { type Services } from "./target.ts";
 
 const NODE = "east";
 const START_MS = 60_000;
 const READY_MS = 60_000;
 const LOOK_MS = 50;
-const MAIN = {
-  gateway: new URL("../../../services/txn-gateway/src/main.ts", import.meta.url),
-  tracker: new URL("../../../services/durability-tracker/src/main.ts", import.meta.url),
-};
 
 export class RealServices {
   readonly urls: Services;
@@ -43,9 +39,9 @@ export class RealServices {
       nodes,
       levels: { disk: { primary: true }, global: { regions: "all" } },
     });
-    const start = (name: "gateway" | "tracker", env: Record<string, string>): Promise<ServiceProcess> =>
+    const start = (name: ServiceKind, env: Record<string, string>): Promise<ServiceProcess> =>
       ServiceProcess.start({
-        ...{ name, main: MAIN[name], startTimeoutMs: START_MS, logFile: join(folder, `${name}.log`) },
+        ...{ name, service: name, startTimeoutMs: START_MS, logFile: join(folder, `${name}.log`) },
         env: { HIGHWATER_TOPOLOGY: topology, ...env },
       });
     const tracker = await start("tracker", {

@@ -4,7 +4,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Etcd, PatroniCluster, type PatroniSettings } from "@highwater/lab-cluster";
 import { eventually } from "@highwater/lab-tools/process";
-import { APP_ROLE, SERVICE_ROLE, ServiceProcess, systemRoles } from "@highwater/lab-system";
+import { APP_ROLE, SERVICE_ROLE, type ServiceKind, ServiceProcess, systemRoles } from "@highwater/lab-system";
 import { type Endpoint } from "../parts.ts";
 
 const START_LIMIT_MS = 90_000;
@@ -13,7 +13,6 @@ const ASK_LIMIT_MS = 1_500;
 const SCOPE = "shop";
 
 export const MEMBERS = ["east", "west", "north"] as const;
-export type Service = "gateway" | "tracker";
 export type Levels = Readonly<Record<string, unknown>>;
 
 /** What is kept whoever Patroni promotes, with its recommended settings. */
@@ -37,8 +36,6 @@ export interface PatroniSystemOptions {
   /** Regions that have services. Default: all. */
   readonly served?: readonly string[];
 }
-
-const mainOf = (service: string): URL => new URL(`../../../services/${service}/src/main.ts`, import.meta.url);
 
 export class PatroniSystem {
   readonly etcd: Etcd;
@@ -83,7 +80,7 @@ export class PatroniSystem {
     return join(this.patroni.dir, "services");
   }
 
-  service(region: string, which: Service): ServiceProcess {
+  service(region: string, which: ServiceKind): ServiceProcess {
     const found = this.#services.get(`${which}-${region}`);
     if (found === undefined) throw new Error(`there is no ${which} in ${region}`);
     return found;
@@ -100,7 +97,7 @@ export class PatroniSystem {
   }
 
   /** At the same address, and with what it has on disk. */
-  async restart(region: string, which: Service): Promise<void> {
+  async restart(region: string, which: ServiceKind): Promise<void> {
     const old = this.service(region, which);
     await old.stop();
     await this.#start(region, which, old.port);
@@ -141,7 +138,7 @@ export class PatroniSystem {
     await this.etcd.close();
   }
 
-  async #start(region: string, which: Service, port = 0): Promise<void> {
+  async #start(region: string, which: ServiceKind, port = 0): Promise<void> {
     const { patroni, etcd } = this;
     const nodes = MEMBERS.map((id) => ({
       id,
@@ -164,7 +161,7 @@ export class PatroniSystem {
         : { GATEWAY_TRACKERS: trackers.map((other) => this.service(other, "tracker").url).join(",") };
     const started = await ServiceProcess.start({
       name: `${which}-${region}`,
-      main: mainOf(which === "tracker" ? "durability-tracker" : "txn-gateway"),
+      service: which,
       logFile: join(this.logs, `${which}-${region}.log`),
       startTimeoutMs: START_LIMIT_MS,
       env: {

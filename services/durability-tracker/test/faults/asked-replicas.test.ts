@@ -43,7 +43,7 @@ test("a level is reached by replicas that are asked, and not by one that cannot 
     const epoch = await epochOf(tracker);
     const gateway = await ServiceProcess.start({
       name: "gateway",
-      main: new URL("../../../txn-gateway/src/main.ts", import.meta.url),
+      service: "gateway",
       logFile: join(cluster.dir, "gateway.log"),
       startTimeoutMs: LIMIT_MS,
       env: {

@@ -13,7 +13,6 @@ import {
 import { testToken } from "@highwater/service/testing";
 import { EAST, eventually, newId, WEST } from "./support.ts";
 
-const MAIN = new URL("../../src/main.ts", import.meta.url);
 const START_LIMIT_MS = 60_000;
 /** Above every position of a small cluster's log: pending for as long as its epoch lasts. */
 const FAR = 1n << 40n;
@@ -53,7 +52,7 @@ export async function startLone(options: LoneOptions): Promise<ServiceProcess> {
   const { cluster, ledger, name = "lone", startLimitMs = START_LIMIT_MS } = options;
   return ServiceProcess.start({
     name: `tracker-${name}`,
-    main: MAIN,
+    service: "tracker",
     logFile: join(cluster.dir, `tracker-${name}.log`),
     // Some are meant to fail.
     keepLog: false,

@@ -1,23 +1,26 @@
 // Gateways and trackers: killed, restarted, paused, all trackers at once, and a ledger with a torn end. Nothing is lost by it.
 import { appendFile } from "node:fs/promises";
 import { join } from "node:path";
-import { trackerLocation } from "@highwater/lab-system";
+import { type ServiceKind, trackerLocation } from "@highwater/lab-system";
 import { pause } from "../../clock.ts";
 import { type Scenario } from "../scenario.ts";
 import { type World } from "../world.ts";
 
-type Service = "gateway" | "tracker";
-
 /** What a power failure leaves of a write that had begun. */
 const TORN_BYTES = 777;
 
-async function killThenStart(world: World, region: string, service: Service, awayMs: number): Promise<void> {
+async function killThenStart(
+  world: World,
+  region: string,
+  service: ServiceKind,
+  awayMs: number,
+): Promise<void> {
   await world.system[service](region).kill();
   await pause(awayMs);
   await world.revive(region, service);
 }
 
-function killed(service: Service): Scenario {
+function killed(service: ServiceKind): Scenario {
   return {
     kind: `kill_${service}`,
     oneIn: 1,
@@ -30,7 +33,7 @@ function killed(service: Service): Scenario {
   };
 }
 
-function restarted(service: Service): Scenario {
+function restarted(service: ServiceKind): Scenario {
   return {
     kind: `restart_${service}`,
     oneIn: 1,
@@ -47,7 +50,7 @@ const EXTRA_LEVEL = "both";
 /** Longer than every time limit of clients and of the services themselves. */
 const LONG_PAUSE_MS = 60_000;
 
-function paused(service: Service, isLong: boolean): Scenario {
+function paused(service: ServiceKind, isLong: boolean): Scenario {
   return {
     kind: `${isLong ? "long_pause" : "pause"}_${service}`,
     oneIn: isLong ? 4 : 1,
