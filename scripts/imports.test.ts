@@ -1,7 +1,7 @@
 // Goal: imports form no circle, types included; none leads by a path from one package into another; and a package declares all that it
 // imports. Method: all TypeScript files are read; what fails is made up.
 import assert from "node:assert/strict";
-import { globSync, readFileSync } from "node:fs";
+import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
 import ROOT_MANIFEST from "../package.json" with { type: "json" };
@@ -35,6 +35,23 @@ test("every package declares what it imports", () => {
   const isElsewhere = /^dashboards\/pictures\/page\//;
   const undeclared = undeclaredIn(imports, manifests).filter(({ from }) => !isElsewhere.test(from));
   assert.deepEqual(undeclared.map(shown), []);
+});
+
+test("every address from a module's own place leads into the tree, or to what is made there", () => {
+  const isMade = /^(?:\.(?:tools|venv|tmp)|node_modules)\b|\/(?:node_modules|dist)(?:\/|$)/;
+  const address = /new URL\(\s*["`](\.\.?\/[^"`$]*)(["`$])[^)]*?,\s*import\.meta\.url,?\s*\)/g;
+  const leads = [...readTree()].flatMap(([file, text]) =>
+    [...text.matchAll(address)].map(([, path = "", end]) => {
+      // What a program fills in can only be checked as far as its folder.
+      const known = end === "$" ? path.replace(/[^/]*$/, "") : path;
+      return { file, to: join(dirname(file), known) };
+    }),
+  );
+  assert.ok(leads.length > 50);
+  assert.deepEqual(
+    leads.filter(({ to }) => !isMade.test(to) && !existsSync(join(ROOT, to))),
+    [],
+  );
 });
 
 for (const [back, isFound] of [
