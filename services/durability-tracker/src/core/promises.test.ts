@@ -24,6 +24,16 @@ function durableEverywhere(): Driven {
   return it;
 }
 
+/** A tracker that begins with what the other one had on disk. */
+function restarted(killed: Driven): Driven {
+  const disk = new Disk(killed.state);
+  for (const effect of killed.effects) disk.take(effect, killed.state);
+  const it = new Driven();
+  it.nowMs = killed.nowMs;
+  it.state = restore(killed.state.config, it.nowMs, disk.read());
+  return it;
+}
+
 const ranges = (effects: readonly Effect[]): unknown[] =>
   effects.flatMap((effect) =>
     effect.kind === "publish_broken_promise" ? [[effect.level, effect.epoch, effect.from, effect.to]] : [],
@@ -57,11 +67,20 @@ test("a history that has only begun, and promised nothing of its own, breaks not
 });
 
 test("a tracker that was killed tells the range of what was given up meanwhile", () => {
-  const it = durableEverywhere();
-  const disk = new Disk(it.state);
-  for (const effect of it.effects) disk.take(effect, it.state);
-  const saved = disk.read();
-  const again = new Driven();
-  again.state = restore(it.state.config, it.nowMs, saved);
-  assert.deepEqual(ranges(again.follow(first, chosen)), GIVEN_UP);
+  assert.deepEqual(ranges(restarted(durableEverywhere()).follow(first, chosen)), GIVEN_UP);
+});
+
+test("a tracker that was killed behind a failover tells the whole range with the first loss that it finds", () => {
+  const it = new Driven();
+  it.follow(first);
+  it.follow(first, second);
+  it.position(1, 2, 80);
+  it.confirm(90, { b: ["s1", 90], c: ["s2", 70] });
+  it.follow(first, second, chosen);
+  const again = restarted(it);
+  assert.deepEqual(ranges(again.follow(first, second, chosen)), [], "it was told when the epoch began");
+  again.answer(60);
+  again.sleep(6_000);
+  again.positions(60);
+  assert.deepEqual(ranges(again.effects), GIVEN_UP.slice(0, 2));
 });

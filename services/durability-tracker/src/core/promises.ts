@@ -48,16 +48,25 @@ export function noticeBrokenLoss(
 ): void {
   const { origin } = entry;
   if (broken === 0 || origin === null) return;
-  const successor = state.ancestry.find(({ previous }) => previous === origin.epoch);
   for (const { name } of state.config.levels) {
     // A failover may take a hundred thousand at once: reported losses are not worked out again.
     if ((broken & levelBit(state, name)) === 0 || isPublished(state, name, origin.epoch)) continue;
-    const kept = parseOffset(successor?.forkOffset ?? "") ?? origin.offset - 1n;
+    const kept = keptEnd(state, origin.epoch) ?? origin.offset;
     const from = kept < origin.offset ? kept : origin.offset - 1n;
     const mark = knownMark(state, origin.epoch, name);
     const to = mark !== null && mark > origin.offset ? mark : origin.offset;
     publishOnce(state, { level: name, epoch: origin.epoch, from, to }, effects);
   }
+}
+
+/** Up to where the current history has the log of an epoch that it has ended; null where its records do not say. */
+function keptEnd({ ancestry, epochs }: TrackerState, ended: EpochId): bigint | null {
+  const successor = ancestry.find(({ previous }) => previous === ended);
+  if (successor !== undefined) return parseOffset(successor.forkOffset ?? "") ?? null;
+  const own = new Set(ancestry.map(({ id }) => id));
+  const chain = epochs.ancestry(ended);
+  const hasMet = !own.has(ended) && chain.some(({ id }) => own.has(id));
+  return hasMet ? (parseOffset(chain[0]?.startOffset ?? "") ?? null) : null;
 }
 
 function isPublished(state: TrackerState, level: string, epoch: EpochId): boolean {

@@ -336,13 +336,18 @@ describe("an epoch", () => {
     one.events.onStall({ level: "a level / with ü", epoch: NEXT, offset: "17", pending: 3 }, true);
     two.events.onStall({ level: "a level / with ü", epoch: NEXT, offset: "17", pending: 4 }, true);
     one.events.onStall({ level: "region", epoch: NEXT, offset: "18", pending: 0 }, false);
-    two.events.onBrokenPromise({ level: "region", epoch: EPOCH, from: "1", to: "2", transactions: 1 });
-    await client.until("all are told", () => client.published.length === 5);
+    const broken = { level: "region", epoch: EPOCH, from: "1", to: "2", transactions: 1 };
+    one.events.onBrokenPromise(broken);
+    two.events.onBrokenPromise({ ...broken, transactions: 2 });
+    // It knows more of what is broken.
+    two.events.onBrokenPromise({ ...broken, from: "0", transactions: 3 });
+    await client.until("all are told", () => client.published.length === 6);
     // Two trackers tell of what comes behind the epochs, in no order.
     const keys = store.events.map(({ key }) => key);
     assert.deepEqual(keys.slice(0, 2), [`epoch/${EPOCH}`, `epoch/${NEXT}`]);
-    const [promise, recovered, stalled, ...more] = keys.slice(2).sort();
-    assert.deepEqual([promise, recovered], [`promise/${EPOCH}/region/2`, `recovered/${NEXT}/region/18`]);
+    const [whole, promise, recovered, stalled, ...more] = keys.slice(2).sort();
+    assert.deepEqual([whole, promise], [`promise/${EPOCH}/region/0-2`, `promise/${EPOCH}/region/1-2`]);
+    assert.equal(recovered, `recovered/${NEXT}/region/18`);
     assert.match(stalled ?? "", /^stalled\//);
     assert.deepEqual(more, []);
     assert.deepEqual(store.events[1]?.data, {

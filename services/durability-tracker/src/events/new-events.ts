@@ -119,8 +119,8 @@ export function epochEvent(record: EpochRecord, completeness: Completeness): New
 }
 
 export function brokenPromiseEvent(promise: BrokenPromiseData): NewEvent {
-  // Another tracker may have promised more: then its range is published as well.
-  const key = `promise/${promise.epoch}/${levelInKey(promise.level)}/${promise.to}`;
+  // Trackers may know different parts of the range: each that differs is published.
+  const key = `promise/${promise.epoch}/${levelInKey(promise.level)}/${promise.from}-${promise.to}`;
   return { key, type: "promise.broken", owner: null, data: { ...promise } };
 }
 

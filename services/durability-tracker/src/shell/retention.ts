@@ -1,4 +1,5 @@
 // Keeps room for the receipts of the next ids, and lets those go that are not needed any more.
+import { type EpochId } from "@highwater/protocol";
 import { type Log } from "@highwater/service";
 import { type Clock, type RetentionReport, sleep, type Store } from "@highwater/store";
 import { markIn, type TrackerState } from "../core/index.ts";
@@ -15,7 +16,8 @@ export interface RetentionOptions {
   readonly signal: AbortSignal;
 }
 
-const RETRY_MS = 1_000;
+/** Between two looks at the current epoch, and before a round that has failed is tried again. */
+const LOOK_MS = 1_000;
 
 interface Noted extends RetentionReport {
   /** By the expiry's clock. */
@@ -29,10 +31,16 @@ interface Noted extends RetentionReport {
 export async function runRetention(options: RetentionOptions): Promise<void> {
   const { store, clock, log, retentionMs, everyMs, signal } = options;
   let noted: Noted | null = null;
+  let maintainedIn: EpochId | null = null;
+  let maintainedMs = 0;
   while (!signal.aborted) {
     const { standing } = options.state();
-    let pauseMs = RETRY_MS;
-    if (standing.kind === "following") {
+    const nowMs = clock.monotonicMs();
+    // A new primary may be far behind, or an old backup: its room for receipts may end before now.
+    if (
+      standing.kind === "following" &&
+      (standing.epoch !== maintainedIn || nowMs - maintainedMs >= everyMs)
+    ) {
       try {
         const timeMs = await options.readTime();
         const before: Noted | null =
@@ -42,12 +50,13 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
         if (timeMs === null) noted = null;
         else if (before !== null || noted === null || noted.position.epoch !== report.position.epoch)
           noted = { ...report, timeMs };
-        pauseMs = everyMs;
+        maintainedIn = standing.epoch;
+        maintainedMs = nowMs;
       } catch (cause) {
         log.warn("receipts_not_maintained", { cause: String(cause) });
       }
     }
-    await sleep(clock, pauseMs, signal);
+    await sleep(clock, Math.min(everyMs, LOOK_MS), signal);
   }
 }
 
