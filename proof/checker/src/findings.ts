@@ -27,6 +27,8 @@ export type Ambiguity =
   | "read_without_epoch"
   /** A value of an epoch whose place among the others is not known. */
   | "epoch_without_path"
+  /** Lost and then back, which every tracker has forgotten since: its retention is over, and a token shows that it is there. */
+  | "returned_and_forgotten"
   /** Words of one tracker in another order than it could have said them; its answers may have overtaken each other. */
   | "reports_out_of_order"
   /** Durable on the disk of a node that is gone, to those who heard so in time, and lost to others. */

@@ -166,11 +166,18 @@ export function answeredAt({ answer, attempts, readIn }: Transaction, epoch: Epo
   return attempts.length > 1 && readIn !== epoch ? Number.POSITIVE_INFINITY : answer.atMs;
 }
 
-/** Its attempt that is in the epoch's history. Of two the newer one: it could not have run beside the other. */
-export function attemptIn(epochs: EpochTree, transaction: Transaction, epoch: EpochId): EpochId | null {
+/**
+ * Its attempt that is in the epoch's history, down to a depth. Of two the newer one: it could not have run beside the other.
+ */
+export function attemptIn(
+  epochs: EpochTree,
+  transaction: Transaction,
+  epoch: EpochId,
+  depthMax = Number.POSITIVE_INFINITY,
+): EpochId | null {
   let found: EpochId | null = null;
   for (const attempt of transaction.attempts) {
-    if (!epochs.contains(epoch, attempt)) continue;
+    if (!epochs.contains(epoch, attempt) || epochs.depth(attempt) > depthMax) continue;
     if (found === null || epochs.depth(attempt) > epochs.depth(found)) found = attempt;
   }
   return found;
@@ -216,7 +223,8 @@ export function attemptOf(transaction: Transaction, report: Report): EpochId | n
   if (report.attempt !== null) return report.attempt;
   const { attempts, answer } = transaction;
   if (attempts.length <= 1) return attempts[0] ?? null;
-  const answered = answer?.position?.epoch;
+  // The position of an answer that was given again is that of the look-up.
+  const answered = answer?.replayed === true ? undefined : answer?.position?.epoch;
   if (answered !== undefined && attempts.includes(answered)) return answered;
   const certain = attempts.filter((attempt) => isCertain(transaction, attempt));
   return certain.length === 1 ? certain[0] : undefined;

@@ -4,7 +4,15 @@ import { type Sighting, sightingsOf } from "./attempts.ts";
 import { type EpochId } from "./history.ts";
 import { isCompatible } from "./lists.ts";
 import { getOrMake } from "./maps.ts";
-import { type History, type Transaction, appendsOf, attemptIn, isAcknowledged, isVoid } from "./model.ts";
+import {
+  type History,
+  type Transaction,
+  appendsOf,
+  attemptIn,
+  isAcknowledged,
+  isCertain,
+  isVoid,
+} from "./model.ts";
 
 /** What is known of one key in one epoch. */
 export interface KeyOrder {
@@ -70,16 +78,16 @@ export class Orders {
 
   /** Gives each value of the list to the epoch that has appended it. */
   #split(order: KeyOrder, sighting: Sighting): void {
-    const { epochs, writers } = this.#history;
+    const { epochs } = this.#history;
     const { key, epoch, spine, length } = sighting;
+    const attempts = this.#attemptsIn(sighting);
     const parts = new Map<EpochId, number[]>();
     // Values of nobody's, of aborted ones and of other histories are violations of their own. They keep their place, with what
     // stands before them, so that they do not shift what stands behind them.
     let newest: EpochId | null = null;
     for (let at = 0; at < length; at++) {
       const value = spine.values[at] ?? Number.NaN;
-      const writer = writers.get(value);
-      const attempt = writer === undefined || isVoid(writer) ? null : attemptIn(epochs, writer, epoch);
+      const attempt = attempts[at] ?? null;
       if (attempt !== null && newest !== null && epochs.depth(attempt) < epochs.depth(newest)) {
         this.faults.push({ kind: "epochs", sighting, at });
       } else newest = attempt ?? newest;
@@ -87,6 +95,26 @@ export class Orders {
       if (newest !== null) getOrMake(parts, newest, () => []).push(value);
     }
     for (const [attempt, values] of parts) this.#merge(this.#at(key, attempt), values, sighting);
+  }
+
+  /**
+   * By place in the list. An attempt that was only reported as lost may be an id that was sent again and has not run: where an older
+   * value stands behind it, the value is of an older attempt.
+   */
+  #attemptsIn({ epoch, spine, length }: Sighting): (EpochId | null)[] {
+    const { epochs, writers } = this.#history;
+    const attempts: (EpochId | null)[] = [];
+    let oldest = Number.POSITIVE_INFINITY;
+    for (let at = length - 1; at >= 0; at--) {
+      const writer = writers.get(spine.values[at] ?? Number.NaN);
+      if (writer === undefined || isVoid(writer)) continue;
+      const newest = attemptIn(epochs, writer, epoch);
+      const isDoubted = newest !== null && epochs.depth(newest) > oldest && !isCertain(writer, newest);
+      const attempt = isDoubted ? (attemptIn(epochs, writer, epoch, oldest) ?? newest) : newest;
+      attempts[at] = attempt;
+      if (attempt !== null) oldest = Math.min(oldest, epochs.depth(attempt));
+    }
+    return attempts;
   }
 
   #merge(order: KeyOrder, values: readonly number[], sighting: Sighting): void {

@@ -252,3 +252,18 @@ test("receipts are kept for as long as the scenario says", () => {
   const early = { ...dropped, readAtMs: YOUNG_MS + RETENTION_MS - 5_000 };
   assertViolates(run({}, { expiry: early }), "expiry.early");
 });
+
+test("what was lost and came back may be durable to trackers that have forgotten it", () => {
+  const reported = [
+    { verdict: "lost", atMs: 30 },
+    { verdict: "broken", atMs: 60 },
+  ] as const;
+  const everywhere = ["disk", "region", "global"].flatMap((level) =>
+    reported.map((report) => ({ ...report, level, by: "event" as const })),
+  );
+  const spec = { at: AT, does: write, reported: everywhere, final: "durable" } as const;
+  const final = { lists: { x: [1] } };
+  const failures = [failure(20, []), failure(50, [])];
+  assertGood(run({ [OLD]: spec }, final, failures));
+  assertViolates(history({ [OLD]: spec }, final, failures), "fate.verdict-changed");
+});

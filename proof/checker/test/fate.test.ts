@@ -211,6 +211,29 @@ test("what only the stream of events knew is broken by the range that the stream
   );
 });
 
+test("a word of no attempt about an answer that was given again is of the attempt that is certain", () => {
+  const failures = [failure(50, [])];
+  const spec = {
+    does: write,
+    epoch: "e2",
+    answer: { replayed: true },
+    final: null,
+    receipt: null,
+    reported: [
+      { attempt: null, verdict: "durable", by: "promise", tracker: null, atMs: 30 },
+      { attempt: "e1", verdict: "durable", atMs: 20 },
+      { attempt: "e1", verdict: "broken", atMs: 60 },
+      // The id was sent again in the epoch that answered.
+      { attempt: "e2", verdict: "lost", atMs: 60 },
+    ],
+  } as const;
+  const final = { ...removed, epochs: [epoch("e1", null), epoch("e2", "e1"), epoch("e3", "e2")] };
+  const rules = (records: HistoryRecord[]): string[] => check(records).violations.map(({ rule }) => rule);
+  assert.equal(rules(history({ t: spec }, final, failures)).includes("fate.durable-absent"), false);
+  const first = history({ t: { ...spec, answer: {} } }, final, failures);
+  assert.ok(rules(first).includes("fate.durable-absent"));
+});
+
 test("unknown outcomes have to be resolved", () => {
   const unknown = {
     does: write,

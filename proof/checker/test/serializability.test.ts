@@ -310,3 +310,16 @@ test("the answer of an attempt that was lost says nothing of when the id ran aga
   const early = { epoch: "e2", at: [60, 70], does: [read("x")], shows: [[2]] } as const;
   assertGood(history({ again, before, early }, { lists: { x: [2, 1] }, epochs }, [failure(30, [])]));
 });
+
+test("a reported loss does not say that an id ran again in the later epoch, where older values follow", () => {
+  const specs = {
+    one: { at, does: [append("x", 1)], reported: [{ attempt: "e2", verdict: "lost", by: "event" }] },
+    two: { at, does: [append("x", 2)] },
+    reader: { at: [50, 60], epoch: "e2", does: [read("x")], shows: [[1, 2]], final: "lost" },
+  } as const;
+  const final = { lists: { x: [1, 2] }, epochs };
+  assertGood(history(specs, final, [failure(70, [])]));
+  const ranAgain = { ...specs.one, reported: [{ attempt: "e2", verdict: "durable", by: "event" }] } as const;
+  const twice = history({ ...specs, one: ranAgain }, final, [failure(70, [])]);
+  assertViolates(twice, "fate.durable-absent", "order.epochs");
+});

@@ -143,10 +143,11 @@ class FateJudge {
    */
   #isExpiredUndone(transaction: Transaction, { attempt, levels }: AttemptVerdicts, level: number): boolean {
     const { final = new Set(), reports = [] } = levels[level] ?? {};
-    const answered = transaction.answer?.position;
+    const { answer, resolution } = transaction;
+    const received = [answer?.position, resolution?.position].find((position) => position?.epoch === attempt);
     const where =
       levels.flatMap((other) => other.reports).find(({ position }) => position !== null)?.position ??
-      (answered?.epoch === attempt ? { epoch: attempt, offset: BigInt(answered.offset) } : null);
+      (received == null ? null : { epoch: received.epoch, offset: BigInt(received.offset) });
     if (where === null || final.size !== 1 || !final.has("expired")) return false;
     const [first] = this.#undoing(level, where);
     if (first === undefined) return false;
@@ -211,7 +212,10 @@ class FateJudge {
       );
     }
     this.#judgeAgreement(transaction, level, spoken, isBeyond);
-    if (reports.length > 1) this.#judgeChanges(txn, at, spoken, isBeyond);
+    if (reports.length > 1) {
+      this.#judgeChanges(txn, at, spoken, isBeyond);
+      if (!isBeyond) this.#judgeBrokenKept(transaction, ofAttempt, at, spoken);
+    }
   }
 
   /**
@@ -246,9 +250,7 @@ class FateJudge {
   /** Nobody's durable becomes lost, or the other way round; and what is broken stays so. */
   #judgeChanges(txn: string, at: string, { reports, final }: Spoken, isBeyond: boolean): void {
     const sources = Map.groupBy(reports, sourceOf);
-    const logged = reports.some(
-      (report) => report.verdict === "broken" && [LOG, RECEIVER].includes(sourceOf(report)),
-    );
+    const logged = isLoggedAsBroken({ reports });
     for (const [source, said] of sources) {
       const first = (verdict: string): number => said.findIndex((report) => report.verdict === verdict);
       const [durable, lost, broken] = [first("durable"), first("lost"), first("broken")];
@@ -282,13 +284,19 @@ class FateJudge {
       } else if (source !== RECEIVER && (durable > broken || lost > broken))
         this.#findings.ambiguity("reports_out_of_order");
     }
-    // A promise that everybody was told is broken holds for nobody.
-    if (!logged || isBeyond) return;
-    const holds = reports.find(({ by, verdict }) => by === "final" && verdict === "durable");
-    if (holds === undefined) return;
-    this.#findings.violation("fate.verdict-changed", [txn], () => {
-      return `${LOG} said of T1 at ${at} that it is broken, and ${holds.tracker ?? ""} in the end that it is durable`;
-    });
+  }
+
+  /** A promise that everybody was told is broken holds for nobody. */
+  #judgeBrokenKept(transaction: Transaction, ofAttempt: AttemptVerdicts, at: string, spoken: Spoken): void {
+    const holds = spoken.reports.find(({ by, verdict }) => by === "final" && verdict === "durable");
+    if (holds === undefined || !isLoggedAsBroken(spoken)) return;
+    const isOver = mayBeExpired(this.#history.scenario, transaction, holds.atMs);
+    if (isOver && hasReturned(ofAttempt) && isPresent(transaction, ofAttempt.attempt) === true)
+      this.#findings.ambiguity("returned_and_forgotten");
+    else
+      this.#findings.violation("fate.verdict-changed", [transaction.invocation.txn], () => {
+        return `${LOG} said of T1 at ${at} that it is broken, and ${holds.tracker ?? ""} in the end that it is durable`;
+      });
   }
 
   #requireVerdicts(transaction: Transaction): void {
@@ -348,6 +356,10 @@ function isLostOrBroken({ levels }: AttemptVerdicts, level: number): boolean {
 }
 
 const SETTLED: ReadonlySet<Report["verdict"]> = new Set(["durable", "lost", "broken"]);
+
+function isLoggedAsBroken({ reports }: Pick<Spoken, "reports">): boolean {
+  return reports.some((report) => report.verdict === "broken" && [LOG, RECEIVER].includes(sourceOf(report)));
+}
 
 /** It was told as lost, and then as broken at every level: what is lost and comes back is broken everywhere. */
 function hasReturned({ levels }: AttemptVerdicts): boolean {
