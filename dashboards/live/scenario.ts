@@ -110,16 +110,13 @@ async function loseRegion(
   const [east = "", west = ""] = system.regions;
   const statement = { sql: "INSERT INTO account VALUES ($1, 0)" };
   const tokens: string[] = [];
-  // Until the limit of exposure has refused something, and that was scraped: it would die with the gateway, unheard.
+  await stopLog(system, east);
+  // Until the limit of exposure has refused something, and that was scraped: it would die with the gateway, unseen.
   await eventually("its refusals are scraped", async () => {
-    // Again and again: a replica that receives nothing connects anew.
-    if (tokens.length % 10 === 0) await stopLog(system, east);
     const params = [FIRST_LOST + tokens.length];
     const { status, body } = await send(system.gateway(east).url, [{ ...statement, params }]);
     if (status === 200) tokens.push(body.token);
-    if (status !== 503) return false;
-    await stopLog(system, east);
-    return (await prometheus.query(REFUSED)).length > 0;
+    return status === 503 && (await prometheus.query(REFUSED)).length > 0;
   });
   log(`${String(tokens.length)} commits are cut off; the region ${east} dies`);
   await system.killRegion(east);
@@ -131,13 +128,23 @@ async function loseRegion(
     return status === 200;
   });
   log(`${heir} has taken over`);
-  const judged = await verdicts(system.tracker(west).url, tokens, { level: "region", waitMs: 20_000 });
-  const lost = judged.filter(({ verdict }) => verdict === "lost").length;
+  const lost = await eventually("they are judged, and some of them are lost", async () => {
+    const judged = await verdicts(system.tracker(west).url, tokens, { level: "region" });
+    return (
+      judged.every(({ verdict }) => verdict !== "pending") &&
+      judged.filter(({ verdict }) => verdict === "lost").length
+    );
+  });
   log(`${String(lost)} of them are lost`);
   return lost;
 }
 
-async function stopLog(system: System, primary: string): Promise<void> {
-  for (const { pid } of await system.cluster.query(primary, "SELECT pid FROM pg_stat_replication"))
+async function stopLog({ cluster }: System, primary: string): Promise<void> {
+  for (const { id } of cluster.nodes.filter((node) => node.id !== primary)) {
+    // A replica that receives nothing would connect anew, and get what it lacks.
+    await cluster.query(id, "ALTER SYSTEM SET wal_receiver_timeout TO 0");
+    await cluster.query(id, "SELECT pg_reload_conf()");
+  }
+  for (const { pid } of await cluster.query(primary, "SELECT pid FROM pg_stat_replication"))
     process.kill(Number(pid), "SIGSTOP");
 }
