@@ -147,6 +147,21 @@ test("a read whose verdict has left the ledger is expired after a restart as wel
   assert.equal(it.verdict(2, 2, 98, "region", "read"), "lost");
 });
 
+test("an epoch that was current at a restart is not old before its own end is", () => {
+  const it = new Driven();
+  it.follow(first);
+  it.positions(80);
+  const disk = new Disk(it.state);
+  for (const effect of it.effects) disk.take(effect, it.state);
+  it.state = restore(it.state.config, it.nowMs, disk.read());
+  // Cut off from the primary, it follows nothing.
+  it.sleep(it.state.config.keepVerdictMs + 1_000);
+  it.follow(first, record(2, LOST_BY));
+  it.positions(200);
+  it.sleep(1_000);
+  assert.equal(ask(it, "region"), "lost");
+});
+
 test("without a limit nothing says that a durable read was kept", () => {
   const it = after(record(2, { fork: 40, start: 90, limit: null }), 80);
   assert.equal(verdict(it, "region"), "lost");

@@ -130,8 +130,10 @@ export function restore(config: CoreConfig, nowMs: number, saved: Restored): Tra
   restoreLevels(state, saved);
   state.epochs.add(saved.epochs);
   for (const [epoch, parent] of saved.parents) state.epochs.learnParent(epoch, parent);
-  // Of the others every verdict is in the ledger, and is kept from now on.
-  for (const epoch of [...state.epochs.ids(), ...state.epochs.unseen()]) state.endedAtMs.set(epoch, nowMs);
+  // Every verdict about an epoch that is not old is in the ledger, and is kept from now on. Without one the epoch may not have ended yet.
+  for (const { attempt, origin, state: at } of saved.entries)
+    if (at.kind === "lost")
+      for (const epoch of [attempt, origin?.epoch ?? attempt]) state.endedAtMs.set(epoch, nowMs);
   for (const epoch of saved.oldEpochs) state.endedAtMs.set(epoch, -Infinity);
   for (const { epoch, level, offset } of saved.marks) {
     let marks = state.marks.get(epoch);
