@@ -1,11 +1,11 @@
-// A process of its own that carries out one order of its parent at a time, and ends with it: a load generator must share an event
-// loop with nothing that is measured.
+// A process of its own that carries out one order of its parent at a time, and ends with it: a load
+// generator must not share an event loop with anything that is measured.
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 
 const LIMIT_MS = 30_000;
 
-/** What every such process answers when it could not do what it was told. */
+/** The answer of every such process to an order that it could not carry out. */
 interface Failed {
   readonly kind: "failed";
   readonly fault: string;
@@ -22,7 +22,10 @@ export class AskedProcess<Order extends { readonly kind: string }, Reply extends
     return this.#child.pid;
   }
 
-  /** Resolves with the reply of the wanted kind. `atLeastMs`: what carrying it out takes anyway. */
+  /**
+   * Resolves with the reply of the wanted kind. `atLeastMs`: the time that the order takes in any
+   * case.
+   */
   async ask<Kind extends Reply["kind"]>(
     order: Order,
     wanted: Kind,

@@ -1,8 +1,9 @@
-// The names of all tests of a run, and what two runs differ in: a change that moves, merges or speeds up tests shows with it that
-// none is missing.
+// Lists the names of all tests of a run, or the difference between two runs. A change that moves,
+// merges or speeds up tests proves with it that no test is missing.
 //   node scripts/test-names.ts BEFORE AFTER [EXPLAINED]
-// BEFORE and AFTER are what `run-tests.ts --names=FILE` wrote, one after the other where there were several runs. EXPLAINED lists the
-// names that are rightly missing, one a line, each followed by a tab and where it went. Exit code 1: others are missing.
+// BEFORE and AFTER are what `run-tests.ts --names=FILE` wrote; for several runs, concatenate the
+// files. EXPLAINED lists the names that are rightly missing, one a line, each followed by a tab and
+// where it went. Exit code 1: others are missing.
 import { readFileSync } from "node:fs";
 import type { EventData } from "node:test";
 

@@ -1,5 +1,5 @@
-// Runs one measurement at a time on the system: who is asked for load, what the window holds, what it cost each process, and
-// whether the tables agree with the answers.
+// Runs one measurement at a time on the system: requests the load, counts what commits in the
+// window, measures what it cost each process, and compares the tables with the answers.
 import { cpus } from "node:os";
 import { cpuOf, cpuOfServer, type Spent, spentBetween } from "../gateway/cpu.ts";
 import { Generator } from "./load/generator.ts";
@@ -9,10 +9,13 @@ import type { Group } from "./load/worker.ts";
 import { countOf, type Workload } from "./load/workload.ts";
 import type { ExperimentSystem } from "./system.ts";
 
-/** What a measurement is of: the values on a figure's axes. */
+/** The conditions of a measurement: the values on a figure's axes. */
 export type Labels = Readonly<Record<string, string | number>>;
 
-/** Cores that were busy meanwhile, by process. `rest`: of the machine, with the link's relay in it. */
+/**
+ * Cores that were busy meanwhile, by process. `rest`: the rest of the machine, including the link's
+ * relay.
+ */
 export type Cores = Readonly<Record<string, number>>;
 
 export interface Sample extends KindStats {
@@ -31,7 +34,7 @@ export interface Measurement {
   readonly groups: readonly Group[];
   readonly warmUpMs: number;
   readonly durationMs: number;
-  /** At which safe transactions are durable, unless the system's own. */
+  /** The level of safe transactions. Default: the system's own. */
   readonly level?: string;
 }
 
@@ -40,7 +43,10 @@ const TABLED: ReadonlySet<string> = new Set(["update", "insert"] satisfies Workl
 export class Bench {
   readonly #system: ExperimentSystem;
   readonly #addresses: Addresses;
-  /** One process for direct clients and one for the gateway's: what is optimized for one would be slower with the other. */
+  /**
+   * One process for direct clients and one for the gateway's: code that is optimized for one would
+   * be slower with the other.
+   */
   readonly #generators = new Map<string, Generator>();
   /** By the statement that counts. */
   readonly #committed = new Map<string, number>();
@@ -110,7 +116,10 @@ export class Bench {
     };
   }
 
-  /** The tables count what has changed them: nothing was called committed that was not, and nothing ran twice. */
+  /**
+   * The tables count their changes: every transaction that was called committed is there, and none
+   * ran twice.
+   */
   async check(): Promise<void> {
     for (const [counting, committed] of this.#committed) {
       const total = Number((await this.#system.query(counting))[0]?.["total"]);
@@ -145,7 +154,7 @@ function mapped<In, Out>(values: Readonly<Record<string, In>>, map: (value: In) 
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, map(value)]));
 }
 
-/** Of all cores, whoever used them. */
+/** The busy time of all cores, by any process. */
 function busyMs(): number {
   return cpus().reduce((sum, { times }) => sum + times.user + times.nice + times.sys + times.irq, 0);
 }

@@ -1,4 +1,4 @@
-// What an experiment is: a name, and how it runs on a system that has just been started.
+// An experiment: a name, and how it runs on a system that has just been started.
 import type { Bench, Measurement, Sample } from "./bench.ts";
 import type { Result } from "./figures.ts";
 
@@ -12,7 +12,7 @@ export interface Context {
 
 export interface Experiment {
   readonly name: string;
-  /** More environment for the gateway; its defaults unless given. */
+  /** More environment for the gateway. Default: none. */
   readonly gatewayEnv?: Readonly<Record<string, string>>;
   run(context: Context): Promise<Result>;
 }
@@ -22,14 +22,15 @@ export const LINKS_MS = [1, 16, 62] as const;
 export const NEAR_MS = 16;
 const COMPILING_MS = 6_000;
 
-/** Sizes of the two modes: the first one is the quick run's. */
+/** The size for the mode. */
 export function sized<T>(mode: Mode, { quick, full }: { readonly quick: T; readonly full: T }): T {
   return mode === "quick" ? quick : full;
 }
 
 /**
- * One measurement after the other, all of them in every round, so that what disturbs the machine for a while disturbs all sides. The
- * even rounds go backwards: whoever is measured behind a heavy neighbour is so only half of the times.
+ * One measurement after the other, all of them in every round, so that a disturbance of the machine
+ * affects all sides. The even rounds go backwards: a measurement after a heavy neighbour has it
+ * only half of the times.
  */
 export async function measureInRounds(
   { bench, say }: Context,
@@ -39,7 +40,7 @@ export async function measureInRounds(
   check: () => Promise<void> = () => Promise.resolve(),
 ): Promise<Sample[]> {
   const [first] = measurements;
-  // Counts for nothing: until its code is compiled a service takes three times as long.
+  // This one does not count: until its code is compiled, a service takes three times as long.
   if (first !== undefined) await bench.measure({ ...first, round: 0, warmUpMs: 0, durationMs: COMPILING_MS });
   await check();
   const samples: Sample[] = [];

@@ -1,5 +1,6 @@
-// Experiment 6, group durability (Tashkent, section 9): the order of commits is fixed first, and one flush then makes many of them
-// durable. Against one flush for each commit, and against PostgreSQL's own grouping.
+// Experiment 6, group durability (Tashkent, section 9): the order of commits is fixed first, and
+// one flush then makes many of them durable. It is compared with one flush for each commit, and
+// with PostgreSQL's own grouping.
 import type { Group } from "./load/worker.ts";
 import type { Measurement, Sample } from "./bench.ts";
 import { type Context, type Experiment, NEAR_MS, sized } from "./experiment.ts";
@@ -8,7 +9,7 @@ import { insertTable } from "./load/workload.ts";
 import { DISK, type ExperimentSystem, LEVEL } from "./system.ts";
 
 const TABLE = "groups_test";
-/** A session that has nothing to do tells its counters at last after 10 s (PGSTAT_IDLE_INTERVAL). */
+/** An idle session reports its counters after 10 s at the latest (PGSTAT_IDLE_INTERVAL). */
 const COUNTERS_MS = 11_000;
 
 interface Way {
@@ -20,8 +21,9 @@ interface Way {
 }
 
 /**
- * `one by one` is what a middleware gets that has to keep the order of commits and waits for each. Level `disk` compares flushes
- * of one disk; level `region` and a synchronous replica also wait for a near region.
+ * `one by one` is the result of a middleware that has to keep the order of commits and waits for
+ * each. Level `disk` compares flushes of one disk; level `region` and a synchronous replica also
+ * wait for a near region.
  */
 const WAYS: readonly Way[] = [
   { way: "one by one, disk", subject: "direct_local", linkMs: 0, level: DISK, oneConnection: true },

@@ -1,5 +1,6 @@
-// Experiment 2, mixed workload (thesis figures 4.2 and 4.3): inserts at a fixed rate, of which a share is fast. Do fast ones stay as fast
-// beside safe ones, and does the mean fall with their share?
+// Experiment 2, mixed workload (thesis figures 4.2 and 4.3): inserts at a fixed rate; a share of
+// them is fast. Do fast ones stay as fast beside safe ones, and does the mean fall with their
+// share?
 import type { Measurement, Sample } from "./bench.ts";
 import { type Experiment, LINKS_MS, measureInRounds, NEAR_MS, sized } from "./experiment.ts";
 import { pointsOf, ratioOf, type Result } from "./figures.ts";
@@ -72,7 +73,7 @@ function measurements(sizes: Sizes): Omit<Measurement, "round">[] {
   );
 }
 
-/** Fast and safe ones together: what the application sees on average. */
+/** Fast and safe ones together: the average for the application. */
 function overall(samples: readonly Sample[]): Result["points"] {
   const mixes = new Map<string, Sample[]>();
   for (const sample of samples) {

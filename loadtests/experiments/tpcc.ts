@@ -1,5 +1,6 @@
-// Experiment 4, TPC-C (thesis figures 4.7 and 4.8, paper figure 9): all transactions safe, then new orders fast. What an application
-// gains that decides, transaction by transaction, what it can afford to lose.
+// Experiment 4, TPC-C (thesis figures 4.7 and 4.8, paper figure 9): all transactions safe, then new
+// orders fast. It measures the gain of an application that decides for each transaction whether it
+// can afford to lose it.
 import type { Measurement, Sample } from "./bench.ts";
 import { type Context, type Experiment, LINKS_MS, measureInRounds, NEAR_MS, sized } from "./experiment.ts";
 import { bar, pointsOf, ratioOf, type Result } from "./figures.ts";
@@ -20,7 +21,7 @@ interface Sizes {
   readonly seconds: number;
   readonly terminals: number;
   readonly scale: Scale;
-  /** Transactions offered in a second; 0: as fast as they are answered. */
+  /** Transactions offered per second; 0: as fast as they are answered. */
   readonly offered: readonly number[];
   readonly linksMs: readonly number[];
 }
@@ -79,7 +80,7 @@ function measurements(sizes: Sizes): Omit<Measurement, "round">[] {
   );
 }
 
-/** Errors: one that names the condition and how often it is violated. */
+/** Errors: one that names the condition and the number of its violations. */
 export async function checkConsistency(
   system: ExperimentSystem,
   conditions: readonly Condition[],

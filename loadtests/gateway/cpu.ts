@@ -1,11 +1,11 @@
-// Processor time of processes, as Linux counts it; elsewhere it stays unknown.
+// Processor time of processes, as Linux counts it; unknown on other systems.
 import { readdirSync, readFileSync } from "node:fs";
 
 /** Of USER_HZ, which is 100 on every Linux that Node runs on. */
 const TICK_MS = 10;
 const NS_PER_MS = 1e6;
 
-/** What a process has spent so far, by its id; empty where it cannot be told. */
+/** The time that processes have spent so far, by their ids; empty where it is unknown. */
 export type Spent = ReadonlyMap<number, number>;
 
 /** Of a process with all its threads, in whole ticks. */
@@ -16,8 +16,8 @@ export function cpuOf(pid: number | undefined): Spent {
 }
 
 /**
- * Of a server and its backends, each a single thread. In nanoseconds and not in ticks: 64 young backends that have spent
- * less than a tick each would seem to have spent nothing.
+ * Of a server and its backends, each a single thread. The unit is nanoseconds: in ticks, 64 young
+ * backends that have spent less than a tick each would seem to have spent nothing.
  */
 export function cpuOfServer(postmaster: number): Spent {
   return cpuOfBackends(pids().filter((pid) => pid === postmaster || Number(statOf(pid)?.[1]) === postmaster));
@@ -33,7 +33,10 @@ export function cpuOfBackends(pids: readonly number[]): Spent {
   return spent;
 }
 
-/** Milliseconds from one reading to the next; what a process spent that ended in between is not known. */
+/**
+ * Milliseconds from one reading to the next; the time of a process that ended in between is
+ * unknown.
+ */
 export function spentBetween(before: Spent, after: Spent): number | null {
   if (after.size === 0) return null;
   return [...after].reduce((sum, [pid, ms]) => sum + ms - (before.get(pid) ?? 0), 0);

@@ -1,4 +1,4 @@
-// The load generator: told by its parent what to do next.
+// The load generator, which carries out its parent's orders.
 import { AskedProcess } from "../asked-process.ts";
 import type { Segment } from "./segment.ts";
 
@@ -7,7 +7,9 @@ export type Target =
   | { readonly kind: "direct"; readonly url: string; readonly synchronousCommit: "off" | "on" };
 
 export type Order =
-  /** Opens the clients and lets each run a few transactions: what that costs belongs to no segment. */
+  /**
+   * Opens the clients and lets each run a few transactions; no segment includes the cost of this.
+   */
   | { readonly kind: "open"; readonly target: Target; readonly clients: number }
   | { readonly kind: "run"; readonly durationMs: number }
   | { readonly kind: "close" };
@@ -24,7 +26,7 @@ export class Generator {
     return this.#process.pid;
   }
 
-  /** Answers how many transactions have committed. */
+  /** Resolves with the number of committed transactions. */
   async open(target: Target, clients: number): Promise<number> {
     return (await this.#process.ask({ kind: "open", target, clients }, "opened")).committed;
   }

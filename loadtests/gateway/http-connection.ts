@@ -1,6 +1,6 @@
-// One kept-alive HTTP connection with one request under way, to one of our own services.
-// HTTP is written and read by hand, for these servers' answers only: node:http's client would take more of the two cores than
-// what is measured, and the generator's cost is nobody's throughput.
+// One kept-alive HTTP connection with one request in flight, to one of our own services. It writes
+// and reads HTTP by itself, for these servers' answers only: node:http's client would take more of
+// the two cores than the measured services, and the generator's cost would lower every throughput.
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 
@@ -16,7 +16,7 @@ export class HttpConnection {
   readonly #host: string;
   #received: Buffer[] = [];
   #receivedBytes = 0;
-  /** Of the whole answer; 0 while its head is not complete. */
+  /** The length of the whole answer; 0 while its head is not complete. */
   #expectedBytes = 0;
   #headBytes = 0;
   #waiting: { resolve: (response: Response) => void; reject: (cause: Error) => void } | null = null;
@@ -66,7 +66,7 @@ export class HttpConnection {
     this.#waiting = null;
     this.#received = [];
     this.#receivedBytes = this.#expectedBytes = this.#headBytes = 0;
-    // More than one answer is not what these servers send.
+    // These servers never send more than one answer.
     if (!isWhole) waiting?.reject(new Error(`not an answer: ${answer.toString("latin1", 0, headBytes)}`));
     else
       waiting?.resolve({

@@ -7,7 +7,7 @@ export const CLIENTS = [1, 8, 64] as const;
 export type ClientCount = (typeof CLIENTS)[number];
 type Column = `c${ClientCount}`;
 
-/** Processor milliseconds that a segment took; null where the system does not tell. */
+/** Processor milliseconds that a segment took; null where the system does not report them. */
 interface Cpu {
   readonly gateway: number | null;
   readonly generator: number | null;
@@ -16,7 +16,7 @@ interface Cpu {
 
 export interface Sample {
   readonly round: number;
-  /** Who was measured. */
+  /** The measured subject. */
   readonly series: string;
   readonly clients: ClientCount;
   readonly segment: Segment;
@@ -35,9 +35,12 @@ interface Cell {
 
 type Cells = Readonly<Record<Column, Cell>>;
 
-/** The gateway's p50 at one client may be so far above that of `direct_async`. */
+/** The limit for the gateway's p50 at one client above that of `direct_async`. */
 const ADDED_P50_MS_MAX = 0.6;
-/** The gateway's throughput at 64 clients, as a multiple of that of `direct_async`. */
+/**
+ * The lower limit of the gateway's throughput at 64 clients, as a multiple of that of
+ * `direct_async`.
+ */
 const THROUGHPUT_MIN = 1.2;
 
 export interface Bar {
@@ -47,7 +50,10 @@ export interface Bar {
 }
 
 export interface Result extends Readonly<Record<Series, Cells>> {
-  /** Within a round, whose segments lie close together, and then the median of all rounds: a slow minute slows both sides. */
+  /**
+   * Ratios within a round, whose segments lie close together, and then the median of all rounds: a
+   * slow minute slows both sides.
+   */
   readonly ratios: {
     readonly tps_to_direct_async: Readonly<Record<Column, number>>;
     readonly tps_to_direct_sync: Readonly<Record<Column, number>>;
@@ -77,7 +83,7 @@ export function summarize(samples: readonly Sample[]): Result {
       "direct_async",
       (of, to) => of.segment.p50Ms - to.segment.p50Ms,
     ),
-    // Of the medians, because the gateway with a tracker is measured later.
+    // A ratio of the medians, because the gateway with a tracker is measured later.
     with_tracker_tps_to_gateway: columns((clients) =>
       round(gateway_with_tracker[`c${clients}`].tps / gateway[`c${clients}`].tps),
     ),

@@ -1,5 +1,6 @@
-// The measurements of a benchmark in rounds: every subject with every number of clients in each of them, whoever comes first changing from one
-// round to the next, so that what disturbs the machine, and who runs behind whom, disturbs all alike.
+// Runs the measurements of a benchmark in rounds: each round has every subject with every number of
+// clients, and starts with another one. So a disturbance of the machine, and the order of the
+// subjects, affect all alike.
 import type { Bench, Subject } from "./bench.ts";
 import type { ClientCount, Sample } from "./results.ts";
 
@@ -18,7 +19,7 @@ export function readRounds(values: { readonly rounds: string; readonly seconds: 
   return { rounds, durationMs };
 }
 
-/** What comes before the compiler has seen it all does not count. */
+/** Runs before the compiler has seen all of the code do not count. */
 export async function measureInRounds(
   bench: Bench,
   subjects: readonly Subject[],

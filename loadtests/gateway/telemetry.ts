@@ -138,7 +138,7 @@ async function run(system: BenchSystem): Promise<boolean> {
   }
 }
 
-/** In a process of its own, so that what it takes in costs nobody else. */
+/** The sink runs in a process of its own, so that its work does not count. */
 async function costs(): Promise<Record<Exclude<Name, "off"> | "never", number>> {
   const sink = await startSinkProcess();
   try {

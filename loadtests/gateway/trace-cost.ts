@@ -1,5 +1,6 @@
-// What a trace costs the gateway's process by itself: processor time of everything that it does for one transaction's trace, up to the
-// last byte that leaves for a collector in another process. Hardly depends on what else the machine does, as throughput does.
+// Measures the cost of a trace for the gateway's process: the processor time of everything that it
+// does for one transaction's trace, up to the last byte that leaves for a collector in another
+// process. Unlike throughput, the result hardly depends on other work of the machine.
 import { realClock, startTelemetry } from "@highwater/service";
 import { type EpochId, type Offset, parseTxnId } from "@highwater/protocol";
 import { TransactionTrace } from "@highwater/txn-gateway/internals";
@@ -10,7 +11,7 @@ const ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT";
 /** Timers and sockets get their turn as often as under load. */
 const TOGETHER = 100;
 
-/** Microseconds of processor time for each transaction, of which `ratio` are sampled. */
+/** Microseconds of processor time for each transaction; `ratio` is the share that is sampled. */
 export async function traceCost(ratio: number, transactions: number, collector: string): Promise<number> {
   if (ID === undefined) throw new Error("no id");
   const id = ID;

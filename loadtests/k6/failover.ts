@@ -1,5 +1,6 @@
-// The primary's region is lost in the middle of the run (the driver does that, at FAULT_S). Transactions may be lost, and each of those must
-// be told; nothing may be broken or stay without a verdict, and at the end the service must be as fast as before, from further away.
+// The primary's region is lost in the middle of the run (the driver does that, at FAULT_S).
+// Transactions may be lost, and each loss must be reported. Nothing may be broken or stay without a
+// verdict, and at the end the service must be as fast as before, from further away.
 import { runOne } from "./lib/mix.ts";
 import { GRACEFUL_STOP, LIMITS, number } from "./lib/settings.ts";
 import { STATISTICS, summarize } from "./lib/summary.ts";
@@ -29,7 +30,7 @@ export const options = {
     ...promises(),
     lost: ["count>=0"],
     "commit_latency{scenario:before}": p95Within(LIMITS.commitP95Ms),
-    // The new primary may be in another region than the one that is asked first.
+    // The new primary may be in another region than the one that clients ask first.
     "commit_latency{scenario:after}": p95Within(LIMITS.durableP95Ms),
     dropped_iterations: ["count==0"],
   },

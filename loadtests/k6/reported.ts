@@ -1,5 +1,5 @@
-// Compares what the load was told of each transaction with the table: nothing that was called durable may be missing, and nothing that was
-// called lost may be there.
+// Compares what was reported to the load about each transaction with the table: nothing that was
+// called durable may be missing, and nothing that was called lost may be there.
 
 export interface ReportedVerdict {
   readonly id: string;
@@ -7,11 +7,11 @@ export interface ReportedVerdict {
 }
 
 export interface Comparison {
-  /** Rows of transactions that were told durable. */
+  /** Rows of transactions that were reported as durable. */
   readonly kept: number;
   readonly missing: number;
   readonly returned: number;
-  /** Rows of transactions whose end the load did not live to hear. */
+  /** Rows of transactions whose verdict came after the load had ended. */
   readonly unreported: number;
 }
 

@@ -1,6 +1,7 @@
-// `make load SCENARIO=…`, `make load-smoke`: runs one k6 script against a system of its own in three regions, and afterwards compares what the
-// script was told with the table. With --gateways (and --trackers) against a deployment, whose tables load_account and load_entry
-// must be there (README), and without the comparison.
+// `make load SCENARIO=…`, `make load-smoke`: runs one k6 script against a system of its own in
+// three regions, and afterwards compares the verdicts that the script received with the table. With
+// --gateways (and --trackers) it runs against a deployment, which must have the tables load_account
+// and load_entry (README), and does not compare.
 // Exit codes: 0 when all thresholds are met and the table agrees, 1 when not, 2 when k6 is missing.
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
@@ -13,12 +14,12 @@ import { compareReported } from "./reported.ts";
 const SCENARIOS = ["smoke", "steady", "stress", "spike", "soak", "failover"] as const;
 type Scenario = (typeof SCENARIOS)[number];
 
-/** Where the load is: beside the primary, and still there when that region is gone. */
+/** The location of the load: beside the primary, and still there when that region is gone. */
 const CLIENTS = "clients";
 const GRANT = "GRANT ALL ON load_account, load_entry TO app";
-/** How long the region goes on committing what nobody else can hear of. */
+/** How long the isolated region continues to commit before it is lost. */
 const CUT_MS = 700;
-/** Of what was said during the run. */
+/** Lines of log that are shown from the run. */
 const LOG_LINES = 20;
 
 const { values } = parseArgs({
@@ -37,7 +38,7 @@ if (k6 === null) {
   process.exit(2);
 }
 
-/** What the command line says goes before what is said here. */
+/** Settings of the command line override those given here. */
 async function runK6(
   program: string,
   name: Scenario,
@@ -63,7 +64,7 @@ function faultAtS(): number {
   return given === undefined ? 15 : Number(given.slice("FAULT_S=".length));
 }
 
-/** The loss of the primary's region, as an operator lives through it. Answers who is the primary now. */
+/** Loses the primary's region, as an operator would see it. Resolves with the new primary. */
 async function failOver(system: System, primary: string): Promise<string> {
   await sleep(1_000 * faultAtS());
   console.error(`${primary} is cut off from the other regions, while its clients go on`);
@@ -87,7 +88,7 @@ async function onOwnSystem(program: string, name: Scenario): Promise<boolean> {
     REPORT: "1",
   });
   const failing = name === "failover" ? failOver(system, home) : Promise.resolve(home);
-  // Both are waited for also if one of them fails: the system may only be closed behind them.
+  // Waits for both even if one of them fails: the system may only be closed after them.
   const [ended, primary] = await Promise.allSettled([running, failing]);
   if (ended.status === "rejected") throw ended.reason;
   if (primary.status === "rejected") throw primary.reason;

@@ -1,4 +1,5 @@
-// One k6 script as a process: its settings go in as k6's own, its summary and what it told of each transaction come out.
+// One k6 script as a process: its settings go in as k6's own; its summary and its reports on each
+// transaction come out.
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -8,7 +9,10 @@ import type { Summary } from "./lib/summary.ts";
 import { isReported, parseReported, type ReportedVerdict } from "./reported.ts";
 
 const ACCOUNTS = 10_000;
-/** What every script works on. The application's role needs all rights on them; its own tables give it those. */
+/**
+ * The tables of every script. The application's role needs all rights on them, and has them as
+ * their owner.
+ */
 export const TABLES = [
   "CREATE TABLE load_account (id int PRIMARY KEY, balance int NOT NULL DEFAULT 0) WITH (fillfactor = 50)",
   "CREATE TABLE load_entry (id uuid PRIMARY KEY, account int NOT NULL, cents int NOT NULL)",
@@ -20,7 +24,7 @@ const LIMIT_MS = 4 * 3_600_000;
 export interface Script {
   readonly k6: string;
   readonly name: string;
-  /** Of `lib/settings.ts`, and of the script itself. */
+  /** The settings of `lib/settings.ts` and of the script itself. */
   readonly settings: Readonly<Record<string, string>>;
 }
 
@@ -30,9 +34,9 @@ export interface Ended {
   readonly summary: Summary;
   /** Empty without the setting `REPORT`. */
   readonly reported: readonly ReportedVerdict[];
-  /** The summary as text, and what k6 says of itself. */
+  /** The summary as text, and k6's own messages. */
   readonly output: string;
-  /** What the script and k6 had to say while it ran, line by line. */
+  /** The messages of the script and of k6 during the run, line by line. */
   readonly log: readonly string[];
 }
 
@@ -70,7 +74,7 @@ export async function runScript({ k6, name, settings }: Script): Promise<Ended> 
   };
 }
 
-/** Of those that were committed, how many k6 ended before they had their verdict. */
+/** How many committed transactions had no verdict when k6 ended. */
 export function unfinished({ counts }: Summary): number {
   const of = (name: string): number => counts[name] ?? 0;
   return of("committed") - of("durable") - of("lost") - of("broken") - of("unsettled");

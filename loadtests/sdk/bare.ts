@@ -1,5 +1,5 @@
-// The least that a program would write by hand: `fetch`, JSON, and for promises a map and the marks of the stream. No retries,
-// no epochs, no failover. What the SDK costs is what it costs above this.
+// The least that a program would write by hand: `fetch`, JSON, and for promises a map and the marks
+// of the stream. No retries, no epochs, no failover. The cost of the SDK is measured against this.
 import { decodeToken } from "@highwater/protocol";
 import { newId } from "../gateway/http-client.ts";
 import { ISOLATION, SELECT, UPDATE } from "../gateway/workload.ts";

@@ -1,20 +1,23 @@
-// What the benchmark says to its subjects, in either language: an order is a line of JSON on their standard input, and is
-// answered by one on their standard output.
+// The orders of the benchmark to its subjects, in either language: an order is a line of JSON on
+// their standard input, and they answer with a line on their standard output.
 
-/** How a subject does what all of them do. */
+/** The client that a subject uses. */
 export type Way = "bare" | "sdk" | "batched";
 
 export type Order =
-  /** So many transactions, of which so many are under way at a time. */
+  /** Runs `count` transactions, up to `concurrency` at a time. */
   | {
       readonly kind: "commit";
       readonly url: string;
       readonly count: number;
       readonly concurrency: number;
     }
-  /** Makes that many promises of the service's tokens, of which none is kept yet, and has each of them waited for. */
+  /**
+   * Makes this many promises of the service's tokens, none of which is kept yet, and waits for each
+   * of them.
+   */
   | { readonly kind: "pend"; readonly url: string; readonly count: number }
-  /** Has the service send the mark that keeps them all. */
+  /** Makes the service send the mark that keeps them all. */
   | { readonly kind: "settle"; readonly url: string };
 
 export interface Committed {
@@ -28,7 +31,7 @@ export interface Committed {
 
 export interface Pending {
   readonly kind: "pending";
-  /** Of memory, for each promise, once all garbage was collected. */
+  /** Bytes of memory for each promise, after all garbage was collected. */
   readonly bytesEach: number;
 }
 
@@ -41,13 +44,13 @@ export interface Settled {
 
 export type Reply = Committed | Pending | Settled | { readonly kind: "failed"; readonly fault: string };
 
-/** What the fixed service says of itself. */
+/** The fixed service's report about itself. */
 export interface ServiceState {
   /** Streams that are open. */
   readonly streams: number;
-  /** Questions about single promises that it had to answer. */
+  /** Questions about single promises that it answered. */
   readonly questions: number;
-  /** On the clock that all processes share, when the last mark was written. */
+  /** The time when the last mark was written, on the clock that all processes share. */
   readonly markedAtNs: string;
 }
 

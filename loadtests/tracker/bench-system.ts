@@ -1,5 +1,5 @@
-// What is measured: a primary and two replicas, each in a region of its own, that stream through the benchmark's own relay;
-// trackers, and a gateway, as the parts ask for them.
+// The measured system: a primary and two replicas, each in a region of its own, that stream through
+// the benchmark's own relay; trackers and a gateway, as the parts request them.
 import { readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -14,14 +14,17 @@ import type { RelayOrders } from "./relay-process.ts";
 export const PRIMARY = "east";
 export const REPLICAS = ["west", "central"] as const;
 export const LEVEL = "region";
-/** One way. So long that a commit's token is with its client before the first replica has acknowledged. */
+/**
+ * One way. It is long enough that a commit's token reaches its client before the first replica has
+ * acknowledged.
+ */
 const LINK_DELAY_MS = 10;
 
 const ROLE = "app";
-/** Where the services are, to the dev cluster: as far from the replicas as the primary is. */
+/** The services' place for the dev cluster: as far from the replicas as the primary is. */
 const SERVICES = "services";
 const START_TIMEOUT_MS = 60_000;
-/** Nobody gives up a stream whose acknowledgements are withheld for a while. */
+/** No server gives up a stream whose acknowledgements are withheld for a while. */
 const PATIENT = { wal_sender_timeout: "120s", wal_receiver_timeout: "120s" };
 
 export class BenchSystem implements AsyncDisposable {
@@ -73,7 +76,7 @@ export class BenchSystem implements AsyncDisposable {
     await this.cluster.waitForStreaming();
   }
 
-  /** Straight to the primary, and with the rights that the gateway's transactions have. */
+  /** Directly to the primary, with the rights of the gateway's transactions. */
   appUrl(): Promise<string> {
     return this.cluster.connectionString(PRIMARY, { user: ROLE });
   }
@@ -83,7 +86,10 @@ export class BenchSystem implements AsyncDisposable {
     return Number(readFileSync(join(dir, "postmaster.pid"), "latin1").split("\n")[0]);
   }
 
-  /** Each name has a ledger of its own; one that was used before is opened again. Resolves when an epoch reigns. */
+  /**
+   * Each name has a ledger of its own; one that was used before is opened again. Resolves when an
+   * epoch has begun.
+   */
   async startTracker(name: string, env: Readonly<Record<string, string>> = {}): Promise<ServiceProcess> {
     const tracker = await this.#startService("tracker", name, {
       TRACKER_NAME: name,
@@ -139,7 +145,7 @@ export class BenchSystem implements AsyncDisposable {
     return JSON.stringify({ nodes, levels: DEFAULT_LEVELS });
   }
 
-  /** Straight to the primary; to the replicas by links that can be cut. */
+  /** Directly to the primary; to the replicas by links that can be cut. */
   #urlFor(id: string, user?: string): Promise<string> {
     return this.cluster.connectionString(id, {
       ...(id === PRIMARY ? {} : { from: SERVICES }),
@@ -147,7 +153,7 @@ export class BenchSystem implements AsyncDisposable {
     });
   }
 
-  /** Whether the services can ask the replicas, besides what the primary tells of them. */
+  /** Whether the services can ask the replicas, besides what the primary reports about them. */
   async setReplicasReachable(reachable: boolean): Promise<void> {
     for (const id of REPLICAS) {
       const link = this.cluster.link(SERVICES, id);
@@ -155,7 +161,7 @@ export class BenchSystem implements AsyncDisposable {
     }
   }
 
-  /** As if the services were where the node is. */
+  /** Places the services where the node is. */
   moveServicesTo(id: string): Promise<void> {
     return this.cluster.link(SERVICES, id).setRoundTripMs(0);
   }
@@ -172,7 +178,7 @@ export class BenchSystem implements AsyncDisposable {
     return this.cluster.query(PRIMARY, sql);
   }
 
-  /** Ends one service, so that it can write down what it has to. */
+  /** Ends one service gracefully, so that it writes what it has to. */
   async stop(service: ServiceProcess): Promise<void> {
     this.#services.splice(this.#services.indexOf(service), 1);
     await service.stop();

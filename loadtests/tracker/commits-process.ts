@@ -1,5 +1,6 @@
-// The committing clients: transactions through the gateway at a given rate, each with a promise of the SDK that hears of its
-// durability; and, to compare, the same commits by PostgreSQL's own synchronous replication.
+// The committing clients. They run transactions through the gateway at a given rate, each with a
+// promise of the SDK that resolves when it is durable; and, to compare, the same commits by
+// PostgreSQL's own synchronous replication.
 import { Highwater } from "@highwater/sdk";
 import pg from "pg";
 import { newId } from "../gateway/http-client.ts";
@@ -11,7 +12,7 @@ import { Lender, pace } from "./pace.ts";
 export interface Commits {
   readonly offsets: readonly number[];
   readonly answeredMs: readonly number[];
-  /** When the promise was resolved; empty where none was asked for. */
+  /** When the promise was resolved; empty where none was requested. */
   readonly durableMs: readonly number[];
   readonly elapsedMs: number;
 }
@@ -21,7 +22,7 @@ export interface Load {
   readonly durationMs: number;
 }
 
-/** So many that a second's worth is never held up by one slow answer. */
+/** Enough that one slow answer never holds up a second's worth. */
 const CONNECTIONS = 64;
 const DURABLE_LIMIT_MS = 30_000;
 const INSERT = "INSERT INTO bench VALUES (1)";

@@ -1,6 +1,7 @@
-// One million pending transactions in one tracker: its memory, what it takes to advance a mark over many of them, and how long
-// it takes to be back after a restart. They are announced without ever having been committed, at places of the log that have
-// something else: for the ledger there is no difference, and a million commits would take minutes.
+// Holds one million pending transactions in one tracker. Measures its memory, the time to advance a
+// mark over many of them, and the time to be back after a restart. They are announced without ever
+// having been committed, at positions that belong to other log records: for the ledger there is no
+// difference, and a million commits would take minutes.
 import { eventually } from "@highwater/lab-tools/process";
 import type { ServiceProcess } from "@highwater/lab-system";
 import type { EpochId, Marks } from "@highwater/protocol";
@@ -16,12 +17,12 @@ export interface Ledger {
   readonly pending: number;
   readonly announced_per_second: number;
   readonly resident_mib: number | null;
-  /** The most that it ever held. */
+  /** The highest memory so far. */
   readonly peak_mib: number | null;
   readonly advanced_over: number;
   /** From the replica's acknowledgement at the primary to the mark on the stream. */
   readonly advance_ms: number;
-  /** The longest that the tracker answered nobody while its marks advanced. */
+  /** The longest time without an answer of the tracker while its marks advanced. */
   readonly held_up_ms: number;
   readonly restart_seconds: number;
   readonly resident_after_restart_mib: number | null;
@@ -33,7 +34,10 @@ export interface LedgerOptions {
 }
 
 const NAME = "full-ledger";
-/** It hears of the replicas' positions from the primary: what a replica says itself could come before its acknowledgement. */
+/**
+ * It learns the replicas' positions from the primary: a replica's own report could come before its
+ * acknowledgement.
+ */
 const ENVIRONMENT = { TRACKER_PROBE_INTERVAL_MS: "5000", TRACKER_ALIVE_MS: "60000" };
 const SETTLE_MS = 2_000;
 const LIMIT_MS = 60_000;
@@ -75,7 +79,10 @@ export async function measureLedger(system: BenchSystem, options: LedgerOptions)
   };
 }
 
-/** Room in the log for transactions a byte apart. The replicas have none of it; the relay can deliver the first part alone. */
+/**
+ * Makes room in the log for transactions a byte apart. The replicas have none of it; the relay can
+ * deliver the first part alone.
+ */
 async function writeLog(
   system: BenchSystem,
   bytes: { readonly reached: number; readonly beyond: number },
@@ -93,14 +100,14 @@ async function writeLog(
   return { reached, beyond: await writeMessage(system, bytes.beyond) };
 }
 
-/** Answers where it begins. It is on the primary's disk then. */
+/** Resolves with the offset where it begins, once it is on the primary's disk. */
 async function writeMessage(system: BenchSystem, bytes: number): Promise<bigint> {
   const begin = await endOfLog(system);
   await system.query(`SELECT pg_logical_emit_message(true, 'bench', repeat('x', ${String(bytes)}))`);
   return begin;
 }
 
-/** The replicas get the first part at one stroke. */
+/** Delivers the first part to the replicas all at once. */
 async function measureAdvance(
   system: BenchSystem,
   tracker: ServiceProcess,
@@ -114,7 +121,7 @@ async function measureAdvance(
     await system.relay.ask("deliverFenced", "replica");
     const reportedMs = await listener.reached(LEVEL, target, LIMIT_MS);
     const acknowledgedMs = acknowledgedAtMs(await system.relay.ask("take", undefined), target);
-    // The strongest level may be a replica later; then the transactions leave the ledger.
+    // The strongest level may follow one replica later; then the transactions leave the ledger.
     await listener.reached("global", target, LIMIT_MS);
     await pause(SETTLE_MS / 2);
     return { advance_ms: reportedMs - (acknowledgedMs ?? Number.NaN), held_up_ms: await heldUp.end() };
@@ -124,7 +131,10 @@ async function measureAdvance(
   }
 }
 
-/** Asks for something that needs no work, again and again: the longest answer is how long there was no turn for it. */
+/**
+ * Repeats a request that needs no work: the longest answer shows how long the tracker had no turn
+ * for it.
+ */
 class HeldUp {
   #running = true;
   readonly #longest: Promise<number>;

@@ -1,4 +1,4 @@
-// One stream of a tracker's marks, and when they reached what somebody waits for.
+// One stream of a tracker's marks, with the times at which they reached given offsets.
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { hostMs } from "./helper.ts";
@@ -29,12 +29,12 @@ export class MarkListener {
     return new MarkListener(socket);
   }
 
-  /** The newest one of the level; 0 while none was heard. */
+  /** The newest mark of the level; 0 before the first one. */
   mark(level: string): number {
     return this.#marks.get(level) ?? 0;
   }
 
-  /** When the level's mark was at or above the offset. */
+  /** Resolves with the time at which the level's mark was at or above the offset. */
   async reached(level: string, offset: number, limitMs: number): Promise<number> {
     const limit = new AbortController();
     const timer = setTimeout(() => {

@@ -1,5 +1,6 @@
-// A region is lost while very many transactions are pending: how long after the new primary accepts writes until there is a
-// verdict for each of them, and whether every one of them is true.
+// A region is lost while very many transactions are pending. Measures the time from the new
+// primary's first write until there is a verdict for each of them, and checks that every verdict is
+// true.
 import { eventually } from "@highwater/lab-tools/process";
 import type { TokenVerdict } from "@highwater/protocol";
 import pg from "pg";
@@ -13,7 +14,7 @@ export interface Reconciliation {
   readonly lost: number;
   /** Verdicts that the new primary's own receipts contradict. */
   readonly wrong: number;
-  /** From the moment at which the new primary accepted writes. */
+  /** From the time at which the new primary accepted writes. */
   readonly new_epoch_seconds: number;
   readonly half_seconds: number;
   readonly all_seconds: number;
@@ -24,7 +25,7 @@ const LIMIT_MS = 60_000;
 const QUESTION_MS = 5_000;
 const POLL_MS = 2;
 
-/** Ends with the primary dead: nothing can be measured behind it. */
+/** Ends with the primary dead, so nothing can be measured after it. */
 export async function measureReconciliation(
   { system, trackerUrl }: { readonly system: BenchSystem; readonly trackerUrl: string },
   { transactions }: { readonly transactions: number },
@@ -66,8 +67,8 @@ async function checkPending(trackerUrl: string, tokens: readonly string[]): Prom
 }
 
 /**
- * The first half reaches the replicas, but neither the primary nor the tracker hears so; the second half does not reach them.
- * At the level all are pending.
+ * The first half reaches the replicas, but neither the primary nor the tracker learns it; the
+ * second half does not reach them. At the level all are pending.
  */
 async function makePending(system: BenchSystem, trackerUrl: string, count: number): Promise<Committed[]> {
   const url = await system.cluster.connectionString(PRIMARY);
@@ -89,7 +90,7 @@ async function makePending(system: BenchSystem, trackerUrl: string, count: numbe
   return all;
 }
 
-/** When the node left recovery, by looking again and again. */
+/** The time at which the node left recovery; it is polled. */
 async function acceptsWrites(url: string): Promise<number> {
   const server = new pg.Client({ connectionString: url });
   await server.connect();
@@ -106,7 +107,10 @@ async function acceptsWrites(url: string): Promise<number> {
   }
 }
 
-/** As clients do it: once they hear of the new epoch they ask, and every question waits at the tracker for its answer. */
+/**
+ * Asks as clients do: once they learn of the new epoch, and every question waits at the tracker for
+ * its answer.
+ */
 async function awaitVerdicts(
   trackerUrl: string,
   tokens: readonly string[],

@@ -1,5 +1,5 @@
-// The way between the primary and its replicas: delays both directions alike, withholds one or both when told to, and notes
-// when each acknowledgement was handed to the primary.
+// The link between the primary and its replicas. It delays both directions alike, withholds one or
+// both on demand, and records when it passed each acknowledgement to the primary.
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import type { Acknowledgements } from "./acknowledgements.ts";
 import { hostMs, serveOrders } from "./helper.ts";
@@ -27,7 +27,7 @@ class Pipe {
   #queue: { readonly dueMs: number; readonly part: Buffer }[] = [];
   #queuedBytes = 0;
   #timer: NodeJS.Timeout | undefined;
-  /** So many of the queue were there when it was fenced. */
+  /** The number of queued chunks when the queue was fenced. */
   #fenced = 0;
 
   constructor(from: Socket, to: Socket, towards: Side, delayMs: number, onDeliver: (part: Buffer) => void) {
@@ -103,7 +103,7 @@ function accept(replica: Socket, target: { port: number; delayMs: number }): voi
 }
 
 const orders = {
-  /** Answers the port at which the primary is reached from now on. */
+  /** Resolves with the port at which the primary is reached from now on. */
   listen: async (target: { port: number; delayMs: number }): Promise<number> => {
     const listening = createServer({ noDelay: true }, (socket) => {
       accept(socket, target);
@@ -118,14 +118,17 @@ const orders = {
     Object.assign(withheld, towards);
     for (const pipe of pipes) pipe.pump();
   },
-  /** What is withheld from this side now can be delivered by itself: what comes later stays withheld. */
+  /**
+   * Bytes that are withheld from this side now can be delivered separately: later ones stay
+   * withheld.
+   */
   fence: (towards: Side): void => {
     for (const pipe of pipes) if (pipe.towards === towards) pipe.fence();
   },
   deliverFenced: (towards: Side): void => {
     for (const pipe of pipes) if (pipe.towards === towards) pipe.deliverFenced();
   },
-  /** What was acknowledged since the last time. */
+  /** The acknowledgements since the last call. */
   take: (): Acknowledgements => {
     const taken = noted;
     noted = { atMs: [], flushed: [] };

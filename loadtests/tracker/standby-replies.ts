@@ -1,4 +1,5 @@
-// Reads along what a replica says to its primary, and takes out how far it has flushed. Socket-free: bytes in, offsets out.
+// Reads a replica's messages to its primary, and extracts how far it has flushed. Socket-free:
+// bytes in, offsets out.
 
 const NOTHING = Buffer.alloc(0);
 /** Requests that come before the start packet, and are as long as this: TLS, GSSAPI. */
@@ -10,7 +11,7 @@ const FLUSHED_AT = 1 + 8;
 const STATUS_BYTES = 1 + 8 + 8 + 8 + 8 + 1;
 
 export class StandbyReplies {
-  /** As the replica named itself; empty until it has. */
+  /** The name that the replica reported; empty before that. */
   applicationName = "";
   #started = false;
   #rest: Buffer = NOTHING;
@@ -30,9 +31,9 @@ export class StandbyReplies {
     return flushed;
   }
 
-  /** Of the message that begins there; null while that cannot be told. */
+  /** The size of the message that begins there; null while it is unknown. */
   #sizeOf(bytes: Buffer, at: number): number | null {
-    // Only what comes first has no type before its length.
+    // Only the first message has no type before its length.
     const lengthAt = this.#started ? at + 1 : at;
     return bytes.length < lengthAt + 4 ? null : lengthAt - at + bytes.readInt32BE(lengthAt);
   }

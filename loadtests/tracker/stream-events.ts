@@ -1,4 +1,4 @@
-// The marks among the events of the durability stream, found with as little work as may be. Pure.
+// Finds the marks among the events of the durability stream with as little work as possible. Pure.
 
 export interface MarkEvent {
   /** The second part of its id: its number on this tracker. */
@@ -12,7 +12,10 @@ const MARK = "\nevent: mark\n";
 const DATA = "data: ";
 const END = "\n\n";
 
-/** `rest`: the beginning of an event that is not complete. What stands between events, such as a chunk's length, is passed over. */
+/**
+ * `rest`: the beginning of an event that is not complete. Bytes between events, such as a chunk's
+ * length, are skipped.
+ */
 export function eventsIn(text: string): { readonly events: MarkEvent[]; readonly rest: string } {
   const events: MarkEvent[] = [];
   let from = 0;

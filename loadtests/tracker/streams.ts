@@ -1,5 +1,5 @@
-// Thousands of streams at once while transactions commit: what a stream costs the tracker in memory and processor time, and
-// how late the last of them hears of a mark.
+// Thousands of streams at once while transactions commit. Measures the memory and processor time of
+// a stream in the tracker, and the delay until the last stream receives a mark.
 import { readFileSync } from "node:fs";
 import { cpuOf, spentBetween } from "../gateway/cpu.ts";
 import { quantile } from "../gateway/segment.ts";
@@ -31,10 +31,13 @@ export interface StreamsOptions {
   readonly durationMs: number;
 }
 
-/** Memory that opening has taken and not kept has been given back by then. */
+/** By then, memory that was needed only for opening has been given back. */
 const SETTLE_MS = 1_000;
 const POLL_MS = 100;
-/** The last marks are on their way: so long at least, and on a busy machine until every stream has them. */
+/**
+ * The last marks are in flight: this long at least, and on a busy machine until every stream has
+ * them.
+ */
 const TAIL_MS = 1_000;
 const TAIL_LIMIT_MS = 60_000;
 
@@ -86,7 +89,7 @@ export async function measureStreams(
   };
 }
 
-/** Of each receipt behind the first of the same event, in ascending order. */
+/** The delay of each receipt after the first of the same event, in ascending order. */
 export function delaysOf({ events, atMs }: Receipts): Float64Array {
   const first = new Map<number, number>();
   for (const [at, event] of events.entries()) {
@@ -96,7 +99,7 @@ export function delaysOf({ events, atMs }: Receipts): Float64Array {
   return atMs.map((receivedMs, at) => receivedMs - (first.get(events[at] ?? 0) ?? receivedMs)).sort();
 }
 
-/** The transactions' promises are held by the streams in turn. */
+/** The streams hold the transactions' promises in turn. */
 export function promiseDelays(
   receipts: Receipts,
   about: {
@@ -126,7 +129,7 @@ function perStream(before: number | null, after: number | null, streams: number)
   return before === null || after === null ? null : (after - before) / streams;
 }
 
-/** What the process holds of the machine's memory; null where the system does not tell. */
+/** The process's share of the machine's memory; null where the system does not report it. */
 export function residentKib(pid: number | undefined, what: "VmRSS" | "VmHWM" = "VmRSS"): number | null {
   if (pid === undefined) return null;
   try {

@@ -1,4 +1,5 @@
-// make fuzz: all targets share the time; what is found is told with the command that finds it again. Exit code 1: found.
+// make fuzz: all targets share the time. Each finding is printed with the command that reproduces
+// it. Exit code 1: there are findings.
 import { describeFailure, runTarget } from "./src/runner.ts";
 import { RealServices } from "./src/services.ts";
 import { allTargets, targetOf } from "./src/targets/index.ts";

@@ -1,19 +1,23 @@
-// What the machine tells of processes and files: Linux only. What is gone, or ends while it is looked at, is null.
+// Reads processes and files of the machine; Linux only. The result is null if one is gone, or ends
+// while it is read.
 import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
 import { heapFile, type Held } from "./heap-probe.ts";
 
 export interface ProcessSample {
   readonly residentMib: number;
-  /** Besides the connections of clients. */
+  /** Apart from the connections of clients. */
   readonly descriptors: number;
-  /** Of those, sockets: the service's own connections, and what a client has closed and the service has not. */
+  /**
+   * The sockets among them: the service's own connections, and those that a client closed and the
+   * service did not.
+   */
   readonly sockets: number;
   /** Connections to the service that both sides hold open. */
   readonly clients: number;
 }
 
 export interface ServerSample {
-  /** Of the server and its backends together, without what they share. */
+  /** The memory of the server and its backends together, without what they share. */
   readonly privateMib: number;
   readonly descriptors: number;
   readonly backends: number;
@@ -55,7 +59,7 @@ export function residentMib(pid: number): number {
   return statusMib(pid, "VmRSS");
 }
 
-/** Of every connection of the host that is established, by its socket's number, the port at this end. */
+/** The local port of every established connection of the host, by the number of its socket. */
 export function readEstablished(): ReadonlyMap<string, number> {
   const lines = ifThere(() => readFileSync("/proc/net/tcp", "latin1").trim().split("\n").slice(1)) ?? [];
   return new Map(
@@ -71,7 +75,7 @@ export function sampleHeap(dir: string, pid: number): Held | null {
   return ifThere(() => JSON.parse(readFileSync(heapFile(dir, pid), "utf8")) as Held);
 }
 
-/** Of the server whose data is in the folder. */
+/** Samples the server whose data is in the folder. */
 export function sampleServer(dataDir: string): ServerSample | null {
   return ifThere(() => {
     const postmaster = Number(readFileSync(`${dataDir}/postmaster.pid`, "latin1").split("\n")[0]);
@@ -91,7 +95,7 @@ export function sampleServer(dataDir: string): ServerSample | null {
   });
 }
 
-/** With its write-ahead log. */
+/** The size including its write-ahead log. */
 export function fileMib(path: string): number | null {
   const bytes = (name: string): number => ifThere(() => statSync(name).size) ?? 0;
   const total = bytes(path) + bytes(`${path}-wal`);

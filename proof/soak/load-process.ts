@@ -1,5 +1,6 @@
-// The steady load: clients in every region, each transaction followed until it has its verdict. Beside the fast and safe
-// writes, whose sum is checked against the database, reads near the user and interactive transactions.
+// The steady load: clients in every region follow each transaction until it has its verdict. Beside
+// fast and safe writes, whose sum is compared with the database, it runs reads near the user and
+// interactive transactions.
 import { type Endpoint, Highwater, HighwaterError, newTransactionId, sql } from "@highwater/sdk";
 import { serveOrders } from "../../loadtests/tracker/helper.ts";
 import { pace } from "../../loadtests/tracker/pace.ts";
@@ -13,17 +14,17 @@ export interface Load {
 
 export interface Tally {
   begun: number;
-  /** Not begun, because too many were under way. */
+  /** Not begun, because too many were in flight. */
   heldBack: number;
-  /** Writes that committed, told so at once or after a repetition. */
+  /** Writes reported as committed, at once or after a repetition. */
   committed: number;
-  /** Of those, told lost afterwards. */
+  /** Committed writes that were reported as lost afterwards. */
   lost: number;
   broken: number;
   durable: number;
   /** Certainly without effect, by error code. */
   readonly refused: Record<string, number>;
-  /** Nobody could say what became of it in time: by what was said instead. */
+  /** The outcome was not known in time; by the answer that came instead. */
   readonly unresolved: Record<string, number>;
   reads: number;
   interactive: number;
@@ -34,13 +35,16 @@ export interface Tally {
 }
 
 /**
- * Under way at a time, about two seconds' worth: above it the load waits for the service. More would be another scenario: a
- * queue whose waiting time is longer than its clients' patience.
+ * In flight at a time, about two seconds' worth: above it the load waits for the service. More
+ * would be another scenario: a queue whose waiting time is longer than its clients' patience.
  */
 const MAX_UNDER_WAY = 400;
-/** For one transaction in all, repetitions included. Shorter than receipts are kept in a run with faults. */
+/**
+ * For one transaction in all, repetitions included. It is shorter than the time for which receipts
+ * are kept in a run with faults.
+ */
 const RESOLVE_MS = 45_000;
-/** For one call of the client, which repeats by itself as well. */
+/** For one call of the client, which also repeats by itself. */
 const ATTEMPT_MS = 15_000;
 const RETRY_MS = 250;
 const SIDE_LIMIT_MS = 10_000;
@@ -129,7 +133,8 @@ class Run {
   #ended(cause: unknown, isAcknowledged: boolean): void {
     if (!(cause instanceof HighwaterError)) throw cause;
     const { outcome } = cause;
-    // What is never to be sent again is a fault of this program, or of the service: which one, its text says.
+    // An error that forbids a repetition is a fault of this program or of the service; its text
+    // says which.
     const code = cause.code === "invalid_request" ? `invalid_request: ${cause.message}` : cause.code;
     if (code === "transaction_lost" && isAcknowledged) this.tally.lost++;
     else if (code === "promise_broken") this.tally.broken++;
@@ -142,7 +147,10 @@ function count(counts: Record<string, number>, code: string): void {
   counts[code] = (counts[code] ?? 0) + 1;
 }
 
-/** Again, while the service asks for patience or nobody knows: the same id never runs twice. */
+/**
+ * Repeats while the service asks for patience or the outcome is unknown: the same id never runs
+ * twice.
+ */
 async function repeated<T>(sinceMs: number, attempt: () => Promise<T>): Promise<T> {
   for (;;) {
     try {
@@ -181,7 +189,7 @@ async function readNearby(gateway: string): Promise<boolean> {
   return answer.ok;
 }
 
-/** Half of them are left open, and rolled back by the service when their time is over. */
+/** Half of them are left open, and the service rolls them back at the time limit. */
 async function converse(gateway: string): Promise<boolean> {
   const id = newTransactionId();
   const url = `${gateway}/v1/transactions`;

@@ -1,5 +1,6 @@
-// Ten times as much as the gateway can take, and for a while of that nothing becomes durable: what does not fit is refused, what
-// was acknowledged has its verdict, and afterwards all is as before.
+// Offers ten times as much as the gateway can take, and for a while of that nothing becomes
+// durable. The gateway refuses what does not fit, every acknowledged transaction gets its verdict,
+// and afterwards all is as before.
 import type { ServiceProcess } from "@highwater/lab-system";
 import type { Bar } from "../../loadtests/gateway/results.ts";
 import { Helper } from "../../loadtests/tracker/helper.ts";
@@ -38,13 +39,13 @@ export interface Overload {
   /** Acknowledged in all phases. */
   readonly acknowledged: number;
   readonly applied: number;
-  /** By region, what its tracker said of all acknowledged ones. */
+  /** By region, its tracker's verdicts on all acknowledged ones. */
   readonly verdicts: Readonly<Record<string, Readonly<Record<string, number>>>>;
   readonly restarts: number;
   readonly bars: readonly Bar[];
 }
 
-/** A transaction holds its session for so long, as one does that has more to read than these rows. */
+/** A transaction holds its session this long, like one that has more to read than these rows. */
 const WORK = "SELECT pg_sleep(0.02)";
 const POOL = 8;
 const QUEUE = 64;
@@ -52,7 +53,7 @@ const QUEUE = 64;
 const EXPOSED_MAX = 150;
 const CONNECTIONS = 600;
 const TIMES = 10;
-/** Of what the load was to offer; below it the load itself was the limit. */
+/** The share of the planned load that has to be offered; below it the load itself was the limit. */
 const OFFERED_SHARE_MIN = 0.9;
 const RAMP_FIRST = 100;
 const RAMP_STEP_MS = 2_000;
@@ -116,7 +117,7 @@ export async function runOverload({ dir, calmS, overloadS }: OverloadOptions): P
   return { ...measured, bars: barsOf(measured, tokens.length) };
 }
 
-/** The highest rate of a short ramp at which nothing is refused and nobody waits long. */
+/** The highest rate of a short ramp at which nothing is refused and every wait is short. */
 async function ramp(fire: (rate: number, durationMs: number) => Promise<Volley>): Promise<number> {
   let best = 0;
   for (let rate = RAMP_FIRST; rate <= RAMP_MAX; rate *= RAMP_GROWTH) {

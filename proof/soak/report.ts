@@ -1,4 +1,4 @@
-// What a soak leaves behind: figures as JSON, the lines as SVG and CSV, and what a reader wants to know first.
+// The results of a soak: figures as JSON, the lines as SVG and CSV, and a summary for the reader.
 import { writeFile } from "node:fs/promises";
 import { type Bar, verdictOf } from "../../loadtests/gateway/results.ts";
 import type { Overload } from "./overload.ts";
@@ -13,7 +13,7 @@ export interface Report {
   readonly steady?: Steady;
   readonly tracker_down?: TrackerDown;
   readonly overload?: Overload;
-  /** Of the machine: what other work there was. */
+  /** The machine's load: it shows what other work there was. */
   readonly load_average: { readonly cores: number; readonly before: number; readonly after: number };
 }
 
@@ -32,7 +32,7 @@ function svgOf({ durationS, rate, faults }: Steady, recorder: Recorder): string 
   );
 }
 
-/** Every measured point, for whoever wants to look closer. */
+/** Every measured point, for a closer look. */
 function csvOf(recorder: Recorder): string {
   const rows = METRIC_NAMES.flatMap((metric) =>
     [...recorder.of(metric)].flatMap(([line, points]) =>

@@ -1,5 +1,5 @@
-// What is soaked: the whole product in three regions, with retentions so short that everything expires within the run, and
-// with somebody who listens to webhooks.
+// The system of a soak: the whole product in three regions, with retentions so short that
+// everything expires within the run, and with a receiver of webhooks.
 import { copyFile, mkdir } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -39,7 +39,7 @@ export class SoakSystem implements AsyncDisposable {
     receiver.on("request", () => this.#delivered++);
   }
 
-  /** The folder is for heaps while it runs, and gets the services' logs at the end. */
+  /** The folder receives heap snapshots during the run, and the services' logs at the end. */
   static async start(dir: string, options: SoakOptions = {}): Promise<SoakSystem> {
     const heapDir = join(dir, "heap");
     await mkdir(heapDir, { recursive: true });
@@ -72,7 +72,7 @@ export class SoakSystem implements AsyncDisposable {
     return this.system.regions[0] ?? "";
   }
 
-  /** Of the webhooks, with repetitions. */
+  /** Received webhooks, repetitions included. */
   get delivered(): number {
     return this.#delivered;
   }
@@ -102,13 +102,14 @@ export class SoakSystem implements AsyncDisposable {
       const answer = await fetch(url, { method: "POST", headers, body });
       if (answer.status === 201) return;
       const why = `no webhook: ${String(answer.status)} ${await answer.text()}`;
-      // On a machine that is just starting everything the store may take its time: the answer asks to wait.
+      // On a machine that is still starting everything, the store may be slow: the answer asks to
+      // wait.
       if (answer.status !== 503 || performance.now() > deadlineMs) throw new Error(why);
       await sleep(Number(answer.headers.get("retry-after") ?? "1") * 1_000);
     }
   }
 
-  /** How often transactions have added one, whoever was told so. */
+  /** How often transactions have added one, whether or not their clients got an answer. */
   async total(node: string): Promise<number> {
     const [row] = await this.cluster.query(node, TOTAL);
     return Number(row?.["total"]);
@@ -127,7 +128,10 @@ export class SoakSystem implements AsyncDisposable {
   }
 }
 
-/** Everything that is kept for a time is kept for this one; whoever removes what is older looks six times as often. */
+/**
+ * Everything that is kept for a time is kept for this one; jobs that remove older data run six
+ * times as often.
+ */
 function retentionEnv(retentionMs: number | undefined): Record<string, string> {
   if (retentionMs === undefined) return {};
   return {
@@ -137,7 +141,8 @@ function retentionEnv(retentionMs: number | undefined): Record<string, string> {
     TRACKER_KEEP_DURABLE_MS: String(retentionMs),
     TRACKER_INTENT_PATIENCE_MS: String(Math.max(5_000, Math.floor(retentionMs / 3))),
     TRACKER_MAINTAIN_MS: String(Math.max(500, Math.floor(retentionMs / 6))),
-    // A partition is a quarter of the retention, and goes when the transactions that were open then have ended.
+    // A partition covers a quarter of the retention. It is dropped when the transactions that were
+    // open then have ended.
     GATEWAY_IDLE_TIMEOUT_MS: String(Math.floor(retentionMs / 30)),
   };
 }

@@ -1,5 +1,6 @@
-// The load of the two other scenarios: raw commits at a given rate, whether or not the service keeps up, whose tokens are kept;
-// and now and then one whose durability is followed through each of the trackers that are not ended.
+// The load of the two other scenarios: raw commits at a given rate, whether or not the service
+// keeps up. It keeps their tokens. Now and then it follows one commit's durability through each of
+// the trackers that are not ended.
 import { Highwater } from "@highwater/sdk";
 import { newId } from "../../loadtests/gateway/http-client.ts";
 import { HttpConnection } from "../../loadtests/gateway/http-connection.ts";
@@ -10,32 +11,32 @@ import { LEVEL, ROWS } from "./table.ts";
 
 export interface Opening {
   readonly gateway: string;
-  /** Followed for durability; none where that is not measured. */
+  /** The trackers that it follows for durability; empty where that is not measured. */
   readonly trackers: readonly string[];
   readonly connections: number;
-  /** SQL in front of the update, to give the database as much work as a real transaction would. */
+  /** SQL before the update, so that the database has as much work as for a real transaction. */
   readonly before: string | null;
 }
 
 export interface Volley {
   readonly offered: number;
-  /** Not offered, because so many were waiting for a connection. */
+  /** Not offered, because too many were waiting for a connection. */
   readonly heldBack: number;
   readonly elapsedMs: number;
   readonly tokens: readonly string[];
-  /** 503 that said when to come again, by error code. */
+  /** Answers 503 that named a time to retry, by error code. */
   readonly refused: Readonly<Record<string, number>>;
   /** Anything else, by what it was. */
   readonly other: Readonly<Record<string, number>>;
   readonly commitMs: { readonly p50: number; readonly p99: number };
-  /** Of the answer since the request, whether or not it found room. */
+  /** From the request to the answer, for refused ones. */
   readonly refusedMs: { readonly p50: number; readonly p99: number };
   /** By tracker: from the answer to the promise, in the order of the answers. */
   readonly durable: readonly (readonly { readonly atMs: number; readonly tookMs: number }[])[];
 }
 
 const FOLLOW_EVERY = 25;
-/** Waiting or under way. Beyond it there is nothing to learn, only memory to fill. */
+/** Waiting or in flight. More would only fill memory. */
 const MAX_UNDER_WAY = 20_000;
 const DURABLE_LIMIT_MS = 60_000;
 

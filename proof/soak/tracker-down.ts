@@ -1,5 +1,6 @@
-// A tracker is down for minutes while the others work on at full load. When it is back, it has a verdict for every transaction
-// of that time; and nobody who asks another tracker has noticed.
+// A tracker is down for minutes while the others work on at full load. When it is back, it has a
+// verdict for every transaction of that time, and clients that ask another tracker have noticed
+// nothing.
 import type { Bar } from "../../loadtests/gateway/results.ts";
 import { median } from "../../loadtests/gateway/results.ts";
 import { Helper } from "../../loadtests/tracker/helper.ts";
@@ -27,14 +28,16 @@ export interface TrackerDown {
   readonly other: Volley["other"];
   readonly downS: number;
   readonly committedWhileDown: number;
-  /** From its start until it answers, until its marks had passed all that was committed before, and until the gateways had
-   * nothing more to tell it of that time. */
+  /**
+   * From its start until it answers, until its marks have passed all that was committed before, and
+   * until the gateways have sent it all announcements of that time.
+   */
   readonly readyMs: number;
   readonly marksMs: number;
   readonly announcementsMs: number;
   readonly verdicts: Readonly<Record<string, number>>;
   readonly verdictsMs: number;
-  /** Of the gateway: what it kept for the tracker when that came back, and its memory. */
+  /** Of the gateway: how much it kept for the tracker when that came back, and its memory. */
   readonly keptAnnouncements: number;
   readonly gatewayMib: { readonly before: number; readonly down: number; readonly back: number };
   readonly others: readonly {
@@ -49,7 +52,10 @@ const CONNECTIONS = 64;
 const TAIL_MS = 120_000;
 const LIMIT_MS = 120_000;
 const POLL_MS = 20;
-/** Of a tracker that is not touched: while its neighbour is gone or comes back, the median may be so much later. */
+/**
+ * While its neighbour is gone or comes back, the median of a running tracker may rise by this
+ * factor.
+ */
 const DISTURBED_FACTOR = 2;
 const DISTURBED_MS = 25;
 
@@ -120,7 +126,7 @@ async function hasNothingOld(soak: SoakSystem, rate: number): Promise<boolean> {
   return lengths.length > 0 && lengths.every((length) => length <= rate);
 }
 
-/** Of the gateway of the load: announcements that wait, by tracker. */
+/** The gateway's announcements that wait, by tracker. */
 async function queueLengths(soak: SoakSystem): Promise<number[]> {
   const answer = await fetch(`${soak.system.gateway(soak.home).url}/metrics`);
   const lines = (await answer.text()).matchAll(
@@ -134,7 +140,7 @@ function gatewayMib(soak: SoakSystem): number {
   return ifThere(() => residentMib(pid)) ?? Number.NaN;
 }
 
-/** When the condition held first. */
+/** The time at which the condition first held. */
 async function moment(holds: () => Promise<boolean>): Promise<number> {
   const untilMs = performance.now() + LIMIT_MS;
   while (performance.now() < untilMs) {

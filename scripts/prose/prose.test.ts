@@ -89,6 +89,9 @@ test("Python: docstrings, comments and messages are prose, other strings and cod
     'raise UsageError("nobody is told")',
     'parser.add_argument("--told", help="who is told")',
     'query = """SELECT told"""',
+    "run(",
+    '    """SELECT nobody""",',
+    ")",
   ].join("\n");
   assert.deepEqual(found("source.py", source).sort(), ["nobody 1", "nobody 6", "told 5", "told 6", "told 7"]);
 });

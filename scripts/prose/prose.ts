@@ -188,7 +188,7 @@ function scanPython(text: string): Scanned {
   const messages: [number, string][] = [];
   for (const { 0: all, index, groups: { comment, quote, said = "" } = {} } of text.matchAll(PYTHON)) {
     const before = text.slice(Math.max(0, index - 80), index);
-    if (comment !== undefined || (quote?.length === 3 && /(?:^|\n)[ \t]*$/.test(before)))
+    if (comment !== undefined || (quote?.length === 3 && /(?:^|[^(,=\s]\s*\n)[ \t]*$/.test(before)))
       comments.push([index, index + all.length]);
     else if (/(?:\b(?:help|description|title|detail|message)=|\w*Error\()\s*\(?\s*$/.test(before))
       messages.push([index, said]);

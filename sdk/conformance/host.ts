@@ -22,8 +22,8 @@
 //     mend                              all of the above is undone, and lost regions are back as replicas; the data stays
 //
 // A region is named as it is, or `primary`, `replica 1`, `replica 2`. Variables of the environment that begin with GATEWAY_ or
-// TRACKER_ reach the services. Tests share the system: names of tables are for each test to choose, and whoever breaks something
-// mends it.
+// TRACKER_ reach the services. Tests share the system: each test chooses its own names of tables, and a test that breaks something
+// repairs it.
 import { createServer } from "node:http";
 import { type AddressInfo } from "node:net";
 import { controlOf } from "./system/control.ts";
@@ -35,7 +35,10 @@ const ended = new Promise<void>((resolve) => {
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, resolve);
 });
 
-/** While it starts, the end needs no order: the system's processes notice that their parent is gone. */
+/**
+ * While it starts, it needs no order to end: the system's processes notice that their parent is
+ * gone.
+ */
 void ended.then(() => {
   if (!isReady) process.exit(0);
 });

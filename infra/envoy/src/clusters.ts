@@ -1,6 +1,6 @@
-// Where requests can go. A pool is left for the next region only when nothing of it is ready; and
-// readiness is a preference: where no service at all is ready, as during a failover, all are asked,
-// since a gateway's own refusal says more than the edge could.
+// The pools that requests can go to. Requests leave a pool for the next region only when none of
+// its services is ready. Readiness is a preference: if no service at all is ready, as during a
+// failover, Envoy asks all of them, since a gateway's own refusal says more than the edge could.
 import { isIP } from "node:net";
 import {
   ADMIN,
@@ -22,7 +22,7 @@ const CONNECT_TIMEOUT = "2s";
  * would use it.
  */
 const IDLE_TIMEOUT = "60s";
-/** Above what the services themselves hold at a time: waiting transactions, and streams of marks and events. */
+/** Above the services' own limits: waiting transactions, and streams of marks and events. */
 const IN_FLIGHT_MAX = 30_000;
 const RETRIES_MAX = 1_000;
 
@@ -50,8 +50,8 @@ function pool(name: string, edge: Edge, nodesOf: (region: EdgeRegion) => readonl
     common_lb_config: { healthy_panic_threshold: { value: 1 } },
     health_checks: checks("/readyz", "1s"),
     outlier_detection: {
-      // Only what befalls connections. The services' own 5xx are answers: a region that is at its limit, or whose primary
-      // is gone, is not made better by asking elsewhere.
+      // Only failures of connections count. The services' own 5xx are answers: another region
+      // cannot help one that is at its limit, or whose primary is gone.
       split_external_local_origin_errors: true,
       ...{ consecutive_local_origin_failure: 5, enforcing_consecutive_local_origin_failure: 100 },
       ...{ enforcing_consecutive_5xx: 0, enforcing_consecutive_gateway_failure: 0 },
@@ -61,7 +61,7 @@ function pool(name: string, edge: Edge, nodesOf: (region: EdgeRegion) => readonl
   };
 }
 
-/** Asked only whether they live, for the edge's own readiness. */
+/** Checks only whether they live, for the edge's own readiness. */
 function living(name: string, edge: Edge, nodesOf: (region: EdgeRegion) => readonly EdgeNode[]): Fields {
   return {
     ...service(edge, name, localitiesOf(edge.regions, nodesOf)),
@@ -69,7 +69,7 @@ function living(name: string, edge: Edge, nodesOf: (region: EdgeRegion) => reado
   };
 }
 
-/** Just as often where there are no requests. */
+/** The interval is the same without requests. */
 function checks(path: string, interval: string): Fields[] {
   return [
     {
@@ -89,7 +89,10 @@ function localitiesOf(
     .filter(({ nodes }) => nodes.length > 0);
 }
 
-/** Without checks of its readiness: what it has open can be ended there while it can take nothing new. */
+/**
+ * Has no checks of readiness: open transactions can be ended on a gateway that can take nothing
+ * new.
+ */
 function pinned(edge: Edge, region: string, gateway: EdgeNode): Fields {
   return service(edge, pinnedTo(gateway.name), [{ region, nodes: [gateway] }]);
 }
@@ -139,7 +142,7 @@ function service(edge: Edge, name: string, localities: readonly Locality[], poli
         },
       ],
     },
-    // A host that vanished, and says no word more, is noticed by this after 25 s.
+    // Keepalive notices a host that vanished and sends nothing more after 25 s.
     upstream_connection_options: {
       tcp_keepalive: { keepalive_time: 10, keepalive_interval: 5, keepalive_probes: 3 },
     },
@@ -174,7 +177,7 @@ function tlsTo(addresses: readonly string[], authority: string): Fields {
   };
 }
 
-/** Names are looked up again as they expire. */
+/** Names are looked up again when they expire. */
 function discovery(addresses: readonly string[]): Fields {
   if (addresses.every((address) => isIP(address) !== 0)) return { type: "STATIC" };
   return { type: "STRICT_DNS", respect_dns_ttl: true, dns_lookup_family: "V4_PREFERRED" };

@@ -1,6 +1,6 @@
-// Which request goes where, and which of them may be sent a second time. A path that is not named
-// here is not there: the services' internal paths, their health and their metrics cannot be reached
-// through the edge.
+// The routes: which request goes where, and which of them may be sent a second time. Paths that are
+// not named here do not exist: the services' internal paths, their health and their metrics cannot
+// be reached through the edge.
 import { UNSERVED_HEADER } from "@highwater/protocol";
 import { UNKNOWN_GATEWAY_STATUS } from "./errors.ts";
 import { endingOf, GATEWAYS, pinnedTo, TRACKERS } from "./names.ts";
@@ -9,18 +9,24 @@ import { type Edge } from "./source.ts";
 type Fields = Readonly<Record<string, unknown>>;
 
 const SESSION_HEADER = "highwater-session";
-/** What follows the gateway's name in the header: the id, and what proves that a gateway wrote it. Neither has a dot. */
+/**
+ * The rest of the header after the gateway's name: the id, and the proof that a gateway wrote it.
+ * Neither has a dot.
+ */
 const SESSION_REST = "\\.[^.]+\\.[^.]+";
 
 /**
- * Nothing of the request has left when one of these is met, or a service that starts or shuts down
- * says that it has not looked at it (`retriable-headers`), so sending it elsewhere cannot change
- * what becomes of it. Nothing more for requests that may commit: a second copy of a commit could
- * get a conflict with the first, and its client, who knows of one copy only, would run the whole
- * body again under a new id while the first commits.
+ * Each of these means that nothing of the request has left, or that a service that starts or shuts
+ * down did not look at it (`retriable-headers`). So sending it elsewhere cannot change what becomes
+ * of it. Requests that may commit are retried in no other case: a second copy of a commit could
+ * conflict with the first. Its client knows of one copy only, and would run the whole body again
+ * under a new id while the first commits.
  */
 const NEVER_LEFT = "connect-failure,refused-stream,reset-before-request,retriable-headers";
-/** What changes nothing may also be asked again when its connection was cut before an answer began. */
+/**
+ * Requests that change nothing may also be repeated if the connection was cut before an answer
+ * began.
+ */
 const CHANGES_NOTHING = `${NEVER_LEFT},reset`;
 
 const RETRIES = 3;
@@ -46,8 +52,8 @@ function openTransactions(edge: Edge): Fields[] {
           match: { ...call("statements|commit"), headers },
           route: { cluster: pinnedTo(name), timeout, retry_policy: retry(NEVER_LEFT) },
         },
-        // A client that wants it undone is served by any gateway: it settles the id, so that
-        // nothing commits under it.
+        // Any gateway can undo a transaction for its client: it settles the id, so that nothing
+        // commits under it.
         {
           match: { ...call("rollback"), headers },
           route: { cluster: endingOf(name), timeout, retry_policy: retry(NEVER_LEFT, 1) },
@@ -69,9 +75,9 @@ function toGateways(edge: Edge): Fields[] {
     { match: { ...transactions, headers: READING }, ...to(retry(CHANGES_NOTHING)) },
     { match: transactions, ...to(retry(NEVER_LEFT)) },
     { match: { path: "/sql" }, ...to(retry(NEVER_LEFT)) },
-    // What the `type` of a problem names. Trackers say the same.
+    // The page that the `type` of a problem names. Trackers have the same.
     { match: { path_separated_prefix: "/errors", headers: READING }, ...to(retry(CHANGES_NOTHING)) },
-    // Where clients look whether anybody is there.
+    // Clients look here whether any service answers.
     { match: { path: "/", headers: READING }, ...to(retry(CHANGES_NOTHING)) },
   ];
 }
@@ -84,8 +90,8 @@ function toTrackers(edge: Edge): Fields[] {
   });
   const stream = (path: string): Fields => ({
     match: { path, headers: READING },
-    // A stream stays for as long as both want it: its heartbeats, and those of the connections
-    // below, show who has gone.
+    // A stream stays for as long as both sides want it. Its heartbeats, and those of the
+    // connections below, show when one is gone.
     route: {
       ...{ cluster: TRACKERS, timeout: "0s", idle_timeout: "0s" },
       retry_policy: retry(CHANGES_NOTHING),

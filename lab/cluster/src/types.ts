@@ -29,8 +29,9 @@ export interface ClusterOptions {
   /** The bin folder of another PostgreSQL installation, 15 or newer. Default: the embedded one. */
   pgBinDir?: string;
   /**
-   * A folder for what clusters can share: those that name the same one run initdb once and copy its result, each with a system
-   * identifier of its own, and share the copy of programs that the servers' user could not reach. Default: nothing is shared.
+   * A folder for what clusters can share. Those that name the same one run initdb once and copy its
+   * result, each with its own system identifier. They also share the copy of programs that the
+   * servers' user could not reach. Default: nothing is shared.
    */
   templateDir?: string;
 }
@@ -80,7 +81,7 @@ export interface CutOptions {
 export interface LinkControl {
   setRoundTripMs(ms: number): Promise<void>;
   cut(options?: CutOptions): Promise<void>;
-  /** Stalled bytes flow on, as after TCP's retransmission. */
+  /** Stalled bytes continue, as after TCP's retransmission. */
   heal(): Promise<void>;
 }
 
@@ -103,7 +104,10 @@ export interface PromoteOptions {
   reason?: string;
   /** Makes every other running replica follow the new primary. Default true. */
   repoint?: boolean;
-  /** Writes the operator's word into `highwater.authority_command`, if that table exists. Default true. */
+  /**
+   * Writes the operator's command into `highwater.authority_command`, if that table exists. Default
+   * true.
+   */
   command?: boolean;
 }
 

@@ -11,11 +11,11 @@ interface Open {
   readonly group: Group;
   readonly workers: readonly Worker[];
   readonly seed: number;
-  /** Of the window that is open: steps inside of jobs are told to it. */
+  /** The open window; it counts the steps inside of jobs. */
   window: Window;
 }
 
-/** Far apart, so that no client of one group begins where one of another does. */
+/** Far apart, so that clients of different groups never start with the same seed. */
 const SEEDS_PER_GROUP = 10_000;
 
 let opened: Open[] = [];
@@ -52,7 +52,7 @@ async function run({ warmUpMs, durationMs }: Extract<Order, { kind: "run" }>): P
 async function close(): Promise<Reply> {
   const old = opened;
   opened = [];
-  // Those that share a connection close it more than once.
+  // Clients that share a connection close it more than once.
   await Promise.allSettled(old.flatMap(({ workers }) => workers.map((worker) => worker.close())));
   return { kind: "closed" };
 }

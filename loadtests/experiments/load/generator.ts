@@ -1,11 +1,11 @@
-// The load generator, told by its parent what to do next.
+// The load generator, which carries out its parent's orders.
 import { AskedProcess } from "../../asked-process.ts";
 import type { Addresses } from "./target.ts";
 import type { GroupStats } from "./window.ts";
 import type { Group } from "./worker.ts";
 
 export type Order =
-  /** Opens every client. What that costs belongs to no window. */
+  /** Opens every client. No window includes the cost of this. */
   | {
       readonly kind: "open";
       readonly groups: readonly Group[];
@@ -21,7 +21,9 @@ export type Reply =
   | { readonly kind: "ran"; readonly groups: Readonly<Record<string, GroupStats>> }
   | { readonly kind: "closed" };
 
-/** What was begun in the window is waited for: over a slow link, with all its attempts. */
+/**
+ * Transactions that began in the window are waited for: over a slow link, with all their attempts.
+ */
 const STRAGGLERS_MS = 60_000;
 
 export class Generator {

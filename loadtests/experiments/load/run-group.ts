@@ -9,12 +9,12 @@ export interface Loop {
   readonly window: Window;
   readonly untilMs: number;
   readonly retries: number;
-  /** None: a closed loop. */
+  /** Undefined: a closed loop. */
   readonly perSecond: number | undefined;
   readonly random: Random;
 }
 
-/** Answers how many transactions have committed in all. */
+/** Resolves with the number of committed transactions. */
 export async function runLoop(loop: Loop): Promise<number> {
   const arrivals =
     loop.perSecond === undefined ? null : new Arrivals(loop.perSecond, loop.random, performance.now());
@@ -31,7 +31,7 @@ async function work(worker: Worker, loop: Loop, arrivals: Arrivals | null): Prom
   }
 }
 
-/** Tries the job until it is done, or has conflicted too often; what conflicts took counts into its time. */
+/** Tries the job until it is done, or has conflicted too often; its time includes the conflicts. */
 async function finish(job: Job, beganMs: number, { window, retries }: Loop): Promise<Attempt> {
   for (let attempts = 1; ; attempts++) {
     const ended = await job.attempt();
@@ -48,7 +48,10 @@ async function finish(job: Job, beganMs: number, { window, retries }: Loop): Pro
   }
 }
 
-/** When transactions are due, with exponential distances: one line that all clients of a group stand in. */
+/**
+ * The times at which transactions are due, with exponential distances: one queue for all clients of
+ * a group.
+ */
 export class Arrivals {
   readonly #meanMs: number;
   readonly #random: Random;
@@ -67,8 +70,9 @@ export class Arrivals {
   }
 
   /**
-   * The moment from which the next transaction counts: when it was due if no client was free for it, and otherwise when it is sent,
-   * since a timer that is late by up to a millisecond is nobody's latency. What is still due when the time is over is not sent any more.
+   * The time from which the next transaction counts. It is the time when the transaction was due if
+   * no client was free, and otherwise the time when it is sent: a timer that is late by up to a
+   * millisecond must not count as latency. Transactions that are still due at the end are not sent.
    */
   async next(untilMs: number): Promise<number> {
     const dueMs = this.due();

@@ -8,7 +8,7 @@ import { statementOf, type Workload } from "./workload.ts";
 import type { TpccOptions } from "../tpcc/terminal.ts";
 import type { AuctionOptions } from "../auction/worker.ts";
 
-/** Clients of one kind, as the load generator is told of them. */
+/** Clients of one kind, as the load generator receives them. */
 export interface Group {
   readonly name: string;
   readonly subject: Subject;
@@ -17,13 +17,16 @@ export interface Group {
   readonly clients: number;
   /** All clients take turns on one connection. */
   readonly oneConnection?: boolean;
-  /** Transactions that are offered in a second, with exponential distances; as fast as they are answered unless given. */
+  /**
+   * Transactions offered per second, with exponential distances. Default: as fast as they are
+   * answered.
+   */
   readonly perSecond?: number;
   /** How often a transaction is run again after a conflict before it is given up. */
   readonly retries: number;
 }
 
-/** So many as there are clients. */
+/** Opens as many workers as there are clients. */
 export async function openWorkers(
   group: Group,
   addresses: Addresses,

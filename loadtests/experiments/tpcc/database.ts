@@ -1,5 +1,5 @@
-// How the five transactions reach the database: interactively through Highwater's SDK, or through node-postgres. The transactions
-// themselves do not know which.
+// The way from the five transactions to the database: interactively through Highwater's SDK, or
+// through node-postgres. The transactions themselves do not know which.
 import type pg from "pg";
 import type { Isolation } from "@highwater/protocol";
 import { Highwater, HighwaterError } from "@highwater/sdk";
@@ -12,11 +12,14 @@ import type { Statement } from "../load/workload.ts";
 export type Rows = readonly (readonly (string | null)[])[];
 
 export interface Tx {
-  /** Statements of which none needs another's answer: together they are one call. */
+  /** Statements that are independent of each other's answers: together they are one call. */
   execute(...statements: readonly Statement[]): Promise<readonly Rows[]>;
 }
 
-/** What is left to do: statements that go with the commit (with nothing before them they are a one-shot transaction), or a rollback by the application's own decision. */
+/**
+ * The rest of a transaction: statements that go with the commit (with nothing before them they are
+ * a one-shot transaction), or a rollback by the application's own decision.
+ */
 export type Ending = readonly Statement[] | "roll_back";
 
 interface TransactOptions {
@@ -130,7 +133,7 @@ const RAW = { getTypeParser: () => (text: string) => text } as unknown as pg.Cus
 
 const names = new Map<string, string>();
 
-/** The server cuts names that are longer than 63 bytes, and statements differ behind that. */
+/** The server cuts names after 63 bytes, and statements differ beyond that. */
 function nameOf(sql: string): string {
   let name = names.get(sql);
   if (name === undefined) names.set(sql, (name = `statement ${String(names.size + 1)}`));

@@ -1,5 +1,6 @@
-// One transaction, as a careful client runs it: an id that it chooses, sent again as it is when no answer came, and under a new one when
-// it certainly came to nothing. Then its verdict. Made for any number of regions, of which some may be gone.
+// Runs one transaction as a careful client does: it chooses the id, sends the same request again if
+// no answer came, and uses a new id if the transaction certainly had no effect. Then it gets the
+// verdict. It works with any number of regions, some of them possibly gone.
 import http from "k6/http";
 import { sleep } from "k6";
 import { API_KEY, type Endpoint, ENDPOINTS, LEVEL, PATIENCE_S } from "./settings.ts";
@@ -35,13 +36,16 @@ const RETRY_S = 0.1;
 const REQUEST_TIMEOUT = "12s";
 /** How long a question for a verdict may be held. Shorter than the time limit of its request. */
 const HELD_MS = 5_000;
-/** What a service may answer without that being a fault of the network; k6 counts the rest as failed requests. */
+/** Statuses that are no fault of the network; k6 counts the others as failed requests. */
 const EXPECTED = http.expectedStatuses(200, 202, 409, 503);
 
-/** Of this virtual user: the region that answered last. */
+/** The region that last answered this virtual user. */
 let at = 0;
 
-/** Undefined when the patience was over, or when it was refused for good: that is the caller's failure. */
+/**
+ * Undefined when the patience was over, or when it was refused for good: the caller counts a
+ * failure.
+ */
 export function commit(work: Work): Committed | undefined {
   const untilMs = Date.now() + 1_000 * PATIENCE_S;
   let id = newId();
@@ -58,7 +62,7 @@ export function commit(work: Work): Committed | undefined {
       refused.add(1);
       pause(response.headers["Retry-After"]);
     } else if (response.status === 0 || answer.retry === "resolve_outcome" || response.status >= 502) {
-      // Nobody knows what became of it. The same id never runs twice, so the same request finds out.
+      // The outcome is unknown. The same id never runs twice, so the same request finds out.
       unanswered.add(1);
       at = (at + 1) % ENDPOINTS.length;
       sleep(RETRY_S);
@@ -70,7 +74,7 @@ export function commit(work: Work): Committed | undefined {
   return undefined;
 }
 
-/** What became of a committed transaction; asked until it is settled or the patience is over. */
+/** Asks for the verdict on a committed transaction until it is settled or the patience is over. */
 export function follow(token: string): Verdict {
   const untilMs = Date.now() + 1_000 * PATIENCE_S;
   while (Date.now() < untilMs) {

@@ -1,4 +1,5 @@
-// The mix of transactions that every scenario runs: transfers that are fast, some that are safe, and reads.
+// The mix of transactions that every scenario runs: transfers that are fast, some that are safe,
+// and reads.
 import { type Committed, commit, follow, type Statement, type Verdict, type Work } from "./client.ts";
 import {
   broken,
@@ -15,7 +16,10 @@ import {
 } from "./metrics.ts";
 import { ACCOUNTS, READ_PERCENT, SAFE_PERCENT, REPORTS } from "./settings.ts";
 
-/** Money moves to an account, and the entry names the transaction: the table then says which of them are there. */
+/**
+ * Moves money to an account. The entry names the transaction, so the table shows which of them are
+ * there.
+ */
 function transfer(account: number, cents: number): (id: string) => readonly Statement[] {
   return (id) => [
     { sql: "UPDATE load_account SET balance = balance + $2 WHERE id = $1", params: [account, cents] },
@@ -34,7 +38,7 @@ export function runOne(): void {
     if (drawn < READ_PERCENT) runRead(account);
     else runWrite(account, drawn < READ_PERCENT + SAFE_PERCENT ? "durable" : "commit");
   } catch (cause) {
-    // k6 would write it down and count nothing.
+    // Without this, k6 would log the error and count nothing.
     failed.add(true);
     throw cause;
   }
@@ -74,7 +78,7 @@ function runWrite(account: number, ack: Work["ack"]): void {
 function settle({ id }: Committed, verdict: Verdict): void {
   const counters = { durable, lost, broken, unsettled };
   counters[verdict].add(1);
-  // What a failure took was told: it is counted as lost, and is not a failure of the service.
+  // A loss was reported: it is counted as lost, and is not a failure of the service.
   failed.add(verdict === "broken" || verdict === "unsettled");
   if (REPORTS) console.log(JSON.stringify({ id, verdict }));
 }

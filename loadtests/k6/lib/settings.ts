@@ -1,6 +1,7 @@
-// What a run is told by its environment (`k6 run -e NAME=value`), and the limits that it is held against.
+// Reads the settings of a run from its environment (`k6 run -e NAME=value`), with the limits that
+// the run has to meet.
 
-/** Of one region, as its clients see it. */
+/** One region, as its clients see it. */
 export interface Endpoint {
   readonly gateway: string;
   readonly tracker: string;
@@ -17,7 +18,7 @@ export function number(name: string, otherwise: number): number {
   return Number(given);
 }
 
-/** In milliseconds; null where it is said that there is `none`, because the machine has other work that nobody can see. */
+/** In milliseconds; null for `none`, which is for a machine with other work that k6 cannot see. */
 function limitMs(name: string, otherwise: number): number | null {
   return __ENV[name] === "none" ? null : number(name, otherwise);
 }
@@ -33,20 +34,26 @@ export const ENDPOINTS: readonly Endpoint[] = gateways.map((gateway, at) => ({
 
 /** An API key, where the service asks for one. */
 export const API_KEY = text("API_KEY", "");
-/** At which a transaction counts as durable. */
+/** The level at which a transaction counts as durable. */
 export const LEVEL = text("LEVEL", "region");
 /** Rows of `load_account`, which the driver makes. */
 export const ACCOUNTS = number("ACCOUNTS", 10_000);
-/** Of a hundred transactions so many are safe; the others are fast, and their durability is waited for behind the answer. */
+/**
+ * The percentage of safe transactions. The others are fast, and the script waits for their
+ * durability after the answer.
+ */
 export const SAFE_PERCENT = number("SAFE_PERCENT", 20);
-/** Of a hundred transactions so many only read. */
+/** The percentage of transactions that only read. */
 export const READ_PERCENT = number("READ_PERCENT", 10);
-/** Tells what became of every write, for whoever compares it with the table. */
+/** Whether the script prints the outcome of every write, for the comparison with the table. */
 export const REPORTS = text("REPORT", "") !== "";
 /** How long a transaction may be tried, and its verdict waited for. */
 export const PATIENCE_S = number("PATIENCE_S", 30);
 
-/** For what is under way at the end of a scenario: the two waits of a transaction, and what the last request of each may take. */
+/**
+ * The time for what is in flight at the end of a scenario: the two waits of a transaction, and the
+ * last request of each.
+ */
 export const GRACEFUL_STOP = `${String(2 * PATIENCE_S + 25)}s`;
 
 export const LIMITS = {

@@ -1,6 +1,6 @@
 """The least that a program would write by hand: httpx, JSON, and for promises a dictionary and the marks of the stream.
 
-No retries, no epochs, no failover. What the SDK costs is what it costs above this.
+No retries, no epochs, no failover. The cost of the SDK is measured against this.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class AsyncClient(Protocol):
         """False: refused for a conflict with another transaction, and nothing was applied."""
 
     async def connect(self) -> None:
-        """Returns when the stream has told where things stand."""
+        """Returns when the stream has sent the current state."""
 
     def durable(self, token: str) -> asyncio.Future[Any]:
         """Done when the token's transaction is durable."""

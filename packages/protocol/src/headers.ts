@@ -1,8 +1,8 @@
-// Names of headers that both sides of a wire, or what lies between them, must spell alike.
+// Names of headers that both sides of a wire, or a proxy between them, must spell alike.
 
 /**
- * Of an answer that refuses a request before anything of it was looked at, because the service
- * starts or shuts down: a proxy in front of several services may send it to another one, and
- * nothing can have been done twice.
+ * Marks a refusal by a service that starts or shuts down, and that has looked at nothing of the
+ * request. A proxy in front of several services may send the request to another one: nothing can
+ * have been done twice.
  */
 export const UNSERVED_HEADER = "highwater-unserved";

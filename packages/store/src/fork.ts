@@ -39,10 +39,12 @@ export interface ForkFacts {
 }
 
 /**
- * A promotion's switch point and a replica's last position only bound the end from above: if the old primary crashed and
- * recovered before the switch without beginning an epoch, its log below the switch point holds other records than the
- * ones that were lost. Below is proven by what this very history says of itself (the epoch's record and its witnesses),
- * or by an uninterrupted stream that the caller watched. (docs/decisions/0003-fork-offset-is-witnessed.md)
+ * Finds the fork offset and its limit. A promotion's switch point and a replica's last position
+ * only bound the end from above: the old primary may have crashed and recovered before the switch
+ * without beginning an epoch. Then its log below the switch point holds other records than the ones
+ * that were lost. The lower bound is proven by this very history (the epoch's record and its
+ * witnesses), or by an uninterrupted stream that the caller watched.
+ * (docs/decisions/0003-fork-offset-is-witnessed.md)
  */
 export function forkOf(facts: ForkFacts): Fork {
   const { previous, end, promoted } = facts;

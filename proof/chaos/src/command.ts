@@ -1,4 +1,5 @@
-// What the commands of this folder share: options in, one run, a readable verdict, and last one line of JSON.
+// The shared part of this folder's commands: reads options, makes one run, and prints a readable
+// verdict and, as the last line, one JSON object.
 import { parseArgs } from "node:util";
 import { machineReadable, readable } from "./report.ts";
 import { type ChaosResult, runChaos } from "./run.ts";
@@ -12,12 +13,12 @@ interface RigOptions {
 }
 
 export interface Command {
-  /** Transactions a second unless told otherwise. */
+  /** Default number of transactions a second. */
   readonly rate: number;
-  /** An option of this command alone, without its dashes: given or not. */
+  /** A switch that only this command has, without its dashes. */
   readonly flag?: string;
   readonly startRig: (options: RigOptions) => Promise<Rig>;
-  /** Where the readable verdict goes. */
+  /** Prints the readable verdict. */
   readonly print: (text: string) => void;
   /** Whether the command has succeeded. */
   readonly isGood: (result: ChaosResult, isFlagged: boolean) => boolean;

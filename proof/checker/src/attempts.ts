@@ -1,5 +1,5 @@
-// In which epochs each transaction has committed, and who has seen its values where. What is recorded is taken as it is; of
-// a transaction whose answer was lost, the values that others saw tell the rest.
+// Finds the epochs in which each transaction committed, and who read its values where. A recorded
+// answer counts as it is. If the answer was lost, the values that others read show what happened.
 import { type EpochId } from "./history.ts";
 import { type ListView } from "./lists.ts";
 import { getOrMake } from "./maps.ts";
@@ -10,7 +10,9 @@ export interface Sighting extends ListView {
   readonly epoch: EpochId;
 }
 
-/** The longest list of each kind that was read in each epoch, the final state's among them. */
+/**
+ * The longest list of each kind that was read in each epoch, including those of the final state.
+ */
 export function sightingsOf({ transactions, finalLists, epochs }: History): Sighting[] {
   const byEpoch = new Map<EpochId, Map<object, Sighting>>();
   const note = (sighting: Sighting): void => {
@@ -48,9 +50,11 @@ export function inferAttempts(history: History): void {
 }
 
 /**
- * Adds attempts that were never answered and that a failure took: only reads of their values show them. A read proves such an attempt
- * when it was answered before the other attempt's epoch had answered anything, or when its list cannot be of that epoch. Otherwise the
- * read may have seen the other attempt. The attempt may also be the later one: a node that was given up may go on beside its successor.
+ * Adds attempts that have no answer and that a failure discarded: only reads of their values show
+ * them. A read proves such an attempt if it was answered before the other attempt's epoch had
+ * answered anything, or if its list cannot belong to that epoch. Otherwise the read may have seen
+ * the other attempt. The attempt may also be the later one: a node that was given up may continue
+ * beside its successor.
  */
 function addUnanswered(history: History, { spine, length, epoch, key }: Sighting): void {
   const { writers, epochs, firstSeen } = history;
@@ -68,8 +72,9 @@ function addUnanswered(history: History, { spine, length, epoch, key }: Sighting
 }
 
 /**
- * True when the value is in the final list, and what stands in front of it there and here are not the same values. A failure takes only
- * the end of a list, so the value in this list is from another attempt than the value in the final one.
+ * True if the final list has the value, but different values stand before it there and here. A
+ * failure discards only the end of a list, so this list has the value from another attempt than the
+ * final list.
  */
 function isOfAnotherList(
   { finalLists }: History,
@@ -106,13 +111,13 @@ function recordAttempts(transaction: Transaction): void {
   if (readIn !== null) known.add(readIn);
   transaction.attempts = [...known];
   if (known.size > 0) return;
-  // The position of an answer that was given again later is that of the look-up.
+  // If the answer was repeated later, its position is that of the look-up.
   transaction.isInferred = true;
   const position = answer?.position ?? resolution?.position;
   if (position != null) transaction.attempts = [position.epoch];
 }
 
-/** What stands before an older epoch's value is of that epoch at the latest. */
+/** The values before a value of an older epoch belong to that epoch or to an earlier one. */
 function lowerInferred({ writers, epochs }: History, { spine, length, epoch }: Sighting): void {
   let bound: EpochId | null = null;
   for (let at = length - 1; at >= 0; at--) {

@@ -1,5 +1,5 @@
-// `node proof/checker/src/cli.ts [--json] FILE_OR_FOLDER…`: 0 if nothing is violated, 1 if something is, 2 if the history
-// cannot be judged.
+// `node proof/checker/src/cli.ts [--json] FILE_OR_FOLDER…`: exits with 0 if no rule is violated,
+// with 1 if one is, and with 2 if the history cannot be judged.
 import { parseArgs } from "node:util";
 import { judge } from "./check.ts";
 import { HistoryError } from "./faults.ts";
@@ -28,7 +28,7 @@ async function main(): Promise<number> {
 try {
   process.exitCode = await main();
 } catch (error) {
-  // Also for what nobody thought of: a checker that breaks has judged nothing.
+  // Unexpected errors count as well: a checker that crashes has judged nothing.
   const what =
     error instanceof HistoryError ? `${error.fault}: ${error.message}` : String((error as Error).stack);
   process.stderr.write(`the history cannot be judged: ${what}\n`);

@@ -1,4 +1,5 @@
-// The tree of epochs: which history each of them continued. A history is the path from the first epoch to one of them.
+// The tree of epochs: it shows which history each epoch continued. A history is the path from the
+// first epoch to another one.
 import { HistoryError } from "./faults.ts";
 import { type EpochId, type FinalState } from "./history.ts";
 
@@ -14,7 +15,7 @@ interface EpochPath {
 export class EpochTree {
   readonly #records: ReadonlyMap<EpochId, FinalState["epochs"][number]>;
   readonly #paths = new Map<EpochId, EpochPath>();
-  /** The epoch that reigns at the end. */
+  /** The current epoch at the end. */
   readonly last: EpochId | null;
 
   constructor(epochs: FinalState["epochs"]) {
@@ -24,7 +25,7 @@ export class EpochTree {
     this.last = last?.id ?? null;
   }
 
-  /** False for an epoch of which the final state does not know from where it went on. */
+  /** False if the final state does not show where the epoch continued from. */
   hasPath(epoch: EpochId): boolean {
     return this.#pathOf(epoch).hasPath;
   }
@@ -50,7 +51,7 @@ export class EpochTree {
     return this.last !== null && this.contains(this.last, epoch);
   }
 
-  /** The newest epoch that is in the histories of both; null when they have none in common. */
+  /** The newest epoch that both histories contain; null if they share none. */
   common(one: EpochId, other: EpochId): EpochId | null {
     if (one === other) return one;
     return this.path(one).findLast((epoch) => this.contains(other, epoch)) ?? null;
@@ -62,7 +63,7 @@ export class EpochTree {
     return own.sort((one, other) => one.seq - other.seq).map(({ id }) => id);
   }
 
-  /** The history that reigns now has been on another node since the epoch. */
+  /** Since this epoch, another node was the primary in the history that counts. */
   hasMoved(epoch: EpochId): boolean {
     if (this.last === null) return false;
     return this.path(this.last).some(
@@ -70,7 +71,7 @@ export class EpochTree {
     );
   }
 
-  /** An operator has chosen the history that counts, over others that continue the epoch. */
+  /** An operator has chosen the history that counts over others that continue the epoch. */
   wasChosenSince(epoch: EpochId): boolean {
     if (this.last === null) return false;
     return this.path(this.last).some(

@@ -4,7 +4,7 @@ import { type History, type Transaction } from "./model.ts";
 
 export class Excuses {
   readonly #history: History;
-  /** The first epoch that a failure can have led to; null if nobody has seen one. */
+  /** The first epoch that a failure can have led to; null if no record names one. */
   readonly #ledTo = new Map<Failure, EpochId | null>();
 
   constructor(history: History) {
@@ -19,8 +19,9 @@ export class Excuses {
   }
 
   /**
-   * A failure until then that did not keep the level, and that may have come after the attempt. One that the attempt's
-   * history goes on from has not: then it was already there. Without evidence of that, it may have.
+   * A failure up to that time that did not keep the level and that may have come after the attempt.
+   * If the attempt's history continues from the failure's epoch, the attempt came later. Without
+   * evidence, the failure may have come after it.
    */
   breaks(
     transaction: Transaction,

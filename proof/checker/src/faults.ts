@@ -1,13 +1,17 @@
-// Why a history cannot be judged. That is no violation: nobody knows whether the product is right.
+// The reasons why a history cannot be judged. This is no violation: the product may be right or
+// wrong.
 
 export type HistoryFault =
-  /** A file or folder cannot be read, or a folder has no history in it. */
+  /** A file or folder cannot be read, or a folder contains no history. */
   | "unreadable"
-  /** A line is no JSON, or not a record of the format. */
+  /** A line is not JSON, or not a record of the format. */
   | "malformed"
-  /** Each record is well-formed and together they are none: two answers of one transaction, a value that two write. */
+  /**
+   * Each record is well-formed, but they contradict each other: two answers for one transaction, or
+   * a value that two transactions write.
+   */
   | "contradictory"
-  /** No scenario, or no final state. */
+  /** The scenario or the final state is missing. */
   | "incomplete";
 
 /** Where a record was: its file and line, or its number when there is no file. */

@@ -1,4 +1,5 @@
-// What the rules have found. Every finding counts; of each rule only the first few are kept with their explanation.
+// The findings of the rules. Every finding counts; each rule keeps an explanation for the first few
+// only.
 import { type TxnId } from "./history.ts";
 import { type Rule } from "./rules/names.ts";
 
@@ -9,31 +10,52 @@ export interface Violation {
   readonly explanation: string;
 }
 
-/** What one reading of the evidence calls wrong and another one does not. */
+/** Cases that are wrong by one reading of the evidence and right by another. */
 export type Ambiguity =
-  /** Broken, although nobody has recorded a word that was broken: only its tracker knew the mark. */
+  /** Broken, but no record says that it was durable: only its tracker knew the mark. */
   | "broken_without_report"
-  /** Which attempt of an id that ran twice a word is about. */
+  /** An id ran twice, and the report does not say which attempt it is about. */
   | "report_without_attempt"
-  /** A read-only transaction is durable to one tracker and lost to another one: they had heard different marks. */
+  /**
+   * One tracker says that a read-only transaction is durable and another that it is lost: they knew
+   * different marks.
+   */
   | "read_judged_apart"
-  /** A client was told both by trackers that followed two primaries, and in the end all say that it is broken. */
+  /**
+   * A client received both verdicts, from trackers that followed two primaries; in the end all say
+   * broken.
+   */
   | "two_trackers_differ"
-  /** All say that it is gone, and only some know that the level had been reached. */
+  /** All say that it is lost or broken, and only some know that the level had been reached. */
   | "promise_known_to_some"
-  /** Told as durable by the stream of events alone, which has told as well that its part of the log is broken. */
+  /**
+   * Only the stream of events reported it as durable, and the stream also reported its part of the
+   * log as broken.
+   */
   | "broken_as_a_range"
-  /** A read whose epoch is not known, so nobody can say what it had to see. */
+  /** A read in an unknown epoch, so it is unknown which values it had to see. */
   | "read_without_epoch"
-  /** A value of an epoch whose place among the others is not known. */
+  /** A value of an epoch whose place among the others is unknown. */
   | "epoch_without_path"
-  /** Lost and then back, which every tracker has forgotten since: its retention is over, and a token shows that it is there. */
+  /**
+   * Lost and then back, and forgotten by every tracker since: its retention is over, and a token
+   * shows that it is there.
+   */
   | "returned_and_forgotten"
-  /** Words of one tracker in another order than it could have said them; its answers may have overtaken each other. */
+  /**
+   * Reports of one tracker in an order in which it cannot have made them; its answers may have
+   * overtaken each other.
+   */
   | "reports_out_of_order"
-  /** Durable on the disk of a node that is gone, to those who heard so in time, and lost to others. */
+  /**
+   * Durable on the disk of a node that is gone, for those that learned it in time, and lost for
+   * others.
+   */
   | "durable_on_a_lost_disk"
-  /** Cycles that need a snapshot read among others: replicas and the primary may show commits in different orders. */
+  /**
+   * Cycles that include a snapshot read: replicas and the primary may show commits in different
+   * orders.
+   */
   | "cycle_through_snapshots";
 
 const EXAMPLES_PER_RULE = 20;
@@ -54,7 +76,7 @@ export class Findings {
     this.ambiguous.set(kind, (this.ambiguous.get(kind) ?? 0) + 1);
   }
 
-  /** The run proves less than it could. */
+  /** Notes that the run proves less than it could. */
   weakness(note: string): void {
     this.weak.push(note);
   }

@@ -1,12 +1,12 @@
-// The recorded history: everything that the checker knows. One JSON object a line; whoever records it writes this format,
-// and the checker imports nothing of the product, so that the two cannot be wrong together.
-//
-// `atMs` is milliseconds on one clock for all processes that record (the machine's monotonic clock), with fractions.
-// Offsets are decimal strings. Lines may come in any order.
+// The recorded history: everything that the checker knows. It has one JSON object per line. The
+// recorder writes this format, and the checker imports nothing of the product, so that the two
+// cannot be wrong together.
+//  `atMs` is milliseconds on one clock for all processes that record (the machine's monotonic
+// clock), with fractions. Offsets are decimal strings. Lines may come in any order.
 
 /** Weakest first. */
 export type Level = string;
-/** A transaction's id: a UUID that its client has chosen. A body that is run again has a new one. */
+/** A transaction's id: a UUID that its client chose. A body that runs again gets a new one. */
 export type TxnId = string;
 /** An epoch's UUID. */
 export type EpochId = string;
@@ -17,18 +17,25 @@ export interface Scenario {
   readonly seed: number;
   /** Every level that verdicts may name, weakest first. */
   readonly levels: readonly Level[];
-  /** Those that promise to survive a crash of the primary's node, not that another one takes over. Default: `disk`. */
+  /**
+   * Levels that promise to survive a crash of the primary's node, but not the promotion of another
+   * node. Default: `disk`.
+   */
   readonly crashOnly?: readonly Level[];
-  /** Accounts `0` to `accounts - 1` have had so much each at the start. Transfers keep the sum. */
+  /** Accounts `0` to `accounts - 1` start with this balance each. Transfers keep the sum. */
   readonly bank: { readonly accounts: number; readonly balance: number };
-  /** How long receipts are kept after the time inside the id. Without it nothing may expire in the run. */
+  /**
+   * How long receipts are kept after the time inside the id. Without it, nothing may expire in the
+   * run.
+   */
   readonly retentionMs?: number;
 }
 
 /**
- * One operation of a transaction. `append` adds a value that nobody else ever adds to the key's list; `read` reads the
- * list; `readAppend` reads the list and then appends to it. `transfer` moves money; `sum` reads the total. `insert` adds a
- * row to a set. Values are unique in the whole history.
+ * One operation of a transaction. `append` adds a value to the key's list, and no other operation
+ * ever adds the same value; `read` reads the list; `readAppend` reads the list and then appends to
+ * it. `transfer` moves money; `sum` reads the total. `insert` adds a row to a set. Values are
+ * unique in the whole history.
  */
 export type Operation =
   | { readonly f: "append" | "readAppend"; readonly key: string; readonly value: number }
@@ -37,19 +44,22 @@ export type Operation =
   | { readonly f: "sum" }
   | { readonly f: "insert"; readonly value: number };
 
-/** Written before the request is sent. Exactly one for each id. */
+/** Recorded before the request is sent. There is exactly one for each id. */
 export interface Invocation {
   readonly type: "invocation";
   readonly atMs: number;
   readonly client: string;
-  /** Whose key it is sent with, where services ask for keys. */
+  /** The owner of the key that it is sent with, where services require keys. */
   readonly owner?: string;
-  /** What the client has written beside it, for filters of webhooks. */
+  /** What the client attached for filters of webhooks. */
   readonly metadata?: Readonly<Record<string, string>>;
-  /** Transactions of one session run one after the other, and each must see what the ones before it have committed. */
+  /**
+   * Transactions of one session run one after the other. Each must see what the earlier ones
+   * committed.
+   */
   readonly session: string | null;
   readonly txn: TxnId;
-  /** The same body ran before under this id, which was lost or aborted. */
+  /** The same body ran before under this id, and that transaction was lost or aborted. */
   readonly rerunOf: TxnId | null;
   /** `commit`: fast. `durable`: safe, answered when durable at `level`. */
   readonly ack: "commit" | "durable";
@@ -57,44 +67,54 @@ export interface Invocation {
   readonly readOnly: boolean;
   /** `snapshot`: it may read on a replica, and sees a consistent prefix, not more. */
   readonly isolation: "serializable" | "snapshot";
-  /** It asked to see everything up to this transaction of the same session (read-your-writes on any node). */
+  /**
+   * It asked to see everything up to this transaction of its session (read-your-writes on any
+   * node).
+   */
   readonly after: TxnId | null;
   readonly operations: readonly Operation[];
 }
 
-/** What an operation showed, in the order of the operations: a list, a sum, or null where it shows nothing. */
+/**
+ * What an operation returned, in the order of the operations: a list, a sum, or null if it returns
+ * nothing.
+ */
 export type Shown = readonly number[] | number | null;
 
 /**
- * The client's one answer. `aborted`: certainly without effect, now and for ever. `unknown`: nobody has said.
- * A safe transaction that is answered `durable` is a promise at its level.
+ * The client's one answer. `aborted`: certainly without effect, now and for ever. `unknown`: no
+ * service has reported an outcome. If the answer to a safe transaction is `durable`, it is a
+ * promise at its level.
  */
 export interface ClientReply {
   readonly type: "answer";
   readonly atMs: number;
   readonly txn: TxnId;
   readonly outcome: "committed" | "aborted" | "lost" | "unknown";
-  /** A safe one's level, if the answer says that it is durable there. */
+  /** The level of a safe transaction, if the answer says that it is durable there. */
   readonly durableAt: Level | null;
   readonly position: { readonly epoch: EpochId; readonly offset: string } | null;
-  /** Null when the answer is of a replay, or there is none. */
+  /** Null if the answer belongs to a replay, or if there is none. */
   readonly shown: readonly Shown[] | null;
   readonly replayed: boolean;
   /** Code of the error. */
   readonly error: string | null;
 }
 
-/** What the service said, asked by id, of a transaction whose answer was `unknown`. */
+/** What the service answered to a look-up by id, for a transaction whose answer was `unknown`. */
 export interface Resolution {
   readonly type: "resolution";
   readonly atMs: number;
   readonly txn: TxnId;
-  /** `never`: it has not run and never will. `expired`: its id is too old to tell. `unresolved`: the service did not say in time. */
+  /**
+   * `never`: it has not run and never will. `expired`: its id is too old for an answer.
+   * `unresolved`: the service did not answer in time.
+   */
   readonly outcome: "committed" | "aborted" | "lost" | "never" | "expired" | "unresolved";
   readonly position: { readonly epoch: EpochId; readonly offset: string } | null;
 }
 
-/** One word about durability, wherever it was heard. */
+/** One verdict, from any source. */
 export interface VerdictReport {
   readonly type: "report";
   readonly atMs: number;
@@ -102,23 +122,28 @@ export interface VerdictReport {
   readonly level: Level;
   readonly verdict: "durable" | "lost" | "broken" | "pending" | "expired" | "unknown" | "refused";
   /**
-   * `promise`: an SDK's promise. `event`: the stream of events. `asked`: a tracker was asked while faults went on.
-   * `final`: a tracker was asked at the end; there is one for each tracker, level and token.
+   * `promise`: an SDK's promise. `event`: the stream of events. `asked`: a tracker was asked during
+   * the faults. `final`: a tracker was asked at the end; there is one for each tracker, level and
+   * token.
    */
   readonly by: "promise" | "event" | "asked" | "final";
-  /** Of `event`, `asked` and `final`: whose word it is. */
+  /** The tracker that answered; for `event`, `asked` and `final`. */
   readonly tracker: string | null;
-  /** The epoch of the attempt that it is about, where it is told. */
+  /** The epoch of the attempt, if the report names it. */
   readonly attempt: EpochId | null;
-  /** The rule by which it was judged, where it is told. `session`: a wait for a whole session has ended. */
+  /**
+   * The rule that decided the verdict, if the report names it. `session`: a wait for a whole
+   * session ended.
+   */
   readonly rule: string | null;
-  /** Where the attempt stands in the log, if the word says so. */
+  /** The attempt's position, if the report names it. */
   readonly position?: { readonly epoch: EpochId; readonly offset: string } | null;
 }
 
 /**
- * Told to everybody by the stream of events: what the level has promised of this part of the epoch's log, above `from` and up to `to`,
- * a failure has undone. Whoever was told of an attempt in it and nothing else knows by this that the promise is broken.
+ * The stream of events reported to all clients that a failure broke what the level promised for
+ * this part of the epoch's log, above `from` and up to `to`. A client that learned of an attempt in
+ * it, and learns nothing more, knows by this that the promise is broken.
  */
 export interface BrokenRange {
   readonly type: "broken_range";
@@ -130,39 +155,39 @@ export interface BrokenRange {
   readonly to: string;
 }
 
-/** An endpoint for webhooks. Its maker had the answer at that time. */
+/** An endpoint for webhooks. `atMs` is the time at which its maker received the answer. */
 export interface Subscription {
   readonly type: "subscription";
   readonly atMs: number;
   readonly endpoint: string;
   readonly owner: string;
-  /** Types of events that it asks for. */
+  /** The types of events that it subscribes to. */
   readonly events: readonly string[];
-  /** It gets only transactions whose metadata have all of these values. */
+  /** It receives only transactions whose metadata have all of these values. */
   readonly filter: Readonly<Record<string, string>>;
 }
 
-/** One request that an endpoint was sent. */
+/** One request that was sent to an endpoint. */
 export interface Delivery {
   readonly type: "delivery";
-  /** The request was there as a whole. */
+  /** When the whole request had arrived. */
   readonly atMs: number;
-  /** Its answer was sent, or its sender was gone. */
+  /** When its answer was sent, or its sender was gone. */
   readonly untilMs: number;
   readonly endpoint: string;
   /** The same in every delivery of one message. */
   readonly message: string;
-  /** With the endpoint's secret. */
+  /** It is signed with the endpoint's secret. */
   readonly isSigned: boolean;
   /** The status of the answer; null if there was none. */
   readonly answer: number | null;
-  /** Of the body: its length, and a digest. */
+  /** Of the body: its length and a digest. */
   readonly bytes: number;
   readonly digest: string;
   readonly event: string;
   /** The first and the last event of the message, by their ids. */
   readonly sequence: { readonly first: string; readonly last: string } | null;
-  /** What it says of single transactions. */
+  /** What it reports about single transactions. */
   readonly transactions: readonly {
     readonly event: string;
     readonly txn: TxnId;
@@ -170,56 +195,63 @@ export interface Delivery {
     readonly verdicts: Readonly<Record<Level, VerdictReport["verdict"]>>;
     readonly position: { readonly epoch: EpochId; readonly offset: string } | null;
   }[];
-  /** What it says of parts of the log, as a `broken_range`. */
+  /** What it reports about parts of the log, as a `broken_range` does. */
   readonly promises: readonly (Pick<BrokenRange, "level" | "epoch" | "from" | "to"> & {
     readonly event: string;
   })[];
 }
 
-/** What the nemesis did. Between the two times the fault was there; for one that happens in a moment they are equal. */
+/**
+ * What the nemesis did. The fault was active between the two times, which are equal if it lasted a
+ * moment.
+ */
 export interface Fault {
   readonly type: "fault";
   readonly atMs: number;
   readonly untilMs: number;
-  /** As `kill_primary`, `cut_link`. */
+  /** For example `kill_primary`, `cut_link`. */
   readonly kind: string;
   readonly target: string;
-  /** It did what it should; otherwise the error. */
+  /** Null if it did what it should; otherwise the error. */
   readonly error: string | null;
 }
 
-/** A wall clock that was wrong: by so much from one time to the other. */
+/** A wall clock that was wrong by this much from one time to the other. */
 export interface WrongClock {
   readonly type: "clock";
   readonly atMs: number;
   readonly untilMs: number;
   readonly of: "database" | "service";
-  /** As `us-east`, `tracker-us-east`. */
+  /** For example `us-east`, `tracker-us-east`. */
   readonly name: string;
   readonly offMs: number;
 }
 
 /**
- * The history that counts may have changed: a crash, a promotion, a restore. `kept`: the levels whose promises this failure
- * covers and whoever decided respected; at every other one promises may be broken.
+ * An event after which another history may count: a crash, a promotion, a restore. `kept`: the
+ * levels whose promises cover this failure and were respected by the one who decided; at all other
+ * levels promises may be broken.
  */
 export interface Failure {
   readonly type: "failure";
   readonly atMs: number;
   readonly kind: string;
-  /** The node whose history went on from here. */
+  /** The node whose history continued from here. */
   readonly node: string;
   readonly kept: readonly Level[];
 }
 
-/** The end: what is in the database whose history counts, read past all services. */
+/**
+ * The end: what the database of the history that counts contains, read directly and not through
+ * services.
+ */
 export interface FinalState {
   readonly type: "final";
   readonly atMs: number;
   readonly node: string;
   readonly lists: Readonly<Record<string, readonly number[]>>;
   readonly balances: readonly number[];
-  /** Every row of the set, also twice if it is there twice. */
+  /** Every row of the set; a row that is there twice appears twice. */
   readonly inserted: readonly number[];
   /** Every row of the table of transfers: which transaction moved how much. */
   readonly transfers: readonly {
@@ -233,14 +265,20 @@ export interface FinalState {
     readonly kind: "commit" | "aborted" | "lost";
     readonly epoch: EpochId;
   }[];
-  /** Which receipts had expired when these were read. In milliseconds since 1970, as the time inside an id. */
+  /**
+   * Which receipts had expired at the time of this reading. In milliseconds since 1970, like the
+   * time inside an id.
+   */
   readonly expiry?: {
     /** Receipts of ids from before this time are dropped. */
     readonly expiredBeforeMs: number;
     /** The time of the reading. */
     readonly readAtMs: number;
   };
-  /** The table of epochs in this history, oldest first; after it epochs that only other nodes or trackers know of. */
+  /**
+   * The table of epochs in this history, oldest first; after them the epochs that only other nodes
+   * or trackers know.
+   */
   readonly epochs: readonly {
     readonly id: EpochId;
     readonly seq: number;
@@ -248,7 +286,7 @@ export interface FinalState {
     readonly node: string;
     /** It is in the history that counts. */
     readonly inHistory: boolean;
-    /** An operator has named its node the primary, when it began or since. */
+    /** An operator has named its node the primary, at its beginning or later. */
     readonly commanded: boolean;
   }[];
 }

@@ -1,4 +1,5 @@
-// A history as the rules see it: transactions with everything that was said about them, and the lists that they have read.
+// A history as the rules see it: transactions with everything that was reported about them, and the
+// lists that they read.
 import { type EpochTree } from "./epochs.ts";
 import {
   type ClientReply,
@@ -18,17 +19,20 @@ import { type ListView } from "./lists.ts";
 
 export interface Report {
   readonly atMs: number;
-  /** Its place among the levels, weakest first. */
+  /** Its index among the levels, weakest first. */
   readonly level: number;
   readonly verdict: VerdictReport["verdict"];
   /** `answer`: the answer to a safe transaction. `webhook`: a delivery. */
   readonly by: VerdictReport["by"] | "answer" | "webhook";
   readonly tracker: string | null;
-  /** As it was recorded; see `attemptOf`. */
+  /** As recorded; see `attemptOf`. */
   readonly attempt: EpochId | null;
-  /** A wait for a whole session has ended. For this transaction it may repeat what the client already knew. */
+  /**
+   * A wait for a whole session ended. For this transaction it may repeat what the client already
+   * knew.
+   */
   readonly isOfSession?: boolean;
-  /** Where the attempt stands in the log, if the word says so. */
+  /** The attempt's position, if the report names it. */
   readonly position: Position | null;
 }
 
@@ -37,7 +41,7 @@ export interface Position {
   readonly offset: bigint;
 }
 
-/** Of a level's promises, what everybody was told is broken. */
+/** A part of the log for which a level's promises were reported to all clients as broken. */
 export interface UndoneRange {
   readonly atMs: number;
   readonly by: "event" | "webhook";
@@ -49,14 +53,14 @@ export interface UndoneRange {
 
 export interface ListRead extends ListView {
   readonly key: string;
-  /** Which of the operations has shown it. */
+  /** The operation that returned it. */
   readonly operation: number;
 }
 
 export interface Transaction {
   readonly index: number;
   readonly invocation: Invocation;
-  /** Without what was shown: that is in `reads` and `sums`. */
+  /** Without the values that it returned: those are in `reads` and `sums`. */
   answer: ClientReply | null;
   resolution: Resolution | null;
   readonly reports: Report[];
@@ -64,15 +68,21 @@ export interface Transaction {
   readonly sums: number[];
   /** The receipt in the final state. */
   receipt: FinalState["receipts"][number] | null;
-  /** In the final state nothing can tell whether it is there: it writes nothing, and its receipt has expired if it had one. */
+  /**
+   * The final state cannot show whether it is there: it writes nothing, and its receipt, if any,
+   * has expired.
+   */
   isForgotten: boolean;
-  /** The epoch in which its reads were made; null if there are none, or nobody knows. */
+  /** The epoch in which its reads were made; null if it has none, or if the epoch is unknown. */
   readIn: EpochId | null;
-  /** Epochs in which it has committed, as far as anybody knows: more than one if a lost id ran again. */
+  /** The epochs in which it is known to have committed: more than one if a lost id ran again. */
   attempts: EpochId[];
-  /** What is known of its only attempt is an upper bound: it may have committed in an earlier epoch of that history. */
+  /**
+   * What is known of its only attempt is an upper bound: it may have committed in an earlier epoch
+   * of that history.
+   */
   isInferred: boolean;
-  /** Epochs in which somebody saw one of its values. */
+  /** Epochs in which another transaction read one of its values. */
   readonly seenIn: Set<EpochId>;
 }
 
@@ -81,7 +91,7 @@ export interface History {
   readonly crashOnly: ReadonlySet<number>;
   readonly transactions: readonly Transaction[];
   readonly byId: ReadonlyMap<string, Transaction>;
-  /** Who writes a value, to a list or to the set. */
+  /** The writer of each value, in a list or in the set. */
   readonly writers: ReadonlyMap<number, Transaction>;
   readonly faults: readonly Fault[];
   readonly clocks: readonly WrongClock[];
@@ -94,7 +104,7 @@ export interface History {
   readonly final: FinalState;
   readonly finalLists: ReadonlyMap<string, ListView>;
   readonly epochs: EpochTree;
-  /** Every tracker that has given final verdicts. */
+  /** Every tracker that gave final verdicts. */
   readonly trackers: readonly string[];
   /** When the epoch was first named in an answer. */
   readonly firstSeen: ReadonlyMap<EpochId, number>;
@@ -103,7 +113,7 @@ export interface History {
 export interface Append {
   readonly key: string;
   readonly value: number;
-  /** Which of the operations it is. */
+  /** The operation's index. */
   readonly operation: number;
 }
 
@@ -115,12 +125,12 @@ export function appendsOf({ invocation }: Transaction): Append[] {
   );
 }
 
-/** The client or the service has said that it committed. */
+/** The client or the service said that it committed. */
 export function isAcknowledged({ answer, resolution }: Transaction): boolean {
   return answer?.outcome === "committed" || resolution?.outcome === "committed";
 }
 
-/** The client or the service has said that it never had an effect and never will. */
+/** The client or the service said that it never had an effect and never will. */
 export function isAborted({ answer, resolution }: Transaction): boolean {
   return (
     answer?.outcome === "aborted" ||
@@ -130,8 +140,8 @@ export function isAborted({ answer, resolution }: Transaction): boolean {
 }
 
 /**
- * Aborted by a tombstone, when nobody knew any more whether it had committed: it may have, in a history that has ended, and
- * whoever saw it there is lost with it.
+ * A tombstone aborted it when the outcome was unknown. It may have committed in a history that has
+ * ended; a transaction that saw it there is lost with it.
  */
 function wasSettled(transaction: Transaction): boolean {
   const { answer, resolution } = transaction;
@@ -140,19 +150,22 @@ function wasSettled(transaction: Transaction): boolean {
   return resolution?.outcome === "aborted" || resolution?.outcome === "never";
 }
 
-/** Aborted, and not one that was settled after others had seen it: its values are in no order of versions. */
+/** Aborted, and not settled after others had seen it: no order of versions contains its values. */
 export function isVoid(transaction: Transaction): boolean {
   return isAborted(transaction) && !(wasSettled(transaction) && transaction.seenIn.size > 0);
 }
 
-/** It can have been there for the reader: its tombstone is of a history that the reader has not seen. */
+/**
+ * It can have existed for the reader: its tombstone belongs to a history that the reader has not
+ * seen.
+ */
 export function wasSettledBehind(epochs: EpochTree, transaction: Transaction, reader: Transaction): boolean {
   const { receipt } = transaction;
   if (!wasSettled(transaction) || reader.readIn === null) return false;
   return receipt === null || !epochs.contains(reader.readIn, receipt.epoch);
 }
 
-/** It was committed once, and a failure has taken it. */
+/** It committed once, and a failure discarded it. */
 export function isLost({ answer, reports }: Transaction): boolean {
   return (
     answer?.outcome === "lost" ||
@@ -160,14 +173,18 @@ export function isLost({ answer, reports }: Transaction): boolean {
   );
 }
 
-/** From when on everybody in the epoch had to see what it did; infinite if nobody was told, or of another attempt. */
+/**
+ * The time from which every transaction in the epoch had to see its effects; infinite if no client
+ * received an answer, or if the answer was about another attempt.
+ */
 export function answeredAt({ answer, attempts, readIn }: Transaction, epoch: EpochId): number {
   if (answer?.outcome !== "committed") return Number.POSITIVE_INFINITY;
   return attempts.length > 1 && readIn !== epoch ? Number.POSITIVE_INFINITY : answer.atMs;
 }
 
 /**
- * Its attempt that is in the epoch's history, down to a depth. Of two the newer one: it could not have run beside the other.
+ * Its attempt in the epoch's history, down to a depth. Of two it is the newer one, which cannot have
+ * run beside the other.
  */
 export function attemptIn(
   epochs: EpochTree,
@@ -191,12 +208,15 @@ export function ownBefore(transaction: Transaction, key: string, operation: numb
   return count;
 }
 
-/** The number of values of others that the list begins with. */
+/** The number of values at the beginning of the list that others wrote. */
 export function externalLength(transaction: Transaction, read: ListRead): number {
   return Math.max(0, read.length - ownBefore(transaction, read.key, read.operation));
 }
 
-/** Whether the attempt is in the final state; null for one that only reads, or was forgotten: that leaves nothing there. */
+/**
+ * Whether the final state contains the attempt; null if it only reads, or was forgotten, and so
+ * leaves nothing there.
+ */
 export function isPresent(
   { invocation, receipt, isForgotten }: Transaction,
   attempt: EpochId | null,
@@ -206,8 +226,8 @@ export function isPresent(
 }
 
 /**
- * It has committed in the epoch for certain. A word of loss alone does not say so: the id may have been sent again there and
- * been refused.
+ * It certainly committed in the epoch. A report of a loss alone does not prove that: the id may
+ * have been sent again there and refused.
  */
 export function isCertain({ attempts, readIn, receipt, reports }: Transaction, attempt: EpochId): boolean {
   if (attempts.length === 1 || readIn === attempt) return true;
@@ -216,8 +236,8 @@ export function isCertain({ attempts, readIn, receipt, reports }: Transaction, a
 }
 
 /**
- * The attempt that the word is about: as it says, or else the only one, or else the one that was answered or is certain.
- * Undefined if nobody can tell.
+ * The attempt that the report is about: the one that it names, else the only one, else the one that
+ * was answered or is certain. Undefined if it cannot be determined.
  */
 export function attemptOf(transaction: Transaction, report: Report): EpochId | null | undefined {
   if (report.attempt !== null) return report.attempt;

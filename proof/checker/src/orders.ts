@@ -1,5 +1,6 @@
-// The order of each key's versions in each epoch, from every list that shows a part of it: those that were read in the epoch,
-// and those of later epochs and the end, which begin with what the epoch has left to them. Violations: rules/order.ts.
+// The order of each key's versions in each epoch. It is built from every list that shows a part of
+// it: lists that were read in the epoch, and lists of later epochs and of the end. The latter begin
+// with the values that the epoch left to them. Violations: rules/order.ts.
 import { type Sighting, sightingsOf } from "./attempts.ts";
 import { type EpochId } from "./history.ts";
 import { isCompatible } from "./lists.ts";
@@ -18,15 +19,18 @@ import {
 export interface KeyOrder {
   readonly key: string;
   readonly epoch: EpochId;
-  /** The longest list that was read in the epoch; null if nobody read it there. */
+  /** The longest list that was read in the epoch; null if none was read there. */
   longest: Sighting | null;
-  /** How many of the longest list's values earlier epochs have left. */
+  /** How many of the longest list's values come from earlier epochs. */
   base: number;
-  /** Values that the epoch's own transactions have appended, in their order. */
+  /** Values that the epoch's own transactions appended, in their order. */
   readonly own: number[];
-  /** Where each value is in `own`. */
+  /** The index of each value in `own`. */
   readonly indexes: Map<number, number>;
-  /** Own values of acknowledged transactions that nobody has seen: behind all that were seen. */
+  /**
+   * Own values of acknowledged transactions that no transaction read: they come after all that were
+   * read.
+   */
   readonly unseen: { readonly value: number; readonly writer: Transaction }[];
 }
 
@@ -76,14 +80,15 @@ export class Orders {
     if (sighting.length > longest.length) order.longest = sighting;
   }
 
-  /** Gives each value of the list to the epoch that has appended it. */
+  /** Gives each value of the list to the epoch that appended it. */
   #split(order: KeyOrder, sighting: Sighting): void {
     const { epochs } = this.#history;
     const { key, epoch, spine, length } = sighting;
     const attempts = this.#attemptsIn(sighting);
     const parts = new Map<EpochId, number[]>();
-    // Values of nobody's, of aborted ones and of other histories are violations of their own. They keep their place, with what
-    // stands before them, so that they do not shift what stands behind them.
+    // Values without a writer, of aborted transactions and of other histories are violations that
+    // other rules report. They keep their place together with what stands before them, so that they
+    // do not shift what stands after them.
     let newest: EpochId | null = null;
     for (let at = 0; at < length; at++) {
       const value = spine.values[at] ?? Number.NaN;
@@ -129,7 +134,10 @@ export class Orders {
     }
   }
 
-  /** Everything that an epoch began with is in all that continue it: they continue its first record. */
+  /**
+   * All epochs that continue an epoch have everything that it began with: they continue from its
+   * first record.
+   */
   #compareBases(orders: readonly KeyOrder[]): void {
     const { epochs, writers } = this.#history;
     for (const order of orders) {
@@ -141,7 +149,7 @@ export class Orders {
         let isEqual = later.longest.length >= order.base;
         for (let at = 0; isEqual && at < order.base; at++) isEqual = values[at] === spine.values[at];
         if (isEqual && later.longest.length > order.base && length >= order.base) {
-          // Nor has the later one more of what came before the epoch.
+          // Nor does the later epoch have more of what came before this one.
           const writer = writers.get(values[order.base] ?? Number.NaN);
           const attempt = writer === undefined ? null : attemptIn(epochs, writer, later.epoch);
           isEqual = attempt === null || epochs.contains(attempt, order.epoch);
@@ -154,7 +162,7 @@ export class Orders {
   #addUnseen(): void {
     for (const writer of this.#history.transactions) {
       const [attempt] = writer.attempts;
-      // Of an id that ran twice, nobody knows which of its attempts was ever there.
+      // If an id ran twice, it is unknown which attempt was ever there.
       if (attempt === undefined || writer.attempts.length > 1) continue;
       if (writer.isInferred || !isAcknowledged(writer)) continue;
       for (const { key, value } of appendsOf(writer)) {

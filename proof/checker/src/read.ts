@@ -1,4 +1,5 @@
-// Reads recorded histories, a line at a time: a file may be larger than memory. Does not know what the records mean.
+// Reads recorded histories, one line at a time: a file may be larger than memory. Does not know
+// what the records mean.
 import { createReadStream } from "node:fs";
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -8,13 +9,13 @@ import { validate } from "./validate.ts";
 
 export interface ReadResult {
   readonly files: number;
-  /** Last lines without an end, of processes that were killed while they wrote. */
+  /** Last lines that are incomplete, because their process was killed while it wrote. */
   readonly torn: number;
 }
 
 const NEWLINE = 10;
 
-/** Hands over every record of the files, and of every `*.jsonl` in the folders. */
+/** Passes on every record of the files, and of every `*.jsonl` in the folders. */
 export async function readHistories(
   paths: readonly string[],
   take: (record: HistoryRecord, origin: Origin) => void,
@@ -36,7 +37,7 @@ async function filesOf(path: string): Promise<string[]> {
   throw new HistoryError("unreadable", `no *.jsonl in ${path}`, null);
 }
 
-/** Resolves with 1 if the last line is torn. */
+/** Resolves with 1 if the last line is incomplete. */
 async function readFile(
   file: string,
   take: (record: HistoryRecord, origin: Origin) => void,
@@ -66,14 +67,14 @@ async function readFile(
     throw new HistoryError("unreadable", `cannot read ${file}`, null, error);
   }
   if (rest.length === 0) return 0;
-  // Whoever was killed between the two has left the whole line and not its end.
+  // A process that was killed between the two writes leaves the whole line without its newline.
   const last = recordOf(Buffer.concat(rest));
   if (typeof last === "string") return 1;
   if (last !== null) take(last, { file, line: line + 1 });
   return 0;
 }
 
-/** Null for an empty line; a text says what is wrong. */
+/** Null for an empty line; a string describes the fault. */
 function recordOf(bytes: Buffer): HistoryRecord | string | null {
   const text = bytes.toString("utf8");
   if (text.trim() === "") return null;

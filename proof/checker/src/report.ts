@@ -1,26 +1,28 @@
-// What the checker says in the end: for people as text, for programs as one JSON object.
+// The checker's report: as text for people, as one JSON object for programs.
 import { type Ambiguity, type Violation } from "./findings.ts";
 import { RULES, type Rule } from "./rules/names.ts";
 
 export interface Counts {
   readonly invoked: number;
-  /** Told to the client as committed, at once or later. */
+  /** Reported to the client as committed, at once or later. */
   readonly committed: number;
   readonly readOnly: number;
   readonly aborted: number;
-  /** Final verdict at the strongest level, of those that have committed. */
+  /** Committed, and the final verdict at the strongest level is durable. */
   readonly durable: number;
   readonly lost: number;
   readonly broken: number;
-  /** Too old to tell: a final verdict at the strongest level, or an outcome that was unknown. */
+  /**
+   * Too old for an answer: a final verdict at the strongest level, or an outcome that was unknown.
+   */
   readonly expired: number;
-  /** Unknown answers of which the service has said what became of them. */
+  /** Unknown answers whose outcome the service reported later. */
   readonly unknownResolved: number;
   /** Without an answer: their client was killed. */
   readonly unanswered: number;
   /** Transactions with a final verdict that is pending, or an unknown outcome that was never resolved. */
   readonly pending: number;
-  /** Transactions with a promise that is broken at some level. */
+  /** Transactions with a broken promise at some level. */
   readonly promisesBroken: number;
   readonly reads: number;
   readonly keys: number;
@@ -28,7 +30,7 @@ export interface Counts {
   readonly trackers: number;
   readonly failures: number;
   readonly reports: number;
-  /** Requests of webhooks, and how many messages they were of. */
+  /** Requests of webhooks, and the number of messages that they carried. */
   readonly deliveries: number;
   readonly messages: number;
   readonly tornLines: number;
@@ -37,7 +39,7 @@ export interface Counts {
 export interface Report {
   readonly seed: number;
   readonly counts: Counts;
-  /** By kind, those that did what they should. */
+  /** The faults that did what they should, by kind. */
   readonly faults: Readonly<Record<string, number>>;
   readonly violationCount: number;
   readonly violationsByRule: Readonly<Partial<Record<Rule, number>>>;

@@ -1,17 +1,17 @@
-// What was said of each transaction's durability, by attempt and level.
+// The reports on each transaction's durability, by attempt and level.
 import { type Findings } from "./findings.ts";
 import { type EpochId } from "./history.ts";
 import { getOrMake } from "./maps.ts";
 import { type History, type Transaction, type Report, attemptOf } from "./model.ts";
 
-/** Words about one attempt at one level. */
+/** Reports on one attempt at one level. */
 export interface Spoken {
-  /** The first of each kind, whoever said it. */
+  /** The first of each kind, from any source. */
   readonly durable: Report | null;
   readonly lost: Report | null;
   readonly broken: Report | null;
   readonly reports: readonly Report[];
-  /** What the trackers said at the end. */
+  /** The trackers' verdicts at the end. */
   readonly final: ReadonlySet<Report["verdict"]>;
 }
 

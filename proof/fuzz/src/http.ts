@@ -1,4 +1,4 @@
-// Requests as bytes over a socket, as no HTTP client would send them, and what may come back.
+// Sends requests as bytes over a socket, as no HTTP client would, and reads the possible answers.
 import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { type ErrorCode, ERRORS } from "@highwater/protocol";
@@ -6,20 +6,22 @@ import { type ErrorCode, ERRORS } from "@highwater/protocol";
 export interface HttpReply {
   readonly status: number;
   readonly headers: ReadonlyMap<string, string>;
-  /** As far as it was read: of a stream that is only the beginning. */
+  /** As far as it was read: only the beginning of a stream. */
   readonly body: string;
 }
 
 const LIMIT_MS = 15_000;
-/** A server that has not answered by then waits for more of the request: it is told that there is none. */
+/**
+ * A server that has not answered by then waits for more of the request: the client ends its side.
+ */
 const PATIENCE_MS = 80;
 
 export interface Sending {
-  /** The whole request is there: the server has nothing to wait for. */
+  /** The request is complete: the server has nothing to wait for. */
   readonly isComplete: boolean;
 }
 
-/** The answers on one connection, in their order; none when the server has just closed it. */
+/** The answers on one connection, in order; empty if the server closed it. */
 export function send(base: string, request: Buffer, { isComplete }: Sending): Promise<HttpReply[]> {
   const { hostname, port } = new URL(base);
   return new Promise((resolve, reject) => {
@@ -54,7 +56,7 @@ export function send(base: string, request: Buffer, { isComplete }: Sending): Pr
         const { answers, isStreaming } = parseAnswers(received);
         if (isStreaming || (isComplete && answers.length > 0)) done();
       } catch {
-        // Whoever takes the answers is told.
+        // The caller parses the answers again and gets the error.
         done();
       }
     });
@@ -64,7 +66,7 @@ export function send(base: string, request: Buffer, { isComplete }: Sending): Pr
   });
 }
 
-/** The answers that are there in full. Throws when the bytes are no HTTP. */
+/** The complete answers. Throws if the bytes are not HTTP. */
 function parseAnswers(bytes: Buffer): { readonly answers: HttpReply[]; readonly isStreaming: boolean } {
   const answers: HttpReply[] = [];
   let rest = bytes;
@@ -96,7 +98,7 @@ function parseAnswers(bytes: Buffer): { readonly answers: HttpReply[]; readonly 
     }
     const length = Number(headers.get("content-length") ?? 0);
     if (rest.length < length) {
-      // Of an answer to HEAD there is only the length.
+      // An answer to HEAD has only the length.
       return { answers: [...answers, { status, headers, body: "" }], isStreaming: false };
     }
     answers.push({ status, headers, body: rest.subarray(0, length).toString("utf8") });
@@ -104,7 +106,7 @@ function parseAnswers(bytes: Buffer): { readonly answers: HttpReply[]; readonly 
   }
 }
 
-/** Null while the last chunk is not there. */
+/** Null while the last chunk is missing. */
 function readChunks(bytes: Buffer): { readonly body: string; readonly rest: Buffer } | null {
   const parts: Buffer[] = [];
   for (let rest = bytes; ;) {
@@ -117,10 +119,13 @@ function readChunks(bytes: Buffer): { readonly body: string; readonly rest: Buff
   }
 }
 
-/** Of a service that is well and has room, whatever it is asked. */
+/** Errors of a healthy service with free capacity, whatever the request. */
 const TEMPORARY: ReadonlySet<ErrorCode> = new Set(["overloaded", "too_many_open", "transaction_in_progress"]);
 
-/** An answer is a success, or names what was wrong with the request by a code of the catalogue. */
+/**
+ * Requires that an answer is a success, or names the fault of the request by a code of the
+ * catalogue.
+ */
 export function assertAnswer({ status, headers, body }: HttpReply, isNeon: boolean): void {
   const about = `${String(status)} ${body.slice(0, 300)}`;
   const type = headers.get("content-type") ?? "";
@@ -128,7 +133,7 @@ export function assertAnswer({ status, headers, body }: HttpReply, isNeon: boole
     if (body !== "" && type.startsWith("application/json")) JSON.parse(body);
     return;
   }
-  // Answered by Node itself, before anything of ours was asked.
+  // Node itself answered, before any code of ours ran.
   if (body === "" && !type.includes("json")) {
     assert.ok([400, 408, 417, 431].includes(status) || headers.get("content-length") !== "0", about);
     return;

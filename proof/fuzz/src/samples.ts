@@ -1,4 +1,4 @@
-// Valid examples: what the services and their clients say to each other, as seeds of the targets.
+// Valid examples: the messages between the services and their clients, as seeds of the targets.
 import { readdirSync, readFileSync } from "node:fs";
 import { type EpochId } from "@highwater/protocol";
 import { testToken } from "@highwater/service/testing";
@@ -46,6 +46,9 @@ export const TOPOLOGY = {
   },
 };
 
-/** Where an operator puts one. What stands anywhere else, in a name for example, nobody can know to be a secret. */
+/**
+ * The settings where an operator puts a secret. No code can recognise a secret anywhere else, for
+ * example in a name.
+ */
 export const SECRET_IN_PLACE =
   /(?:"url":"postgresql:\/\/u:|^HIGHWATER_LEASE_ETCD=http:\/\/root:|^(?:HIGHWATER_INTERNAL|GATEWAY_SESSION)_SECRET=|^GATEWAY_ROLE_PASSWORDS=\{"app_orders":"|^\{"app":"|"secret":")secret-of-\w+/gm;

@@ -1,4 +1,5 @@
-// What can be fuzzed: something that takes bytes from outside, valid examples of them, and what must hold whatever comes.
+// A fuzz target: code that takes bytes from outside, valid examples of them, and what must hold for
+// every input.
 
 /** The addresses of the real services that the targets of the network share. */
 export interface Services {
@@ -14,9 +15,9 @@ interface Surroundings {
 }
 
 export interface Fuzzed {
-  /** Rejects or throws when something does not hold. Whatever chance it needs it takes from the input. */
+  /** Rejects or throws when something does not hold. Takes its random choices from the input. */
   readonly run: (input: Buffer) => void | Promise<void>;
-  /** Looks, at the end, whether all is still well. */
+  /** Checks at the end that everything still works. */
   readonly after?: () => Promise<void>;
   readonly close?: () => Promise<void>;
 }
@@ -24,21 +25,21 @@ export interface Fuzzed {
 export interface Target {
   readonly name: string;
   readonly about: string;
-  /** Valid inputs, from which the others are made. */
+  /** Valid inputs from which the others are made. */
   readonly seeds: readonly (string | Uint8Array)[];
-  /** Texts that mean something to the parser. */
+  /** Texts that have a meaning for the parser. */
   readonly words?: readonly (string | Uint8Array)[];
   /** It needs a gateway and a tracker. */
   readonly needsServices?: true;
-  /** Runs in the short slice that every change is tested with. */
+  /** The number of runs in the short slice that tests every change. */
   readonly sliceRuns: number;
-  /** One input is answered within so long. Generous: the machine has other work. */
+  /** The limit for one input. It is generous, because the machine has other work. */
   readonly limitMs?: number;
   readonly maxBytes?: number;
   readonly open: (surroundings: Surroundings) => Fuzzed | Promise<Fuzzed>;
 }
 
-/** A target without any surroundings. */
+/** A target that needs no services and no folder. */
 export function pure(target: Omit<Target, "open"> & { readonly run: Fuzzed["run"] }): Target {
   const { run, ...rest } = target;
   return { ...rest, open: () => ({ run }) };

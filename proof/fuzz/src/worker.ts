@@ -1,4 +1,5 @@
-// A target's loop in a thread of its own: what it throws where nobody catches it, or never ends, is seen from outside.
+// Runs a target's loop in a thread of its own, so that uncaught errors and endless runs are seen
+// from outside.
 import { parentPort, workerData } from "node:worker_threads";
 import { fuzz } from "./loop.ts";
 import { type Job, noteInput, type Report } from "./runner.ts";

@@ -1,5 +1,6 @@
-// The TypeScript SDK on a leash: a request per line on standard input, an answer per line on standard output, as README.md says.
-// It translates and nothing more: it never retries, waits or compares, for then it would be the driver that is tested.
+// The conformance driver of the TypeScript SDK: a request per line on standard input, an answer per
+// line on standard output, as README.md says. It only translates: it never retries, waits or
+// compares, because then the test would cover the driver and not the SDK.
 import { createInterface } from "node:readline";
 import {
   AbortError,
@@ -52,14 +53,14 @@ class Listener {
   }
 }
 
-/** What the steps of one run of a scenario have made, by name. */
+/** The objects that the steps of one run of a scenario made, by name. */
 class Scope {
   readonly clients = new Map<string, Highwater>();
   readonly sessions = new Map<string, Session>();
   readonly promises = new Map<string, DurabilityPromise>();
   readonly open = new Map<string, InteractiveTransaction>();
   readonly listeners = new Map<string, Listener>();
-  /** What each client's observer was told. */
+  /** The events that each client's observer received. */
   readonly observed = new Map<string, string[]>();
 
   async end(): Promise<void> {
@@ -73,7 +74,7 @@ function get<T>(map: ReadonlyMap<string, T>, name: unknown): T {
   return found;
 }
 
-/** Only what is given: an option that is undefined is not one that is absent. */
+/** Only what is given: an option that is undefined is not the same as an absent one. */
 function pick(from: Json, names: Readonly<Record<string, string>>): Record<string, unknown> {
   const pairs = Object.entries(names).map(([name, option]) => [option, from[name]] as const);
   return Object.fromEntries(pairs.filter(([, value]) => value !== undefined));

@@ -1,5 +1,5 @@
-// A gateway and a tracker in one that does what a scenario's script says, dies where it says so, and remembers what it saw.
-// Never retries, never judges: what is not in the script succeeds.
+// A gateway and a tracker in one. It does what a scenario's script says, dies where it says so, and
+// records what it saw. It never retries and never judges: calls outside the script succeed.
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo } from "node:net";
@@ -28,12 +28,12 @@ interface Call {
   readonly body: Fields;
 }
 
-/** What it saw, as a scenario asks for it. */
+/** The record of what it saw, in the form of a scenario's question. */
 export interface Seen {
   readonly transactions: number;
-  /** Different ids among them. */
+  /** The number of different ids among them. */
   readonly transactionIds: number;
-  /** Requests with several transactions in them, each of which counts among the transactions as well. */
+  /** Requests with several transactions, each of which also counts among the transactions. */
   readonly batches: number;
   readonly states: number;
   readonly verdicts: number;
@@ -42,20 +42,20 @@ export interface Seen {
   readonly commit: number;
   readonly rollback: number;
   readonly marks: number;
-  /** Streams that were asked for, and those that are open. */
+  /** Streams that were requested, and those that are open. */
   readonly streams: number;
   readonly openStreams: number;
   /** Requests that wait for an answer that never comes. */
   readonly held: number;
   readonly tokensAsked: number;
   readonly mostTokensInARequest: number;
-  /** Of the requests of one interactive transaction: their numbers as they came. */
+  /** The numbers of the requests of one interactive transaction, in the order of arrival. */
   readonly sequence: readonly number[];
-  /** One-shot transactions that ask to see what a token stands for. */
+  /** One-shot transactions that ask to see everything up to a token. */
   readonly readsAfter: number;
   readonly lastEventId: string;
   readonly authorization: string;
-  /** Connections that were ever made. */
+  /** All connections so far. */
   readonly connections: number;
   /** Requests that do not match their schema. */
   readonly invalid: readonly string[];
@@ -77,7 +77,7 @@ export class FakeServer implements AsyncDisposable {
   #lastEventId = "";
   #authorization = "";
   #eventNumber = 0;
-  /** The last of each kind, as they were told. */
+  /** The last event of each kind, as it was published. */
   readonly #newest = new Map<"blind" | "epoch" | "mark", string>();
   #changed = Promise.withResolvers<void>();
 
@@ -111,7 +111,7 @@ export class FakeServer implements AsyncDisposable {
     await closed;
   }
 
-  /** What is given replaces what was said of that route, from its first reply on. */
+  /** Replaces the script of each given route, from its first reply on. */
   follow(script: Script): void {
     for (const route of Object.keys(script)) this.#used.delete(route);
     this.#script = { ...this.#script, ...script };
@@ -146,7 +146,7 @@ export class FakeServer implements AsyncDisposable {
     };
   }
 
-  /** Resolves as soon as the condition holds; looks whenever something has happened here. */
+  /** Resolves as soon as the condition holds; checks it whenever something has happened here. */
   async until(condition: (seen: Seen) => boolean, signal: AbortSignal): Promise<void> {
     const aborted = once(signal, "abort");
     while (!condition(this.seen)) {
@@ -167,12 +167,12 @@ export class FakeServer implements AsyncDisposable {
     this.#newest.set("blind", this.#event("blind", JSON.stringify({ blind: isBlind })));
   }
 
-  /** Bytes as they are, whole events or not. */
+  /** Sends bytes as they are, whole events or not. */
   rawEvents(text: string): void {
     for (const stream of this.#streams) stream.write(text);
   }
 
-  /** In the middle of the answer, but not before what was written has left. */
+  /** Cuts in the middle of the answer, but not before what was written has left. */
   cutStreams(): void {
     for (const stream of this.#streams) stream.socket?.destroySoon();
   }
@@ -225,7 +225,10 @@ export class FakeServer implements AsyncDisposable {
     this.#notify();
   }
 
-  /** A line for each transaction; for one whose reply is `cut` or `hang` there is none, and with `cut` the rest ends there. */
+  /**
+   * Writes a line for each transaction. One whose reply is `cut` or `hang` gets none, and with
+   * `cut` the rest ends there.
+   */
   async #serveLines(request: IncomingMessage, response: ServerResponse, body: Fields): Promise<void> {
     let isWhole = true;
     response.writeHead(200, { "content-type": "application/x-ndjson" });
@@ -294,7 +297,7 @@ export class FakeServer implements AsyncDisposable {
         throw new Error("a batch is answered line by line");
       case "transactions":
       case "commit":
-        // Every commit is further than the one before, unless the script says where.
+        // Every commit is beyond the one before, unless the script names a position.
         return committed(id, { offset: (this.#offset += 10), ...fields });
       case "begin":
         return {
@@ -327,7 +330,7 @@ export class FakeServer implements AsyncDisposable {
     else if (typeof how === "number") response.writeHead(how).end();
     else {
       response.writeHead(200, { "content-type": "text/event-stream" });
-      // As a tracker does: whoever connects first hears how things stand now.
+      // Like a tracker: a client that connects first receives the current state.
       response.write(`: hello\n\n${[...this.#newest.values()].join("")}`);
       this.#streams.add(response);
       response.on("close", () => {

@@ -1,11 +1,11 @@
-// One SDK as a process that is told what to do. Owns the calls that are under way, and how long one may take.
+// One SDK as a process that takes commands. Owns the calls in flight, and how long one may take.
 import { fileURLToPath } from "node:url";
 import { LineProcess } from "./line-process.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 export type DriverReply = { readonly ok: unknown } | { readonly error: Json };
 
-/** Longer than any wait in a scenario: who exceeds it hangs. */
+/** Longer than any wait in a scenario: a call that exceeds it hangs. */
 const CALL_LIMIT_MS = 90_000;
 
 const folder = (path: string): string => fileURLToPath(new URL(`../${path}`, import.meta.url));
@@ -51,7 +51,7 @@ export class Driver implements AsyncDisposable {
     const answer = waiting.promise.finally(() => {
       clearTimeout(timer);
     });
-    // Who joins it hears of it.
+    // Code that joins the call receives the error.
     answer.catch(() => undefined);
     return { call, answer };
   }
@@ -89,7 +89,7 @@ export class Driver implements AsyncDisposable {
   }
 }
 
-/** A driver for each language, started when first needed, and again after one broke. */
+/** A driver for each language. It starts when it is first needed, and again after it broke. */
 export class Drivers implements AsyncDisposable {
   readonly #drivers = new Map<string, Driver>();
 

@@ -1,5 +1,5 @@
-// The form of a scenario: what a YAML file may say, checked strictly, for a key that nobody reads is a test that tests nothing.
-// The words are explained in README.md.
+// The form of a scenario: what a YAML file may contain. It is checked strictly, because a key that
+// no code reads is a test that tests nothing. README.md explains the words.
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { validate } from "@highwater/protocol";
@@ -44,9 +44,9 @@ const ClientOptions = object({
   apiKey: Optional(Type.String()),
   requestTimeoutMs: Optional(Ms),
   totalTimeoutMs: Optional(Ms),
-  /** One-shot transactions that begin within so many milliseconds share a request. */
+  /** One-shot transactions that begin within this many milliseconds share a request. */
   batchDelayMs: Optional(Ms),
-  /** So many do not wait any longer. */
+  /** This many transactions do not wait any longer. */
   batchCount: Optional(Type.Integer()),
   tuning: Optional(Type.Record(Type.String(), Type.Number())),
   /** All values stay text. */
@@ -98,7 +98,7 @@ const SDK_VERBS = {
   session: object({ as: Name, causal: Optional(Type.Boolean()), client: Optional(Name) }),
   sessionDurable: object({ ...Wait, of: Name }),
   saveSession: object({ of: Name, as: Name }),
-  /** For a later call under the same id. */
+  /** Saves the id for a later call under it. */
   saveId: object({ of: Name, as: Name }),
   resume: object({
     session: Name,
@@ -121,7 +121,10 @@ const SDK_VERBS = {
   }),
   /** On the live object; `received` has the mark of `region` as it was each time. */
   subscribe: object({ as: Name, client: Optional(Name) }),
-  /** What the client's observer was told, in order, and how calls ended: `commit`, `commit: committed`, `begin: CODE`. */
+  /**
+   * The events that the client's observer received, in order, and how calls ended: `commit`,
+   * `commit: committed`, `begin: CODE`.
+   */
   observed: object({ client: Optional(Name), only: Type.Array(Type.String()) }),
   exposure: object({ client: Optional(Name) }),
   marks: object({ client: Optional(Name) }),
@@ -148,7 +151,7 @@ const Reply = Type.Union([
   object({ half: Type.String() }),
 ]);
 export type Reply = Static<typeof Reply>;
-/** A list is used up in order, and what comes after it is `ok`; anything else holds for every call. */
+/** A list is used up in order, and `ok` follows it; anything else holds for every call. */
 const Replies = Type.Union([
   Reply,
   Type.Array(Type.Union([Reply, object({ afterMs: Ms, reply: Reply })])),
@@ -158,7 +161,7 @@ export type Replies = Static<typeof Replies>;
 
 export const Script = object({
   transactions: Optional(Replies),
-  /** To batches as a whole; with `ok` each transaction is answered as `transactions` says. */
+  /** Applies to whole batches; with `ok` each transaction is answered as `transactions` says. */
   batches: Optional(Replies),
   states: Optional(Replies),
   verdicts: Optional(Replies),
@@ -167,7 +170,7 @@ export const Script = object({
   commit: Optional(Replies),
   rollback: Optional(Replies),
   marks: Optional(Replies),
-  /** `ok` opens it; `held` is a proxy that keeps it to itself. */
+  /** `ok` opens it; `held` acts as a proxy that passes nothing on. */
   streams: Optional(
     Type.Union([
       Type.Literal("ok"),
@@ -178,7 +181,7 @@ export const Script = object({
       Type.Array(Type.Union([Type.Literal("ok"), Type.Literal("held"), Type.Literal("cut"), Type.Integer()])),
     ]),
   ),
-  /** Nothing that is sent to it is answered, not even a question whether anybody is there. */
+  /** No request to it is answered, not even a health check. */
   blackHole: Optional(Type.Boolean()),
   /** Nothing listens there. */
   down: Optional(Type.Boolean()),
@@ -189,7 +192,10 @@ const Levels = Type.Record(Type.String(), Type.Integer());
 const Counts = Type.Record(Type.String(), Type.Unknown());
 const at = { server: Optional(Type.Integer()) };
 
-/** What the fake server is told, or is asked about. `server` is its number where there are several. */
+/**
+ * The commands of the fake server, and the questions to it. `server` is its number where there are
+ * several.
+ */
 const FAKE_VERBS = {
   script: Type.Intersect([Script, Type.Object(at)]),
   mark: object({ ...at, epoch: Type.Integer(), levels: Levels }),
@@ -204,17 +210,17 @@ const FAKE_VERBS = {
       }),
     ),
   }),
-  /** The tracker has lost sight of the primary, or has it again. */
+  /** The tracker has lost sight of the primary, or sees it again. */
   blind: object({ ...at, blind: Type.Boolean() }),
   rawEvents: object({ ...at, text: Type.String() }),
   cutStreams: object(at),
-  /** Waits until the counts are there. */
+  /** Waits until the counts are reached. */
   awaitSeen: Type.Intersect([Type.Object(at), Counts]),
-  /** What it has seen, exactly. */
+  /** What it saw, exactly. */
   seen: Type.Intersect([Type.Object(at), Counts]),
 } as const;
 
-/** What is done to the real system, and what its database says. */
+/** The actions on the real system, and the questions to its database. */
 const SYSTEM_VERBS = {
   fault: Type.Record(Type.String(), Type.Record(Type.String(), Type.Unknown()), {
     minProperties: 1,
@@ -230,9 +236,9 @@ export const isFakeVerb = (verb: string): boolean => Object.hasOwn(FAKE_VERBS, v
 export const isSystemVerb = (verb: string): boolean => Object.hasOwn(SYSTEM_VERBS, verb);
 
 const COMMON = {
-  /** It goes on while the next steps run; `join` or `cancel` it by this name. */
+  /** It continues while the next steps run; `join` or `cancel` it by this name. */
   background: Name,
-  /** Which of the scenario's parties does it. */
+  /** The party of the scenario that does it. */
   by: Name,
   expect: Type.Unknown(),
   error: Type.Record(Type.String(), Type.Unknown()),
@@ -246,7 +252,7 @@ const Scenario = object({
   isSlow: Optional(Type.Boolean()),
   client: Optional(ClientOptions),
   servers: Optional(Type.Array(Script, { minItems: 1, maxItems: 3 })),
-  /** Two languages, one each: every pairing is run. */
+  /** Two languages, one for each party: every pairing is run. */
   parties: Optional(Type.Tuple([Name, Name])),
   steps: Type.Array(Type.Record(Type.String(), Type.Unknown()), { minItems: 1 }),
 });

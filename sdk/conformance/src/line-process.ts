@@ -1,4 +1,5 @@
-// A child process that talks in lines: the host, the fake server and the drivers. It ends when its standard input closes.
+// A child process that reads and writes lines: the host, the fake server and the drivers. It ends
+// when its standard input closes.
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface, type Interface } from "node:readline";
 
@@ -8,7 +9,7 @@ export class LineProcess implements AsyncDisposable {
   readonly #lines: AsyncIterator<string>;
   readonly #exited: Promise<number | null>;
 
-  /** Errors of the child go where ours go. */
+  /** The child's standard error is ours. */
   constructor(name: string, command: readonly [string, ...string[]], env: NodeJS.ProcessEnv = {}) {
     const [file, ...args] = command;
     const child = spawn(file, args, { stdio: ["pipe", "pipe", "inherit"], env: { ...process.env, ...env } });
@@ -19,7 +20,7 @@ export class LineProcess implements AsyncDisposable {
     this.#exited = new Promise((resolve, reject) => {
       child.once("error", reject).once("exit", resolve);
     });
-    // Who waits for a line hears of the end.
+    // Code that waits for a line receives the error.
     this.#exited.catch(() => undefined);
     child.stdin.on("error", () => undefined);
   }

@@ -1,7 +1,9 @@
-// Whether what happened is what a scenario expects: objects may have more than is expected, everything else is exact.
-// "*" is anything but null, "none" in an object a field that is absent or null, "/…/" a pattern, ">= n" and "<= n" bounds.
+// Compares what happened with what a scenario expects: objects may have more fields than expected,
+// everything else must be equal. A few strings are patterns: "*" is anything but null; "none" in an
+// object means a field that is absent or null; "/…/" is a regular expression; ">= n" and "<= n" are
+// bounds.
 
-/** What differs, one line for each difference. */
+/** The differences, one per line. */
 export function differences(expected: unknown, actual: unknown, path = ""): string[] {
   const differs = (): string[] => [
     `${path || "it"} is ${JSON.stringify(actual)}, not ${JSON.stringify(expected)}`,

@@ -1,4 +1,5 @@
-// Runs a scenario in every language at once, step by step, and says which of them did not do what it says.
+// Runs a scenario in every language at once, step by step, and reports which languages differ from
+// it.
 import { type Description } from "../system/site.ts";
 import { type Driver, type Drivers, LANGUAGES } from "./driver.ts";
 import { type Scenario, type Step, isSystemVerb } from "./format.ts";
@@ -6,7 +7,7 @@ import { type Host } from "./host-client.ts";
 import { Lane } from "./lane.ts";
 import { differences } from "./match.ts";
 
-/** Who writes and who judges: each language in both places. */
+/** The writing and the judging language: each one in both places. */
 const PAIRS = [
   ["typescript", "python sync"],
   ["python sync", "typescript"],
@@ -16,9 +17,9 @@ const PAIRS = [
 
 export interface RunContext {
   readonly drivers: Drivers;
-  /** The real system, for scenarios that are for it. */
+  /** The real system, for scenarios that need it. */
   readonly host?: Host;
-  /** Fewer languages, for whoever works on one. */
+  /** Fewer languages, for work on one of them. */
   readonly languages?: readonly string[];
 }
 
@@ -70,7 +71,9 @@ export async function runScenario(scenario: Scenario, context: RunContext): Prom
   if (errors.length > 0) throw new AggregateError(errors, errors.map(({ message }) => message).join("\n"));
 }
 
-/** Beyond what the scenario expects: every field of every answer is the same in all languages. */
+/**
+ * Beyond what the scenario expects, every field of every answer must be the same in all languages.
+ */
 async function alike(lane: Lane, lanes: readonly Lane[]): Promise<void> {
   const [first] = lanes;
   for (const [at, answer] of lane.answers.entries()) {

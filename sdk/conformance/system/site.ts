@@ -1,5 +1,6 @@
-// The real system of three regions as a place that tests can break and mend: who is the primary now, what of it is down, and
-// how a client reaches it. Every client stands outside the regions, so its ways to them can be cut by themselves.
+// The real system of three regions as a site that tests can break and repair. It knows which node
+// is the primary, what is down, and how a client reaches each service. Every client stands outside
+// the regions, so its links to them can be cut separately.
 import {
   trackerViews,
   type Endpoint,
@@ -8,15 +9,18 @@ import {
   System,
 } from "@highwater/lab-system";
 
-/** Where clients are: their requests and their streams take different ways, so that either can be cut alone. */
+/**
+ * The clients' locations: requests and streams use different links, so that either can be cut
+ * alone.
+ */
 const CLIENT = { gateway: "client", tracker: "client-streams" } as const;
 const STREAMING_LIMIT_MS = 60_000;
 const AGREED_LIMIT_MS = 60_000;
-/** What is waited for where a scenario names no level. */
+/** The level to wait for where a scenario names none. */
 const LEVEL = "region";
 const POLL_MS = 20;
 
-/** Ended reigns are judged soon. */
+/** Trackers judge ended epochs soon. */
 const ENVIRONMENT = {
   GATEWAY_IDLE_TIMEOUT_MS: "20000",
   TRACKER_PUBLISH_PATIENCE_MS: "300",
@@ -25,12 +29,12 @@ const ENVIRONMENT = {
 export type ServiceName = "gateway" | "tracker";
 
 export interface Description {
-  /** The region of the primary first: what a client would list. */
+  /** The primary's region first, as in a client's list. */
   readonly endpoints: readonly Endpoint[];
   readonly regions: readonly string[];
   /** The database node that is the primary; each region has one, of the region's name. */
   readonly primary: string;
-  /** Straight to the primary, as superuser. */
+  /** The primary's address, as superuser. */
   readonly database: string;
 }
 
@@ -38,7 +42,7 @@ export class Site implements AsyncDisposable {
   readonly system: System;
   #primary: string;
   readonly #dead = new Set<string>();
-  /** Nodes that are down in a region that is not. */
+  /** Nodes that are down in a region that is up. */
   readonly #deadNodes = new Set<string>();
   readonly #pausedPids = new Set<number>();
 
@@ -68,7 +72,10 @@ export class Site implements AsyncDisposable {
     return this.regions.filter((region) => region !== this.#primary);
   }
 
-  /** A region by its name, or as `primary`, `replica 1` or `replica 2`: a test need not know where the primary is by now. */
+  /**
+   * A region by its name, or as `primary`, `replica 1` or `replica 2`: a test need not know where
+   * the primary is.
+   */
   region(name: string): string {
     const [first = "", second = ""] = this.#others;
     const roles: Readonly<Record<string, string>> = {
@@ -97,15 +104,19 @@ export class Site implements AsyncDisposable {
     return this.system.cluster.query(node, sql);
   }
 
-  /** From now on nothing leaves the primary's region for the named ones; clients reach all of them as before. */
+  /**
+   * From now on nothing leaves the primary's region for these regions; clients reach all of them as
+   * before.
+   */
   async hold(regions: readonly string[] = this.#others): Promise<void> {
     for (const region of regions) await this.system.cluster.link(this.#primary, region).cut();
   }
 
   /**
-   * The primary's region is lost, and the replica that has most (or the named one) is promoted: what was held is lost. With
-   * `alone` the other replica is down as well, so that a promise that it kept is broken; every tracker has heard of that promise
-   * then, for what one alone had told goes with its region.
+   * The primary's region is lost, and the most advanced replica (or the named one) is promoted:
+   * commits that were held are lost. With `alone` the other replica is down as well, so that a
+   * promise that it kept is broken. Every tracker must have seen the promise before then, because a
+   * promise that only one tracker published goes with its region.
    * Resolves when gateways commit again, and every tracker that runs follows the new primary.
    */
   async failover(options: { to?: string; alone?: boolean } = {}): Promise<void> {
@@ -128,15 +139,16 @@ export class Site implements AsyncDisposable {
     await this.#isFollowed();
   }
 
-  /** The database of a region is down; its services go on, and hear of the others. */
+  /** The database of a region is down; its services continue with the others. */
   async crash(region: string): Promise<void> {
     await this.system.cluster.kill(region);
     this.#deadNodes.add(region);
   }
 
   /**
-   * Every tracker tells at least the mark that the primary's tells now; at other levels one may have heard a last one alone.
-   * Rejects where the primary's tracker tells none: nobody knows then what it has promised.
+   * Waits until every tracker publishes at least the current mark of the primary's tracker. At
+   * other levels only one of them may have seen a last mark. Rejects if the primary's tracker
+   * publishes no mark: its promises are unknown then.
    */
   async #isObserved(): Promise<void> {
     const primary = this.#primary;
@@ -176,7 +188,10 @@ export class Site implements AsyncDisposable {
     await this.#trackersAgree(`the reign of ${primary}`, ({ node }) => node === primary);
   }
 
-  /** Resolves when what each tracker that can answer says passes; rejects, naming those of which it does not, when the limit is over. */
+  /**
+   * Resolves when the view of each tracker that can answer passes; rejects at the limit, naming the
+   * regions whose views do not.
+   */
   async #trackersAgree(about: string, passes: (view: TrackerView) => boolean): Promise<void> {
     const awake = this.regions.filter((region) => this.#isAwake(region));
     const deadlineMs = performance.now() + AGREED_LIMIT_MS;
@@ -189,7 +204,9 @@ export class Site implements AsyncDisposable {
     }
   }
 
-  /** A clean restart of the primary: a new epoch, in which nothing is lost. Gateways find it by themselves. */
+  /**
+   * A clean restart of the primary: a new epoch that loses nothing. Gateways find it by themselves.
+   */
   async restart(): Promise<void> {
     await this.system.cluster.restart(this.#primary);
   }
@@ -202,7 +219,7 @@ export class Site implements AsyncDisposable {
     if (!this.#service(region, service).running) await this.system.restartService(region, service);
   }
 
-  /** It stays where it is, with its connections open, and says nothing. */
+  /** The service keeps its place and its open connections, and sends nothing. */
   pauseService(region: string, service: ServiceName): void {
     const { pid } = this.#service(region, service);
     if (pid === undefined) throw new Error(`the ${service} of ${region} has no process`);
@@ -216,7 +233,10 @@ export class Site implements AsyncDisposable {
     process.kill(pid, "SIGCONT");
   }
 
-  /** The way of clients to a service: `reset` ends its connections and refuses new ones, `blackhole` swallows what is sent. */
+  /**
+   * The clients' link to a service: `reset` ends its connections and refuses new ones, `blackhole`
+   * drops what is sent.
+   */
   async cutClients(region: string, service: ServiceName, mode: "reset" | "blackhole"): Promise<void> {
     await this.system.cluster.link(CLIENT[service], region).cut({ mode });
   }
@@ -230,7 +250,7 @@ export class Site implements AsyncDisposable {
     await this.system.cluster.healAll();
   }
 
-  /** Everything is as at the start, but for the data and for who is the primary. */
+  /** Restores the state of the start, except for the data and for which node is the primary. */
   async mend(): Promise<void> {
     this.#continueAll();
     await this.heal();
@@ -253,7 +273,7 @@ export class Site implements AsyncDisposable {
       try {
         process.kill(pid, "SIGCONT");
       } catch {
-        // It has been killed meanwhile.
+        // It was killed meanwhile.
       }
     }
     this.#pausedPids.clear();

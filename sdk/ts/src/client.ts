@@ -95,10 +95,10 @@ export class OneShotClient {
    * A lost answer is resolved with the same id: it never runs twice. A conflict is the caller's to rerun, unless an
    * earlier copy of the request was never answered: that one may still commit, so the same id is sent again.
    * When `timeout` is over or the signal is aborted, it may commit all the same.
-   * Errors: `StatementError` and below when the database refused it; `UnavailableError` when the
-   * service could not do it in time, and did not; `UnknownOutcomeError` when the outcome was not
-   * known in time, with the id to ask about; `InvalidRequestError`; `TransactionAbortedError` or
-   * `TransactionLostError` for an `id` that was settled so; `AbortError`.
+   * Errors: `StatementError` and below if the database refused it. `UnavailableError` if the
+   * service could not do it in time, and did not. `UnknownOutcomeError`, with the id to ask about,
+   * if the outcome was not known in time. `InvalidRequestError`. `TransactionAbortedError` or
+   * `TransactionLostError` for an `id` that was settled so. `AbortError`.
    *
    * @param statements One, or several that run in their order.
    * @example

@@ -59,10 +59,11 @@ for (const gap of (
   ARRAYS[(arrayOid += Number.parseInt(gap, 36))] = 0;
 
 /**
- * One value by the OID of its type: bool to boolean; int2, int4, oid, float4 and float8 to number; int8 to bigint;
- * json and jsonb parsed; bytea to Uint8Array; timestamptz to Date (milliseconds; `infinity` to the number); arrays of
- * these and of text to arrays. Everything else, numeric, dates, timestamps, intervals and ranges included, stays text,
- * and so does what is none of its type.
+ * Decodes one value by the OID of its type. bool becomes boolean; int2, int4, oid, float4 and
+ * float8 become number; int8 becomes bigint. json and jsonb are parsed. bytea becomes Uint8Array.
+ * timestamptz becomes Date (milliseconds; `infinity` becomes the number). Arrays of these and of
+ * text become arrays. Everything else stays text, including numeric, dates, timestamps, intervals
+ * and ranges, and so does a text that is no value of its type.
  *
  * @param text What the database gave; null stays null.
  * @param oid Of the type, as in `StatementResult.fields`.

@@ -37,10 +37,10 @@ export class Highwater extends OneShotClient {
    * under a new id: with jitter, for `timeout` milliseconds in all, `maxAttempts` times at most. Exactly one run takes effect.
    * The body must not have effects elsewhere; those belong into `afterDurable`. With `ack: "durable"` this resolves when
    * the transaction is durable. A signal ends it: what is open then is rolled back, and a commit under way may take effect.
-   * Errors: the body's own, after a rollback; `UnknownOutcomeError`: the outcome of the commit was
-   * not known in time, and it was not run again; `DurabilityTimeoutError` with `ack: "durable"`: it
-   * has committed, and is pending; the last conflict, when time or attempts are over; else those of
-   * `query` and `commit`.
+   * Errors: the body's own, after a rollback. `UnknownOutcomeError` if the outcome of the commit was
+   * not known in time; the body did not run again. `DurabilityTimeoutError` with `ack: "durable"` if
+   * it has committed and is pending. The last conflict, when time or attempts are over. Otherwise
+   * those of `query` and `commit`.
    *
    * @param body Gets the open transaction; what it returns is what this resolves with.
    * @example

@@ -116,9 +116,10 @@ export class OneShotSession {
   }
 
   /**
-   * Takes over the session that the token is of, and says what became of each transaction in it, in the order of their answers:
-   * `durable` and `pending` ones exist (the latter may yet be lost), and are remembered from here on; `lost` and `broken` ones
-   * are gone. One that `durable` stands for is not listed by itself.
+   * Takes over the token's session, and returns the verdict on each transaction in it, in the order
+   * of their answers. Transactions that are `durable` or `pending` exist (the latter may yet be
+   * lost), and this session remembers them. The `lost` and `broken` ones are gone. A transaction
+   * that a later `durable` one stands for is not listed by itself.
    * Errors: `invalid_token`, where it is none of a session; those of `hw.verdicts`.
    *
    * @param token What `Session.token` was.

@@ -214,9 +214,10 @@ export function endedAt(
 }
 
 /**
- * When COMMIT was answered and only the position behind it was refused, the position is read again: behind the end of another
- * transaction that has failed in between, or, when a cancellation came late or the transaction has left its session with a role that may
- * not ask, in a session without its traces.
+ * Reads the position again when COMMIT was answered and only the read of the position after it was
+ * refused. If another transaction has failed in between, it rolls that one back first. If a
+ * cancellation came late, or the transaction has left its session with a role that may not ask, it
+ * first removes all traces from the session.
  */
 export async function withPosition(
   session: Session,

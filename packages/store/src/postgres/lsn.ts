@@ -18,10 +18,11 @@ export function formatLsn(offset: Offset): string {
 
 /**
  * The end of the log that an insert position stands for.
- * When the log ends exactly at a page's end, PostgreSQL reports the insert position behind the next page's header, which
- * no flush reaches until something more is written; a token there waited 13.7 s on an idle server, and a read-only one
- * was called lost after a clean switchover. A record that continues on a page fills at least 8 bytes behind the header,
- * so a position right behind it can only mean the boundary. (xlog.c, XLogBytePosToRecPtr)
+ * When the log ends exactly at a page's end, PostgreSQL reports the insert position after the next
+ * page's header, which no flush reaches until something more is written. A token there waited 13.7
+ * s on an idle server, and a read-only one was called lost after a clean switchover. A record that
+ * continues on a page fills at least 8 bytes after the header, so a position right after it can
+ * only mean the boundary. (xlog.c, XLogBytePosToRecPtr)
  */
 export function endOfLog(insertPosition: Offset, segmentBytes: bigint): Offset {
   const inSegment = insertPosition % segmentBytes;

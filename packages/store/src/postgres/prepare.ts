@@ -98,8 +98,9 @@ const PARTITION_NAME = /^receipt_([0-9a-f]{12})_([0-9a-f]{12})$/;
 const hex12 = (ms: number): string => Math.floor(ms).toString(16).padStart(12, "0");
 
 /**
- * Adds the partitions that cover now and the time ahead, moves `expired_before` to the end of those wholly below
- * `expireBeforeMs`, and then drops them: in this order, so that no id is ever without either a receipt or the word `expired`.
+ * Adds the partitions that cover now and the time ahead, moves `expired_before` to the end of those
+ * wholly below `expireBeforeMs`, and then drops them. The order guarantees that every id always has
+ * either a receipt or the answer `expired`.
  */
 export async function maintainPartitions(
   client: ClientBase,

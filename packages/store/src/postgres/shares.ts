@@ -1,5 +1,6 @@
-// The sessions of a login role, shared by all who use the role: what is slow of one principal takes at most three quarters of them
-// while others use the role too, and waits outside of the queue that all share. Alone, a principal may have them all.
+// The sessions of a login role, shared by all who use the role. Slow work of one principal takes at
+// most three quarters of them while others use the role too, and waits outside of the shared queue.
+// Alone, a principal may have them all.
 import { HighwaterError } from "@highwater/protocol";
 import { type Clock } from "../clock.ts";
 import { cancelledFor } from "./write-pool.ts";

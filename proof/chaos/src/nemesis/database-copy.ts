@@ -1,4 +1,4 @@
-// A copy of the application's database beside it on the primary, and the swap of the two: a restore without a restart.
+// Copies the application's database on the primary and swaps the two: a restore without a restart.
 import { Client } from "pg";
 import { type World } from "./world.ts";
 
@@ -11,7 +11,7 @@ export interface DatabaseCopy {
   swapIn(note: () => void): Promise<void>;
 }
 
-/** Sessions of the database are ended, because PostgreSQL copies only what is not in use. */
+/** Ends the database's sessions, because PostgreSQL copies only a database that is not in use. */
 export async function copyDatabase(world: World): Promise<DatabaseCopy> {
   await alone(world, async (client) => {
     await client.query(`CREATE DATABASE ${COPY} TEMPLATE ${DATABASE} `);
@@ -26,7 +26,9 @@ export async function copyDatabase(world: World): Promise<DatabaseCopy> {
   };
 }
 
-/** Runs `work` while nobody else is connected to the database, from a session in another one. */
+/**
+ * Runs `work` from a session in another database, while no other session is connected to this one.
+ */
 async function alone(world: World, work: (client: Client) => Promise<void>): Promise<void> {
   const client = new Client({
     connectionString: await world.cluster.connectionString(world.primary, { database: "postgres" }),

@@ -1,5 +1,6 @@
-// Which promises a change of the primary keeps, from what its election has heard. The same rule as the product's
-// failover-candidate gives, written again and apart from it: whoever judges must not borrow from the judged.
+// Derives which promises a change of the primary keeps from the positions that were read before the
+// election. The rule is that of the product's failover-candidate, but written separately: the
+// checker must not borrow from the code that it judges.
 
 export type LevelRule =
   | { readonly primary: true }
@@ -11,8 +12,9 @@ export interface Candidate {
   readonly region: string;
   readonly zone: string;
   /**
-   * How far its log of the reigning history goes; null if it was not heard, or if it may have less than it once had there:
-   * a fresh or older copy that has not caught up, or a log of another history.
+   * How far its log of the current history goes. Null if it was not read, or if the node may have
+   * less than it once had: a fresh or older copy that has not caught up, or a log of another
+   * history.
    */
   readonly position: bigint | null;
 }
@@ -20,10 +22,10 @@ export interface Candidate {
 export interface Election {
   /** Where the old primary was. */
   readonly primary: { readonly node: string; readonly region: string; readonly zone: string };
-  /** Every other node of the system, heard or not. */
+  /** Every other node of the system, read or not. */
   readonly others: readonly Candidate[];
   readonly promoted: string;
-  /** It is known that the promoted node has everything that the old primary ever had. */
+  /** The promoted node is known to have everything that the old primary ever had. */
   readonly isComplete: boolean;
 }
 
@@ -39,7 +41,7 @@ export function keptLevels(levels: Readonly<Record<string, LevelRule>>, election
 
 function isKept(rule: LevelRule, { primary, others, promoted }: Election): boolean {
   const position = others.find(({ node }) => node === promoted)?.position;
-  // The primary's own disk has not been asked.
+  // The primary's own disk was not read.
   if (position == null || "primary" in rule) return false;
   const domainOf = ({ region, zone }: { region: string; zone: string }): string =>
     "regions" in rule || rule.outside === "region" ? region : `${region}/${zone}`;
@@ -48,12 +50,14 @@ function isKept(rule: LevelRule, { primary, others, promoted }: Election): boole
     const domain = domainOf(candidate);
     domains.set(domain, [...(domains.get(domain) ?? []), candidate]);
   }
-  // A promise that counted the domain has been heard there by one of its nodes, so all of them have to be known.
+  // A promise that counted the domain relied on one of its nodes, so the positions of all of them
+  // must be known.
   const covered = [...domains].filter(([, nodes]) =>
     nodes.every((candidate) => candidate.position !== null && candidate.position <= position),
   );
   if ("regions" in rule) {
-    // Every region has had it, so one that is known as a whole is enough. The old primary's own node was not heard.
+    // Every region has had it, so one region whose nodes are all known is enough. The old primary's
+    // own node was not read.
     return covered.some(([domain]) => domain !== domainOf(primary));
   }
   const outside = [...domains.keys()].filter((domain) => domain !== domainOf(primary));

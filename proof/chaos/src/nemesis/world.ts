@@ -1,5 +1,6 @@
-// What the nemesis knows of the system, and what it does there as its operator: elections, promotions, commands, repairs.
-// What a promotion kept follows from what was read here, never from what the scenario meant to do.
+// The nemesis's knowledge of the system, and its actions as the operator: elections, promotions,
+// commands, repairs. It derives the promises that a promotion kept from the positions that it read,
+// never from the scenario's intention.
 import { rm } from "node:fs/promises";
 import { type Cluster, type NodeInfo } from "@highwater/lab-cluster";
 import { eventually } from "@highwater/lab-tools/process";
@@ -11,14 +12,17 @@ import { type Candidate, keptLevels, type LevelRule } from "./kept.ts";
 
 const STREAMS_END_LIMIT_MS = 30_000;
 /**
- * The old primary's streams end by themselves after `wal_receiver_timeout`; but one that is just being opened over a link
- * that is cut waits for ever. Whoever promotes ends it.
+ * The old primary's streams end by themselves after `wal_receiver_timeout`. But a stream that is
+ * just being opened over a cut link waits for ever, so the promotion ends it.
  */
 const DETACH_AFTER_MS = 7_000;
 const START_ATTEMPTS = 3;
 const STREAMING_LIMIT_MS = 30_000;
 const FOLLOWED_LIMIT_MS = 60_000;
-/** An operator who is not obeyed looks again at what there is to overrule. */
+/**
+ * If the services do not follow a command by then, the operator reads again which epochs to
+ * overrule.
+ */
 const COMMAND_PATIENCE_MS = 5_000;
 
 const RECEIVED = `SELECT pg_is_in_recovery() AS replica,
@@ -26,11 +30,11 @@ const RECEIVED = `SELECT pg_is_in_recovery() AS replica,
   EXISTS (SELECT FROM pg_stat_wal_receiver WHERE status = 'streaming') AS fed`;
 
 export interface PromotionOptions {
-  /** The record's kind, as `promotion`. */
+  /** The record's kind, for example `promotion`. */
   readonly kind: string;
   /** It is known to have everything that the old primary ever had. */
   readonly isComplete?: boolean;
-  /** Without an operator's command the services find out by ancestry. */
+  /** Without an operator's command the services find the primary by ancestry. */
   readonly command?: boolean;
 }
 
@@ -41,7 +45,10 @@ export class World {
   readonly say: (line: string) => void;
   /** The node whose history counts. */
   primary: string;
-  /** Nodes that may lack what they once had, or have another history: they are not heard, and get a fresh copy. */
+  /**
+   * Nodes that may lack what they once had, or have another history: elections ignore them, and
+   * they get a fresh copy.
+   */
   readonly suspects = new Set<string>();
   readonly #log: FaultLog;
   readonly #apiKey: string | undefined;
@@ -52,7 +59,7 @@ export class World {
     readonly primary: string;
     readonly log: FaultLog;
     readonly say: (line: string) => void;
-    /** With which trackers answer. */
+    /** The key that trackers require. */
     readonly apiKey: string | undefined;
   }) {
     this.system = options.system;
@@ -82,14 +89,18 @@ export class World {
     this.#log.clock(clock);
   }
 
-  /** The node's own history goes on: whatever was on its disk is there. */
+  /** The node's own history continues: everything on its disk is still there. */
   wentOnInPlace(kind: string): void {
     this.#log.failure({ atMs: nowMs(), kind, node: this.primary, kept: Object.keys(this.rules) });
   }
 
-  /** Of two histories that went on side by side the primary's is chosen. The other one reached nobody but its own node. */
+  /**
+   * Of two histories that continued side by side, the primary's is chosen. The other one reached
+   * only its own node.
+   */
   async settled(loser: string): Promise<void> {
-    // Its gateway serves clients while the region's tracker is down. Then nothing else can say which epoch its own one continues.
+    // Its gateway serves clients while the region's tracker is down. Then no other record shows
+    // which epoch its own one continues.
     const [row] = await this.cluster.query(loser, FINAL_QUERIES.epochs).catch(() => []);
     const data = row === undefined ? "[]" : String(row["data"]);
     for (const epoch of JSON.parse(data) as EpochSummary[]) this.#log.epoch(epoch);
@@ -105,7 +116,7 @@ export class World {
     this.#log.failure({ atMs: nowMs(), kind: "settled", node: this.primary, kept });
   }
 
-  /** As brokeEverything(), on every node alike: the replicas follow. */
+  /** Like brokeEverything(), but equal on every node: the replicas follow. */
   brokeInPlace(kind: string): void {
     this.#log.failure({ atMs: nowMs(), kind, node: this.primary, kept: [] });
   }
@@ -119,8 +130,8 @@ export class World {
   }
 
   /**
-   * How far every replica is, once none is fed any more: what still flows from a dead primary's socket could otherwise be
-   * counted after the election. The primary must be down or cut off.
+   * Reads how far every replica is once no node feeds them any more: bytes from a dead primary's
+   * socket could otherwise be counted after the election. The primary must be down or cut off.
    */
   async observe(candidates = this.replicas): Promise<Candidate[]> {
     const observed = new Map<string, bigint>();
@@ -160,7 +171,10 @@ export class World {
     return { replica, position: BigInt(position ?? 0), fed };
   }
 
-  /** Promotes the node and writes down what that kept. All who were not heard, or are ahead of it, cannot follow. */
+  /**
+   * Promotes the node and records what that kept. Nodes that were not read, or that are ahead of
+   * it, cannot follow.
+   */
   async promote(node: string, observed: readonly Candidate[], options: PromotionOptions): Promise<string[]> {
     const old = this.node(this.primary);
     const kept = keptLevels(this.rules, {
@@ -182,14 +196,17 @@ export class World {
   }
 
   /**
-   * Waits until a tracker of these regions follows the primary. An operator who is not obeyed gives the command again, and
-   * names every epoch that the trackers remember.
+   * Waits until a tracker of these regions follows the primary. If none does, the operator repeats
+   * the command and names every epoch that the trackers remember.
    */
   async followed(regions = this.system.regions): Promise<void> {
     await this.#followed(regions, (answers) => answers.some(({ node }) => node === this.primary));
   }
 
-  /** The same of all trackers. One that was alone with a zombie may remember an epoch that nobody else has heard of. */
+  /**
+   * Waits for all trackers. One that was alone with a zombie may remember an epoch that no other
+   * tracker knows.
+   */
   async followedByAll(): Promise<void> {
     await this.#followed(this.system.regions, (answers) =>
       answers.every(({ node }) => node === this.primary),
@@ -206,7 +223,7 @@ export class World {
       async () => {
         const answers = await this.#views(regions);
         if (isEnough(answers)) return true;
-        // A tracker that is not there, or has just been started, is no reason to repeat oneself.
+        // If no tracker answers yet, there is no reason to repeat the command.
         if (!answers.some((each) => each.answers)) commandAtMs = nowMs() + COMMAND_PATIENCE_MS;
         if (nowMs() > commandAtMs) {
           commandAtMs = nowMs() + COMMAND_PATIENCE_MS;
@@ -229,7 +246,10 @@ export class World {
     await this.cluster.authorize(this.primary, reason, { overrules });
   }
 
-  /** Every node runs, and every replica has all that the primary has. Those that cannot follow get a fresh copy. */
+  /**
+   * Waits until every node runs and every replica has all that the primary has. Nodes that cannot
+   * follow get a fresh copy.
+   */
   async mend(): Promise<void> {
     const status = await this.cluster.status();
     if (status.find(({ id }) => id === this.primary)?.state === "stopped")
@@ -259,7 +279,10 @@ export class World {
     this.suspects.delete(id);
   }
 
-  /** The replica streams and has on disk what the primary had there a moment ago: all that it ever acknowledged. */
+  /**
+   * The replica streams and has on disk what the primary had there a moment ago: all that it ever
+   * acknowledged.
+   */
   async #caughtUp(id: string): Promise<void> {
     await this.cluster.waitForStreaming([id], { timeoutMs: STREAMING_LIMIT_MS });
     const [row] = await this.cluster.query(
@@ -276,7 +299,7 @@ export class World {
     );
   }
 
-  /** A service's start has a limit that a busy machine can miss. */
+  /** On a busy machine a service can exceed the time limit for its start. */
   async revive(region: string, service: "gateway" | "tracker"): Promise<void> {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -293,14 +316,14 @@ export class World {
     await rm(copy, { recursive: true, force: true });
   }
 
-  /** As #caughtUp, for a copy that has been put in a node's place. */
+  /** Like #caughtUp, for a copy that replaced a node's data. */
   async isWhole(id: string): Promise<void> {
     await this.#caughtUp(id);
     this.suspects.delete(id);
   }
 }
 
-/** Furthest first. Only those that were heard. */
+/** Furthest first, and only those that were read. */
 export function byPosition(observed: readonly Candidate[]): string[] {
   return observed
     .flatMap(({ node, position }) => (position === null ? [] : [{ node, position }]))

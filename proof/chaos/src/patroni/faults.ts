@@ -1,5 +1,6 @@
-// Everything that is done to a cluster under Patroni, each for real: hosts, Patroni, PostgreSQL, etcd and the ways between
-// them. After each of them the nemesis waits until Patroni has mended what it can and starts what was killed.
+// The faults of a cluster under Patroni, each a real one: hosts, Patroni, PostgreSQL, etcd and the
+// links between them. After each fault the nemesis waits until Patroni has repaired what it can,
+// and starts what was killed.
 import { pause } from "../clock.ts";
 import { type Card } from "../nemesis/deck.ts";
 import { type Random } from "../nemesis/random.ts";
@@ -12,22 +13,28 @@ interface Stage {
   /** The member that led when the fault began. */
   readonly leader: string;
   readonly standbys: readonly string[];
-  /** Whom it hits, for the record. */
+  /** Names the target, for the record. */
   readonly aim: (target: string) => void;
 }
 
 export interface PatroniFault extends Card {
-  /** Says why it cannot be done on this machine; null if it can. */
+  /** The reason why this machine cannot do it; null if it can. */
   readonly impossible?: () => Promise<string | null>;
   run(stage: Stage): Promise<void>;
 }
 
-/** A leader that is gone keeps its key for the whole of its time, 20 s at least; mostly there is no need to wait for that. */
+/**
+ * A dead leader keeps its key until the lease ends, after 20 s at least. Most runs do not wait for
+ * that.
+ */
 async function leaseEnds({ system, random }: Stage): Promise<void> {
   if (random.chance(0.75)) await system.patroni.revokeLease();
 }
 
-/** For as long as nobody else leads, or until it takes too long: with too few left nobody is promoted, and that is right. */
+/**
+ * Waits until another member leads, or until the limit: with too few members left Patroni promotes
+ * none, which is right.
+ */
 async function takenOver({ system, leader }: Stage, limitMs: number): Promise<void> {
   const untilMs = performance.now() + limitMs;
   while (performance.now() < untilMs) {
@@ -59,7 +66,8 @@ const HOSTS = [
       const standby = stage.random.pick(stage.standbys);
       stage.aim(`${stage.leader}, ${standby}`);
       await stage.system.patroni.kill(standby);
-      // Within it or beyond: Patroni strikes the standby out about a second after its death.
+      // Within the time or beyond it: Patroni strikes the standby out about a second after its
+      // death.
       await pause(stage.random.between(0, 5_000));
       await stage.system.patroni.kill(stage.leader);
       await leaseEnds(stage);
@@ -98,7 +106,7 @@ const PATRONI = [
   }),
   fault("switchover", async ({ system, leader, standbys, random, aim }) => {
     aim(leader);
-    // Whom Patroni refuses to take is as good a case as whom it takes.
+    // A candidate that Patroni refuses is as good a case as one that it accepts.
     const body = { leader, ...(random.chance(0.5) && { candidate: random.pick(standbys) }) };
     await system.patroni.rest(leader, "POST", "/switchover", body).catch(() => undefined);
   }),
@@ -194,7 +202,8 @@ const WAYS = [
   fault("isolate_leader", async (stage) => {
     const { system, leader, standbys, aim } = stage;
     aim(leader);
-    // No member reaches another one, and the leader not etcd either. The services still reach it.
+    // No member reaches another one, and the leader does not reach etcd. The services still reach
+    // the leader.
     await system.patroni.cutFromEtcd(leader);
     for (const id of [leader, ...standbys]) await system.patroni.cutFromOthers(id);
     await leaseEnds(stage);
@@ -202,7 +211,10 @@ const WAYS = [
   }),
 ];
 
-/** Faults of etcd's disk. The one server stands for a whole etcd; a bad disk under a minority of several members is not tried. */
+/**
+ * Faults of etcd's disk. The one server stands for a whole etcd; a bad disk under a minority of
+ * several members is not tried.
+ */
 const ETCD_DISK: readonly PatroniFault[] = [
   {
     // Each write takes up to three seconds, and a linearizable read waits behind it.

@@ -1,5 +1,6 @@
-// The nemesis of a cluster under Patroni: one lane breaks the cluster, one the services. Who is promoted it never decides; it
-// writes down what became of it, and with Patroni's right settings every failure keeps every level but the primary's own disk.
+// The nemesis of a cluster under Patroni: one lane breaks the cluster, one the services. Patroni
+// decides which node is promoted, and the nemesis records the result. With Patroni's right settings
+// every failure keeps every level but the primary's own disk.
 import { eventually } from "@highwater/lab-tools/process";
 import { nowMs, pause, reasonOf, within } from "../clock.ts";
 import { Deck } from "../nemesis/deck.ts";
@@ -120,7 +121,10 @@ export class PatroniNemesis implements Nemesis {
     log.fault({ atMs, untilMs: nowMs(), kind, target, error });
   }
 
-  /** Everything goes on and is started; the rest is Patroni's. Resolves with the leader whom every tracker follows. */
+  /**
+   * Resumes and starts everything; Patroni does the rest. Resolves with the leader that every
+   * tracker follows.
+   */
   async #mend(): Promise<string> {
     const { system } = this.#options;
     const { patroni } = system;

@@ -1,5 +1,6 @@
-// Does a promise survive what Patroni does next? The cases that were measured, one after another on one cluster, each with the
-// settings that it is about: a standby lags, transactions are acknowledged by the other one, and then that one is gone as well.
+// Does a promise survive what Patroni does next? The measured cases run one after another on one
+// cluster, each with its own settings. In each, one standby lags, the other one acknowledges
+// transactions, and then that one is gone as well.
 import { eventually } from "@highwater/lab-tools/process";
 import { makeUuidV7 } from "@highwater/protocol";
 import { type PatroniSettings } from "@highwater/lab-cluster";
@@ -13,13 +14,19 @@ type Deed =
   | "together_at_once"
   /** The standby's first; the leader's when Patroni has struck the standby out. */
   | "standby_first"
-  /** The leader's Patroni alone, while the acknowledging standby cannot reach etcd: the old server and it go on together. */
+  /**
+   * The leader's Patroni alone, while the acknowledging standby cannot reach etcd: both go on
+   * together.
+   */
   | "leader_without_patroni";
 
 export interface Row {
   readonly settings: PatroniSettings;
   readonly deed: Deed;
-  /** `laggard`: somebody is promoted who lacks what was acknowledged. `nobody`: Patroni promotes nobody by itself. */
+  /**
+   * `laggard`: Patroni promotes a node that lacks what was acknowledged. `nobody`: it promotes no
+   * node by itself.
+   */
   readonly expected: "laggard" | "nobody" | "either";
 }
 
@@ -40,8 +47,9 @@ export const ROWS: readonly Row[] = [
 ];
 
 /**
- * `any` counts every replica, `safe` only those that the manager may promote. Trackers report losses at `any`: no mark of
- * `safe` comes while the manager's settings promise nothing, and that is how some of the rows end.
+ * `any` counts every replica, `safe` only those that the manager may promote. Trackers report
+ * losses at `any`: `safe` gets no mark while the manager's settings promise nothing, and some of
+ * the rows end that way.
  */
 export const ROW_SYSTEM = {
   levels: {
@@ -54,18 +62,18 @@ export const ROW_SYSTEM = {
 } as const;
 
 export interface Outcome extends Row {
-  /** Who led when the dust had settled and nobody had been started again; null: nobody. */
+  /** The member that led in the end, before any node was started again; null if none did. */
   readonly promoted: string | null;
   readonly committed: number;
-  /** Of them, in the history that reigns in the end. */
+  /** Transactions that the current history contains in the end. */
   readonly present: number;
-  /** Verdicts of those that were promised before, by level. */
+  /** Verdicts on the transactions that were promised before, by level. */
   readonly promised: Readonly<Record<"any" | "safe", Readonly<Record<string, number>>>>;
   /** Verdicts that the database contradicts. */
   readonly untrue: readonly string[];
 }
 
-/** What is wrong with an outcome; null if nothing is. */
+/** The fault of an outcome; null if there is none. */
 export function faultOf(outcome: Outcome): string | null {
   const { promoted, expected, promised, untrue } = outcome;
   if (untrue.length > 0) return `untrue verdicts: ${untrue.slice(0, 3).join("; ")}`;
@@ -76,16 +84,19 @@ export function faultOf(outcome: Outcome): string | null {
 }
 
 const COMMITS = 20;
-/** Where nothing should happen: somebody who is free to be struck out, or to be promoted, is so within a few loops of a second. */
+/**
+ * The wait where nothing should happen: a node that may be struck out or promoted is so within a
+ * few loops of one second.
+ */
 const STRUCK_OUT_PATIENCE_MS = 15_000;
 const PROMOTION_PATIENCE_MS = 8_000;
-/** Where it has to happen, on however busy a machine. */
+/** The wait for what has to happen, even on a busy machine. */
 const LIMIT_MS = 60_000;
 
 interface Note {
   readonly key: string;
   readonly token: string;
-  /** Told as durable before the failure. */
+  /** Reported as durable before the failure. */
   readonly any: boolean;
   readonly safe: boolean;
 }
@@ -123,9 +134,12 @@ export async function playRow(system: PatroniSystem, row: Row): Promise<Outcome>
   return assess(system, row, promoted, notes);
 }
 
-/** In synchronous mode the one that the leader waits for acknowledges; else it does not matter who. */
+/**
+ * In synchronous mode the standby that the leader waits for acknowledges; otherwise either one may.
+ */
 async function rolesOf(system: PatroniSystem, leader: string): Promise<[string, string]> {
-  // A standby's Patroni asks the leader for its timeline now and then: a row without a name, which never streams.
+  // A standby's Patroni sometimes asks the leader for its timeline: that row has no name and never
+  // streams.
   const sql =
     "SELECT application_name AS id FROM pg_stat_replication WHERE state = 'streaming' ORDER BY sync_state = 'sync' DESC, 1";
   const [first, second] = (await system.patroni.query(leader, sql)).map(({ id }) => String(id));
@@ -140,19 +154,24 @@ async function die(
   if (row.deed === "standby_first") {
     await patroni.kill(acknowledging);
     const startedAtMs = performance.now();
-    // Where there is a list, it has to be gone from it; otherwise there is nothing to wait for.
+    // Where a list exists, the node has to disappear from it; otherwise there is nothing to wait
+    // for.
     const patienceMs = row.expected === "laggard" ? LIMIT_MS : STRUCK_OUT_PATIENCE_MS;
     while ((await patroni.listed()).includes(acknowledging))
       if (performance.now() - startedAtMs > patienceMs) break;
       else await pause(100);
-    // Without the lag it may have, what it publishes has to be what the leader has.
+    // With `maximum_lag_on_failover: 0`, a candidate needs everything up to the position that the
+    // leader published last, so that position has to be up to date.
     await pause(2_000);
     await patroni.kill(leader);
   } else await Promise.all([patroni.kill(leader), patroni.kill(acknowledging)]);
   await patroni.revokeLease();
 }
 
-/** Goes on to write all the while, through the gateway; of that, what is told as durable is a promise, too. */
+/**
+ * Keeps writing through the gateway all the while. Each transaction that is reported as durable is
+ * a promise, too.
+ */
 async function splitUp(
   system: PatroniSystem,
   { row, leader, acknowledging }: { row: Row; leader: string; acknowledging: string },
@@ -232,7 +251,10 @@ async function assess(
   return { ...row, promoted, committed: notes.length, present: kept, promised, untrue };
 }
 
-/** A level that counts synchronous standbys waits for ever where there are none; everything else ends. */
+/**
+ * A level that counts synchronous standbys waits for ever where there are none; all others get a
+ * verdict.
+ */
 function settledVerdicts(
   system: PatroniSystem,
   notes: readonly Note[],
@@ -254,12 +276,15 @@ function settledVerdicts(
   );
 }
 
-/** The token of a transaction that has committed. */
+/** Resolves with the token of a committed transaction. */
 function write(system: PatroniSystem, key: string): Promise<string> {
   return eventually(`${key} commits`, async () => (await tryWrite(system, key)) ?? undefined, LIMIT_MS);
 }
 
-/** What the laggard has as well: the table, and what all that follows is compared with. */
+/**
+ * Writes what every member gets, the laggard included: the table, and a row as a baseline for what
+ * follows.
+ */
 async function writeEverywhere(system: PatroniSystem, key: string): Promise<void> {
   await write(system, key);
   for (const id of system.patroni.members)

@@ -1,5 +1,6 @@
-// The whole product beside a real Patroni: a member, a gateway and a tracker in each region, and one etcd for all. Owns the
-// processes; who is the primary Patroni decides, and the services find out by themselves.
+// The whole product beside a real Patroni: a member, a gateway and a tracker in each region, and
+// one etcd for all. Owns the processes. Patroni decides which node is the primary, and the services
+// find it by themselves.
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Etcd, PatroniCluster, type PatroniSettings } from "@highwater/lab-cluster";
@@ -15,13 +16,17 @@ const SCOPE = "shop";
 export const MEMBERS = ["east", "west", "north"] as const;
 export type Levels = Readonly<Record<string, unknown>>;
 
-/** What is kept whoever Patroni promotes, with its recommended settings. */
+/**
+ * Levels whose promises hold for every node that Patroni may promote with its recommended settings.
+ */
 export const KEPT_LEVELS: Levels = {
   disk: { primary: true },
   region: { synchronous: 1 },
   global: { regions: "all" },
 };
-/** What a cluster without an HA manager would have: any replica counts, also one that Patroni passes over. */
+/**
+ * Levels of a cluster without an HA manager: any replica counts, also one that Patroni passes over.
+ */
 export const ANY_REPLICA_LEVELS: Levels = {
   disk: { primary: true },
   region: { replicas: 1, outside: "region" },
@@ -31,7 +36,7 @@ export const ANY_REPLICA_LEVELS: Levels = {
 export interface PatroniSystemOptions {
   readonly settings: PatroniSettings;
   readonly levels: Levels;
-  /** What trackers and gateways take for safe. Default: theirs. */
+  /** The level that trackers and gateways use for exposure. Default: theirs. */
   readonly exposureLevel?: string;
   /** Regions that have services. Default: all. */
   readonly served?: readonly string[];
@@ -96,14 +101,14 @@ export class PatroniSystem {
     }));
   }
 
-  /** At the same address, and with what it has on disk. */
+  /** Keeps the address and the data on disk. */
   async restart(region: string, which: ServiceKind): Promise<void> {
     const old = this.service(region, which);
     await old.stop();
     await this.#start(region, which, old.port);
   }
 
-  /** What was stopped goes on, what is gone is started. */
+  /** Resumes what was stopped and starts what is gone. */
   async revive(): Promise<void> {
     for (const region of this.regions)
       for (const which of ["tracker", "gateway"] as const) {
@@ -113,7 +118,7 @@ export class PatroniSystem {
       }
   }
 
-  /** Until every service says that it can work. Resolves with the primary. */
+  /** Waits until every service reports that it is ready. Resolves with the primary. */
   async ready(): Promise<string> {
     await this.patroni.settled();
     return eventually(
@@ -154,7 +159,7 @@ export class PatroniSystem {
       which === "tracker"
         ? {
             TRACKER_LEDGER: join(this.logs, `ledger-${region}.sqlite`),
-            // Shorter than in production, so that a run of minutes sees what they bound.
+            // Shorter than in production, so that the limits apply within a run of minutes.
             TRACKER_PUBLISH_PATIENCE_MS: "1000",
             TRACKER_INTENT_PATIENCE_MS: "20000",
           }

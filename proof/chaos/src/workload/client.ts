@@ -1,5 +1,6 @@
-// One client process: several SDK clients with several sessions, some clients of the bare wire, arrivals at a steady rate, and
-// everything that is recorded beside. Arrivals do not wait for answers; while all lines of work are busy they are dropped.
+// One client process: several SDK clients with several sessions, some clients of the bare wire, a
+// steady rate of arrivals, and the records of everything. Arrivals do not wait for answers; while
+// all lines of work are busy, they are dropped.
 import { setTimeout as pause } from "node:timers/promises";
 import { Highwater, type HighwaterOptions } from "@highwater/sdk";
 import { type Progress } from "../parts.ts";
@@ -19,13 +20,13 @@ import { Reruns } from "./reruns.ts";
 import { Resolver } from "./resolver.ts";
 import { SdkActor } from "./sdk-actor.ts";
 
-/** How patient applications are: as the SDK is by itself, less so, and hardly. */
+/** Patience of applications: the SDK's default, less, and hardly any. */
 const TIMEOUTS: readonly Pick<HighwaterOptions, "requestTimeoutMs" | "totalTimeoutMs">[] = [
   {},
   { requestTimeoutMs: 4_000, totalTimeoutMs: 12_000 },
   { requestTimeoutMs: 1_200, totalTimeoutMs: 3_000 },
 ];
-/** Of each SDK client: lines of work with a session, and without. */
+/** Lines of work of each SDK client, with a session and without. */
 const SESSIONS = 3;
 const LOOSE = 6;
 const INTERACTIVE = 2;
@@ -34,7 +35,7 @@ const KINDS = { sdk: 78, interactive: 11, replica: 11 } as const;
 const VALUES_PER_ACTOR = 1e6;
 const ACTORS_MAX = 1e3;
 const PROMISES_LIMIT_MS = 90_000;
-/** What a tracker tells last of all may come a moment after the promise that it is about. */
+/** A tracker's last events may come a moment after the promise that they are about. */
 const LAST_EVENTS_MS = 500;
 
 export class Client {
@@ -91,14 +92,14 @@ export class Client {
     for (const running of this.#beside) running.catch(this.#onFailure);
   }
 
-  /** Resolves when everything under way has its answer. */
+  /** Resolves when everything in flight has its answer. */
   async stop(): Promise<void> {
     this.#arrivals.abort();
     await Promise.all(this.#acting);
     await this.#shared.reruns.stop();
   }
 
-  /** Resolves when every promise has spoken and the history is complete. */
+  /** Resolves when every promise has its verdict and the history is complete. */
   async finish(): Promise<void> {
     await this.#shared.resolver.stop();
     await this.#shared.promises.settle(PROMISES_LIMIT_MS);

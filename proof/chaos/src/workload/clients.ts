@@ -1,5 +1,6 @@
-// All client processes of a run: one for each region and one more in the first, which dies now and then in the middle of its
-// work, as applications do. Another one, with a name of its own, takes its place.
+// All client processes of a run: one for each region, and one more in the first. That one dies now
+// and then in the middle of its work, as applications do, and another process with a new name takes
+// its place.
 import { setTimeout as pause } from "node:timers/promises";
 import { type Progress, type WorkloadOptions } from "../parts.ts";
 import { ClientProcess } from "./client-process.ts";
@@ -13,7 +14,10 @@ export function trackersOf(target: WorkloadOptions["target"]): NamedTracker[] {
   return Object.entries(target.trackers).map(([name, url]) => ({ name, url }));
 }
 
-/** What each process is told. The last of them is the one that dies: it is nobody's only listener. */
+/**
+ * The options of each process. The last process is the one that dies: no listener exists only in
+ * it.
+ */
 export async function clientOptionsOf(options: WorkloadOptions): Promise<ClientOptions[]> {
   const { target, seed, dir, levels, rate } = options;
   const { owners = [] } = target;
@@ -67,7 +71,7 @@ export class Clients {
   }
 
   async start(): Promise<void> {
-    // All of them are waited for, so that none starts behind a failure of another.
+    // Waits for all of them, so that none starts after a failure of another.
     const starting = await Promise.allSettled(
       this.#clientOptions.map((clientOptions) => this.#startOne(clientOptions)),
     );
@@ -75,7 +79,7 @@ export class Clients {
     const last = [...this.#living].find((client) => client.name === this.#clientOptions.at(-1)?.name);
     if (last === undefined) throw new Error("there are no clients");
     this.#crashing = this.#crashNowAndThen(last);
-    // Whoever stops the clients hears of it.
+    // The code that stops the clients receives the error.
     this.#crashing.catch(() => undefined);
   }
 

@@ -1,10 +1,13 @@
-// What is in the database at the end, read past all services.
+// Reads the database at the end, directly and not through services.
 import { type EpochId, type FinalState } from "@highwater/checker";
 import { nowMs } from "../clock.ts";
 import { type EpochSummary, type Target } from "../parts.ts";
 import { FINAL_QUERIES } from "./schema.ts";
 
-/** `reported`: epochs that trackers have told of on the way; those outside this history come after its own. */
+/**
+ * `reported`: epochs that trackers reported during the run; those outside this history come after
+ * its own.
+ */
 export async function readFinalState(
   target: Target,
   node: string,
@@ -30,7 +33,7 @@ export async function readFinalState(
     expiry: await read("expiry"),
     epochs: [
       ...own.map((epoch) => ({ ...epoch, inHistory: true })),
-      // What is in no history that counts has chosen none.
+      // An epoch outside the history that counts has no operator's choice.
       ...others.map(({ id, seq, previous, node: at }) => ({
         ...{ id, seq, previous, node: at },
         ...{ inHistory: false, commanded: false },

@@ -1,5 +1,6 @@
-// The workload of a chaos run: several client processes that use the product as applications do and record all that they are
-// told, and at the end the settling of everything that is open. Writes the history's scenario, too, since it knows the bank.
+// The workload of a chaos run. Several client processes use the product as applications do and
+// record everything that is reported to them; at the end every open transaction is settled. Writes
+// the history's scenario, too, since it knows the bank.
 import { type FinalState } from "@highwater/checker";
 import { type Progress, type Workload, type WorkloadOptions } from "../parts.ts";
 import { Clients, clientOptionsOf, trackersOf } from "./clients.ts";
@@ -29,7 +30,7 @@ export async function startWorkload(options: WorkloadOptions): Promise<Workload>
   const webhooks = target.owners === undefined ? null : await Webhooks.start(options, journal);
   const clients = new Clients(options, await clientOptionsOf(options));
   try {
-    // Behind the endpoints: once the tables are safe, so are they.
+    // After the endpoints: once the tables are safe, so are they.
     await createTables({ endpoints: await target.endpoints(home), level, journal });
     await clients.start();
   } catch (error) {
@@ -77,7 +78,7 @@ class RunningWorkload implements Workload {
     const { owners = [] } = target;
     const settling = { journal: this.#journal, recorded, endpoints, trackers, levels, owners };
     const found = await resolveUnknowns(settling);
-    // A client that died may have noted a token before it could write down the answer.
+    // A client that died may have noted a token before it could record the answer.
     const tokens = new Map([...found, ...recorded.tokens.values()].map((note) => [note.txn, note]));
     const lost = await askFinalVerdicts(settling, [...tokens.values()]);
     await this.#webhooks?.settle(

@@ -1,5 +1,6 @@
-// A line of work with interactive transactions: a begin, a call for each operation, a commit. It repeats a call that was not
-// answered under its number, as a client has to, and now and then one that was.
+// A line of work with interactive transactions: a begin, a call for each operation, a commit. It
+// repeats a call that was not answered under its number, as a client has to, and sometimes one that
+// was answered.
 import { setTimeout as pause } from "node:timers/promises";
 import { type ClientReply, type Operation, type Shown, type TxnId } from "@highwater/checker";
 import { type Highwater, newTransactionId } from "@highwater/sdk";
@@ -27,7 +28,7 @@ export interface InteractiveActorOptions {
   readonly shared: Shared;
   readonly client: string;
   readonly session: string;
-  /** For promises, and for states of what was not answered. */
+  /** For promises, and for the states of transactions without an answer. */
   readonly hw: Highwater;
   readonly planner: Planner;
   readonly random: Random;
@@ -47,7 +48,7 @@ type Ended = Outcome & { readonly token: string | null };
 export class InteractiveActor implements Actor {
   readonly kind = "interactive";
   readonly #options: InteractiveActorOptions;
-  /** Which gateway is asked next: another one when this one does not take transactions. */
+  /** The gateway to ask next: another one when this one does not take transactions. */
   #at = 0;
 
   constructor(options: InteractiveActorOptions) {
@@ -125,14 +126,18 @@ export class InteractiveActor implements Actor {
     return this.#commit(plan, withCommit, open);
   }
 
-  /** Undefined when it went well. Nothing is committed before the commit is sent, so what fails here has come to nothing. */
+  /**
+   * Undefined on success. Nothing is committed before the commit is sent, so a failure here has no
+   * effect.
+   */
   async #operate(operation: Operation, open: Open): Promise<Reply | undefined> {
     open.seq += 1;
     const body = { seq: open.seq, statements: statementsOf([operation], open.txn) };
     const path = `/v1/transactions/${open.txn}/statements`;
     const reply = await this.#send(path, body, open);
     if (reply.kind !== "answer") return reply;
-    // The answer that it had, and nothing is run: if it is another one, what is recorded shows it.
+    // The service must repeat its answer and run nothing: if the answer differs, the record shows
+    // it.
     const again = this.#options.random.chance(REPEATED) ? await this.#send(path, body, open) : reply;
     if (again.kind !== "answer") return again;
     open.shown.push(...shownOf([operation], again.body));
@@ -181,13 +186,13 @@ export class InteractiveActor implements Actor {
       if (found === undefined) continue;
       const { outcome, token, position } = found;
       if (outcome !== "committed") return { ...unknown, outcome };
-      // The position is that of the look-up: it does not say in which epoch the reads were made.
+      // The position is that of the look-up: it does not show in which epoch the reads were made.
       return { ...unknown, outcome, position, token: token ?? null, replayed: true, error: null };
     }
     return unknown;
   }
 
-  /** Again under the same number while there is no answer; the last reply. */
+  /** Repeats it under the same number while there is no answer. Resolves with the last reply. */
   async #send(path: string, body: unknown, open: Open): Promise<Reply> {
     let reply: Reply = { kind: "silence", why: "connection_failed" };
     for (let sent = 0; sent < SENT_MAX; sent++) {
@@ -202,7 +207,7 @@ export class InteractiveActor implements Actor {
     return reply;
   }
 
-  /** Nobody waits for it: left alone it is rolled back as well. */
+  /** The actor does not wait for it: the service would roll the transaction back anyway. */
   #rollBack(open: Open): void {
     const body = { seq: open.seq + 1 };
     const path = `/v1/transactions/${open.txn}/rollback`;
@@ -216,7 +221,7 @@ const shownOf = (operations: readonly Operation[], body: Body): Shown[] =>
     (body.results ?? []).map(({ rows }) => rows),
   );
 
-/** Whether the problem says what became of the transaction, also of an earlier commit that was not answered. */
+/** Whether the problem settles the transaction, including an earlier commit without an answer. */
 function isSettled({ code, outcome, retry }: Problem, isUncertain: boolean): boolean {
   if (["transaction_lost", "transaction_aborted", "transaction_expired"].includes(code)) return true;
   return outcome === "not_applied" && retry !== "wait" && !isUncertain;

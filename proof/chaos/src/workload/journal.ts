@@ -1,5 +1,6 @@
-// One process's part of the history, a line at a time, and beside it what only the run itself needs: tokens, and epochs that
-// trackers have told of. A line is with the operating system before its writer goes on, so it outlives the process.
+// One process's part of the history, one line at a time, and separately what only the run itself
+// needs: tokens, and epochs that trackers reported. The operating system has each line before the
+// writer goes on, so the line outlives the process.
 import { closeSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import {
@@ -35,7 +36,9 @@ export class Journal {
   readonly #lost = new Set<TxnId>();
   readonly #counts = { invoked: 0, committed: 0, unknown: 0 };
 
-  /** Writes `NAME.jsonl` and `NAME.notes`. `owner`: whose transactions it records. */
+  /**
+   * Writes `NAME.jsonl` and `NAME.notes`. `owner`: the owner of the transactions that it records.
+   */
   constructor(dir: string, name: string, owner?: string) {
     this.#owner = owner === undefined ? {} : { owner };
     this.#history = openSync(join(dir, `${name}.jsonl`), "a");

@@ -1,5 +1,6 @@
-// Listens to one tracker's stream of events and records every word of it about a transaction. When the tracker is killed it
-// goes on trying, and resumes behind the last event that it has heard. Notes every epoch that the tracker knows of.
+// Listens to one tracker's stream of events and records every verdict in it. When the tracker is
+// killed, the listener keeps trying and resumes after the last event that it received. Notes every
+// epoch that the tracker knows.
 import { setTimeout as pause } from "node:timers/promises";
 import { type BrokenRange, type Level, type VerdictReport } from "@highwater/checker";
 import { nowMs } from "../clock.ts";
@@ -9,7 +10,9 @@ import { type Journal } from "./journal.ts";
 import { type NamedTracker } from "./messages.ts";
 
 const RECONNECT_MS = 250;
-/** A tracker sends a comment every five seconds; one that is paused does not even close the connection. */
+/**
+ * A tracker sends a comment every five seconds; a paused one does not even close the connection.
+ */
 const SILENCE_MS = 12_000;
 const LOOK_MS = 1_000;
 const LOOK_TIMEOUT_MS = 2_000;
@@ -17,11 +20,11 @@ const LOOK_TIMEOUT_MS = 2_000;
 export interface ListenerOptions {
   readonly journal: Journal;
   readonly tracker: NamedTracker;
-  /** At which it asks to hear of every transaction that becomes durable. */
+  /** The level at which it subscribes to every transaction that becomes durable. */
   readonly level: Level;
-  /** Those of the history. A level that services have for a while only is not judged. */
+  /** The levels of the history. A level that services have only for a while is not judged. */
   readonly levels: readonly Level[];
-  /** A key hears of its own owner's transactions alone, so the tracker is listened to as each of them. */
+  /** A key receives only its own owner's transactions, so there is a listener for each owner. */
   readonly owners: readonly Owner[];
   readonly signal: AbortSignal;
 }
@@ -46,7 +49,7 @@ interface BrokenPromiseEvent {
   readonly data: Pick<BrokenRange, "level" | "epoch" | "from" | "to">;
 }
 
-/** Until the signal aborts. */
+/** Runs until the signal aborts. */
 export async function listen(options: ListenerOptions): Promise<void> {
   const keys = options.owners.length === 0 ? [undefined] : options.owners.map(({ apiKey }) => apiKey);
   await Promise.all([...keys.map((key) => readEvents(options, key)), lookAtEpochs(options)]);
@@ -63,7 +66,7 @@ async function readEvents(options: ListenerOptions, key: string | undefined): Pr
         take(event, options);
       }
     } catch (error) {
-      // The tracker has gone, or is silent; a fault of this program is none of that.
+      // The tracker is gone or silent. A fault of this program is a different case.
       if (error instanceof SyntaxError) throw error;
     }
     await pause(RECONNECT_MS, undefined, { signal }).catch(() => undefined);
@@ -118,7 +121,9 @@ async function* eventsOf(
   }
 }
 
-/** Also of epochs that end so soon, or on a node so far from the rest, that nobody hears of them otherwise. */
+/**
+ * Asks for epochs, because some end so soon, or on a node so isolated, that no stream reports them.
+ */
 async function lookAtEpochs({ journal, tracker, signal }: ListenerOptions): Promise<void> {
   const known = new Set<string>();
   while (!signal.aborted) {
@@ -131,7 +136,7 @@ async function lookAtEpochs({ journal, tracker, signal }: ListenerOptions): Prom
   }
 }
 
-/** The epochs that the tracker tells of, or none when it does not answer. */
+/** The epochs that the tracker reports, or none when it does not answer. */
 export async function epochsOf(tracker: NamedTracker, signal?: AbortSignal): Promise<EpochSummary[]> {
   try {
     const limit = AbortSignal.timeout(LOOK_TIMEOUT_MS);

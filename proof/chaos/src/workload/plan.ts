@@ -1,4 +1,5 @@
-// What a client is going to do, chosen by its seed alone: the operations of each transaction and how it runs.
+// Plans what a client does, from its seed alone: the operations of each transaction and how it
+// runs.
 import { type Level, type Operation, type TxnId } from "@highwater/checker";
 import { ACCOUNTS } from "./schema.ts";
 import { type Random } from "./random.ts";
@@ -11,20 +12,23 @@ export interface Plan {
   readonly isolation: "serializable" | "snapshot";
   /** The same request is sent twice at the same time. */
   readonly isDuplicated: boolean;
-  /** `rerun`: the body at once again, under a new id. `resend`: the same id again, which must never run. */
+  /**
+   * `rerun`: the body at once again, under a new id. `resend`: the same id again, which must never
+   * run.
+   */
   readonly onLost: "rerun" | "resend" | "accept";
   /** Further levels whose promises are waited for, beside the transaction's own. */
   readonly alsoAt: readonly Level[];
 }
 
-/** The level that clients mean where they name none. */
+/** The level that clients use if they name none. */
 export function usualLevel(levels: readonly Level[]): Level {
   const strongest = levels.at(-1);
   if (strongest === undefined) throw new Error("there are no levels");
   return levels.includes("region") ? "region" : strongest;
 }
 
-/** Written beside a transaction, for filters of webhooks: it is dealt to one of sixteen shares by its id. */
+/** Metadata for filters of webhooks: the transaction's id puts it into one of sixteen shares. */
 export function metadataOf(txn: TxnId): { readonly share: string } {
   return { share: txn.slice(-1) };
 }
@@ -32,14 +36,17 @@ export function metadataOf(txn: TxnId): { readonly share: string } {
 export interface PlannerOptions {
   readonly random: Random;
   readonly levels: readonly Level[];
-  /** A value that nobody else has. */
+  /** A value that no other operation uses. */
   readonly newValue: () => number;
 }
 
 /** Keys that are in use at a time. A few of them get most of the work. */
 const KEYS = 24;
 const SKEW = 1.6;
-/** After so many transactions a client goes on to the next keys, so that lists stay short enough to be read often. */
+/**
+ * After this many transactions a client moves on to other keys, so that lists stay short enough to
+ * be read often.
+ */
 const TRANSACTIONS_PER_GENERATION = 40;
 const OPERATIONS_MAX = 4;
 const AMOUNT_MAX = 10;
@@ -69,7 +76,7 @@ export class Planner {
     };
   }
 
-  /** One that writes, for whoever goes on to ask for what it has written. */
+  /** A plan that writes, so that a later request can ask for what it wrote. */
   nextWrite(): Plan {
     this.#planned += 1;
     const { random } = this.#options;
@@ -77,7 +84,7 @@ export class Planner {
     return { operations, readOnly: false, isolation: "serializable", ...this.#choices(false) };
   }
 
-  /** A read that may run on a replica, of what the operations touched and something else. */
+  /** A read that may run on a replica, of keys that the operations touched and one other key. */
   nextSnapshotRead(touched: readonly Operation[]): Plan {
     const { random } = this.#options;
     const keys = touched.flatMap((operation) => ("key" in operation ? [operation.key] : []));
@@ -91,7 +98,7 @@ export class Planner {
     };
   }
 
-  /** The same body with values of its own, so that everybody can tell whose effects they see. */
+  /** The same body with its own values, so that every reader knows which run it sees. */
   again(plan: Plan): Plan {
     const operations = plan.operations.map((operation) =>
       "value" in operation ? { ...operation, value: this.#options.newValue() } : operation,

@@ -1,18 +1,20 @@
-// The promises of everything that this process knows to be committed: waits for each, records every word, and says when one
-// is lost.
+// The promises of every transaction that this process knows to be committed: waits for each,
+// records every verdict, and calls back when one is lost.
 import { type Level, type VerdictReport, type TxnId } from "@highwater/checker";
 import { type DurabilityPromise, HighwaterError, type Session } from "@highwater/sdk";
 import { type Journal } from "./journal.ts";
 import { attemptOf } from "./tokens.ts";
 
-/** One wait of the SDK; it is repeated until there is a word, or nobody waits any longer. */
+/**
+ * One wait of the SDK. It is repeated until there is a verdict, or until no code waits any longer.
+ */
 const WAIT_MS = 30_000;
 const SESSION_WAIT_MS = 10_000;
 
 interface ReportedVerdict {
   readonly verdict: VerdictReport["verdict"];
   readonly rule: string;
-  /** What it is about, where that is told. */
+  /** The level that it is about, if it is named. */
   readonly level?: Level;
 }
 
@@ -31,7 +33,7 @@ export class Promises {
     return this.#open.size;
   }
 
-  /** Records what the promise says at each of the levels. `onLost` is called when it says that it is lost. */
+  /** Records the promise's verdict at each of the levels. Calls `onLost` when it is lost. */
   watch(
     promise: DurabilityPromise,
     options: { txn: TxnId; levels: readonly Level[]; onLost?: () => void },
@@ -39,11 +41,13 @@ export class Promises {
     const { txn, levels, onLost = () => undefined } = options;
     const [own] = levels;
     const attempt = attemptOf(promise.token);
-    // Of a promise that has both, the listener and the wait have to say the same: both are recorded.
+    // If a promise has both, the listener and the wait have to give the same verdict: both are
+    // recorded.
     const listening = promise.onLost(
       (verdict) => {
         this.#report({ txn, attempt }, verdict.level, verdict);
-        // A late copy of the request has committed in the new history: whoever ran it again would do it twice.
+        // A late copy of the request has committed in the new history: another run of the body
+        // would do it twice.
         if (verdict.verdict === "lost" && verdict.retriedIn === undefined) onLost();
       },
       own === undefined ? {} : { level: own },
@@ -57,7 +61,9 @@ export class Promises {
     }
   }
 
-  /** Waits for a whole session at once: what it resolves for is durable, each transaction of it. */
+  /**
+   * Waits for a whole session at once: when the wait resolves, each of its transactions is durable.
+   */
   async watchSession(session: Session, level: Level, txns: readonly TxnId[]): Promise<void> {
     try {
       await session.durable({ level, timeout: SESSION_WAIT_MS });
@@ -69,7 +75,10 @@ export class Promises {
       this.#report({ txn, attempt: null }, level, { verdict: "durable", rule: "session" });
   }
 
-  /** Resolves when every promise has spoken; after so long, those that have not are recorded as pending. */
+  /**
+   * Resolves when every promise has its verdict. Those without one after the limit are recorded as
+   * pending.
+   */
   async settle(limitMs: number): Promise<void> {
     const timer = setTimeout(() => {
       this.#over.abort();
@@ -90,7 +99,8 @@ export class Promises {
         if (!(error instanceof HighwaterError) && !signal.aborted) throw error;
         const reported = error instanceof HighwaterError ? verdictOf(error) : undefined;
         if (reported === undefined && !signal.aborted) continue;
-        // A promise that is broken at one level ends the wait for every level; at the others it is gone.
+        // A promise that is broken at one level ends the wait for every level; at the others it is
+        // lost.
         const about = reported?.verdict === "broken" ? (reported.level ?? level) : level;
         if (reported !== undefined) this.#report({ txn, attempt }, about, reported);
         const own: ReportedVerdict =
@@ -110,7 +120,7 @@ export class Promises {
   }
 }
 
-/** The word that an error of `durable()` stands for, or undefined when it is none. */
+/** The verdict that an error of `durable()` stands for, or undefined if it stands for none. */
 function verdictOf(error: HighwaterError): ReportedVerdict | undefined {
   const { code } = error;
   const verdict = "verdict" in error ? error.verdict : undefined;

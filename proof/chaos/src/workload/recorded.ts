@@ -1,4 +1,4 @@
-// What all client processes together have recorded, read back from their files: those of a process that was killed, too.
+// Reads back the records of all client processes, including those of a process that was killed.
 import { createReadStream } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ type Asked = Pick<Invocation, "level" | "readOnly" | "owner">;
 export interface Recorded {
   readonly invocations: ReadonlyMap<TxnId, Asked>;
   readonly unanswered: readonly TxnId[];
-  /** Their outcome is unknown still; each of them may have written. */
+  /** Their outcome is still unknown; each of them may have written. */
   readonly unresolved: readonly TxnId[];
   /** One for each transaction that has any. */
   readonly tokens: ReadonlyMap<TxnId, TokenNote>;
@@ -29,7 +29,7 @@ export async function readRecorded(dir: string): Promise<Recorded> {
   const files = await readdir(dir);
   for (const file of files.filter((name) => name.endsWith(".jsonl"))) {
     for await (const line of linesOf(join(dir, file))) {
-      // Most lines are words about durability, and nobody here needs them.
+      // Most lines are verdicts, which this reader does not need.
       if (!WANTED.test(line)) continue;
       const record = JSON.parse(line) as Invocation | ClientReply | Resolution;
       if (record.type === "invocation") {
@@ -51,7 +51,7 @@ export async function readRecorded(dir: string): Promise<Recorded> {
   return {
     ...{ invocations, tokens, unanswered },
     unresolved: all.filter((txn) => {
-      // What only reads has no outcome when nobody has seen what it showed.
+      // A read-only transaction has no outcome if no client saw what it returned.
       const isUnknown =
         answers.get(txn) === "unknown" || (!answers.has(txn) && invocations.get(txn)?.readOnly === false);
       return isUnknown && !resolved.has(txn);

@@ -1,5 +1,4 @@
-// Finds out by id what became of transactions whose answer was unknown, while faults go on. What cannot be found out here is
-// left for the end.
+// Resolves unknown outcomes by id while faults go on. Ids that stay unknown are left for the end.
 import { setTimeout as pause } from "node:timers/promises";
 import { type Level, type TxnId } from "@highwater/checker";
 import { type Highwater, HighwaterError, type TransactionStateResponse } from "@highwater/sdk";
@@ -13,14 +12,14 @@ export interface Found {
   readonly position: { readonly epoch: string; readonly offset: string } | null;
 }
 
-/** What a state settles about an id, or undefined where it settles nothing. */
+/** The outcome that a state settles, or undefined if it settles none. */
 export function foundBy(state: TransactionStateResponse): Found | undefined {
   const position = state.position === undefined ? null : { ...state.position };
   switch (state.state) {
     case "committed":
     case "pending":
     case "durable":
-    // It has been committed, and what became of it is the trackers' to say: it may even be back.
+    // It has committed, and only the trackers know its verdict: it may even be back.
     case "broken":
       return { outcome: "committed", token: state.token, position };
     case "lost":

@@ -1,5 +1,5 @@
-// A line of work on the SDK, as an application has it: runs transactions, runs the body again after a conflict, waits for what
-// was promised, and does something about what is lost.
+// A line of work on the SDK, as in an application: runs transactions, runs the body again after a
+// conflict, waits for promises, and reacts to losses.
 import { setTimeout as pause } from "node:timers/promises";
 import { type Level, type TxnId } from "@highwater/checker";
 import {
@@ -21,7 +21,7 @@ import { attemptOf } from "./tokens.ts";
 const ATTEMPTS_MAX = 5;
 const CONFLICT_PAUSE_MS = 15;
 const UNAVAILABLE_PAUSE_MS = 400;
-/** So often a session waits for everything that it has done at once. */
+/** After this many transactions a session waits for all of them at once. */
 const SESSION_WAIT_EVERY = 12;
 const SESSION_TXNS_MAX = 50;
 const SENT_LATE = 0.1;
@@ -31,11 +31,11 @@ export interface SdkActorOptions {
   readonly client: string;
   readonly hw: Highwater;
   readonly planner: Planner;
-  /** For pauses, which are not reproducible anyway: what is planned must not depend on them. */
+  /** For pauses, which are not reproducible anyway: plans must not depend on them. */
   readonly random: Random;
-  /** At which a session waits for everything. */
+  /** The level at which a session waits for everything. */
   readonly level: Level;
-  /** Its name; null: its transactions are nobody's, and have no order. */
+  /** Its name; null: its transactions belong to no session, and have no order. */
   readonly session: string | null;
 }
 
@@ -117,7 +117,7 @@ export class SdkActor implements Actor {
     return { txn, outcome, token: transaction?.token ?? null, isForAgain };
   }
 
-  /** Before the answer is recorded: a commit that is known of has to have its token. */
+  /** Before the answer is recorded: a commit that is known must have its token. */
   #noteToken(txn: TxnId, transaction: Transaction | undefined): void {
     if (transaction === undefined) return;
     const { token } = transaction;
@@ -149,11 +149,14 @@ export class SdkActor implements Actor {
       reruns.add(async () => {
         await this.runToTheEnd(this.#options.planner.again(plan), txn);
       });
-    // What only reads leaves nothing behind that could refuse it: its id runs as often as it is sent.
+    // A read-only transaction leaves nothing behind that could refuse it: its id runs as often as
+    // it is sent.
     if (plan.onLost === "resend" && !plan.readOnly) reruns.add(() => this.#resend(plan, txn));
   }
 
-  /** Sends an id once more that was committed, and may be lost. Whatever is said of it now is one more word about it. */
+  /**
+   * Sends an id again that committed and may be lost. The answer is recorded as one more verdict.
+   */
   async #resend(plan: Plan, txn: TxnId): Promise<void> {
     const { journal, promises } = this.#options.shared;
     const { outcome, transaction } = await this.#sender(plan, txn, false)();
@@ -171,7 +174,8 @@ export class SdkActor implements Actor {
     this.#sessionTxns.push(txn);
     if (this.#sessionTxns.length > SESSION_TXNS_MAX) this.#sessionTxns = [];
     if (this.#sessionTxns.length < SESSION_WAIT_EVERY || !random.chance(0.3)) return;
-    // What is lost of them the session tells of once and then forgets, so each transaction is waited for only once.
+    // A session reports a lost transaction once and then forgets it, so each one is waited for only
+    // once.
     const txns = this.#sessionTxns;
     this.#sessionTxns = [];
     const session = this.#session;

@@ -1,4 +1,5 @@
-// The end of a run, when everything is healed: what became of every unknown, and every tracker's final word on every token.
+// The end of a run, after everything is healed: resolves every unknown outcome, and asks every
+// tracker for its final verdict on every token.
 import { setTimeout as pause } from "node:timers/promises";
 import { type Level, type TxnId } from "@highwater/checker";
 import { Highwater, HighwaterError } from "@highwater/sdk";
@@ -11,11 +12,11 @@ import { foundBy } from "./resolver.ts";
 import { attemptOf } from "./tokens.ts";
 import { askVerdicts, type TrackerVerdict } from "./verdicts.ts";
 
-/** Each id has so long since its first answer, however many are open. */
+/** The limit for each id since its first answer, however many are open. */
 const RESOLVE_LIMIT_MS = 60_000;
 /**
- * An id that nobody has heard of may belong to a request that a link still holds: only when it has been so for this long, with
- * every client gone and every link healed, it never ran.
+ * An id that no service knows may belong to a request that a link still holds. It counts as never
+ * run only when it stays unknown for this long, with every client gone and every link healed.
  */
 const NEVER_AFTER_MS = 20_000;
 const RESOLVE_PAUSE_MS = 500;
@@ -40,13 +41,16 @@ export interface SettleOptions {
 
 type Key = string | undefined;
 
-/** Nobody else is told of a transaction than its owner. */
+/** Only its owner's key gets answers about a transaction. */
 function keyOf({ recorded, owners }: SettleOptions, txn: TxnId): Key {
   const owner = recorded.invocations.get(txn)?.owner;
   return owners.find(({ name }) => name === owner)?.apiKey;
 }
 
-/** Records a resolution for each unknown; the tokens that came with them. An id that is open after `limitMs` is asked about once more. */
+/**
+ * Records a resolution for each unknown, and returns the tokens that came with them. An id that is
+ * open after `limitMs` is asked about once more.
+ */
 export async function resolveUnknowns(
   options: SettleOptions,
   limitMs = RESOLVE_LIMIT_MS,
@@ -63,7 +67,8 @@ export async function resolveUnknowns(
   for (const key of [undefined, ...options.owners.map(({ apiKey }) => apiKey)])
     byKey.set(key, clients.use(new Highwater({ endpoints, ...credential(key) })));
   let open: Open[] = recorded.unresolved.map((txn) => ({ txn, untilMs: null, unknownSinceMs: undefined }));
-  // All in turns, and not one to its end after the other: that nobody has heard of them for a while is one while for all.
+  // In turns, not one id after the other: the time for which ids have to stay unknown runs for all
+  // at once.
   while (open.length > 0) {
     const left = [...open];
     const unsettled: Open[] = [];
@@ -93,11 +98,11 @@ interface Open {
   readonly txn: TxnId;
   /** Null before its first answer. */
   untilMs: number | null;
-  /** Since when everybody who was asked has never heard of it. */
+  /** The time since which every service that was asked does not know it. */
   unknownSinceMs: number | undefined;
 }
 
-/** Asks once; undefined while nobody can say. */
+/** Asks once; undefined while no service can answer. */
 async function ask(
   hw: Highwater,
   open: Open,
@@ -132,9 +137,9 @@ async function ask(
 }
 
 /**
- * Records the word of each tracker on each token at each level. Whoever is asked about a token for the first time judges it then,
- * and what one of them calls broken all call so a moment later: those on which they differ are asked about again. Resolves with those
- * of which somebody has said that they are gone.
+ * Records each tracker's verdict on each token at each level. A tracker judges a token when it is
+ * first asked about it, and shares a broken promise with the others a moment later: where they
+ * differ, all are asked again. Resolves with the tokens that a tracker called lost or broken.
  */
 export async function askFinalVerdicts(
   options: SettleOptions,
@@ -176,7 +181,7 @@ interface Spoken {
   readonly judged: TrackerVerdict;
 }
 
-/** What the trackers said in one round. */
+/** The trackers' verdicts in one round. */
 class FinalVerdicts {
   readonly all: Spoken[] = [];
   readonly #first = new Map<Level, Map<TokenNote, TrackerVerdict["verdict"]>>();

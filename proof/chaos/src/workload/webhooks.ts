@@ -1,4 +1,5 @@
-// The owners' endpoints for webhooks: made before the first transaction, and at the end waited for until each loss has come.
+// The owners' endpoints for webhooks. They are made before the first transaction; at the end the
+// run waits until each loss has been delivered.
 import { setTimeout as pause } from "node:timers/promises";
 import { type EpochId, type TxnId } from "@highwater/checker";
 import { nowMs } from "../clock.ts";
@@ -8,7 +9,7 @@ import { type Journal } from "./journal.ts";
 import { Random } from "./random.ts";
 import { Receiver } from "./receiver.ts";
 
-/** Of every owner. What becomes durable would be too much by itself. */
+/** The endpoints of every owner. Events of all durable transactions would be too many. */
 const ASKED = [
   {
     name: "losses",
@@ -45,7 +46,7 @@ export class Webhooks {
     this.#receiver = receiver;
   }
 
-  /** Resolves when every endpoint is there; the receiver misbehaves from then on. */
+  /** Resolves when every endpoint exists; the receiver misbehaves from then on. */
   static async start(options: WorkloadOptions, journal: Journal): Promise<Webhooks> {
     const { seed, levels, target } = options;
     const random = new Random(`${String(seed)}/receiver`);
@@ -66,7 +67,10 @@ export class Webhooks {
     return this.#receiver.behave();
   }
 
-  /** Waits for a delivery of everything that is gone, and until nothing is to be sent any more. What has not come then the checker misses. */
+  /**
+   * Waits until every loss is delivered and the queue is empty. If the limit ends the wait, the
+   * checker reports what is missing.
+   */
   async settle(lost: readonly LostTransaction[]): Promise<void> {
     const untilMs = performance.now() + ARRIVE_LIMIT_MS;
     while (performance.now() < untilMs) {
@@ -104,7 +108,7 @@ export class Webhooks {
   ): Promise<void> {
     const untilMs = performance.now() + MAKE_LIMIT_MS;
     for (let attempt = 1; ; attempt++) {
-      // Of its own: an attempt whose answer did not come may have made an endpoint.
+      // A path of its own: an attempt without an answer may have made an endpoint.
       const path = `${owner.name}-${name}-${String(attempt)}`;
       const made = await this.#call(owner, "POST", "", { url: this.#receiver.urlOf(path), events, filter });
       if (made !== undefined) {
@@ -117,14 +121,14 @@ export class Webhooks {
         this.#endpoints.push({ id, owner, hasLosses: name === "losses" });
         return;
       }
-      // A tracker opens the queue a little after it has begun to serve.
+      // A tracker opens the queue shortly after it begins to serve.
       if (performance.now() > untilMs)
         throw new Error(`no endpoint for webhooks can be made for ${owner.name}`);
       await pause(PAUSE_MS);
     }
   }
 
-  /** What the first tracker says that answers; undefined if none does. */
+  /** The answer of the first tracker that gives one; undefined if none does. */
   async #call(
     owner: Owner,
     method: "GET" | "POST",

@@ -1,11 +1,12 @@
-// What is called expired, or has no receipt any more, is at least as old as receipts are kept; and no new id is refused for its time.
+// A transaction that is called expired, or that has no receipt any more, is at least as old as the
+// time for which receipts are kept; and no new id is refused because of its time.
 import { droppedTooEarlyMs, mayBeExpired } from "../expiry.ts";
 import { type Findings } from "../findings.ts";
 import { type History, type Transaction } from "../model.ts";
 
-/** A gateway goes by the time that a database has told it before. */
+/** A gateway uses the time that a database reported to it earlier. */
 const TIME_REMEMBERED_MS = 10_000;
-/** Until the epoch begins that ids from before a restore cannot commit in. */
+/** The time until the epoch begins in which ids from before a restore cannot commit. */
 const RESTORE_NOTICED_MS = 30_000;
 
 export function judgeExpiry(history: History, findings: Findings): void {
@@ -34,7 +35,9 @@ export function judgeExpiry(history: History, findings: Findings): void {
 interface CalledExpired {
   readonly atMs: number;
   readonly what: string;
-  /** Of an id that was sent, and no word about what became of it. */
+  /**
+   * The answer was about an id that was sent, and it did not say what became of the transaction.
+   */
   readonly isRefusal: boolean;
 }
 
@@ -44,7 +47,7 @@ function calledExpired({ answer, resolution, reports }: Transaction): readonly C
     ...(resolution?.outcome === "expired"
       ? [{ atMs: resolution.atMs, what: "resolved", isRefusal: false }]
       : []),
-    // A final word that is none is a violation of its own.
+    // A final answer without a verdict is a violation of another rule.
     ...reports.flatMap(({ verdict, by, atMs }) =>
       verdict === "expired" && by !== "final"
         ? [{ atMs, what: `told (${by})`, isRefusal: by === "promise" }]

@@ -1,4 +1,4 @@
-// A word about durability is true, is kept, and is given in the end to everyone who was told of a commit.
+// A verdict is true, does not change, and in the end reaches every client that learned of a commit.
 import { type Excuses } from "../failures.ts";
 import { type Findings } from "../findings.ts";
 import { mayBeExpired } from "../expiry.ts";
@@ -47,7 +47,7 @@ class FateJudge {
     if (isAcknowledged(transaction)) this.#requireVerdicts(transaction);
   }
 
-  /** Of what the client was told beside words about durability. */
+  /** Judges the outcome that the client received, apart from verdicts. */
   #judgeOutcome(transaction: Transaction, verdicts: readonly AttemptVerdicts[]): void {
     const { answer, resolution, invocation, attempts } = transaction;
     const { txn } = invocation;
@@ -59,7 +59,8 @@ class FateJudge {
           reports.some((report) => isDurableReport(report) && !this.#isTakenBack(report)),
         ),
       );
-      // A read whose answer never came has run all the same, and a tracker may have been asked about it.
+      // A read whose answer never came has run all the same, and a tracker may have been asked
+      // about it.
       if (isDurable && !invocation.readOnly) {
         this.#findings.violation("fate.aborted-durable", [txn], () => `T1 was ${said} and told as durable`);
       }
@@ -67,7 +68,7 @@ class FateJudge {
     }
     const isLost = answer?.outcome === "lost" || resolution?.outcome === "lost";
     const isBroken = verdicts.some(({ levels }) => levels.some(({ broken }) => broken !== null));
-    // With several attempts one can be lost and another one there.
+    // With several attempts, one can be lost while another one is there.
     if (isLost && !isBroken && attempts.length < 2 && isPresent(transaction, null) === true) {
       this.#findings.violation(
         "fate.lost-present",
@@ -94,10 +95,10 @@ class FateJudge {
     const { durable, lost, final, reports } = spoken;
     const present = isPresent(transaction, attempt);
     const { txn } = transaction.invocation;
-    // One that has only read leaves nothing: it is gone if all say so.
+    // A transaction that only read leaves nothing: it counts as lost if all say so.
     const isAbsent = present === false || (present === null && final.size === 1 && final.has("lost"));
     if (durable === null || !isAbsent || this.#isBeyond(transaction, attempt, level)) {
-      // It is there, or nobody was promised that it would be.
+      // It is there, or no client had a promise that it would be.
     } else if (reports.every((report) => !isDurableReport(report) || this.#isTakenBack(report))) {
       this.#findings.ambiguity("broken_as_a_range");
     } else if (this.#isExpiredUndone(transaction, ofAttempt, level)) {
@@ -117,15 +118,18 @@ class FateJudge {
   }
 
   /**
-   * Whoever heard this word of the stream of events, or of webhooks, has heard there, too, that the promise is broken, of the part of the
-   * log in which it stands. Of a single transaction trackers know no more once it is durable everywhere; who has its token is told when he asks.
+   * The stream of events and webhooks that reported it as durable also reported the promise as
+   * broken for its part of the log. Trackers forget a single transaction once it is durable
+   * everywhere; a client that asks with its token learns the truth.
    */
   #isTakenBack({ by, level, position }: Report): boolean {
     if ((by !== "event" && by !== "webhook") || position === null) return false;
     return this.#undoing(level, position).some((range) => range.by === by);
   }
 
-  /** What everybody was told of the level's promises where the place is, the oldest first. */
+  /**
+   * The reports to all clients that the level's promises at this position are broken, oldest first.
+   */
   #undoing(level: number, { epoch, offset }: Position): readonly UndoneRange[] {
     return this.#history.undone.filter(
       (range) =>
@@ -137,9 +141,11 @@ class FateJudge {
   }
 
   /**
-   * Whoever asks with its token by now is told that it has expired. Nobody asked between the failure and that time; but before it
-   * everybody was told that the promise is broken where it stands, and nobody after that that it is durable. A client's session may say
-   * so again if its promise was durable before: a client keeps a verdict that it has, and does not ask again.
+   * The answer to a look-up with its token is now `expired`. No client asked between the failure
+   * and that time. But before it, the promise at this position was reported to all clients as
+   * broken, and nothing reported it as durable afterwards. Only a client's session may say durable
+   * again if its promise was durable before: a client keeps a verdict that it has, and does not ask
+   * again.
    */
   #isExpiredUndone(transaction: Transaction, { attempt, levels }: AttemptVerdicts, level: number): boolean {
     const { final = new Set(), reports = [] } = levels[level] ?? {};
@@ -156,7 +162,7 @@ class FateJudge {
     return durable.every(({ atMs, isOfSession }) => atMs <= first.atMs || (isKept && isOfSession === true));
   }
 
-  /** Every tracker that calls it expired in the end does so when its retention is over. */
+  /** Each tracker that calls it expired in the end does so after its retention is over. */
   #isOld(transaction: Transaction, reports: readonly Report[]): boolean {
     return reports.every(
       ({ by, verdict, atMs }) =>
@@ -164,7 +170,7 @@ class FateJudge {
     );
   }
 
-  /** The level has promised nothing about what happened: another node has taken over. */
+  /** The level promised nothing for what happened: another node became the primary. */
   #isBeyond(transaction: Transaction, attempt: string | null, level: number): boolean {
     if (attempt === null || !this.#history.crashOnly.has(level)) return false;
     if (!this.#history.epochs.hasMoved(attempt)) return false;
@@ -179,7 +185,8 @@ class FateJudge {
   ): void {
     const { durable, broken } = levels[level] ?? {};
     if (broken == null) return;
-    // One that comes back after its loss was told is broken at every level, whichever the failure has kept.
+    // A transaction that comes back after its loss was reported is broken at every level, whichever
+    // levels the failure kept.
     const excuse = this.#excuses.breaks(transaction, attempt, isBack ? null : level, broken.atMs);
     if (excuse === null) {
       this.#findings.violation("fate.promise-broken", [transaction.invocation.txn], () => {
@@ -190,8 +197,9 @@ class FateJudge {
 
   #judgeFinal(transaction: Transaction, ofAttempt: AttemptVerdicts, level: number, spoken: Spoken): void {
     const { final, reports } = spoken;
-    // That it had reached the primary's disk only those know who heard so before that node was gone: to them it stays durable
-    // there, to all others it is lost. Both is true, and neither promises anything about the node that took over.
+    // It had reached the primary's disk, but only those that learned it before the node was gone
+    // know that: for them it stays durable there, for all others it is lost. Both are true, and
+    // neither promises anything about the new primary.
     const isBeyond =
       isLostOrBroken(ofAttempt, level) && this.#isBeyond(transaction, ofAttempt.attempt, level);
     const { txn } = transaction.invocation;
@@ -219,9 +227,11 @@ class FateJudge {
   }
 
   /**
-   * All trackers say the same. They may have heard different marks, so there are two cases in which none of them is wrong, while
-   * nobody has been told of durability: all say that it is gone, and only those who had heard the mark know that it was a
-   * promise; or it has only read, and leaves nothing by which they could come to one end. But what somebody was told binds all.
+   * Requires that all trackers say the same. They may have seen different marks, so there are two
+   * cases in which none of them is wrong, as long as no client received `durable`. In the first,
+   * all say that it is lost or broken, and only those that saw the mark know that it was a promise.
+   * In the second, it only read, and leaves nothing by which they could agree. But a verdict that a
+   * client received binds all.
    */
   #judgeAgreement(
     transaction: Transaction,
@@ -247,15 +257,16 @@ class FateJudge {
     }
   }
 
-  /** Nobody's durable becomes lost, or the other way round; and what is broken stays so. */
+  /** No source changes durable to lost or lost to durable, and broken stays broken. */
   #judgeChanges(txn: string, at: string, { reports, final }: Spoken, isBeyond: boolean): void {
     const sources = Map.groupBy(reports, sourceOf);
     const logged = isLoggedAsBroken({ reports });
     for (const [source, said] of sources) {
       const first = (verdict: string): number => said.findIndex((report) => report.verdict === verdict);
       const [durable, lost, broken] = [first("durable"), first("lost"), first("broken")];
-      // A client passes on what one tracker told it, and then another that followed another primary. In the end it has to be broken;
-      // of one that has expired by then the log has said so.
+      // A client passes on the verdict of one tracker, and then that of another one, which followed
+      // another primary. In the end the promise has to be broken; if it has expired by then, the
+      // log has reported it as broken.
       const isAdmitted =
         (source === CLIENT || source === RECEIVER) &&
         final.size > 0 &&
@@ -286,7 +297,7 @@ class FateJudge {
     }
   }
 
-  /** A promise that everybody was told is broken holds for nobody. */
+  /** A promise that was reported to all clients as broken holds for no client. */
   #judgeBrokenKept(transaction: Transaction, ofAttempt: AttemptVerdicts, at: string, spoken: Spoken): void {
     const holds = spoken.reports.find(({ by, verdict }) => by === "final" && verdict === "durable");
     if (holds === undefined || !isLoggedAsBroken(spoken)) return;
@@ -324,12 +335,13 @@ class FateJudge {
 
 const LOG = "the log of events";
 const CLIENT = "the client";
-/** Deliveries come in no order. */
+/** Deliveries arrive in no order. */
 const RECEIVER = "the webhooks";
 
 /**
- * Losses and broken promises are told by one log, in the store, from which every tracker hands out the same: the word is that
- * of whoever recorded it. That something has become durable each tracker tells by itself.
+ * One log in the store reports losses and broken promises, and every tracker publishes the same:
+ * the tracker that recorded the verdict is its source. Each tracker reports by itself that
+ * something has become durable.
  */
 function sourceOf({ by, tracker, verdict }: Report): string {
   if (by === "webhook") return RECEIVER;
@@ -341,7 +353,10 @@ function isDurableReport({ verdict }: Report): boolean {
   return verdict === "durable";
 }
 
-/** Whatever it is at this level, at another one all who still know say that it is not there; or it was the last word before it expired. */
+/**
+ * At another level, all that still know say that it is not there, or that was the last verdict
+ * before it expired. Its verdict at this level does not matter.
+ */
 function isLostOrBroken({ levels }: AttemptVerdicts, level: number): boolean {
   return levels.some(({ final, reports }, other) => {
     const known: Report["verdict"][] = [...final].filter((verdict) => verdict !== "expired");
@@ -361,7 +376,10 @@ function isLoggedAsBroken({ reports }: Pick<Spoken, "reports">): boolean {
   return reports.some((report) => report.verdict === "broken" && [LOG, RECEIVER].includes(sourceOf(report)));
 }
 
-/** It was told as lost, and then as broken at every level: what is lost and comes back is broken everywhere. */
+/**
+ * It was reported as lost, and then as broken at every level: a lost transaction that comes back is
+ * broken everywhere.
+ */
 function hasReturned({ levels }: AttemptVerdicts): boolean {
   return (
     levels.some(({ lost }) => lost !== null) &&

@@ -1,6 +1,6 @@
-// What a read may not miss: everything that earlier epochs have left to its own, and, on the primary, everything that was
-// committed and answered before it began. A snapshot read may be older than that, and says so. Nor may a version stand in
-// front of one that was there before.
+// A read must not miss what earlier epochs left to its own epoch nor, on the primary, what was
+// committed and answered before the read began. A snapshot read may be older than that, and says
+// so. No version may stand before one that was there earlier.
 import { type Findings } from "../findings.ts";
 import { type EpochId } from "../history.ts";
 import { type History, type ListRead, type Transaction, answeredAt } from "../model.ts";
@@ -27,7 +27,7 @@ export function judgeFreshness(history: History, orders: Orders, findings: Findi
   for (const order of orders.all()) judgeRealTime(history, answers, order, findings);
 }
 
-/** Nobody appends in front of what was there before it began. */
+/** No transaction appends before a value that was there before it began. */
 function judgeRealTime(history: History, answers: FirstAnswers, order: KeyOrder, findings: Findings): void {
   for (const [at, value] of order.own.entries()) {
     const writer = history.writers.get(value);
@@ -55,7 +55,7 @@ function judgeStale(
   });
 }
 
-/** Of all that stand behind a place in an order, the one that was answered first. */
+/** Of all values after an index of an order, the one that was answered first. */
 class FirstAnswers {
   readonly #history: History;
   readonly #known = new Map<KeyOrder, (Transaction | null)[]>();

@@ -1,4 +1,5 @@
-// Nothing happens twice, whatever was sent again: no value, no transfer, no receipt, no body under two ids.
+// Nothing happens twice, whatever was sent again: no value, no transfer, no receipt, no body under
+// two ids.
 import { type Findings } from "../findings.ts";
 import { type TxnId } from "../history.ts";
 import { type ListView, type Spine } from "../lists.ts";
@@ -15,11 +16,14 @@ export function judgeOnce(history: History, findings: Findings): void {
 
 interface Repeat {
   readonly value: number;
-  /** Where it is for the second time. */
+  /** The index of the second occurrence. */
   readonly at: number;
 }
 
-/** Each value that a list has twice is told once, with the first who has read it, or nobody if it is there in the end. */
+/**
+ * Reports each value that a list has twice once, with the first transaction that read it; without a
+ * reader if it is in the final list.
+ */
 function judgeLists({ transactions, finalLists, writers }: History, findings: Findings): void {
   const known = new Map<Spine, Repeat[]>();
   const reported = new Set<Repeat>();
@@ -91,12 +95,13 @@ function judgeTransfers({ final, byId }: History, findings: Findings): void {
   }
 }
 
-/** Whoever runs a body again has been told that the first run has no effect. */
+/** A client runs a body again only after the service reported that the first run has no effect. */
 function judgeReruns({ transactions, byId, epochs }: History, findings: Findings): void {
   for (const { invocation, receipt } of transactions) {
     const first = invocation.rerunOf === null ? undefined : byId.get(invocation.rerunOf);
     if (first?.receipt?.kind !== "commit" || receipt?.kind !== "commit") continue;
-    // It was told as lost, and an operator has brought its history back: then it is broken, and said to be. No failover may do so.
+    // It was reported as lost, and an operator brought its history back: then it is broken, and is
+    // reported as broken. No failover may cause this.
     const isBroken = first.reports.some(({ verdict }) => verdict === "broken");
     if (isBroken && first.attempts.some((attempt) => epochs.wasChosenSince(attempt))) continue;
     findings.violation("once.rerun", [first.invocation.txn, invocation.txn], () => {

@@ -25,7 +25,7 @@ function transactionsOf(history: History, fault: OrderFault): TxnId[] {
   }
 }
 
-/** One who has read the list; nobody if it is the final one. */
+/** One transaction that read the list; empty for the final list. */
 function readersOf({ transactions }: History, { spine, length, epoch }: Sighting): TxnId[] {
   const reader = transactions.find(
     ({ readIn, reads }) =>

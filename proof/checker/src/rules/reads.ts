@@ -1,5 +1,6 @@
-// What a single read may not show: values of nobody's, of aborted transactions, of other histories, half of a transaction,
-// or too little of its own transaction. What it may not miss: freshness.ts.
+// A single read must not show values without a writer, values of aborted transactions or of other
+// histories, half of a transaction, or too little of its own transaction. freshness.ts judges the
+// values that it must not miss.
 import { type Findings } from "../findings.ts";
 import { type EpochId } from "../history.ts";
 import { type Spine, isCompatible } from "../lists.ts";
@@ -45,7 +46,10 @@ interface Strange {
   readonly what: "read.garbage" | "G1a" | "read.other-history" | "unplaced";
 }
 
-/** Values that no list, or no list of an epoch, may have; found once for all that have read the same. */
+/**
+ * Values that no list, or no list of an epoch, may have; found once for all that read the same
+ * list.
+ */
 class StrangeValues {
   readonly #history: History;
   readonly #anywhere = new Map<Spine, Strange[]>();
@@ -129,7 +133,10 @@ function judgeValues(
   }
 }
 
-/** Its own earlier appends are the end of the list, in their order, and its later ones are not there. */
+/**
+ * Its own earlier appends are the end of the list, in their order, and its later ones are not
+ * there.
+ */
 function judgeOwn(findings: Findings, reader: Transaction, read: ListRead): void {
   const { spine, length, key, operation } = read;
   const own = appendsOf(reader).filter((append) => append.key === key);
@@ -147,7 +154,7 @@ function judgeOwn(findings: Findings, reader: Transaction, read: ListRead): void
   }
 }
 
-/** All reads of one transaction are of one snapshot. */
+/** All reads of one transaction use one snapshot. */
 function judgeRepeated(findings: Findings, reader: Transaction): void {
   const first = new Map<string, ListRead>();
   for (const read of reader.reads) {
@@ -165,7 +172,7 @@ function judgeRepeated(findings: Findings, reader: Transaction): void {
   }
 }
 
-/** The last version that was read is the last that its writer has made of the key. */
+/** The last version that it read is the last one that its writer made of the key. */
 function judgeIntermediate(
   { writers }: History,
   findings: Findings,

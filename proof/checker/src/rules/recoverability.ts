@@ -1,5 +1,6 @@
-// ED recoverability: what is durable has read nothing that is not, read-only transactions included. Positions of tokens are
-// upper bounds that overshoot, so the order in which two words were told proves nothing; what both became in the end does.
+// ED recoverability: a durable transaction has read only durable ones; this includes read-only
+// transactions. Positions of tokens are upper bounds, so the order of two reports proves nothing;
+// the final verdicts of both do.
 import { type Excuses } from "../failures.ts";
 import { type Findings } from "../findings.ts";
 import { type EpochId } from "../history.ts";
@@ -41,8 +42,9 @@ export function judgeRecoverability(
 }
 
 /**
- * The promise holds at the end: it is the last word, or nothing has happened that the level does not cover. A level that
- * survives crashes alone says durable also of what another node's history does not have.
+ * The promise holds at the end: it is the last verdict, or nothing happened that the level does not
+ * cover. A level that survives only crashes may call a transaction durable that another node's
+ * history lacks.
  */
 function isDurable(
   { epochs, crashOnly }: History,
@@ -59,7 +61,7 @@ function isDurable(
   return final.has("durable") && !(crashOnly.has(level) && epochs.hasMoved(attempt));
 }
 
-/** The first value of a list that is not durable, found once for all that have read the same. */
+/** The first value of a list that is not durable, found once for all that read the same list. */
 class UndurableValues {
   readonly #history: History;
   readonly #verdicts: Verdicts;
@@ -76,7 +78,8 @@ class UndurableValues {
       const { epochs, writers } = this.#history;
       for (const [at, value] of spine.values.entries()) {
         const writer = writers.get(value);
-        // Reads of nothing, of aborted ones and of other histories are violations by their own names.
+        // Other rules report reads of unknown values, of aborted transactions and of other
+        // histories.
         if (writer === undefined || isVoid(writer)) continue;
         const attempt = attemptIn(epochs, writer, epoch);
         if (attempt === null) continue;

@@ -1,5 +1,6 @@
-// Every epoch's own transactions must have a serial order. Between epochs there is nothing left to find: what an epoch began
-// with is before all of its own (order.ts, freshness.ts), so that every cycle is within one epoch.
+// Every epoch's own transactions must have a serial order. Between epochs there is nothing left to
+// find: what an epoch began with comes before all of its own (order.ts, freshness.ts), so every
+// cycle is within one epoch.
 import { type Findings } from "../findings.ts";
 import { type Edge, Graph } from "../graph.ts";
 import { type EpochId } from "../history.ts";
@@ -13,9 +14,12 @@ interface Node {
   readonly epoch: EpochId;
 }
 
-/** Of readers of the newest version and those that have overwritten it unseen, at most so many pairs for each key. */
+/**
+ * The largest number of pairs, per key, of a reader of the newest version and a writer that
+ * overwrote it unseen.
+ */
 const UNSEEN_PAIRS_MAX = 10_000;
-/** So many anti-dependencies of a component are tried one by one. */
+/** The number of anti-dependencies of a component that are tried one by one. */
 const SINGLES_MAX = 2_000;
 
 export function judgeSerializability(history: History, orders: Orders, findings: Findings): void {
@@ -33,7 +37,10 @@ interface Found {
   readonly cycle: readonly Edge[];
 }
 
-/** The worst anomaly of the component. Of one component one cycle is told: the others often follow from it. */
+/**
+ * The worst anomaly of the component. Only one cycle of a component is reported: the others often
+ * follow from it.
+ */
 function nameCycle(graph: Graph, component: readonly number[]): Found | null {
   const members = new Set(component);
   const overwrites = cycleBy(graph, component, ({ kind }) => kind === "ww");
@@ -48,8 +55,9 @@ function nameCycle(graph: Graph, component: readonly number[]): Found | null {
     const back = graph.path(anti.to, anti.from, members, isDependency);
     if (back !== null) return { rule: "G-single", cycle: [anti, ...back] };
   }
-  // A replica shows commits in the order of the log and the primary in the order in which they let go of their locks, so a
-  // snapshot read and a serializable one may disagree about two transactions that know nothing of each other.
+  // A replica shows commits in the order of the log, the primary in the order in which transactions
+  // release their locks. So a snapshot read and a serializable one may disagree about two
+  // independent transactions.
   const several = cycleBy(graph, component, ({ kind, isSnapshot }) => kind !== "rw" || !isSnapshot);
   return several === null ? null : { rule: "G2", cycle: several };
 }
@@ -82,14 +90,17 @@ function report(findings: Findings, nodes: readonly Node[], rule: Rule, cycle: r
   });
 }
 
-/** Who had to come before whom, as far as neighbouring versions tell: everything else follows from that. */
+/**
+ * Which transaction had to come before which, as far as neighbouring versions show. Everything else
+ * follows.
+ */
 class Dependencies {
   readonly nodes: Node[] = [];
   readonly edges: Edge[] = [];
   readonly #history: History;
   readonly #orders: Orders;
   readonly #numbers = new Map<EpochId, Map<Transaction, number>>();
-  /** Who has read each order up to its end. */
+  /** The transactions that read each order up to its end. */
   readonly #atEnd = new Map<KeyOrder, Transaction[]>();
 
   constructor(history: History, orders: Orders) {

@@ -1,5 +1,5 @@
-// Sessions: a later read shows what the session has written and seen before, as far as its history still has it. A snapshot
-// read promises that only for what it has asked to see.
+// Sessions: a later read shows what the session wrote and saw before, if its history still contains
+// it. A snapshot read promises this only for what it asked to see.
 import { type Findings } from "../findings.ts";
 import { type EpochId } from "../history.ts";
 import { getOrMake } from "../maps.ts";
@@ -64,8 +64,8 @@ class SessionJudge {
     const { isolation, after } = invocation;
     const named = after === null ? undefined : this.#history.byId.get(after);
     if (isolation === "snapshot" && named === undefined) return;
-    // A snapshot shows what its token stands for. That includes what the session had before, unless the token is itself of a
-    // snapshot read, which may have been older.
+    // A snapshot shows everything up to its token. That includes what the session saw earlier,
+    // unless the token belongs to a snapshot read, which may have been older.
     const isWithNamed = (other: Transaction): boolean =>
       other === named ||
       (named !== undefined && named.invocation.isolation === "serializable" && isBefore(other, named));
@@ -76,7 +76,7 @@ class SessionJudge {
       if (!had(writer) || this.#survived(writer, readIn) !== true || contains(read, value)) continue;
       this.#report(isNamed(writer) ? "session.after" : "session.own-writes", reader, writer, read, value);
     }
-    // The newest that counts has seen the most, unless it is a violation itself.
+    // The newest read that counts has seen the most, unless it is a violation itself.
     const last = this.#seen.get(read.key)?.findLast((seen) => had(seen.reader) && seen.reader !== reader);
     if (last === undefined) return;
     const missed = this.#missed(reader, readIn, read, last);
@@ -91,7 +91,10 @@ class SessionJudge {
     }
   }
 
-  /** The newest value that the earlier read had seen, that is in the later one's history, and that the later one has not. */
+  /**
+   * The newest value that the earlier read saw, that the later read's history contains, and that
+   * the later read misses.
+   */
   #missed(reader: Transaction, readIn: EpochId, read: ListRead, last: Seen): number | null {
     const { values } = last.read.spine;
     const { writers } = this.#history;
@@ -99,7 +102,8 @@ class SessionJudge {
       const value = values[at] ?? Number.NaN;
       const writer = writers.get(value);
       if (writer === undefined || writer === reader || this.#survived(writer, readIn) !== true) continue;
-      // What was seen may be lost, and its id have been run again since: then another attempt survived.
+      // A value that was read may be lost, and its id may have run again since: then another
+      // attempt survived.
       const seenIn = last.reader.readIn;
       if (seenIn === null || this.#attemptIn(writer, seenIn) !== this.#attemptIn(writer, readIn)) continue;
       return contains(read, value) ? null : value;
@@ -107,7 +111,7 @@ class SessionJudge {
     return null;
   }
 
-  /** Whether the epoch's history has the transaction; null if nobody can tell. */
+  /** Whether the epoch's history contains the transaction; null if that is unknown. */
   #survived(transaction: Transaction, epoch: EpochId): boolean | null {
     const { epochs } = this.#history;
     const attempt = this.#attemptIn(transaction, epoch);

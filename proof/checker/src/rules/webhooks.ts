@@ -1,5 +1,6 @@
-// Deliveries of webhooks: each loss reaches its owner's endpoint, and nobody is sent what is not his, or what was changed on the way.
-// Whether their words are true is judged with all other words, by the rules of fate.
+// Deliveries of webhooks: each loss reaches its owner's endpoint. No endpoint receives what belongs
+// to another owner, or a body that was changed on the way. The `fate` rules judge whether a
+// delivery is true, as they do for all reports.
 import { type Findings } from "../findings.ts";
 import { type Delivery, type Subscription } from "../history.ts";
 import { getOrMake } from "../maps.ts";
@@ -7,9 +8,12 @@ import { type History, isPresent, type Transaction } from "../model.ts";
 import { type AttemptVerdicts, type Verdicts } from "../verdicts.ts";
 
 const BODY_BYTES = 20_000;
-/** For what one machine sees of two connections in another order than it happened. */
+/** For two connections whose order looks different to the machine than it was. */
 const OVERLAP_MS = 100;
-/** So long after a failure two trackers may still follow two primaries, or a tracker may have lost its claim. */
+/**
+ * For this long after a failure two trackers may follow two primaries, or a tracker may have lost
+ * its claim.
+ */
 const CLAIMS_LOST_MS = 60_000;
 const STOPPED_TRACKER = /pause_tracker$/;
 
@@ -53,7 +57,10 @@ function passes({ filter }: Subscription, metadata: Readonly<Record<string, stri
   return Object.entries(filter).every(([name, value]) => metadata[name] === value);
 }
 
-/** What a failure has undone is recorded again, under ids of another epoch; nothing else may differ. */
+/**
+ * A loss that a failure undid is recorded again under ids of another epoch; nothing else may
+ * differ.
+ */
 function judgeRepetitions([first, ...others]: readonly Delivery[], findings: Findings): void {
   if (first === undefined) return;
   for (const other of others) {
@@ -89,7 +96,10 @@ function judgeAtOnce(history: History, deliveries: readonly Delivery[], findings
   }
 }
 
-/** A tracker was stopped while it sent, its claim was lost with the history or on the wrong side of two, or ended by a wrong clock. */
+/**
+ * A tracker was paused while it sent, or its claim was lost with the history or on the wrong side
+ * of two, or a wrong clock ended it.
+ */
 function mayHaveTwoSenders({ faults, failures, clocks }: History, fromMs: number, toMs: number): boolean {
   const reached = (one: { readonly atMs: number; readonly untilMs: number }): boolean =>
     one.atMs <= toMs && one.untilMs >= fromMs - CLAIMS_LOST_MS;
@@ -100,7 +110,7 @@ function mayHaveTwoSenders({ faults, failures, clocks }: History, fromMs: number
   );
 }
 
-/** An id names one event, and a message's events stand in their order. */
+/** An id names one event, and a message's events are in order. */
 function judgeEvents({ deliveries }: History, findings: Findings): void {
   const known = new Map<string, string>();
   for (const { message, sequence, transactions, promises } of deliveries) {
@@ -136,7 +146,7 @@ function epochOf(event: string | undefined): string | undefined {
   return event?.split(".")[2];
 }
 
-/** Every loss of an owner that has asked for losses is taken by the endpoint at last. */
+/** If an owner subscribes to losses, its endpoint takes every one of them in the end. */
 function judgeLosses(history: History, verdicts: Verdicts, findings: Findings): void {
   const { subscriptions, deliveries, transactions } = history;
   const taken = new Map<string, Set<string>>();
@@ -170,7 +180,10 @@ function names({ transactions }: Delivery, txn: string): boolean {
   return transactions.some((each) => each.txn === txn);
 }
 
-/** Somebody was told so of this attempt by name, nobody finds it in the end, and no tracker says that it is there. */
+/**
+ * A source reported this attempt by name as lost or broken, the final state does not contain it,
+ * and no tracker says that it is there.
+ */
 function isLost(transaction: Transaction, { attempt, levels }: AttemptVerdicts): boolean {
   if (attempt === null || isPresent(transaction, attempt) === true) return false;
   const reports = levels.flatMap((spoken) => spoken.reports);

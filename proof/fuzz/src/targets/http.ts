@@ -9,7 +9,10 @@ import { type Fuzzed, type Target } from "../target.ts";
 
 const MAX_BYTES = 65_536;
 
-/** What an input names and only a running service can fill in: a fresh id, an open transaction, the epoch that reigns. */
+/**
+ * Placeholders in inputs that only a running service can fill in: a fresh id, an open transaction,
+ * the current epoch.
+ */
 const NAMES = ["{{fresh}}", "{{open}}", "{{session}}", "{{seq}}", "{{epoch}}", "{{token}}", "{{webhook}}"];
 
 const json = (head: string, body: unknown): string =>
@@ -179,7 +182,7 @@ class Names {
       .replaceAll("{{webhook}}", this.#webhook);
   }
 
-  /** What an answer tells for the next inputs. */
+  /** Remembers from an answer what the next inputs need. */
   learn({ status, body }: HttpReply): void {
     const epoch = /"epoch":"([0-9a-f-]{36})"/.exec(body)?.[1];
     if (status < 300 && epoch !== undefined) this.#epoch = epoch;
@@ -200,7 +203,10 @@ class Names {
   }
 }
 
-/** The input's head, with what HTTP needs and it does not say; or null when what it says would keep the server waiting. */
+/**
+ * Completes the input's head with what HTTP requires; null if the head would keep the server
+ * waiting.
+ */
 function requestOf(text: string): { readonly bytes: Buffer; readonly isComplete: boolean } {
   const end = text.indexOf("\n\n");
   const [head, body] = end < 0 ? [text, ""] : [text.slice(0, end), text.slice(end + 2)];
@@ -246,7 +252,7 @@ function requests(base: string): Fuzzed {
   };
 }
 
-/** Exactly these bytes. */
+/** Sends exactly these bytes. */
 function bytes(base: string): Fuzzed {
   return {
     run: async (input) => {

@@ -1,4 +1,4 @@
-// A tracker's own ledger after a bad night: all of it is read again, or none.
+// A tracker's own ledger after a bad night: the tracker reads all of it again, or nothing.
 import assert from "node:assert/strict";
 import { copyFile, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -102,13 +102,13 @@ function readAll(ledger: LedgerDatabase): Map<string, readonly KeptRow[]> {
   );
 }
 
-/** What can become of a file. Eight bytes each: what, of which, where, and how. */
+/** Damages one of the files. Eight bytes choose what happens, to which file, where, and how. */
 function damage(files: { main: Buffer; log: Buffer }, how: Buffer): void {
   const [what = 0, which = 0] = how;
   const value = how[6] ?? 0;
   const { main, log } = files;
   if (which % 4 === 3 && log.length > 0) {
-    // What was on disk stays: a log is torn behind the last write that was waited for.
+    // What was on disk stays: a log is torn after the last write that was waited for.
     files.log = Buffer.concat([
       log,
       Buffer.alloc(1 + how.readUInt16BE(2), value),
@@ -127,7 +127,7 @@ function damage(files: { main: Buffer; log: Buffer }, how: Buffer): void {
       main.subarray(page, page + PAGE).fill(0);
       break;
     case 2:
-      // An empty file is a new one.
+      // An empty file would count as a new one.
       files.main = main.subarray(0, Math.max(1, at));
       break;
     case 3:
@@ -142,7 +142,7 @@ function damage(files: { main: Buffer; log: Buffer }, how: Buffer): void {
       );
       break;
     default:
-      // The first page: what the file says of itself.
+      // The first page, which describes the file itself.
       main[at % Math.min(120, main.length)] = value;
   }
 }
@@ -164,7 +164,7 @@ const ledgerFile: Target = {
     fill(ledger);
     const whole = readAll(ledger);
     assertCodec(whole);
-    // As a kill leaves it, with everything in the log; and as a stop does.
+    // Once as a kill leaves it, with everything in the log, and once as a stop does.
     const kept = join(folder, "kept.sqlite");
     await copyFile(source, kept);
     const killed = { main: await readFile(kept), log: await readFile(`${source}-wal`) };
@@ -207,7 +207,7 @@ function assertAllOrNothing(file: string, whole: ReadonlyMap<string, readonly Ke
     );
 }
 
-/** Rows say what was put into them. */
+/** Requires that rows contain what was put into them. */
 function assertCodec(whole: ReadonlyMap<string, readonly KeptRow[]>): void {
   for (const { body } of whole.get("entry") ?? []) {
     const read = decodeEntry(body);

@@ -101,7 +101,7 @@ class Scope:
         self.promises: dict[str, Any] = {}
         self.open: dict[str, Any] = {}
         self.listeners: dict[str, Listener] = {}
-        #: What each client's observer was told.
+        #: The events that each client's observer received.
         self.observed: dict[str, list[str]] = {}
 
 

@@ -73,7 +73,8 @@ class BaseClient(Generic[P, T]):
         total_timeout: Seconds for all attempts of one call together, where the call has no `timeout`.
         api_key: An API key or a JSON Web Token: sent to gateways and trackers as `Authorization: Bearer`.
         headers: Sent with every request, beside the client's own.
-        types: What types decode to, by OID, in the place of what the README says; `"raw"` leaves everything text.
+        types: Decoders by OID. They replace those that the README lists; `"raw"` leaves everything
+            text.
         observer: Gets everything that the client does, as it happens: for traces and metrics. Or several.
         debug: Prints the life of each transaction to standard error; default: the variable `HIGHWATER_DEBUG`.
         batch: One-shot transactions that begin within a millisecond share a request; each keeps its own outcome,

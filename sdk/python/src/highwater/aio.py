@@ -138,11 +138,11 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
         Args:
             statements: One, or several that run in their order.
 
-        Errors: `StatementError` and below when the database refused it; `UnavailableError` when the
-        service could not do it in time, and did not; `UnknownOutcomeError` when the outcome was not
-        known in time, with the id to ask about; `InvalidRequestError`; `TransactionAbortedError` or
-        `TransactionLostError` for an `id` that was settled so. Where the task is cancelled it may
-        be applied all the same: the cause of the `CancelledError` is an `UnknownOutcomeError` then.
+        Errors: `StatementError` and below if the database refused it. `UnavailableError` if the
+        service could not do it in time, and did not. `UnknownOutcomeError`, with the id to ask
+        about, if the outcome was not known in time. `InvalidRequestError`. `TransactionAbortedError`
+        or `TransactionLostError` for an `id` that was settled so. If the task is cancelled, it may
+        be applied all the same: the cause of the `CancelledError` is then an `UnknownOutcomeError`.
 
         Example:
             async with AsyncHighwater("https://highwater.example") as hw:
@@ -188,10 +188,10 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
         Args:
             body: Gets the open transaction; what it returns is what this returns.
 
-        Errors: the body's own, after a rollback; `UnknownOutcomeError`: the outcome of the commit
-        was not known in time, and it was not run again; `DurabilityTimeoutError` with
-        `ack="durable"`: it has committed, and is pending; the last conflict, when time or attempts
-        are over; else those of `query` and `commit`.
+        Errors: the body's own, after a rollback. `UnknownOutcomeError` if the outcome of the commit
+        was not known in time; the body did not run again. `DurabilityTimeoutError` with
+        `ack="durable"` if it has committed and is pending. The last conflict, when time or attempts
+        are over. Otherwise those of `query` and `commit`.
         """
         return await self._transact(body, options)
 

@@ -68,10 +68,10 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
         Args:
             statements: One, or several that run in their order.
 
-        Errors: `StatementError` and below when the database refused it; `UnavailableError` when the
-        service could not do it in time, and did not; `UnknownOutcomeError` when the outcome was not
-        known in time, with the id to ask about; `InvalidRequestError`; `TransactionAbortedError` or
-        `TransactionLostError` for an `id` that was settled so.
+        Errors: `StatementError` and below if the database refused it. `UnavailableError` if the
+        service could not do it in time, and did not. `UnknownOutcomeError`, with the id to ask
+        about, if the outcome was not known in time. `InvalidRequestError`. `TransactionAbortedError`
+        or `TransactionLostError` for an `id` that was settled so.
 
         Example:
             tx = hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"), ack="durable", timeout=10)
@@ -132,10 +132,10 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
         Args:
             body: Gets the open transaction; what it returns is what this returns.
 
-        Errors: the body's own, after a rollback; `UnknownOutcomeError`: the outcome of the commit
-        was not known in time, and it was not run again; `DurabilityTimeoutError` with
-        `ack="durable"`: it has committed, and is pending; the last conflict, when time or attempts
-        are over; else those of `query` and `commit`.
+        Errors: the body's own, after a rollback. `UnknownOutcomeError` if the outcome of the commit
+        was not known in time; the body did not run again. `DurabilityTimeoutError` with
+        `ack="durable"` if it has committed and is pending. The last conflict, when time or attempts
+        are over. Otherwise those of `query` and `commit`.
 
         Example:
             def withdraw(tx: InteractiveTransaction) -> int:

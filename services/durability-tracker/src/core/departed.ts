@@ -73,9 +73,9 @@ function add(one: Departed, { from, to, owners }: Departed): void {
 }
 
 /**
- * Forgets those that every level of this history has by now; and those that it may lack, once every
- * level has the history's own beginning: then no other history can follow without it, and the
- * owners were informed when this one began.
+ * Forgets the parts that every level of this history has by now. Also forgets the parts that this
+ * history may lack, once every level has the history's own beginning: then no other history can
+ * follow without it, and the owners were informed when this one began.
  */
 export function forgetDeparted(state: TrackerState, effects: Effect[]): void {
   const { standing, departed } = state;

@@ -1,5 +1,5 @@
-// How long attempts took from their announcement to their durability, for the shell to count. A
-// mark takes any number of them along, and a report costs the same for a thousand as for ten: their
+// How long attempts took from their announcement to their durability, for the shell to count. One
+// mark can pass any number of them, and a report costs the same for a thousand as for ten. Their
 // number is exact, and a few of them, evenly chosen in the order of the log, stand for the times of
 // all.
 import { type Effect, type TrackerState } from "./types.ts";

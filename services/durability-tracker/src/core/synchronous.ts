@@ -9,9 +9,10 @@ type PositionsReported = Extract<TrackerEvent, { kind: "positions_reported" }>;
 export const NOT_SYNCHRONOUS: SynchronousSet = unknown("the primary has not been asked in this epoch");
 
 /**
- * Known only if the primary shows as synchronous exactly those that the manager lists: a name that the manager has struck
- * out may still be shown, and one that it is about to list may be shown before it has caught up. Each of them counts as
- * anywhere else, in a stream that is confirmed in this epoch, and by the position of this very word alone.
+ * Known only if the primary shows as synchronous exactly the standbys that the manager lists. It
+ * may still show a name that the manager has struck out, and it may show one that the manager is
+ * about to list before that one has caught up. Each of them counts as anywhere else: in a stream
+ * that is confirmed in this epoch, and by the position of this report alone.
  */
 export function synchronousSet(
   state: TrackerState,

@@ -25,8 +25,9 @@ interface Noted extends RetentionReport {
 }
 
 /**
- * Receipts expire only when durable at every level: a round notes where the log ended, and a later one may drop what is a whole
- * retention older than that moment if by then every mark has passed the place, and the clocks agree both times.
+ * Drops receipts only once they are durable at every level. A round notes where the log ended. A
+ * later round may drop what is a whole retention older than that round, if by then every mark has
+ * passed the noted position and the clocks agreed both times.
  */
 export async function runRetention(options: RetentionOptions): Promise<void> {
   const { store, clock, log, retentionMs, everyMs, signal } = options;

@@ -1,6 +1,6 @@
-// What has to be done now and then during an epoch: who subscribes to durable transactions, which
-// owners must learn that an endpoint was disabled, how long the queue is, what a wrong clock has
-// put off, and what is too old to be kept.
+// The periodic work during an epoch: reads who subscribes to durable transactions, informs owners
+// of disabled endpoints, measures the queue, hastens what a wrong clock has put off, and removes
+// what is too old.
 import { type WebhookDisabledData } from "@highwater/protocol";
 import { type Log } from "@highwater/service";
 import { type Clock, type NewEvent, sleep } from "@highwater/store";

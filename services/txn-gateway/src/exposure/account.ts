@@ -1,13 +1,12 @@
-// What this gateway has committed and what of it is not durable yet at one level, by the marks of
-// the current epoch. Pure: time, marks and epochs come in as arguments. Every transaction costs a
-// constant, however it ends.
-//
-// The end of an epoch moves all that was pending in it to the successor's record. Every transaction
-// that has survived is in the successor's history below that record, since the record was written
-// behind it, and so it is durable when the successor's mark passes the record; one that is not in
-// that history by then is lost already and at risk no more. So the gateway asks for no verdicts,
-// gives nothing up before its outcome is final, and no failover makes room for more than was
-// allowed before.
+// The transactions that this gateway has committed and that are not durable yet at one level, by
+// the marks of the current epoch. Pure: time, marks and epochs come in as arguments. Every
+// transaction costs a constant, however it ends.
+//  The end of an epoch moves all that was pending in it to the successor's record. Every
+// transaction that has survived is in the successor's history below that record, since the record
+// was written after it. So it is durable when the successor's mark passes the record. A transaction
+// that is not in that history by then is lost already and no longer at risk. So the gateway asks
+// for no verdicts, gives nothing up before its outcome is final, and no failover makes room for
+// more than was allowed before.
 import { type EpochId, type Offset } from "@highwater/protocol";
 import { Fifo } from "./fifo.ts";
 import { type Exposed, Tally } from "./tally.ts";

@@ -1,11 +1,12 @@
-// The primary is gone and another node takes over: the best one, a laggard, one that heard too few, twice in a row, cleanly
-// there and back, and beside a primary that is still alive for its own clients.
+// The primary is gone and another node takes over: the best one, a laggard, one that saw too few
+// others, twice in a row, a clean switch there and back, and beside a primary that still serves its
+// own clients.
 import { pause } from "../../clock.ts";
 import { readCheckpoint } from "../pg-control.ts";
 import { type Scenario, type Stage } from "../scenario.ts";
 import { byPosition, type World } from "../world.ts";
 
-/** How long the survivors go on without what was lost, in milliseconds. */
+/** How long the survivors go on without the lost node, in milliseconds. */
 const DEGRADED_MIN = 1_500;
 const DEGRADED_MAX = 5_000;
 
@@ -22,7 +23,7 @@ async function reviveServices(world: World, region: string): Promise<void> {
   await world.revive(region, "gateway");
 }
 
-/** Whether the services are told by an operator or find out by themselves. */
+/** Whether an operator's command names the new primary, or the services find it by themselves. */
 const byCommand = ({ random }: Stage): boolean => random.chance(0.7);
 
 export const FAILOVER: readonly Scenario[] = [
@@ -77,7 +78,7 @@ export const FAILOVER: readonly Scenario[] = [
         await world.cluster.healAll();
       }
       await world.followed();
-      // The other replica is ahead and follows all the same, as far as the primary can see.
+      // The other replica is ahead and still follows, as far as the primary can see.
       await degraded(stage);
       await world.mend();
     },
@@ -114,7 +115,8 @@ export const FAILOVER: readonly Scenario[] = [
       await world.promote(second, observed, { kind: "promotion" });
       const [third] = world.replicas.filter((id) => !world.suspects.has(id));
       if (third === undefined) throw new Error("the other replica cannot follow");
-      // A PostgreSQL that is promoted while it is just beginning to receive a new timeline can panic over its first segment.
+      // A PostgreSQL that is promoted while it begins to receive a new timeline can panic over its
+      // first segment.
       await world.cluster.waitForStreaming([third]);
       await world.cluster.kill(second);
       await world.promote(third, await world.observe(), { kind: "promotion" });
@@ -185,7 +187,10 @@ export const FAILOVER: readonly Scenario[] = [
   },
 ];
 
-/** A clean stop; its shutdown checkpoint says how far a node must be to have everything. The old primary follows. */
+/**
+ * A clean stop: its shutdown checkpoint shows how far a node must be to have everything. The old
+ * primary then follows.
+ */
 async function handOver(world: World, to?: string): Promise<void> {
   const old = world.primary;
   await world.cluster.stop(old);

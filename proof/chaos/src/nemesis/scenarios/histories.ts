@@ -1,5 +1,5 @@
-// Histories that do not fit together: older copies, an old primary that is given the word again, two nodes on one timeline.
-// Some of it breaks promises, and the product has to say so.
+// Histories that contradict each other: older copies, an old primary that an operator names again,
+// two nodes on one timeline. Some of these break promises, and the product has to report it.
 import { pause } from "../../clock.ts";
 import { type Scenario } from "../scenario.ts";
 import { copyDatabase } from "../database-copy.ts";
@@ -41,13 +41,14 @@ export const HISTORIES: readonly Scenario[] = [
       world.brokeEverything("restore", node);
       await world.cluster.start(node);
       await world.followed();
-      // The replicas are of the newer history, and attached.
+      // The replicas have the newer history and are attached.
       await pause(random.between(ATTACHED_MIN, ATTACHED_MAX));
       await world.mend();
     },
   },
   {
-    // What a logical restore does: the server runs on, and the database in it is an older one.
+    // Acts as a logical restore does: the server keeps running, and its database becomes an older
+    // one.
     kind: "restored_database",
     oneIn: 3,
     needs: [],
@@ -97,10 +98,11 @@ export const HISTORIES: readonly Scenario[] = [
         await pause(random.between(300, 1_500));
         await cluster.kill(world.primary);
         const observed = await world.observe();
-        // Without a command neither history ends the other, and nobody writes until an operator has chosen.
+        // Without a command neither history ends the other, and no gateway writes until an operator
+        // has chosen.
         await world.promote(chosen, observed, { kind: "promotion", command: random.chance(0.3) });
         await world.followed(system.regions.filter((region) => region !== apart));
-        // For the isolated region it is the successor as well, and has the same timeline number.
+        // For the isolated region this node is a successor as well, with the same timeline number.
         world.suspects.add(other);
         await cluster.promote(other, { command: false, repoint: false });
         await pause(random.between(ATTACHED_MIN, ATTACHED_MAX));
@@ -111,12 +113,12 @@ export const HISTORIES: readonly Scenario[] = [
       await world.settled(other);
       await world.authorize("one of two histories");
       await world.followed();
-      // What had the wrong history is attached to the right one, and looks as if it followed.
+      // The node with the wrong history is attached to the right one, and looks as if it followed.
       await cluster.stop(other, "immediate");
       const copy = await cluster.snapshot(other);
       await cluster.restore(other, copy, { as: "replica", upstream: chosen });
       await world.discard(copy);
-      // It may find out at once and refuse to start.
+      // It may notice the conflict at once and refuse to start.
       await cluster.start(other).catch(() => undefined);
       await pause(random.between(ATTACHED_MIN, ATTACHED_MAX));
       await world.mend();

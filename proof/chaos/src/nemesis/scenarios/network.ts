@@ -1,4 +1,5 @@
-// Links between regions: cut, reset, cut one way, flapping, slow, and a region that nobody reaches. Nothing is lost by any of it.
+// Links between regions: cut, reset, cut one way, flapping, slow, and a region that no other one
+// reaches. None of these loses anything.
 import { defaultRoundTripMs, type LinkControl } from "@highwater/lab-cluster";
 import { pause } from "../../clock.ts";
 import { type Random } from "../random.ts";
@@ -16,7 +17,7 @@ function someLink({ world, random, aim }: Stage): { link: LinkControl; pair: rea
   return { link: world.cluster.link(from, to), pair: [from, to] };
 }
 
-/** Longer than a replica's patience with its stream, or shorter. */
+/** Longer or shorter than a replica waits on its stream. */
 const aWhile = (random: Random): number =>
   random.chance(0.4) ? random.between(5_500, 8_000) : random.between(300, 3_000);
 

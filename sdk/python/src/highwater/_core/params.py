@@ -31,9 +31,10 @@ class SupportsParam(Protocol):
 def to_param(value: object, name: str = "a value") -> Param:
     """One value as the wire carries it.
 
-    Shape: str, bool, None and what a double holds exactly pass as they are; other numbers, dates, times, UUIDs and
-    addresses as PostgreSQL's text; a timedelta as an interval; bytes as ``\\x`` hex; lists and tuples as arrays; dicts
-    as JSON text; a member of an enum that is neither str nor int by its name.
+    Shape: str, bool, None and numbers that a double holds exactly pass as they are. Other numbers,
+    dates, times, UUIDs and addresses become PostgreSQL's text; a timedelta becomes an interval, and
+    bytes become ``\\x`` hex. Lists and tuples become arrays, dicts JSON text. A member of an enum
+    that is neither str nor int becomes its name.
     Errors: ``invalid_parameter`` for anything else, with the parameter's `name`.
     """
     if value is None or value is True or value is False:

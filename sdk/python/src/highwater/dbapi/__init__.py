@@ -64,11 +64,12 @@ def connect(
     Nothing is sent.
 
     Args:
-        url: Of a client that is made for the connection; instead of `client`.
-        client: Stays the caller's to close.
-        transaction: For all its transactions, as `{"ack": "durable", "level": "region"}`.
-        types: What types decode to, by OID, in the place of what the README says. A client's own do not count here.
-        options: What else a `Highwater` takes, for one that is made.
+        url: Makes a client with this address for the connection, instead of `client`.
+        client: The caller closes it.
+        transaction: For all its transactions, for example `{"ack": "durable", "level": "region"}`.
+        types: Decoders by OID. They replace those that the README lists; a client's own do not count
+            here.
+        options: The other options of the `Highwater` that is made.
 
     Errors: `InterfaceError`, where both are given.
     """

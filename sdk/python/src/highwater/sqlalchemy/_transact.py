@@ -70,8 +70,9 @@ def transact(
     durable at the level; a loss before that runs it again, too.
 
     Args:
-        sessions: A `sessionmaker` or an `async_sessionmaker`, or whatever makes a session that is a context manager.
-        body: Gets the session; what it returns is what this returns.
+        sessions: A `sessionmaker` or an `async_sessionmaker`, or another function that makes a
+            session. The session has to be a context manager.
+        body: Gets the session; its result is returned.
         ack: When to return: when it has committed, or when it is durable.
         level: With `ack="durable"`: the level. Default: the client's.
         max_attempts: Runs of the body at most.

@@ -33,9 +33,15 @@ Environment, as for the services: HIGHWATER_TOPOLOGY, HIGHWATER_AUTHORITY; HIGHW
 commas); HIGHWATER_API_KEY (or @FILE; scopes read and admin, if trackers require one) or HIGHWATER_INTERNAL_SECRET;
 HIGHWATER_TLS_CA: the authority that signs the trackers' certificates, PEM or @FILE.
 
-Exit codes: 0 named, and every level keeps its promises (or loss is accepted) · 1 the command failed · 2 wrong
-arguments or configuration · 3 the primary answers, or a node is already promoted · 4 split brain · 5 no node can
-be promoted · 6 a level's promise is at risk or broken · 7 a stream is still open: the old primary may be alive`;
+Exit codes:
+  0  a node is named, and every level keeps its promises (or loss is accepted)
+  1  the command failed
+  2  wrong arguments or configuration
+  3  the primary answers, or a node is already promoted
+  4  split brain
+  5  no node can be promoted
+  6  a level's promise is at risk or broken
+  7  a stream is still open: the old primary may be alive`;
 
 const TEXT = { type: "string" } as const;
 const MANY = { type: "string", multiple: true } as const;
