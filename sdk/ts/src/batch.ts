@@ -1,23 +1,24 @@
 /**
- * Concurrent one-shot transactions of one client as few requests. An entry of its own, as a `fetch` for the client's options:
- * what a client does about errors, retries and time stays what it was, for each transaction has its own answer.
+ * Sends concurrent one-shot transactions of a client in few requests. It is a separate entry that
+ * provides a `fetch` for the client's options. Errors, retries and timeouts stay the same, because
+ * each transaction has its own answer.
  * @module
  */
 import { type FetchLike } from "./runtime.ts";
 
-/** How transactions that begin at about the same time share a request. */
+/** Options of `batched`. */
 export interface BatchOptions {
   /** How long a transaction waits for others to share its request, in milliseconds. Default: 1. */
   readonly maxDelayMs?: number;
-  /** So many share a request at most, never more than 256. Default: 64. */
+  /** Maximum number of transactions in a request; never more than 256. Default: 64. */
   readonly maxCount?: number;
-  /** The function that sends the requests. Default: the platform's own. */
+  /** Function that sends the requests. Default: the platform's `fetch`. */
   readonly fetch?: FetchLike;
 }
 
-/** The service's own limit. */
+/** Limit of the service. */
 const COUNT_MAX = 256;
-/** Characters of a request. A transaction that is longer by itself goes alone. */
+/** Maximum length of a request in characters. A longer transaction is sent alone. */
 const CHARS_MAX = 262_144;
 const PATH = "/v1/transactions";
 
@@ -26,7 +27,7 @@ interface Item {
   readonly body: string;
   readonly resolve: (response: Response) => void;
   readonly reject: (reason: unknown) => void;
-  /** No caller waits for its answer any more. */
+  /** No caller waits for the answer any more. */
   dropped: boolean;
   onDropped: () => void;
 }
@@ -38,15 +39,21 @@ interface Batch {
 }
 
 /**
- * A `fetch` that lets transactions that begin at about the same time share a request:
- * `new Highwater({ url, fetch: batched() })`. Each stays a transaction of its own, with its own outcome, which is answered
- * as soon as it has ended. All other requests pass through. It pays where one process runs many at the same time; a lone
- * transaction is `maxDelayMs` later. One that is given up while others share its request goes on at the gateway.
+ * Creates a `fetch` that sends transactions that begin at about the same time in one request:
+ * `new Highwater({ url, fetch: batched() })`. Each transaction keeps its own outcome and gets its
+ * answer as soon as it ends. Other requests pass through.
+ *
+ * Batching pays off if one process runs many transactions at the same time. A single transaction
+ * takes `maxDelayMs` longer. If you cancel a call while others share its request, the transaction
+ * continues at the gateway.
  *
  * @example
  * ```ts
- * const many = new Highwater({ url: "https://highwater.example", fetch: batched({ maxDelayMs: 2 }) });
- * const notes = ["a", "b", "c"].map((text) => many.transaction(sql`INSERT INTO note VALUES (${text})`));
+ * const fetch = batched({ maxDelayMs: 2 });
+ * const many = new Highwater({ url: "https://highwater.example", fetch });
+ * const notes = ["a", "b", "c"].map((text) =>
+ *   many.transaction(sql`INSERT INTO note VALUES (${text})`),
+ * );
  * console.log((await Promise.all(notes)).length);
  * await many.close();
  * ```
@@ -55,7 +62,7 @@ export function batched(options: BatchOptions = {}): FetchLike {
   const { maxDelayMs = 1, maxCount = 64, fetch: send = (url, init) => globalThis.fetch(url, init) } = options;
   const countMax = Math.min(COUNT_MAX, maxCount);
   const batches = new Map<string, Batch>();
-  /** Addresses of gateways that are older than batches. */
+  /** Addresses of gateways that are too old for batches. */
   const without = new Set<string>();
 
   const leave = (key: string, url: string): void => {
@@ -78,7 +85,7 @@ export function batched(options: BatchOptions = {}): FetchLike {
       batches.set(key, (batch = { items: [], timer, chars: 0 }));
     }
     const joined = batch;
-    // One without a waiting caller leaves no timer.
+    // A batch that no caller waits for leaves no timer.
     item.onDropped = () => {
       if (batches.get(key) === joined && joined.items.every(({ dropped }) => dropped)) leave(key, url);
     };
@@ -107,7 +114,10 @@ export function batched(options: BatchOptions = {}): FetchLike {
   };
 }
 
-/** Those that go to one place as one caller. Each has a trace of its own; the request has that of the first. */
+/**
+ * Groups requests of the same destination and caller. Each has its own trace; the batch has that of
+ * the first.
+ */
 function keyOf(url: string, headers: RequestInit["headers"] = {}): string {
   const isPlain = !(headers instanceof Headers || Array.isArray(headers));
   const entries = isPlain ? Object.entries(headers) : [...new Headers(headers)];
@@ -133,7 +143,7 @@ async function sendAll(send: FetchLike, { url, items, without }: Sending): Promi
   for (const item of items)
     item.onDropped = () => {
       missing.delete(item);
-      // Not after the last answer, when there is nothing left to abort but a connection that is of use.
+      // Not after the last answer: then only a reusable connection is left to abort.
       if (missing.size === 0) request.abort();
     };
   try {
@@ -144,7 +154,7 @@ async function sendAll(send: FetchLike, { url, items, without }: Sending): Promi
     });
     const { status, body } = response;
     if (status === 404 || status === 405 || status === 413) {
-      // Nothing has run: an older gateway, or one that takes only shorter requests.
+      // Nothing has run: the gateway is too old for batches, or takes only shorter requests.
       if (status !== 413) without.add(url);
       await body?.cancel();
       missing.forEach(alone);
@@ -163,7 +173,7 @@ async function sendAll(send: FetchLike, { url, items, without }: Sending): Promi
       missing.delete(item);
       item.resolve(new Response(JSON.stringify(answer.body), { status: answer.status }));
     });
-    if (missing.size > 0) throw new TypeError("the answer ended before this transaction's");
+    if (missing.size > 0) throw new TypeError("the response ended before this transaction's answer");
   } catch (error) {
     for (const { reject } of missing) reject(error);
     request.abort();

@@ -1,5 +1,5 @@
-// The client, but for interactive transactions: options in, transactions and promises out. Owns what all of them share (endpoints,
-// stream, listeners).
+// The client without interactive transactions. Owns what its transactions and promises share:
+// endpoints, stream and listeners.
 import { type PendingPromise, keep, makeEntry } from "./pending-set.ts";
 import { type Committed, type Core } from "./core.ts";
 import { endError } from "./errors.ts";
@@ -22,30 +22,26 @@ import {
   type TransactionStateResponse,
 } from "./wire.ts";
 
-/** Of `Highwater.verdicts`. */
+/** Options of `Highwater.verdicts`. */
 export interface VerdictsOptions {
-  /** The level to judge at. Default: the client's. */
+  /** Level to judge at. Default: the client's. */
   readonly level?: string;
   /**
-   * How long the tracker holds its answer while a verdict is pending, in milliseconds; a minute at
-   * most. Default: 0.
+   * How long the tracker holds its answer while a verdict is pending, in milliseconds; at most a
+   * minute. Default: 0.
    */
   readonly waitMs?: number;
   /**
-   * For the whole question, in milliseconds. Default: the client's `totalTimeoutMs`, and `waitMs`
-   * on top.
+   * Time limit of the call, in milliseconds. Default: the client's `totalTimeoutMs` plus `waitMs`.
    */
   readonly timeout?: number;
-  /** Ends the question. */
+  /** Signal that ends the call. */
   readonly signal?: AbortSignal;
 }
 
-/** Of `Highwater.status`. */
+/** Options of `Highwater.status`. */
 export interface StatusOptions {
-  /**
-   * The level to judge at. Default: the service's own (`region` where there is one), not the
-   * client's.
-   */
+  /** Level to judge at. Default: the service's (`region` if there is one), not the client's. */
   readonly level?: string;
   /**
    * How long the gateway holds its answer until the transaction is settled at the level, in
@@ -53,26 +49,28 @@ export interface StatusOptions {
    */
   readonly waitMs?: number;
   /**
-   * For the whole question, in milliseconds. Default: the client's `totalTimeoutMs`, and `waitMs`
-   * on top.
+   * Time limit of the call, in milliseconds. Default: the client's `totalTimeoutMs` plus `waitMs`.
    */
   readonly timeout?: number;
-  /** Ends the question. */
+  /** Signal that ends the call. */
   readonly signal?: AbortSignal;
 }
 
 type ListenerKind = "lost" | "broken" | "durable";
 
 /**
- * A client of one-shot transactions: what every client is made of, and all of it that a page or an edge worker needs. `Highwater`
- * has interactive transactions besides.
+ * A client of one-shot transactions: the base of every client, and all that a page or an edge
+ * worker needs. `Highwater` adds interactive transactions.
  */
 export class OneShotClient {
   /** @internal */
   readonly core: Core;
-  /** A key of its own for each call: the same listener given twice is called twice, and taken away once. */
+  /**
+   * One key per registration: a listener that is added twice is called twice and removed one at a
+   * time.
+   */
   readonly #listeners = new Map<symbol, readonly [ListenerKind, LostListener]>();
-  /** What keeps an entry watched while there are listeners on the client. */
+  /** Functions that stop watching an entry. The client watches entries while it has listeners. */
   readonly #kept = new Map<PendingPromise, () => void>();
 
   constructor(options: HighwaterOptions) {
@@ -90,23 +88,28 @@ export class OneShotClient {
   }
 
   /**
-   * Runs the statements as one transaction and resolves when it has committed, or, with `ack: "durable"`, when it is
-   * durable at the level or the wait for that is over (then `state` is `pending`, which is not a loss).
-   * A lost answer is resolved with the same id: it never runs twice. A conflict is the caller's to rerun, unless an
-   * earlier copy of the request was never answered: that one may still commit, so the same id is sent again.
-   * When `timeout` is over or the signal is aborted, it may commit all the same.
-   * Errors: `StatementError` and below if the database refused it. `UnavailableError` if the
-   * service could not do it in time, and did not. `UnknownOutcomeError`, with the id to ask about,
-   * if the outcome was not known in time. `InvalidRequestError`. `TransactionAbortedError` or
-   * `TransactionLostError` for an `id` that was settled so. `AbortError`.
+   * Runs the statements as one transaction. Resolves when it has committed or, with
+   * `ack: "durable"`, when it is durable at the level. If the service stops waiting first, `state`
+   * is `pending`, which is not a loss.
    *
-   * @param statements One, or several that run in their order.
+   * After a lost answer the client sends the same id again, so the transaction never runs twice.
+   * After a conflict the caller decides whether to run it again. If an earlier copy of the request
+   * got no answer, that copy may still commit, so the client sends the same id again instead. When
+   * the call times out or its signal is aborted, the transaction may still commit.
+   * Errors: `StatementError` or a subclass if the database refused a statement. `UnavailableError`
+   * if the service could not run it in time; nothing was applied. `UnknownOutcomeError` if the
+   * outcome was not known in time; it has the id to look up. `TransactionAbortedError` or
+   * `TransactionLostError` if the given `id` was already settled so. `InvalidRequestError`,
+   * `AbortError`.
+   *
+   * @param statements One statement, or several that run in order.
    * @example
    * ```ts
    * const insert = sql`INSERT INTO note VALUES (${"hello"})`;
    * const count = sql`SELECT count(*) AS notes FROM note`;
-   * const tx = await hw.transaction([insert, count], { ack: "durable", level: "region", timeout: 10_000 });
-   * console.log(tx.state, tx.rows); // "pending" would say: not yet, and not lost
+   * const options = { ack: "durable", level: "region", timeout: 10_000 } as const;
+   * const tx = await hw.transaction([insert, count], options);
+   * console.log(tx.state, tx.rows); // "pending": not durable yet, and not lost
    * ```
    */
   async transaction(
@@ -145,16 +148,16 @@ export class OneShotClient {
   }
 
   /**
-   * The promise of a token that was stored by this or another process, in whatever language. Nothing is sent: the trackers are
-   * asked once it is waited for.
-   * Errors: `invalid_token`, where the text is none.
+   * Creates the promise of a stored token, from this or another process and from any SDK. Sends
+   * nothing: the client asks the trackers when you wait for it.
+   * Errors: `invalid_token` if the text is not a transaction's token.
    *
-   * @param token Of a transaction; a session's goes to `Session.resume`.
-   * @param options `level`: the one that its waits and listeners mean. Default: the client's.
+   * @param token Token of a transaction. For a session's token, use `Session.resume`.
+   * @param options `level`: default level of its waits and listeners. Default: the client's.
    * @example
    * ```ts
    * const { token } = await hw.transaction(sql`INSERT INTO note VALUES (${"hello"})`);
-   * // In another process, which was given the token:
+   * // In another process that has the token:
    * await hw.promise(token).durable({ timeout: 10_000 });
    * ```
    */
@@ -167,23 +170,26 @@ export class OneShotClient {
   }
 
   /**
-   * A group of transactions that one wait covers, and that another process can take over. Nothing
-   * is sent.
+   * Creates a session: a group of transactions that one call waits for, and that another process
+   * can take over. Sends nothing.
    */
   session(options: SessionOptions = {}): OneShotSession {
     return new OneShotSession(this, this.core, options);
   }
 
   /**
-   * A tracker's verdict for each token, in the order of the tokens; for one that is no token, or another owner's, the
-   * `error` that says so. With `waitMs` the answer is held until none is pending, or for so long.
-   * Errors: `unknown_level`; `UnavailableError` when no tracker answers.
+   * Asks a tracker for the verdict of each token. The answers have the order of the tokens. If a
+   * text is not a token, or the token is another owner's, its answer has an `error` instead. With
+   * `waitMs`, the tracker holds its answer until no verdict is pending, or for that long.
+   * Errors: `unknown_level`. `UnavailableError` if no tracker answers.
    *
-   * @param tokens Any number: they are asked about in parts of 1,000, each of which has the client's `totalTimeoutMs` beside `waitMs`.
+   * @param tokens Any number of tokens. The client sends up to 1,000 per request. Each request may
+   * take the client's `totalTimeoutMs` plus `waitMs`.
    * @example
    * ```ts
    * const { token } = await hw.transaction(sql`INSERT INTO note VALUES (${"hello"})`);
-   * for (const each of await hw.verdicts([token], { waitMs: 5_000 })) console.log(each.level, each.verdict);
+   * for (const { level, verdict } of await hw.verdicts([token], { waitMs: 5_000 }))
+   *   console.log(level, verdict);
    * ```
    */
   async verdicts(
@@ -205,11 +211,13 @@ export class OneShotClient {
   }
 
   /**
-   * The state of a transaction, by its id: also one whose token was never received. State `unknown`
-   * is that of an id that the service does not know (yet): it may still be on its way.
-   * Errors: `invalid_id`; `UnavailableError` when no gateway answers within the client's `totalTimeoutMs`, beside `waitMs`.
+   * Returns the state of a transaction by its id, even if its token was never received. State
+   * `unknown` means that the service does not know the id (yet): the transaction may still be on
+   * its way.
+   * Errors: `invalid_id`. `UnavailableError` if no gateway answers within the client's
+   * `totalTimeoutMs` plus `waitMs`.
    *
-   * @param id Of the transaction, as in `UnknownOutcomeError.transactionId`.
+   * @param id Transaction id, such as `UnknownOutcomeError.transactionId`.
    * @example
    * ```ts
    * const { id } = await hw.transaction(sql`INSERT INTO note VALUES (${"hello"})`);
@@ -224,9 +232,10 @@ export class OneShotClient {
   }
 
   /**
-   * Calls back once for each transaction that turns out lost (or broken) before it is durable at the client's level:
-   * those this client commits from now on, and tokens given to `promise()`. Returns what takes the listener away; until then the
-   * stream stays open while one of them is pending.
+   * Calls the listener once for each transaction that turns out lost or broken before it is durable
+   * at the client's level. It covers the transactions that this client commits from now on, and
+   * tokens passed to `promise()`. The stream stays open while one of them is pending. Returns a
+   * function that removes the listener.
    *
    * @example
    * ```ts
@@ -240,25 +249,26 @@ export class OneShotClient {
   }
 
   /**
-   * Calls back once for each promise found broken: durable at a level, and then violated by a
-   * failure it covers. Transactions that `onLost` reports. Returns what takes the listener away.
+   * Calls the listener once for each broken promise: it was durable at a level, and a failure
+   * discarded it all the same. It covers the same transactions as `onLost`. Returns a function that
+   * removes the listener.
    */
   onBroken(listener: LostListener): () => void {
     return this.#listen("broken", listener);
   }
 
   /**
-   * Calls back once for each transaction, of those that `onLost` is about, when it is durable at the client's level. Returns what
-   * takes the listener away.
+   * Calls the listener once for each transaction that becomes durable at the client's level. It
+   * covers the same transactions as `onLost`. Returns a function that removes the listener.
    */
   onDurable(listener: DurableListener): () => void {
     return this.#listen("durable", listener);
   }
 
   /**
-   * Calls back with marks and exposure, now and after every change, for as long as it is
-   * subscribed: the stream stays open for it. Changes of one moment are reported once. Returns what
-   * ends that.
+   * Calls the subscriber with the marks and the exposure, now and after every change. Simultaneous
+   * changes are reported once. The stream stays open while there is a subscriber. Returns a
+   * function that ends the subscription.
    * Errors: `client_closed`.
    *
    * @example
@@ -272,19 +282,20 @@ export class OneShotClient {
     return this.core.watcher.subscribe(subscriber);
   }
 
-  /** The newest marks that are known of the current epoch, or null before the first. */
+  /** The newest known marks of the current epoch; null before the first. */
   get marks(): Marks | null {
     return this.core.watcher.pendingSet.marks;
   }
 
-  /** Promises that somebody waits for, by `durable()`, `onLost()` or a listener on the client. */
+  /** Promises that are waited for by `durable()`, by `onLost()` or by a listener of the client. */
   get exposure(): Exposure {
     return this.core.watcher.exposure;
   }
 
   /**
-   * Ends waits with `client_closed`, drops listeners, closes the stream, and resolves when calls under way have their
-   * answer. Stored tokens can be judged by another client. Where time or signal ends the wait for that, it goes on by itself.
+   * Closes the client: ends waits with `client_closed`, removes listeners and closes the stream.
+   * Resolves when the calls under way have been answered. Another client can judge stored tokens
+   * later. If `timeout` or `signal` ends the call, closing continues in the background.
    * Errors: `request_timeout` and `AbortError`, only with options.
    */
   async close({ timeout = Infinity, signal }: CallOptions = {}): Promise<void> {
@@ -313,7 +324,7 @@ export class OneShotClient {
     this.#kept.clear();
   }
 
-  /** Keeps the entry watched for the listeners on the client until it is settled at the client's level. */
+  /** Watches the entry for the client's listeners until it is settled at the client's level. */
   #keep(entry: PendingPromise): void {
     if (this.#listeners.size === 0 || this.#kept.has(entry)) return;
     const { watcher, level } = this.core;

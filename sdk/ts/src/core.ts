@@ -1,4 +1,4 @@
-// What the parts of one client have of it: the client itself is made of them.
+// The parts of a client that its other parts use.
 import { type Shared } from "./shared.ts";
 import { type Service } from "./service.ts";
 import { type StatementInput } from "./sql.ts";
@@ -6,7 +6,7 @@ import { type Remember, type Transaction, type TransactionOptions } from "./tran
 import { type Watcher } from "./watcher.ts";
 import { type TransactionResponse } from "./wire.ts";
 
-/** A commit as it is reported. */
+/** The options of a commit that matter once it has an answer. */
 export interface Committed {
   readonly metadata?: TransactionOptions["metadata"];
   readonly remember?: Remember | undefined;

@@ -1,18 +1,19 @@
 /**
- * Observers that come with the package: one writes to a log, one prints the life of every transaction.
+ * Ready-made observers: `logEvents` writes to a log, and `printEvents` prints the life of every
+ * transaction.
  * @module
  */
 import type { ObservedEnd, ObservedEvent, Observer } from "./observer.ts";
 
-/** Where events go. `console` fits, and so does a logger that takes fields behind the message. */
+/** Destination of events: `console`, or any logger that takes fields after the message. */
 export interface Log {
-  /** As `console.debug`, with the facts of the event as fields. */
+  /** Like `console.debug`, with the event's data as fields. */
   debug(message: string, fields: Record<string, unknown>): void;
-  /** As `console.info`, with the facts of the event as fields. */
+  /** Like `console.info`, with the event's data as fields. */
   info(message: string, fields: Record<string, unknown>): void;
-  /** As `console.warn`, with the facts of the event as fields. */
+  /** Like `console.warn`, with the event's data as fields. */
   warn(message: string, fields: Record<string, unknown>): void;
-  /** As `console.error`, with the facts of the event as fields. */
+  /** Like `console.error`, with the event's data as fields. */
   error(message: string, fields: Record<string, unknown>): void;
 }
 
@@ -20,12 +21,12 @@ const METHODS: Partial<Record<ObservedEvent["type"], keyof Log>> = {
   ...{ lost: "error", broken: "error", retry: "info", timeout: "warn", polling: "warn", stalled: "warn" },
 };
 
-/** Whether it is one that ends: it is reported then, with how it ended. */
+/** Whether the event is a call. A call is reported when it ends, with its result. */
 function isCall({ type }: ObservedEvent): boolean {
   return type === "begin" || type === "statements" || type === "commit";
 }
 
-/** What an event says, without what it does not have, and without headers, which may carry secrets. */
+/** The data of an event, without absent fields, and without headers, which may carry secrets. */
 function factsOf(event: ObservedEvent, end?: ObservedEnd): Record<string, unknown> {
   const { error } = end ?? event;
   const { name, code, outcome, sqlstate } = (error ?? {}) as Record<string, unknown>;
@@ -37,18 +38,19 @@ function factsOf(event: ObservedEvent, end?: ObservedEnd): Record<string, unknow
   return Object.fromEntries(Object.entries(facts).filter(([, fact]) => fact !== undefined));
 }
 
-/** The id stands second in every line, so that the lives of transactions can be told apart by eye. */
+/** One line of text. The id is always second, so that transactions can be told apart by eye. */
 function lineOf({ event, ...facts }: Record<string, unknown>): string {
   const rest = Object.entries(facts).map(([name, fact]) => `${name}=${String(fact)}`);
   return [String(event).padEnd(13), ...rest].join(" ").trimEnd();
 }
 
 /**
- * An observer that logs every event, as a line and as fields.
- * Level: `debug`, but `info` for a retry, `warn` for a timeout, polling and a stall, `error` for a loss and a broken promise.
- * A call is logged when it ends, without values and text of its statements.
+ * Creates an observer that logs every event, as a line and as fields. A call is logged when it
+ * ends. Neither values nor statement text are logged.
+ * Level: `debug`, except `info` for a retry, `warn` for a timeout, polling and a stall, and `error`
+ * for a loss and a broken promise.
  *
- * @param log Default: `console`.
+ * @param log Destination of the events. Default: `console`.
  * @example
  * ```ts
  * const logged = new Highwater({ url: "https://highwater.example", observe: logEvents(console) });
@@ -72,14 +74,16 @@ export function logEvents(log: Log = console): Observer {
 }
 
 /**
- * The debug mode: an observer that prints the life of every transaction, one line an event. A line begins with the milliseconds
- * since the observer was made; a call is printed when it ends, with its own time.
+ * Creates an observer for debugging: it prints the life of every transaction, one line per event.
+ * Each line begins with the milliseconds since the observer was created. A call is printed when it
+ * ends, with its duration.
  *
- * @param write Gets each line, without its end. Default: `console.error`.
+ * @param write Function that receives each line, without a line end. Default: `console.error`.
  * @example
  * ```ts
  * const printed = new Highwater({ url: "https://highwater.example", observe: printEvents() });
- * await printed.transaction(sql`SELECT 1`); // highwater       3.1 ms  commit        id=… level=region statements=1 state=committed in 2.9 ms
+ * // highwater       3.1 ms  commit        id=… level=region statements=1 state=committed in 2.9 ms
+ * await printed.transaction(sql`SELECT 1`);
  * await printed.close();
  * ```
  */
@@ -105,9 +109,9 @@ export function printEvents(
 }
 
 /**
- * Several observers as one. Each gets every event, in this order.
+ * Combines several observers into one. Each receives every event, in this order.
  *
- * @param list Any number; one that throws keeps the event from those behind it.
+ * @param list Observers, any number. If one throws, those after it do not receive the event.
  */
 export function observers(...list: readonly Observer[]): Observer {
   return (event) => {

@@ -1,28 +1,38 @@
-// PostgreSQL text and type OIDs to JavaScript values. int8 and numeric never pass through a float.
+// Decodes PostgreSQL text to JavaScript values by type OID. int8 and numeric never pass through a
+// float.
 import { type StatementResult as WireResult } from "./wire.ts";
 
-/** A row by column name. */
+/** A row as an object, by column name. */
 export type Row = Record<string, unknown>;
 
 /** The result of one statement. */
 export interface StatementResult<R = Row> {
-  /** Command tag without the count, as the service gives it: `SELECT`, `UPDATE`, ... */
+  /** Command tag without the count, as the service returns it: `SELECT`, `UPDATE`, ... */
   readonly command: string;
-  /** How many rows it has returned or changed, as PostgreSQL counts them. */
+  /** Number of rows returned or changed, as PostgreSQL counts them. */
   readonly rowCount: number;
-  /** The columns in their order: the name, and the OID of the type. */
+  /** Columns in order, each with its name and the OID of its type. */
   readonly fields: readonly { readonly name: string; readonly oid: number }[];
-  /** Decoded, by column name. Of columns with the same name the last one is here; `values` has them all. */
+  /**
+   * Decoded rows by column name. Of several columns with one name, it has the last; `values` has
+   * all.
+   */
   readonly rows: readonly R[];
-  /** PostgreSQL text by column position, as it came. */
+  /** PostgreSQL's text of each row, by column position. */
   readonly values: readonly (readonly (string | null)[])[];
-  /** Rows were left out because of a limit of the service. */
+  /** Whether rows were left out because of a limit of the service. */
   readonly truncated: boolean;
 }
 
-/** What one type's text becomes. Where it throws the value stays text, for the transaction has committed. */
+/**
+ * Converts the text of one type. If it throws, the value stays text, because the transaction has
+ * committed.
+ */
 export type TypeDecoder = (text: string) => unknown;
-/** Decoders by OID, in the place of the built-in ones, also for the elements of arrays. `raw`: everything stays text. */
+/**
+ * Decoders by type OID. They replace the built-in ones, also for array elements. With `raw`,
+ * everything stays text.
+ */
 export type TypeDecoders = Readonly<Record<number, TypeDecoder>> | "raw";
 /** @internal */
 export type Decoder = (result: WireResult) => StatementResult;
@@ -30,7 +40,7 @@ export type Decoder = (result: WireResult) => StatementResult;
 const toNumber: TypeDecoder = Number;
 const toJson: TypeDecoder = (text) => JSON.parse(text) as unknown;
 
-/** Types that do not stay text. */
+/** Decoders of the types that do not stay text, by OID. */
 const DECODERS: Readonly<Record<number, TypeDecoder>> = {
   16: (text) => text === "t",
   17: decodeBytes,
@@ -45,12 +55,15 @@ const DECODERS: Readonly<Record<number, TypeDecoder>> = {
   3802: toJson,
 };
 
-/** Arrays whose elements do not stay text, by OID: the OID of the elements. */
+/** Arrays whose elements do not stay text: OID of the array to OID of the elements. */
 const ARRAYS: Record<number, number> = {
   ...{ 1000: 16, 1001: 17, 1016: 20, 1005: 21, 1007: 23, 1028: 26, 199: 114, 1021: 700, 1022: 701 },
   ...{ 1185: 1184, 3807: 3802 },
 };
-/** Arrays of the other built-in types: the distance of each OID to the one before, in base 36, for they are many. */
+/**
+ * Arrays of the other built-in types. There are many, so each OID is written as its distance to the
+ * one before, in base 36.
+ */
 let arrayOid = 0;
 for (const gap of (
   "3z 3k 9y m 1w 1k g 5v 1 3 2 1 1 1 1 1 1 1 2 1 1 8 7 6 1 22 1v 1 4 18 13 83 2 hq 6 1 1 1 1 ki 2 7i bq 1 1 2i z " +
@@ -61,13 +74,13 @@ for (const gap of (
 /**
  * Decodes one value by the OID of its type. bool becomes boolean; int2, int4, oid, float4 and
  * float8 become number; int8 becomes bigint. json and jsonb are parsed. bytea becomes Uint8Array.
- * timestamptz becomes Date (milliseconds; `infinity` becomes the number). Arrays of these and of
- * text become arrays. Everything else stays text, including numeric, dates, timestamps, intervals
- * and ranges, and so does a text that is no value of its type.
+ * timestamptz becomes Date (milliseconds), and `infinity` the number. Arrays of these types and of
+ * text become arrays. All other types stay text, including numeric, dates, timestamps, intervals
+ * and ranges. Text that is not of its type stays text, too.
  *
- * @param text What the database gave; null stays null.
- * @param oid Of the type, as in `StatementResult.fields`.
- * @param types Decoders in the place of the built-in ones.
+ * @param text PostgreSQL's text. Null stays null.
+ * @param oid OID of the type, as in `StatementResult.fields`.
+ * @param types Decoders that replace the built-in ones.
  */
 export function decodeValue(text: string | null, oid: number, types: TypeDecoders = {}): unknown {
   if (text === null || types === "raw") return text;
@@ -77,20 +90,21 @@ export function decodeValue(text: string | null, oid: number, types: TypeDecoder
     const element = ARRAYS[oid];
     return element === undefined ? text : decodeArray(text, types[element] ?? DECODERS[element]);
   } catch {
-    // Its transaction has committed, and that is more important to know than what one value was meant to be.
+    // The transaction has committed, which matters more than the decoded form of one value.
     return text;
   }
 }
 
 /**
- * An array's text as arrays, of any depth. Bounds that do not begin at 1 are left out. A text that
- * is no array's gives no error, and nothing of use.
+ * Parses the text of a PostgreSQL array, of any depth, into arrays. Bounds that do not begin at 1
+ * are dropped. For other text it throws or returns something meaningless.
  *
- * @param text As PostgreSQL writes it: `{1,NULL,"a b"}`.
- * @param decode For elements that are not NULL; without it they stay text.
+ * @param text Text as PostgreSQL writes it, such as `{1,NULL,"a b"}`.
+ * @param decode Decoder of the elements that are not NULL. Default: they stay text.
  */
 export function decodeArray(text: string, decode: TypeDecoder = (element) => element): unknown[] {
-  // Bounds that do not begin at 1 stand in front: `[0:2]={1,2,3}`. The rest is JSON but for its brackets and quotes.
+  // Bounds that do not begin at 1 come first: `[0:2]={1,2,3}`. The rest is JSON except for its
+  // brackets and quotes.
   const body = text.slice(text.indexOf("{"));
   const json = body.replace(/[{}]|"((?:[^"\\]|\\.)*)"|[^{},"]+/gs, (part, quoted?: string) => {
     if (part === "{") return "[";
@@ -109,16 +123,20 @@ function decodeBytes(text: string): unknown {
 
 const INSTANT = /^(\d+)(-\d\d-\d\d) (\d\d:\d\d:\d\d)(\.\d+)?([+-]\d\d)(:\d\d)?:?(\d\d)?( BC)?$/;
 
-/** What no Date can hold stays text: a date style of the session's own, or a year beyond the year 275760. */
+/**
+ * Text that no Date can hold stays text: another date style of the session, or a year beyond
+ * 275760.
+ */
 function decodeInstant(text: string): unknown {
   if (text.endsWith("infinity")) return Number(text.replace("i", "I"));
   const [, year, date = "", time = "", fraction = "", hours = "", minutes = ":00", seconds = "", era] =
     INSTANT.exec(text) ?? [];
-  // There is no year 0: the year before 1 is 1 BC. Six digits and a sign are the only form that has room for all years.
+  // There is no year 0: the year before 1 is 1 BC. Only six digits with a sign have room for all
+  // years.
   const y = era ? 1 - Number(year) : Number(year);
   const digits = `${y < 0 ? "-" : "+"}${String(Math.abs(y)).padStart(6, "0")}`;
   const ms = Date.parse(`${digits}${date}T${time}${fraction.slice(0, 4)}${hours}${minutes}`);
-  // Places had times of their own once, to the second.
+  // Places once had their own times, to the second.
   const instant = new Date(ms - Number(`${hours.slice(0, 1)}${seconds}000`));
   return Number.isNaN(instant.getTime()) ? text : instant;
 }

@@ -1,13 +1,15 @@
 /**
- * The client without interactive transactions, for pages and edge workers: the same names, and
- * everything else the same. It throws and returns values of the main entry's classes.
+ * The client without interactive transactions, for pages and edge workers. Names and behaviour are
+ * those of the main entry, and so are the classes of the errors and values.
  * @module
  * @example
  * ```ts
  * import { Highwater, sql } from "@highwater/sdk/edge";
  *
  * const hw = new Highwater({ url: "https://highwater.example" });
- * const tx = await hw.transaction([sql`UPDATE account SET balance = balance - ${10} WHERE id = ${1}`]);
+ * const tx = await hw.transaction(
+ *   sql`UPDATE account SET balance = balance - ${10} WHERE id = ${1}`,
+ * );
  * await tx.durable();
  * console.log("durable");
  * await hw.close();

@@ -1,11 +1,12 @@
-// Which address to use next. Nearest first; one that failed is passed over for a while. No I/O, no clock of its own.
+// Picks the next address: the nearest first; a failed one is skipped for a while. No I/O, and no
+// clock of its own.
 import { doubled } from "./runtime.ts";
 import { type Tuning } from "./tuning.ts";
 
 export class EndpointPool {
   readonly #urls: readonly string[];
   readonly #tuning: Tuning;
-  /** Of those that failed last: how often in a row, and until when they rest. */
+  /** Addresses that failed last: the number of failures in a row, and until when they rest. */
   readonly #resting = new Map<string, readonly [failures: number, untilMs: number]>();
 
   constructor(urls: readonly string[], tuning: Tuning) {
@@ -17,12 +18,15 @@ export class EndpointPool {
     return this.#urls.length;
   }
 
-  /** The nearest address that is not resting; when all of them rest, the one that comes back first. */
+  /**
+   * Returns the nearest address that is not resting. If all rest, returns the one that is back
+   * first.
+   */
   pick(nowMs: number): string {
     return this.#urls.reduce((a, b) => (this.#restMs(b, nowMs) < this.#restMs(a, nowMs) ? b : a));
   }
 
-  /** True while some address is not resting: a failed request can go there at once. */
+  /** Whether some address is not resting, so that a failed request can go there at once. */
   hasAwake(nowMs: number): boolean {
     return this.#restMs(this.pick(nowMs), nowMs) === 0;
   }

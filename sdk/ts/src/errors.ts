@@ -1,21 +1,21 @@
-// The errors of this package. Check `code` (it is API) rather than `instanceof` where two copies of the package may
-// meet. `outcome` answers the question that an error of a database client must answer: was it applied?
+// The errors of this package. Check `code`, which is API, rather than `instanceof` if two copies of
+// the package may be loaded. `outcome` says whether the transaction was applied.
 //
 // HighwaterError
-// ├── InvalidRequestError         the request itself is wrong: fix the caller
+// ├── InvalidRequestError         the request is wrong: fix the caller
 // │   └── TokenRefusedError       a tracker does not judge this token for this caller; `token`
 // ├── StatementError              the database refused a statement
-// │   ├── ConstraintError         a constraint is violated; `constraint` names it
-// │   └── SerializationError      conflicted with another transaction: run the whole body again, with a new id
+// │   ├── ConstraintError         a statement violates a constraint; `constraint` names it
+// │   └── SerializationError      a conflict: run the whole body again with a new id
 // ├── UnavailableError            the service cannot do it now: wait
-// │   ├── ConnectionError         no answer, or none that can be understood
-// │   └── ExposureLimitError      too much is committed and not durable yet; `limit` and `exposure` say how much
-// ├── UnknownOutcomeError         it may or may not have committed; `transactionId` is the id to ask about
-// ├── TransactionAbortedError     this id never committed and never will
-// ├── TransactionLostError        was committed, and is gone after a failure; `verdict` says how that is known
-// ├── PromiseBrokenError          was durable at the level, and a failure that the level covers took it all the same
-// ├── DurabilityTimeoutError      still pending when the wait ended; nothing is lost
-// └── AbortError                  a signal ended the call; `cause` is its reason, `outcome` what that means for the transaction
+// │   ├── ConnectionError         no answer, or one that cannot be understood
+// │   └── ExposureLimitError      too much is committed but not durable; `limit` and `exposure`
+// ├── UnknownOutcomeError         it may or may not have committed; look up `transactionId`
+// ├── TransactionAbortedError     this id has not committed and never will
+// ├── TransactionLostError        it was committed, and a failure discarded it; `verdict`
+// ├── PromiseBrokenError          it was durable, and a failure discarded it all the same; `verdict`
+// ├── DurabilityTimeoutError      still pending when the wait ended; not a loss
+// └── AbortError                  a signal ended the call; `cause` is its reason, and `outcome`
 import {
   type AtRisk,
   type Evidence,
@@ -29,55 +29,68 @@ import {
 } from "./wire.ts";
 
 export interface ErrorDetails {
-  /** Stable identifier: a code of the service's catalogue, or one of this package's own (README). */
+  /**
+   * Stable identifier: a code of the service's catalogue, or one of this package's own (README).
+   */
   readonly code: string;
-  /** Whether the transaction that the error is about was applied. */
+  /** Whether the transaction was applied. */
   readonly outcome: Outcome;
-  /** What a caller may do. */
+  /** What the caller may do. */
   readonly retry: Retry;
-  /** HTTP status of the answer; absent where there was none. */
+  /** HTTP status of the response; absent if there was none. */
   readonly status?: number | undefined;
-  /** PostgreSQL's code, where the database refused something. */
+  /** PostgreSQL's SQLSTATE, if the database refused something. */
   readonly sqlstate?: string | undefined;
-  /** Name of the constraint that is violated. */
+  /** Name of the violated constraint. */
   readonly constraint?: string | undefined;
-  /** Index of the statement at fault, from 0. */
+  /** Index of the failed statement, from 0. */
   readonly statement?: number | undefined;
   /** What is wrong with the request, field by field. */
   readonly fields?: readonly string[] | undefined;
-  /** The limit that was met, by name and value. */
+  /** The limit that was reached, with its name and value. */
   readonly limit?: ReachedLimit | undefined;
-  /** What is committed and not durable yet, of those that the limit counts. */
+  /** Transactions that are committed and not durable yet, of those that the limit counts. */
   readonly exposure?: AtRisk | undefined;
-  /** Of the transaction that the error is about. */
+  /** Id of the transaction. */
   readonly transactionId?: string | undefined;
-  /** Of a refused statement: what the refusal rests on. `hw.promise(error.evidence.token).durable()` waits for it. */
+  /**
+   * For a refused statement: the data that the refusal rests on.
+   * `hw.promise(error.evidence.token).durable()` waits for it.
+   */
   readonly evidence?: Evidence | undefined;
-  /** Of an interactive transaction: whether it is still open. */
+  /** For an interactive transaction: whether it is still open. */
   readonly open?: boolean | undefined;
-  /** How many milliseconds the service asked to wait before the next attempt. */
+  /** Delay that the service asked for before the next attempt, in milliseconds. */
   readonly retryAfterMs?: number | undefined;
-  /** The token that was refused. */
+  /** The refused token. */
   readonly token?: string | undefined;
-  /** The level that was waited for in vain; of a transaction that is gone, that of its verdict. */
+  /** Level of the wait. For a lost or broken transaction: the level of its verdict. */
   readonly level?: string | undefined;
-  /** Of a transaction that is gone: where it had committed, or was carried over to. */
+  /**
+   * For a lost or broken transaction: the position where it committed, or to which it was carried
+   * over.
+   */
   readonly position?: Position | undefined;
-  /** Of a transaction that is gone: the epoch that is without it, or the one in which another attempt of it committed. */
+  /**
+   * For a lost or broken transaction: the epoch that does not contain it, or the one in which
+   * another attempt of it committed.
+   */
   readonly successor?: string | undefined;
-  /** Of a transaction of this client: what its options said. */
+  /** For a transaction of this client: the metadata from its options. */
   readonly metadata?: Readonly<Record<string, string>> | undefined;
-  /** Of a wait that a verdict has ended: that verdict, with the rule it was given by. */
+  /** The verdict that ended a wait, with the rule that gave it. */
   readonly verdict?: TokenVerdict | undefined;
-  /** What led to it, as every error of JavaScript may have it. */
+  /** Underlying error or reason, as in any JavaScript error. */
   readonly cause?: unknown;
 }
 
 type Details = Omit<ErrorDetails, "cause">;
-// The fields of an error are its details: an interface says so to the compiler, and costs nothing at run time.
+// The fields of an error are its details. The interface declares them and costs nothing at run
+// time.
 /**
- * What every error of this package is. `code` is API, and messages are not; `outcome` answers the question that an error of a
- * database client must answer: was it applied? Where two copies of the package may meet, `code` is a better test than `instanceof`.
+ * Base class of all errors of this package. `code` is API; messages are not. `outcome` says whether
+ * the transaction was applied. If two copies of the package may be loaded, test `code` rather than
+ * `instanceof`.
  *
  * @example
  * ```ts
@@ -85,7 +98,8 @@ type Details = Omit<ErrorDetails, "cause">;
  *   await hw.transaction(sql`INSERT INTO account VALUES (${1}, ${100})`);
  * } catch (error) {
  *   if (!(error instanceof HighwaterError)) throw error;
- *   console.log(error.code, error.outcome, error.retry, error.constraint); // constraint_violation not_applied never account_pkey
+ *   // constraint_violation not_applied never account_pkey
+ *   console.log(error.code, error.outcome, error.retry, error.constraint);
  * }
  * ```
  */
@@ -101,71 +115,102 @@ export class HighwaterError extends Error {
   }
 }
 
-/** The request itself is wrong: fix the caller. Nothing was applied. */
+/** The request is wrong: fix the caller. Nothing was applied. */
 export class InvalidRequestError extends HighwaterError {
   override name = "InvalidRequestError";
 }
-/** A tracker does not judge this token for this caller: it is no token (`invalid_token`) or another owner's (`forbidden`). */
+/**
+ * A tracker does not judge this token for this caller: the text is not a token (`invalid_token`),
+ * or the token is another owner's (`forbidden`).
+ */
 export class TokenRefusedError extends InvalidRequestError {
   override name = "TokenRefusedError";
-  /** The one that was refused. */
+  /** The refused token. */
   declare readonly token: string;
 }
-/** The database refused a statement; `sqlstate` says why, `statement` which one. Nothing was applied. */
+/**
+ * The database refused a statement. `sqlstate` says why, and `statement` which one. Nothing was
+ * applied.
+ */
 export class StatementError extends HighwaterError {
   override name = "StatementError";
 }
-/** A constraint is violated; `constraint` names it. */
+/** A statement violates a constraint; `constraint` names it. */
 export class ConstraintError extends StatementError {
   override name = "ConstraintError";
 }
-/** Conflicted with another transaction: run the whole body again, with a new id. `Highwater.transact` does. */
+/**
+ * The transaction conflicted with another one. Run the whole body again with a new id, as
+ * `Highwater.transact` does.
+ */
 export class SerializationError extends StatementError {
   override name = "SerializationError";
 }
-/** The service cannot do it now: wait. The client has tried until its time was over. */
+/** The service cannot do it now: wait. The client has retried until its time ran out. */
 export class UnavailableError extends HighwaterError {
   override name = "UnavailableError";
 }
-/** No answer, or none that can be understood; `client_closed` where the client was closed. `outcome` says whether it may be applied. */
+/**
+ * No answer came, or it cannot be understood; the code is `client_closed` if the client was closed.
+ * `outcome` says whether the transaction may have been applied.
+ */
 export class ConnectionError extends UnavailableError {
   override name = "ConnectionError";
 }
-/** Too much is committed and not durable yet; `limit` and `exposure` say how much. Nothing was applied. */
+/**
+ * Too much is committed and not durable yet; `limit` and `exposure` say how much. Nothing was
+ * applied.
+ */
 export class ExposureLimitError extends UnavailableError {
   override name = "ExposureLimitError";
 }
-/** It may or may not have committed; `transactionId` is the id to ask `Highwater.status` about. Never run it again under another id. */
+/**
+ * The transaction may or may not have committed. Look up `transactionId` with `Highwater.status`;
+ * never run the transaction again under another id.
+ */
 export class UnknownOutcomeError extends HighwaterError {
   override name = "UnknownOutcomeError";
 }
-/** This id never committed and never will: run the whole body again, with a new id. */
+/** This id has not committed and never will. Run the whole body again with a new id. */
 export class TransactionAbortedError extends HighwaterError {
   override name = "TransactionAbortedError";
 }
 /**
- * Was committed, and is gone after a failure. `verdict` says how that is known; it is absent when the service refused an id that was
- * lost earlier. Where `outcome` is `applied`, another attempt under the same id has committed: nothing is to be run again.
+ * The transaction was committed, and a failure discarded it. `verdict` has the evidence; it is
+ * absent if the service refused an id that was lost earlier. If `outcome` is `applied`, another
+ * attempt under the same id has committed, and nothing is to be run again.
  */
 export class TransactionLostError extends HighwaterError {
   override name = "TransactionLostError";
 }
-/** Was durable at the level, and a failure that the level covers took it all the same; `verdict` says how that is known. */
+/**
+ * The transaction was durable at the level, and a failure discarded it all the same; `verdict` has
+ * the evidence.
+ */
 export class PromiseBrokenError extends HighwaterError {
   override name = "PromiseBrokenError";
 }
-/** Still pending when the wait ended; nothing is lost, and it can be waited for again. */
+/**
+ * The transaction was still pending when the wait ended. It is not lost, and you can wait for it
+ * again.
+ */
 export class DurabilityTimeoutError extends HighwaterError {
   override name = "DurabilityTimeoutError";
 }
-/** A signal ended the call: `cause` is its reason, `outcome` what that means for the transaction; `unknown` can be asked about. */
+/**
+ * A signal ended the call. `cause` is the signal's reason, and `outcome` the state of the
+ * transaction. If that is `unknown`, look it up with `Highwater.status`.
+ */
 export class AbortError extends HighwaterError {
   override name = "AbortError";
 }
 
 type ErrorClass = new (message: string, details: ErrorDetails) => HighwaterError;
 
-/** What a code means: its class, and what holds where the service has not said otherwise. */
+/**
+ * What a code means: its class, and the outcome and the retry rule that apply if the service sends
+ * none.
+ */
 interface Kind {
   readonly Class: ErrorClass;
   readonly outcome?: Outcome;
@@ -176,7 +221,7 @@ const ABORTED: Kind = { Class: TransactionAbortedError, outcome: "not_applied", 
 const UNKNOWN: Kind = { Class: UnknownOutcomeError, outcome: "unknown", retry: "resolve_outcome" };
 const NO_ANSWER: Kind = { Class: ConnectionError, outcome: "unknown", retry: "wait" };
 
-/** Any other code of this package's own is an `InvalidRequestError`. */
+/** All other codes of this package are `InvalidRequestError`s. */
 const KINDS: Readonly<Partial<Record<string, Kind>>> = {
   constraint_violation: { Class: ConstraintError },
   serialization_failure: { Class: SerializationError },
@@ -203,7 +248,7 @@ const KINDS: Readonly<Partial<Record<string, Kind>>> = {
   results_not_kept: { Class: HighwaterError, outcome: "applied" },
 };
 
-/** A code that this version does not know is typed by its retry rule. */
+/** Classes of the codes that this version does not know, by retry rule. */
 const BY_RETRY: Readonly<Record<Retry, ErrorClass>> = {
   wait: UnavailableError,
   resolve_outcome: UnknownOutcomeError,
@@ -211,7 +256,10 @@ const BY_RETRY: Readonly<Record<Retry, ErrorClass>> = {
   transaction: InvalidRequestError,
 };
 
-/** An error that this package finds itself. `message` says what happened and what to do; the transaction's id is added to it. */
+/**
+ * Creates an error that this package detects itself. `message` says what happened and what to do;
+ * the transaction's id is appended.
+ */
 export function failure(code: string, message: string, details: Partial<ErrorDetails> = {}): HighwaterError {
   const {
     Class,
@@ -225,7 +273,10 @@ export function failure(code: string, message: string, details: Partial<ErrorDet
   return new Class(message + about, { code, outcome, retry, ...details });
 }
 
-/** The typed error of any answer outside 2xx: a problem of the service, or something a proxy on the way made up. */
+/**
+ * Creates the typed error of a response outside 2xx: a problem of the service, or the answer of a
+ * proxy.
+ */
 export function answerError(status: number, body: unknown, retryAfterMs: number | undefined): HighwaterError {
   if (isProblem(body)) {
     const { type: _type, title, detail, ...problem } = body;
@@ -233,19 +284,19 @@ export function answerError(status: number, body: unknown, retryAfterMs: number 
     return new Class(detail ?? title, { retryAfterMs, ...problem, status });
   }
   const code = status === 429 ? "overloaded" : status >= 500 ? "bad_answer" : "unexpected_status";
-  const message = `status ${String(status)}, and the body is not the service's: a proxy may have answered`;
+  const message = `status ${String(status)} without the service's body: a proxy may have answered`;
   return failure(code, message, { status, retryAfterMs });
 }
 
 export function closedError(): HighwaterError {
-  return failure("client_closed", "the client is closed: make another one");
+  return failure("client_closed", "the client is closed: create a new one");
 }
 
 export function refusedError({ token, error: { code, detail } }: RefusedToken): TokenRefusedError {
   return new TokenRefusedError(detail, { code, outcome: "not_applied", retry: "never", token });
 }
 
-/** Time or signal ended a wait for something that goes on by itself. */
+/** Creates the error of a wait that time or a signal ended while the work continues. */
 export function endError(
   isAborted: boolean,
   signal: AbortSignal | undefined,
@@ -254,35 +305,35 @@ export function endError(
 ): HighwaterError {
   return isAborted
     ? abortError(signal?.reason, outcome, transactionId)
-    : failure("request_timeout", "the time of the call is over", { outcome, transactionId });
+    : failure("request_timeout", "the call timed out", { outcome, transactionId });
 }
 
 const ABORT_MESSAGES: Readonly<Record<Outcome, string>> = {
   applied: "the signal ended the wait; the transaction stays committed",
   not_applied: "the signal ended the call before anything was applied",
-  unknown: "the signal ended the call; ask for the transaction's status to learn whether it committed",
+  unknown: "the signal ended the call; the transaction may have committed: look up its status",
 };
 
-/** A signal ended the call; its reason may be anything. */
+/** Creates the error of a call that a signal ended. The signal's reason may be any value. */
 export function abortError(cause: unknown, outcome: Outcome, transactionId?: string): HighwaterError {
   const retry = outcome === "unknown" ? "resolve_outcome" : "never";
   return failure("call_aborted", ABORT_MESSAGES[outcome], { outcome, retry, transactionId, cause });
 }
 
 export function unknownOutcome(transactionId: string | undefined, cause: unknown): HighwaterError {
-  const message = "the transaction may or may not have committed: ask for its status";
+  const message = "the transaction may or may not have committed: look up its status";
   return failure("outcome_unknown", message, { transactionId, cause });
 }
 
-/** A settled state other than committed: its code and message. */
+/** Code and message of each settled state other than committed. */
 const SETTLED: Readonly<Partial<Record<string, readonly [code: string, message: string]>>> = {
   lost: ["transaction_lost", "a failover discarded the committed transaction: run it again with a new id"],
-  aborted: ["transaction_aborted", "the transaction never commits: run it again with a new id"],
+  aborted: ["transaction_aborted", "the transaction will never commit: run it again with a new id"],
   broken: ["promise_broken", "a failure discarded the transaction after it was durable"],
   expired: ["id_expired", "the transaction is too old: its receipt is no longer kept"],
 };
 
-/** The error that stands for a settled state other than committed, or undefined where the state settles nothing. */
+/** Returns the error of a settled state other than committed, or undefined for any other state. */
 export function stateError(
   transactionId: string,
   state: string,
@@ -290,7 +341,8 @@ export function stateError(
 ): HighwaterError | undefined {
   const [code, message] = SETTLED[state] ?? [];
   if (code === undefined || message === undefined) return undefined;
-  // A late copy of the request has run in the new history: running the body again under a new id would do it twice.
+  // A late copy of the request has run in the new history. Running the body again under a new id
+  // would do it twice.
   return details.verdict?.retriedIn === undefined
     ? failure(code, message, { ...details, transactionId })
     : failure(code, "a failover discarded this attempt, and another one under the same id committed", {

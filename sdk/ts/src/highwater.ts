@@ -1,5 +1,5 @@
-// The client of the main entry, and its sessions: the one-shot client, and interactive transactions on top. Apart from it, because
-// a page or an edge worker has better use for their bytes.
+// The client and the sessions of the main entry: the one-shot ones plus interactive transactions.
+// They are separate because pages and edge workers should not load these bytes.
 import { OneShotClient } from "./client.ts";
 import { type Core } from "./core.ts";
 import { type BeginOptions, InteractiveTransaction } from "./interactive.ts";
@@ -7,14 +7,18 @@ import { OneShotSession, type SessionOptions } from "./session.ts";
 import { transact, type TransactBody, type TransactOptions } from "./transact.ts";
 
 /**
- * A client: runs transactions, and knows of each whether it will survive. One is enough for a process. It holds one stream while
- * something is waited for, and else nothing. With `await using` it is closed at the end of its block.
- * Errors: `invalid_options` of the constructor, where there is no address or one is no URL.
+ * Runs transactions and tracks the durability of each. Create one client per process and share it.
+ * While something waits for durability, the client keeps one event stream open; otherwise it holds
+ * nothing. With `await using`, it is closed at the end of the block.
+ * Errors: `invalid_options` if neither or both of `url` and `endpoints` are set, or an address is
+ * not a URL.
  *
  * @example
  * ```ts
  * const hw = new Highwater({ url: "https://highwater.example" });
- * const tx = await hw.transaction(sql`UPDATE account SET balance = balance - ${10} WHERE id = ${1} RETURNING balance`);
+ * const tx = await hw.transaction(
+ *   sql`UPDATE account SET balance = balance - ${10} WHERE id = ${1} RETURNING balance`,
+ * );
  * console.log("committed:", tx.rows);
  * await tx.durable({ level: "region", timeout: 5_000 });
  * console.log("durable");
@@ -23,8 +27,9 @@ import { transact, type TransactBody, type TransactOptions } from "./transact.ts
  */
 export class Highwater extends OneShotClient {
   /**
-   * An interactive transaction. Nothing is sent yet: its first statements open it.
-   * Where one-shot transactions will do they are better: an open one holds locks and a session of the database.
+   * Creates an interactive transaction. Sends nothing: the first statements open the transaction.
+   * Prefer one-shot transactions where they suffice, because an open transaction holds locks and a
+   * database session.
    * Errors: `client_closed`.
    */
   async begin(options: BeginOptions = {}): Promise<InteractiveTransaction> {
@@ -33,20 +38,26 @@ export class Highwater extends OneShotClient {
   }
 
   /**
-   * Runs the body as one transaction, and commits it when it returns. A conflict, and a loss before the answer, run it again
-   * under a new id: with jitter, for `timeout` milliseconds in all, `maxAttempts` times at most. Exactly one run takes effect.
-   * The body must not have effects elsewhere; those belong into `afterDurable`. With `ack: "durable"` this resolves when
-   * the transaction is durable. A signal ends it: what is open then is rolled back, and a commit under way may take effect.
-   * Errors: the body's own, after a rollback. `UnknownOutcomeError` if the outcome of the commit was
-   * not known in time; the body did not run again. `DurabilityTimeoutError` with `ack: "durable"` if
-   * it has committed and is pending. The last conflict, when time or attempts are over. Otherwise
-   * those of `query` and `commit`.
+   * Runs the body as one transaction and commits when the body returns. If a conflict undoes a run,
+   * or a failure discards it before the answer, `transact` runs the body again under a new id,
+   * after a random delay: at most `maxAttempts` times, and within `timeout` milliseconds in total.
+   * Exactly one run takes effect.
    *
-   * @param body Gets the open transaction; what it returns is what this resolves with.
+   * The body must not have effects elsewhere; put those in `afterDurable`. With `ack: "durable"`,
+   * the call resolves once the transaction is durable. If the signal is aborted, an open
+   * transaction is rolled back, and a commit that is under way may still take effect.
+   * Errors: those of the body, after a rollback. `UnknownOutcomeError` if the outcome of the commit
+   * was not known in time; the body is not run again. `DurabilityTimeoutError` with
+   * `ack: "durable"`: the transaction has committed and is still pending. The last conflict, if
+   * time or attempts run out. Otherwise those of `query` and `commit`.
+   *
+   * @param body Function that receives the open transaction. The call resolves with its result.
    * @example
    * ```ts
    * const left = await hw.transact(async (tx) => {
-   *   const { rows } = await tx.query<{ balance: bigint }>(sql`SELECT balance FROM account WHERE id = ${1}`);
+   *   const { rows } = await tx.query<{ balance: bigint }>(
+   *     sql`SELECT balance FROM account WHERE id = ${1}`,
+   *   );
    *   const balance = (rows[0]?.balance ?? 0n) - 10n;
    *   if (balance < 0n) throw new Error("not enough"); // rolls back
    *   await tx.query(sql`UPDATE account SET balance = ${balance} WHERE id = ${1}`);
@@ -60,8 +71,8 @@ export class Highwater extends OneShotClient {
   }
 
   /**
-   * A group of transactions that one wait covers, and that another process can take over. Nothing
-   * is sent.
+   * Creates a session: a group of transactions that one call waits for, and that another process
+   * can take over. Sends nothing.
    */
   override session(options: SessionOptions = {}): Session {
     return new Session(this, this.core, options);
@@ -69,20 +80,23 @@ export class Highwater extends OneShotClient {
 }
 
 /**
- * What one line of work commits and reads: waited for at once, seen by its later reads, handed on by its token. Made by
- * `Highwater.session`; several may share a client. It needs no closing.
+ * Remembers what one line of work commits and reads: one call waits for all of it, later reads see
+ * it (with `causal`), and its token hands it to another process. `Highwater.session` creates one.
+ * Several sessions can share a client. A session needs no closing.
  *
  * @example
  * ```ts
  * const session = hw.session({ causal: true });
  * await session.transaction(sql`INSERT INTO note VALUES (${"hello"})`);
- * const read = await session.transaction(sql`SELECT * FROM note`, { readOnly: true }); // sees it, on whatever node
+ * // This read sees the insert, on any node.
+ * const read = await session.transaction(sql`SELECT * FROM note`, { readOnly: true });
  * console.log(read.rows.length > 0, read.served?.role);
  * const stored = session.token;
  * await session.durable({ timeout: 30_000 });
  *
- * // In the process that comes after this one:
- * for (const { verdict } of await hw.session().resume(stored)) console.log(verdict); // "lost" or "broken": it is gone
+ * // Later, in another process:
+ * for (const { verdict } of await hw.session().resume(stored))
+ *   console.log(verdict); // "lost" or "broken": the transaction no longer exists
  * ```
  */
 export class Session extends OneShotSession {
@@ -94,12 +108,12 @@ export class Session extends OneShotSession {
     this.#hw = hw;
   }
 
-  /** Like `hw.begin`; remembered once it is committed. */
+  /** Like `hw.begin`; the session remembers the transaction once it has committed. */
   begin(options: BeginOptions = {}): Promise<InteractiveTransaction> {
     return this.#hw.begin({ ...options, remember: this.remember });
   }
 
-  /** Like `hw.transact`, and remembered by this session. */
+  /** Like `hw.transact`; the session remembers the transaction. */
   transact<T>(body: TransactBody<T>, options: TransactOptions = {}): Promise<T> {
     return this.#hw.transact(body, { ...options, remember: this.remember });
   }

@@ -1,10 +1,11 @@
-// Transaction ids and tokens. Owns their binary forms; what a token means is the business of `pending-set.ts`.
+// Transaction ids and tokens. Owns their binary forms; `pending-set.ts` decides what a token means.
 import { failure } from "./errors.ts";
 import { isOffset, isUuid, type Position } from "./wire.ts";
 
 /**
- * A new transaction id: a UUIDv7 of the wall clock and 74 random bits. For `TransactionOptions.id`, where the id is to be stored
- * before the transaction runs; the service refuses one whose time is long past.
+ * Creates a transaction id: a UUIDv7 of the wall clock and 74 random bits. Pass it as
+ * `TransactionOptions.id` if you store the id before the transaction runs. The service refuses an
+ * id whose time is long past.
  */
 export function newTransactionId(): string {
   const time = Date.now().toString(16).padStart(12, "0");
@@ -13,7 +14,7 @@ export function newTransactionId(): string {
   return dashed(`${time}7${random.slice(0, 3)}${(8 + (first % 4)).toString(16)}${random.slice(3)}`);
 }
 
-/** The id in canonical lower case. Throws `invalid_id` when the text is not a UUIDv7. */
+/** Returns the id in canonical lower case. Throws `invalid_id` if the text is not a UUIDv7. */
 export function checkTransactionId(text: string): string {
   const id = text.toLowerCase();
   if (!isUuid(id) || !/^.{14}7.{4}[89ab]/.test(id)) throw failure("invalid_id", `${text} is not a UUIDv7`);
@@ -36,9 +37,9 @@ export interface TokenContent {
 }
 
 /**
- * The id and the position that a token carries. The service reads more out of it, and checks its signature.
- * A client needs no more to judge it.
- * Throws `invalid_token`, also for the alternative spellings of a token that base64 and leading zeros would allow.
+ * Reads the id and the position from a token: all that a client needs to judge it. The service
+ * reads more, and checks the signature. Throws `invalid_token`, also for the alternative spellings
+ * that base64 and leading zeros would allow.
  */
 export function decodeToken(token: string): TokenContent {
   try {
@@ -46,16 +47,17 @@ export function decodeToken(token: string): TokenContent {
     const base64 = text.replaceAll("-", "+").replaceAll("_", "/");
     const binary = atob(base64);
     const hex = hexOf(Array.from(binary, (char) => char.charCodeAt(0)));
-    // Flags, a key's number, the id, the epoch, its parent, the owner, another epoch if one is named, the offset, and the MAC.
+    // Flags, key number, id, epoch, parent epoch, owner, another epoch if one is named, offset,
+    // MAC.
     const other = Number(hex[1]) & 2 ? "(?!\\2).{32}" : "";
     const layout = new RegExp(`^0[0-3]..(.{32})(.{32}).{64}${other}(?!00.{33})(.+).{32}$`);
     const [, id = "", epoch = "", digits = ""] = layout.exec(hex) ?? [];
     const offset = String(BigInt(`0x${digits}`));
-    // Spare bits of the last digit could be anything, and are zero.
+    // The spare bits of the last digit could be anything; they must be zero.
     if (btoa(binary).replace(/=/g, "") === base64 && isOffset(offset))
       return { id: dashed(id), position: { epoch: dashed(epoch), offset } };
   } catch {
-    // It is neither base64 nor has it an offset.
+    // Not base64, or without an offset.
   }
-  throw failure("invalid_token", "the text is no token: pass the `token` of a committed transaction");
+  throw failure("invalid_token", "not a token: pass the `token` of a committed transaction");
 }

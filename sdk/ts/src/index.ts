@@ -1,9 +1,10 @@
 /**
- * Client of Highwater: `commit` in milliseconds, `durable` when it is safe, and `lost` if a failure wins the race.
+ * Client for Highwater. A transaction commits in milliseconds and then becomes durable; if a
+ * failure discards it first, it is reported as lost.
  * @module
  */
 export * from "./edge.ts";
-// In the place of those of the same names without interactive transactions.
+// These replace the classes of the same names that have no interactive transactions.
 export { Highwater, Session } from "./highwater.ts";
 export type { BeginOptions, CommitOptions, InteractiveTransaction } from "./interactive.ts";
 export type { TransactBody, TransactOptions } from "./transact.ts";

@@ -1,5 +1,6 @@
-// An interactive transaction as the user holds it: one call at a time, begun with the first of them, and ended in one of
-// four ways. Owns its state; what a call means on the wire is the business of `pinned.ts`.
+// An interactive transaction as the application holds it: calls run one at a time, the first one
+// begins it, and it ends in one of four ways. Owns its state; `pinned.ts` maps its calls to
+// requests.
 import { type Core } from "./core.ts";
 import { type Row, type StatementResult } from "./decode.ts";
 import { AbortError, abortError, endError, failure, HighwaterError } from "./errors.ts";
@@ -19,39 +20,49 @@ import {
 } from "./transaction.ts";
 import { type TokenVerdict } from "./wire.ts";
 
-/** Of an interactive transaction. `timeout` (milliseconds) and `signal` are for each of its calls, unless the call has its own. */
+/**
+ * Options of an interactive transaction. `timeout` (milliseconds) and `signal` apply to each of its
+ * calls that does not set its own.
+ */
 export interface BeginOptions extends CallOptions, ExecutionOptions {
-  /** Default of the commit's level. Default of this one: the client's. */
+  /** Default level of the commit. Default: the client's. */
   readonly level?: string;
-  /** @internal The time that is left for a call that has none of its own. */
+  /** @internal Milliseconds that are left for a call without a timeout of its own. */
   readonly leftMs?: () => number;
-  /** @internal Gets the commit. */
+  /** @internal Called with the committed transaction. */
   readonly remember?: Remember | undefined;
 }
 
-/** Of the commit of an interactive transaction. */
+/** Options of the commit of an interactive transaction. */
 export interface CommitOptions extends CallOptions, AckOptions {
-  /** Run before the commit, in the same round trip; their results are those of the committed transaction. */
+  /**
+   * Statements to run before the commit, in the same round trip. Their results are those of the
+   * committed transaction.
+   */
   readonly statements?: readonly StatementInput[];
 }
 
 /**
- * A transaction that is open. Nothing is sent before its first statements: they ride on the begin, so that a transaction of
- * n calls costs n + 1 round trips, and one whose statements all go with `commit` costs a single one.
- * Calls made at the same time run one after another. With `await using` it is rolled back where it is left open. Made by
- * `Highwater.begin`, and given to the body of `Highwater.transact`.
+ * An open transaction. Nothing is sent before its first statements, which travel with the begin. A
+ * transaction of n calls therefore costs n + 1 round trips, and one whose statements all go with
+ * `commit` costs a single one. Concurrent calls run one after another. With `await using`, a
+ * transaction that is still open is rolled back at the end of the block. `Highwater.begin` returns
+ * one, and the body of `Highwater.transact` receives one.
  *
  * @example
  * ```ts
  * await using tx = await hw.begin({ isolation: "read committed" });
- * const { rows } = await tx.query<{ balance: bigint }>(sql`SELECT balance FROM account WHERE id = ${1} FOR UPDATE`);
+ * const { rows } = await tx.query<{ balance: bigint }>(
+ *   sql`SELECT balance FROM account WHERE id = ${1} FOR UPDATE`,
+ * );
  * console.log(rows[0]?.balance);
- * const committed = await tx.commit({ statements: [sql`UPDATE account SET balance = balance - 10 WHERE id = 1`] });
+ * const update = sql`UPDATE account SET balance = balance - 10 WHERE id = 1`;
+ * const committed = await tx.commit({ statements: [update] });
  * await committed.durable({ level: "region" });
  * ```
  */
 export class InteractiveTransaction {
-  /** A UUIDv7; the committed transaction has the same. */
+  /** Transaction id, a UUIDv7. The committed transaction has the same id. */
   readonly id: string = newTransactionId();
   readonly #core: Core;
   readonly #options: BeginOptions;
@@ -69,12 +80,17 @@ export class InteractiveTransaction {
     this.#calls = new PinnedCalls(core.service, this.id);
   }
 
-  /** False once it was committed, rolled back, or ended by an error. */
+  /**
+   * Whether the transaction is open: false after a commit, a rollback, or an error that ended it.
+   */
   get isOpen(): boolean {
     return this.#isOpen;
   }
 
-  /** When the service rolls it back unless another call comes before; by the service's clock. Unknown before the first call. */
+  /**
+   * When the service rolls the transaction back if no other call comes before, by the service's
+   * clock. Undefined before the first call.
+   */
   get expiresAt(): Date | undefined {
     return this.#expiresAt;
   }
@@ -84,19 +100,24 @@ export class InteractiveTransaction {
     return this.#committed;
   }
 
-  /** The error that ended it; undefined while it is open, and when it was committed or rolled back. */
+  /**
+   * The error that ended the transaction; undefined while it is open and after a commit or
+   * rollback.
+   */
   get failure(): Error | undefined {
     return this.#failure;
   }
 
   /**
-   * Runs one statement. After one that failed, only ROLLBACK TO a savepoint or `rollback()` helps, as in PostgreSQL; if the
-   * first statement fails, or a conflict is met, the transaction is over.
-   * When the call's time is over or its signal is aborted, the transaction is over too, and what it did is not committed.
-   * Errors: `StatementError` and below; `TransactionAbortedError`: `transaction_expired` when too long nothing was called,
-   * `gateway_lost` when what had it is gone; `transaction_ended` for a call behind the end; `AbortError`.
+   * Runs one statement. After a failed statement, only ROLLBACK TO a savepoint or `rollback()`
+   * works, as in PostgreSQL. If the first statement fails, or there is a conflict, the transaction
+   * is over. If the call times out or its signal is aborted, the transaction is over too, and
+   * nothing is committed.
+   * Errors: `StatementError` or a subclass. `TransactionAbortedError` with code
+   * `transaction_expired` if no call came for too long, or `gateway_lost` if the transaction's
+   * gateway is gone. `transaction_ended` if the transaction had already ended. `AbortError`.
    *
-   * @param statement Made by `sql`, or spelled out.
+   * @param statement Statement made by `sql`, or an object with `sql` and `params`.
    */
   async query<R = Row>(statement: StatementInput, options: CallOptions = {}): Promise<StatementResult<R>> {
     const [result] = await this.execute([statement], options);
@@ -104,10 +125,10 @@ export class InteractiveTransaction {
   }
 
   /**
-   * Runs statements in one round trip, in their order, up to the first that fails.
-   * Errors: as `query`; `statement` is the index of the one at fault.
+   * Runs statements in one round trip, in order, up to the first that fails.
+   * Errors: those of `query`; `statement` is the index of the failed statement.
    *
-   * @param statements Made by `sql`, or spelled out.
+   * @param statements Statements made by `sql`, or objects with `sql` and `params`.
    */
   execute(
     statements: readonly StatementInput[],
@@ -125,11 +146,14 @@ export class InteractiveTransaction {
   }
 
   /**
-   * Commits, and with `ack: "durable"` waits at the service. A lost answer is resolved: it never commits twice, nor under
-   * another id. `exposure_limit` leaves the transaction open: commit again, or roll back. Where it has committed before, it resolves
-   * with the same transaction.
-   * Errors: `UnknownOutcomeError` when the outcome is not known in time; else those of `query`.
-   * After an `AbortError` it may have committed: `Highwater.status` of the id shows it.
+   * Commits the transaction. With `ack: "durable"`, the service waits for durability before it
+   * answers. After a lost answer the client finds out the outcome: the transaction never commits
+   * twice, nor under another id. After `exposure_limit` the transaction is still open: commit
+   * again, or roll back. If the transaction has already committed, the call resolves with the same
+   * `Transaction`.
+   * Errors: `UnknownOutcomeError` if the outcome is not known in time. Otherwise those of `query`.
+   * After an `AbortError` the transaction may have committed: look up its id with
+   * `Highwater.status`.
    */
   commit(options: CommitOptions = {}): Promise<Transaction> {
     const { statements = [], ...given } = { ...this.#options, ...options };
@@ -145,7 +169,7 @@ export class InteractiveTransaction {
         const response = await this.#calls.commit(request, call);
         committed = this.#core.committed(response, level, given);
       } else {
-        // Nothing was sent yet: all of it is one request.
+        // Nothing was sent yet: the whole transaction is one request.
         const own = { ...given, ...call, id: this.id };
         committed = await this.#core.transaction(statements.length > 0 ? statements : [sql`SELECT`], own);
       }
@@ -155,10 +179,10 @@ export class InteractiveTransaction {
   }
 
   /**
-   * Rolls back. Resolves also where the service cannot be reached: it will never commit, and it
-   * ends by itself at `expiresAt`. On a transaction that has ended it does nothing; on a committed
-   * one it rejects.
-   * Errors: `transaction_ended` after a commit; `AbortError`.
+   * Rolls the transaction back. Also resolves if the service cannot be reached: the transaction
+   * will never commit, and it ends by itself at `expiresAt`. Does nothing if the transaction has
+   * ended; rejects if it has committed.
+   * Errors: `transaction_ended` after a commit. `AbortError`.
    */
   rollback({ timeout = this.#core.totalMs, signal }: CallOptions = {}): Promise<void> {
     return this.#inTurn({ timeout, ...(signal && { signal }) }, async (call) => {
@@ -170,7 +194,7 @@ export class InteractiveTransaction {
     });
   }
 
-  /** As `Transaction.durable`, once it is committed. Errors: `not_committed` before. */
+  /** Like `Transaction.durable`, after the commit. Errors: `not_committed` before it. */
   async durable(options: DurableOptions = {}): Promise<TokenVerdict> {
     if (!this.#committed) throw failure("not_committed", "call `await tx.commit()` before `durable()`");
     return this.#committed.durable(options);
@@ -181,7 +205,7 @@ export class InteractiveTransaction {
     if (this.#isOpen) await this.rollback();
   }
 
-  /** One call after another; an error that ends the transaction is kept as its reason. */
+  /** Runs calls one after another, and keeps the error that ends the transaction as its failure. */
   #call<T>(options: CallOptions, run: (call: TimedCall) => Promise<T>): Promise<T> {
     const { leftMs, timeout: ownMs = this.#core.totalMs, signal: ownSignal } = this.#options;
     const { timeout: callMs = leftMs?.() ?? ownMs, signal = ownSignal } = options;
@@ -199,7 +223,10 @@ export class InteractiveTransaction {
     });
   }
 
-  /** Behind the calls that were made before, which is part of its time: if that is over, or the signal ends it, nothing is sent. */
+  /**
+   * Waits for the calls that were made before, which counts towards the call's timeout. If it times
+   * out or its signal is aborted in the meantime, nothing is sent.
+   */
   #inTurn<T>(call: TimedCall, run: (call: TimedCall) => Promise<T>): Promise<T> {
     const { monotonicMs } = this.#core;
     const { timeout, signal } = call;
@@ -219,10 +246,13 @@ interface TimedCall extends CallOptions {
 }
 
 function ended(cause?: Error): HighwaterError {
-  return failure("transaction_ended", "the transaction has ended: begin another one", { cause });
+  return failure("transaction_ended", "the transaction has ended: begin a new one", { cause });
 }
 
-/** Whether the transaction goes on after the error: the service says so, or has refused the call unseen. */
+/**
+ * Whether the transaction stays open after the error: the service says so, or refused the call
+ * without running it.
+ */
 function isStillOpen(error: unknown, isBegun: boolean): boolean {
   if (!(error instanceof HighwaterError) || error instanceof AbortError) return false;
   if (error.open !== undefined) return error.open;

@@ -1,20 +1,20 @@
-// The current state, for programs that watch a client.
+// The current state of a client, for applications that watch it.
 import { type Marks } from "./wire.ts";
 
 /** Promises that are waited for. */
 export interface Exposure {
-  /** How many they are. */
+  /** Number of promises. */
   readonly count: number;
-  /** How long the oldest has been waited for, in milliseconds; 0 when there is none. */
+  /** How long the oldest has been waited for, in milliseconds; 0 if there is none. */
   readonly oldestMs: number;
 }
 
-/** How things stand: the newest marks, and what this client waits for. */
+/** Current state of a client: the newest marks, and the promises that it waits for. */
 export interface LiveState {
-  /** The newest that are known of the current epoch; null before the first. */
+  /** The newest known marks of the current epoch; null before the first. */
   readonly marks: Marks | null;
-  /** What somebody waits for. */
+  /** Promises that are waited for. */
   readonly exposure: Exposure;
 }
-/** What `Highwater.subscribe` calls. An error that it throws surfaces as an uncaught error. */
+/** Callback of `Highwater.subscribe`. An error that it throws surfaces as an uncaught error. */
 export type Subscriber = (state: LiveState) => void;

@@ -1,19 +1,19 @@
-// A client's reports of its life, for logs, traces and metrics: one function, called as things
-// happen. The names of the events are the same in every language.
+// Events that a client reports as they happen, for logs, traces and metrics. Their names are the
+// same in every language.
 import { type TokenVerdict } from "./wire.ts";
 
 /**
- * One thing that happened. Fields that an event does not have are absent; neither values nor text
- * of statements are in it.
+ * One event of a client. Fields that do not apply to an event are absent. Events contain neither
+ * values nor statement text.
  *
- * `begin`, `statements`, `commit`: a call begins; what the observer returns is called when it ends.
- * `retry`: an attempt failed, and another one follows. `durable`, `lost`, `broken`: what somebody
- * waited for is settled at a level. `timeout`: a wait ended before. `stream_open`, `stream_closed`,
- * `polling`: how the client gets marks. `stalled`, `recovered`: a level's marks have ceased to
- * rise, or rise again.
+ * `begin`, `statements`, `commit`: a call begins; if the observer returns a function, that is
+ * called when the call ends. `retry`: an attempt failed, and another one follows. `durable`,
+ * `lost`, `broken`: a promise that was waited for is settled at a level. `timeout`: a wait ended
+ * before that. `stream_open`, `stream_closed`, `polling`: how the client gets marks. `stalled`,
+ * `recovered`: the marks of a level stopped rising, or rise again.
  */
 export interface ObservedEvent {
-  /** What happened. */
+  /** Kind of event. */
   readonly type:
     | "begin"
     | "statements"
@@ -28,36 +28,36 @@ export interface ObservedEvent {
     | "polling"
     | "stalled"
     | "recovered";
-  /** Of the transaction. */
+  /** Id of the transaction. */
   readonly id?: string | undefined;
-  /** At which something is durable or gone, was waited for, or has stalled. */
+  /** Level of the verdict, of the wait, or of the stall. */
   readonly level?: string | undefined;
-  /** Number of statements of the call. */
+  /** Number of statements in the call. */
   readonly statements?: number | undefined;
-  /** Of a call: what is put here goes out with each of its requests. */
+  /** For a call: headers that the observer adds; they go out with each of its requests. */
   readonly headers?: Record<string, string>;
-  /** Where the attempt that failed, the stream or the question for marks went to. */
+  /** URL of the failed attempt, of the stream or of the request for marks. */
   readonly url?: string | undefined;
-  /** Number of the attempt that failed, from 1. */
+  /** Number of the failed attempt, from 1. */
   readonly attempt?: number | undefined;
-  /** Why an attempt failed, or why a stream was closed. */
+  /** Why the attempt failed or the stream was closed. */
   readonly error?: unknown;
-  /** By which it is durable or gone. */
+  /** Verdict by which the promise was settled. */
   readonly verdict?: TokenVerdict | undefined;
-  /** How long it was waited for, in milliseconds. */
+  /** How long the promise was waited for, in milliseconds. */
   readonly waitedMs?: number | undefined;
 }
 
-/** How a call ended: with its transaction's state, or with an error. */
+/** How a call ended: with the state of its transaction, or with an error. */
 export interface ObservedEnd {
-  /** Of the transaction, where the call has answered. */
+  /** State of the transaction, if the call was answered. */
   readonly state?: string | undefined;
   /** Why the call failed. */
   readonly error?: unknown;
 }
 
 /**
- * The type of `HighwaterOptions.observe`. Must return at once. An error that it throws surfaces as
- * an uncaught error, and disturbs nothing.
+ * Type of `HighwaterOptions.observe`. It must return at once. An error that it throws surfaces as
+ * an uncaught error and disturbs nothing.
  */
 export type Observer = (event: ObservedEvent) => ((end: ObservedEnd) => void) | void;

@@ -1,17 +1,22 @@
 /**
- * Traces of OpenTelemetry: an observer for a client, made with the application's own `@opentelemetry/api`, on which this package
- * does not depend.
+ * OpenTelemetry traces for a client. `tracing` creates an observer with the application's own
+ * `@opentelemetry/api`; this package does not depend on it.
  *
- * Spans `highwater begin`, `highwater statements` and `highwater commit` are calls, children of the span that is active where they
- * are made; their context goes out with each request. A wait for durability is a span `highwater durable`, beside the commit and
- * linked to it: a commit is over long before, and what waits may be another part of the program.
+ * The spans `highwater begin`, `highwater statements` and `highwater commit` are calls. Each is a
+ * child of the span that is active when the call is made, and its context goes out with each
+ * request. A wait for durability is a span `highwater durable`. It is a sibling of the commit's
+ * span and linked to it, because the commit ends long before, and another part of the program may
+ * wait.
  * @module
  */
 import type { ObservedEvent, Observer } from "./observer.ts";
 
 type Attributes = Record<string, string | number | undefined>;
 
-/** The parts of `@opentelemetry/api` that are used: `import * as api from "@opentelemetry/api"` fits. */
+/**
+ * The parts of `@opentelemetry/api` that are used: `import * as api from "@opentelemetry/api"`
+ * fits.
+ */
 export interface OpenTelemetryApi<Context = unknown> {
   /** `api.trace`. */
   readonly trace: {
@@ -28,43 +33,43 @@ export interface OpenTelemetryApi<Context = unknown> {
 
 /** The part of a `Tracer` that is used. */
 export interface OpenTelemetryTracer<Context = unknown> {
-  /** As `Tracer.startSpan` of `@opentelemetry/api`. */
+  /** Like `Tracer.startSpan` of `@opentelemetry/api`. */
   startSpan(name: string, options: never, context: Context): OpenTelemetrySpan;
 }
 
 /** The part of a `Span` that is used. */
 export interface OpenTelemetrySpan {
-  /** As `Span.spanContext` of `@opentelemetry/api`. */
+  /** Like `Span.spanContext` of `@opentelemetry/api`. */
   spanContext(): unknown;
-  /** As `Span.setAttributes` of `@opentelemetry/api`. */
+  /** Like `Span.setAttributes` of `@opentelemetry/api`. */
   setAttributes(attributes: Record<string, string | number | undefined>): unknown;
-  /** As `Span.addEvent` of `@opentelemetry/api`. */
+  /** Like `Span.addEvent` of `@opentelemetry/api`. */
   addEvent(name: string, attributes: Record<string, string | number | undefined>): unknown;
-  /** As `Span.setStatus` of `@opentelemetry/api`. */
+  /** Like `Span.setStatus` of `@opentelemetry/api`. */
   setStatus(status: { code: 2; message?: string }): unknown;
-  /** As `Span.end` of `@opentelemetry/api`. */
+  /** Like `Span.end` of `@opentelemetry/api`. */
   end(time?: number): void;
 }
 
-/** Of `tracing`. */
+/** Options of `tracing`. */
 export interface TracingOptions<Context> {
-  /** `import * as api from "@opentelemetry/api"`. */
+  /** The OpenTelemetry API: `import * as api from "@opentelemetry/api"`. */
   readonly api: OpenTelemetryApi<Context>;
-  /** Instead of the tracer that the API gives to this package. */
+  /** Tracer to use. Default: `api.trace.getTracer("highwater")`. */
   readonly tracer?: OpenTelemetryTracer<Context>;
-  /** Milliseconds since 1970; for tests. */
+  /** Clock in milliseconds since 1970, for tests. Default: `Date.now`. */
   readonly now?: () => number;
 }
 
-/** So many commits are remembered for the spans of waits for them; the oldest are forgotten first. */
+/** Number of commits remembered for the spans of their waits; the oldest are forgotten first. */
 const COMMITS_MAX = 10_000;
-/** Of the API: a span of kind CLIENT, and the status ERROR. */
+/** Constants of the API: the span kind CLIENT and the status ERROR. */
 const CLIENT = 2;
 const ERROR = 2;
 
 /**
- * An observer that makes spans: `new Highwater({ url, observe: tracing({ api }) })`. A call that fails, a loss and a broken promise
- * have the status ERROR.
+ * Creates an observer that makes spans: `new Highwater({ url, observe: tracing({ api }) })`. Failed
+ * calls, losses and broken promises have the status ERROR.
  *
  * @example
  * ```ts

@@ -1,52 +1,58 @@
-// What a client is made of: its options.
+// The options of a client.
 import { type TypeDecoders } from "./decode.ts";
 import { type Observer } from "./observer.ts";
 import { type FetchLike } from "./runtime.ts";
 import { type Tuning } from "./tuning.ts";
 
-/** Addresses of one region, where gateway and tracker have their own. */
+/** Addresses of one region whose gateway and tracker have separate URLs. */
 export interface Endpoint {
-  /** URL of the gateway, without the path of its calls. */
+  /** Base URL of the gateway: the part before `/v1`. */
   readonly gateway: string;
-  /** URL of the tracker, without the path of its calls. */
+  /** Base URL of the tracker: the part before `/v1`. */
   readonly tracker: string;
 }
 
-/** What a client is made of: `url` or `endpoints`, and what should differ from the defaults. */
+/** Options of a client: `url` or `endpoints`, and settings that differ from the defaults. */
 export interface HighwaterOptions {
-  /** One address, or one for each region and the nearest first, that serves gateway and tracker alike. */
+  /** Base URL that serves both gateway and tracker, or one URL per region, nearest first. */
   readonly url?: string | readonly string[];
-  /** Instead of `url`, where gateway and tracker have addresses of their own. Nearest first. */
+  /**
+   * Addresses of each region, nearest first. Use it instead of `url` if gateway and tracker have
+   * separate addresses.
+   */
   readonly endpoints?: readonly Endpoint[];
-  /** The default level of `durable`, `onLost` and `verdicts`. Default: `region`. */
+  /** Default level of `durable`, `onLost` and `verdicts`. Default: `region`. */
   readonly level?: string;
-  /** Milliseconds for one attempt. Default: 10,000. */
+  /** Time limit of one attempt, in milliseconds. Default: 10,000. */
   readonly requestTimeoutMs?: number;
   /**
-   * Milliseconds for all attempts of one call together, where the call has no `timeout`. Default:
-   * 30,000.
+   * Time limit of all attempts of a call together, in milliseconds, if the call sets no `timeout`.
+   * Default: 30,000.
    */
   readonly totalTimeoutMs?: number;
-  /** An API key or a JSON Web Token: sent to gateways and trackers as `Authorization: Bearer`. */
+  /** API key or JSON Web Token, sent to gateways and trackers as `Authorization: Bearer`. */
   readonly apiKey?: string;
-  /** Sent with every request, beside the client's own. */
+  /** Headers sent with every request, in addition to the client's own. */
   readonly headers?: Readonly<Record<string, string>>;
   /**
-   * The function that sends the requests, for instance `batched()` of `@highwater/sdk/batch`.
-   * Default: the platform's own.
+   * Function that sends the requests, such as `batched()` of `@highwater/sdk/batch`. Default: the
+   * platform's `fetch`.
    */
   readonly fetch?: FetchLike;
   /**
-   * What types decode to, by OID, in the place of what the README says, also as elements of arrays; `raw` leaves
-   * everything text. `result.values` has the text in any case.
+   * Decoders by type OID. They replace the built-in ones, which the README lists, also for array
+   * elements. With `raw`, every value stays text. `result.values` has the text in any case.
    */
   readonly types?: TypeDecoders;
   /**
-   * Numbers from 0 to 1 for the jitter of retries. Default: `Math.random`. Ids come from `crypto`.
+   * Source of numbers from 0 to 1 for the jitter of retries. Default: `Math.random`. Ids use
+   * `crypto`.
    */
   readonly random?: () => number;
-  /** Gets everything that the client does, as it happens: for logs, traces and metrics. */
+  /**
+   * Observer that receives every event of the client as it happens, for logs, traces and metrics.
+   */
   readonly observe?: Observer;
-  /** @internal Delays and bounds that tests shorten. */
+  /** @internal Delays and limits that tests shorten. */
   readonly tuning?: Partial<Tuning>;
 }

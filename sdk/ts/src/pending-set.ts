@@ -1,15 +1,17 @@
-// The promise book: every promise that somebody waits for, and the judgement of each. Pure: time and chance come as
-// arguments, settlements go out as values. Rules (the name is that of the verdicts this client finds by itself):
+// The pending set: every promise that is waited for, and its verdict. Pure: time and chance come as
+// arguments, settlements go out as values. Rules, named as in the verdicts that this client finds
+// itself:
 //
-// - `client:mark`: durable at a level when a mark at that level has reached its position, in the
-//   newest epoch that anybody has reported. Marks of another epoch say nothing: offsets of
-//   different epochs are never compared, and whether an epoch that has ended was contained in its
-//   successor only a tracker knows.
-// - Everything else a tracker judges, which also says where a promise that was carried over stands now: from there on marks
-//   are enough again. This client never finds `lost` by itself. Missing evidence is `pending`.
+// - `client:mark`: a promise is durable at a level when a mark of that level has reached its
+//   position in the newest reported epoch. Marks of another epoch say nothing: offsets of different
+//   epochs are never compared, and only a tracker knows whether an ended epoch was contained in its
+//   successor.
+// - A tracker judges everything else. It also says where a promise that was carried over stands
+//   now; from there on, marks are enough again. This client never finds `lost` itself. Missing
+//   evidence means `pending`.
 import { type Marks, type Position, type TokenVerdict } from "./wire.ts";
 
-/** How a wait ended: by a terminal verdict, or because the question itself was refused. */
+/** How a wait ended: with a terminal verdict, or because the question was refused. */
 export type Settlement = TokenVerdict | Error;
 export type Waiter = (settlement: Settlement) => void;
 
@@ -18,38 +20,41 @@ interface LogPosition {
   readonly offset: bigint;
 }
 
-/** One transaction's promise. Lives as long as somebody holds it; the book has it only while it is waited for. */
+/**
+ * The promise of one transaction. It lives as long as the application holds it; the pending set has
+ * it only while it is waited for.
+ */
 export interface PendingPromise {
   readonly id: string;
   readonly token: string;
-  /** Where it is judged now. */
+  /** Position at which it is judged now. */
   logPosition: LogPosition;
   readonly sinceMs: number;
-  /** What the user said of it; unknown to a process that has only its token. */
+  /** Metadata of the transaction; unknown to a process that has only its token. */
   readonly metadata?: Readonly<Record<string, string>> | undefined;
-  /** Verdicts `durable` by level: they stay, whatever happens later. */
+  /** Verdicts `durable` by level. They stay, whatever happens later. */
   readonly durable: Map<string, TokenVerdict>;
   /** The verdict `lost` or `broken`, which settles every level that is not durable. */
   loss?: TokenVerdict;
   readonly waits: Map<string, Wait>;
 }
 
-/** It lives while its entry has it. */
+/** A wait of one entry at one level. It lives while its entry has it. */
 export interface Wait {
   readonly entry: PendingPromise;
   readonly level: string;
   readonly sinceMs: number;
   readonly waiters: Set<Waiter>;
-  /** A tracker has been asked, and nothing is known since. */
+  /** Whether a tracker has been asked and has not settled it since. */
   isAsked: boolean;
 }
 
-/** Waiters to be called. */
+/** Waiters to call. */
 export interface Settled {
   readonly wait: Wait;
   readonly waiters: readonly Waiter[];
   readonly settlement: Settlement;
-  /** The first time that this entry turned out lost or broken. */
+  /** Whether this is the first time that the entry turned out lost or broken. */
   readonly isLoss: boolean;
 }
 
@@ -68,7 +73,7 @@ function logPositionOf({ epoch, offset }: Position): LogPosition {
   return { epoch, offset: BigInt(offset) };
 }
 
-/** The promise is kept at the level, by a rule of this client's. */
+/** Records that the promise is durable at the level, by a rule of this client. */
 export function keep(
   { id, token, logPosition, durable }: PendingPromise,
   level: string,
@@ -89,46 +94,55 @@ export class PendingSet {
   readonly entries = new Set<PendingPromise>();
   /** Waits that marks alone cannot settle, and that no tracker has been asked about yet. */
   readonly toAsk = new Set<Wait>();
-  /** The newest epoch that anybody has reported; empty until then. */
+  /** The newest reported epoch; empty until then. */
   epoch = "";
   #seq = -1;
-  /** Its highest marks. A level that was never observed is absent, not zero. */
+  /** Highest marks of that epoch. A level that was never observed is absent, not zero. */
   readonly #levels = new Map<string, bigint>();
-  /** By level: no promise of the newest epoch stands below. A mark that does not reach it needs no pass over the promises. */
+  /**
+   * By level: lower bound of the promises of the newest epoch. A mark below it needs no pass over
+   * the promises.
+   */
   readonly #lowest = new Map<string, bigint>();
   readonly #byToken = new Map<string, PendingPromise>();
   #settled: Settled[] = [];
 
-  /** The newest marks, as the wire writes them. */
+  /** The newest marks in wire format. */
   get marks(): Marks | null {
     if (this.#levels.size === 0) return null;
     const levels = [...this.#levels].map(([level, offset]) => [level, String(offset)] as const);
     return { epoch: this.epoch, seq: this.#seq, levels: Object.fromEntries(levels) };
   }
 
-  /** What was settled since this was asked last. */
+  /** Returns what was settled since the last call. */
   takeSettled(): readonly Settled[] {
     const settled = this.#settled;
     this.#settled = [];
     return settled;
   }
 
-  /** What is already known about the entry at the level, by verdict or by marks, or undefined. */
+  /**
+   * Returns what is already known about the entry at the level, from a verdict or from marks, or
+   * undefined.
+   */
   known(entry: PendingPromise, level: string): TokenVerdict | undefined {
     const { durable, loss, logPosition } = entry;
-    // One that is gone is so at the level that its verdict names: at this one its promise may not be broken.
+    // A loss counts at the level of its verdict: at this level the promise may not be broken.
     const verdict = durable.get(level) ?? loss;
     const mark = this.#levels.get(level);
     const isReached = mark !== undefined && mark >= logPosition.offset && logPosition.epoch === this.epoch;
     return !verdict && isReached ? keep(entry, level, "client:mark") : verdict;
   }
 
-  /** The entry of a token that is waited for: two handles of one transaction get one outcome. */
+  /**
+   * Returns the entry of a token that is waited for, so that two handles of one transaction get one
+   * outcome.
+   */
   find(token: string): PendingPromise | undefined {
     return this.#byToken.get(token);
   }
 
-  /** Adds a waiter. Settles nothing: ask `known` first. */
+  /** Adds a waiter. Settles nothing: call `known` first. */
   watch(entry: PendingPromise, level: string, waiter: Waiter, nowMs: number): void {
     let wait = entry.waits.get(level);
     if (!wait) {
@@ -141,7 +155,7 @@ export class PendingSet {
     wait.waiters.add(waiter);
   }
 
-  /** Takes a waiter away. True when it was the last of its wait. */
+  /** Removes a waiter. Returns true if it was the last of its wait. */
   unwatch(entry: PendingPromise, level: string, waiter: Waiter): boolean {
     const wait = entry.waits.get(level);
     const isLast = wait?.waiters.delete(waiter) === true && wait.waiters.size === 0;
@@ -149,7 +163,10 @@ export class PendingSet {
     return isLast;
   }
 
-  /** Marks of any age stay true in their epoch, so the highest one counts; those of an older epoch are of no use. */
+  /**
+   * Marks of any age stay true in their epoch, so the highest counts. Those of an older epoch are
+   * ignored.
+   */
   learnMarks(marks: Marks): void {
     let isMoved = this.#isNews(marks.epoch, marks.seq);
     let isReached = isMoved;
@@ -159,7 +176,7 @@ export class PendingSet {
       const before = this.#levels.get(level);
       if (before !== undefined && before >= offset) continue;
       this.#levels.set(level, offset);
-      // The first marks also say which levels have no mark yet; see #file.
+      // The first marks also show which levels have no mark yet; see #file.
       isMoved ||= before === undefined;
       isReached ||= isMoved || offset >= (this.#lowest.get(level) ?? Infinity);
     }
@@ -170,7 +187,9 @@ export class PendingSet {
     if (this.#isNews(epoch, seq)) this.#review(true);
   }
 
-  /** Waits of one level that are to be asked about, at most so many; each is taken once, until its answer. */
+  /**
+   * Takes waits of one level to ask about, `limit` at most. Each is taken once, until its answer.
+   */
   takeToAsk(limit: number): Wait[] {
     const [first] = this.toAsk;
     const taken = [...this.toAsk].filter(({ level }) => level === first?.level).slice(0, limit);
@@ -181,7 +200,9 @@ export class PendingSet {
     return taken;
   }
 
-  /** Takes in the answer to a question about this wait: a tracker's verdict, or the error that refuses it for good. */
+  /**
+   * Applies the answer about a wait: a tracker's verdict, or the error that refuses it for good.
+   */
   judge(wait: Wait, answer: Settlement): void {
     const { entry } = wait;
     if (!isLive(wait)) return;
@@ -191,7 +212,7 @@ export class PendingSet {
       this.#settle(wait, answer);
       return;
     }
-    // Where it stands now, also when it was carried over to another epoch.
+    // Its current position, also after it was carried over to another epoch.
     if (kind === "pending") entry.logPosition = logPositionOf(answer.position);
     else entry.loss = answer;
     let isFirst = kind !== "pending";
@@ -201,22 +222,24 @@ export class PendingSet {
     }
   }
 
-  /** The question got no answer, or none that settles it: ask again. */
+  /** Asks again: the question got no answer, or none that settles the wait. */
   giveBack(wait: Wait): void {
     wait.isAsked = false;
     if (isLive(wait)) this.#file(wait);
   }
 
   /**
-   * Asks about everything that has waited since then: a promise must not hang on a report that this
-   * client missed.
+   * Asks about everything that has waited since then: a promise must not hang because this client
+   * missed a report.
    */
   recheck(sinceMs: number): void {
     for (const { waits } of this.entries)
       for (const wait of waits.values()) if (wait.sinceMs <= sinceMs && !wait.isAsked) this.toAsk.add(wait);
   }
 
-  /** A tracker that lags reports an older epoch: that is no news. */
+  /**
+   * Returns whether the epoch is new, and takes it in. An older one comes from a tracker that lags.
+   */
   #isNews(epoch: string, seq: number): boolean {
     if (epoch === this.epoch || seq < this.#seq) return false;
     this.epoch = epoch;
@@ -225,7 +248,10 @@ export class PendingSet {
     return true;
   }
 
-  /** One pass over all promises: what the marks have reached is settled, and where the ground has moved, the rest filed anew. */
+  /**
+   * Goes over all promises: settles those that marks have reached and, if epoch or levels changed,
+   * files the others again.
+   */
   #review(isMoved: boolean): void {
     this.#lowest.clear();
     for (const { waits } of this.entries)
@@ -238,15 +264,17 @@ export class PendingSet {
     else this.#file(wait, isMoved);
   }
 
-  /** Puts a wait where its evidence will come from: marks of the newest epoch, or a tracker's answer. */
+  /**
+   * Files a wait by the source of its evidence: marks of the newest epoch, or a tracker's answer.
+   */
   #file(wait: Wait, isMoved = true): void {
     const { level } = wait;
     const { epoch, offset } = wait.entry.logPosition;
     const isCurrent = epoch === this.epoch;
     if (isCurrent && offset < (this.#lowest.get(level) ?? Infinity)) this.#lowest.set(level, offset);
     if (!isMoved) return;
-    // Until an epoch has been reported, it may be this one. A level without a mark is yet to come,
-    // or misspelt: a question shows which.
+    // Until an epoch has been reported, it may be this one. A level without a mark may not have one
+    // yet, or be misspelt: a question shows which.
     if (!this.epoch || (isCurrent && (this.#levels.size === 0 || this.#levels.has(level)))) {
       wait.isAsked = false;
       this.toAsk.delete(wait);

@@ -1,5 +1,6 @@
-// The calls of one open transaction: numbered, all to the gateway that has it, and repeated there when a reply is lost, which
-// runs nothing twice. Owns what a gateway that died means: nothing was committed, unless a commit was on its way.
+// The numbered calls of one open transaction. All go to the gateway that holds it. After a lost
+// reply a call is repeated there, and runs once. Owns what the loss of that gateway means: nothing
+// was committed, unless a commit was on its way.
 import { failure, HighwaterError, stateError } from "./errors.ts";
 import { isConnectionFault, isSettled } from "./retry.ts";
 import { sleep } from "./runtime.ts";
@@ -25,12 +26,15 @@ import {
 
 type Body = Partial<CommitRequest>;
 
-/** The calls of one transaction. `begin` is the first, on whichever gateway is best; the others go where that one is. */
+/**
+ * The calls of one transaction. `begin` comes first and goes to the best gateway; the others follow
+ * it to the same one.
+ */
 export class PinnedCalls {
   readonly #service: Service;
   readonly #id: string;
   #pin: Pin | undefined;
-  /** Of the last call that was run. */
+  /** Number of the last call that ran. */
   #seq = 0;
 
   constructor(service: Service, id: string) {
@@ -42,7 +46,10 @@ export class PinnedCalls {
     return this.#pin !== undefined;
   }
 
-  /** Errors: typed; never `unknown`, for nothing is committed. */
+  /**
+   * Begins the transaction. Errors: typed; never with outcome `unknown`, because nothing is
+   * committed.
+   */
   async begin(request: Omit<BeginRequest, "id">, options: CallOptions): Promise<OpenTransactionResponse> {
     const id = this.#id;
     const body = { id, ...request };
@@ -61,7 +68,7 @@ export class PinnedCalls {
     }
   }
 
-  /** Commits nothing: so whatever is wrong, the transaction is not applied. */
+  /** Runs statements. This commits nothing, so after any error the transaction is not applied. */
   statements(
     request: Omit<StatementsRequest, "seq">,
     options: CallOptions,
@@ -69,20 +76,20 @@ export class PinnedCalls {
     return this.#run("statements", this.#call("statements", request, isOpenTransactionResponse), options);
   }
 
-  /** Also after the client was closed. */
+  /** Rolls back, even after the client was closed. */
   rollback(options: CallOptions): Promise<unknown> {
     const call = this.#call("rollback", {}, isRollbackResponse);
     return this.#service.run(options, { id: this.#id }, (budget) => this.#repeat(call, budget));
   }
 
   /**
-   * Commits, once. A lost reply is resolved by repetition, and where the gateway is gone by the
-   * state of the id; if that is unknown, the id is settled so that it never commits.
-   * Errors: typed; `outcome_unknown` when time is over and it may have committed.
+   * Commits once. After a lost reply it repeats the commit; if the gateway is gone, it asks for the
+   * state of the id. If the id is unknown, it settles the id so that the transaction never commits.
+   * Errors: typed; `outcome_unknown` if time runs out and the transaction may have committed.
    */
   commit(request: Omit<CommitRequest, "seq">, options: CallOptions): Promise<TransactionResponse> {
     const call = this.#call("commit", request, isTransactionResponse);
-    // At any gateway that knows the session's secret.
+    // Any gateway that knows the session's secret can do this.
     const settle = this.#call("rollback", { seq: this.#seq + 2 }, isRollbackResponse);
     const anywhere = { ...settle, pin: { session: this.#pin?.session ?? "" } };
     const commit = { ...call, heldMs: request.maxWaitMs ?? 0, isCommit: true };
@@ -101,8 +108,7 @@ export class PinnedCalls {
     for (;;) {
       const found = await service.resolve(sought, budget, held);
       if (found) return found;
-      // The id is unknown, but its COMMIT may be under way yet: only when the id is settled it
-      // never commits.
+      // The id is unknown, but its COMMIT may still be under way. Only a settled id never commits.
       const answer = await service.attempt(settle, budget);
       if (!(answer instanceof HighwaterError)) throw stateError(sought.id, answer.state) ?? held;
       if (isSettled(answer) && answer.open !== true) throw answer;
@@ -117,7 +123,9 @@ export class PinnedCalls {
     };
   }
 
-  /** The number counts only when the call was run: what was refused before has not used it up. */
+  /**
+   * Advances the number only if the call ran: a call that was refused before that has not used it.
+   */
   async #run<T>(
     type: "statements" | "commit",
     call: Call<T>,
@@ -139,7 +147,7 @@ export class PinnedCalls {
     }
   }
 
-  /** Attempts until the gateway that has the transaction answers, or is gone. */
+  /** Repeats the call until the gateway that holds the transaction answers or is gone. */
   async #repeat<T>(
     call: Call<T>,
     budget: Budget,
@@ -152,22 +160,23 @@ export class PinnedCalls {
       const answer = await service.attempt(call, budget);
       if (!(answer instanceof HighwaterError)) return answer;
       const { code, outcome, retry, open } = answer;
-      // Says that the call came to the wrong place, and nothing about calls before it.
+      // The call came to the wrong gateway, which says nothing about the calls before it.
       const isMisplaced = code === "wrong_gateway" || code === "transaction_not_open";
       if (isMisplaced) budget.isUncertain = wasUncertain;
-      // What the gateway that has it says is so; but a refusal for now is no answer yet.
+      // The gateway that holds the transaction decides, but a temporary refusal is not an answer
+      // yet.
       const isAnswered = isSettled(answer) || (open !== undefined && outcome === "not_applied");
       if (isAnswered && !isMisplaced && retry !== "wait") throw answer;
       const isUnreachable = isMisplaced || isConnectionFault(answer);
-      // One that was silent for all its time is asked once more, and not again and again.
+      // A gateway that was silent for the whole attempt is asked only once more.
       if (isUnreachable) faults += code === "request_timeout" ? pinnedAttempts - 1 : 1;
       const decision = service.decide(answer, { ...call, isCommit: false }, budget);
       const isOver = decision.action !== "send" || faults >= pinnedAttempts;
       if (onUncertain && budget.isUncertain && (isOver || isMisplaced)) return onUncertain(budget, answer);
-      // Its COMMIT was never sent, so it never commits.
+      // The COMMIT was never sent, so the transaction never commits.
       if (isOver)
         throw isUnreachable || outcome === "unknown"
-          ? failure("gateway_lost", "the gateway of the open transaction is gone: begin another one", {
+          ? failure("gateway_lost", "the gateway of the open transaction is gone: begin a new one", {
               ...{ transactionId: this.#id, cause: answer, open: false },
             })
           : answer;

@@ -1,10 +1,13 @@
-// Marks for a client that no stream reaches, as behind a proxy that holds answers back until they are whole: they are asked for.
+// Polls for marks if no stream gets through, for example behind a proxy that buffers responses.
 import { type Shared } from "./shared.ts";
 import { doubled, sleep } from "./runtime.ts";
 import { exchange } from "./transport.ts";
 import { isMarksResponse, type MarksResponse } from "./wire.ts";
 
-/** Asks for marks for a while, rarer while they do not rise. False when even the first question gets no answer. */
+/**
+ * Polls for marks for a while, less often while they do not rise. Returns false if even the first
+ * request fails.
+ */
 export async function poll(
   shared: Shared,
   onUpdate: (update: MarksResponse) => void,
@@ -35,7 +38,7 @@ export async function poll(
       await sleep(doubled(pollBaseMs, same, pollMaxMs) * (0.75 + random() / 2), signal, true);
     } while (monotonicMs() <= untilMs);
   } catch {
-    // It is over; whether it was of use is known.
+    // Polling is over; `isAnswered` says whether it was of use.
   }
   return isAnswered;
 }

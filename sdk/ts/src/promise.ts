@@ -1,38 +1,45 @@
-// A promise that the user holds: the token of a committed transaction, and what can be asked of it.
+// The promise of a committed transaction as the application holds it: its token, and the calls that
+// wait for its verdict.
 import { type PendingPromise } from "./pending-set.ts";
 import { type TokenVerdict, type Position } from "./wire.ts";
 import { type Watcher } from "./watcher.ts";
 
-/** Of a wait for durability. */
+/** Options of a wait for durability. */
 export interface DurableOptions {
-  /** The level to wait for; the transaction's own, or else the client's. */
+  /** Level to wait for. Default: the transaction's, else the client's. */
   readonly level?: string;
-  /** Milliseconds. Default: 30 seconds. There is no wait without an end. */
+  /** Time limit of the wait, in milliseconds. Default: 30,000. There is no wait without a limit. */
   readonly timeout?: number;
-  /** Ends the wait, which rejects with its reason. The transaction is what it was. */
+  /** Signal that ends the wait with an `AbortError`. The transaction is not affected. */
   readonly signal?: AbortSignal;
 }
 
 /**
- * What is called when a promise turns out lost or broken. An error that it throws surfaces as an
+ * Callback for a promise that turns out lost or broken. An error that it throws surfaces as an
  * uncaught error.
  */
 export type LostListener = (verdict: TokenVerdict) => void;
-/** What is called when a promise is kept. An error that it throws surfaces as an uncaught error. */
+/** Callback for a promise that is kept. An error that it throws surfaces as an uncaught error. */
 export type DurableListener = LostListener;
 
 /**
- * A committed transaction on its way to durability. The token alone is enough to make one in another process, or
- * another day: `hw.promise(token)`.
+ * Tracks a committed transaction until it is durable. The token alone is enough to create one, in
+ * another process or on another day: `hw.promise(token)`.
  */
 export class DurabilityPromise {
-  /** Of the transaction, a UUIDv7. */
+  /** Transaction id, a UUIDv7. */
   readonly id: string;
-  /** Opaque; can be stored, and judged by another process later: `hw.promise(token)`. */
+  /**
+   * Opaque token. Store it to judge the transaction later or in another process:
+   * `hw.promise(token)`.
+   */
   readonly token: string;
-  /** Where the transaction committed. It never changes, also when the transaction is carried over to another epoch. */
+  /**
+   * Position at which the transaction committed. It never changes, even if the transaction is
+   * carried over to another epoch.
+   */
   readonly position: Position;
-  /** The default level of `durable` and `onLost`. */
+  /** Default level of `durable` and `onLost`. */
   readonly level: string;
   /** @internal */
   readonly entry: PendingPromise;
@@ -49,10 +56,11 @@ export class DurabilityPromise {
   }
 
   /**
-   * Waits until the transaction is durable at the level, and resolves with that verdict. Ending a wait changes nothing: wait again.
-   * Errors: `TransactionLostError`, `PromiseBrokenError`, `UnknownOutcomeError` (it cannot be
-   * judged any more); `DurabilityTimeoutError`, which is not a loss; `TokenRefusedError`;
-   * `unknown_level`; `client_closed`; `AbortError`.
+   * Waits until the transaction is durable at the level, and resolves with that verdict. Ending a
+   * wait changes nothing: you can wait again.
+   * Errors: `TransactionLostError`. `PromiseBrokenError`. `UnknownOutcomeError` if the transaction
+   * can no longer be judged. `DurabilityTimeoutError`, which is not a loss. `TokenRefusedError`,
+   * `unknown_level`, `client_closed`, `AbortError`.
    *
    * @example
    * ```ts
@@ -60,7 +68,7 @@ export class DurabilityPromise {
    * try {
    *   await tx.durable({ level: "region", timeout: 5_000 });
    * } catch (error) {
-   *   if (error instanceof TransactionLostError) console.log("it never happened:", error.transactionId);
+   *   if (error instanceof TransactionLostError) console.log("lost:", error.transactionId);
    *   else if (error instanceof DurabilityTimeoutError) console.log("not yet, and not lost");
    *   else throw error;
    * }
@@ -72,11 +80,12 @@ export class DurabilityPromise {
   }
 
   /**
-   * Calls back once if the transaction is ever lost before it is durable at the level, with verdict `lost`, or
-   * `broken` when it had been durable without this client knowing. Never called after it was durable.
-   * Returns what takes the listener away. Until one of the three the client keeps its stream open.
+   * Calls the listener once if the transaction is lost before it is durable at the level. The
+   * verdict is `lost`, or `broken` if the transaction had been durable without this client knowing.
+   * The listener is never called after the transaction was durable. The client keeps its stream
+   * open until one of the three. Returns a function that removes the listener.
    *
-   * @param options `level`. Default: the transaction's own.
+   * @param options `level`: level to watch. Default: the transaction's.
    */
   onLost(listener: LostListener, options: { level?: string } = {}): () => void {
     return this.#on(listener, options, /lost|broken/);
@@ -89,24 +98,27 @@ export class DurabilityPromise {
   }
 
   /**
-   * Calls back once when it is durable at the level, and never otherwise. Returns what takes the listener away.
+   * Calls the listener once when the transaction is durable at the level, and never if it does not
+   * become durable. Returns a function that removes the listener.
    *
-   * @param options `level`. Default: the transaction's own.
+   * @param options `level`: level to watch. Default: the transaction's.
    */
   onDurable(listener: DurableListener, options: { level?: string } = {}): () => void {
     return this.#on(listener, options, /durable/);
   }
 
   /**
-   * Runs the function once the transaction is durable, and resolves with what it returns: for side effects that nothing can
-   * undo. If it does not become durable, the function is never called.
+   * Waits until the transaction is durable, then calls the function and resolves with its result.
+   * Use it for side effects that cannot be undone. If the transaction does not become durable, the
+   * function is never called.
    * Errors: those of `durable()` and of the function.
    *
-   * @param run Gets the verdict; called once at most.
+   * @param run Function that receives the verdict. Called at most once.
    * @example
    * ```ts
    * const tx = await hw.transaction(sql`INSERT INTO note VALUES (${"hello"})`);
-   * await tx.afterDurable(() => console.log("now the e-mail can go out"), { level: "region", timeout: 60_000 });
+   * const send = () => console.log("now the e-mail can go out");
+   * await tx.afterDurable(send, { level: "region", timeout: 60_000 });
    * ```
    */
   async afterDurable<T>(
@@ -117,10 +129,10 @@ export class DurabilityPromise {
   }
 
   /**
-   * The verdict at the level that is known without waiting: a terminal one, or undefined while it
-   * is pending, or where this client does not know it yet. Nothing is sent.
+   * Returns the verdict at the level if the client knows a terminal one. Returns undefined while
+   * the transaction is pending, or if this client does not know its verdict yet. Sends nothing.
    *
-   * @param options `level`. Default: the transaction's own.
+   * @param options `level`: level of the verdict. Default: the transaction's.
    */
   verdict({ level = this.level }: { level?: string } = {}): TokenVerdict | undefined {
     return this.#watcher.pendingSet.known(this.entry, level);

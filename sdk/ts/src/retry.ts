@@ -1,24 +1,29 @@
-// What to do after a failed attempt. Pure: a table of (error, situation) -> decision, and nothing else.
+// Decides what to do after a failed attempt. Pure: maps an error and a situation to a decision, and
+// nothing else.
 import { ConnectionError, type HighwaterError, stateError } from "./errors.ts";
 import { fullJitter } from "./runtime.ts";
 import { type Tuning } from "./tuning.ts";
 import { type TransactionStateResponse } from "./wire.ts";
 
 export interface Situation {
-  /** Attempts that have failed before this one. */
+  /** Number of attempts that failed before this one. */
   readonly attempt: number;
-  /** Time that is left for all attempts together. */
+  /** Time left for all attempts together. */
   readonly remainingMs: number;
-  /** An earlier attempt may have been applied: an error of this one says nothing about that one. */
+  /**
+   * Whether an earlier attempt may have been applied: the error of this attempt says nothing about
+   * that one.
+   */
   readonly uncertain: boolean;
-  /** Another endpoint is there that has not failed lately. */
+  /** Whether another endpoint has not failed recently. */
   readonly elsewhere: boolean;
   readonly random: number;
 }
 
 /**
- * `send`: the same id and body again. `resolve`: ask what became of the id. `throw`: the error is the answer.
- * `give_up`: the time is over; what is thrown depends on whether an attempt may have been applied.
+ * `send`: send the same id and body again. `resolve`: ask for the state of the id. `throw`: the
+ * error is the answer. `give_up`: time has run out; the error depends on whether an attempt may
+ * have been applied.
  */
 export type Decision =
   | { readonly action: "send"; readonly delayMs: number }
@@ -26,12 +31,15 @@ export type Decision =
   | { readonly action: "throw"; readonly delayMs?: undefined }
   | { readonly action: "give_up"; readonly delayMs?: undefined };
 
-/** Codes that say more about the endpoint than about the request: another one may do better. */
+/**
+ * Whether the error says more about the endpoint than about the request, so another one may do
+ * better.
+ */
 export function isEndpointFault(error: HighwaterError): boolean {
   return isConnectionFault(error) || error.code === "primary_unavailable" || error.code === "overloaded";
 }
 
-/** No answer, or none of the service. */
+/** Whether no answer came, or none of the service. */
 export function isConnectionFault(error: HighwaterError): boolean {
   return error instanceof ConnectionError;
 }
@@ -40,29 +48,31 @@ export function decide(error: HighwaterError, situation: Situation, tuning: Tuni
   const { attempt, remainingMs, uncertain, elsewhere, random } = situation;
   const isWait = error.retry === "wait";
   const isFinal = !isWait && error.retry !== "resolve_outcome";
-  // A resend can fail on what its own first attempt did: ask before the caller believes "not applied".
+  // A resend can fail because of what its own first attempt did: ask before the caller sees "not
+  // applied".
   if (isFinal && (!uncertain || isSettled(error))) return { action: "throw" };
   const atOnce = isFinal || (isWait && elsewhere && isEndpointFault(error));
-  // On top of the service's own wish, so that those whom it sent away together do not come back together.
+  // In addition to the delay that the service asked for, so that clients it refused together do not
+  // return together.
   const jitterMs = fullJitter(attempt, tuning.backoffBaseMs, tuning.backoffMaxMs, random);
   const delayMs = atOnce ? 0 : (error.retryAfterMs ?? 0) + jitterMs;
   if (delayMs + tuning.attemptMinMs > remainingMs) return { action: "give_up" };
   return { action: isWait ? "send" : "resolve", delayMs };
 }
 
-/** Errors that are about the id, not about the attempt. */
+/** Whether the error is about the id, not about the attempt. */
 export function isSettled({ code }: HighwaterError): boolean {
   return /^(transaction_(aborted|expired|lost)|promise_broken|id_(expired|reused))$/.test(code);
 }
 
 /**
- * `adopt`: the transaction committed and the state says where. `ask`: not settled yet. `send`: the
- * id is unknown, so sending it again is its first run or is refused by its receipt. `throw`:
+ * `adopt`: the transaction committed, and the state has its position. `ask`: not settled yet.
+ * `send`: the id is unknown, so a resend is its first run, or its receipt refuses it. `throw`:
  * settled otherwise.
  *
- * A conflict of a resend is sent again as well: the copy that was never answered may still be on
- * its way and commit, and a client that gets a conflict runs the whole body again under a new id. A
- * copy that commits meanwhile refuses the resend.
+ * If a resend meets a conflict, it is sent again too. The copy that got no answer may still commit,
+ * and a client that gets a conflict runs the whole body again under a new id. If that copy commits
+ * in the meantime, it refuses the resend.
  */
 export type Resolution =
   | { readonly action: "adopt" }
@@ -70,7 +80,10 @@ export type Resolution =
   | { readonly action: "send" }
   | { readonly action: "throw"; readonly error: HighwaterError };
 
-/** What the state of an id means for a transaction whose attempt failed; `held` is the definite error of a resend. */
+/**
+ * Decides what the state of an id means for a failed attempt. `held` is the definite error of a
+ * resend.
+ */
 export function resolve(
   { id, state, token, position }: TransactionStateResponse,
   held: HighwaterError | undefined,

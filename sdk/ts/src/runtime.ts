@@ -1,7 +1,8 @@
-// The outside world as this package uses it: web standards only. Everything else takes time, chance and fetch from here.
+// The platform as this package uses it: web standards only. Other modules get time, randomness and
+// `fetch` from here.
 import { type Observer } from "./observer.ts";
 
-/** What sends a request: the part of the platform's `fetch` that is used. */
+/** Function that sends a request: the part of the platform's `fetch` that the client uses. */
 export type FetchLike = (url: string, init: RequestInit) => Promise<Response>;
 
 export interface Runtime {
@@ -16,8 +17,9 @@ export interface Runtime {
 const MAX_TIMER_MS = 2_147_483_647;
 
 /**
- * Calls back once after `ms`, or as soon as the signal is aborted, and returns what cancels that. A background timer lets the
- * process exit (where the platform can say so); a timer that somebody awaits does not.
+ * Calls back once, after `ms` or as soon as the signal is aborted, and returns a function that
+ * cancels the timer. A background timer does not keep the process alive, if the platform supports
+ * that; a timer that a caller awaits does.
  */
 export function startTimer(
   ms: number,
@@ -47,11 +49,15 @@ export function startTimer(
   return cancel;
 }
 
-/** Resolves after `ms`; rejects with the signal's reason as soon as it is aborted. Leaves no timer and no listener. */
+/**
+ * Resolves after `ms`, or rejects with the signal's reason as soon as it is aborted. Leaves no
+ * timer and no listener behind.
+ */
 export function sleep(ms: number, signal?: AbortSignal, isBackground = false): Promise<void> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();
-    // A reason that is no Error is passed on as it is: fetch does the same, and callers compare by identity.
+    // A reason that is not an Error is passed on unchanged: `fetch` does the same, and callers
+    // compare it by identity.
     const end = (isAborted: boolean): void => {
       if (isAborted) reject(signal?.reason as Error);
       else resolve();
@@ -60,7 +66,10 @@ export function sleep(ms: number, signal?: AbortSignal, isBackground = false): P
   });
 }
 
-/** What the work resolves with; or rejects with what `onEnd` makes of the end of the time or the signal, while the work goes on. */
+/**
+ * Settles like the work, or rejects with the error from `onEnd` when time runs out or the signal is
+ * aborted. The work continues.
+ */
 export function within<T>(
   work: Promise<T>,
   ms: number,
@@ -77,8 +86,8 @@ export function within<T>(
 }
 
 /**
- * Runs a callback of the user's. An error that it throws surfaces as an uncaught error, and never
- * disturbs this package.
+ * Runs a callback of the application. An error that it throws surfaces as an uncaught error and
+ * never disturbs this package.
  */
 export function callUser<T>(callback: () => T): T | undefined {
   try {
@@ -91,12 +100,14 @@ export function callUser<T>(callback: () => T): T | undefined {
   }
 }
 
-/** What doubles with every step up to a limit. */
+/** Doubles the base with every step, up to a limit. */
 export function doubled(base: number, steps: number, max: number): number {
   return Math.min(max, base * 2 ** steps);
 }
 
-/** A delay drawn evenly from zero to a limit that doubles with every attempt: "full jitter". */
+/**
+ * Draws a delay evenly between zero and a limit that doubles with every attempt ("full jitter").
+ */
 export function fullJitter(attempt: number, baseMs: number, maxMs: number, random: number): number {
   return random * doubled(baseMs, attempt, maxMs);
 }

@@ -1,5 +1,6 @@
-// The calls of the v1 protocol with their retries. Owns which endpoint gets which attempt, and how long all attempts
-// together may take; the decisions themselves are in `retry.ts`, the calls of open transactions in `pinned.ts`.
+// The calls of the v1 protocol with their retries. Owns which endpoint gets which attempt, and the
+// time limit of all attempts together. `retry.ts` makes the decisions; `pinned.ts` has the calls of
+// open transactions.
 import { type EndpointPool } from "./endpoints.ts";
 import { abortError, closedError, HighwaterError, unknownOutcome } from "./errors.ts";
 import { type ObservedEvent } from "./observer.ts";
@@ -19,12 +20,14 @@ import {
 } from "./wire.ts";
 
 export interface CallOptions {
-  /** For all attempts together. Default: the client's total timeout. */
+  /**
+   * Time limit of all attempts together, in milliseconds. Default: the client's `totalTimeoutMs`.
+   */
   readonly timeout?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Where an open transaction is, and the header that leads there through a proxy. */
+/** The gateway of an open transaction, and the header that leads there through a proxy. */
 export interface Pin {
   readonly url: string;
   readonly session: string;
@@ -32,25 +35,25 @@ export interface Pin {
 
 const SESSION_HEADER = "highwater-session";
 
-/** Whether an answer has the shape that it must have. */
+/** Whether an answer has the expected shape. */
 export type Accepts<T> = (body: unknown) => body is T;
 
 export interface Call<T> {
   readonly pool: EndpointPool;
   readonly path: string;
-  /** Of a POST; absent for a GET. */
+  /** JSON body of a POST; absent for a GET. */
   readonly body?: object;
   /** How long the service may hold the request before it answers. */
   readonly heldMs: number;
   readonly accepts: Accepts<T>;
-  /** An attempt without an answer may have committed. */
+  /** Whether an attempt without an answer may have committed. */
   readonly isCommit?: boolean;
-  /** The only endpoint that will do. Default: the best one. */
+  /** The only endpoint to use. Default: the best one. */
   readonly pin?: Partial<Pin>;
   readonly onAnswer?: (pin: Pin) => void;
 }
 
-/** What is looked for when the answer to a commit was lost. */
+/** What to look for after the answer to a commit was lost. */
 export interface Sought {
   readonly id: string;
   readonly ack?: "commit" | "durable" | undefined;
@@ -59,20 +62,20 @@ export interface Sought {
   readonly maxWaitMs?: number | undefined;
 }
 
-/** What a call is about. The observer gets calls with a type. */
+/** What a call is about. The observer receives the calls that have a type. */
 export type About = Partial<ObservedEvent>;
 
-/** The time and the attempts that one call of the user has spent. */
+/** The time and the attempts that one call of the application has used. */
 export interface Budget {
   readonly id: string | undefined;
   readonly deadlineMs: number;
   readonly signal: AbortSignal | undefined;
-  /** What the observer has to say to the service. */
+  /** Headers that the observer adds to the requests of the call. */
   readonly headers: Record<string, string>;
   attempt: number;
-  /** An attempt to commit may have been applied. */
+  /** Whether an attempt to commit may have been applied. */
   isUncertain: boolean;
-  /** The attempt before, if that failed. */
+  /** The previous attempt, if it failed. */
   failed?: ObservedEvent | undefined;
 }
 
@@ -85,7 +88,7 @@ export class Service {
     this.deps = deps;
   }
 
-  /** Refuses further calls, and resolves when those under way have their answer. */
+  /** Refuses further calls, and resolves when those under way have been answered. */
   async close(): Promise<void> {
     this.isClosed = true;
     await Promise.allSettled(this.#inFlight);
@@ -95,7 +98,7 @@ export class Service {
     if (this.isClosed) throw closedError();
   }
 
-  /** As `run`; not after the client was closed. */
+  /** Like `run`, but refuses calls after the client was closed. */
   async runOpen<T>(options: CallOptions, about: About, call: (budget: Budget) => Promise<T>): Promise<T> {
     this.checkOpen();
     const running = this.run(options, about, call);
@@ -104,8 +107,8 @@ export class Service {
   }
 
   /**
-   * Runs a call of the user's within its time, and reports to the observer when it begins and how
-   * it ends.
+   * Runs a call of the application within its time limit, and reports its begin and its end to the
+   * observer.
    */
   async run<T>(
     { timeout = this.deps.totalMs, signal }: CallOptions,
@@ -137,9 +140,10 @@ export class Service {
   }
 
   /**
-   * Runs a one-shot transaction to a settled answer: the same id and body until there is one. The gateway runs an id
-   * once, so a lost reply costs a resend and nothing else.
-   * Errors: every typed error of the service; `outcome_unknown` when time is over and an attempt may have been applied.
+   * Sends a one-shot transaction until its outcome is settled, always with the same id and body.
+   * The gateway runs an id once, so a lost reply costs only a resend.
+   * Errors: every typed error of the service. `outcome_unknown` if time runs out and an attempt may
+   * have been applied.
    */
   transaction(request: TransactionRequest, options: CallOptions): Promise<TransactionResponse> {
     const { id, statements, level } = request;
@@ -156,7 +160,10 @@ export class Service {
     );
   }
 
-  /** Asks what became of an id until it is settled, or says that sending it again is the way to find out: undefined. */
+  /**
+   * Asks for the state of an id until it is settled. Returns undefined if only a resend can settle
+   * it.
+   */
   async resolve(
     sought: Sought,
     budget: Budget,
@@ -169,14 +176,15 @@ export class Service {
       const resolution = resolve(state, isDefinite ? held : undefined);
       if (resolution.action === "adopt") return adopt(state, sought);
       if (resolution.action === "throw") throw resolution.error;
-      // A conflict of a resend. Not at once: those that conflicted with each other would meet again.
+      // A resend met a conflict. Wait first: transactions that conflicted with each other would
+      // meet again.
       const isConflict = resolution.action === "send";
       if (!isConflict || isDefinite) await this.pause(budget, held);
       if (isConflict) return undefined;
     }
   }
 
-  /** Sleeps before the next look, unless there is no time for it: then the outcome stays unknown. */
+  /** Sleeps before the next attempt. Throws `outcome_unknown` if no time is left for it. */
   async pause(budget: Budget, cause: unknown): Promise<void> {
     const { backoffBaseMs, backoffMaxMs, attemptMinMs, random } = this.deps;
     const delayMs = fullJitter(budget.attempt, backoffBaseMs, backoffMaxMs, random());
@@ -184,7 +192,10 @@ export class Service {
     await sleep(delayMs, budget.signal);
   }
 
-  /** `GET /v1/transactions/{id}`, held by the gateway for `waitMs` until the id is settled at the level. */
+  /**
+   * Sends `GET /v1/transactions/{id}`. The gateway holds it for up to `waitMs` until the id is
+   * settled at the level.
+   */
   status(
     id: string,
     options: CallOptions & { waitMs?: number | undefined; level?: string | undefined },
@@ -192,7 +203,10 @@ export class Service {
     return this.read(this.#statusCall(id, options.waitMs ?? 0, options.level), options, { id });
   }
 
-  /** One request for verdicts; at most 10,000 tokens. A tracker that is blind leaves what is open to the next one. */
+  /**
+   * Sends one request for verdicts, of at most 10,000 tokens. If a tracker is blind, the next one
+   * is asked about pending promises.
+   */
   async verdicts(request: VerdictsRequest, options: CallOptions): Promise<VerdictsResponse> {
     const { trackers, monotonicMs } = this.deps;
     for (let asked = 1; ; asked++) {
@@ -224,15 +238,18 @@ export class Service {
   }
 
   /**
-   * A call that changes nothing, or the same thing each time: again until it succeeds, is refused, or time is over. The time that
-   * the service may hold it comes on top, where the user has given none.
+   * Repeats a call that is safe to repeat, until it succeeds, is refused, or time runs out. If the
+   * caller sets no timeout, the time that the service may hold the call is added.
    */
   read<T>(call: Call<T>, options: CallOptions, about: About = {}): Promise<T> {
     const { timeout = this.deps.totalMs + call.heldMs, signal } = options;
     return this.runOpen({ timeout, signal }, about, (budget) => this.repeat(call, budget));
   }
 
-  /** Attempts until one is answered or the rules say no. `onUncertain` may find the answer to what another attempt would not. */
+  /**
+   * Repeats attempts until one is answered or `decide` says stop. `onUncertain` may find an answer
+   * where another attempt would not.
+   */
   async repeat<T>(
     call: Call<T>,
     budget: Budget,
@@ -243,7 +260,7 @@ export class Service {
       if (!(answer instanceof HighwaterError)) return answer;
       const decision = this.decide(answer, call, budget);
       if (decision.delayMs === undefined)
-        // Who looks for the outcome of a commit and cannot be answered does not know it; nor who has no time left to look.
+        // The outcome is unknown if the look-up gets no answer, or if there is no time left for it.
         throw budget.isUncertain && !(call.isCommit && decision.action === "throw")
           ? unknownOutcome(budget.id, answer)
           : answer;
@@ -253,7 +270,7 @@ export class Service {
     }
   }
 
-  /** One attempt on the endpoint that is best now. A failure that has a type is returned, anything else is thrown. */
+  /** Makes one attempt on the best endpoint. Returns typed errors and throws all others. */
   async attempt<T>(call: Call<T>, budget: Budget): Promise<T | HighwaterError> {
     const { deps } = this;
     const { pool, path, pin, body, heldMs: held, isCommit = false } = call;
@@ -272,14 +289,14 @@ export class Service {
           ...budget.headers,
           ...(pin?.session && { [SESSION_HEADER]: pin.session }),
         },
-        // A request that is held on purpose still has half of the usual time besides.
+        // A request that the service holds on purpose gets half of the usual time in addition.
         timeoutMs: Math.min(Math.max(deps.attemptMs, held + deps.attemptMs / 2), this.remaining(budget)),
         probeMs: pool.size > 1 ? deps.probeMs : undefined,
         // No other process has an open transaction, and its gateway rolls it back when the
-        // connection is closed.
+        // connection closes.
         patience: pin?.url ? deps.pinnedPatience : 1,
       });
-      if (!call.accepts(answer.body)) throw badAnswer(`the answer to ${path} is not what was asked for`);
+      if (!call.accepts(answer.body)) throw badAnswer(`unexpected response to ${path}`);
       pool.succeeded(base);
       call.onAnswer?.({ url: base, session: answer.headers.get(SESSION_HEADER) ?? "" });
       return answer.body;
@@ -289,7 +306,7 @@ export class Service {
       if (!isTyped) throw error;
       if (isEndpointFault(error)) pool.failed(base, deps.monotonicMs());
       else pool.succeeded(base);
-      // Called when another attempt follows.
+      // Reported when another attempt follows.
       budget.failed = { type: "retry", id, url, attempt: budget.attempt, error };
       return error;
     }
@@ -311,7 +328,7 @@ export class Service {
   }
 }
 
-/** The answer that a committed transaction would have given, as far as its state shows. */
+/** The answer that the committed transaction would have given, as far as its state shows. */
 function adopt(answer: TransactionStateResponse, { ack, level }: Sought): TransactionResponse {
   const { state } = answer;
   return {

@@ -1,5 +1,5 @@
-// A session: what one line of work has committed or read, so that all of it can be waited for at once, be seen by its later
-// reads, and be asked about by the process that comes after this one.
+// A session remembers what one line of work has committed or read. One call waits for all of it,
+// later reads of the session see it, and the next process can ask about it.
 import { type PendingPromise } from "./pending-set.ts";
 import { type Core } from "./core.ts";
 import { failure, type HighwaterError } from "./errors.ts";
@@ -8,34 +8,33 @@ import { type StatementInput } from "./sql.ts";
 import { type Transaction, type TransactionOptions } from "./transaction.ts";
 import { type RefusedToken, type TokenVerdict } from "./wire.ts";
 
-/** Of `Highwater.session`. */
+/** Options of `Highwater.session`. */
 export interface SessionOptions {
   /**
-   * Its `readOnly` transactions see everything that it has committed or read before: `after` is
-   * filled in. Default: false.
+   * Whether `readOnly` transactions see everything that the session has committed or read before;
+   * the session then sets `after`. Default: false.
    */
   readonly causal?: boolean;
 }
 
-/** Of `Session.resume`. */
+/** Options of `Session.resume`. */
 export interface ResumeOptions {
-  /** The level to judge at. Default: the client's. */
+  /** Level to judge at. Default: the client's. */
   readonly level?: string;
   /**
-   * How long a tracker holds its answer while a verdict is pending, in milliseconds; a minute at
-   * most. Default: 0.
+   * How long a tracker holds its answer while a verdict is pending, in milliseconds; at most a
+   * minute. Default: 0.
    */
   readonly waitMs?: number;
   /**
-   * For the whole question, in milliseconds. Default: the client's `totalTimeoutMs`, and `waitMs`
-   * on top.
+   * Time limit of the call, in milliseconds. Default: the client's `totalTimeoutMs` plus `waitMs`.
    */
   readonly timeout?: number;
-  /** Ends the question. */
+  /** Signal that ends the call. */
   readonly signal?: AbortSignal;
 }
 
-/** @internal The client, as its sessions use it. */
+/** @internal The client as its sessions use it. */
 interface SessionClient {
   transaction(
     statements: StatementInput | readonly StatementInput[],
@@ -46,20 +45,21 @@ interface SessionClient {
 }
 
 /**
- * Promises that a session remembers one by one. Beyond, it keeps of those that are durable at the client's level only
- * the furthest of each epoch, which stands for the others at stronger levels.
+ * How many promises a session remembers one by one. Beyond that, of the promises that are durable
+ * at the client's level, it keeps only the furthest of each epoch, which stands for the others at
+ * stronger levels.
  */
 const REMEMBERED_MAX = 10_000;
 const TOKEN_PREFIX = "hws1";
 
-/** A session of one-shot transactions: what every session is made of. */
+/** A session of one-shot transactions: the base of every session. */
 export class OneShotSession {
   readonly #hw: SessionClient;
   readonly #core: Core;
   readonly #options: SessionOptions;
-  /** By token. */
+  /** Remembered promises by token. */
   readonly #entries = new Map<string, PendingPromise>();
-  /** The furthest of the newest epoch: who sees it, sees all before it. */
+  /** The furthest promise of the newest epoch: a read that sees it sees all before it. */
   #latest: PendingPromise | undefined;
   #rememberedMax = REMEMBERED_MAX;
   /** @internal */
@@ -74,7 +74,7 @@ export class OneShotSession {
     this.#options = options;
   }
 
-  /** Like `hw.transaction`, and remembered by this session. */
+  /** Like `hw.transaction`; the session remembers the transaction. */
   async transaction(
     statements: StatementInput | readonly StatementInput[],
     options: TransactionOptions = {},
@@ -89,10 +89,10 @@ export class OneShotSession {
   }
 
   /**
-   * Waits until everything this session has committed or read so far is durable at the level. With
-   * nothing to wait for it resolves at once. It does not wait for later commits.
-   * Errors: as `DurabilityPromise.durable`. A transaction that is reported lost or broken is then forgotten: the
-   * next call is about the others.
+   * Waits until everything that the session has committed or read so far is durable at the level.
+   * Resolves at once if there is nothing to wait for. Does not wait for later commits.
+   * Errors: those of `DurabilityPromise.durable`. The session then forgets a transaction that is
+   * reported lost or broken, so the next call waits for the others.
    */
   async durable(options: DurableOptions = {}): Promise<void> {
     const entries = [...this.#entries.values()];
@@ -106,9 +106,10 @@ export class OneShotSession {
   }
 
   /**
-   * All that this session remembers, as text for another process. It holds the token of every transaction that is not known to
-   * be durable at the client's level, and of those that are, the furthest of each epoch; so it stays short where work becomes
-   * durable as it goes. Store it with, or before, what depends on it.
+   * Everything that the session remembers, as text for another process. It holds the token of every
+   * transaction that is not known to be durable at the client's level. Of the durable ones it holds
+   * the furthest of each epoch, so it stays short if work becomes durable as it goes. Store it
+   * with, or before, the data that depends on it.
    */
   get token(): string {
     this.#compact();
@@ -116,18 +117,18 @@ export class OneShotSession {
   }
 
   /**
-   * Takes over the token's session, and returns the verdict on each transaction in it, in the order
-   * of their answers. Transactions that are `durable` or `pending` exist (the latter may yet be
-   * lost), and this session remembers them. The `lost` and `broken` ones are gone. A transaction
-   * that a later `durable` one stands for is not listed by itself.
-   * Errors: `invalid_token`, where it is none of a session; those of `hw.verdicts`.
+   * Takes over the session of a stored token and resolves with the verdict of each transaction in
+   * it, in the order in which they were answered. `durable` and `pending` transactions exist, and
+   * this session remembers them; a pending one may still be lost. `lost` and `broken` transactions
+   * no longer exist. A transaction that a durable one stands for is not listed.
+   * Errors: `invalid_token` if the text is not a session's token. Those of `hw.verdicts`.
    *
-   * @param token What `Session.token` was.
+   * @param token Value of `Session.token`.
    */
   async resume(token: string, options: ResumeOptions = {}): Promise<(TokenVerdict | RefusedToken)[]> {
     const [prefix, ...tokens] = token.split(".");
     if (prefix !== TOKEN_PREFIX)
-      throw failure("invalid_token", "the text is no session token: pass what `session.token` was");
+      throw failure("invalid_token", "not a session token: pass the value of `session.token`");
     const entries = tokens.map((each) => this.#hw.promise(each).entry);
     const verdicts = await this.#hw.verdicts(tokens, options);
     for (const [at, verdict] of verdicts.entries()) {
@@ -144,7 +145,8 @@ export class OneShotSession {
       this.#latest = entry;
     if (this.#entries.size <= this.#rememberedMax) return;
     this.#compact();
-    // What is left may be pending for long: not every further one is a reason to look through all of them.
+    // The remaining promises may be pending for long: do not go through all of them for each new
+    // one.
     this.#rememberedMax = Math.max(REMEMBERED_MAX, 2 * this.#entries.size);
   }
 

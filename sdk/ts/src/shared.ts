@@ -1,4 +1,4 @@
-// What all parts of one client share: its options, checked and completed, and its endpoints.
+// What all parts of one client share: its options, checked and with defaults, and its endpoints.
 import { type Decoder, decoderOf } from "./decode.ts";
 import { EndpointPool } from "./endpoints.ts";
 import { failure } from "./errors.ts";
@@ -8,9 +8,9 @@ import { DEFAULT_TUNING, type Tuning } from "./tuning.ts";
 
 export interface Shared extends Runtime, Tuning {
   readonly level: string;
-  /** For one attempt. */
+  /** Time limit of one attempt. */
   readonly attemptMs: number;
-  /** For all attempts of a call that has no time of its own. */
+  /** Time limit of all attempts of a call that sets none. */
   readonly totalMs: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly gateways: EndpointPool;
@@ -18,7 +18,7 @@ export interface Shared extends Runtime, Tuning {
   readonly decode: Decoder;
 }
 
-/** Errors: `invalid_options`. */
+/** Checks the options and adds defaults. Errors: `invalid_options`. */
 export function sharedOf(options: HighwaterOptions): Shared {
   const { url = [], endpoints, apiKey, observe } = options;
   const { level = "region", requestTimeoutMs = 10_000, totalTimeoutMs = 30_000 } = options;

@@ -1,10 +1,10 @@
-// The `sql` template tag: text with $1, $2, ... and the values beside it, never inside it. Owns the conversion of
-// JavaScript values to what the wire carries; what comes back is decoded in `decode.ts`.
+// The `sql` template tag: text with $1, $2, ... and the values beside it, never inside it. Owns the
+// conversion of JavaScript values to parameters; `decode.ts` decodes results.
 import { failure } from "./errors.ts";
 import { hexOf } from "./ids.ts";
 import { type Param, type Statement } from "./wire.ts";
 
-/** What may stand in a `${}` of the template besides another fragment. */
+/** A value that a template's `${}` accepts, besides another fragment. */
 export type SqlValue =
   | string
   | number
@@ -20,13 +20,15 @@ export type SqlValue =
 type Piece = string | { readonly param: Param };
 
 /**
- * A piece of SQL with its parameters. Made by `sql`; immutable; can be nested in another one.
+ * A piece of SQL with its parameters, made by `sql`. It is immutable and can be nested in another
+ * one.
  *
  * @example
  * ```ts
  * const condition = sql`balance >= ${10}`;
  * const query = sql`SELECT id FROM account WHERE ${condition} AND id = ${1}`;
- * console.log(query.text, query.params); // SELECT id FROM account WHERE balance >= $1 AND id = $2 [ 10, 1 ]
+ * // SELECT id FROM account WHERE balance >= $1 AND id = $2 [ 10, 1 ]
+ * console.log(query.text, query.params);
  * ```
  */
 export class Sql {
@@ -38,17 +40,17 @@ export class Sql {
     this.pieces = pieces;
   }
 
-  /** The text, with parameters numbered from $1. */
+  /** Text of the statement, with parameters numbered from $1. */
   get text(): string {
     return this.toStatement().sql;
   }
 
-  /** The parameters in the order of their numbers. */
+  /** Parameters in the order of their numbers. */
   get params(): readonly Param[] {
     return this.toStatement().params ?? [];
   }
 
-  /** The statement as the wire carries it. */
+  /** Returns the statement in wire format. */
   toStatement(): Statement {
     const params: Param[] = [];
     let sql = "";
@@ -74,8 +76,8 @@ function withParams(sql: string, params: Param[]): Statement {
 }
 
 /**
- * @param strings The text of the template.
- * @param values What stands in it: values become parameters, fragments are spliced in.
+ * @param strings Text of the template.
+ * @param values Values, which become parameters, and fragments, which are inserted.
  */
 function tag(strings: TemplateStringsArray, ...values: readonly (SqlValue | Sql)[]): Sql {
   return new Sql(
@@ -91,32 +93,32 @@ function piecesOf(item: SqlValue | Sql, number: number): readonly Piece[] {
 }
 
 /**
- * Text that goes into the statement as it is. Never give it anything that a user typed.
+ * Inserts text into the statement as it is. Never pass text that a user typed.
  *
- * @param text SQL.
+ * @param text SQL text.
  */
 function raw(text: string): Sql {
   return new Sql([text]);
 }
 
 /**
- * A quoted identifier; several parts are joined with dots: `sql.ident("public", "account")`.
- * Errors: `invalid_identifier`, where a part is empty or has a zero character.
+ * Quotes an identifier. Several parts are joined with dots: `sql.ident("public", "account")`.
+ * Errors: `invalid_identifier` if there is no part, or a part is empty or contains a NUL character.
  *
  * @param parts Names as they are in the database, without quotes.
  */
 function ident(...parts: readonly string[]): Sql {
   if (parts.length === 0 || parts.some((part) => part === "" || part.includes("\0")))
-    throw failure("invalid_identifier", "a part of the name is empty or has a NUL character");
+    throw failure("invalid_identifier", "a part of the name is empty or contains a NUL character");
   return raw(parts.map((part) => `"${part.replaceAll('"', '""')}"`).join("."));
 }
 
 /**
- * Fragments or values with a separator between them: `sql.join([1, 2, 3])` is `$1, $2, $3`.
+ * Joins fragments or values with a separator: `sql.join([1, 2, 3])` is `$1, $2, $3`.
  * Errors: `invalid_parameter`.
  *
- * @param items Any number; of none the fragment is empty.
- * @param separator Another one than a comma.
+ * @param items Fragments or values, any number. The fragment is empty if there are none.
+ * @param separator Fragment between the items. Default: a comma and a space.
  */
 function join(items: readonly (SqlValue | Sql)[], separator: Sql = raw(", ")): Sql {
   return new Sql(
@@ -125,32 +127,39 @@ function join(items: readonly (SqlValue | Sql)[], separator: Sql = raw(", ")): S
 }
 
 /**
- * A value as JSON text, for json and jsonb parameters. Needed for arrays only, which else become SQL arrays. A bigint in it is text.
- * Errors: `invalid_parameter`, where JSON has no such value.
+ * Passes a value as JSON text, for json and jsonb parameters. Only arrays need it, because
+ * otherwise they become SQL arrays. A bigint inside becomes text.
+ * Errors: `invalid_parameter` if JSON cannot represent the value.
  *
- * @param value What `JSON.stringify` takes.
+ * @param value Any value that `JSON.stringify` accepts.
  */
 function json(value: unknown): Sql {
   return new Sql([{ param: jsonText(value) }]);
 }
 
 /**
- * Builds a statement from a template: values become parameters, fragments made by `sql` are spliced in.
- * Shape: string, number, boolean and null pass; bigint and Date as text; Uint8Array as `\x` hex; arrays as
- * PostgreSQL array text; other objects as JSON text.
+ * Builds a statement from a template: values become parameters, and fragments made by `sql` are
+ * inserted.
+ * Shape: string, number, boolean and null are passed unchanged; bigint and Date as text; Uint8Array
+ * as `\x` hex; arrays as PostgreSQL array text; other objects as JSON text.
  * Errors: `invalid_parameter` for undefined, functions, symbols and invalid dates.
  *
  * @example
  * ```ts
  * const wanted = [1, 2, 3];
  * const table = sql.ident("public", "account");
- * const tx = await hw.transaction(sql`SELECT id FROM ${table} WHERE id IN (${sql.join(wanted)}) ORDER BY id`);
+ * const tx = await hw.transaction(
+ *   sql`SELECT id FROM ${table} WHERE id IN (${sql.join(wanted)}) ORDER BY id`,
+ * );
  * console.log(tx.rows); // [ { id: 1 }, { id: 2 }, { id: 3 } ]
  * ```
  */
 export const sql = Object.assign(tag, { raw, ident, join, json });
 
-/** One value as the wire carries it. Its number among its neighbours, from 1, is for the error. */
+/**
+ * Converts one value to wire format. `number` is its number among its neighbours, from 1, for the
+ * error.
+ */
 export function toParam(value: unknown, number: number): Param {
   switch (typeof value) {
     case "string":
@@ -204,7 +213,7 @@ function arrayText(items: readonly unknown[]): string {
   return `{${elements.join(",")}}`;
 }
 
-/** A statement of a transaction: made by `sql`, or spelled out, with `$1`, `$2`, ... in the text for its parameters. */
+/** A statement: made by `sql`, or an object whose text has `$1`, `$2`, ... for its parameters. */
 export type StatementInput = Sql | { readonly sql: string; readonly params?: readonly SqlValue[] };
 
 export function toStatement(input: StatementInput): Statement {

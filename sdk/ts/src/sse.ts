@@ -1,22 +1,23 @@
-// Server-sent events out of bytes, at any chunking. Socket-free: bytes in, events out. Owns the framing only.
+// Parses server-sent events from bytes, in chunks of any size. No I/O: bytes in, events out. Owns
+// the framing only.
 
 export interface SseEvent {
   readonly type: string;
   readonly data: string;
-  /** Last id seen on the stream so far, this event's included. */
+  /** Last id on the stream so far, including this event's. */
   readonly lastEventId: string;
 }
 
-/** The longest event that is accepted; a longer one means that the other side is no tracker. */
+/** Longest accepted event. A longer one means that the other side is not a tracker. */
 const MAX_EVENT_CHARS = 16 * 1024 * 1024;
 
 export class SseParser {
   readonly #decoder = new TextDecoder();
-  /** A line that is not whole yet. */
+  /** An incomplete line. */
   #rest = "";
   #isAfterCr = false;
   #type = "";
-  /** Each line of data and what ends it. */
+  /** The lines of data so far, each with a line end. */
   #data = "";
   #lastEventId: string;
 
@@ -24,17 +25,20 @@ export class SseParser {
     this.#lastEventId = lastEventId;
   }
 
-  /** The events that these bytes complete. Throws RangeError when an event grows past every bound. */
+  /**
+   * Returns the events that these bytes complete. Throws RangeError if an event exceeds the limit.
+   */
   push(bytes: Uint8Array): SseEvent[] {
     const events: SseEvent[] = [];
     const text = this.#decoder.decode(bytes, { stream: true });
     if (text === "") return events;
-    // A line ends at CR, LF or CRLF, and the pair may be cut in two: the LF of such a pair ends nothing.
+    // A line ends at CR, LF or CRLF. If a chunk ends between CR and LF, that LF does not end a
+    // line.
     const lines = (this.#rest + (this.#isAfterCr ? text.replace(/^\n/, "") : text)).split(/\r\n|\r|\n/);
     this.#isAfterCr = text.endsWith("\r");
     this.#rest = lines.pop() ?? "";
     for (const line of lines) {
-      // Comments (an empty field name), `retry` and fields of the future say nothing to this client.
+      // Comments (an empty field name), `retry` and unknown fields are ignored.
       const [, field, value = ""] = /^([^:]*):? ?(.*)$/s.exec(line) ?? [];
       if (field === "event") this.#type = value;
       else if (field === "id" && !value.includes("\0")) this.#lastEventId = value;

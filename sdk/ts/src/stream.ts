@@ -1,7 +1,7 @@
-// The one event stream of a client: opened when a call waits, closed a while after none does, and
-// kept alive in between across cuts, silence and dead endpoints. Where none gets through, as behind
-// a proxy that holds answers back until they are whole, marks are asked for instead. Owns the
-// connection; what events mean is the business of the watcher.
+// The one event stream of a client. It opens when a call waits, closes a while after the last one,
+// and survives cuts, silence and dead endpoints in between. If no stream gets through, for example
+// behind a proxy that buffers responses, the client polls for marks instead. Owns the connection;
+// the watcher decides what events mean.
 import { type Shared } from "./shared.ts";
 import { poll } from "./polling.ts";
 import { fullJitter, sleep, startTimer } from "./runtime.ts";
@@ -9,7 +9,7 @@ import { SseParser } from "./sse.ts";
 import { tryJson } from "./transport.ts";
 import { isBlindEvent, isEpochEvent, isMarks, isStallEvent, type MarksResponse } from "./wire.ts";
 
-/** The reports: marks, epochs (the current one and its ancestors, oldest first), or both. */
+/** A report: marks, epochs (the current one and its ancestors, oldest first), or both. */
 export type MarksUpdate = Partial<Pick<MarksResponse, "marks" | "epochs">>;
 
 export class DurabilityStream {
@@ -27,7 +27,7 @@ export class DurabilityStream {
     this.#onUpdate = onUpdate;
   }
 
-  /** Somebody waits: connect, or stay connected. */
+  /** Connects, or stays connected, because a call waits. */
   open(): void {
     this.#stayOpen();
     this.#isWanted = true;
@@ -35,15 +35,15 @@ export class DurabilityStream {
     this.#stop = new AbortController();
     this.#running = this.#run(this.#stop.signal).finally(() => {
       this.#running = undefined;
-      // Opened again between the decision to end and the end.
+      // `open` was called between the decision to end and the end.
       if (this.#isWanted) this.open();
     });
   }
 
-  /** No call waits: close after a while, or keep it when one comes. */
+  /** Closes after a while, because no call waits. A call of `open` cancels that. */
   release(): void {
     if (!this.#isWanted) return;
-    // In the background: the open connection keeps the process alive until then, and nothing else should.
+    // In the background: until then only the open connection should keep the process alive.
     this.#cancelIdle ??= startTimer(this.#shared.streamIdleMs, () => void this.close(), undefined, true);
   }
 
@@ -68,7 +68,7 @@ export class DurabilityStream {
       observe({ type: "stream_closed", url, error });
       if (stop.aborted) return;
       if (error !== undefined) {
-        // The tracker may be well all the same, and only streams not come through.
+        // The tracker may be fine, and only streams do not get through.
         if (await poll(this.#shared, this.#onUpdate, url, stop)) {
           this.#failures = 0;
           continue;
@@ -81,7 +81,10 @@ export class DurabilityStream {
     }
   }
 
-  /** Reads one connection to its end. Rejects when it cannot be opened, breaks before its first event, or falls silent. */
+  /**
+   * Reads one connection to its end. Rejects if it cannot be opened, breaks before its first event,
+   * or falls silent.
+   */
   async #connect(url: string, stop: AbortSignal): Promise<void> {
     const { trackers, fetch, headers, observe, monotonicMs, streamOpenMs, streamSilenceMs } = this.#shared;
     const connection = new AbortController();
@@ -103,7 +106,7 @@ export class DurabilityStream {
       });
       const { body, ok, status } = answer;
       if (!ok || !body || !/^text\/event-stream/.test(answer.headers.get("content-type") ?? ""))
-        throw new Error(`no stream: status ${String(status)}`);
+        throw new Error(`no event stream: status ${String(status)}`);
       observe({ type: "stream_open", url });
       const parser = new SseParser(this.#lastEventId);
       const reader: { read(): Promise<{ done: boolean; value?: Uint8Array | undefined }> } = body.getReader();
@@ -124,20 +127,21 @@ export class DurabilityStream {
           if (!isBlind) trackers.succeeded(url);
           this.#dispatch(event.type, data);
         }
-        // It gets nothing new from the primary, and another one may.
+        // This tracker gets nothing new from the primary; another one may.
         if (isBlind && trackers.hasAwake(monotonicMs())) return;
       }
     } catch (error) {
-      // One that has spoken does come through: that it broke is a reason to connect again, and no other.
+      // A connection that has delivered an event works. If it breaks, connect again, and nothing
+      // more.
       if (!hasSpoken || signal.aborted) throw error;
     } finally {
       cancel();
-      // Ends also an answer that was no stream.
+      // Also ends a response that is not a stream.
       connection.abort();
     }
   }
 
-  /** What is none of these is an event of the future: it says nothing to this client. */
+  /** Ignores other types: they are events of a newer service. */
   #dispatch(type: string, body: unknown): void {
     if (type === "mark" && isMarks(body)) this.#onUpdate({ marks: body });
     else if (type === "epoch" && isEpochEvent(body)) this.#onUpdate(body);

@@ -1,22 +1,25 @@
-// A body of code that runs as one transaction, again and under a new id for as long as conflicts undo it. Owns when it may run
-// again: only when the attempt before can never commit any more.
+// Runs a body of code as one transaction, and again under a new id while conflicts undo it. Owns
+// when it may run again: only if the previous attempt can never commit.
 import { type Core } from "./core.ts";
 import { abortError, HighwaterError } from "./errors.ts";
 import { type BeginOptions, InteractiveTransaction } from "./interactive.ts";
 import { fullJitter, sleep } from "./runtime.ts";
 import { type AckOptions } from "./transaction.ts";
 
-/** Of `Highwater.transact`: how the transaction runs, when its commit is answered, and how often it may run again. */
+/**
+ * Options of `Highwater.transact`: how the transaction runs, when its commit is answered, and how
+ * often it may run.
+ */
 export interface TransactOptions extends BeginOptions, AckOptions {
-  /** Runs of the body at most. Default: 10. */
+  /** Maximum number of runs of the body. Default: 10. */
   readonly maxAttempts?: number;
-  /** Milliseconds for all runs together. Default: the client's total timeout. */
+  /** Time limit of all runs together, in milliseconds. Default: the client's `totalTimeoutMs`. */
   readonly timeout?: number;
 }
 
 /**
- * What runs as one transaction. It may run several times: only what it does with `tx` is undone. It may commit by itself, as its last
- * deed; else that is done when it returns.
+ * Body of a transaction. It may run several times, and only its work through `tx` is undone. It may
+ * commit as its last step; otherwise `transact` commits when it returns.
  */
 export type TransactBody<T> = (tx: InteractiveTransaction) => Promise<T> | T;
 
@@ -34,9 +37,9 @@ export async function transact<T>(core: Core, body: TransactBody<T>, options: Tr
       const value = await body(tx);
       isReturned = true;
       if (tx.isOpen) await tx.commit({ ...options, timeout: leftMs() });
-      // Whatever the body made of the error that ended it: nothing of it has happened.
+      // Even if the body caught the error that ended the transaction: nothing of it was applied.
       else if (tx.failure) throw tx.failure;
-      // The answer may have come at the end of the service's patience.
+      // The service may have stopped waiting before the transaction was durable.
       if (options.ack === "durable")
         await tx.committed?.durable({ timeout: leftMs(), ...(signal && { signal }) });
       return value;
@@ -44,7 +47,8 @@ export async function transact<T>(core: Core, body: TransactBody<T>, options: Tr
       await tx[Symbol.asyncDispose]();
       const conflict = isReturned ? error : tx.failure;
       const delayMs = fullJitter(attempt, core.conflictBaseMs, core.backoffMaxMs, core.random());
-      // Errors of the body's own pass through. So does an unknown outcome: what may have committed is not run again.
+      // The body's own errors pass through. So does an unknown outcome: a transaction that may have
+      // committed is not run again.
       const isUndone = conflict instanceof HighwaterError && conflict.retry === "transaction";
       if (!isUndone || attempt >= maxAttempts || delayMs + core.attemptMinMs > leftMs()) throw error;
       core.observe({ type: "retry", id: tx.id, attempt, error: conflict });

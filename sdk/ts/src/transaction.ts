@@ -1,4 +1,4 @@
-// A transaction that has committed: its results and its promise. And the options of those that are to run.
+// A committed transaction with its results and its promise, and the options of transactions.
 import { type Row, type StatementResult } from "./decode.ts";
 import { failure } from "./errors.ts";
 import { type PendingPromise } from "./pending-set.ts";
@@ -17,83 +17,118 @@ import {
   WAIT_MS_MAX,
 } from "./wire.ts";
 
-/** How long a call may take. */
+/** Time limit and cancellation of a call. */
 export interface CallOptions {
-  /** Milliseconds for all attempts together. Default: the client's `totalTimeoutMs`. */
+  /**
+   * Time limit of all attempts together, in milliseconds. Default: the client's `totalTimeoutMs`.
+   */
   readonly timeout?: number;
-  /** Gives up on the answer, not on the transaction: a commit may still take effect. The call rejects with its reason. */
+  /**
+   * Signal that ends the call with an `AbortError`, whose `cause` is the signal's reason. It ends
+   * the wait for the answer, not the transaction: a commit may still take effect.
+   */
   readonly signal?: AbortSignal;
 }
 
-/** How a transaction runs. */
+/** Execution options of a transaction. */
 export interface ExecutionOptions {
-  /** Default: `serializable`, or `repeatable read` for a read that may run on a replica. */
+  /**
+   * Isolation level. Default: `serializable`, or `repeatable read` for a read that may run on a
+   * replica.
+   */
   readonly isolation?: Isolation;
   /**
-   * The transaction changes nothing, and the database holds it to that. Needed for `after` and
-   * `mode`. Default: false.
+   * Whether the transaction only reads; the database enforces it. Required for `after` and `mode`.
+   * Default: false.
    */
   readonly readOnly?: boolean;
-  /** With `readOnly` and `serializable`: waits for a snapshot that no later transaction makes unsafe. */
+  /**
+   * With `readOnly` and `serializable`: whether to wait for a snapshot that no later transaction
+   * can make unsafe.
+   */
   readonly deferrable?: boolean;
   /**
-   * The trackers send an event `transaction.delayed` if it is not durable at its level after so
-   * many milliseconds.
+   * Time after which the trackers send a `transaction.delayed` event if the transaction is not
+   * durable at its level, in milliseconds.
    */
   readonly maxDelayMs?: number;
-  /** Comes back in webhooks and events about this transaction, and in errors of waits for it. */
+  /**
+   * Key-value pairs that come back in webhooks and events about this transaction, and in errors of
+   * waits for it.
+   */
   readonly metadata?: Readonly<Record<string, string>>;
 }
 
-/** When a commit is answered. */
+/** When a commit is answered, and at which level. */
 export interface AckOptions {
-  /** When to answer: at the commit point (`commit`, the default) or when durable at the level (`durable`). */
+  /**
+   * When to answer: at the commit point (`commit`, the default), or once durable at the level
+   * (`durable`).
+   */
   readonly ack?: "commit" | "durable";
-  /** The level that this transaction is about, also for `durable()` and `onLost()` afterwards. */
+  /**
+   * Level of this transaction, also for later calls of `durable()` and `onLost()`. Default: the
+   * client's.
+   */
   readonly level?: string;
   /**
-   * For `ack: "durable"`: how many milliseconds the service waits before it answers `pending`,
-   * which is not a loss. Never more than a minute, nor than the call may take. Default: half of the
-   * client's `requestTimeoutMs`.
+   * With `ack: "durable"`: how long the service waits before it answers `pending`, in milliseconds.
+   * `pending` is not a loss. Never more than a minute, or than the call may take. Default: half of
+   * the client's `requestTimeoutMs`.
    */
   readonly maxWaitMs?: number;
   /**
-   * The trackers send an event `transaction.delayed` if it is not durable at its level after so
-   * many milliseconds.
+   * Time after which the trackers send a `transaction.delayed` event if the transaction is not
+   * durable at its level, in milliseconds.
    */
   readonly maxDelayMs?: number;
 }
 
 export type Remember = (transaction: Transaction) => void;
 
-/** Of a one-shot transaction. */
+/** Options of a one-shot transaction. */
 export interface TransactionOptions extends CallOptions, ExecutionOptions, AckOptions {
-  /** A UUIDv7, to continue an earlier attempt whose outcome is unknown. Default: a new one. */
+  /**
+   * Transaction id, a UUIDv7. Pass an earlier id to continue an attempt whose outcome is unknown.
+   * Default: a new id.
+   */
   readonly id?: string;
-  /** With `readOnly`: a token, or a transaction, whose effects the read must see. */
+  /** With `readOnly`: token, or transaction, whose effects the read must see. */
   readonly after?: string | { readonly token: string };
-  /** With `readOnly`: `local` may read from a replica near the gateway, `primary` never does. `local` with `after`. */
+  /**
+   * With `readOnly`: `local` may read from a replica near the gateway; `primary` never does.
+   * Default: `local` if `after` is set, otherwise `primary`.
+   */
   readonly mode?: "primary" | "local";
-  /** @internal Gets the commit. */
+  /** @internal Called with the committed transaction. */
   readonly remember?: Remember | undefined;
 }
 
-/** @internal What it has of the client. */
+/** @internal The parts of the client that a transaction uses. */
 interface TransactionCore extends Pick<Shared, "decode"> {
   readonly watcher: Watcher;
 }
 
 /**
- * A committed transaction: its results, and its promise. Made by `Highwater.transaction` and by the `commit` of an interactive one.
+ * A committed transaction with its results and its promise. `Highwater.transaction` and `commit` of
+ * an interactive transaction return one.
  */
 export class Transaction extends DurabilityPromise {
-  /** By statement. Null when the answer was `replayed`: results are not kept. */
+  /**
+   * One result per statement. Null if the answer is `replayed`: the service does not keep results.
+   */
   readonly results: readonly StatementResult[] | null;
-  /** The id had been run before, by an attempt whose answer was lost; this is that attempt's outcome. */
+  /**
+   * Whether an earlier attempt, whose answer was lost, had already run this id. The outcome is that
+   * attempt's.
+   */
   readonly replayed: boolean;
-  /** A tracker had this transaction on disk when the answer came. */
+  /** Whether a tracker had this transaction on disk when the answer came. */
   readonly announced: boolean;
-  /** Of a read with `after` or `mode`: which node served it, and how far that may be behind the primary. */
+  /**
+   * For a read with `after` or `mode`: the node that served it, and how far that node may be behind
+   * the primary.
+   */
   readonly served: Served | undefined;
   readonly #answered: TransactionState;
 
@@ -112,31 +147,37 @@ export class Transaction extends DurabilityPromise {
     this.#answered = response.state;
   }
 
-  /** `committed` or `pending` at first, then what is known at the transaction's level: `durable`, `lost`, ... */
+  /**
+   * `committed` or `pending` at first, then the verdict at the transaction's level: `durable`,
+   * `lost`, ...
+   */
   get state(): TransactionState {
     return this.verdict()?.verdict ?? this.#answered;
   }
 
   /**
-   * Rows of the last statement, decoded.
-   * Errors: `results_not_kept` after a replay, for an empty list would be a wrong answer.
+   * Decoded rows of the last statement.
+   * Errors: `results_not_kept` after a replay, because an empty list would be wrong.
    */
   get rows(): readonly Row[] {
     if (this.results === null)
-      throw failure("results_not_kept", "results of a replay are not kept: read the rows again", {
+      throw failure("results_not_kept", "the service does not keep the results of a replay: read the rows again", {
         transactionId: this.id,
       });
     return this.results.at(-1)?.rows ?? [];
   }
 }
 
-/** @internal What a request takes over from options; what was not given does not go out, for JSON has no `undefined`. */
+/**
+ * @internal The request fields of the execution options. JSON has no `undefined`, so unset options
+ * are not sent.
+ */
 export function executionFields(options: ExecutionOptions): Omit<BeginRequest, "id" | "statements"> {
   const { isolation, readOnly, deferrable, maxDelayMs, metadata } = options;
   return { isolation, readOnly, deferrable, maxDelayMs, metadata } as Omit<BeginRequest, "id">;
 }
 
-/** @internal The client's own times and level, for what the user did not give. */
+/** @internal Times and level of the client, for options that the caller did not set. */
 export interface AckLimits {
   readonly level: string;
   readonly attemptMs: number;
@@ -149,13 +190,13 @@ export function acknowledgement(
   { level, attemptMs, totalMs }: AckLimits,
 ): Omit<CommitRequest, "seq"> {
   if (ack !== "durable") return { ack, maxDelayMs } as Omit<CommitRequest, "seq">;
-  // Leaves a quarter of the time, at most a second, for the answer to travel in.
+  // Leaves a quarter of the time, at most a second, for the answer to travel.
   const limitMs = Math.min(WAIT_MS_MAX, totalMs - Math.min(1_000, totalMs / 4));
   const maxWaitMs = Math.max(0, Math.floor(Math.min(wantedMs ?? attemptMs / 2, limitMs)));
   return { ack, level, maxWaitMs, maxDelayMs } as Omit<CommitRequest, "seq">;
 }
 
-/** @internal The request as the wire carries it. The same bytes go out with every attempt. */
+/** @internal The request in wire format. Every attempt sends the same bytes. */
 export function buildRequest(
   statements: readonly StatementInput[],
   options: TransactionOptions & AckLimits & { id: string },

@@ -1,16 +1,20 @@
-// One HTTP exchange: a request out, JSON or a typed error back. Retries and endpoints are decided elsewhere.
+// One HTTP exchange: sends a request and returns JSON or a typed error. Retries and endpoints are
+// decided elsewhere.
 import { answerError, failure, HighwaterError } from "./errors.ts";
 import { type Runtime, startTimer } from "./runtime.ts";
 
 export interface Exchange {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Of a POST, as JSON; undefined for a GET. */
+  /** JSON body of a POST; undefined for a GET. */
   readonly body?: object | undefined;
   readonly timeoutMs: number;
-  /** After so long without an answer the endpoint is asked for a sign of life; as long again without one ends the attempt. */
+  /**
+   * Time without an answer after which the endpoint is probed. If the probe gets no answer for as
+   * long again, the attempt ends.
+   */
   readonly probeMs?: number | undefined;
-  /** How many times as long the sign of life may take. Default: once. */
+  /** How many times `probeMs` the probe may take. Default: 1. */
   readonly patience?: number;
   readonly signal?: AbortSignal | undefined;
 }
@@ -20,13 +24,14 @@ export interface TransportResponse {
   readonly headers: Headers;
 }
 
-/** Codes under which platforms report that a connection never came to be, so that nothing was sent. */
+/** Codes with which platforms report that no connection was made, so that nothing was sent. */
 const NEVER_SENT = /REFUSED|UNREACH|NOTFOUND|EAI_AGAIN|CONNECT_TIMEOUT/;
 
 /**
  * Sends the request once.
- * Errors: the typed error of a problem answer; `connection_failed`, `request_timeout` and `bad_answer` with outcome
- * `unknown` unless the request provably never left; the signal's reason when that is aborted.
+ * Errors: the typed error of a problem response. `connection_failed`, `request_timeout` and
+ * `bad_answer`, with outcome `unknown` unless the request provably never left. The signal's reason
+ * if it is aborted.
  */
 export async function exchange(runtime: Runtime, request: Exchange): Promise<TransportResponse> {
   const { fetch } = runtime;
@@ -39,7 +44,7 @@ export async function exchange(runtime: Runtime, request: Exchange): Promise<Tra
     attempt.abort();
   };
   const ends = [startTimer(timeoutMs, end, signal)];
-  /** One pause after another: a process that was not running for a while has missed one of them, and not all. */
+  /** Waits one step after another: a process that was suspended misses one of them, not all. */
   const listen = (ms: number, times: number): void => {
     cancel = startTimer(
       ms,
@@ -56,11 +61,13 @@ export async function exchange(runtime: Runtime, request: Exchange): Promise<Tra
   };
   const probe = (): void => {
     listen(probeMs ?? 0, patience);
-    // With the attempt the probe is over. Without one there is nothing to abort, and that would cost more than the rest.
+    // The probe ends with the attempt. Without a probe there is nothing to abort, and aborting
+    // would cost more than all the rest.
     ends.push(onEvent, () => {
       attempt.abort();
     });
-    // Any answer is one, also a refusal: only a black hole gives none. A slow statement is left to its time.
+    // Any answer will do, even a refusal: only a black hole gives none. A slow statement keeps its
+    // time.
     void fetch(new URL("/", url).href, { signal: attempt.signal }).then((response) => {
       onEvent();
       return response.body?.cancel();
@@ -81,7 +88,7 @@ export async function exchange(runtime: Runtime, request: Exchange): Promise<Tra
     const { headers, ok, status } = response;
     const answer = tryJson(await response.text());
     if (!ok) throw answerError(status, answer, retryAfter(headers.get("retry-after"), Date.now()));
-    if (answer === undefined) throw badAnswer(`the answer of ${url} is not JSON`);
+    if (answer === undefined) throw badAnswer(`the response from ${url} is not JSON`);
     return { body: answer, headers };
   } catch (cause) {
     signal?.throwIfAborted();
@@ -98,12 +105,12 @@ export async function exchange(runtime: Runtime, request: Exchange): Promise<Tra
   }
 }
 
-/** The error of an answer that is JSON but not what was asked for. */
+/** The error of an unexpected response. */
 export function badAnswer(message: string): Error {
   return failure("bad_answer", message);
 }
 
-/** A Retry-After header in milliseconds: seconds, or an HTTP date. */
+/** Parses a Retry-After header, in seconds or as an HTTP date, to milliseconds. */
 export function retryAfter(header: string | null, wallMs: number): number | undefined {
   if (header === null) return undefined;
   const ms = /^\s*\d+\s*$/.test(header) ? Number(header) * 1_000 : Date.parse(header) - wallMs;

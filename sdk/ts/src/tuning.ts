@@ -1,40 +1,49 @@
-// Every bound and delay of the package that is not an option of a call.
+// Every limit and delay of the package that is not an option of a call.
 
 export interface Tuning {
-  /** First limit of the jittered delay between attempts, and its largest. */
+  /** Upper limit of the jittered delay between attempts: the first one, and the largest. */
   readonly backoffBaseMs: number;
   readonly backoffMaxMs: number;
-  /** No attempt is begun with less time than this: cut short, it would make a known outcome unknown. */
+  /**
+   * An attempt is not started with less time than this: cut short, it would make a known outcome
+   * unknown.
+   */
   readonly attemptMinMs: number;
-  /** Where there is another endpoint, one that says nothing for so long must give a sign of life. */
+  /** Time without an answer after which an endpoint is probed, if there is another endpoint. */
   readonly probeMs: number;
   /** How often a call of an open transaction is sent to a gateway that does not answer. */
   readonly pinnedAttempts: number;
-  /** How many times `probeMs` a gateway that has an open transaction may take to give a sign of life. */
+  /** How many times `probeMs` the gateway of an open transaction may take to answer a probe. */
   readonly pinnedPatience: number;
-  /** First limit of the jittered delay before a conflict is run again; doubles up to `backoffMaxMs`. */
+  /**
+   * First upper limit of the jittered delay before a rerun after a conflict; doubles up to
+   * `backoffMaxMs`.
+   */
   readonly conflictBaseMs: number;
-  /** How long an endpoint that failed is passed over, first and at most. */
+  /** How long a failed endpoint is skipped: after the first failure, and at most. */
   readonly cooldownBaseMs: number;
   readonly cooldownMaxMs: number;
-  /** The stream closes this long after the last promise was settled; a script can exit then. */
+  /** How long the stream stays open after the last promise was settled; a script can exit then. */
   readonly streamIdleMs: number;
-  /** How long a stream may take to say its first word. */
+  /** How long a stream may take to send its first bytes. */
   readonly streamOpenMs: number;
-  /** Where streams do not come through, marks are asked for: so often while they rise, and rarer while they do not. */
+  /**
+   * Polling interval if streams do not get through: while marks rise, and the longest while they do
+   * not.
+   */
   readonly pollBaseMs: number;
   readonly pollMaxMs: number;
-  /** How long marks are asked for before a stream is tried again. */
+  /** How long the client polls for marks before it tries a stream again. */
   readonly pollForMs: number;
   /** Silence after which a stream counts as dead. Trackers send a comment every five seconds. */
   readonly streamSilenceMs: number;
   /** How long a tracker may hold a request for verdicts that are still pending. */
   readonly verdictWaitMs: number;
-  /** A promise that is still pending then is asked about again after so long, half more or half less. */
+  /** Delay before a promise that is still pending is asked about again, plus or minus half. */
   readonly askAgainMs: number;
   readonly verdictBatch: number;
   readonly verdictRequestsMax: number;
-  /** A promise that has waited this long is asked about even when nothing says that it must be. */
+  /** A promise that has waited this long is asked about even if nothing says that it must be. */
   readonly recheckMs: number;
 }
 

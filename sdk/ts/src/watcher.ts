@@ -1,6 +1,5 @@
-// Keeps the pending set and the world together: feeds it marks, epochs and verdicts, asks the
-// trackers what only they can judge, and calls the waiters. Owns waits, timers and questions;
-// judges nothing.
+// Feeds marks, epochs and verdicts to the pending set, asks the trackers what only they can judge,
+// and calls the waiters. Owns waits, timers and questions; judges nothing.
 import {
   type PendingPromise,
   isLive,
@@ -18,10 +17,13 @@ import { type Service } from "./service.ts";
 import { DurabilityStream } from "./stream.ts";
 import { type Marks, type TokenVerdict } from "./wire.ts";
 
-/** Questions wait so long at most: after a failover every client has some, and those of one client go together. */
+/**
+ * Longest delay of a question. After a failover every client has questions; the delay spreads them,
+ * and lets those of one client go together.
+ */
 const ASK_SPREAD_MS = 50;
 
-/** The default length of a wait. There is no wait without an end. */
+/** Default time limit of a wait. There is no wait without a limit. */
 const DURABLE_TIMEOUT_MS = 30_000;
 
 export interface WaitOptions {
@@ -30,7 +32,7 @@ export interface WaitOptions {
   readonly signal?: AbortSignal;
 }
 
-/** A request for verdicts that is under way, and the waits it is for. */
+/** A request for verdicts that is under way, and its waits. */
 interface Question {
   readonly waits: readonly Wait[];
   readonly abort: AbortController;
@@ -39,12 +41,12 @@ interface Question {
 export class Watcher {
   readonly #shared: Shared;
   readonly #service: Service;
-  /** An entry turned out lost or broken. Called once for it, and before its waiters are called. */
+  /** Called once for an entry that turns out lost or broken, before its waiters. */
   readonly #onLoss: (entry: PendingPromise, verdict: TokenVerdict) => void;
   readonly pendingSet = new PendingSet();
   readonly #stream: DurabilityStream;
   readonly #questions = new Set<Question>();
-  /** What ends the waits that are under way. */
+  /** Functions that end the waits that are under way. */
   readonly #closers = new Set<(error: Error) => void>();
   #cancelAsk: (() => void) | undefined;
   #cancelRecheck: (() => void) | undefined;
@@ -76,7 +78,7 @@ export class Watcher {
     return { count: entries.size, oldestMs };
   }
 
-  /** An answer may leave them out. */
+  /** Learns the marks of an answer, which may have none. */
   learnMarks(marks: Marks | null | undefined): void {
     if (!marks) return;
     this.pendingSet.learnMarks(marks);
@@ -84,8 +86,8 @@ export class Watcher {
   }
 
   /**
-   * Reports the current state, now and after every change; keeps the stream open until it is taken
-   * away.
+   * Reports the current state, now and after every change. Keeps the stream open until the returned
+   * function is called.
    */
   subscribe(subscriber: Subscriber): () => void {
     this.#service.checkOpen();
@@ -99,7 +101,7 @@ export class Watcher {
     };
   }
 
-  /** Changes of one moment are reported once. */
+  /** Reports simultaneous changes once. */
   #publish(): void {
     if (this.#isPublishing || this.#subscribers.size === 0) return;
     this.#isPublishing = true;
@@ -115,8 +117,8 @@ export class Watcher {
   }
 
   /**
-   * Calls the waiter once, and never at once, when the entry is settled at the level. Returns what
-   * takes it away.
+   * Calls the waiter once, and never synchronously, when the entry is settled at the level. Returns
+   * a function that removes the waiter.
    */
   watch(entry: PendingPromise, level: string, waiter: Waiter): () => void {
     const known = this.pendingSet.known(entry, level);
@@ -143,8 +145,9 @@ export class Watcher {
   }
 
   /**
-   * Resolves when every entry is durable at the level. Rejects with the error of the first that is settled
-   * otherwise, with `durability_timeout`, or with `call_aborted`. Leaves no timer and no listener behind.
+   * Resolves when every entry is durable at the level. Rejects with the error of the first entry
+   * that is settled otherwise, with `durability_timeout`, or with `call_aborted`. Leaves no timer
+   * and no listener behind.
    */
   wait(entries: readonly PendingPromise[], options: WaitOptions, ownLevel: string): Promise<TokenVerdict[]> {
     const { level = ownLevel, timeout = DURABLE_TIMEOUT_MS, signal } = options;
@@ -185,7 +188,7 @@ export class Watcher {
     });
   }
 
-  /** The error of what is settled otherwise than durable, with all that is known of the transaction. */
+  /** The error of an entry that is not durable, with all that is known of the transaction. */
   #errorOf({ id, metadata }: PendingPromise, settlement: Settlement): Error | undefined {
     if (settlement instanceof Error) return settlement;
     const { verdict, level, position, retriedIn } = settlement;
@@ -198,7 +201,7 @@ export class Watcher {
     );
   }
 
-  /** Ends every wait with `client_closed`, every question and the stream. */
+  /** Ends every wait with `client_closed`, every question, and the stream. */
   async close(): Promise<void> {
     this.#subscribers.clear();
     for (const end of this.#closers) end(closedError());
@@ -213,7 +216,7 @@ export class Watcher {
     this.#cancelAsk = this.#cancelRecheck = undefined;
   }
 
-  /** Calls the waiters of the settled entries, and sees to what is left. */
+  /** Calls the waiters of the settled entries and arranges what is left. */
   #finish(): void {
     const nowMs = this.#shared.monotonicMs();
     const settled = this.pendingSet.takeSettled();
@@ -232,7 +235,7 @@ export class Watcher {
     this.#publish();
   }
 
-  /** With nothing left to wait for: no timers, and the stream ends after a while. */
+  /** If nothing is left to wait for: stops the timers, and lets the stream end after a while. */
   #rest(): void {
     if (this.pendingSet.entries.size > 0) return;
     this.#cancelTimers();
@@ -264,7 +267,7 @@ export class Watcher {
     const { verdictRequestsMax, verdictWaitMs, attemptMs, random, askAgainMs } = this.#shared;
     const byToken = new Map(waits.map((wait) => [wait.entry.token, wait]));
     const level = waits[0]?.level ?? "";
-    // One slow promise holds up its whole request, so hold none while others queue for a turn.
+    // One slow promise delays its whole request, so do not let it be held while others queue.
     const isCrowded = this.pendingSet.toAsk.size > 0 && this.#questions.size >= verdictRequestsMax;
     const waitMs = isCrowded ? 0 : verdictWaitMs;
     try {
@@ -278,13 +281,14 @@ export class Watcher {
       }
       this.learnMarks(marks);
     } catch (error) {
-      // Whatever else goes wrong is about the service or the way to it, and says nothing about these promises.
+      // Any other error concerns the service or the connection, and says nothing about these
+      // promises.
       if (error instanceof HighwaterError && error.code === "unknown_level")
         for (const wait of waits) this.pendingSet.judge(wait, error);
     }
     this.#questions.delete(question);
     this.#finish();
-    // What is pending still is asked about again, and so is a token without an answer.
+    // Asks again about promises that are still pending, and about tokens without an answer.
     const open = waits.filter((wait) => wait.isAsked && isLive(wait));
     if (open.length === 0) return;
     await sleep((0.5 + random()) * askAgainMs, undefined, true);
@@ -292,7 +296,7 @@ export class Watcher {
     this.#finish();
   }
 
-  /** Ends the questions whose every wait was settled or given up in the meantime. */
+  /** Ends the questions whose waits were all settled or given up in the meantime. */
   #dropQuestions(): void {
     for (const { waits, abort } of this.#questions) if (!waits.some(isLive)) abort.abort();
   }

@@ -1,47 +1,57 @@
 /**
- * Verifies webhooks of Highwater: Standard Webhooks 1.0, signed with HMAC-SHA256, by Web Crypto alone.
+ * Verifies webhooks of Highwater with Web Crypto alone. They follow Standard Webhooks 1.0 and are
+ * signed with HMAC-SHA256.
  * @module
  */
 
-/** What a webhook says. `data` depends on `type`: the reference of webhooks lists them. */
+/** Content of a webhook. `data` depends on `type`: the webhook reference lists them. */
 export interface WebhookEvent<T = Record<string, unknown>> {
-  /** `transaction.lost`, `transaction.durable`, `durability.stalled`, ... A newer service may know more. */
+  /**
+   * Type of the event: `transaction.lost`, `transaction.durable`, `durability.stalled`, ... A newer
+   * service may send more types.
+   */
   readonly type: string;
-  /** RFC 3339: when it happened. */
+  /** Time of the event, as in RFC 3339. */
   readonly timestamp: string;
-  /** What happened, by `type`. */
+  /** Details of the event; they depend on `type`. */
   readonly data: T;
 }
 
-/** A webhook that is signed with the secret, and of now. */
+/** A webhook whose signature and time are verified. */
 export interface VerifiedWebhook<T = Record<string, unknown>> {
-  /** The same for every delivery of one event: what was handled under it before needs no handling again. */
+  /** Id of the event, the same for every delivery. Skip an id that you have already handled. */
   readonly id: string;
-  /** The body, parsed. */
+  /** The parsed body. */
   readonly event: WebhookEvent<T>;
 }
 
-/** What `verifyWebhook` looks at. */
+/** Input of `verifyWebhook`. */
 export interface WebhookRequest {
-  /** The body as it came, byte for byte: never parsed and written again. */
+  /** The body as received, byte for byte: never parsed and serialized again. */
   readonly body: string | Uint8Array;
-  /** Of the request, with names in whatever case: `webhook-id`, `webhook-timestamp`, `webhook-signature`. */
+  /**
+   * Headers of the request, with names in any case: `webhook-id`, `webhook-timestamp`,
+   * `webhook-signature`.
+   */
   readonly headers: Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
-  /** `whsec_…`; two while one replaces the other. */
+  /** Signing secret, `whsec_…`; pass both while a new one replaces an old one. */
   readonly secret: string | readonly string[];
   /**
-   * How far its time may lie from now, in seconds. Default: five minutes. An older one may be a
-   * replay.
+   * Largest accepted difference between the webhook's time and now, in seconds. Default: 300. An
+   * older webhook may be a replay.
    */
   readonly toleranceSeconds?: number;
-  /** Milliseconds since 1970; for tests. */
+  /** Clock in milliseconds since 1970, for tests. Default: `Date.now`. */
   readonly now?: () => number;
 }
 
-/** The webhook must not be believed. */
+/** The webhook could not be verified and must not be trusted. */
 export class WebhookVerificationError extends Error {
   override name = "WebhookVerificationError";
-  /** `missing_headers`, `stale_timestamp`, `no_matching_signature`, `invalid_secret` or `invalid_body`. */
+  /**
+   * Reason: `missing_headers`, `stale_timestamp`, `no_matching_signature`, `invalid_secret` or
+   * `invalid_body`.
+   */
   readonly code: string;
 
   constructor(code: string, message: string) {
@@ -51,8 +61,10 @@ export class WebhookVerificationError extends Error {
 }
 
 /**
- * The event, if it is signed with one of the secrets and is of now.
- * Errors: `WebhookVerificationError`; answer 400 then, and do nothing of what it says.
+ * Verifies a webhook and returns its event. It must be signed with one of the secrets, and its time
+ * must be within the tolerance.
+ * Errors: `WebhookVerificationError`. Respond with status 400, and do nothing that the webhook
+ * says.
  *
  * @param request Body, headers and secret.
  * @example
@@ -60,7 +72,8 @@ export class WebhookVerificationError extends Error {
  * export async function receive(request: Request): Promise<Response> {
  *   try {
  *     const secret = ["whsec_bmV3", "whsec_b2xk"]; // two while one replaces the other
- *     const { id, event } = await verifyWebhook({ body: await request.text(), headers: request.headers, secret });
+ *     const { headers } = request;
+ *     const { id, event } = await verifyWebhook({ body: await request.text(), headers, secret });
  *     console.log(id, event.type, event.data);
  *     return new Response(null, { status: 204 });
  *   } catch {

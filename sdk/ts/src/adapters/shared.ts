@@ -1,5 +1,6 @@
-// What the adapters of ORMs have in common: where a statement runs (a client, a session, an open transaction), what cannot run
-// there, and when a commit counts as answered. Imports nothing of the package but what its users import.
+// Shared by the adapters of ORMs: where a statement runs (a client, a session, an open
+// transaction), what cannot run there, and when a commit is answered. Imports only the package's
+// public entry.
 import {
   HighwaterError,
   type InteractiveTransaction,
@@ -15,17 +16,20 @@ import {
   type TransactionOptions,
 } from "../index.ts";
 
-/** What runs transactions: a client, or a session of one. */
+/** A client that runs transactions, or a session of one. */
 export type Client = Pick<Highwater, "transaction" | "begin" | "transact">;
 
-/** Options for every transaction, unless it says otherwise. With `ack: "durable"` a commit resolves when it is durable. */
+/**
+ * Default options of every transaction. With `ack: "durable"`, a commit resolves once the
+ * transaction is durable.
+ */
 export type TransactionDefaults = Omit<TransactionOptions, "id" | "signal">;
 
-/** What came out, and the promise for it. */
+/** A result and the transaction that committed it. */
 export interface Committed<R> {
-  /** What the query, the queries or the body gave. */
+  /** Result of the query, of the queries or of the body. */
   readonly result: R;
-  /** With `token`, `durable()`, `onLost()`, `afterDurable()`. */
+  /** The committed transaction, with `token`, `durable()`, `onLost()` and `afterDurable()`. */
   readonly transaction: Transaction;
 }
 
@@ -41,13 +45,13 @@ export interface Statement {
   readonly params?: readonly SqlValue[];
 }
 
-/** What one-shot statements have come to. */
+/** The outcome of one-shot statements. */
 export interface OneShotResult {
   readonly results: readonly StatementResult[];
   readonly transaction: Transaction;
 }
 
-/** Runs statements in the open transaction of the scope, or else as a transaction of their own. */
+/** Runs statements in the scope's open transaction, otherwise as a transaction of their own. */
 export async function run(
   scope: Scope,
   statements: readonly Statement[],
@@ -73,7 +77,7 @@ export async function runAlone(
   const options = { ...scope.options, ...own };
   const transaction = await scope.client.transaction(statements, options);
   const { id, results } = transaction;
-  // A replay has no results, and says so when it is asked for rows.
+  // A replay has no results, and throws when asked for rows.
   if (results === null) void transaction.rows;
   const kept = results ?? [];
   refuseTruncated(kept, { outcome: "applied", transactionId: id });
@@ -81,7 +85,10 @@ export async function runAlone(
   return { results: kept, transaction };
 }
 
-/** How a transaction runs that was begun in the library's words. PostgreSQL has nothing weaker than "read committed". */
+/**
+ * Maps the library's transaction settings to execution options. PostgreSQL has nothing weaker than
+ * "read committed".
+ */
 export function executionOptionsOf(config: {
   readonly isolation: string | undefined;
   readonly accessMode: string | undefined;
@@ -100,20 +107,23 @@ export async function begin(scope: Scope, own: TransactionDefaults): Promise<Int
   return scope.client.begin({ ...scope.options, ...own });
 }
 
-/** Commits, and with `ack: "durable"` resolves when it is durable, or rejects. */
+/** Commits. With `ack: "durable"`, resolves once the transaction is durable, or rejects. */
 export async function commit(scope: Scope, open: InteractiveTransaction): Promise<void> {
-  // How it runs was said when it began.
+  // The execution options were set when it began.
   const { ack, level, maxWaitMs, maxDelayMs, timeout } = scope.options;
   const options = { ack, level, maxWaitMs, maxDelayMs, timeout } as CommitOptions;
   await acknowledge(await open.commit(options), scope.options);
 }
 
-/** Undoes what is not committed; a commit whose durability could not be waited for stays one. */
+/** Rolls back what is not committed. A commit stays, even if the wait for its durability failed. */
 export async function rollback(open: InteractiveTransaction): Promise<void> {
   if (open.committed === undefined) await open.rollback();
 }
 
-/** The body, run as often as conflicts undo it, in a database that `enter` binds to the open transaction. */
+/**
+ * Runs the body, and again after conflicts, in a database that `enter` binds to the open
+ * transaction.
+ */
 export async function transactIn<D, R>(
   scope: Scope,
   enter: (open: InteractiveTransaction) => D,
@@ -124,7 +134,7 @@ export async function transactIn<D, R>(
     async (tx) => ({ result: await body(enter(tx)), open: tx }),
     { ...scope.options, ...options },
   );
-  // It has committed: this only hands over its promise.
+  // It has already committed: this only returns its transaction.
   return { result, transaction: await open.commit() };
 }
 
@@ -142,7 +152,10 @@ export function usage(code: string, message: string): InvalidRequestError {
   return new InvalidRequestError(message, { code, outcome: "not_applied", retry: "never" });
 }
 
-/** The service may have answered at the end of its patience: pending is neither durable nor lost, so the wait goes on here. */
+/**
+ * Waits for durability if `ack` asks for it: the service may have answered `pending` at the end of
+ * its own wait.
+ */
 async function acknowledge(
   transaction: Transaction,
   { ack, timeout }: Pick<TransactionOptions, "ack" | "timeout">,
@@ -161,7 +174,10 @@ function refuseTruncated(
 }
 
 const LISTENS = /^\s*(?:un)?listen\b/i;
-/** What a statement leaves in its session is gone with its transaction; alone, it would have no effect that anybody sees. */
+/**
+ * Statements that change their session, which ends with the transaction. Alone, they would have no
+ * visible effect.
+ */
 const LEAVES =
   /^\s*(?:set(?!\s+(?:local|transaction|constraints)\b)|reset|prepare|deallocate|load|declare)\b|\bpg_(?:try_)?advisory_lock|^\s*create\s+(?:local\s+|global\s+)?temp/i;
 

@@ -1,5 +1,5 @@
-// Durability for users of Drizzle: the promise of a query or of several in one transaction, bodies that run again after
-// conflicts, and a database bound to a session or to an open transaction.
+// Durability for Drizzle: the promise of one query or of several in one transaction, bodies that
+// run again after conflicts, and a database bound to a session or to an open transaction.
 import { type ExtractTablesWithRelations } from "drizzle-orm";
 import { type MigrationConfig, type MigrationMeta } from "drizzle-orm/migrator";
 import { type PgDatabase, type PgDialect } from "drizzle-orm/pg-core";
@@ -31,13 +31,13 @@ type AnyDatabase<F extends FullSchema> = PgDatabase<
 >;
 type SessionOf<F extends FullSchema> = HighwaterSession<F, ExtractTablesWithRelations<F>>;
 
-/** A query of Drizzle that is not awaited yet; also of `db.query` and of `db.execute`. */
+/** A Drizzle query that is not awaited yet, also one of `db.query` or `db.execute`. */
 export interface Query<R = unknown> {
-  /** What its builders say of themselves, for the types. */
+  /** Type information of Drizzle's builders. */
   readonly _: { readonly dialect: "pg"; readonly result: R };
 }
 
-/** As Drizzle's batches prepare a query; its published types leave it out. */
+/** The way in which Drizzle's batches prepare a query. Its published types leave it out. */
 interface Runnable {
   _prepare(): {
     getQuery(): Statement;
@@ -48,14 +48,17 @@ interface Runnable {
 }
 
 /**
- * Runs a query, or several as one transaction in one round trip, and has its promise beside what `await` would give:
- * `const { result, transaction } = await committed(db, db.insert(order).values(values).returning())`.
- * Errors: those of `hw.transaction`, as they are; `result_too_large`: it has committed, and not all rows came; `session_bound` for a
- * statement that only a session gives sense; `invalid_options` inside a transaction that is open.
+ * Runs a query, or several as one transaction in one round trip. Resolves with the result of
+ * `await` and the committed transaction:
+ * `const { result, transaction } = await committed(db, db.insert(order).values(values))`.
+ * Errors: those of `hw.transaction`, unchanged. `result_too_large` if the transaction has committed
+ * but not all rows were returned. `session_bound` for a statement that only makes sense in a
+ * session. `invalid_options` inside an open transaction, or without a query.
  *
- * @param db Made on this package's driver.
- * @param query It is not awaited yet.
- * @param queries As `query`; they run in their order, and their results are in it too.
+ * @param db Database with this package's driver.
+ * @param query Query that is not awaited yet.
+ * @param queries Queries that are not awaited yet. They run in this order, and the results have the
+ * same order.
  */
 export async function committed<F extends FullSchema, R>(
   db: AnyDatabase<F>,
@@ -84,12 +87,12 @@ export async function committed<F extends FullSchema>(
 }
 
 /**
- * As `hw.transact`, with a body of Drizzle: conflicts run it again, exactly one run takes effect, and its promise is beside what
- * it returned.
- * Errors: as `hw.transact`; `invalid_options` inside a transaction that is open.
+ * Like `hw.transact`, with a Drizzle database for the body: conflicts run the body again, and
+ * exactly one run takes effect. Resolves with the result of the body and the committed transaction.
+ * Errors: those of `hw.transact`. `invalid_options` inside an open transaction.
  *
- * @param db Made on this package's driver.
- * @param body Gets a database inside the transaction; it may run several times.
+ * @param db Database with this package's driver.
+ * @param body Function that receives a database inside the transaction. It may run several times.
  */
 export async function transact<F extends FullSchema, R>(
   db: AnyDatabase<F>,
@@ -100,13 +103,13 @@ export async function transact<F extends FullSchema, R>(
 }
 
 /**
- * The same database, on a session of the client (or another client), or inside a transaction that is open. `options` are for
- * every transaction of it.
- * Errors: `invalid_options` where it is inside a transaction already.
+ * Returns the same database on a session of the client, on another client, or inside an open
+ * transaction. `options` are the defaults of its transactions.
+ * Errors: `invalid_options` if the database is already inside a transaction.
  *
- * @param db Made on this package's driver.
- * @param open What `hw.begin` has given, or `transactionOf`: who has begun it commits it.
- * @param client A `Highwater`, or a session of one.
+ * @param db Database with this package's driver.
+ * @param open Transaction from `hw.begin` or `transactionOf`. The code that began it commits it.
+ * @param client A `Highwater` client, or a session of one.
  */
 export function bind<F extends FullSchema>(
   db: AnyDatabase<F>,
@@ -131,22 +134,25 @@ export function bind<F extends FullSchema>(
 }
 
 /**
- * The transaction behind Drizzle's, also for `durable()` once it is committed: `return transactionOf(tx)` from the body.
+ * Returns the interactive transaction behind a Drizzle transaction, for example for `durable()`
+ * after the commit: `return transactionOf(tx)` in the body.
  * Errors: `invalid_options` outside a transaction.
  *
- * @param tx What the body of a transaction was given.
+ * @param tx Transaction that the body received.
  */
 export function transactionOf<F extends FullSchema>(tx: AnyDatabase<F>): InteractiveTransaction {
   return openOf(sessionOf(tx).scope);
 }
 
 /**
- * Drizzle's migrator, for what `readMigrationFiles` of `drizzle-orm/migrator` has read. All that are missing run in one transaction.
+ * Runs Drizzle's migrations, as `readMigrationFiles` of `drizzle-orm/migrator` reads them. All
+ * missing migrations run in one transaction.
  * Errors: those of `hw.begin` and of its transaction.
  *
- * @param db Made on this package's driver.
- * @param migrations In their order.
- * @param config As for Drizzle's own, without the folder: where it remembers what has run.
+ * @param db Database with this package's driver.
+ * @param migrations Migrations in their order.
+ * @param config Configuration of Drizzle's own migrator without the folder: where it records what
+ * has run.
  */
 export async function migrate<F extends FullSchema>(
   db: AnyDatabase<F>,
@@ -168,5 +174,5 @@ function isList(work: Query | readonly Query[]): work is readonly Query[] {
 function sessionOf<F extends FullSchema>(db: AnyDatabase<F>): SessionOf<F> {
   const { session } = db._;
   if (session instanceof HighwaterSession) return session as SessionOf<F>;
-  throw usage("invalid_options", "the driver must be that of @highwater/sdk/drizzle");
+  throw usage("invalid_options", "the driver must be @highwater/sdk/drizzle");
 }

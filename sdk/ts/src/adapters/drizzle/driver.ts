@@ -1,4 +1,5 @@
-// Drizzle's database on a client: what `drizzle(hw)` makes of the configuration that all of Drizzle's drivers take.
+// Drizzle's database on a client: what `drizzle(hw)` creates from the configuration that all
+// Drizzle drivers take.
 import {
   createTableRelationsHelpers,
   DefaultLogger,
@@ -18,17 +19,20 @@ import {
 } from "./session.ts";
 import { Values } from "./values.ts";
 
-/** What all drivers of Drizzle take, and what is this one's own. */
+/** Configuration of `drizzle`: that of all Drizzle drivers, plus the options of this one. */
 export interface HighwaterDrizzleConfig<
   F extends FullSchema = Record<string, never>,
 > extends DrizzleConfig<F> {
-  /** For every transaction, unless it says otherwise: `{ isolation, ack, level, readOnly, … }`. */
+  /** Default options of every transaction: `{ isolation, ack, level, readOnly, … }`. */
   readonly transaction?: TransactionDefaults;
-  /** What types decode to, by OID, before Drizzle's columns see them. */
+  /** Decoders by type OID; Drizzle's columns receive their results. */
   readonly types?: Readonly<Record<number, TypeDecoder>>;
 }
 
-/** Drizzle's database for PostgreSQL: its queries are transactions of one round trip, or part of the one they are in. */
+/**
+ * Drizzle database for PostgreSQL on Highwater. A query is a transaction of one round trip, or part
+ * of the transaction that it runs in.
+ */
 export class HighwaterDatabase<F extends FullSchema = Record<string, never>> extends PgDatabase<
   HighwaterQueryResultHKT,
   F
@@ -37,10 +41,11 @@ export class HighwaterDatabase<F extends FullSchema = Record<string, never>> ext
 }
 
 /**
- * Drizzle's database on a client: `const db = drizzle(hw, { schema })`, or `drizzle({ client: hw, schema })`. The client is a
- * `Highwater`, or a session of one; closing it is up to who made it.
+ * Creates a Drizzle database on a client: `drizzle(hw, { schema })` or
+ * `drizzle({ client: hw, schema })`. The client is a `Highwater` client or a session of one; close
+ * it yourself.
  *
- * @param params The client and a configuration, or a configuration with the client in it.
+ * @param params The client and a configuration, or a configuration that contains the client.
  * @example
  * ```ts
  * const note = pgTable("note", { text: text() });

@@ -1,5 +1,6 @@
 /**
- * Drizzle on Highwater: a driver whose single statements are transactions of one round trip, and the promise of each commit.
+ * Drizzle driver for Highwater. A single statement is a transaction of one round trip, and every
+ * commit gives you its durability promise.
  * @module
  */
 export { bind, committed, migrate, type Query, transact, transactionOf } from "./committed.ts";

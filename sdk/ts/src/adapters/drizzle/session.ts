@@ -1,5 +1,6 @@
-// Drizzle's session: single statements are transactions of their own, `transaction` is an interactive one, and what is inside
-// that a savepoint. Owns the mapping of results; Drizzle's own classes do the rest.
+// Drizzle's session. Single statements are transactions of their own, `transaction` is an
+// interactive one, and a transaction inside that is a savepoint. Owns the mapping of results;
+// Drizzle's own classes do the rest.
 import * as library from "drizzle-orm";
 import { entityKind, fillPlaceholders, type Logger, type Query, type SQL, sql } from "drizzle-orm";
 import { type Cache } from "drizzle-orm/cache/core";
@@ -25,20 +26,20 @@ import {
 } from "../shared.ts";
 import { type RawResult, type SelectedField, type Values } from "./values.ts";
 
-/** What `db.execute` gives, and writes without `returning`. */
+/** Result of `db.execute`, and of writes without `returning`. */
 export interface HighwaterQueryResult<R = Record<string, unknown>> {
   /** Command tag without the count: `SELECT`, `UPDATE`, ... */
   readonly command: string;
-  /** How many rows it has returned or changed. */
+  /** Number of rows returned or changed. */
   readonly rowCount: number;
-  /** The columns in their order: the name, and the OID of the type. */
+  /** Columns in order, each with its name and the OID of its type. */
   readonly fields: RawResult["fields"];
-  /** By column name. */
+  /** Rows by column name. */
   readonly rows: R[];
 }
-/** Gives Drizzle's types the shape of a result; programs seldom need it. */
+/** Gives Drizzle's types the shape of a result. Applications seldom need it. */
 export interface HighwaterQueryResultHKT extends PgQueryResultHKT {
-  /** Of rows of a type. */
+  /** Result with rows of a type. */
   readonly type: HighwaterQueryResult<this["row"]>;
 }
 
@@ -46,7 +47,7 @@ export type Tables = library.TablesRelationalConfig;
 export type FullSchema = Record<string, unknown>;
 export type RelationalSchema<T extends Tables> = library.RelationalSchemaConfig<T> | undefined;
 
-/** What a database and its transactions share. */
+/** Shared by a database and its transactions. */
 export interface SessionContext {
   readonly dialect: PgDialect;
   readonly logger: Logger | undefined;
@@ -59,7 +60,7 @@ interface CacheMetadata {
   readonly tables: string[];
 }
 type RowsMapper<R> = (rows: unknown[][]) => R;
-/** All drivers of Drizzle use these; its published types leave them out. */
+/** Used by all Drizzle drivers; its published types leave them out. */
 interface Internals {
   queryWithCache<R>(text: string, params: unknown[], query: () => Promise<R>): Promise<R>;
   readonly joinsNotNullableMap?: Record<string, boolean>;
@@ -132,7 +133,7 @@ export class HighwaterPreparedQuery<T extends PreparedQueryConfig> extends PgPre
     return rows.map((row) => mapResultRow(this.#fields ?? [], row, joinsNotNullableMap));
   }
 
-  /** What a statement outside `execute` has changed. */
+  /** Invalidates the cache for the tables that a statement outside `execute` has changed. */
   async invalidate(): Promise<void> {
     const { cache } = this.#session.parts;
     const { type, tables } = (this as unknown as Internals).queryMetadata ?? {};
@@ -140,7 +141,7 @@ export class HighwaterPreparedQuery<T extends PreparedQueryConfig> extends PgPre
   }
 }
 
-/** Only the text of values is kept, which a cache can store. */
+/** Keeps only the text of values, which a cache can store. */
 export function toRaw(result: RawResult | undefined): RawResult {
   const { command = "", rowCount = 0, fields = [], values = [] } = result ?? {};
   return { command, rowCount, fields, values };
@@ -202,7 +203,7 @@ export class HighwaterSession<F extends FullSchema, T extends Tables> extends Pg
   }
 }
 
-/** Drizzle's transaction for PostgreSQL, on an interactive one. */
+/** Drizzle transaction for PostgreSQL, on an interactive transaction. */
 export class HighwaterTransaction<
   F extends FullSchema = Record<string, never>,
   T extends Tables = library.ExtractTablesWithRelations<F>,
@@ -210,10 +211,11 @@ export class HighwaterTransaction<
   static override readonly [entityKind]: string = "HighwaterTransaction";
 
   /**
-   * A transaction in a transaction is a savepoint: when the body throws, only what it did is undone.
-   * Errors: the body's own.
+   * Runs a transaction inside a transaction, as a savepoint: if the body throws, only its own work
+   * is undone.
+   * Errors: those of the body.
    *
-   * @param body Gets the same transaction, one level deeper.
+   * @param body Function that receives the same transaction, one level deeper.
    */
   override async transaction<R>(body: (tx: HighwaterTransaction<F, T>) => Promise<R>): Promise<R> {
     const session = this._.session as HighwaterSession<F, T>;
@@ -227,7 +229,8 @@ export class HighwaterTransaction<
       await session.execute(sql`RELEASE ${savepoint}`);
       return result;
     } catch (error) {
-      // A conflict has ended all of it: there is nothing to go back to, and the error is what the user needs.
+      // A conflict has ended the whole transaction: there is no savepoint left, and the caller
+      // needs this error.
       if (open.isOpen) await session.execute(sql`ROLLBACK TO ${savepoint}`);
       throw error;
     }

@@ -1,14 +1,14 @@
-// What Drizzle's columns expect of a driver: PostgreSQL's text where they decode themselves, and what node-postgres makes of
-// the other types.
+// What Drizzle's columns expect of a driver: PostgreSQL's text if they decode it themselves, and
+// the values of node-postgres for other types.
 import { Column, is } from "drizzle-orm";
 import { decodeValue, type TypeDecoders } from "../../index.ts";
 
-/** The columns of a result, as Drizzle selected them; a field of a list, or an expression. */
+/** A selected column of a result: a field of a list, or an expression. */
 export interface SelectedField {
   readonly path: string[];
   readonly field: unknown;
 }
-/** What is cached, too: it can be written as JSON. */
+/** Also what is cached, so it can be written as JSON. */
 export interface RawResult {
   readonly command: string;
   readonly rowCount: number;
@@ -23,13 +23,15 @@ export class Values {
   readonly #json: TypeDecoders;
 
   constructor(types: Exclude<TypeDecoders, "raw"> = {}) {
-    // int8 as all drivers of Drizzle give it, and instants as text, for the columns make the dates.
+    // int8 as all Drizzle drivers return it; instants as text, because the columns create the
+    // dates.
     this.#driver = { 20: asText, 1184: asText, ...types };
-    // A column of JSON parses text; what is parsed already and is a text itself it would parse once more.
+    // A JSON column parses text. It would parse a value again that is already parsed and is itself
+    // text.
     this.#json = { 114: asText, 3802: asText, ...this.#driver };
   }
 
-  /** Rows by position, for Drizzle to map. */
+  /** Returns rows by position, for Drizzle to map. */
   arrays({ fields, values }: RawResult, selected?: readonly SelectedField[]): unknown[][] {
     const columns = fields.map(({ oid }, at) => ({
       oid,
@@ -38,7 +40,7 @@ export class Values {
     return values.map((row) => columns.map(({ oid, types }, at) => decodeValue(row[at] ?? null, oid, types)));
   }
 
-  /** Rows by name, for `db.execute`. */
+  /** Returns rows by name, for `db.execute`. */
   objects({ fields, values }: RawResult): Record<string, unknown>[] {
     return values.map((row) =>
       Object.fromEntries(
@@ -48,7 +50,7 @@ export class Values {
   }
 }
 
-/** Also a list of JSON, of any depth. */
+/** Whether the field is a JSON column, or a list of JSON of any depth. */
 function isJsonColumn(field: unknown): boolean {
   if (!is(field, Column)) return false;
   const { columnType, baseColumn } = field as Column & { readonly baseColumn?: unknown };

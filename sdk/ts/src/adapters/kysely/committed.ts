@@ -1,5 +1,5 @@
-// Durability for users of Kysely: the promise of a query or of several in one transaction, bodies that run again after
-// conflicts, and a database bound to a session or to an open transaction.
+// Durability for Kysely: the promise of one query or of several in one transaction, bodies that run
+// again after conflicts, and a database bound to a session or to an open transaction.
 import {
   Kysely,
   type KyselyPlugin,
@@ -29,22 +29,25 @@ import {
 import { HighwaterDialect } from "./dialect.ts";
 import { type Batch, BATCH, connectionOf, ours } from "./driver.ts";
 
-/** A query of Kysely that is not executed yet: a builder, or a `sql` fragment. */
+/** A Kysely query that is not executed yet: a builder or a `sql` fragment. */
 export interface Query<R = unknown> {
-  /** As `SelectQueryBuilder.withPlugin` of Kysely. */
+  /** Like `SelectQueryBuilder.withPlugin` of Kysely. */
   withPlugin(plugin: KyselyPlugin): { execute(...options: never[]): Promise<R> };
 }
 type ResultOf<Q> = Q extends Query<infer R> ? R : never;
 
 /**
- * Executes a query, or several as one transaction in one round trip, and has its promise beside what `execute()` would give:
- * `const { result, transaction } = await committed(db, db.insertInto("order").values(order).returningAll())`.
- * Errors: those of `hw.transaction`, as they are; `result_too_large`: it has committed, and not all rows came; `session_bound` for a
- * statement that only a session gives sense; `invalid_options` inside a transaction that is open.
+ * Executes a query, or several as one transaction in one round trip. Resolves with the result of
+ * `execute()` and the committed transaction:
+ * `const { result, transaction } = await committed(db, db.insertInto("order").values(order))`.
+ * Errors: those of `hw.transaction`, unchanged. `result_too_large` if the transaction has committed
+ * but not all rows were returned. `session_bound` for a statement that only makes sense in a
+ * session. `invalid_options` inside an open transaction, or without a query.
  *
- * @param db Made on this package's dialect.
- * @param query It is not executed yet.
- * @param queries As `query`; they run in their order, and their results are in it too.
+ * @param db Database with this package's dialect.
+ * @param query Query that is not executed yet.
+ * @param queries Queries that are not executed yet. They run in this order, and the results have
+ * the same order.
  */
 export async function committed<R>(
   db: QueryExecutorProvider,
@@ -66,19 +69,19 @@ export async function committed(
   const queries = isList(work) ? work : [work];
   if (queries.length === 0) throw usage("invalid_options", "pass at least one query");
   const gathered = new Gathered(queries.length, (statements) => runAlone(scope, statements, options));
-  // Through Kysely, so that its plugins, its logging and its builders make of the result what they always make.
+  // Through Kysely, so that its plugins, logging and builders treat the result as usual.
   const results = await Promise.all(queries.map((query, at) => execute(query, gathered.plugin(at), db)));
   const { transaction } = await gathered.answer;
   return { result: isList(work) ? results : results[0], transaction };
 }
 
 /**
- * As `hw.transact`, with a body of Kysely: conflicts run it again, exactly one run takes effect, and its promise is beside what
- * it returned.
- * Errors: as `hw.transact`; `invalid_options` inside a transaction that is open.
+ * Like `hw.transact`, with a Kysely database for the body: conflicts run the body again, and
+ * exactly one run takes effect. Resolves with the result of the body and the committed transaction.
+ * Errors: those of `hw.transact`. `invalid_options` inside an open transaction.
  *
- * @param db Made on this package's dialect.
- * @param body Gets a database inside the transaction; it may run several times.
+ * @param db Database with this package's dialect.
+ * @param body Function that receives a database inside the transaction. It may run several times.
  */
 export async function transact<DB, R>(
   db: Kysely<DB>,
@@ -89,13 +92,13 @@ export async function transact<DB, R>(
 }
 
 /**
- * The same database, on a session of the client (or another client), or inside a transaction that is open. `options` are for
- * every transaction of it.
- * Errors: `invalid_options` where it is inside a transaction already.
+ * Returns the same database on a session of the client, on another client, or inside an open
+ * transaction. `options` are the defaults of its transactions.
+ * Errors: `invalid_options` if the database is already inside a transaction.
  *
- * @param db Made on this package's dialect.
- * @param open What `hw.begin` has given, or `transactionOf`: who has begun it commits it.
- * @param client A `Highwater`, or a session of one.
+ * @param db Database with this package's dialect.
+ * @param open Transaction from `hw.begin` or `transactionOf`. The code that began it commits it.
+ * @param client A `Highwater` client, or a session of one.
  */
 export function bind<DB>(db: Kysely<DB>, open: InteractiveTransaction): KyselyTransaction<DB>;
 export function bind<DB>(db: Kysely<DB>, client: Client, options?: TransactionDefaults): Kysely<DB>;
@@ -111,7 +114,7 @@ export function bind<DB>(
     return { client: target, options: { ...scope.options, ...options }, open: null };
   };
   const executor = inner.withConnectionProvider({
-    // The connection is a new one for each call, and keeps the logging of the database that it came from.
+    // Each call gets a new connection, which keeps the logging of the original database.
     provideConnection: (consumer, own) =>
       inner.provideConnection((connection) => {
         const entered = ours(connection);
@@ -126,16 +129,17 @@ export function bind<DB>(
 }
 
 /**
- * The transaction behind Kysely's, also for `durable()` once it is committed: `return transactionOf(trx)` from the body.
+ * Returns the interactive transaction behind a Kysely transaction, for example for `durable()`
+ * after the commit: `return transactionOf(trx)` in the body.
  * Errors: `invalid_options` outside a transaction.
  *
- * @param trx What the body of a transaction was given.
+ * @param trx Transaction that the body received.
  */
 export async function transactionOf(trx: QueryExecutorProvider): Promise<InteractiveTransaction> {
   return openOf((await connectionOf(trx)).scope);
 }
 
-/** A transaction has no client of its own: its executor finds the one of the database it came from. */
+/** A transaction has no client of its own: its executor uses that of the original database. */
 const NOBODY = {} as Client;
 
 function isList(work: Query | readonly Query[]): work is readonly Query[] {
@@ -151,7 +155,10 @@ function execute(query: Query, plugin: KyselyPlugin, db: QueryExecutorProvider):
   return marked.isRawBuilder ? marked.execute(db) : marked.execute();
 }
 
-/** Waits for the statements of all queries, and runs them as one transaction, in the order of the queries. */
+/**
+ * Collects the statements of all queries, then runs them as one transaction in the order of the
+ * queries.
+ */
 class Gathered {
   readonly answer: Promise<OneShotResult>;
   readonly #statements = new Map<number, Statement>();

@@ -1,4 +1,4 @@
-// Kysely's dialect: PostgreSQL's in all but the driver and the lock of the migrations.
+// The Kysely dialect: PostgreSQL's, except for the driver and the lock of migrations.
 import {
   type DatabaseIntrospector,
   type Dialect,
@@ -14,22 +14,24 @@ import { type TypeDecoders } from "../../index.ts";
 import { type Client, type TransactionDefaults } from "../shared.ts";
 import { connectionOf, HighwaterDriver, lockMigrations } from "./driver.ts";
 
-/** What a dialect is made of. */
+/** Configuration of `HighwaterDialect`. */
 export interface HighwaterDialectConfig {
-  /** A `Highwater`, or a session of one. Closing it is up to who made it: `db.destroy()` does not. */
+  /** A `Highwater` client, or a session of one. Close it yourself: `db.destroy()` does not. */
   readonly client: Client;
-  /** For every transaction, unless it says otherwise: `{ isolation, ack, level, readOnly, … }`. */
+  /** Default options of every transaction: `{ isolation, ack, level, readOnly, … }`. */
   readonly transaction?: TransactionDefaults;
-  /** What types decode to, by OID, in the place of the client's `types`. */
+  /** Decoders by type OID, used instead of the client's `types`. */
   readonly types?: TypeDecoders;
 }
 
 /**
- * The dialect: PostgreSQL's, and its queries are transactions of one round trip, or part of the one they are in.
+ * Kysely dialect for PostgreSQL on Highwater. A query is a transaction of one round trip, or part
+ * of the transaction that it runs in.
  *
  * @example
  * ```ts
- * const db = new Kysely<{ note: { text: string } }>({ dialect: new HighwaterDialect({ client: hw }) });
+ * const dialect = new HighwaterDialect({ client: hw });
+ * const db = new Kysely<{ note: { text: string } }>({ dialect });
  * const { transaction } = await committed(db, db.insertInto("note").values({ text: "hello" }));
  * await transaction.durable({ level: "region" });
  * console.log(await db.selectFrom("note").selectAll().execute());
@@ -58,15 +60,16 @@ export class HighwaterDialect implements Dialect {
     return new HighwaterAdapter();
   }
 
-  /** As `Dialect.createIntrospector` of Kysely, which calls it. */
+  /** Like `Dialect.createIntrospector` of Kysely. Called by Kysely. */
   createIntrospector(db: Kysely<unknown>): DatabaseIntrospector {
     return new PostgresIntrospector(db);
   }
 }
 
 /**
- * Kysely takes the lock in a session, and then begins the transaction of the migrations there. Here only a transaction has a
- * session: so the lock is the transaction's first statement, and migrations without a transaction are refused.
+ * Kysely takes the lock in a session and then begins the transaction of the migrations there. Here
+ * only a transaction has a session. The lock is therefore the transaction's first statement, and
+ * migrations without a transaction are refused.
  */
 class HighwaterAdapter extends PostgresAdapter {
   override async acquireMigrationLock(db: Kysely<unknown>): Promise<void> {

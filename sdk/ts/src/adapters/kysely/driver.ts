@@ -1,5 +1,6 @@
-// Kysely's driver: a connection is a place where statements run, not a socket. Owns what its calls mean here; the migrations'
-// lock among them, which belongs to a session elsewhere and to a transaction here.
+// The Kysely driver. A connection is a place where statements run, not a socket. Owns what Kysely's
+// calls mean here, including the lock of migrations: elsewhere it belongs to a session, here to a
+// transaction.
 import {
   type CompiledQuery,
   createQueryId,
@@ -31,14 +32,20 @@ import {
   usage,
 } from "../shared.ts";
 
-/** Kysely's own number, so that a migrator which connects to the database directly keeps out of the way too. */
+/**
+ * Kysely's own number, so that a migrator that connects to the database directly waits for the lock
+ * too.
+ */
 const MIGRATION_LOCK = "3853314791062309107";
 
-/** Statements that become one transaction together; a query carries it to its connection. */
+/** Collects statements that become one transaction. A query carries it to its connection. */
 export interface Batch {
   add(statement: Statement): Promise<StatementResult>;
 }
-/** On the root node of a query, the only thing of it that Kysely hands on from a plugin to the connection. */
+/**
+ * Key on the root node of a query, the only part that Kysely passes from a plugin to the
+ * connection.
+ */
 export const BATCH = Symbol("batch");
 
 interface CallOptions {
@@ -47,7 +54,7 @@ interface CallOptions {
 
 export class HighwaterConnection implements DatabaseConnection {
   scope: Scope;
-  /** The next transaction begins with the lock of the migrations. */
+  /** Whether the next transaction begins with the lock of migrations. */
   locksMigrations = false;
   readonly #types: TypeDecoders | undefined;
   #cursors = 0;
@@ -68,8 +75,8 @@ export class HighwaterConnection implements DatabaseConnection {
   }
 
   /**
-   * By a cursor, in the open transaction or in one of its own. A statement that changes rows has
-   * run as a whole before its first row comes.
+   * Streams rows through a cursor, in the open transaction or in one of its own. A statement that
+   * changes rows runs as a whole before its first row is returned.
    */
   async *streamQuery<R>(
     query: CompiledQuery,
@@ -98,14 +105,14 @@ export class HighwaterConnection implements DatabaseConnection {
       if (scope.open === null) await rollback(open);
       throw error;
     } finally {
-      // Also when the caller has seen enough.
+      // Also if the caller stops early.
       if (!hasFailed)
         await (scope.open === null ? commit(scope, open) : run(scope, [{ sql: `CLOSE ${cursor}` }], options));
     }
   }
 
   async begin({ isolationLevel, accessMode }: TransactionSettings): Promise<void> {
-    // A snapshot from before the lock would not show what the migrator before this one has done.
+    // A snapshot from before the lock would not show what the previous migrator did.
     const isolation = isolationLevel ?? (this.locksMigrations ? "read committed" : undefined);
     const open = await begin(this.scope, executionOptionsOf({ isolation, accessMode }));
     this.scope = { ...this.scope, open };
@@ -140,7 +147,7 @@ function statementOf({ sql, parameters }: CompiledQuery): Statement {
   return { sql, params: parameters as readonly SqlValue[] };
 }
 
-/** Held until the transaction ends. */
+/** Takes the lock of migrations, which is held until the transaction ends. */
 export async function lockMigrations(open: InteractiveTransaction): Promise<void> {
   await open.execute([{ sql: `SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})` }]);
 }
@@ -155,7 +162,7 @@ export class HighwaterDriver implements Driver {
   }
 
   async init(): Promise<void> {
-    // There is nothing to open: the client connects with its first request.
+    // Nothing to open: the client connects with its first request.
   }
 
   async acquireConnection(): Promise<DatabaseConnection> {
@@ -187,11 +194,12 @@ export class HighwaterDriver implements Driver {
   }
 
   async releaseConnection(): Promise<void> {
-    // Nothing is held. A controlled transaction that was forgotten ends by itself at its `expiresAt`.
+    // Nothing to release. A controlled transaction that was forgotten ends by itself at its
+    // `expiresAt`.
   }
 
   async destroy(): Promise<void> {
-    // The client belongs to who made it.
+    // The application closes the client.
   }
 }
 
@@ -205,13 +213,16 @@ function savepoint(command: string, name: string, compile: Compile): CompiledQue
   return compile(node, createQueryId());
 }
 
-/** The connection as this package made it. */
+/** Returns the connection as this package created it. */
 export function ours(connection: DatabaseConnection): HighwaterConnection {
   if (connection instanceof HighwaterConnection) return connection;
   throw usage("invalid_options", "the dialect must be HighwaterDialect");
 }
 
-/** Where the database runs its statements: a new connection, or the one that it is inside of. */
+/**
+ * Returns the connection on which the database runs statements: a new one, or that of its
+ * transaction.
+ */
 export function connectionOf(db: QueryExecutorProvider): Promise<HighwaterConnection> {
   return db.getExecutor().provideConnection(async (connection) => ours(connection));
 }

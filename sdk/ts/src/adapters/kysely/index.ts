@@ -1,5 +1,6 @@
 /**
- * Kysely on Highwater: a dialect whose single statements are transactions of one round trip, and the promise of each commit.
+ * Kysely dialect for Highwater. A single statement is a transaction of one round trip, and every
+ * commit gives you its durability promise.
  * @module
  */
 export { bind, committed, type Query, transact, transactionOf } from "./committed.ts";
