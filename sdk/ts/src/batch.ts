@@ -114,10 +114,7 @@ export function batched(options: BatchOptions = {}): FetchLike {
   };
 }
 
-/**
- * Groups requests of the same destination and caller. Each has its own trace; the batch has that of
- * the first.
- */
+/** Groups requests by destination and caller. The batch has the trace of the first. */
 function keyOf(url: string, headers: RequestInit["headers"] = {}): string {
   const isPlain = !(headers instanceof Headers || Array.isArray(headers));
   const entries = isPlain ? Object.entries(headers) : [...new Headers(headers)];

@@ -26,10 +26,7 @@ import {
 export interface VerdictsOptions {
   /** Level to judge at. Default: the client's. */
   readonly level?: string;
-  /**
-   * How long the tracker holds its answer while a verdict is pending, in milliseconds; at most a
-   * minute. Default: 0.
-   */
+  /** How many milliseconds the tracker waits for pending verdicts; at most 60,000. Default: 0. */
   readonly waitMs?: number;
   /**
    * Time limit of the call, in milliseconds. Default: the client's `totalTimeoutMs` plus `waitMs`.
@@ -43,10 +40,7 @@ export interface VerdictsOptions {
 export interface StatusOptions {
   /** Level to judge at. Default: the service's (`region` if there is one), not the client's. */
   readonly level?: string;
-  /**
-   * How long the gateway holds its answer until the transaction is settled at the level, in
-   * milliseconds. Default: 0.
-   */
+  /** How many milliseconds the gateway waits for a settled state at the level. Default: 0. */
   readonly waitMs?: number;
   /**
    * Time limit of the call, in milliseconds. Default: the client's `totalTimeoutMs` plus `waitMs`.
@@ -65,10 +59,7 @@ type ListenerKind = "lost" | "broken" | "durable";
 export class OneShotClient {
   /** @internal */
   readonly core: Core;
-  /**
-   * One key per registration: a listener that is added twice is called twice and removed one at a
-   * time.
-   */
+  /** One key per registration: a listener that is added twice is called twice, removed once. */
   readonly #listeners = new Map<symbol, readonly [ListenerKind, LostListener]>();
   /** Functions that stop watching an entry. The client watches entries while it has listeners. */
   readonly #kept = new Map<PendingPromise, () => void>();
@@ -92,14 +83,15 @@ export class OneShotClient {
    * `ack: "durable"`, when it is durable at the level. If the service stops waiting first, `state`
    * is `pending`, which is not a loss.
    *
-   * After a lost answer the client sends the same id again, so the transaction never runs twice.
-   * After a conflict the caller decides whether to run it again. If an earlier copy of the request
-   * got no answer, that copy may still commit, so the client sends the same id again instead. When
-   * the call times out or its signal is aborted, the transaction may still commit.
+   * After a lost answer the client sends the same id again, so the transaction never runs twice. A
+   * conflict is thrown, and the caller decides whether to run the transaction again. After an
+   * unanswered copy of the request, a conflict is not thrown: that copy may still commit, so the
+   * client sends the same id again. If the call times out or its signal is aborted, the transaction
+   * may still commit.
    * Errors: `StatementError` or a subclass if the database refused a statement. `UnavailableError`
    * if the service could not run it in time; nothing was applied. `UnknownOutcomeError` if the
    * outcome was not known in time; it has the id to look up. `TransactionAbortedError` or
-   * `TransactionLostError` if the given `id` was already settled so. `InvalidRequestError`,
+   * `TransactionLostError` if the given `id` was settled as aborted or lost. `InvalidRequestError`,
    * `AbortError`.
    *
    * @param statements One statement, or several that run in order.
@@ -148,8 +140,8 @@ export class OneShotClient {
   }
 
   /**
-   * Creates the promise of a stored token, from this or another process and from any SDK. Sends
-   * nothing: the client asks the trackers when you wait for it.
+   * Creates a promise from a stored token of this or another process, in any language. Sends
+   * nothing: the client asks the trackers when you wait for the promise.
    * Errors: `invalid_token` if the text is not a transaction's token.
    *
    * @param token Token of a transaction. For a session's token, use `Session.resume`.
@@ -178,9 +170,10 @@ export class OneShotClient {
   }
 
   /**
-   * Asks a tracker for the verdict of each token. The answers have the order of the tokens. If a
-   * text is not a token, or the token is another owner's, its answer has an `error` instead. With
-   * `waitMs`, the tracker holds its answer until no verdict is pending, or for that long.
+   * Asks a tracker for the verdict of each token, and returns the answers in the same order. An
+   * answer has an `error` instead of a verdict if the text is not a token, or the token is another
+   * owner's. With `waitMs`, the tracker holds its answer until no verdict is pending, or for that
+   * long.
    * Errors: `unknown_level`. `UnavailableError` if no tracker answers.
    *
    * @param tokens Any number of tokens. The client sends up to 1,000 per request. Each request may
@@ -249,9 +242,9 @@ export class OneShotClient {
   }
 
   /**
-   * Calls the listener once for each broken promise: it was durable at a level, and a failure
-   * discarded it all the same. It covers the same transactions as `onLost`. Returns a function that
-   * removes the listener.
+   * Calls the listener once for each broken promise: the transaction was durable at a level, and a
+   * failure discarded it all the same. It covers the same transactions as `onLost`. Returns a
+   * function that removes the listener.
    */
   onBroken(listener: LostListener): () => void {
     return this.#listen("broken", listener);

@@ -14,8 +14,7 @@ export interface StatementResult<R = Row> {
   /** Columns in order, each with its name and the OID of its type. */
   readonly fields: readonly { readonly name: string; readonly oid: number }[];
   /**
-   * Decoded rows by column name. Of several columns with one name, it has the last; `values` has
-   * all.
+   * Decoded rows by column name. Of columns with the same name, only the last; `values` has all.
    */
   readonly rows: readonly R[];
   /** PostgreSQL's text of each row, by column position. */
@@ -24,10 +23,7 @@ export interface StatementResult<R = Row> {
   readonly truncated: boolean;
 }
 
-/**
- * Converts the text of one type. If it throws, the value stays text, because the transaction has
- * committed.
- */
+/** Converts a type's text. If it throws, the value stays text, as the transaction has committed. */
 export type TypeDecoder = (text: string) => unknown;
 /**
  * Decoders by type OID. They replace the built-in ones, also for array elements. With `raw`,
@@ -60,10 +56,7 @@ const ARRAYS: Record<number, number> = {
   ...{ 1000: 16, 1001: 17, 1016: 20, 1005: 21, 1007: 23, 1028: 26, 199: 114, 1021: 700, 1022: 701 },
   ...{ 1185: 1184, 3807: 3802 },
 };
-/**
- * Arrays of the other built-in types. There are many, so each OID is written as its distance to the
- * one before, in base 36.
- */
+/** Arrays of all other built-in types: each OID as its distance to the one before, in base 36. */
 let arrayOid = 0;
 for (const gap of (
   "3z 3k 9y m 1w 1k g 5v 1 3 2 1 1 1 1 1 1 1 2 1 1 8 7 6 1 22 1v 1 4 18 13 83 2 hq 6 1 1 1 1 ki 2 7i bq 1 1 2i z " +
@@ -97,7 +90,7 @@ export function decodeValue(text: string | null, oid: number, types: TypeDecoder
 
 /**
  * Parses the text of a PostgreSQL array, of any depth, into arrays. Bounds that do not begin at 1
- * are dropped. For other text it throws or returns something meaningless.
+ * are dropped. Other text throws or gives a meaningless result.
  *
  * @param text Text as PostgreSQL writes it, such as `{1,NULL,"a b"}`.
  * @param decode Decoder of the elements that are not NULL. Default: they stay text.
@@ -123,10 +116,7 @@ function decodeBytes(text: string): unknown {
 
 const INSTANT = /^(\d+)(-\d\d-\d\d) (\d\d:\d\d:\d\d)(\.\d+)?([+-]\d\d)(:\d\d)?:?(\d\d)?( BC)?$/;
 
-/**
- * Text that no Date can hold stays text: another date style of the session, or a year beyond
- * 275760.
- */
+/** Text that no Date can hold stays text: another date style, or a year beyond 275760. */
 function decodeInstant(text: string): unknown {
   if (text.endsWith("infinity")) return Number(text.replace("i", "I"));
   const [, year, date = "", time = "", fraction = "", hours = "", minutes = ":00", seconds = "", era] =

@@ -18,10 +18,7 @@ export class EndpointPool {
     return this.#urls.length;
   }
 
-  /**
-   * Returns the nearest address that is not resting. If all rest, returns the one that is back
-   * first.
-   */
+  /** Returns the nearest address that is not resting; if all rest, the one that is back first. */
   pick(nowMs: number): string {
     return this.#urls.reduce((a, b) => (this.#restMs(b, nowMs) < this.#restMs(a, nowMs) ? b : a));
   }

@@ -66,13 +66,10 @@ export interface ErrorDetails {
   readonly token?: string | undefined;
   /** Level of the wait. For a lost or broken transaction: the level of its verdict. */
   readonly level?: string | undefined;
-  /**
-   * For a lost or broken transaction: the position where it committed, or to which it was carried
-   * over.
-   */
+  /** For a lost or broken transaction: where it committed, or was carried over to. */
   readonly position?: Position | undefined;
   /**
-   * For a lost or broken transaction: the epoch that does not contain it, or the one in which
+   * For a lost or broken transaction: the epoch that does not contain it, or the epoch in which
    * another attempt of it committed.
    */
   readonly successor?: string | undefined;
@@ -128,10 +125,7 @@ export class TokenRefusedError extends InvalidRequestError {
   /** The refused token. */
   declare readonly token: string;
 }
-/**
- * The database refused a statement. `sqlstate` says why, and `statement` which one. Nothing was
- * applied.
- */
+/** The database refused a statement; see `sqlstate` and `statement`. Nothing was applied. */
 export class StatementError extends HighwaterError {
   override name = "StatementError";
 }
@@ -157,10 +151,7 @@ export class UnavailableError extends HighwaterError {
 export class ConnectionError extends UnavailableError {
   override name = "ConnectionError";
 }
-/**
- * Too much is committed and not durable yet; `limit` and `exposure` say how much. Nothing was
- * applied.
- */
+/** Too much is committed but not durable; see `limit` and `exposure`. Nothing was applied. */
 export class ExposureLimitError extends UnavailableError {
   override name = "ExposureLimitError";
 }
@@ -178,22 +169,16 @@ export class TransactionAbortedError extends HighwaterError {
 /**
  * The transaction was committed, and a failure discarded it. `verdict` has the evidence; it is
  * absent if the service refused an id that was lost earlier. If `outcome` is `applied`, another
- * attempt under the same id has committed, and nothing is to be run again.
+ * attempt under the same id has committed: do not run it again.
  */
 export class TransactionLostError extends HighwaterError {
   override name = "TransactionLostError";
 }
-/**
- * The transaction was durable at the level, and a failure discarded it all the same; `verdict` has
- * the evidence.
- */
+/** A failure discarded the transaction although it was durable at the level; see `verdict`. */
 export class PromiseBrokenError extends HighwaterError {
   override name = "PromiseBrokenError";
 }
-/**
- * The transaction was still pending when the wait ended. It is not lost, and you can wait for it
- * again.
- */
+/** The transaction was still pending when the wait ended. It is not lost; wait again. */
 export class DurabilityTimeoutError extends HighwaterError {
   override name = "DurabilityTimeoutError";
 }
@@ -207,10 +192,7 @@ export class AbortError extends HighwaterError {
 
 type ErrorClass = new (message: string, details: ErrorDetails) => HighwaterError;
 
-/**
- * What a code means: its class, and the outcome and the retry rule that apply if the service sends
- * none.
- */
+/** What a code means: its class, and the default outcome and retry rule. */
 interface Kind {
   readonly Class: ErrorClass;
   readonly outcome?: Outcome;
@@ -257,8 +239,8 @@ const BY_RETRY: Readonly<Record<Retry, ErrorClass>> = {
 };
 
 /**
- * Creates an error that this package detects itself. `message` says what happened and what to do;
- * the transaction's id is appended.
+ * Creates an error of this package. `message` says what happened and what to do; the id is
+ * appended.
  */
 export function failure(code: string, message: string, details: Partial<ErrorDetails> = {}): HighwaterError {
   const {
@@ -273,10 +255,7 @@ export function failure(code: string, message: string, details: Partial<ErrorDet
   return new Class(message + about, { code, outcome, retry, ...details });
 }
 
-/**
- * Creates the typed error of a response outside 2xx: a problem of the service, or the answer of a
- * proxy.
- */
+/** Creates the error of a response outside 2xx: a problem of the service, or a proxy's answer. */
 export function answerError(status: number, body: unknown, retryAfterMs: number | undefined): HighwaterError {
   if (isProblem(body)) {
     const { type: _type, title, detail, ...problem } = body;

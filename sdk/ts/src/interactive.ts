@@ -21,8 +21,8 @@ import {
 import { type TokenVerdict } from "./wire.ts";
 
 /**
- * Options of an interactive transaction. `timeout` (milliseconds) and `signal` apply to each of its
- * calls that does not set its own.
+ * Options of an interactive transaction. `timeout` (milliseconds) and `signal` apply to each call
+ * that sets none.
  */
 export interface BeginOptions extends CallOptions, ExecutionOptions {
   /** Default level of the commit. Default: the client's. */
@@ -35,10 +35,7 @@ export interface BeginOptions extends CallOptions, ExecutionOptions {
 
 /** Options of the commit of an interactive transaction. */
 export interface CommitOptions extends CallOptions, AckOptions {
-  /**
-   * Statements to run before the commit, in the same round trip. Their results are those of the
-   * committed transaction.
-   */
+  /** Statements to run before the commit, in its round trip. The transaction has their results. */
   readonly statements?: readonly StatementInput[];
 }
 
@@ -100,10 +97,7 @@ export class InteractiveTransaction {
     return this.#committed;
   }
 
-  /**
-   * The error that ended the transaction; undefined while it is open and after a commit or
-   * rollback.
-   */
+  /** The error that ended the transaction; undefined if it is open, committed or rolled back. */
   get failure(): Error | undefined {
     return this.#failure;
   }
@@ -194,7 +188,7 @@ export class InteractiveTransaction {
     });
   }
 
-  /** Like `Transaction.durable`, after the commit. Errors: `not_committed` before it. */
+  /** Like `Transaction.durable`, after the commit. Errors: `not_committed` before the commit. */
   async durable(options: DurableOptions = {}): Promise<TokenVerdict> {
     if (!this.#committed) throw failure("not_committed", "call `await tx.commit()` before `durable()`");
     return this.#committed.durable(options);
@@ -250,8 +244,7 @@ function ended(cause?: Error): HighwaterError {
 }
 
 /**
- * Whether the transaction stays open after the error: the service says so, or refused the call
- * without running it.
+ * Whether the transaction is open after the error: the service says so, or did not run the call.
  */
 function isStillOpen(error: unknown, isBegun: boolean): boolean {
   if (!(error instanceof HighwaterError) || error instanceof AbortError) return false;

@@ -13,10 +13,7 @@ import type { ObservedEvent, Observer } from "./observer.ts";
 
 type Attributes = Record<string, string | number | undefined>;
 
-/**
- * The parts of `@opentelemetry/api` that are used: `import * as api from "@opentelemetry/api"`
- * fits.
- */
+/** The parts of `@opentelemetry/api` in use: `import * as api from "@opentelemetry/api"`. */
 export interface OpenTelemetryApi<Context = unknown> {
   /** `api.trace`. */
   readonly trace: {

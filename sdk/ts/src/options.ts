@@ -17,7 +17,7 @@ export interface HighwaterOptions {
   /** Base URL that serves both gateway and tracker, or one URL per region, nearest first. */
   readonly url?: string | readonly string[];
   /**
-   * Addresses of each region, nearest first. Use it instead of `url` if gateway and tracker have
+   * Addresses of each region, nearest first. Use them instead of `url` if gateway and tracker have
    * separate addresses.
    */
   readonly endpoints?: readonly Endpoint[];
@@ -26,8 +26,8 @@ export interface HighwaterOptions {
   /** Time limit of one attempt, in milliseconds. Default: 10,000. */
   readonly requestTimeoutMs?: number;
   /**
-   * Time limit of all attempts of a call together, in milliseconds, if the call sets no `timeout`.
-   * Default: 30,000.
+   * Time limit of a call with all its attempts, in milliseconds. Used if the call sets no
+   * `timeout`. Default: 30,000.
    */
   readonly totalTimeoutMs?: number;
   /** API key or JSON Web Token, sent to gateways and trackers as `Authorization: Bearer`. */
@@ -44,10 +44,7 @@ export interface HighwaterOptions {
    * elements. With `raw`, every value stays text. `result.values` has the text in any case.
    */
   readonly types?: TypeDecoders;
-  /**
-   * Source of numbers from 0 to 1 for the jitter of retries. Default: `Math.random`. Ids use
-   * `crypto`.
-   */
+  /** Source of numbers from 0 to 1 for retry jitter. Default: `Math.random`. Ids use `crypto`. */
   readonly random?: () => number;
   /**
    * Observer that receives every event of the client as it happens, for logs, traces and metrics.

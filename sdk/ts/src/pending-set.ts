@@ -99,10 +99,7 @@ export class PendingSet {
   #seq = -1;
   /** Highest marks of that epoch. A level that was never observed is absent, not zero. */
   readonly #levels = new Map<string, bigint>();
-  /**
-   * By level: lower bound of the promises of the newest epoch. A mark below it needs no pass over
-   * the promises.
-   */
+  /** By level: lower bound of the newest epoch's promises. A mark below it settles none. */
   readonly #lowest = new Map<string, bigint>();
   readonly #byToken = new Map<string, PendingPromise>();
   #settled: Settled[] = [];
@@ -121,10 +118,7 @@ export class PendingSet {
     return settled;
   }
 
-  /**
-   * Returns what is already known about the entry at the level, from a verdict or from marks, or
-   * undefined.
-   */
+  /** Returns the known verdict of the entry at the level, also by marks, or undefined. */
   known(entry: PendingPromise, level: string): TokenVerdict | undefined {
     const { durable, loss, logPosition } = entry;
     // A loss counts at the level of its verdict: at this level the promise may not be broken.
@@ -134,10 +128,7 @@ export class PendingSet {
     return !verdict && isReached ? keep(entry, level, "client:mark") : verdict;
   }
 
-  /**
-   * Returns the entry of a token that is waited for, so that two handles of one transaction get one
-   * outcome.
-   */
+  /** Returns the entry of an awaited token: two handles of one transaction get one outcome. */
   find(token: string): PendingPromise | undefined {
     return this.#byToken.get(token);
   }
@@ -163,10 +154,7 @@ export class PendingSet {
     return isLast;
   }
 
-  /**
-   * Marks of any age stay true in their epoch, so the highest counts. Those of an older epoch are
-   * ignored.
-   */
+  /** Marks stay true in their epoch, so the highest count. Those of older epochs are ignored. */
   learnMarks(marks: Marks): void {
     let isMoved = this.#isNews(marks.epoch, marks.seq);
     let isReached = isMoved;
@@ -229,8 +217,7 @@ export class PendingSet {
   }
 
   /**
-   * Asks about everything that has waited since then: a promise must not hang because this client
-   * missed a report.
+   * Asks about all that has waited since then: a missed report must not leave a promise hanging.
    */
   recheck(sinceMs: number): void {
     for (const { waits } of this.entries)

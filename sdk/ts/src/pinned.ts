@@ -46,10 +46,7 @@ export class PinnedCalls {
     return this.#pin !== undefined;
   }
 
-  /**
-   * Begins the transaction. Errors: typed; never with outcome `unknown`, because nothing is
-   * committed.
-   */
+  /** Begins. Errors: typed; never with outcome `unknown`, because nothing is committed. */
   async begin(request: Omit<BeginRequest, "id">, options: CallOptions): Promise<OpenTransactionResponse> {
     const id = this.#id;
     const body = { id, ...request };

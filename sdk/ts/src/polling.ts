@@ -5,8 +5,7 @@ import { exchange } from "./transport.ts";
 import { isMarksResponse, type MarksResponse } from "./wire.ts";
 
 /**
- * Polls for marks for a while, less often while they do not rise. Returns false if even the first
- * request fails.
+ * Polls for marks for a while, slower if they do not rise. Returns false if the first poll fails.
  */
 export async function poll(
   shared: Shared,

@@ -14,10 +14,7 @@ export interface DurableOptions {
   readonly signal?: AbortSignal;
 }
 
-/**
- * Callback for a promise that turns out lost or broken. An error that it throws surfaces as an
- * uncaught error.
- */
+/** Callback for a lost or broken promise. An error that it throws surfaces as an uncaught error. */
 export type LostListener = (verdict: TokenVerdict) => void;
 /** Callback for a promise that is kept. An error that it throws surfaces as an uncaught error. */
 export type DurableListener = LostListener;
@@ -29,15 +26,9 @@ export type DurableListener = LostListener;
 export class DurabilityPromise {
   /** Transaction id, a UUIDv7. */
   readonly id: string;
-  /**
-   * Opaque token. Store it to judge the transaction later or in another process:
-   * `hw.promise(token)`.
-   */
+  /** Opaque token. Store it for later or for another process: `hw.promise(token)`. */
   readonly token: string;
-  /**
-   * Position at which the transaction committed. It never changes, even if the transaction is
-   * carried over to another epoch.
-   */
+  /** Where the transaction committed. Stays the same if it is carried over to another epoch. */
   readonly position: Position;
   /** Default level of `durable` and `onLost`. */
   readonly level: string;
@@ -58,9 +49,9 @@ export class DurabilityPromise {
   /**
    * Waits until the transaction is durable at the level, and resolves with that verdict. Ending a
    * wait changes nothing: you can wait again.
-   * Errors: `TransactionLostError`. `PromiseBrokenError`. `UnknownOutcomeError` if the transaction
-   * can no longer be judged. `DurabilityTimeoutError`, which is not a loss. `TokenRefusedError`,
-   * `unknown_level`, `client_closed`, `AbortError`.
+   * Errors: `TransactionLostError` or `PromiseBrokenError` if a failure discarded the transaction.
+   * `UnknownOutcomeError` if it can no longer be judged. `DurabilityTimeoutError`, which is not a
+   * loss. `TokenRefusedError`, `unknown_level`, `client_closed`, `AbortError`.
    *
    * @example
    * ```ts
@@ -83,7 +74,8 @@ export class DurabilityPromise {
    * Calls the listener once if the transaction is lost before it is durable at the level. The
    * verdict is `lost`, or `broken` if the transaction had been durable without this client knowing.
    * The listener is never called after the transaction was durable. The client keeps its stream
-   * open until one of the three. Returns a function that removes the listener.
+   * open until the transaction is durable, lost or broken. Returns a function that removes the
+   * listener.
    *
    * @param options `level`: level to watch. Default: the transaction's.
    */

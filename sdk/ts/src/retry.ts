@@ -10,10 +10,7 @@ export interface Situation {
   readonly attempt: number;
   /** Time left for all attempts together. */
   readonly remainingMs: number;
-  /**
-   * Whether an earlier attempt may have been applied: the error of this attempt says nothing about
-   * that one.
-   */
+  /** Whether an earlier attempt may have been applied; this error says nothing about it. */
   readonly uncertain: boolean;
   /** Whether another endpoint has not failed recently. */
   readonly elsewhere: boolean;
@@ -31,10 +28,7 @@ export type Decision =
   | { readonly action: "throw"; readonly delayMs?: undefined }
   | { readonly action: "give_up"; readonly delayMs?: undefined };
 
-/**
- * Whether the error says more about the endpoint than about the request, so another one may do
- * better.
- */
+/** Whether the error is about the endpoint, so that another one may do better. */
 export function isEndpointFault(error: HighwaterError): boolean {
   return isConnectionFault(error) || error.code === "primary_unavailable" || error.code === "overloaded";
 }
@@ -80,10 +74,7 @@ export type Resolution =
   | { readonly action: "send" }
   | { readonly action: "throw"; readonly error: HighwaterError };
 
-/**
- * Decides what the state of an id means for a failed attempt. `held` is the definite error of a
- * resend.
- */
+/** Applies the state of an id to a failed attempt. `held`: the definite error of a resend. */
 export function resolve(
   { id, state, token, position }: TransactionStateResponse,
   held: HighwaterError | undefined,

@@ -106,10 +106,7 @@ export class Service {
     return running.finally(() => this.#inFlight.delete(running));
   }
 
-  /**
-   * Runs a call of the application within its time limit, and reports its begin and its end to the
-   * observer.
-   */
+  /** Runs a call within its time limit, and reports its begin and its end to the observer. */
   async run<T>(
     { timeout = this.deps.totalMs, signal }: CallOptions,
     about: About,
@@ -160,10 +157,7 @@ export class Service {
     );
   }
 
-  /**
-   * Asks for the state of an id until it is settled. Returns undefined if only a resend can settle
-   * it.
-   */
+  /** Asks for the state of an id until it is settled. Returns undefined if a resend is needed. */
   async resolve(
     sought: Sought,
     budget: Budget,
@@ -193,8 +187,8 @@ export class Service {
   }
 
   /**
-   * Sends `GET /v1/transactions/{id}`. The gateway holds it for up to `waitMs` until the id is
-   * settled at the level.
+   * Sends `GET /v1/transactions/{id}`, held for up to `waitMs` until the id is settled at the
+   * level.
    */
   status(
     id: string,

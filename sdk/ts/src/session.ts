@@ -21,10 +21,7 @@ export interface SessionOptions {
 export interface ResumeOptions {
   /** Level to judge at. Default: the client's. */
   readonly level?: string;
-  /**
-   * How long a tracker holds its answer while a verdict is pending, in milliseconds; at most a
-   * minute. Default: 0.
-   */
+  /** How many milliseconds the tracker waits for pending verdicts; at most 60,000. Default: 0. */
   readonly waitMs?: number;
   /**
    * Time limit of the call, in milliseconds. Default: the client's `totalTimeoutMs` plus `waitMs`.
@@ -118,9 +115,9 @@ export class OneShotSession {
 
   /**
    * Takes over the session of a stored token and resolves with the verdict of each transaction in
-   * it, in the order in which they were answered. `durable` and `pending` transactions exist, and
-   * this session remembers them; a pending one may still be lost. `lost` and `broken` transactions
-   * no longer exist. A transaction that a durable one stands for is not listed.
+   * it, in the order in which their commits were answered. `durable` and `pending` transactions
+   * exist, and this session remembers them; a pending one may still be lost. `lost` and `broken`
+   * transactions no longer exist. A transaction that a durable one stands for is not listed.
    * Errors: `invalid_token` if the text is not a session's token. Those of `hw.verdicts`.
    *
    * @param token Value of `Session.token`.

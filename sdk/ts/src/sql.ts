@@ -157,8 +157,7 @@ function json(value: unknown): Sql {
 export const sql = Object.assign(tag, { raw, ident, join, json });
 
 /**
- * Converts one value to wire format. `number` is its number among its neighbours, from 1, for the
- * error.
+ * Converts a value to wire format. `number` counts it among its neighbours, from 1, for the error.
  */
 export function toParam(value: unknown, number: number): Param {
   switch (typeof value) {

@@ -82,8 +82,7 @@ export class DurabilityStream {
   }
 
   /**
-   * Reads one connection to its end. Rejects if it cannot be opened, breaks before its first event,
-   * or falls silent.
+   * Reads one connection. Rejects if it does not open, breaks before its first event, or is silent.
    */
   async #connect(url: string, stop: AbortSignal): Promise<void> {
     const { trackers, fetch, headers, observe, monotonicMs, streamOpenMs, streamSilenceMs } = this.#shared;

@@ -6,10 +6,7 @@ import { type BeginOptions, InteractiveTransaction } from "./interactive.ts";
 import { fullJitter, sleep } from "./runtime.ts";
 import { type AckOptions } from "./transaction.ts";
 
-/**
- * Options of `Highwater.transact`: how the transaction runs, when its commit is answered, and how
- * often it may run.
- */
+/** Options of `Highwater.transact`. */
 export interface TransactOptions extends BeginOptions, AckOptions {
   /** Maximum number of runs of the body. Default: 10. */
   readonly maxAttempts?: number;

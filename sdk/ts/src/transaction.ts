@@ -33,43 +33,28 @@ export interface CallOptions {
 /** Execution options of a transaction. */
 export interface ExecutionOptions {
   /**
-   * Isolation level. Default: `serializable`, or `repeatable read` for a read that may run on a
-   * replica.
+   * Isolation level. Default: `serializable`; `repeatable read` if a replica may serve the read.
    */
   readonly isolation?: Isolation;
-  /**
-   * Whether the transaction only reads; the database enforces it. Required for `after` and `mode`.
-   * Default: false.
-   */
+  /** Read-only; the database enforces it. Required for `after` and `mode`. Default: false. */
   readonly readOnly?: boolean;
   /**
-   * With `readOnly` and `serializable`: whether to wait for a snapshot that no later transaction
-   * can make unsafe.
+   * With `readOnly` and `serializable`: wait for a snapshot that no later transaction makes unsafe.
    */
   readonly deferrable?: boolean;
   /**
-   * Time after which the trackers send a `transaction.delayed` event if the transaction is not
-   * durable at its level, in milliseconds.
+   * Milliseconds after which trackers send `transaction.delayed` if it is not durable at its level.
    */
   readonly maxDelayMs?: number;
-  /**
-   * Key-value pairs that come back in webhooks and events about this transaction, and in errors of
-   * waits for it.
-   */
+  /** Metadata that webhooks and events about the transaction carry, and errors of waits for it. */
   readonly metadata?: Readonly<Record<string, string>>;
 }
 
 /** When a commit is answered, and at which level. */
 export interface AckOptions {
-  /**
-   * When to answer: at the commit point (`commit`, the default), or once durable at the level
-   * (`durable`).
-   */
+  /** When to answer: at the commit point (`commit`, the default) or once `durable` at the level. */
   readonly ack?: "commit" | "durable";
-  /**
-   * Level of this transaction, also for later calls of `durable()` and `onLost()`. Default: the
-   * client's.
-   */
+  /** Level of the transaction, also for its `durable()` and `onLost()`. Default: the client's. */
   readonly level?: string;
   /**
    * With `ack: "durable"`: how long the service waits before it answers `pending`, in milliseconds.
@@ -78,8 +63,7 @@ export interface AckOptions {
    */
   readonly maxWaitMs?: number;
   /**
-   * Time after which the trackers send a `transaction.delayed` event if the transaction is not
-   * durable at its level, in milliseconds.
+   * Milliseconds after which trackers send `transaction.delayed` if it is not durable at its level.
    */
   readonly maxDelayMs?: number;
 }
@@ -88,10 +72,7 @@ export type Remember = (transaction: Transaction) => void;
 
 /** Options of a one-shot transaction. */
 export interface TransactionOptions extends CallOptions, ExecutionOptions, AckOptions {
-  /**
-   * Transaction id, a UUIDv7. Pass an earlier id to continue an attempt whose outcome is unknown.
-   * Default: a new id.
-   */
+  /** A UUIDv7. An earlier id continues an attempt whose outcome is unknown. Default: a new one. */
   readonly id?: string;
   /** With `readOnly`: token, or transaction, whose effects the read must see. */
   readonly after?: string | { readonly token: string };
@@ -118,17 +99,11 @@ export class Transaction extends DurabilityPromise {
    * One result per statement. Null if the answer is `replayed`: the service does not keep results.
    */
   readonly results: readonly StatementResult[] | null;
-  /**
-   * Whether an earlier attempt, whose answer was lost, had already run this id. The outcome is that
-   * attempt's.
-   */
+  /** Whether the outcome is that of an earlier attempt of this id, whose answer was lost. */
   readonly replayed: boolean;
   /** Whether a tracker had this transaction on disk when the answer came. */
   readonly announced: boolean;
-  /**
-   * For a read with `after` or `mode`: the node that served it, and how far that node may be behind
-   * the primary.
-   */
+  /** For a read with `after` or `mode`: its node, and how far that may be behind the primary. */
   readonly served: Served | undefined;
   readonly #answered: TransactionState;
 
@@ -147,10 +122,7 @@ export class Transaction extends DurabilityPromise {
     this.#answered = response.state;
   }
 
-  /**
-   * `committed` or `pending` at first, then the verdict at the transaction's level: `durable`,
-   * `lost`, ...
-   */
+  /** `committed` or `pending` at first, then the verdict at its level: `durable`, `lost`, ... */
   get state(): TransactionState {
     return this.verdict()?.verdict ?? this.#answered;
   }
@@ -161,7 +133,7 @@ export class Transaction extends DurabilityPromise {
    */
   get rows(): readonly Row[] {
     if (this.results === null)
-      throw failure("results_not_kept", "the service does not keep the results of a replay: read the rows again", {
+      throw failure("results_not_kept", "results of a replay are not kept: read the rows again", {
         transactionId: this.id,
       });
     return this.results.at(-1)?.rows ?? [];

@@ -4,10 +4,7 @@ export interface Tuning {
   /** Upper limit of the jittered delay between attempts: the first one, and the largest. */
   readonly backoffBaseMs: number;
   readonly backoffMaxMs: number;
-  /**
-   * An attempt is not started with less time than this: cut short, it would make a known outcome
-   * unknown.
-   */
+  /** Least time to start an attempt with: cut short, it would make a known outcome unknown. */
   readonly attemptMinMs: number;
   /** Time without an answer after which an endpoint is probed, if there is another endpoint. */
   readonly probeMs: number;
@@ -15,10 +12,7 @@ export interface Tuning {
   readonly pinnedAttempts: number;
   /** How many times `probeMs` the gateway of an open transaction may take to answer a probe. */
   readonly pinnedPatience: number;
-  /**
-   * First upper limit of the jittered delay before a rerun after a conflict; doubles up to
-   * `backoffMaxMs`.
-   */
+  /** First upper limit of the jittered delay after a conflict; doubles up to `backoffMaxMs`. */
   readonly conflictBaseMs: number;
   /** How long a failed endpoint is skipped: after the first failure, and at most. */
   readonly cooldownBaseMs: number;
@@ -27,10 +21,7 @@ export interface Tuning {
   readonly streamIdleMs: number;
   /** How long a stream may take to send its first bytes. */
   readonly streamOpenMs: number;
-  /**
-   * Polling interval if streams do not get through: while marks rise, and the longest while they do
-   * not.
-   */
+  /** Polling interval without streams: while marks rise, and the longest while they do not. */
   readonly pollBaseMs: number;
   readonly pollMaxMs: number;
   /** How long the client polls for marks before it tries a stream again. */

@@ -85,10 +85,7 @@ export class Watcher {
     this.#finish();
   }
 
-  /**
-   * Reports the current state, now and after every change. Keeps the stream open until the returned
-   * function is called.
-   */
+  /** Reports the state now and after every change. Keeps the stream open until unsubscribed. */
   subscribe(subscriber: Subscriber): () => void {
     this.#service.checkOpen();
     const key = Symbol();

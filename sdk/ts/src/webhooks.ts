@@ -29,10 +29,7 @@ export interface VerifiedWebhook<T = Record<string, unknown>> {
 export interface WebhookRequest {
   /** The body as received, byte for byte: never parsed and serialized again. */
   readonly body: string | Uint8Array;
-  /**
-   * Headers of the request, with names in any case: `webhook-id`, `webhook-timestamp`,
-   * `webhook-signature`.
-   */
+  /** Request headers, names in any case: `webhook-id`, `webhook-timestamp`, `webhook-signature`. */
   readonly headers: Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
   /** Signing secret, `whsec_…`; pass both while a new one replaces an old one. */
   readonly secret: string | readonly string[];

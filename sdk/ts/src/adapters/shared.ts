@@ -19,10 +19,7 @@ import {
 /** A client that runs transactions, or a session of one. */
 export type Client = Pick<Highwater, "transaction" | "begin" | "transact">;
 
-/**
- * Default options of every transaction. With `ack: "durable"`, a commit resolves once the
- * transaction is durable.
- */
+/** Default options of every transaction. With `ack: "durable"`, a commit resolves once durable. */
 export type TransactionDefaults = Omit<TransactionOptions, "id" | "signal">;
 
 /** A result and the transaction that committed it. */
@@ -85,10 +82,7 @@ export async function runAlone(
   return { results: kept, transaction };
 }
 
-/**
- * Maps the library's transaction settings to execution options. PostgreSQL has nothing weaker than
- * "read committed".
- */
+/** Execution options from a library's settings. PostgreSQL's weakest level is "read committed". */
 export function executionOptionsOf(config: {
   readonly isolation: string | undefined;
   readonly accessMode: string | undefined;
@@ -120,10 +114,7 @@ export async function rollback(open: InteractiveTransaction): Promise<void> {
   if (open.committed === undefined) await open.rollback();
 }
 
-/**
- * Runs the body, and again after conflicts, in a database that `enter` binds to the open
- * transaction.
- */
+/** Runs the body, again after conflicts, in a database that `enter` binds to the transaction. */
 export async function transactIn<D, R>(
   scope: Scope,
   enter: (open: InteractiveTransaction) => D,
@@ -152,10 +143,7 @@ export function usage(code: string, message: string): InvalidRequestError {
   return new InvalidRequestError(message, { code, outcome: "not_applied", retry: "never" });
 }
 
-/**
- * Waits for durability if `ack` asks for it: the service may have answered `pending` at the end of
- * its own wait.
- */
+/** Waits for durability if `ack` asks for it: the service may have answered `pending`. */
 async function acknowledge(
   transaction: Transaction,
   { ack, timeout }: Pick<TransactionOptions, "ack" | "timeout">,
@@ -174,10 +162,7 @@ function refuseTruncated(
 }
 
 const LISTENS = /^\s*(?:un)?listen\b/i;
-/**
- * Statements that change their session, which ends with the transaction. Alone, they would have no
- * visible effect.
- */
+/** Statements that only change their session, which ends with the transaction. */
 const LEAVES =
   /^\s*(?:set(?!\s+(?:local|transaction|constraints)\b)|reset|prepare|deallocate|load|declare)\b|\bpg_(?:try_)?advisory_lock|^\s*create\s+(?:local\s+|global\s+)?temp/i;
 

@@ -155,10 +155,7 @@ function execute(query: Query, plugin: KyselyPlugin, db: QueryExecutorProvider):
   return marked.isRawBuilder ? marked.execute(db) : marked.execute();
 }
 
-/**
- * Collects the statements of all queries, then runs them as one transaction in the order of the
- * queries.
- */
+/** Collects the statements of all queries, then runs them in order as one transaction. */
 class Gathered {
   readonly answer: Promise<OneShotResult>;
   readonly #statements = new Map<number, Statement>();

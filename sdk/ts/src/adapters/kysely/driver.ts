@@ -32,20 +32,14 @@ import {
   usage,
 } from "../shared.ts";
 
-/**
- * Kysely's own number, so that a migrator that connects to the database directly waits for the lock
- * too.
- */
+/** Kysely's own number: a migrator that connects to the database directly waits too. */
 const MIGRATION_LOCK = "3853314791062309107";
 
 /** Collects statements that become one transaction. A query carries it to its connection. */
 export interface Batch {
   add(statement: Statement): Promise<StatementResult>;
 }
-/**
- * Key on the root node of a query, the only part that Kysely passes from a plugin to the
- * connection.
- */
+/** Key on a query's root node, the only part that Kysely passes from plugin to connection. */
 export const BATCH = Symbol("batch");
 
 interface CallOptions {
@@ -219,10 +213,7 @@ export function ours(connection: DatabaseConnection): HighwaterConnection {
   throw usage("invalid_options", "the dialect must be HighwaterDialect");
 }
 
-/**
- * Returns the connection on which the database runs statements: a new one, or that of its
- * transaction.
- */
+/** Returns the connection of the database: a new one, or that of its transaction. */
 export function connectionOf(db: QueryExecutorProvider): Promise<HighwaterConnection> {
   return db.getExecutor().provideConnection(async (connection) => ours(connection));
 }
