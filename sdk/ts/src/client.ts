@@ -26,7 +26,10 @@ import {
 export interface VerdictsOptions {
   /** Level to judge at. Default: the client's. */
   readonly level?: string;
-  /** How many milliseconds the tracker waits for pending verdicts; at most 60,000. Default: 0. */
+  /**
+   * Time that the tracker may hold its answer while a verdict is pending, in milliseconds; at most
+   * 60,000. Default: 0.
+   */
   readonly waitMs?: number;
   /**
    * Time limit of the call, in milliseconds. Default: the client's `totalTimeoutMs` plus `waitMs`.
@@ -40,7 +43,10 @@ export interface VerdictsOptions {
 export interface StatusOptions {
   /** Level to judge at. Default: the service's (`region` if there is one), not the client's. */
   readonly level?: string;
-  /** How many milliseconds the gateway waits for a settled state at the level. Default: 0. */
+  /**
+   * Time that the gateway may hold its answer until the transaction is settled at the level, in
+   * milliseconds; at most 60,000. Default: 0.
+   */
   readonly waitMs?: number;
   /**
    * Time limit of the call, in milliseconds. Default: the client's `totalTimeoutMs` plus `waitMs`.

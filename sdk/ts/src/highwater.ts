@@ -27,7 +27,7 @@ import { transact, type TransactBody, type TransactOptions } from "./transact.ts
  */
 export class Highwater extends OneShotClient {
   /**
-   * Creates an interactive transaction. Sends nothing: the first statements open the transaction.
+   * Returns an interactive transaction. Sends nothing: the first statements open the transaction.
    * Prefer one-shot transactions where they suffice, because an open transaction holds locks and a
    * database session.
    * Errors: `client_closed`.

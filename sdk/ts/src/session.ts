@@ -21,7 +21,10 @@ export interface SessionOptions {
 export interface ResumeOptions {
   /** Level to judge at. Default: the client's. */
   readonly level?: string;
-  /** How many milliseconds the tracker waits for pending verdicts; at most 60,000. Default: 0. */
+  /**
+   * Time that the tracker may hold its answer while a verdict is pending, in milliseconds; at most
+   * 60,000. Default: 0.
+   */
   readonly waitMs?: number;
   /**
    * Time limit of the call, in milliseconds. Default: the client's `totalTimeoutMs` plus `waitMs`.
