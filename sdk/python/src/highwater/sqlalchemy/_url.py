@@ -1,4 +1,4 @@
-"""What a URL of an engine says to the client."""
+"""Reads the client's options from an engine's URL."""
 
 from __future__ import annotations
 
@@ -42,9 +42,11 @@ _OF_TRANSACTION: Final[dict[str, Callable[[str], Any]]] = {
 
 
 def options_of(url: URL) -> dict[str, Any]:
-    """Options of the client and, as `transaction`, of its transactions. Errors: `ArgumentError` for what means nothing.
+    """Returns the client's options and, as `transaction`, the settings of its transactions.
 
     `highwater://:API_KEY@HOST:PORT/?host=HOST:PORT&tracker=HOST:PORT&tls=false&level=region&ack=durable`
+
+    Errors: `ArgumentError` for anything without a meaning.
     """
     if url.database:
         raise ArgumentError("the URL must not name a database; the service determines it")
