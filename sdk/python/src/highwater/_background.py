@@ -91,7 +91,7 @@ class _Base:
                 await asyncio.sleep(seconds)
                 return None
             case _:
-                raise TypeError(f"only a call of the user's may ask for {type(effect).__name__}")
+                raise TypeError(f"background work cannot perform {type(effect).__name__}")
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(coroutine)

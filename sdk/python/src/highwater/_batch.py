@@ -185,11 +185,11 @@ async def _read(response: httpx.Response, items: list[_Item]) -> None:
                 answer = items[answered["index"]].answer
                 status, body = int(answered["status"]), json.dumps(answered["body"]).encode()
             except (ValueError, LookupError, TypeError) as error:
-                raise httpx.RemoteProtocolError("a line of the batch's answer is malformed") from error
+                raise httpx.RemoteProtocolError("a line of the batch response is malformed") from error
             if not answer.done():
                 answer.set_result(Answer(status, {}, body))
     if not all(item.answer.done() for item in items):
-        raise httpx.RemoteProtocolError("the answer ended before this transaction's")
+        raise httpx.RemoteProtocolError("the batch response ended before the answer to this transaction")
 
 
 def _last_of(items: list[_Item], task: asyncio.Task[None]) -> Callable[[asyncio.Future[Answer | None]], None]:

@@ -136,11 +136,11 @@ class Endpoint:
 def endpoints_of(url: str | Sequence[str] | None, endpoints: Sequence[Endpoint] | None) -> list[Endpoint]:
     """Returns the endpoints of the options, with checked URLs. Errors: `invalid_options`."""
     if (url is None) == (endpoints is None):
-        raise usage_error("invalid_options", "set either url or endpoints")
+        raise usage_error("invalid_options", "pass either url or endpoints, and not both")
     urls = [url] if isinstance(url, str) else list(url or ())
     found = list(endpoints) if endpoints is not None else [Endpoint(each, each) for each in urls]
     if not found:
-        raise usage_error("invalid_options", "at least one endpoint is needed")
+        raise usage_error("invalid_options", "url or endpoints must name at least one endpoint")
     return [Endpoint(_base_url(each.gateway), _base_url(each.tracker)) for each in found]
 
 
@@ -151,7 +151,7 @@ def _base_url(text: str) -> str:
     except ValueError:
         is_url = False
     if not is_url:
-        raise usage_error("invalid_options", f"not a URL: {text}")
+        raise usage_error("invalid_options", f"not an http or https URL: {text}")
     return text.rstrip("/")
 
 

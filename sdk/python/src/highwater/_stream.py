@@ -215,7 +215,7 @@ class DurabilityStream:
                 notify(self._deps.observer, ObservedEvent(type=kind, level=stall.level))
             elif event.type != "blind":
                 # An event of a newer service, without a meaning for this client.
-                LOG.debug("stream event %s passed over", event.type)
+                LOG.debug("stream event %s ignored", event.type)
         except ValueError as error:
             LOG.debug("stream event %s cannot be read: %s", event.type, error)
 

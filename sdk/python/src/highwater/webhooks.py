@@ -94,11 +94,11 @@ def verify(
     if not identifier or not signatures or _TIMESTAMP.fullmatch(at) is None:
         raise WebhookVerificationError("missing_headers", "a webhook header is missing or malformed")
     if abs(now() - int(at)) > tolerance:
-        raise WebhookVerificationError("stale_timestamp", "the webhook is too old or in the future")
+        raise WebhookVerificationError("stale_timestamp", f"the webhook is too old or in the future: more than {tolerance:g} s from now")
     content = body.encode() if isinstance(body, str) else bytes(body)
     secrets = [secret] if isinstance(secret, str) else secret
     if not _is_signed(f"{identifier}.{at}.".encode() + content, signatures, secrets):
-        raise WebhookVerificationError("no_matching_signature", "the webhook is not signed with this secret")
+        raise WebhookVerificationError("no_matching_signature", "the webhook is not signed with any of the secrets")
     return VerifiedWebhook(identifier, _event_of(content))
 
 
@@ -107,7 +107,7 @@ def _is_signed(content: bytes, signatures: str, secrets: Sequence[str]) -> bool:
     for secret in secrets:
         key = _from_base64(secret.removeprefix("whsec_"))
         if not key:
-            raise WebhookVerificationError("invalid_secret", "not a webhook secret")
+            raise WebhookVerificationError("invalid_secret", "a webhook secret must be base64 after the prefix whsec_")
         expected = hmac.digest(key, content, hashlib.sha256)
         if any(each is not None and hmac.compare_digest(each, expected) for each in candidates):
             return True

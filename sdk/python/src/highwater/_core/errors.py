@@ -317,7 +317,7 @@ def answer_error(status: int, body: object, retry_after_ms: float | None = None)
     try:
         problem = read_problem(body)
     except WireError:
-        message = f"status {status}, and the body is not the service's; a proxy may have answered"
+        message = f"status {status} without the service's body; a proxy may have answered"
         kind: type[HighwaterError]
         code: str
         outcome: Outcome
@@ -347,7 +347,7 @@ def bad_answer(message: str, cause: BaseException | None = None) -> ConnectionEr
 
 
 def closed_error() -> ConnectionError:
-    return ConnectionError("the client is closed", code="client_closed", outcome="not_applied", retry="never")
+    return ConnectionError("the client is closed; create a new one", code="client_closed", outcome="not_applied", retry="never")
 
 
 def usage_error(code: str, message: str, cause: BaseException | None = None) -> InvalidRequestError:
@@ -362,7 +362,7 @@ def refused_error(refused: RefusedToken) -> TokenRefusedError:
 
 def unknown_outcome(transaction_id: str, cause: BaseException | None = None) -> UnknownOutcomeError:
     return UnknownOutcomeError(
-        f"transaction {transaction_id} may or may not have committed; ask for its status",
+        f"transaction {transaction_id} may or may not have committed; look up its status",
         code="outcome_unknown",
         outcome="unknown",
         retry="resolve_outcome",
@@ -390,7 +390,7 @@ def gateway_lost(transaction_id: str, cause: BaseException | None = None) -> Tra
 def results_not_kept(transaction_id: str) -> HighwaterError:
     """Makes the error for rows of a replay: an empty list would be a wrong answer."""
     return HighwaterError(
-        "the transaction is a replay, and its results are not kept; read the rows again",
+        "the service does not keep the results of a replayed transaction; read the rows again",
         code="results_not_kept",
         outcome="applied",
         retry="never",

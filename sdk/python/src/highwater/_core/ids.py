@@ -81,7 +81,7 @@ def decode_token(token: str) -> TokenContent:
         data = _from_base64_url(token[len(_PREFIX) :])
         content = None if data is None else _parse_token(data)
     if content is None:
-        raise usage_error("invalid_token", "the text is not a token of this service")
+        raise usage_error("invalid_token", "not a token of this service; pass the token of a transaction")
     return content
 
 

@@ -178,7 +178,7 @@ class InteractiveCore(Generic[_C]):
         itself at ``expires_at``. Does nothing if it has ended, and raises if it has committed.
         """
         if self.committed is not None:
-            raise usage_error("transaction_ended", "the transaction has committed")
+            raise usage_error("transaction_ended", "the transaction has committed and cannot be rolled back")
         was_open, self.is_open = self.is_open, False
         was_interrupted, self._is_interrupted = self._is_interrupted, False
         if self._calls is None or not (was_open or was_interrupted):
@@ -215,7 +215,7 @@ class InteractiveCore(Generic[_C]):
         """Runs a call and keeps an error that ends the transaction as its failure."""
         if not self.is_open:
             steps.close()
-            raise usage_error("transaction_ended", "the transaction has ended", self.failure)
+            raise usage_error("transaction_ended", "the transaction has ended; begin a new one", self.failure)
         try:
             return (yield from steps)
         except BaseException as error:

@@ -150,7 +150,7 @@ def _json_default(value: object) -> object:
         return own()
     text = None if isinstance(value, (bytes, bytearray, memoryview)) else _text_of(value)
     if text is None:
-        raise TypeError(f"{type(value).__name__} in JSON")
+        raise TypeError(f"JSON cannot hold type {type(value).__name__}")
     return text
 
 

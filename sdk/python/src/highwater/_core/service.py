@@ -356,7 +356,7 @@ def read_reply(
             message = f"no answer within {timeout:g} s"
             return connection_error("request_timeout", message, sent=True, cause=reply.cause)
         sent = reply.kind != "refused"
-        return connection_error("connection_failed", f"no answer to {path}", sent=sent, cause=reply.cause)
+        return connection_error("connection_failed", f"the connection failed, and there is no answer to {path}", sent=sent, cause=reply.cause)
     try:
         body = json.loads(reply.body)
     except (ValueError, RecursionError):
@@ -367,13 +367,13 @@ def read_reply(
     try:
         return read(body)
     except WireError as error:
-        return bad_answer(f"the answer of {path} has not the shape it must have", error)
+        return bad_answer(f"the answer to {path} does not have the expected shape", error)
 
 
 def _adopt(status: TransactionStatus, sought: Sought) -> TransactionResponse:
     """Makes the answer of a committed transaction, as far as its state shows."""
     if status.token is None or status.position is None:
-        raise bad_answer("a committed transaction has no token")
+        raise bad_answer("the status of a committed transaction has no token")
     is_pending = sought.ack == "durable" and status.state == "committed"
     return TransactionResponse(
         id=status.id,

@@ -92,5 +92,5 @@ def session_tokens(token: str) -> list[str]:
     """Returns the transaction tokens in a session token. Errors: ``invalid_token``."""
     prefix, *tokens = token.split(".")
     if prefix != _PREFIX:
-        raise usage_error("invalid_token", "the text is not a session token")
+        raise usage_error("invalid_token", "not a session token; pass the value of session.token")
     return tokens

@@ -154,12 +154,12 @@ class SqlBuilder:
             if name is None:
                 continue
             if name not in values:
-                raise usage_error("invalid_sql", f"no value for {{{name}}}")
+                raise usage_error("invalid_sql", f"no value for the placeholder {{{name}}}")
             used.add(name)
             pieces.extend(_pieces_of(values[name], f"{{{name}}}"))
         unused = values.keys() - used
         if unused:
-            raise usage_error("invalid_sql", f"no placeholder for {', '.join(sorted(unused))}")
+            raise usage_error("invalid_sql", f"no placeholder for the values {', '.join(sorted(unused))}")
         return Sql(pieces)
 
     def raw(self, text: str, /) -> Sql:

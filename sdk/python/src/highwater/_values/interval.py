@@ -43,7 +43,7 @@ class Interval:
         """
         parts = _POSTGRES.fullmatch(text)
         if parts is None or text == "":
-            raise ValueError(f"not an interval in PostgreSQL's style: {text!r}")
+            raise ValueError(f"not an interval of IntervalStyle postgres: {text!r}")
         hours = sum(int(parts[unit] or 0) * factor for unit, factor in _MICROSECONDS_OF.items())
         time = hours + int((parts["fraction"] or "").ljust(6, "0"))
         return cls(

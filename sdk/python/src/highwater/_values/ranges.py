@@ -40,9 +40,9 @@ class Range(Generic[T]):
 
     def __post_init__(self) -> None:
         if self.bounds not in ("[)", "[]", "(]", "()"):
-            raise ValueError(f"bounds are one of '[)', '[]', '(]', '()', not {self.bounds!r}")
+            raise ValueError(f"bounds must be one of '[)', '[]', '(]', '()', not {self.bounds!r}")
         if self.empty and not (self.lower is None and self.upper is None):
-            raise ValueError("an empty range has no bounds")
+            raise ValueError("an empty range must have no bounds")
 
     def __highwater_param__(self) -> Param:
         return _text_of(self)

@@ -79,7 +79,7 @@ def connect(
         own = Highwater(url, types="raw", **options)
         return Connection(own, decoder=decoder, settings=transaction, on_close=own.close)
     if url is not None or options:
-        raise InterfaceError("pass either a client or a function that creates one")
+        raise InterfaceError("pass either a client, or the url and options of a new one")
     return Connection(client, decoder=decoder, settings=transaction)
 
 

@@ -364,7 +364,7 @@ def _refuse_truncated(results: Sequence[StatementResult], *, is_applied: bool, t
     for index, result in enumerate(results):
         if result.truncated:
             raise HighwaterError(
-                f"statement {index} has more rows than the service returns; stream them",
+                f"statement {index} has more rows than the service returns; use a streaming cursor",
                 code="result_too_large",
                 outcome="applied" if is_applied else "not_applied",
                 retry="never",

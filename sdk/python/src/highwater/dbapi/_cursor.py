@@ -261,7 +261,7 @@ class StreamCursor(Cursor):
 
 def _statement(operation: str, parameters: Sequence[object] | None) -> Statement:
     if isinstance(parameters, (str, bytes, dict)):
-        raise ProgrammingError("parameters must be a sequence, for $1, $2, …")
+        raise ProgrammingError("parameters must be a sequence of values for $1, $2, …")
     return Statement(operation, tuple(parameters or ()))
 
 

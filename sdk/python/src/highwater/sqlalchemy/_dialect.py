@@ -154,10 +154,10 @@ class HighwaterDialect(PGDialect):
         if client is None:
             client = self._client(options)
         elif options:
-            raise exc.ArgumentError("pass either a client or a function that creates one")
+            raise exc.ArgumentError("pass either a client, or the url and options of a new one")
         elif not isinstance(client, self.client_class):
             name = self.client_class.__name__
-            raise exc.ArgumentError(f"this engine needs a client of the class {name}, not {type(client).__name__}")
+            raise exc.ArgumentError(f"this engine needs a client of class {name}, not {type(client).__name__}")
         return self.connection_class(client, decoder=decoder, settings=settings)
 
     def _types(self, own: dict[int, Any]) -> dict[int, Any]:
@@ -169,7 +169,7 @@ class HighwaterDialect(PGDialect):
 
     def _client(self, options: dict[str, Any]) -> Any:
         if not options:
-            raise exc.ArgumentError('the URL names no service: give it a host, or connect_args={"client": …}')
+            raise exc.ArgumentError('the URL names no service: add a host, or pass connect_args={"client": …}')
         with self._lock:
             if self._own is None or self._own_options != options:
                 # An earlier client stays in use by its connections and promises.

@@ -85,7 +85,7 @@ def committed(session: Holder) -> Any:
     """
     last = memory_of(session).last
     if last is None:
-        raise usage_error("not_committed", "nothing was committed; commit first")
+        raise usage_error("not_committed", "the session has committed nothing yet; commit first")
     return last
 
 
@@ -102,9 +102,9 @@ def token(session: Holder) -> str:
     """
     sessions = list(memory_of(session).sessions.values())
     if not sessions:
-        raise usage_error("not_committed", "nothing was committed; commit first")
+        raise usage_error("not_committed", "the session has committed nothing yet; commit first")
     if len(sessions) > 1:
-        raise usage_error("invalid_options", "the session has committed with several clients")
+        raise usage_error("invalid_options", "the session has committed with several clients; call committed() after each commit")
     text: str = sessions[0].token
     return text
 

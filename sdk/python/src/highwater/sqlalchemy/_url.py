@@ -57,7 +57,7 @@ def options_of(url: URL) -> dict[str, Any]:
     trackers = [_address(each, scheme) for each in query.pop("tracker", [])]
     options: dict[str, Any] = {}
     if trackers and len(trackers) != len(gateways):
-        raise ArgumentError(f"{len(gateways)} gateways need as many trackers, or none if the addresses are the same")
+        raise ArgumentError(f"{len(gateways)} gateways, but {len(trackers)} trackers; name one for each gateway, or none")
     if gateways:
         options["endpoints"] = [Endpoint(*pair) for pair in zip(gateways, trackers or gateways, strict=True)]
     if url.password is not None:
@@ -81,7 +81,7 @@ def _listed(value: str | Sequence[str]) -> list[str]:
 
 def _one(values: list[str], name: str, read: Callable[[str], Any]) -> Any:
     if len(values) != 1:
-        raise ArgumentError(f"{name} must be given once")
+        raise ArgumentError(f"{name} must appear only once")
     try:
         return read(values[0])
     except (KeyError, ValueError) as error:
