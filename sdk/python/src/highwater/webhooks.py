@@ -94,7 +94,9 @@ def verify(
     if not identifier or not signatures or _TIMESTAMP.fullmatch(at) is None:
         raise WebhookVerificationError("missing_headers", "a webhook header is missing or malformed")
     if abs(now() - int(at)) > tolerance:
-        raise WebhookVerificationError("stale_timestamp", f"the webhook is too old or in the future: more than {tolerance:g} s from now")
+        raise WebhookVerificationError(
+            "stale_timestamp", f"the webhook is too old or in the future: more than {tolerance:g} s from now"
+        )
     content = body.encode() if isinstance(body, str) else bytes(body)
     secrets = [secret] if isinstance(secret, str) else secret
     if not _is_signed(f"{identifier}.{at}.".encode() + content, signatures, secrets):

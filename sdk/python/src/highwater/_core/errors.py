@@ -347,7 +347,9 @@ def bad_answer(message: str, cause: BaseException | None = None) -> ConnectionEr
 
 
 def closed_error() -> ConnectionError:
-    return ConnectionError("the client is closed; create a new one", code="client_closed", outcome="not_applied", retry="never")
+    return ConnectionError(
+        "the client is closed; create a new one", code="client_closed", outcome="not_applied", retry="never"
+    )
 
 
 def usage_error(code: str, message: str, cause: BaseException | None = None) -> InvalidRequestError:

@@ -356,7 +356,7 @@ def read_reply(
             message = f"no answer within {timeout:g} s"
             return connection_error("request_timeout", message, sent=True, cause=reply.cause)
         sent = reply.kind != "refused"
-        return connection_error("connection_failed", f"the connection failed, and there is no answer to {path}", sent=sent, cause=reply.cause)
+        return connection_error("connection_failed", f"no answer to {path}", sent=sent, cause=reply.cause)
     try:
         body = json.loads(reply.body)
     except (ValueError, RecursionError):

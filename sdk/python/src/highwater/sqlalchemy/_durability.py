@@ -104,7 +104,9 @@ def token(session: Holder) -> str:
     if not sessions:
         raise usage_error("not_committed", "the session has committed nothing yet; commit first")
     if len(sessions) > 1:
-        raise usage_error("invalid_options", "the session has committed with several clients; call committed() after each commit")
+        raise usage_error(
+            "invalid_options", "the session has committed with several clients; call committed() each time"
+        )
     text: str = sessions[0].token
     return text
 

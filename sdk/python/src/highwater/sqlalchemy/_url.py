@@ -57,7 +57,7 @@ def options_of(url: URL) -> dict[str, Any]:
     trackers = [_address(each, scheme) for each in query.pop("tracker", [])]
     options: dict[str, Any] = {}
     if trackers and len(trackers) != len(gateways):
-        raise ArgumentError(f"{len(gateways)} gateways, but {len(trackers)} trackers; name one for each gateway, or none")
+        raise ArgumentError(f"{len(gateways)} gateways but {len(trackers)} trackers; name one per gateway, or none")
     if gateways:
         options["endpoints"] = [Endpoint(*pair) for pair in zip(gateways, trackers or gateways, strict=True)]
     if url.password is not None:
