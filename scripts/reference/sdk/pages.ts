@@ -17,9 +17,10 @@ const TYPESCRIPT: PageOptions = {
 const PYTHON: PageOptions = {
   title: "The SDK for Python",
   intro:
-    "Every public name of `highwater`. The [README](../../sdk/python/README.md) shows how they go together, and [errors.md](errors.md) " +
-    "has the codes of the service. Times are seconds, but where a name ends in `_ms`. An error's `code` is API, its message is not. " +
-    "What begins with `Async` belongs to `AsyncHighwater`: the same calls, awaited, without `cancel`, for a task is cancelled as any task.",
+    "Every public name of `highwater`. The [README](../../sdk/python/README.md) shows how they fit together; [errors.md](errors.md) " +
+    "lists the codes of the service. Times are in seconds, except where a name ends in `_ms`. An error's `code` is API; its message " +
+    "is not. Names that begin with `Async` belong to `AsyncHighwater`. It has the same calls for asyncio, without `cancel`: cancel " +
+    "the task instead.",
   language: "python",
   foreign: { "highwater.sqlalchemy": ["Session", "AsyncSession", "Connection", "AsyncConnection"] },
 };

@@ -134,7 +134,7 @@ class Page {
     const isAsTwin = twin !== undefined && entry.text !== "" && isSame(entry, twin);
     return [
       ...head,
-      ...(isAsTwin ? [`As ${this.#linked(twin.name)}.`] : this.#called(entry)),
+      ...(isAsTwin ? [`Same as ${this.#linked(twin.name)}.`] : this.#called(entry)),
       bases.length > 0 ? `Has all of ${bases.join(" and ")} as well.` : "",
       this.#fields(entry),
       ...entry.methods.flatMap((method) => this.#method(method, entry)),
@@ -144,7 +144,7 @@ class Page {
   #method(method: FunctionEntry, of?: ClassEntry): string[] {
     const head = [`#### \`${method.name}()\``, this.#code(method.signature)];
     const twin = this.#twin(method.name, of);
-    if (twin !== undefined && isSame(method, twin)) return [...head, `As ${this.#linked(twin.name)}.`];
+    if (twin !== undefined && isSame(method, twin)) return [...head, `Same as ${this.#linked(twin.name)}.`];
     return [...head, ...this.#called(method)];
   }
 
@@ -176,7 +176,7 @@ class Page {
     if (fields.length === 0) return "";
     const twin = this.#twin(name, entry);
     if (twin !== undefined && "fields" in twin && isEqual(fields, twin.fields))
-      return `Fields: as ${this.#linked(twin.name)}.`;
+      return `Fields: same as ${this.#linked(twin.name)}.`;
     const rows = fields.map(({ name: field, type, default: value, doc }) => {
       const shown = value === null ? type : `${type} = ${value}`;
       const link = this.#typeLink(type, shown) ?? (shown === "" ? "" : `\`${shown}\``);

@@ -1,7 +1,7 @@
-"""Highwater: transactions that are committed at once, durable a moment later, and never silently lost.
+"""PostgreSQL transactions that commit at once, become durable soon and are never silently lost.
 
-`AsyncHighwater` has the same calls, awaited. Times are seconds, but where a name ends in `_ms`. The errors are in
-`highwater.errors`, and can be imported from here as well.
+`AsyncHighwater` has the same calls for asyncio. Times are in seconds, except where a name ends in
+`_ms`. The errors are defined in `highwater.errors` and can also be imported from here.
 
 Example:
     from highwater import Highwater, TransactionLostError, sql
@@ -12,7 +12,7 @@ Example:
             tx.durable(level="region", timeout=5)
             print("durable")
         except TransactionLostError as error:
-            print("it was committed, and a failure was faster: it never happened", error.transaction_id)
+            print("lost: none of its changes exist", error.transaction_id)
 """
 
 from ._batch import Batch

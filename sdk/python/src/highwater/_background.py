@@ -1,7 +1,7 @@
-"""Where the background of a client runs: an event loop of its own in a thread, or the one of the program.
+"""Where a client runs its background work: on its own event loop in a thread, or on the program's.
 
-Owns threads, the loop and its connections, and who calls listeners back. Their work is the business of
-`_watcher` and `_stream`, which are the same for both clients.
+Owns threads, the loop with its connections, and the calls of listeners. `_watcher` and `_stream`
+own the work itself, the same for both clients.
 """
 
 from __future__ import annotations
@@ -24,37 +24,41 @@ LOG = logging.getLogger("highwater")
 
 T = TypeVar("T")
 
-#: What a forked process must neither use nor close: sockets and an epoll that its parent still uses.
+#: Objects that a forked process must neither use nor close: its parent still uses these sockets and
+#: epolls.
 abandoned: list[object] = []
 
 
 class Host(Protocol):
-    """A loop for the background of one client."""
+    """An event loop for the background work of one client."""
 
     def call(self, callback: Callable[[], object]) -> None:
         """Calls it on the loop, soon. From any thread."""
 
     def start(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """A task on the loop. Only there."""
+        """Starts a task on the loop. Only on the loop."""
 
     def transport(self) -> AsyncTransport:
-        """The connections of the loop. Only there."""
+        """Returns the connections of the loop. Only on the loop."""
 
     async def perform(self, effect: Effect) -> object:
-        """Does what a call of the background asks for. Only there."""
+        """Performs an effect of a background call. Only on the loop."""
 
     def notify(self, listener: Callable[[Any], object], news: Any) -> None:
-        """Calls a listener of the user's, soon and never within a call of this package. From any thread."""
+        """Calls a user's listener, soon and never within a call of this package.
+
+        From any thread.
+        """
 
     def prepare(self) -> None:
-        """Before anything is waited for: sees to it that there is a loop to do it on, or raises."""
+        """Makes sure before a wait that there is a loop, or raises."""
 
     def renew(self, *, forked: bool) -> None:
-        """Forgets the loop and all that ran there, where it is closed or of another process."""
+        """Forgets the loop and everything on it, if it is closed or belongs to another process."""
 
 
 class _Base:
-    """Connections of one loop, and tasks that are held until they are done, for a loop itself forgets them."""
+    """Connections of one loop, and tasks, held until they end because a loop does not hold them."""
 
     def __init__(self, certificates: Certificates, batch: Batch | None) -> None:
         self._certificates = certificates
@@ -77,7 +81,7 @@ class _Base:
         return self._http
 
     def prepare(self) -> None:
-        """Nothing needs to be done."""
+        """Does nothing; there is nothing to prepare."""
 
     async def perform(self, effect: Effect) -> object:
         match effect:
@@ -87,7 +91,7 @@ class _Base:
                 await asyncio.sleep(seconds)
                 return None
             case _:
-                raise TypeError(f"only a call of the user's may ask for {type(effect).__name__}")
+                raise TypeError(f"background work cannot perform {type(effect).__name__}")
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(coroutine)
@@ -102,7 +106,10 @@ class _Base:
 
 
 class ThreadHost(_Base):
-    """Of a sync client: a daemon thread with a loop, and another that calls listeners; both begin when first needed."""
+    """Host of a synchronous client: a daemon thread with a loop, and another that calls listeners.
+
+    Both start when first needed.
+    """
 
     def renew(self, *, forked: bool) -> None:
         super().renew(forked=forked)
@@ -119,12 +126,12 @@ class ThreadHost(_Base):
             self._begin().call_soon_threadsafe(callback)
 
     def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]:
-        """Does the work on the loop; cancelling what is returned cancels it there."""
+        """Runs the work on the loop. Cancelling the returned future cancels it there."""
         with self._lock:
             return asyncio.run_coroutine_threadsafe(work(), self._begin())
 
     def run_if_begun(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
-        """Does the last work on the loop, and waits for it; where there is no loop, or none any more, there is none."""
+        """Runs the last work on the loop and waits for it; does nothing without a running loop."""
         with self._lock:
             if self._loop is None or self._stopped:
                 return
@@ -143,7 +150,7 @@ class ThreadHost(_Base):
             self._news.put(lambda: _call(listener, news))
 
     def stop(self) -> None:
-        """Ends the threads, when earlier listeners have been called."""
+        """Ends the threads after all earlier notifications were delivered."""
         with self._lock:
             self._stopped = True
             loop, thread, notifier = self._loop, self._thread, self._notifier
@@ -184,7 +191,10 @@ class ThreadHost(_Base):
 
 
 class LoopHost(_Base):
-    """Of an async client: the loop it is first used on. `on_over`: that loop is closed, and another one takes over."""
+    """Host of an asynchronous client: the loop on which it is first used.
+
+    `on_over` is called if that loop is closed and another one takes over.
+    """
 
     def __init__(self, certificates: Certificates, batch: Batch | None, on_over: Callable[[], None]) -> None:
         super().__init__(certificates, batch)
@@ -192,7 +202,7 @@ class LoopHost(_Base):
 
     @property
     def is_over(self) -> bool:
-        """Its loop was closed, as `asyncio.run` does at its end."""
+        """Whether its loop was closed, as `asyncio.run` does at its end."""
         return self._loop is not None and self._loop.is_closed()
 
     def prepare(self) -> None:
@@ -201,7 +211,10 @@ class LoopHost(_Base):
         self.bind()
 
     def bind(self) -> asyncio.AbstractEventLoop:
-        """Errors: `invalid_options` where the client is used on another loop than at first."""
+        """Returns the running loop.
+
+        Errors: `invalid_options` if the client belongs to another one.
+        """
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop
@@ -225,7 +238,7 @@ class LoopHost(_Base):
             self.start(_awaited(result))
 
     async def close(self) -> None:
-        """Waits for earlier listeners, and closes the connections."""
+        """Waits for earlier notifications and closes the connections."""
         await asyncio.sleep(0)
         rest = self._tasks - {asyncio.current_task()}
         await asyncio.gather(*rest, return_exceptions=True)
@@ -241,7 +254,7 @@ def _call_listeners(news: queue.SimpleQueue[Callable[[], object] | None]) -> Non
 def _call(listener: Callable[[Any], object], news: object) -> object:
     try:
         return listener(news)
-    except Exception:  # what a listener does is its own business, and must not end ours
+    except Exception:  # a listener's exception must not end this package's own work
         LOG.exception("a listener failed")
         return None
 

@@ -1,7 +1,7 @@
-"""Concurrent one-shot transactions of one client as few requests.
+"""Sends concurrent one-shot transactions of a client in few requests.
 
-Owns which of them share one, and nothing of what a client does about errors, retries and time: each transaction has its
-own answer, as soon as it has ended.
+Owns which transactions share a request. It knows nothing of errors, retries and time limits: each
+transaction gets its own answer as soon as it ends.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from ._core.errors import usage_error
 
 #: The service's own limit.
 _COUNT_MAX = 256
-#: Bytes of a request. A transaction that is longer by itself goes alone.
+#: Maximum size of a request in bytes. A larger transaction is sent alone.
 _BYTES_MAX = 262_144
 _PATH = "/v1/transactions"
-#: Of a request as a whole, before anything of it ran: an older gateway, or one that wants shorter requests.
+#: Statuses of a whole request, before any of it ran: an older gateway, or one that wants shorter
+#: requests.
 _OLDER = (404, 405)
 _TOO_LONG = 413
 
@@ -30,9 +31,11 @@ _Key = tuple[str, tuple[tuple[str, str], ...]]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """How transactions that begin at about the same time share a request: `Highwater(url, batch=Batch(...))`.
+    """How transactions that begin at about the same time share a request.
 
-    A lone one is `max_delay_ms` later. One that is given up while others share its request goes on at the gateway.
+    Pass it as `Highwater(url, batch=Batch(...))`. A single transaction takes `max_delay_ms` longer.
+    A cancelled one continues at the gateway while others share its request.
+
     Errors: `invalid_options`.
 
     Example:
@@ -42,9 +45,9 @@ class Batch:
     """
 
     max_delay_ms: float = 1
-    """How long a transaction waits for others to share its request, in milliseconds."""
+    """Time that a transaction waits for others to share its request, in milliseconds."""
     max_count: int = 64
-    """So many share a request at most, never more than 256."""
+    """Maximum number of transactions in a request, from 1 to 256."""
 
     def __post_init__(self) -> None:
         if self.max_delay_ms < 0 or not 1 <= self.max_count <= _COUNT_MAX:
@@ -61,13 +64,13 @@ def is_one_shot(request: Send) -> bool:
 class _Item:
     request: Send
     body: bytes
-    #: None: to be sent alone.
+    #: None: send it alone.
     answer: asyncio.Future[Answer | None]
 
 
 @dataclass(slots=True, eq=False)
 class _Open:
-    """A batch that others may still join."""
+    """A batch that transactions may still join."""
 
     timer: asyncio.TimerHandle
     items: list[_Item] = field(default_factory=list)
@@ -75,14 +78,14 @@ class _Open:
 
 
 class Batches:
-    """Of one event loop."""
+    """The batches of one event loop."""
 
     def __init__(self, client: httpx.AsyncClient, alone: Callable[[Send], Awaitable[Answer]], options: Batch) -> None:
         self._client = client
         self._alone = alone
         self._options = options
         self._open: dict[_Key, _Open] = {}
-        #: Addresses of gateways that are older than batches.
+        #: URLs of gateways without batches, because they are older.
         self._without: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -90,14 +93,17 @@ class Batches:
         return is_one_shot(request) and len(request.body or b"") <= _BYTES_MAX and request.url not in self._without
 
     async def exchange(self, request: Send) -> Answer:
-        """The answer to a request that it takes. Raises what httpx raises; cancelling it leaves the others alone."""
+        """Returns the answer to a request.
+
+        Raises what httpx raises. Cancelling it does not affect the others in the batch.
+        """
         item = _Item(request, request.body or b"", asyncio.get_running_loop().create_future())
         self._join(item)
         return await item.answer or await self._alone(request)
 
     def _join(self, item: _Item) -> None:
         request, body = item.request, item.body
-        # Each has a trace of its own; the request has that of the first.
+        # Each transaction has its own trace; the request has that of the first.
         headers = ((name, value) for name, value in request.headers.items() if not name.startswith("trace"))
         key = (request.url, tuple(headers))
         batch = self._open.get(key)
@@ -129,7 +135,7 @@ class Batches:
     async def _send(self, items: list[_Item]) -> None:
         try:
             await self._exchange(items)
-        except Exception as error:  # noqa: BLE001 - whatever it was, it was the answer to each of them
+        except Exception as error:  # noqa: BLE001 - any error is the answer to each of them
             for item in items:
                 if not item.answer.done():
                     item.answer.set_exception(error)
@@ -154,7 +160,7 @@ class Batches:
                 await _read(response, items)
 
     async def close(self) -> None:
-        """Ends what is under way, whose callers have gone."""
+        """Ends requests in progress, whose callers have ended."""
         for key in list(self._open):
             self._open.pop(key).timer.cancel()
         rest = list(self._tasks)
@@ -179,15 +185,15 @@ async def _read(response: httpx.Response, items: list[_Item]) -> None:
                 answer = items[answered["index"]].answer
                 status, body = int(answered["status"]), json.dumps(answered["body"]).encode()
             except (ValueError, LookupError, TypeError) as error:
-                raise httpx.RemoteProtocolError("a line of the batch's answer is malformed") from error
+                raise httpx.RemoteProtocolError("a line of the batch response is malformed") from error
             if not answer.done():
                 answer.set_result(Answer(status, {}, body))
     if not all(item.answer.done() for item in items):
-        raise httpx.RemoteProtocolError("the answer ended before this transaction's")
+        raise httpx.RemoteProtocolError("the batch response ended before the answer to this transaction")
 
 
 def _last_of(items: list[_Item], task: asyncio.Task[None]) -> Callable[[asyncio.Future[Answer | None]], None]:
-    """Ends the request when the last of those that wait for it has given up."""
+    """Ends the request when every caller that waits for it has given up."""
 
     def ended(answer: asyncio.Future[Answer | None]) -> None:
         if answer.cancelled() and all(item.answer.done() for item in items):

@@ -1,7 +1,7 @@
-"""What both clients are: options in, transactions and promises out, without any I/O of their own.
+"""The part of the two clients that does no I/O: it turns options into transactions and promises.
 
-A call of the user is made here as a generator of the core; `client` drives it in the calling thread, `aio` on the loop.
-Owns what all calls share: endpoints, listeners, the watcher.
+A user's call is a generator of the core. `client` drives it in the calling thread, `aio` on the
+event loop. Owns what all calls share: endpoints, listeners and the watcher.
 """
 
 from __future__ import annotations
@@ -54,36 +54,43 @@ P = TypeVar("P", bound=BasePromise)
 T = TypeVar("T", bound=BaseTransaction)
 Remember = Callable[[BaseTransaction], None]
 
-#: Clients of this process, which learn when it is forked.
+#: Clients of this process, to be renewed after a fork.
 _clients: weakref.WeakSet[BaseClient[Any, Any]] = weakref.WeakSet()
 
 
 class BaseClient(Generic[P, T]):
-    """Runs transactions, and knows of each whether it will survive. One is enough for a process.
+    """Runs PostgreSQL transactions and reports for each whether it became durable or was lost.
 
-    It holds connections that are used again, and one stream while something is waited for. As a context manager it is
-    closed at the end of its block. A process that is forked may go on to use a client: it has connections of its own
-    then, and no waits.
+    One client per process is enough. It reuses its connections, and keeps one event stream open
+    while something waits for durability. As a context manager it closes at the end of its block.
+    After a fork, the child process may go on using the client: it opens connections of its own and
+    has no waits.
 
     Args:
-        url: One address, or one for each region and the nearest first, that serves gateway and tracker alike.
-        endpoints: Instead of `url`, where gateway and tracker have addresses of their own. Nearest first.
-        level: The default level of `durable`, `on_lost` and `verdicts`.
-        request_timeout: Seconds for one attempt.
-        total_timeout: Seconds for all attempts of one call together, where the call has no `timeout`.
-        api_key: An API key or a JSON Web Token: sent to gateways and trackers as `Authorization: Bearer`.
-        headers: Sent with every request, beside the client's own.
-        types: Decoders by OID. They replace those that the README lists; `"raw"` leaves everything
-            text.
-        observer: Gets everything that the client does, as it happens: for traces and metrics. Or several.
-        debug: Prints the life of each transaction to standard error; default: the variable `HIGHWATER_DEBUG`.
-        batch: One-shot transactions that begin within a millisecond share a request; each keeps its own outcome,
-            answered as soon as it has ended. Pays where many run at the same time, on one loop or in threads. A `Batch`
-            says how.
-        verify: Of TLS, as httpx takes it.
+        url: Address of the service, or one address per region, nearest first. Each must serve both
+            the gateway and the tracker.
+        endpoints: Instead of `url`: endpoints where gateway and tracker have separate addresses,
+            nearest first.
+        level: Default level of `durable`, `on_lost` and `verdicts`.
+        request_timeout: Time limit for one attempt, in seconds.
+        total_timeout: Time limit for all attempts of a call without its own `timeout`, in seconds.
+        api_key: API key or JSON Web Token. Sent to gateways and trackers as `Authorization:
+            Bearer`.
+        headers: Additional headers for every request.
+        types: Decoders by type OID that replace the built-in ones (see the README). With `"raw"`,
+            every value stays text.
+        observer: One or several observers, which receive every event of the client, for traces and
+            metrics.
+        debug: Whether to print the life of each transaction to standard error. Default: the
+            environment variable `HIGHWATER_DEBUG`.
+        batch: Whether one-shot transactions that begin within a millisecond share a request. Each
+            keeps its own outcome and is answered as soon as it ends. Worthwhile when many run at
+            the same time, on one loop or in threads. A `Batch` has the settings.
+        verify: TLS verification, as in httpx: True, False or an `ssl.SSLContext`.
         tuning: Internal: delays and bounds that tests shorten.
 
-    Errors: `invalid_options`, where there is no address or one is no URL.
+    Errors: `invalid_options` if neither or both of `url` and `endpoints` are given, or an address
+    is not a URL.
     """
 
     def __init__(
@@ -171,7 +178,7 @@ class BaseClient(Generic[P, T]):
         steps = self._service.verdicts(tokens, call, level=level, wait_ms=wait_ms)
         return await drive_async(steps, self._host.perform, Outcome())
 
-    # What a call of the user is, as steps for a driver.
+    # The user's calls, as steps for a driver.
 
     def _transaction_steps(
         self,
@@ -206,7 +213,10 @@ class BaseClient(Generic[P, T]):
         remember: Remember | None,
         left_ms: Callable[[], float] | None = None,
     ) -> InteractiveCore[T]:
-        """An interactive transaction. `left_ms`: the time of a call that has none of its own."""
+        """Makes an interactive transaction.
+
+        `left_ms` returns the time limit of a call without its own.
+        """
         execution = execution_of(options)
         each_ms = self._timeout_ms(options.get("timeout"))
         deps = InteractiveDeps(
@@ -248,7 +258,8 @@ class BaseClient(Generic[P, T]):
         monotonic_ms = self._runtime.monotonic_ms
         until_ms = None if timeout is None else monotonic_ms() + timeout * 1_000
         for at in range(0, len(tokens), size):
-            # A time that is given is for all of them; without one each request has that of a call.
+            # A given timeout covers all requests; without one, each request has the time limit of a
+            # call.
             left_ms = self._asking_ms(None, wait_ms) if until_ms is None else max(0.0, until_ms - monotonic_ms())
             call = CallOptions(left_ms)
             batch = list(tokens[at : at + size])
@@ -270,7 +281,7 @@ class BaseClient(Generic[P, T]):
         metadata: Mapping[str, str] | None,
         remember: Remember | None,
     ) -> T:
-        """The transaction of an answer, watched from now on by the listeners of the client."""
+        """Returns the transaction of an answer, and lets the client's listeners watch it."""
         entry = self._entry(response.token, response.id, response.position, metadata)
         if response.state == "durable":
             reached = response.level or level
@@ -298,18 +309,18 @@ class BaseClient(Generic[P, T]):
         now_ms = self._runtime.monotonic_ms()
         return make_entry(token, transaction_id=transaction_id, position=position, now_ms=now_ms, metadata=metadata)
 
-    # What needs no waiting, and is the same for both.
+    # Calls that need no waiting and are the same in both clients.
 
     def promise(self, token: str, *, level: str | None = None) -> P:
-        """The promise of a token that was stored by this or another process, in whatever language.
+        """Returns the promise of a token that this or another process stored, in any language.
 
-        Nothing is sent: the trackers are asked once it is waited for.
+        Sends nothing: the client asks the trackers when something waits for the promise.
 
         Args:
-            token: Of a transaction; a session's goes to `Session.resume`.
-            level: The one that its waits and listeners mean. Default: the client's.
+            token: Token of a transaction. Pass a session's token to `Session.resume`.
+            level: Level of its waits and listeners. Default: the client's.
 
-        Errors: `invalid_token`, where the text is none.
+        Errors: `invalid_token` if the text is not a token.
         """
         content = decode_token(token)
         entry = self._entry(token, content.id, content.position)
@@ -318,54 +329,59 @@ class BaseClient(Generic[P, T]):
 
     @property
     def marks(self) -> Marks | None:
-        """The newest marks that are known of the current epoch, or None before the first."""
+        """Newest known marks of the current epoch; None before the first."""
         return self._watcher.marks
 
     @property
     def exposure(self) -> Exposure:
-        """Promises that somebody waits for, by `durable()`, `on_lost()` or a listener on the client."""
+        """Promises that `durable()`, `on_lost()` or a listener on the client waits for."""
         return self._watcher.exposure
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Calls back with marks and exposure, now and after changes, for as long as it is subscribed.
+        """Calls the subscriber with marks and exposure, now and after each change, until removed.
 
-        The stream stays open for it. Returns what ends that. It is called where listeners are: see `on_lost`.
+        Returns a function that removes the subscriber. The stream stays open until then.
+        Subscribers run where listeners do: see `on_lost`.
+
         Errors: `client_closed`.
         """
         self._host.prepare()
         return self._watcher.subscribe(subscriber)
 
     def on_lost(self, listener: Listener) -> Callable[[], None]:
-        """Calls back once for each transaction that turns out lost (or broken) before it is durable at its level.
+        """Calls the listener once for each transaction that is lost or broken before it is durable.
 
-        Those are the ones this client commits from now on, and tokens given to `promise()`; the level is the client's.
-        Returns what takes the listener away. The sync client calls all listeners one after another on a thread of
-        their own, where they may call the client again and wait; the async one on its loop, and it runs coroutine
-        functions too. An exception of a listener is logged.
+        Covers transactions that this client commits from now on and tokens passed to `promise()`,
+        at the client's level. Returns a function that removes the listener. The synchronous client
+        calls all listeners one after another on a thread of their own, where they may call the
+        client again and wait. The asynchronous client calls them on its event loop and also runs
+        coroutine functions. An exception raised by a listener is logged.
         """
         return self._listeners.add(self._watcher, "lost", listener)
 
     def on_broken(self, listener: Listener) -> Callable[[], None]:
-        """Calls back once for each promise found broken: durable at a level, and violated by a failure it covers.
+        """Calls the listener once for each transaction whose promise is broken.
 
-        Of the promises that `on_lost` is about. Returns what takes the listener away.
+        Such a transaction was durable at a level, and a failure that the level covers discarded it
+        all the same. Covers the same transactions as `on_lost`. Returns a function that removes the
+        listener.
         """
         return self._listeners.add(self._watcher, "broken", listener)
 
     def on_durable(self, listener: Listener) -> Callable[[], None]:
-        """Calls back once for each transaction, of those that `on_lost` is about, when it is durable at its level.
+        """Calls the listener once for each transaction that becomes durable at the client's level.
 
-        Returns what takes the listener away.
+        Covers the same transactions as `on_lost`. Returns a function that removes the listener.
         """
         return self._listeners.add(self._watcher, "durable", listener)
 
     def _end_listening(self) -> None:
-        """The part of `close` that needs no waiting."""
+        """Does the part of `close` that needs no waiting."""
         self._listeners.end(self._watcher)
         self._watcher.close()
 
     def _renew(self, *, forked: bool) -> None:
-        """Begins anew in a process that was forked, or on another loop: with no connection, no wait and no question."""
+        """Starts over after a fork or on another loop, without connections, waits and questions."""
         self._certificates.renew()
         self._host.renew(forked=forked)
         self._watcher.renew()

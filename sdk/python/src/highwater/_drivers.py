@@ -1,6 +1,6 @@
-"""What performs the effects of the core's generators: one driver for calling threads, one for event loops.
+"""Performs the effects of the core's generators: one driver for threads, one for event loops.
 
-And what they know of a call besides: whether what it commits was sent, and whether `close` is to wait for it.
+The drivers also know whether a commit was sent, and whether `close` must wait for a call.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ T = TypeVar("T")
 
 
 class Outcome:
-    """Says on a cancellation or an interrupt, which must pass as it is, that the commit under way may be applied."""
+    """Notes on a cancellation or an interrupt that the commit in progress may be applied.
+
+    The exception itself passes unchanged.
+    """
 
     __slots__ = ("_id", "_is_sent")
 
@@ -25,7 +28,7 @@ class Outcome:
         self._is_sent = False
 
     def begins(self, effect: Effect) -> None:
-        """What is performed now."""
+        """Records the effect that is performed next."""
         match effect:
             case Send():
                 self._is_sent = self._is_sent or effect.url.endswith(("/v1/transactions", "/commit"))
@@ -35,7 +38,7 @@ class Outcome:
                 self._is_sent = False
 
     def failed(self, error: BaseException) -> None:
-        """What performing it raised."""
+        """Records what performing it raised."""
         is_ended = not isinstance(error, Exception) or isinstance(error, CancelledError)
         if self._id is None or not self._is_sent or not is_ended:
             return
@@ -52,7 +55,7 @@ def drive(steps: Steps[T], perform: Callable[[Effect], object], outcome: Outcome
             outcome.begins(effect)
             try:
                 result = perform(effect)
-            except BaseException as error:  # noqa: BLE001 - an interrupt, too, is for the call to end by
+            except BaseException as error:  # noqa: BLE001 - the call handles interrupts too
                 outcome.failed(error)
                 effect = steps.throw(error)
             else:
@@ -69,7 +72,7 @@ async def drive_async(steps: Steps[T], perform: Callable[[Effect], Awaitable[obj
             outcome.begins(effect)
             try:
                 result = await perform(effect)
-            except BaseException as error:  # noqa: BLE001 - a cancellation, too, is for the call to end by
+            except BaseException as error:  # noqa: BLE001 - the call handles cancellation too
                 outcome.failed(error)
                 effect = steps.throw(error)
             else:
@@ -80,7 +83,10 @@ async def drive_async(steps: Steps[T], perform: Callable[[Effect], Awaitable[obj
 
 
 class Visit:
-    """One call, among those that `close` waits for. May leave and come back, unless the client was closed meanwhile."""
+    """A call that `close` waits for.
+
+    It may leave and return, unless the client was closed meanwhile.
+    """
 
     __slots__ = ("_enter", "_is_in", "_leave")
 
@@ -90,7 +96,7 @@ class Visit:
         self._is_in = False
 
     def enter(self) -> None:
-        """Errors: `client_closed`."""
+        """Begins or resumes the visit. Errors: `client_closed`."""
         if not self._is_in:
             self._enter()
             self._is_in = True

@@ -1,4 +1,4 @@
-"""An interactive transaction as both clients hold it; how its calls are driven is theirs."""
+"""The shared part of both clients' interactive transactions. Each client drives its own calls."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ from ._values import ResultDecoder, StatementResult
 
 T = TypeVar("T", bound=BaseTransaction)
 
-#: How long an interrupt waits for a rollback, in milliseconds. The service ends an abandoned transaction by itself.
+#: Time limit for a rollback after an interrupt, in milliseconds. The service ends an abandoned
+#: transaction itself.
 _INTERRUPTED_ROLLBACK_MS = 2_000.0
 
 
 class BaseInteractive(Generic[T]):
-    """An open transaction. Nothing is sent before its first statements, which open it.
+    """An interactive transaction. Its first statements open it; nothing is sent before.
 
-    Calls that are made at the same time run one after another, and the wait for its turn is part of a call's time. As a
-    context manager it is rolled back where it is left open. After a statement that failed, only ROLLBACK TO a savepoint
-    or `rollback()` helps, as in PostgreSQL; if the first statement fails, or a conflict is met, the transaction is
-    over. Made by `begin` of a client, and given to the body of `transact`.
+    Concurrent calls run one after another, and waiting for a turn counts towards a call's time
+    limit. As a context manager it rolls back a transaction that is left open. After a failed
+    statement only ROLLBACK TO a savepoint or `rollback()` works, as in PostgreSQL. If the first
+    statement fails, or a conflict occurs, the transaction is over. Returned by `begin` of a client
+    and passed to the body of `transact`.
     """
 
     def __init__(self, core: InteractiveCore[T], decode: ResultDecoder) -> None:
@@ -37,17 +39,17 @@ class BaseInteractive(Generic[T]):
 
     @property
     def id(self) -> str:
-        """A UUIDv7; the committed transaction has the same."""
+        """Id of the transaction, a UUIDv7. The committed transaction has the same id."""
         return self._core.id
 
     @property
     def is_open(self) -> bool:
-        """False once it was committed, rolled back, or ended by an error."""
+        """False once the transaction has committed, been rolled back or been ended by an error."""
         return self._core.is_open
 
     @property
     def failure(self) -> BaseException | None:
-        """The error that ended it. None while it is open, and when it was committed or rolled back."""
+        """Error that ended the transaction. None while open, and after a commit or a rollback."""
         return self._core.failure
 
     @property
@@ -57,11 +59,14 @@ class BaseInteractive(Generic[T]):
 
     @property
     def expires_at(self) -> datetime | None:
-        """When the service rolls it back unless another call comes before; by its clock. None before the first."""
+        """Time at which the service rolls back the transaction if no other call comes before.
+
+        By the service's clock. None before the first call.
+        """
         return self._core.expires_at
 
     def _seconds(self, timeout: float | None) -> float:
-        """What a call may take, with the wait for its turn."""
+        """Returns the time limit of a call, including the wait for its turn."""
         return self._core.left_ms() / 1_000 if timeout is None else timeout
 
     def _rollback_seconds(self, timeout: float | None) -> float:
@@ -77,7 +82,7 @@ class BaseInteractive(Generic[T]):
         return os.getpid() == self._process
 
     def _check_process(self) -> None:
-        """Before the lock is taken: a thread that a forked process has not got may have held it."""
+        """Checks before the lock is taken: after a fork, a thread that is gone may hold it."""
         if not self._is_own:
             raise usage_error(
                 "transaction_ended", "the transaction belongs to the parent process; begin another after the fork"
@@ -96,7 +101,7 @@ class BaseInteractive(Generic[T]):
         return self._core.rollback(timeout_ms=milliseconds(timeout))
 
     def _exit_steps(self, error: BaseException | None) -> Steps[None]:
-        """Rolls back what was left open; an interrupt does not wait for long."""
+        """Rolls back a transaction that was left open. After an interrupt it waits only briefly."""
         if self._core.committed is not None:
             return
         is_interrupt = error is not None and not isinstance(error, Exception)
@@ -107,7 +112,7 @@ class BaseInteractive(Generic[T]):
 
 
 def no_turn(cause: BaseException | None = None) -> ConnectionError:
-    """Calls that were made before took all the time of this one: the transaction goes on without it."""
+    """Returns the error of a call that timed out waiting for its turn; the transaction goes on."""
     message = "other calls of the transaction used up this call's timeout; nothing was sent"
     return connection_error("request_timeout", message, sent=False, cause=cause)
 

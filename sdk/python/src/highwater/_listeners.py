@@ -1,4 +1,4 @@
-"""The listeners on a client. Owns their news: the promises that are watched for them, and each news once."""
+"""The listeners on a client. Owns the promises watched for them, and reports each event once."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Listeners:
         self._host = host
         self._level = level
         self._by_kind: dict[Kind, dict[object, ClientListener]] = {"lost": {}, "broken": {}, "durable": {}}
-        #: What keeps an entry watched while there are listeners on the client.
+        #: Keeps an entry watched while there are listeners on the client.
         self._kept: dict[PendingPromise, Callable[[Settlement], None]] = {}
 
     def add(self, watcher: Watcher, kind: Kind, listener: Listener) -> Callable[[], None]:
-        """Returns what takes the listener away."""
+        """Adds a listener and returns a function that removes it."""
         key, own = object(), ClientListener(self._host, listener)
         self._by_kind[kind][key] = own
 
@@ -68,13 +68,13 @@ class Listeners:
             self._notify("lost", verdict)
 
     def end(self, watcher: Watcher) -> None:
-        """Nothing is reported any more but what has been."""
+        """Stops reporting. Earlier reports are still delivered."""
         self._unkeep(watcher)
         for listeners in self._by_kind.values():
             listeners.clear()
 
     def renew(self) -> None:
-        """Begins anew with the watcher, which watches nothing."""
+        """Starts over with the watcher, which watches nothing."""
         self._kept.clear()
 
     def _unkeep(self, watcher: Watcher) -> None:

@@ -1,4 +1,4 @@
-"""Observers that come with the package: one writes to `logging`, one prints the life of every transaction."""
+"""The package's observers: one writes to `logging`, one prints the life of every transaction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CALLS: Final = ("begin", "statements", "commit")
 
 
 def _facts(event: ObservedEvent, end: ObservedEnd | None = None) -> dict[str, object]:
-    """What an event says, without what it does not have and without headers, which may carry secrets."""
+    """Returns an event's fields that have a value, without headers, which may carry secrets."""
     facts: dict[str, object] = {
         "event": event.type,
         "id": event.id,
@@ -44,15 +44,19 @@ def _facts(event: ObservedEvent, end: ObservedEnd | None = None) -> dict[str, ob
 
 
 def log_events(logger: logging.Logger | None = None) -> Observer:
-    """An observer that logs every event to the logger. Default: ``highwater``.
+    """Returns an observer that logs every event.
 
-    Shape: ``extra={"highwater": {"event": …, "id": …}}`` for structured handlers; the message says the same as text.
-    Level: ``DEBUG``, but ``INFO`` for a retry, ``WARNING`` for a timeout, polling and a stall, ``ERROR`` for a loss and
-    ``CRITICAL`` for a broken promise. A call is logged when it ends, without values and text of its statements.
-    Every client does this by itself, to the logger ``highwater``.
+    Shape: ``extra={"highwater": {"event": …, "id": …}}`` for structured handlers; the message has
+    the same fields as text.
+
+    Level: ``DEBUG``, except ``INFO`` for a retry, ``WARNING`` for a timeout, polling and a stall,
+    ``ERROR`` for a loss and ``CRITICAL`` for a broken promise.
+
+    A call is logged when it ends, without the text and values of its statements. Every client
+    already has such an observer for the logger ``highwater``.
 
     Args:
-        logger: Another one than ``highwater``.
+        logger: Logger to write to. Default: the logger ``highwater``.
     """
     log = logging.getLogger("highwater") if logger is None else logger
 
@@ -76,13 +80,13 @@ def log_events(logger: logging.Logger | None = None) -> Observer:
 
 
 def print_events(write: Callable[[str], object] | None = None) -> Observer:
-    """The debug mode: an observer that prints the life of every transaction, one line an event.
+    """Returns an observer that prints the life of every transaction, one line per event.
 
-    A line begins with the milliseconds since the observer was made; a call is printed when it ends, with its own time.
-    `Highwater(url, debug=True)` is the same.
+    A line begins with the milliseconds since the observer was made. A call is printed when it ends,
+    with its duration. `Highwater(url, debug=True)` does the same.
 
     Args:
-        write: Gets each line, with its end. Default: standard error's.
+        write: Function that receives each line with its newline. Default: standard error's `write`.
     """
     started = time.monotonic()
     out = sys.stderr.write if write is None else write
@@ -107,5 +111,5 @@ def print_events(write: Callable[[str], object] | None = None) -> Observer:
 
 def _line(facts: dict[str, object]) -> str:
     event, *rest = facts.items()
-    # The id stands second in every line, so that the lives of transactions can be told apart by eye.
+    # The id comes second in every line, so that transactions are easy to tell apart.
     return " ".join([f"{event[1]!s:<13}", *(f"{name}={fact}" for name, fact in rest)]).rstrip()

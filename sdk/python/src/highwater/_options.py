@@ -1,4 +1,7 @@
-"""The options of a client and its calls, checked. Times are seconds unless a name ends in `_ms`."""
+"""The checked options of a client and its calls.
+
+Times are in seconds, except where a name ends in `_ms`.
+"""
 
 from __future__ import annotations
 
@@ -12,80 +15,93 @@ from ._core.errors import usage_error
 from ._core.requests import AckOptions, ExecutionOptions, HasToken
 from ._core.wire import Ack, Isolation, Mode
 
-#: Default length of a wait in seconds. There is no wait without an end.
+#: Default length of a wait, in seconds. Every wait has a limit.
 DURABLE_TIMEOUT = 30.0
 
 
 class ExecutionFields(TypedDict, total=False):
-    """How a transaction runs."""
+    """Options for how a transaction runs."""
 
     isolation: Isolation | None
-    """Default: `serializable`, or `repeatable read` for a read that may run on a replica."""
+    """Isolation level.
+
+    Default: `serializable`, or `repeatable read` for a read that may run on a replica.
+    """
     read_only: bool | None
-    """The transaction changes nothing, and the database holds it to that. Needed for `after` and `mode`."""
+    """Makes the transaction read-only; the database enforces it. Needed for `after` and `mode`."""
     deferrable: bool | None
-    """With `read_only` and `serializable`: waits for a snapshot that no later transaction makes unsafe."""
+    """Whether to wait for a snapshot that no later transaction makes unsafe.
+
+    For `read_only` and `serializable`.
+    """
     max_delay_ms: float | None
-    """The trackers send an event `transaction.delayed` if it is not durable at its level after so many milliseconds."""
+    """Milliseconds after which the trackers send an event `transaction.delayed`.
+
+    They send it if the transaction is not durable at its level by then.
+    """
     metadata: Mapping[str, str] | None
-    """Comes back in webhooks and events about this transaction, and in errors of waits for it."""
+    """Metadata for webhooks and events about this transaction and for errors of waits for it."""
     level: str | None
-    """The level that this transaction is about, also for `durable()` and `on_lost()`. Default: the client's."""
+    """The transaction's level, also for `durable()` and `on_lost()`. Default: the client's."""
 
 
 class AckFields(TypedDict, total=False):
-    """When a commit is answered."""
+    """Options for when a commit is answered."""
 
     ack: Ack | None
-    """At the commit point (`commit`, the default) or when durable at the level (`durable`)."""
+    """`commit` (default) answers at the commit point, `durable` when durable at the level."""
     max_wait_ms: float | None
-    """For `ack="durable"`: how many milliseconds the service waits before it answers `pending`, which is not a loss.
+    """With `ack="durable"`: milliseconds that the service waits before it answers `pending`.
 
-    Never more than a minute, nor than the call may take. Default: half of the client's `request_timeout`.
+    `pending` is not a loss. At most 60,000, and less than the time limit of the call. Default: half
+    of the client's `request_timeout`.
     """
 
 
 class TransactionOptions(ExecutionFields, AckFields, total=False):
-    """Of a one-shot transaction."""
+    """Options of a one-shot transaction."""
 
     id: str | None
-    """A UUIDv7, to continue an earlier attempt whose outcome is unknown. Default: a new one."""
+    """UUIDv7 to use, to continue an earlier attempt with unknown outcome. Default: a new id."""
     after: str | HasToken | None
-    """With `read_only`: a token, or a transaction, whose effects the read must see."""
+    """With `read_only`: a token or a transaction whose effects the read must see."""
     mode: Mode | None
     """With `read_only`: `local` may read from a replica near the gateway, `primary` never does.
 
-    `local` with `after`, `primary` without.
+    Default: `local` with `after`, otherwise `primary`.
     """
     timeout: float | None
-    """Seconds for all attempts together. Default: the client's `total_timeout`."""
+    """Time limit for all attempts, in seconds. Default: the client's `total_timeout`."""
 
 
 class BeginOptions(ExecutionFields, total=False):
-    """Of an interactive transaction."""
+    """Options of an interactive transaction."""
 
     timeout: float | None
-    """Seconds for each of its calls, if the call has no own. Default: the client's `total_timeout`."""
+    """Time limit of a call without its own, in seconds. Default: the client's `total_timeout`."""
 
 
 class CommitOptions(AckFields, total=False):
-    """Of the commit of an interactive transaction."""
+    """Options for the commit of an interactive transaction."""
 
     level: str | None
-    """The level that the transaction is about from here on. Default: as in `begin`."""
+    """The transaction's level from here on. Default: that of `begin`."""
     max_delay_ms: float | None
-    """The trackers send an event `transaction.delayed` if it is not durable at its level after so many milliseconds."""
+    """Milliseconds after which the trackers send an event `transaction.delayed`.
+
+    They send it if the transaction is not durable at its level by then.
+    """
     timeout: float | None
-    """Seconds for all attempts together. Default: as in `begin`."""
+    """Time limit for all attempts, in seconds. Default: that of `begin`."""
 
 
 class TransactOptions(ExecutionFields, AckFields, total=False):
-    """Of `transact`: how the transaction runs, when its commit is answered, and how often it may run again."""
+    """Options of `transact`."""
 
     max_attempts: int
-    """Runs of the body at most. Default: 10."""
+    """Maximum number of runs of the body. Default: 10."""
     timeout: float | None
-    """Seconds for all runs together. Default: the client's `total_timeout`."""
+    """Time limit for all runs, in seconds. Default: the client's `total_timeout`."""
 
 
 def execution_of(options: ExecutionFields) -> ExecutionOptions:
@@ -109,22 +125,22 @@ def ack_of(options: TransactionOptions | TransactOptions | CommitOptions) -> Ack
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Addresses of one region, where gateway and tracker have their own."""
+    """Addresses of one region whose gateway and tracker have separate addresses."""
 
     gateway: str
-    """URL of the gateway, without the path of its calls."""
+    """URL of the gateway, without the paths of its calls."""
     tracker: str
-    """URL of the tracker, without the path of its calls."""
+    """URL of the tracker, without the paths of its calls."""
 
 
 def endpoints_of(url: str | Sequence[str] | None, endpoints: Sequence[Endpoint] | None) -> list[Endpoint]:
-    """Errors: `invalid_options`."""
+    """Returns the endpoints of the options, with checked URLs. Errors: `invalid_options`."""
     if (url is None) == (endpoints is None):
-        raise usage_error("invalid_options", "set either url or endpoints")
+        raise usage_error("invalid_options", "pass either url or endpoints, and not both")
     urls = [url] if isinstance(url, str) else list(url or ())
     found = list(endpoints) if endpoints is not None else [Endpoint(each, each) for each in urls]
     if not found:
-        raise usage_error("invalid_options", "at least one endpoint is needed")
+        raise usage_error("invalid_options", "url or endpoints must name at least one endpoint")
     return [Endpoint(_base_url(each.gateway), _base_url(each.tracker)) for each in found]
 
 
@@ -135,15 +151,17 @@ def _base_url(text: str) -> str:
     except ValueError:
         is_url = False
     if not is_url:
-        raise usage_error("invalid_options", f"not a URL: {text}")
+        raise usage_error("invalid_options", f"not an http or https URL: {text}")
     return text.rstrip("/")
 
 
 class Cancellation:
-    """Ends calls of the sync client from another thread: give it to them as `cancel`, and call `cancel()`.
+    """Cancels calls of the synchronous client from another thread.
 
-    Each of them then raises `concurrent.futures.CancelledError`. Ending a wait changes nothing. A commit that is ended
-    may be applied all the same: the cause of the error is an `UnknownOutcomeError` then, with the id to ask about.
+    Pass it to the calls as `cancel`, then call `cancel()`: each of them raises
+    `concurrent.futures.CancelledError`. Cancelling a wait changes nothing. A cancelled commit may
+    still be applied: the cause of the error is then an `UnknownOutcomeError` with the id to look
+    up.
 
     Example:
         cancellation = Cancellation()
@@ -167,7 +185,10 @@ class Cancellation:
         return self._is_cancelled
 
     def cancel(self) -> None:
-        """Ends what is under way with it, and what is begun later. From any thread, any number of times."""
+        """Cancels calls in progress, and all later calls that are given this object.
+
+        May be called from any thread and any number of times.
+        """
         with self._lock:
             self._is_cancelled = True
             calls = list(self._calls.values())
@@ -176,10 +197,12 @@ class Cancellation:
             call()
 
     def watch(self, call: Callable[[], object]) -> Callable[[], None]:
-        """Calls it once when this is cancelled, at once if it is already. Returns what takes it away.
+        """Calls a function once on cancellation, or at once if already cancelled.
+
+        Returns a function that removes it.
 
         Args:
-            call: Must return at once; it runs in the thread that cancels.
+            call: Function that must return quickly; it runs in the thread that cancels.
         """
         key = object()
         with self._lock:

@@ -1,6 +1,6 @@
-"""A promise that the user holds: the token of a committed transaction, and what can be asked of it.
+"""The promise that a user holds: the token of a committed transaction and the questions about it.
 
-What both clients share; how one waits is theirs (`_sync`, `_async`).
+Both clients share this part. `_sync` and `aio` do the waiting.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from ._core.wire import Position, Verdict
 from ._watcher import Watcher
 
 Listener = Callable[[Verdict], object]
-"""What is called when a promise is kept, lost or broken. An exception that it raises is logged, and no more."""
+"""Function that receives the verdict when a promise becomes durable, is lost or is broken.
+
+An exception that it raises is only logged.
+"""
 
 
 class News:
-    """A listener of the user's: called once at most, on the host, and not after it was taken away."""
+    """A listener on a promise: called at most once, on the host, and not after its removal."""
 
     __slots__ = ("_host", "_kinds", "_listener")
 
@@ -44,7 +47,7 @@ class News:
 
 
 class ClientListener:
-    """A listener on the client: called any number of times, on the host, and not after it was taken away."""
+    """A listener on the client: called any number of times, on the host, until its removal."""
 
     __slots__ = ("_host", "_listener")
 
@@ -69,49 +72,56 @@ class BasePromise:
         self._watcher = watcher
         self._host = host
         self.entry: PendingPromise = entry
-        """Internal: what the client knows of it."""
+        """Internal: what the client knows about the promise."""
         self.position: Position = position
-        """Where the transaction committed. It stays so when the transaction is carried over to another epoch."""
+        """Position of the commit.
+
+        It does not change when the transaction is carried over to another epoch.
+        """
         self.level: str = level
-        """The default level of `durable` and `on_lost`."""
+        """Default level of `durable` and `on_lost`."""
 
     @property
     def id(self) -> str:
-        """Of the transaction, a UUIDv7."""
+        """Id of the transaction, a UUIDv7."""
         return self.entry.id
 
     @property
     def token(self) -> str:
-        """Opaque; can be stored, and judged by another process later: `hw.promise(token)`."""
+        """Opaque text to store. Another process can wait for it later: `hw.promise(token)`."""
         return self.entry.token
 
     def verdict(self, *, level: str | None = None) -> Verdict | None:
-        """What is known at the level without waiting: a terminal verdict, or None while it is pending.
+        """Returns the known terminal verdict at the level, without waiting.
 
-        Also None where this client does not know it yet. Nothing is sent.
+        None while the transaction is pending, or while this client does not know the verdict yet.
+        Sends nothing.
 
         Args:
-            level: Default: the transaction's own.
+            level: Level of the verdict. Default: the transaction's own.
         """
         return self._watcher.known(self.entry, level or self.level)
 
     def on_lost(self, listener: Listener, *, level: str | None = None) -> Callable[[], None]:
-        """Calls back once if the transaction is ever lost before it is durable at the level.
+        """Calls the listener once if the transaction is lost before it is durable at the level.
 
-        With verdict `lost`, or `broken` when it had been durable without this client knowing; never after it was
-        durable. Until one of the three the client keeps its stream open. Returns what takes the listener away. Where
-        listeners are called: see `Highwater.on_lost`.
+        The verdict is `lost`, or `broken` if the transaction had been durable without this client
+        knowing. The listener is never called after the transaction was durable. The client keeps
+        its stream open until one of the three verdicts. Returns a function that removes the
+        listener. See `Highwater.on_lost` for where listeners are called.
 
         Args:
-            level: Default: the transaction's own.
+            level: Level of the promise. Default: the transaction's own.
         """
         return self._on(listener, level, ("lost", "broken"))
 
     def on_durable(self, listener: Listener, *, level: str | None = None) -> Callable[[], None]:
-        """Calls back once when it is durable at the level, and never otherwise. Returns what takes that away.
+        """Calls the listener once when the transaction is durable at the level.
+
+        Returns a function that removes the listener.
 
         Args:
-            level: Default: the transaction's own.
+            level: Level to watch. Default: the transaction's own.
         """
         return self._on(listener, level, ("durable",))
 

@@ -1,4 +1,4 @@
-"""A session as both clients hold it: what one line of work has committed or read."""
+"""A session as both clients hold it: the transactions that it has committed or read."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class BaseSession:
 
     @property
     def token(self) -> str:
-        """All that this session remembers, as text for another process.
+        """Everything that this session remembers, as text for another process.
 
-        It holds the token of every transaction that is not known to be durable at the client's level, and of those that
-        are, the furthest of each epoch; so it stays short where work becomes durable as it goes. Store it with, or
-        before, what depends on it.
+        It holds the token of every transaction that is not known to be durable at the client's
+        level, and for the durable ones the furthest token of each epoch. So it stays short if work
+        becomes durable as it goes. Store it together with, or before, the work that depends on it.
         """
         with self._watcher.lock:
             return self._memory.token
@@ -45,7 +45,7 @@ class BaseSession:
             self._memory.add(promise.entry)
 
     def _seeing(self, options: TransactionOptions) -> TransactionOptions:
-        """The options of a transaction; a causal read sees what this session knows of."""
+        """Fills in `after` for a causal read, so that it sees everything this session knows of."""
         with self._watcher.lock:
             after = self._memory.after
         if not self._is_causal or options.get("read_only") is not True or after is None:
@@ -54,7 +54,7 @@ class BaseSession:
 
     @contextmanager
     def _forgetting(self) -> Iterator[Sequence[PendingPromise]]:
-        """All that is to be waited for now; one that turns out gone is forgotten."""
+        """Yields the entries to wait for, and forgets one that turns out lost or broken."""
         with self._watcher.lock:
             entries = list(self._memory.entries)
         try:

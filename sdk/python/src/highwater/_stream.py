@@ -1,8 +1,8 @@
-"""The one event stream of a client: opened when a call waits, closed a while after none does.
+"""The client's event stream: opened when a call waits, closed a while after the last wait.
 
-In between it is kept alive across cuts, silence and dead endpoints. Where none gets through, as behind a proxy that
-holds answers back until they are whole, marks are asked for instead. Owns the connection, and lives on the loop of its
-host; what events mean is the business of `_watcher`.
+In between it survives disconnects, silence and dead endpoints. If no stream comes through, for
+example behind a proxy that buffers answers, the client polls for marks instead. Owns the connection
+and lives on its host's loop; `_watcher` interprets the events.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class StreamDeps:
 
 
 class _NoStreamError(Exception):
-    """There is an answer, and it is no stream."""
+    """The answer is not a stream."""
 
 
 class DurabilityStream:
@@ -58,11 +58,11 @@ class DurabilityStream:
         self._idle: asyncio.TimerHandle | None = None
         self._last_event_id = ""
         self._failures = 0
-        #: The connection has brought an event.
+        #: The connection has delivered an event.
         self._has_spoken = False
 
     def open(self) -> None:
-        """Somebody waits: connect, or stay connected."""
+        """Connects, or stays connected, because a call waits."""
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
@@ -70,7 +70,7 @@ class DurabilityStream:
             self._running = self._deps.host.start(self._run())
 
     def release(self) -> None:
-        """No call waits: close after a while, or keep it when one comes."""
+        """Closes after a while, because no call waits; a new wait before that keeps it open."""
         if self._running is None or self._idle is not None:
             return
         loop = asyncio.get_running_loop()
@@ -103,9 +103,10 @@ class DurabilityStream:
                 raise
             except (StreamError, TimeoutError, ValueError, _NoStreamError) as error:
                 self._notify("stream_closed", url, error)
-                # One that has spoken does come through: that it broke is a reason to connect again, and no other.
+                # A connection that delivered events does come through: if it broke, only connect
+                # again.
                 if not self._has_spoken or isinstance(error, StreamSilentError):
-                    # The tracker may be well all the same, and only streams not come through.
+                    # The tracker may be fine, and only streams do not come through.
                     if await self._poll(url):
                         continue
                     trackers.failed(url, self._deps.runtime.monotonic_ms())
@@ -118,14 +119,17 @@ class DurabilityStream:
             await asyncio.sleep(delay_ms / 1_000)
 
     async def _connect(self, url: str) -> None:
-        """Reads one connection to its end. Raises when it cannot be opened, breaks, or falls silent."""
+        """Reads one connection to its end.
+
+        Raises if it cannot be opened, breaks or falls silent.
+        """
         tuning, headers = self._deps.tuning, dict(self._deps.headers)
         headers["accept"] = "text/event-stream"
         if self._last_event_id:
             headers["last-event-id"] = self._last_event_id
         silence = tuning.stream_silence_ms / 1_000
         self._has_spoken = False
-        # It must say its first word soon; after that only silence ends it.
+        # The first bytes must arrive soon; afterwards only silence ends the stream.
         async with asyncio.timeout(tuning.stream_open_ms / 1_000) as opening:
             transport = self._deps.host.transport()
             async with transport.stream(f"{url}{STREAM_PATH}", headers, silence=silence) as (status, kind, body):
@@ -151,7 +155,7 @@ class DurabilityStream:
                 if not is_blind:
                     trackers.succeeded(url)
                 self._take(event)
-            # It gets nothing new from the primary, and another one may.
+            # This tracker gets nothing new from the primary; another one may.
             if is_blind and trackers.has_awake(monotonic_ms()):
                 return
 
@@ -163,7 +167,10 @@ class DurabilityStream:
             return before
 
     async def _poll(self, url: str) -> bool:
-        """Asks for marks for a while, rarer while they do not rise. False: even the first question got no answer."""
+        """Polls for marks for a while, less often while they do not rise.
+
+        Returns False if even the first request got no answer.
+        """
         trackers, tuning = self._deps.trackers, self._deps.tuning
         until_ms = self._deps.runtime.monotonic_ms() + tuning.poll_for_ms
         newest: Marks | None = None
@@ -207,8 +214,8 @@ class DurabilityStream:
                 kind: EventType = "stalled" if event.type == "stalled" else "recovered"
                 notify(self._deps.observer, ObservedEvent(type=kind, level=stall.level))
             elif event.type != "blind":
-                # An event of the future: it says nothing to this client.
-                LOG.debug("stream event %s passed over", event.type)
+                # An event of a newer service, without a meaning for this client.
+                LOG.debug("stream event %s ignored", event.type)
         except ValueError as error:
             LOG.debug("stream event %s cannot be read: %s", event.type, error)
 

@@ -1,4 +1,4 @@
-"""How calling threads wait: the effects of the core performed in them, and promises that block."""
+"""How calling threads wait: they perform the effects of the core and block on promises."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ R = TypeVar("R")
 
 
 class Caller:
-    """Performs in the calling thread what the core's generators ask for. Owns the connections of calling threads."""
+    """Performs the core's effects in the calling thread. Owns the connections of those threads."""
 
     def __init__(self, host: ThreadHost, certificates: Certificates, *, is_batched: bool) -> None:
         self._host = host
@@ -37,16 +37,16 @@ class Caller:
 
     def perform(self, effect: Effect, cancel: Cancellation | None) -> object:
         if isinstance(effect, Send) and effect.url.endswith("/rollback"):
-            # What was cancelled is to leave nothing open.
+            # A cancelled call must still roll back its transaction.
             cancel = None
         check(cancel)
         match effect:
             case Send():
-                # What is to share a request with those of other threads meets them on the loop.
+                # Requests that threads share are assembled on the loop.
                 is_shared = self._is_batched and is_one_shot(effect)
                 if effect.probe is None and cancel is None and not is_shared:
                     return self._transport().send(effect)
-                # A thread that reads a socket can do nothing else; a loop can look at its watch, and be stopped.
+                # A thread that reads a socket cannot watch a timer or be stopped; a loop can.
                 return result_of(self._host.run(lambda: self._host.perform(effect)), cancel)
             case Sleep(seconds):
                 sleep(seconds, cancel)
@@ -61,7 +61,7 @@ class Caller:
             return self._http
 
     def abandon(self) -> None:
-        """For a process that was forked: the connections are its parent's."""
+        """Abandons the connections after a fork: they belong to the parent process."""
         abandoned.append(self._http)
 
     def close(self) -> None:
@@ -72,7 +72,7 @@ class Caller:
 
 
 class Turns:
-    """Calls of one transaction, one after another."""
+    """Makes the calls of one transaction run one after another."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -80,9 +80,10 @@ class Turns:
 
     @contextlib.contextmanager
     def take(self, seconds: float | None, cancel: Cancellation | None) -> Iterator[float]:
-        """Behind the calls that were made before; gives the time that is left then. Without `seconds` it waits.
+        """Waits for earlier calls of the transaction and yields the time left.
 
-        Errors: `request_timeout`; `concurrent.futures.CancelledError`. Nothing was sent then.
+        Without `seconds` there is no limit. Errors: `request_timeout`;
+        `concurrent.futures.CancelledError`. In both cases nothing was sent.
         """
         limit = threading.TIMEOUT_MAX if seconds is None else min(seconds, threading.TIMEOUT_MAX)
         deadline = time.monotonic() + limit
@@ -112,7 +113,7 @@ class Turns:
 
 
 def check(cancel: Cancellation | None) -> None:
-    """Ends a call that was cancelled before anything of it was sent."""
+    """Ends a call that was cancelled before it sent anything."""
     if cancel is not None and cancel.is_cancelled:
         raise concurrent.futures.CancelledError
 
@@ -124,7 +125,7 @@ def result_of(future: concurrent.futures.Future[R], cancel: Cancellation | None)
     finally:
         if off is not None:
             off()
-        # Where this thread was interrupted; else it does nothing.
+        # Has an effect only if this thread was interrupted.
         future.cancel()
 
 
@@ -149,7 +150,10 @@ def wait_durable(
     timeout: float | None,
     cancel: Cancellation | None,
 ) -> list[Verdict]:
-    """Blocks until all of them are durable at the level. Raises the error of the first that is settled otherwise."""
+    """Blocks until all entries are durable at the level.
+
+    Raises the error of the first entry that is settled otherwise.
+    """
     limit = DURABLE_TIMEOUT if timeout is None else timeout
     woken = threading.Event()
     off = cancel.watch(woken.set) if cancel is not None else None
@@ -170,7 +174,8 @@ def wait_durable(
 class DurabilityPromise(BasePromise):
     """A committed transaction on its way to durability. Safe to use from any thread.
 
-    Its token alone is enough to make one in another process, or on another day: `hw.promise(token)`.
+    Its token is enough to make another one in another process or at a later time:
+    `hw.promise(token)`.
     """
 
     __slots__ = ()
@@ -180,24 +185,24 @@ class DurabilityPromise(BasePromise):
     ) -> Verdict:
         """Blocks until the transaction is durable at the level, and returns that verdict.
 
-        Ending a wait changes nothing: wait again.
+        Ending a wait changes nothing: you can wait again.
 
         Args:
-            level: The level to wait for. Default: the transaction's own.
-            timeout: Seconds. Default: 30. There is no wait without an end.
+            level: Level to wait for. Default: the transaction's own.
+            timeout: Time limit of the wait, in seconds. Default: 30. Every wait has a limit.
 
-        Errors: `TransactionLostError`, `PromiseBrokenError`, `UnknownOutcomeError` (it cannot be judged any more);
-        `DurabilityTimeoutError`, which is not a loss; `TokenRefusedError`; `unknown_level`; `client_closed`;
-        `concurrent.futures.CancelledError`.
+        Errors: `TransactionLostError`; `PromiseBrokenError`; `UnknownOutcomeError` if the
+        transaction can no longer be judged; `DurabilityTimeoutError`, which is not a loss;
+        `TokenRefusedError`; `unknown_level`; `client_closed`; `concurrent.futures.CancelledError`.
 
         Example:
             tx = hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"))
             try:
                 tx.durable(level="region", timeout=5)
             except TransactionLostError as error:
-                print("it never happened:", error.transaction_id)
+                print("lost, none of its changes exist:", error.transaction_id)
             except DurabilityTimeoutError:
-                print("not yet, and not lost")
+                print("still pending, not lost")
         """
         at = level or self.level
         [verdict] = wait_durable(self._watcher, [self.entry], level=at, timeout=timeout, cancel=cancel)
@@ -211,14 +216,16 @@ class DurabilityPromise(BasePromise):
         timeout: float | None = None,
         cancel: Cancellation | None = None,
     ) -> R:
-        """Runs the function once the transaction is durable, here, and returns what it returns.
+        """Runs a function in this thread once the transaction is durable, and returns its result.
 
-        For side effects that nothing can undo. If it does not become durable, the function is never called.
+        Use it for side effects that cannot be undone. If the transaction does not become durable,
+        the function is never called.
 
         Args:
-            run: Gets the verdict; called once at most, in the calling thread.
-            level: The level to wait for. Default: the transaction's own.
-            timeout: Seconds. Default: 30.
+            run: Function that receives the verdict. It is called at most once, in the calling
+                thread.
+            level: Level to wait for. Default: the transaction's own.
+            timeout: Time limit of the wait, in seconds. Default: 30.
 
         Errors: those of `durable()` and of the function.
 
@@ -230,9 +237,9 @@ class DurabilityPromise(BasePromise):
 
 
 class Transaction(BaseTransaction, DurabilityPromise):
-    """A committed transaction: its results, and its promise.
+    """A committed transaction: its results and its promise.
 
-    Made by `Highwater.transaction` and by the `commit` of an interactive one.
+    Returned by `Highwater.transaction` and by `commit` of an interactive transaction.
     """
 
     __slots__ = ()

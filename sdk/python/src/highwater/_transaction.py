@@ -1,4 +1,4 @@
-"""A committed transaction as both clients hold it: its results, its state, its promise."""
+"""A committed transaction as both clients hold it: its results, its state and its promise."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ class BaseTransaction(BasePromise):
         self.results: Sequence[StatementResult] | None = (
             None if response.results is None else tuple(decode(each) for each in response.results)
         )
-        """By statement. None when the answer was `replayed`: results are not kept."""
+        """Results by statement. None if `replayed`: the service does not keep results."""
         self.replayed: bool = response.replayed
-        """The id had been run before, by an attempt whose answer was lost; this is that attempt's outcome."""
+        """Whether an earlier attempt under this id, whose answer was lost, decided this outcome."""
         self.announced: bool = response.announced
-        """A tracker had this transaction on disk when the answer came."""
+        """Whether a tracker had this transaction on disk when the answer was sent."""
         self.served: Served | None = response.served
-        """Of a read with `after` or `mode`: which node served it, and how far that may be behind the primary."""
+        """For reads with `after` or `mode`: the node, and how far it may be behind the primary."""
 
     @property
     def state(self) -> TransactionState:
-        """`committed` or `pending` at first, then what is known at the transaction's level: `durable`, `lost`, ..."""
+        """At first `committed` or `pending`, then the verdict at the transaction's level."""
         verdict = self.verdict()
         return self._answered if verdict is None else verdict.verdict
 
     @property
     def rows(self) -> Sequence[Row]:
-        """Rows of the last statement, decoded.
+        """Decoded rows of the last statement.
 
-        Errors: `results_not_kept` after a replay, for an empty list would be a wrong answer.
+        Errors: `results_not_kept` after a replay, because an empty list would be a wrong answer.
         """
         if self.results is None:
             raise results_not_kept(self.id)

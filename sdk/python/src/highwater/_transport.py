@@ -1,7 +1,7 @@
-"""HTTP exchanges over httpx: a request out, an answer or the lack of one back, once.
+"""HTTP exchanges over httpx: one request, and one answer or the lack of one.
 
-With `_batch` the only module that knows the HTTP library. The meaning of an answer, and whether to
-try again, is the business of `_core`.
+Only this module and `_batch` know the HTTP library. `_core` interprets answers and decides about
+retries.
 """
 
 from __future__ import annotations
@@ -21,30 +21,36 @@ import httpx
 from ._batch import Batch, Batches
 from ._core.effects import Answer, NoAnswer, Send
 
-#: Connections to hold open for the next request, and for how long: longer than a pause between two transactions.
+#: Idle connections to keep, and for how long: longer than a pause between two transactions.
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=30.0)
 _FAILURES = (httpx.HTTPError, httpx.InvalidURL, OSError)
-#: Failures after which it is certain that nothing of the request has left.
+#: Failures after which certainly nothing of the request was sent.
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol, httpx.InvalidURL)
 
 Verify = ssl.SSLContext | bool
 
 
 def load() -> None:
-    """Loads what a first request on a loop would: a process that is forked meanwhile would have half of it for ever."""
+    """Loads the modules that a first request needs.
+
+    A fork during that import would leave it half done for good.
+    """
     with contextlib.suppress(ImportError):
         importlib.import_module("anyio._backends._asyncio")
 
 
 class Certificates:
-    """What TLS trusts: read once for all connections of a client, and when needed, for it takes some milliseconds."""
+    """TLS settings for all connections of a client.
+
+    They are read once and when needed, because that takes some milliseconds.
+    """
 
     def __init__(self, verify: Verify) -> None:
         self._verify = verify
         self.renew()
 
     def renew(self) -> None:
-        """A thread that a forked process has not got may have held the lock."""
+        """Renews the lock after a fork: a thread that is gone may hold it."""
         self._lock = threading.Lock()
 
     def __call__(self) -> ssl.SSLContext:
@@ -59,17 +65,20 @@ class StreamError(Exception):
 
 
 class StreamSilentError(StreamError):
-    """A stream that said nothing for too long."""
+    """A stream that was silent for too long."""
 
 
 class SyncTransport:
-    """Exchanges in the calling thread. Safe to use from any number of threads."""
+    """Exchanges in the calling thread. Any number of threads may share it."""
 
     def __init__(self, certificates: Certificates) -> None:
         self._client = httpx.Client(verify=certificates(), limits=_LIMITS)
 
     def send(self, request: Send) -> Answer | NoAnswer:
-        """A body that trickles may take twice the time, for it is the single reads that httpx limits."""
+        """Makes an exchange.
+
+        A trickling body may take twice the time: httpx limits only single reads.
+        """
         deadline = time.monotonic() + request.timeout
         chunks: list[bytes] = []
         try:
@@ -93,14 +102,17 @@ class SyncTransport:
 
 
 class AsyncTransport:
-    """Exchanges and streams on one event loop. With `batch`, one-shot transactions share requests."""
+    """Exchanges and streams on one event loop.
+
+    With `batch`, one-shot transactions share requests.
+    """
 
     def __init__(self, certificates: Certificates, batch: Batch | None = None) -> None:
         self._client = httpx.AsyncClient(verify=certificates(), limits=_LIMITS)
         self._batches = None if batch is None else Batches(self._client, self._alone, batch)
 
     async def send(self, request: Send) -> Answer | NoAnswer:
-        """Cancelling it closes its connection and no other."""
+        """Makes an exchange. Cancelling it closes its connection and no other."""
         try:
             async with asyncio.timeout(request.timeout):
                 if request.probe is None or request.probe >= request.timeout:
@@ -117,7 +129,7 @@ class AsyncTransport:
         return await self._alone(request)
 
     async def _alone(self, request: Send) -> Answer:
-        # The whole is limited by the caller; so each part of it may take all of the time.
+        # The caller limits the whole exchange, so each part may take all of the time.
         response = await self._client.request(
             request.method,
             request.url,
@@ -138,19 +150,23 @@ class AsyncTransport:
             await _end(exchange)
 
     async def _gives_sign_of_life(self, url: str, exchange: asyncio.Future[Any], probe: float, patience: int) -> bool:
-        """Any answer is one, also a refusal: only a black hole gives none. A slow statement is left to its time."""
+        """Whether the endpoint gives any answer, even a refusal; only a black hole gives none.
+
+        A slow statement keeps its time.
+        """
         asking = self._client.get(urljoin(url, "/"), timeout=2 * probe * patience)
         sign: asyncio.Future[Any] = asyncio.ensure_future(asking)
         done: set[asyncio.Future[Any]] = set()
         try:
-            # One pause after another: a process that was not running for a while has missed one of them, and not all.
+            # Several short waits: a process that was suspended for a while misses one of them, not
+            # all.
             for _ in range(patience):
                 done, _pending = await asyncio.wait(
                     {exchange, sign}, timeout=probe, return_when=asyncio.FIRST_COMPLETED
                 )
                 if done:
                     break
-            # What ends in time for want of an answer has given none; a connection that is refused is one.
+            # A request that times out got no sign of life; a refused connection is one.
             return exchange in done or (sign in done and not isinstance(sign.exception(), httpx.TimeoutException))
         finally:
             await _end(sign)
@@ -159,9 +175,10 @@ class AsyncTransport:
     async def stream(
         self, url: str, headers: Mapping[str, str], *, silence: float
     ) -> AsyncIterator[tuple[int, str, AsyncIterator[bytes]]]:
-        """Status, type and body of an answer that comes bit by bit, with pauses of at most so many seconds.
+        """Yields status, type and body of an answer that arrives in pieces.
 
-        Raises `StreamError` when it cannot be opened, or breaks; `StreamSilentError` when a pause is too long.
+        `silence` is the maximum pause in seconds. Raises `StreamError` if the stream cannot be
+        opened or breaks, `StreamSilentError` if a pause is too long.
         """
         try:
             async with self._client.stream("GET", url, headers=headers, timeout=silence) as response:
@@ -177,7 +194,7 @@ class AsyncTransport:
 
 
 async def _end(task: asyncio.Future[Any]) -> None:
-    """Cancels what is under way and waits until it is gone, so that no connection is left half used."""
+    """Cancels a task and waits for its end, so that no connection is left half used."""
     if not task.done():
         task.cancel()
         await asyncio.wait({task})

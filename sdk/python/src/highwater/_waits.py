@@ -1,4 +1,7 @@
-"""One wait for promises: until all of them are durable, or one never will be. Owns no sleep: threads and tasks do."""
+"""One wait for promises: until all of them are durable, or one never will be.
+
+Threads and tasks sleep; this module does not.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ from ._watcher import Watcher
 
 
 class Waiting:
-    """One wait for any number of entries at one level. `done` is called once, by whichever thread settles it."""
+    """One wait for any number of entries at one level.
+
+    `done` is called once, by the thread that settles it.
+    """
 
     __slots__ = ("_done", "_entries", "_level", "_open", "_waiter", "_watcher", "error", "is_done", "verdicts")
 
@@ -36,7 +42,10 @@ class Waiting:
         return self._open
 
     def _missing(self, entries: Collection[PendingPromise]) -> Sequence[PendingPromise]:
-        """Looks at what is known, and watches the rest. Nothing can be settled between the two."""
+        """Returns the entries without a verdict and watches them.
+
+        Nothing can be settled in between.
+        """
         watcher, missing = self._watcher, []
         with watcher.lock:
             for entry in entries:
@@ -65,7 +74,7 @@ class Waiting:
             if self.is_done:
                 return
             self._open -= 1
-            # One error object for each that raises it: two threads would mix up their tracebacks.
+            # A new error object for each that raises it: two threads would mix up their tracebacks.
             self.error = None if settlement.error is None else fresh(settlement.error)
             if verdict is not None and verdict.verdict == "durable":
                 self.verdicts.append(verdict)
@@ -79,7 +88,7 @@ class Waiting:
         self._done()
 
     def result(self, timeout: float, *, is_cancelled: bool = False) -> list[Verdict]:
-        """The verdicts, or the error that says why there are none. A verdict that came in time counts."""
+        """Returns the verdicts or raises the error. A verdict that came in time counts."""
         if not self.is_done:
             if is_cancelled:
                 raise concurrent.futures.CancelledError
@@ -89,7 +98,7 @@ class Waiting:
         return self.verdicts
 
     def end(self, error: HighwaterError | None = None) -> None:
-        """Gives up what is still waited for, with the error if there is one. Does nothing the second time."""
+        """Gives up the open waits, with the error if there is one. Does nothing the second time."""
         with self._watcher.lock:
             if self not in self._watcher.waits:
                 return

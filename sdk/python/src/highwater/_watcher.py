@@ -1,10 +1,10 @@
-"""Keeps the pending set and the world together: feeds it marks, epochs and verdicts, asks the
-trackers what only they can judge, and calls the waiters. Owns waits, timers and questions; judges
-nothing.
+"""Connects the pending set to trackers and waiters.
 
-Two kinds of threads come here. Callers watch, wait and bring the marks of their answers; the loop of the host brings
-those of the stream, and runs timers and questions. One lock guards the pending set, and nothing of the user's, and no
-waiter, is called under it.
+Feeds it marks, epochs and verdicts, asks the trackers about promises that only they can judge, and
+calls the waiters. Owns waits, timers and questions; judges nothing. Callers watch, wait and bring
+the marks of their answers from any thread. The host's loop brings the marks of the stream and runs
+timers and questions. One lock guards the pending set. No user code and no waiter is called while it
+is held.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ ASK_TOGETHER_MS = 50
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """Promises that somebody waits for."""
+    """Promises that this client waits for."""
 
     count: int
-    """How many they are."""
+    """Number of promises."""
     oldest_ms: float
-    """How long the oldest has been waited for, in milliseconds; 0 when there is none."""
+    """Time since the oldest wait began, in milliseconds; 0 if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveState:
-    """How things stand: the newest marks of the current epoch, and what this client waits for."""
+    """Newest marks of the current epoch, and the promises that this client waits for."""
 
     marks: Marks | None
-    """The newest that are known of the current epoch; None before the first."""
+    """Newest known marks of the current epoch; None before the first."""
     exposure: Exposure
-    """What somebody waits for."""
+    """Promises that this client waits for."""
 
 
 Subscriber = Callable[[LiveState], object]
-"""What `subscribe` of a client calls. An exception that it raises is logged, and no more."""
+"""Function that `subscribe` of a client calls. An exception that it raises is only logged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,12 @@ class WatcherDeps:
     tuning: Tuning
     runtime: Runtime
     observer: Observer | None
-    #: Makes the stream, on the loop, for the receiver of marks and epochs.
+    #: Makes the stream, on the loop, for the receivers of marks and epochs.
     stream: Callable[[Callable[[Marks], None], Callable[[Sequence[EpochRecord]], None]], DurabilityStream]
-    #: Asks the trackers about these tokens at the level; they may hold the answer for so many milliseconds.
+    #: Asks the trackers about tokens at a level; they may hold the answer for that many
+    #: milliseconds.
     ask: Callable[[list[str], str, float], Coroutine[Any, Any, VerdictsResponse]]
-    #: An entry turned out lost or broken. Called once for it, and before its waiters are called.
+    #: Called once when an entry turns out lost or broken, before its waiters are called.
     on_loss: Callable[[PendingPromise, Verdict], None]
 
 
@@ -74,7 +75,7 @@ class Closable(Protocol):
 
 @dataclass(eq=False, slots=True)
 class _Question:
-    """A request for verdicts that is under way, and the waits it is for."""
+    """A request for verdicts in progress, with the waits that it is for."""
 
     level: str
     waits: set[Wait]
@@ -89,7 +90,7 @@ class Watcher:
         self.renew()
 
     def renew(self) -> None:
-        """Begins anew, where the loop or even the process that things were under way in is no more."""
+        """Starts over after a fork or on another loop, without anything that was in progress."""
         is_closed = self.is_closed
         for entry in list(self._pending_set.entries):
             entry.waits.clear()
@@ -99,7 +100,7 @@ class Watcher:
         self.is_closed = is_closed
         self._subscribers: dict[object, Subscriber] = {}
         self._is_to_tend = False
-        # Of the loop alone:
+        # Only used on the loop:
         self._stream: DurabilityStream | None = None
         self._questions: set[_Question] = set()
         self._asking: asyncio.TimerHandle | None = None
@@ -119,7 +120,7 @@ class Watcher:
             return Exposure(len(self._pending_set.entries), age)
 
     def learn_marks(self, marks: Marks | None) -> None:
-        """An answer may leave them out."""
+        """Learns marks. An answer may have none."""
         if marks is None:
             return
         with self.lock:
@@ -132,17 +133,17 @@ class Watcher:
         self._finish(settled)
 
     def find(self, token: str) -> PendingPromise | None:
-        """The entry of a token that is waited for."""
+        """Returns the entry of a token that is waited for."""
         with self.lock:
             return self._pending_set.find(token)
 
     def known(self, entry: PendingPromise, level: str) -> Verdict | None:
-        """What is known about the entry at the level without waiting."""
+        """Returns the known verdict of the entry at the level, without waiting."""
         with self.lock:
             return self._pending_set.known(entry, level)
 
     def error_of(self, entry: PendingPromise, verdict: Verdict) -> HighwaterError:
-        """What a verdict other than `durable` is raised as, with what is known of it."""
+        """Makes the error of a verdict other than `durable`, with all known details."""
         with self.lock:
             successor = self._pending_set.history.successor(entry.origin)
         return verdict_error(verdict, metadata=entry.metadata, successor=successor)
@@ -150,7 +151,7 @@ class Watcher:
     def timed_out(
         self, entries: Sequence[PendingPromise], level: str, *, timeout: float, pending: int
     ) -> HighwaterError:
-        """What a wait that has outlasted its time raises."""
+        """Makes the error of a wait that timed out."""
         only = entries[0] if len(entries) == 1 else None
         error = durability_timeout(
             level,
@@ -165,7 +166,10 @@ class Watcher:
         return error
 
     def watch(self, entry: PendingPromise, level: str, waiter: Waiter) -> None:
-        """Calls the waiter once when the entry is settled at the level. Ask `known` first, under the same lock."""
+        """Calls the waiter once, when the entry is settled at the level.
+
+        Call `known` first, under the same lock.
+        """
         with self.lock:
             if self.is_closed:
                 raise closed_error()
@@ -178,7 +182,10 @@ class Watcher:
             self._tend_soon()
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Reports the current state, now and after every change; keeps the stream open until it is taken away."""
+        """Reports the state, now and after every change.
+
+        Keeps the stream open until unsubscribed.
+        """
         key = object()
         with self.lock:
             if self.is_closed:
@@ -194,7 +201,7 @@ class Watcher:
         return unsubscribe
 
     def close(self) -> None:
-        """Ends every wait with `client_closed`; `quit`, on the loop, ends the rest."""
+        """Ends every wait with `client_closed`. `quit`, on the loop, ends the rest."""
         with self.lock:
             self.is_closed = True
             self._subscribers.clear()
@@ -203,7 +210,7 @@ class Watcher:
             wait.end(closed_error())
 
     async def quit(self) -> None:
-        """Ends questions, timers and the stream. On the loop."""
+        """Ends questions, timers and the stream. Runs on the loop."""
         for timer in (self._asking, self._rechecking):
             if timer is not None:
                 timer.cancel()
@@ -218,7 +225,7 @@ class Watcher:
         return Moment(self._deps.runtime.monotonic_ms(), self._deps.runtime.random)
 
     def _finish(self, settled: Iterable[Settled]) -> None:
-        """Calls the waiters, and has the rest seen to."""
+        """Calls the waiters, then schedules the rest."""
         for each in settled:
             verdict = each.settlement.verdict
             if verdict is not None:
@@ -241,15 +248,19 @@ class Watcher:
         notify(self._deps.observer, event)
 
     def _tend_soon(self) -> None:
-        """Under the lock. Any number of changes are seen to at once."""
+        """Schedules `_tend` once for any number of changes. Requires the lock."""
         if self._is_to_tend or self.is_closed:
             return
-        # First the call, which raises outside of the loop of an async client: a flag that stayed would stop everything.
+        # The call comes first: it raises outside the loop of an asynchronous client, and a flag
+        # that stayed set would stop everything.
         self._deps.host.call(self._tend)
         self._is_to_tend = True
 
     def _tend(self) -> None:
-        """On the loop, after every change: stream, timers and questions are what the pending set needs now."""
+        """Adapts stream, timers and questions to the pending set.
+
+        Runs on the loop after every change.
+        """
         with self.lock:
             self._is_to_tend = False
             if self.is_closed:
@@ -272,7 +283,7 @@ class Watcher:
         self._set_timers(is_waited_for)
 
     def _is_unneeded(self, question: _Question) -> bool:
-        """Every wait that it was for was settled or given up in the meantime."""
+        """Whether all waits of the question were settled or given up in the meantime."""
         question.waits = {wait for wait in question.waits if wait.live}
         return not question.waits
 
@@ -308,12 +319,13 @@ class Watcher:
         self._asking_at_ms = float("inf")
         tuning = self._deps.tuning
         room = tuning.verdict_requests_max - len(self._questions)
-        # A question that ends makes room and comes back here.
+        # A question that ends makes room and calls this again.
         if room <= 0:
             return
         by_level: dict[str, list[Wait]] = {}
         with self.lock:
-            # Those whose time is near come along: one by one they would take all the room, as long as each is held.
+            # Also takes waits that are due soon: asked one by one, they would occupy every request
+            # for as long as trackers hold it.
             due_ms = self._moment().now_ms + ASK_TOGETHER_MS
             for wait in self._pending_set.take_due(due_ms, room * tuning.verdict_batch):
                 by_level.setdefault(wait.level, []).append(wait)
@@ -330,7 +342,7 @@ class Watcher:
         question.task.add_done_callback(lambda _: self._put_ended(question))
 
     def _put_ended(self, question: _Question) -> None:
-        # Not within the task: one that is cancelled before its first step never takes any.
+        # Not inside the task: a task that is cancelled before its first step never runs.
         self._questions.discard(question)
         with self.lock:
             self._tend_soon()
@@ -338,7 +350,8 @@ class Watcher:
     async def _put(self, question: _Question) -> None:
         tuning = self._deps.tuning
         with self.lock:
-            # One slow promise holds up its whole request, so hold none while others queue for a turn.
+            # One slow promise holds up its whole request, so trackers hold none while others queue
+            # for a turn.
             is_crowded = len(self._pending_set.to_ask) > tuning.verdict_batch * tuning.verdict_requests_max
             by_token: dict[str, list[Wait]] = {}
             for wait in question.waits:
@@ -348,7 +361,7 @@ class Watcher:
         except HighwaterError as error:
             self._not_answered(question, error)
         except Exception:
-            # A fault of this package's own: the end of the task shows it, and no promise hangs on it.
+            # A fault of this package: the end of the task reports it, and no promise depends on it.
             self._ask_later(question.waits)
             raise
         else:
@@ -366,7 +379,7 @@ class Watcher:
                     if verdict.verdict in ("unknown", "expired"):
                         LOG.warning("transaction %s cannot be judged: %s", verdict.id, verdict.verdict)
                     settled += self._pending_set.judge(wait, verdict, moment)
-        # A token without an answer is a question not answered.
+        # A token without an answer counts as a question without an answer.
         self._ask_later(wait for waits in by_token.values() for wait in waits)
         self._finish(settled)
         self.learn_marks(answer.marks)
@@ -375,7 +388,7 @@ class Watcher:
         waits = list(question.waits)
         is_bad_token = error.code in ("invalid_token", "invalid_request")
         if is_bad_token and len(waits) > 1:
-            # One bad token spoils the whole request: halve it until that one stands alone.
+            # One bad token spoils the whole request: halve it until that token is alone.
             middle = len(waits) // 2
             self._ask(question.level, waits[:middle])
             self._ask(question.level, waits[middle:])
@@ -384,7 +397,7 @@ class Watcher:
                 settled = [each for wait in waits for each in self._pending_set.refuse(wait, error)]
             self._finish(settled)
         else:
-            # Whatever else went wrong is about the service or the way to it, and says nothing about these promises.
+            # Any other error concerns the service or the way to it, not these promises.
             LOG.warning("verdicts at level %s not answered: %s", question.level, error)
             self._ask_later(waits)
 

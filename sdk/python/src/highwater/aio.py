@@ -1,4 +1,4 @@
-"""The async client: every call is awaited, on the event loop that the client is first used on."""
+"""The asynchronous client. It is bound to the event loop on which it is first used."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ R = TypeVar("R")
 async def wait_durable(
     host: Host, watcher: Watcher, entries: Collection[PendingPromise], *, level: str, timeout: float | None
 ) -> list[Verdict]:
-    """Waits until all of them are durable at the level. Raises the error of the first that is settled otherwise."""
+    """Waits until all entries are durable at the level.
+
+    Raises the error of the first entry that is settled otherwise.
+    """
     host.prepare()
     limit = DURABLE_TIMEOUT if timeout is None else timeout
     loop = asyncio.get_running_loop()
@@ -49,7 +52,8 @@ async def wait_durable(
     waiting = Waiting(watcher, entries, level, end)
     try:
         if not waiting.is_done:
-            # Ten thousand promises wait so at a time: a timeout of asyncio's own would be the most that each has.
+            # Ten thousand promises may wait at a time: asyncio.timeout would be the largest part of
+            # each wait.
             timer = loop.call_later(limit, end)
             await ended
         return waiting.result(limit)
@@ -60,21 +64,25 @@ async def wait_durable(
 
 
 class AsyncDurabilityPromise(BasePromise):
-    """A committed transaction on its way to durability. Its token alone is enough to make one: `hw.promise(token)`."""
+    """A committed transaction on its way to durability.
+
+    Its token is enough to make another one: `hw.promise(token)`.
+    """
 
     __slots__ = ()
 
     async def durable(self, *, level: str | None = None, timeout: float | None = None) -> Verdict:
         """Waits until the transaction is durable at the level, and returns that verdict.
 
-        Ending a wait, also by cancelling it, changes nothing: wait again.
+        Ending or cancelling a wait changes nothing: you can wait again.
 
         Args:
-            level: The level to wait for. Default: the transaction's own.
-            timeout: Seconds. Default: 30. There is no wait without an end.
+            level: Level to wait for. Default: the transaction's own.
+            timeout: Time limit of the wait, in seconds. Default: 30. Every wait has a limit.
 
-        Errors: `TransactionLostError`, `PromiseBrokenError`, `UnknownOutcomeError` (it cannot be judged any more);
-        `DurabilityTimeoutError`, which is not a loss; `TokenRefusedError`; `unknown_level`; `client_closed`.
+        Errors: `TransactionLostError`; `PromiseBrokenError`; `UnknownOutcomeError` if the
+        transaction can no longer be judged; `DurabilityTimeoutError`, which is not a loss;
+        `TokenRefusedError`; `unknown_level`; `client_closed`.
         """
         at, entries = level or self.level, [self.entry]
         [verdict] = await wait_durable(self._host, self._watcher, entries, level=at, timeout=timeout)
@@ -87,14 +95,15 @@ class AsyncDurabilityPromise(BasePromise):
         level: str | None = None,
         timeout: float | None = None,
     ) -> R:
-        """Runs the function once the transaction is durable, and returns what it returns, awaited where it can be.
+        """Runs a function once the transaction is durable, and returns its (awaited) result.
 
-        For side effects that nothing can undo. If it does not become durable, the function is never called.
+        Use it for side effects that cannot be undone. If the transaction does not become durable,
+        the function is never called.
 
         Args:
-            run: Gets the verdict; called once at most.
-            level: The level to wait for. Default: the transaction's own.
-            timeout: Seconds. Default: 30.
+            run: Function that receives the verdict. It is called at most once.
+            level: Level to wait for. Default: the transaction's own.
+            timeout: Time limit of the wait, in seconds. Default: 30.
 
         Errors: those of `durable()` and of the function.
         """
@@ -102,9 +111,9 @@ class AsyncDurabilityPromise(BasePromise):
 
 
 class AsyncTransaction(BaseTransaction, AsyncDurabilityPromise):
-    """A committed transaction: its results, and its promise.
+    """A committed transaction: its results and its promise.
 
-    Made by `AsyncHighwater.transaction` and by the `commit` of an interactive one.
+    Returned by `AsyncHighwater.transaction` and by `commit` of an interactive transaction.
     """
 
     __slots__ = ()
@@ -128,27 +137,31 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
         self._idle = None
 
     async def transaction(self, statements: Statements, **options: Unpack[TransactionOptions]) -> AsyncTransaction:
-        """Runs the statements as one transaction, and returns when it has committed.
+        """Runs the statements as one transaction and returns when it has committed.
 
-        With `ack="durable"`: when it is durable at the level, or the wait for that is over (then `state` is `pending`,
-        which is not a loss). A lost answer is resolved with the same id: it never runs twice. A conflict is the
-        caller's to rerun, unless an earlier copy of the request was never answered: that one may still commit, so the
-        same id is sent again. When `timeout` is over it may commit all the same.
+        With `ack="durable"` it returns when the transaction is durable at the level, or when the
+        wait for that ends: `state` is then `pending`, which is not a loss.
+
+        If an answer is lost, the client sends the same id again, so the transaction never runs
+        twice. A conflict is raised for the caller to rerun, unless an earlier copy of the request
+        was never answered: that copy may still commit, so the client sends the same id again. The
+        transaction may still commit after `timeout`.
 
         Args:
-            statements: One, or several that run in their order.
+            statements: One statement, or a sequence of statements to run in order.
 
-        Errors: `StatementError` and below if the database refused it. `UnavailableError` if the
-        service could not do it in time, and did not. `UnknownOutcomeError`, with the id to ask
-        about, if the outcome was not known in time. `InvalidRequestError`. `TransactionAbortedError`
-        or `TransactionLostError` for an `id` that was settled so. If the task is cancelled, it may
-        be applied all the same: the cause of the `CancelledError` is then an `UnknownOutcomeError`.
+        Errors: `InvalidRequestError`; `StatementError` or a subclass if the database refused a
+        statement; `UnavailableError` if the service could not run the transaction in time (nothing
+        was applied). `UnknownOutcomeError` if the outcome was not known in time; look up its
+        `transaction_id`. `TransactionAbortedError` or `TransactionLostError` if the given `id` was
+        already settled that way. If the task is cancelled, the transaction may still be applied:
+        the cause of the `CancelledError` is then an `UnknownOutcomeError`.
 
         Example:
             async with AsyncHighwater("https://highwater.example") as hw:
                 texts = [sql("INSERT INTO note VALUES ({text})", text=text) for text in ("a", "b", "c")]
                 committed = await asyncio.gather(*(hw.transaction(text) for text in texts))
-                await asyncio.gather(*(tx.durable(timeout=10) for tx in committed))  # one stream for all
+                await asyncio.gather(*(tx.durable(timeout=10) for tx in committed))  # one stream
                 print(len(committed), "are durable")
         """
         return await self._transaction(statements, options)
@@ -162,10 +175,12 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
         return await self._run(steps, Outcome(transaction_id))
 
     def begin(self, **options: Unpack[BeginOptions]) -> AsyncInteractiveTransaction:
-        """An interactive transaction: `async with hw.begin() as tx`. Nothing is sent yet; its statements open it.
+        """Returns an interactive transaction. Use it as `async with hw.begin() as tx`.
 
-        `await hw.begin()` is the same without the rollback of what is left open. Where one-shot transactions will do
-        they are better: an open one holds locks and a session of the database.
+        Sends nothing: the first statements open the transaction. `await hw.begin()` returns the
+        same transaction, but does not roll it back if you leave it open. Prefer a one-shot
+        transaction where it is enough: an open transaction holds locks and a database session.
+
         Errors: `client_closed`.
         """
         return self._begin(options)
@@ -178,20 +193,22 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
     async def transact(
         self, body: Callable[[AsyncInteractiveTransaction], Awaitable[R]], **options: Unpack[TransactOptions]
     ) -> R:
-        """Runs the body as one transaction, commits it when it returns, and returns what it returned.
+        """Runs the body as one transaction, commits it and returns what the body returned.
 
-        A conflict, and a loss before the answer, run it again under a new id: with jitter, for `timeout` seconds in
-        all, `max_attempts` times at most. Exactly one run takes effect. The body must not have effects elsewhere;
-        those belong into `after_durable`. With `ack="durable"` this returns when the transaction is durable. A call
-        that is cancelled rolls back what is open then; a commit under way may take effect.
+        After a conflict, or a loss before this call returns, the body runs again under a new id:
+        with jittered delays, for at most `timeout` seconds and `max_attempts` runs. Exactly one run
+        takes effect. The body must have no effects outside the transaction; put them in
+        `after_durable`. With `ack="durable"` this returns when the transaction is durable. If the
+        call is cancelled, an open transaction is rolled back; a commit in progress may still take
+        effect.
 
         Args:
-            body: Gets the open transaction; what it returns is what this returns.
+            body: Function that receives the open transaction. This call returns its return value.
 
-        Errors: the body's own, after a rollback. `UnknownOutcomeError` if the outcome of the commit
-        was not known in time; the body did not run again. `DurabilityTimeoutError` with
-        `ack="durable"` if it has committed and is pending. The last conflict, when time or attempts
-        are over. Otherwise those of `query` and `commit`.
+        Errors: the body's own, after a rollback; `UnknownOutcomeError` if the outcome of the commit
+        was not known in time (the body is not run again). With `ack="durable"`,
+        `DurabilityTimeoutError` if the transaction has committed and is still pending. The last
+        conflict, when time or attempts run out. Otherwise those of `query` and `commit`.
         """
         return await self._transact(body, options)
 
@@ -201,7 +218,7 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
         options: TransactOptions,
         remember: Remember | None = None,
     ) -> R:
-        # Not while the body runs: that is the user's code, which may close the client.
+        # Not while the body runs: it is the user's code and may close the client.
         visit = Visit(self._enter, self._leave)
 
         async def perform(effect: Effect) -> object:
@@ -210,7 +227,7 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
                     visit.leave()
                     try:
                         return Returned(await _awaited(body(AsyncInteractiveTransaction(self, transaction))))
-                    except Exception as error:  # noqa: BLE001 - what to do about it is for the core to say
+                    except Exception as error:  # noqa: BLE001 - the core handles it
                         return Raised(error)
                 case AwaitDurable(committed, timeout):
                     return await committed.durable(timeout=timeout)
@@ -222,12 +239,13 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
             return cast("R", await drive_async(self._transact_steps(options, remember), perform, Outcome()))
 
     def session(self, *, causal: bool = False) -> AsyncSession:
-        """A group of transactions that one wait covers, and that another process can take over.
+        """Creates a session, a group of transactions that one call waits for.
 
-        Nothing is sent.
+        Another process can take it over. Sends nothing.
 
         Args:
-            causal: Its reads with `read_only` see all that it has committed or read before: `after` is filled in.
+            causal: Whether reads with `read_only` see everything that the session has committed or
+                read before. The session then fills in their option `after`.
         """
         return AsyncSession(self, causal=causal)
 
@@ -239,47 +257,52 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
         wait_ms: float = 0,
         timeout: float | None = None,
     ) -> list[Verdict | RefusedToken]:
-        """A tracker's verdict for each token, in the order of the tokens.
+        """Returns a tracker's verdict for each token, in the order of the tokens.
 
-        For one that is no token, or another owner's, a `RefusedToken` that says so. With `wait_ms` the answer is held
-        until none is pending, or for so long.
+        An invalid token, or one of another owner, gets a `RefusedToken` instead. With `wait_ms` the
+        tracker answers when no verdict is pending any more, or when that time ends.
 
         Args:
-            tokens: Any number: they are asked about in parts of 1,000.
-            level: The level to judge at. Default: the client's.
-            wait_ms: How long the tracker holds its answer while a verdict is pending, in milliseconds; a minute at
-                most.
-            timeout: Seconds for all of it. Default: for each part the client's `total_timeout` beside `wait_ms`.
+            tokens: Any number of tokens. Each request asks about 1,000 of them.
+            level: Level to judge at. Default: the client's.
+            wait_ms: Time that the tracker may hold its answer while a verdict is pending, in
+                milliseconds; at most 60,000.
+            timeout: Time limit of the whole call, in seconds. Default: for each request the
+                client's `total_timeout` plus `wait_ms`.
 
-        Errors: `unknown_level`; `UnavailableError` when no tracker answers.
+        Errors: `unknown_level`; `UnavailableError` if no tracker answers.
         """
         return await self._run(self._verdicts_steps(tokens, level=level, wait_ms=wait_ms, timeout=timeout))
 
     async def status(
         self, transaction_id: str, *, level: str | None = None, wait_ms: float = 0, timeout: float | None = None
     ) -> TransactionStatus:
-        """What became of a transaction, by its id: also one whose token was never received.
+        """Returns the state of a transaction by its id, even if its token was never received.
 
-        State `unknown` is that of an id that the service does not know (yet): it may still be on its way.
+        State `unknown` means that the service does not know the id; its request may still be on the
+        way.
 
         Args:
-            transaction_id: As in `UnknownOutcomeError.transaction_id`.
-            level: The level to judge at. Default: the service's own (`region` where there is one), not the
-                client's.
-            wait_ms: How long the gateway holds its answer until the transaction is settled at the level, in
-                milliseconds; a minute at most.
-            timeout: Seconds for all of it. Default: the client's `total_timeout` beside `wait_ms`.
+            transaction_id: Id of the transaction, for example from
+                `UnknownOutcomeError.transaction_id`.
+            level: Level to judge at. Default: the service's own (`region` if it has that level),
+                not the client's.
+            wait_ms: Time that the gateway may hold its answer until the transaction is settled at
+                the level, in milliseconds; at most 60,000.
+            timeout: Time limit of the whole call, in seconds. Default: the client's `total_timeout`
+                plus `wait_ms`.
 
-        Errors: `invalid_id`; `UnavailableError` when no gateway answers in time.
+        Errors: `invalid_id`; `UnavailableError` if no gateway answers in time.
         """
         return await self._run(self._status_steps(transaction_id, level=level, wait_ms=wait_ms, timeout=timeout))
 
     async def close(self) -> None:
-        """Ends waits with `client_closed`, and the stream; returns when calls under way have their answers.
+        """Closes the client: ends waits with `client_closed` and closes the stream.
 
-        Earlier listeners have then been called. Stored tokens can be judged by another client. A second
-        call waits for the same; a call of another kind that is made after it raises `client_closed`. Where it is
-        cancelled, it goes on by itself: calls under way get their answers, and then nothing is left.
+        Returns when calls in progress have their answers and the listeners have been called for all
+        earlier verdicts. A second call waits for the same; any other call made afterwards raises
+        `client_closed`. If this call is cancelled, closing continues: calls in progress still get
+        their answers. Another client can still judge stored tokens.
         """
         if not self._is_closed:
             self._is_closed = True
@@ -295,7 +318,7 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
                 self._idle = asyncio.get_running_loop().create_future()
                 await self._idle
         finally:
-            # Also where the loop ends before.
+            # Also if the event loop ends before that.
             await self._watcher.quit()
             await self._host.close()
 
@@ -323,8 +346,9 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
             return await drive_async(steps, self._host.perform, outcome or Outcome())
 
     async def _finish(self, steps: Steps[None]) -> None:
-        """A rollback. Where the client is closed nothing is sent: the service ends an abandoned
-        transaction by itself.
+        """Rolls back.
+
+        A closed client sends nothing: the service ends an abandoned transaction itself.
         """
         try:
             await self._run(steps)
@@ -351,7 +375,10 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
 
     @contextlib.asynccontextmanager
     async def _turn(self, seconds: float) -> AsyncIterator[float]:
-        """Behind the calls that were made before; gives the time that is left then. Errors: `request_timeout`."""
+        """Waits for earlier calls of the transaction and yields the time left.
+
+        Errors: `request_timeout`.
+        """
         deadline = time.monotonic() + seconds
         try:
             async with asyncio.timeout(seconds):
@@ -366,14 +393,16 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
     async def query(self, statement: StatementInput, *, timeout: float | None = None) -> StatementResult:
         """Runs one statement.
 
-        When the call's time is over or it is cancelled, the transaction is over too, and nothing of it is committed.
+        If the call times out or is cancelled, the transaction ends and nothing of it is committed.
 
         Args:
-            statement: Made by `sql`, or a `Statement`.
-            timeout: Seconds for all attempts together. Default: as in `begin`.
+            statement: Statement made by `sql`, or a `Statement`.
+            timeout: Time limit for all attempts, in seconds. Default: that of `begin`, or the time
+                left in `transact`.
 
-        Errors: `StatementError` and below; `TransactionAbortedError`: `transaction_expired` when too long nothing was
-        called, `gateway_lost` when what had it is gone; `transaction_ended` for a call behind the end.
+        Errors: `StatementError` or a subclass; `TransactionAbortedError` with code
+        `transaction_expired` if the transaction was idle for too long, or `gateway_lost` if its
+        gateway is gone; `transaction_ended` if it has already ended.
         """
         [result] = await self.execute([statement], timeout=timeout)
         return result
@@ -381,13 +410,14 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
     async def execute(
         self, statements: Sequence[StatementInput], *, timeout: float | None = None
     ) -> list[StatementResult]:
-        """Runs statements in one round trip, in their order, up to the first that fails.
+        """Runs statements in order in one round trip, and stops at the first that fails.
 
         Args:
-            statements: Made by `sql`, or each a `Statement`.
-            timeout: Seconds for all attempts together. Default: as in `begin`.
+            statements: Statements made by `sql`, or `Statement` objects.
+            timeout: Time limit for all attempts, in seconds. Default: that of `begin`, or the time
+                left in `transact`.
 
-        Errors: as `query`; `statement` is the index of the one at fault.
+        Errors: those of `query`; `statement` is the index of the statement that failed.
         """
         self._check_process()
         async with self._turn(self._seconds(timeout)) as left:
@@ -396,16 +426,20 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
     async def commit(
         self, *, statements: Sequence[StatementInput] = (), **options: Unpack[CommitOptions]
     ) -> AsyncTransaction:
-        """Commits, after these statements, in the same round trip; with `ack="durable"` waits at the service.
+        """Runs the statements, if any, and commits, in one round trip.
 
-        A lost answer is resolved: it never commits twice, nor under another id. `exposure_limit` leaves the transaction
-        open: commit again, or roll back. Where it has committed before, it returns the same transaction. A call that is
-        cancelled may have committed: the cause of the error is an `UnknownOutcomeError` then.
+        With `ack="durable"` the service waits for durability. After a lost answer the client finds
+        out the outcome; it never commits twice or under another id. `exposure_limit` leaves the
+        transaction open: commit again, or roll back. On a committed transaction this returns the
+        same result again. A cancelled call may have committed: the cause of the error is then an
+        `UnknownOutcomeError`.
 
         Args:
-            statements: Run before the commit; their results are those of the committed transaction.
+            statements: Statements to run before the commit. The committed transaction has their
+                results.
 
-        Errors: `UnknownOutcomeError` when the outcome is not known in time; else those of `query`.
+        Errors: `UnknownOutcomeError` if the outcome is not known in time; otherwise those of
+        `query`.
         """
         self._check_process()
         async with self._turn(self._seconds(options.get("timeout"))) as left:
@@ -413,13 +447,13 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
             return await self._client._run(steps, Outcome(self.id))
 
     async def rollback(self, *, timeout: float | None = None) -> None:
-        """Rolls back.
+        """Rolls back the transaction.
 
-        Returns also where the service cannot be reached: it will never commit, and it ends by itself at `expires_at`.
-        On a transaction that has ended it does nothing; on a committed one it raises.
+        Also returns if the service cannot be reached: the transaction never commits and ends by
+        itself at `expires_at`. Does nothing if the transaction has ended without a commit.
 
         Args:
-            timeout: Seconds for all attempts together. Default: the client's `total_timeout`.
+            timeout: Time limit for all attempts, in seconds. Default: the client's `total_timeout`.
 
         Errors: `transaction_ended` after a commit.
         """
@@ -428,11 +462,18 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
             await self._client._finish(self._rollback_steps(left))
 
     async def durable(self, *, level: str | None = None, timeout: float | None = None) -> Verdict:
-        """As `AsyncDurabilityPromise.durable`, once it is committed. Errors: `not_committed` before."""
+        """Waits for durability after the commit, like `DurabilityPromise.durable`.
+
+        Args:
+            level: Level to wait for. Default: the transaction's own.
+            timeout: Time limit of the wait, in seconds. Default: 30. Every wait has a limit.
+
+        Errors: `not_committed` before the commit; otherwise those of `DurabilityPromise.durable`.
+        """
         return await self._committed_or_raise().durable(level=level, timeout=timeout)
 
     def __await__(self) -> Generator[Any, None, Self]:
-        """`tx = await hw.begin()`: nothing is to be waited for."""
+        """Supports `tx = await hw.begin()`. There is nothing to wait for."""
         yield from ()
         return self
 
@@ -449,9 +490,10 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
 
 
 class AsyncSession(BaseSession):
-    """What one line of work commits and reads: waited for at once, seen by its later reads, handed on by its token.
+    """Groups transactions: one call waits for all of them, and one token hands them on.
 
-    Made by `AsyncHighwater.session`; several may share a client. It needs no closing.
+    With `causal`, later reads see them. Made by `AsyncHighwater.session`. Several sessions may
+    share a client. A session needs no closing.
     """
 
     def __init__(self, client: AsyncHighwater, *, causal: bool) -> None:
@@ -459,30 +501,30 @@ class AsyncSession(BaseSession):
         self._client = client
 
     async def transaction(self, statements: Statements, **options: Unpack[TransactionOptions]) -> AsyncTransaction:
-        """Like `hw.transaction`, and remembered by this session."""
+        """Like `hw.transaction`; the session remembers the transaction."""
         return await self._client._transaction(statements, self._seeing(options), self._remember)
 
     def begin(self, **options: Unpack[BeginOptions]) -> AsyncInteractiveTransaction:
-        """Like `hw.begin`; remembered once it is committed."""
+        """Like `hw.begin`; the session remembers the transaction once it has committed."""
         return self._client._begin(options, self._remember)
 
     async def transact(
         self, body: Callable[[AsyncInteractiveTransaction], Awaitable[R]], **options: Unpack[TransactOptions]
     ) -> R:
-        """Like `hw.transact`, and remembered by this session."""
+        """Like `hw.transact`; the session remembers the transaction."""
         return await self._client._transact(body, options, self._remember)
 
     async def durable(self, *, level: str | None = None, timeout: float | None = None) -> None:
-        """Waits until all that this session has committed or read so far is durable at the level.
+        """Waits until everything committed or read in this session so far is durable at the level.
 
-        With nothing to wait for it returns at once. It does not wait for later commits.
+        Returns at once if there is nothing to wait for. Does not wait for later commits.
 
         Args:
-            level: The level to wait for. Default: the client's.
-            timeout: Seconds. Default: 30. There is no wait without an end.
+            level: Level to wait for. Default: the client's.
+            timeout: Time limit of the wait, in seconds. Default: 30. Every wait has a limit.
 
-        Errors: as `DurabilityPromise.durable`. One that is reported lost or broken is then forgotten: the next call is
-        about the others.
+        Errors: those of `DurabilityPromise.durable`. The session then forgets a transaction that
+        was reported lost or broken, so that the next call waits for the others.
         """
         with self._forgetting() as entries:
             at = level or self._level
@@ -491,18 +533,20 @@ class AsyncSession(BaseSession):
     async def resume(
         self, token: str, *, level: str | None = None, wait_ms: float = 0, timeout: float | None = None
     ) -> list[Verdict | RefusedToken]:
-        """Takes over the session that the token is of, and says what became of each transaction in it.
+        """Takes over the session of a token and returns the verdict of each of its transactions.
 
-        `durable` and `pending` ones exist (the latter may yet be lost), and are remembered from here on; `lost` and
-        `broken` ones are gone. One that `durable` stands for is not listed by itself.
+        Transactions with verdict `durable` or `pending` exist, and this session remembers them; a
+        pending one may still be lost. Those with verdict `lost` or `broken` do not exist any more.
+        A `durable` transaction may stand for earlier ones of its epoch, which are not listed.
 
         Args:
-            token: What `token` of a session was.
-            level: The level to judge at. Default: the client's.
-            wait_ms: How long a tracker holds its answer while a verdict is pending, in milliseconds; a minute at most.
-            timeout: Seconds for all of it. Default: as for `hw.verdicts`.
+            token: The `token` of an earlier session.
+            level: Level to judge at. Default: the client's.
+            wait_ms: Time that a tracker may hold its answer while a verdict is pending, in
+                milliseconds; at most 60,000.
+            timeout: Time limit of the whole call, in seconds. Default: as for `hw.verdicts`.
 
-        Errors: `invalid_token`, where it is none of a session; those of `hw.verdicts`.
+        Errors: `invalid_token` if the text is not a session token; those of `hw.verdicts`.
         """
         tokens, entries = self._entries_of(token)
         verdicts = await self._client.verdicts(tokens, level=level, wait_ms=wait_ms, timeout=timeout)

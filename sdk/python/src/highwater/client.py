@@ -1,4 +1,4 @@
-"""The sync client: every call blocks its own thread, and any number of threads may share one client."""
+"""The synchronous client. Each call blocks its thread; any number of threads may share a client."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
     def _make_host(self) -> ThreadHost:
         host = ThreadHost(self._certificates, self._batch)
         self._begin_calls(host)
-        # A client that is dropped takes its threads along; at the end of the process they end by themselves.
+        # A client that is garbage-collected stops its threads. At process exit they end by
+        # themselves.
         weakref.finalize(self, host.stop).atexit = False
         return host
 
@@ -58,24 +59,28 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
     def transaction(
         self, statements: Statements, *, cancel: Cancellation | None = None, **options: Unpack[TransactionOptions]
     ) -> Transaction:
-        """Runs the statements as one transaction, and returns when it has committed.
+        """Runs the statements as one transaction and returns when it has committed.
 
-        With `ack="durable"`: when it is durable at the level, or the wait for that is over (then `state` is `pending`,
-        which is not a loss). A lost answer is resolved with the same id: it never runs twice. A conflict is the
-        caller's to rerun, unless an earlier copy of the request was never answered: that one may still commit, so the
-        same id is sent again. When `timeout` is over it may commit all the same.
+        With `ack="durable"` it returns when the transaction is durable at the level, or when the
+        wait for that ends: `state` is then `pending`, which is not a loss.
+
+        If an answer is lost, the client sends the same id again, so the transaction never runs
+        twice. A conflict is raised for the caller to rerun, unless an earlier copy of the request
+        was never answered: that copy may still commit, so the client sends the same id again. The
+        transaction may still commit after `timeout`.
 
         Args:
-            statements: One, or several that run in their order.
+            statements: One statement, or a sequence of statements to run in order.
 
-        Errors: `StatementError` and below if the database refused it. `UnavailableError` if the
-        service could not do it in time, and did not. `UnknownOutcomeError`, with the id to ask
-        about, if the outcome was not known in time. `InvalidRequestError`. `TransactionAbortedError`
-        or `TransactionLostError` for an `id` that was settled so.
+        Errors: `InvalidRequestError`; `StatementError` or a subclass if the database refused a
+        statement; `UnavailableError` if the service could not run the transaction in time (nothing
+        was applied). `UnknownOutcomeError` if the outcome was not known in time; look up its
+        `transaction_id`. `TransactionAbortedError` or `TransactionLostError` if the given `id` was
+        already settled that way.
 
         Example:
             tx = hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"), ack="durable", timeout=10)
-            print(tx.state)  # "pending" would say: not yet, and not lost
+            print(tx.state)  # "pending" would mean: not durable yet, and not lost
         """
         return self._transaction(statements, options, cancel)
 
@@ -92,10 +97,12 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
         return self._run(steps, cancel, Outcome(transaction_id))
 
     def begin(self, *, cancel: Cancellation | None = None, **options: Unpack[BeginOptions]) -> InteractiveTransaction:
-        """An interactive transaction: `with hw.begin() as tx`. Nothing is sent yet; its first statements open it.
+        """Returns an interactive transaction. Use it as `with hw.begin() as tx`.
 
-        Where one-shot transactions will do they are better: an open one holds locks and a session of the database.
-        `cancel` is for all of its calls that have none of their own.
+        Sends nothing: the first statements open the transaction. Prefer a one-shot transaction
+        where it is enough: an open transaction holds locks and a database session. `cancel` applies
+        to all calls of the transaction that have none of their own.
+
         Errors: `client_closed`.
 
         Example:
@@ -122,20 +129,22 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
         cancel: Cancellation | None = None,
         **options: Unpack[TransactOptions],
     ) -> R:
-        """Runs the body as one transaction, commits it when it returns, and returns what it returned.
+        """Runs the body as one transaction, commits it and returns what the body returned.
 
-        A conflict, and a loss before the answer, run it again under a new id: with jitter, for `timeout` seconds in
-        all, `max_attempts` times at most. Exactly one run takes effect. The body must not have effects elsewhere;
-        those belong into `after_durable`. With `ack="durable"` this returns when the transaction is durable. A call
-        that is cancelled rolls back what is open then; a commit under way may take effect.
+        After a conflict, or a loss before this call returns, the body runs again under a new id:
+        with jittered delays, for at most `timeout` seconds and `max_attempts` runs. Exactly one run
+        takes effect. The body must have no effects outside the transaction; put them in
+        `after_durable`. With `ack="durable"` this returns when the transaction is durable. If the
+        call is cancelled, an open transaction is rolled back; a commit in progress may still take
+        effect.
 
         Args:
-            body: Gets the open transaction; what it returns is what this returns.
+            body: Function that receives the open transaction. This call returns its return value.
 
-        Errors: the body's own, after a rollback. `UnknownOutcomeError` if the outcome of the commit
-        was not known in time; the body did not run again. `DurabilityTimeoutError` with
-        `ack="durable"` if it has committed and is pending. The last conflict, when time or attempts
-        are over. Otherwise those of `query` and `commit`.
+        Errors: the body's own, after a rollback; `UnknownOutcomeError` if the outcome of the commit
+        was not known in time (the body is not run again). With `ack="durable"`,
+        `DurabilityTimeoutError` if the transaction has committed and is still pending. The last
+        conflict, when time or attempts run out. Otherwise those of `query` and `commit`.
 
         Example:
             def withdraw(tx: InteractiveTransaction) -> int:
@@ -157,7 +166,7 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
         cancel: Cancellation | None,
         remember: Remember | None = None,
     ) -> R:
-        # Not while the body runs: that is the user's code, which may close the client.
+        # Not while the body runs: it is the user's code and may close the client.
         visit = Visit(self._enter, self._leave)
 
         def perform(effect: Effect) -> object:
@@ -166,7 +175,7 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
                     visit.leave()
                     try:
                         return Returned(body(InteractiveTransaction(self, transaction, cancel)))
-                    except Exception as error:  # noqa: BLE001 - what to do about it is for the core to say
+                    except Exception as error:  # noqa: BLE001 - the core handles it
                         return Raised(error)
                 case AwaitDurable(committed, timeout):
                     return committed.durable(timeout=timeout, cancel=cancel)
@@ -179,12 +188,13 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
             return cast("R", drive(self._transact_steps(options, remember), perform, Outcome()))
 
     def session(self, *, causal: bool = False) -> Session:
-        """A group of transactions that one wait covers, and that another process can take over.
+        """Creates a session, a group of transactions that one call waits for.
 
-        Nothing is sent.
+        Another process can take it over. Sends nothing.
 
         Args:
-            causal: Its reads with `read_only` see all that it has committed or read before: `after` is filled in.
+            causal: Whether reads with `read_only` see everything that the session has committed or
+                read before. The session then fills in their option `after`.
         """
         return Session(self, causal=causal)
 
@@ -197,19 +207,20 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
         timeout: float | None = None,
         cancel: Cancellation | None = None,
     ) -> list[Verdict | RefusedToken]:
-        """A tracker's verdict for each token, in the order of the tokens.
+        """Returns a tracker's verdict for each token, in the order of the tokens.
 
-        For one that is no token, or another owner's, a `RefusedToken` that says so. With `wait_ms` the answer is held
-        until none is pending, or for so long.
+        An invalid token, or one of another owner, gets a `RefusedToken` instead. With `wait_ms` the
+        tracker answers when no verdict is pending any more, or when that time ends.
 
         Args:
-            tokens: Any number: they are asked about in parts of 1,000.
-            level: The level to judge at. Default: the client's.
-            wait_ms: How long the tracker holds its answer while a verdict is pending, in milliseconds; a minute at
-                most.
-            timeout: Seconds for all of it. Default: for each part the client's `total_timeout` beside `wait_ms`.
+            tokens: Any number of tokens. Each request asks about 1,000 of them.
+            level: Level to judge at. Default: the client's.
+            wait_ms: Time that the tracker may hold its answer while a verdict is pending, in
+                milliseconds; at most 60,000.
+            timeout: Time limit of the whole call, in seconds. Default: for each request the
+                client's `total_timeout` plus `wait_ms`.
 
-        Errors: `unknown_level`; `UnavailableError` when no tracker answers.
+        Errors: `unknown_level`; `UnavailableError` if no tracker answers.
 
         Example:
             token = hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello")).token
@@ -227,29 +238,34 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
         timeout: float | None = None,
         cancel: Cancellation | None = None,
     ) -> TransactionStatus:
-        """What became of a transaction, by its id: also one whose token was never received.
+        """Returns the state of a transaction by its id, even if its token was never received.
 
-        State `unknown` is that of an id that the service does not know (yet): it may still be on its way.
+        State `unknown` means that the service does not know the id; its request may still be on the
+        way.
 
         Args:
-            transaction_id: As in `UnknownOutcomeError.transaction_id`.
-            level: The level to judge at. Default: the service's own (`region` where there is one), not the
-                client's.
-            wait_ms: How long the gateway holds its answer until the transaction is settled at the level, in
-                milliseconds; a minute at most.
-            timeout: Seconds for all of it. Default: the client's `total_timeout` beside `wait_ms`.
+            transaction_id: Id of the transaction, for example from
+                `UnknownOutcomeError.transaction_id`.
+            level: Level to judge at. Default: the service's own (`region` if it has that level),
+                not the client's.
+            wait_ms: Time that the gateway may hold its answer until the transaction is settled at
+                the level, in milliseconds; at most 60,000.
+            timeout: Time limit of the whole call, in seconds. Default: the client's `total_timeout`
+                plus `wait_ms`.
 
-        Errors: `invalid_id`; `UnavailableError` when no gateway answers in time.
+        Errors: `invalid_id`; `UnavailableError` if no gateway answers in time.
         """
         return self._run(self._status_steps(transaction_id, level=level, wait_ms=wait_ms, timeout=timeout), cancel)
 
     def close(self) -> None:
-        """Ends waits with `client_closed`, and the stream; returns when calls of other threads have their answers.
+        """Closes the client: ends waits with `client_closed` and closes the stream.
 
-        Earlier listeners have then been called. Stored tokens can be judged by another client. A second
-        call does nothing; a call of another kind that is made after it raises `client_closed`.
+        Returns when the calls of other threads have their answers and the listeners have been
+        called for all earlier verdicts. A second call does nothing; any other call made afterwards
+        raises `client_closed`. Another client can still judge stored tokens.
         """
-        # Where another thread is at it, that one sees to it; where an interrupt has ended it, the next call does.
+        # If another thread is closing, it finishes. After an interrupted close, the next call
+        # finishes.
         if not self._closing.acquire(blocking=False):
             return
         try:
@@ -284,8 +300,9 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
             return drive(steps, lambda effect: self._caller.perform(effect, cancel), outcome or Outcome())
 
     def _finish(self, steps: Steps[None]) -> None:
-        """A rollback. Where the client is closed nothing is sent: the service ends an abandoned
-        transaction by itself.
+        """Rolls back.
+
+        A closed client sends nothing: the service ends an abandoned transaction itself.
         """
         try:
             self._run(steps, None)
@@ -328,14 +345,16 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
     ) -> StatementResult:
         """Runs one statement.
 
-        When the call's time is over or it is cancelled, the transaction is over too, and nothing of it is committed.
+        If the call times out or is cancelled, the transaction ends and nothing of it is committed.
 
         Args:
-            statement: Made by `sql`, or a `Statement`.
-            timeout: Seconds for all attempts together. Default: as in `begin`.
+            statement: Statement made by `sql`, or a `Statement`.
+            timeout: Time limit for all attempts, in seconds. Default: that of `begin`, or the time
+                left in `transact`.
 
-        Errors: `StatementError` and below; `TransactionAbortedError`: `transaction_expired` when too long nothing was
-        called, `gateway_lost` when what had it is gone; `transaction_ended` for a call behind the end.
+        Errors: `StatementError` or a subclass; `TransactionAbortedError` with code
+        `transaction_expired` if the transaction was idle for too long, or `gateway_lost` if its
+        gateway is gone; `transaction_ended` if it has already ended.
         """
         [result] = self.execute([statement], timeout=timeout, cancel=cancel)
         return result
@@ -347,13 +366,14 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
         timeout: float | None = None,
         cancel: Cancellation | None = None,
     ) -> list[StatementResult]:
-        """Runs statements in one round trip, in their order, up to the first that fails.
+        """Runs statements in order in one round trip, and stops at the first that fails.
 
         Args:
-            statements: Made by `sql`, or each a `Statement`.
-            timeout: Seconds for all attempts together. Default: as in `begin`.
+            statements: Statements made by `sql`, or `Statement` objects.
+            timeout: Time limit for all attempts, in seconds. Default: that of `begin`, or the time
+                left in `transact`.
 
-        Errors: as `query`; `statement` is the index of the one at fault.
+        Errors: those of `query`; `statement` is the index of the statement that failed.
         """
         self._check_process()
         cancel = cancel or self._cancel
@@ -367,16 +387,20 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
         cancel: Cancellation | None = None,
         **options: Unpack[CommitOptions],
     ) -> Transaction:
-        """Commits, after these statements, in the same round trip; with `ack="durable"` waits at the service.
+        """Runs the statements, if any, and commits, in one round trip.
 
-        A lost answer is resolved: it never commits twice, nor under another id. `exposure_limit` leaves the transaction
-        open: commit again, or roll back. Where it has committed before, it returns the same transaction. A call that is
-        cancelled may have committed: the cause of the error is an `UnknownOutcomeError` then.
+        With `ack="durable"` the service waits for durability. After a lost answer the client finds
+        out the outcome; it never commits twice or under another id. `exposure_limit` leaves the
+        transaction open: commit again, or roll back. On a committed transaction this returns the
+        same result again. A cancelled call may have committed: the cause of the error is then an
+        `UnknownOutcomeError`.
 
         Args:
-            statements: Run before the commit; their results are those of the committed transaction.
+            statements: Statements to run before the commit. The committed transaction has their
+                results.
 
-        Errors: `UnknownOutcomeError` when the outcome is not known in time; else those of `query`.
+        Errors: `UnknownOutcomeError` if the outcome is not known in time; otherwise those of
+        `query`.
         """
         self._check_process()
         cancel = cancel or self._cancel
@@ -385,13 +409,13 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
             return self._client._run(steps, cancel, Outcome(self.id))
 
     def rollback(self, *, timeout: float | None = None) -> None:
-        """Rolls back.
+        """Rolls back the transaction.
 
-        Returns also where the service cannot be reached: it will never commit, and it ends by itself at `expires_at`.
-        On a transaction that has ended it does nothing; on a committed one it raises.
+        Also returns if the service cannot be reached: the transaction never commits and ends by
+        itself at `expires_at`. Does nothing if the transaction has ended without a commit.
 
         Args:
-            timeout: Seconds for all attempts together. Default: the client's `total_timeout`.
+            timeout: Time limit for all attempts, in seconds. Default: the client's `total_timeout`.
 
         Errors: `transaction_ended` after a commit.
         """
@@ -402,7 +426,14 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
     def durable(
         self, *, level: str | None = None, timeout: float | None = None, cancel: Cancellation | None = None
     ) -> Verdict:
-        """As `DurabilityPromise.durable`, once it is committed. Errors: `not_committed` before."""
+        """Waits for durability after the commit, like `DurabilityPromise.durable`.
+
+        Args:
+            level: Level to wait for. Default: the transaction's own.
+            timeout: Time limit of the wait, in seconds. Default: 30. Every wait has a limit.
+
+        Errors: `not_committed` before the commit; otherwise those of `DurabilityPromise.durable`.
+        """
         return self._committed_or_raise().durable(level=level, timeout=timeout, cancel=cancel)
 
     def __enter__(self) -> Self:
@@ -418,21 +449,23 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
 
 
 class Session(BaseSession):
-    """What one line of work commits and reads: waited for at once, seen by its later reads, handed on by its token.
+    """Groups transactions: one call waits for all of them, and one token hands them on.
 
-    Made by `Highwater.session`; several may share a client. It needs no closing.
+    With `causal`, later reads see them. Made by `Highwater.session`. Several sessions may share a
+    client. A session needs no closing.
 
     Example:
         session = hw.session(causal=True)
         session.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"))
-        read = session.transaction(sql("SELECT * FROM note"), read_only=True)  # sees it, on whatever node
+        # The read sees the note on any node:
+        read = session.transaction(sql("SELECT * FROM note"), read_only=True)
         print(len(read.rows) > 0, read.served)
         stored = session.token
         session.durable(timeout=30)
 
-        # In the process that comes after this one:
+        # In a later process:
         for each in hw.session().resume(stored):
-            print(each.verdict)  # "lost" or "broken": it is gone
+            print(each.verdict)  # "lost" or "broken": it no longer exists
     """
 
     def __init__(self, client: Highwater, *, causal: bool) -> None:
@@ -442,11 +475,11 @@ class Session(BaseSession):
     def transaction(
         self, statements: Statements, *, cancel: Cancellation | None = None, **options: Unpack[TransactionOptions]
     ) -> Transaction:
-        """Like `hw.transaction`, and remembered by this session."""
+        """Like `hw.transaction`; the session remembers the transaction."""
         return self._client._transaction(statements, self._seeing(options), cancel, self._remember)
 
     def begin(self, *, cancel: Cancellation | None = None, **options: Unpack[BeginOptions]) -> InteractiveTransaction:
-        """Like `hw.begin`; remembered once it is committed."""
+        """Like `hw.begin`; the session remembers the transaction once it has committed."""
         return self._client._begin(options, cancel, self._remember)
 
     def transact(
@@ -456,22 +489,22 @@ class Session(BaseSession):
         cancel: Cancellation | None = None,
         **options: Unpack[TransactOptions],
     ) -> R:
-        """Like `hw.transact`, and remembered by this session."""
+        """Like `hw.transact`; the session remembers the transaction."""
         return self._client._transact(body, options, cancel, self._remember)
 
     def durable(
         self, *, level: str | None = None, timeout: float | None = None, cancel: Cancellation | None = None
     ) -> None:
-        """Blocks until all that this session has committed or read so far is durable at the level.
+        """Blocks until everything committed or read in this session so far is durable at the level.
 
-        With nothing to wait for it returns at once. It does not wait for later commits.
+        Returns at once if there is nothing to wait for. Does not wait for later commits.
 
         Args:
-            level: The level to wait for. Default: the client's.
-            timeout: Seconds. Default: 30. There is no wait without an end.
+            level: Level to wait for. Default: the client's.
+            timeout: Time limit of the wait, in seconds. Default: 30. Every wait has a limit.
 
-        Errors: as `DurabilityPromise.durable`. One that is reported lost or broken is then forgotten: the next call is
-        about the others.
+        Errors: those of `DurabilityPromise.durable`. The session then forgets a transaction that
+        was reported lost or broken, so that the next call waits for the others.
         """
         at = level or self._level
         with self._forgetting() as entries:
@@ -486,18 +519,20 @@ class Session(BaseSession):
         timeout: float | None = None,
         cancel: Cancellation | None = None,
     ) -> list[Verdict | RefusedToken]:
-        """Takes over the session that the token is of, and says what became of each transaction in it.
+        """Takes over the session of a token and returns the verdict of each of its transactions.
 
-        `durable` and `pending` ones exist (the latter may yet be lost), and are remembered from here on; `lost` and
-        `broken` ones are gone. One that `durable` stands for is not listed by itself.
+        Transactions with verdict `durable` or `pending` exist, and this session remembers them; a
+        pending one may still be lost. Those with verdict `lost` or `broken` do not exist any more.
+        A `durable` transaction may stand for earlier ones of its epoch, which are not listed.
 
         Args:
-            token: What `token` of a session was.
-            level: The level to judge at. Default: the client's.
-            wait_ms: How long a tracker holds its answer while a verdict is pending, in milliseconds; a minute at most.
-            timeout: Seconds for all of it. Default: as for `hw.verdicts`.
+            token: The `token` of an earlier session.
+            level: Level to judge at. Default: the client's.
+            wait_ms: Time that a tracker may hold its answer while a verdict is pending, in
+                milliseconds; at most 60,000.
+            timeout: Time limit of the whole call, in seconds. Default: as for `hw.verdicts`.
 
-        Errors: `invalid_token`, where it is none of a session; those of `hw.verdicts`.
+        Errors: `invalid_token` if the text is not a session token; those of `hw.verdicts`.
         """
         tokens, entries = self._entries_of(token)
         verdicts = self._client.verdicts(tokens, level=level, wait_ms=wait_ms, timeout=timeout, cancel=cancel)

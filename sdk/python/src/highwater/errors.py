@@ -1,19 +1,21 @@
-"""The errors of this package. Check `code`: it is API, and messages are not. `outcome` says whether it was applied.
+"""The errors of this package.
+
+Check `code`: codes are API, messages are not. `outcome` says whether the transaction was applied.
 
 HighwaterError
-├── InvalidRequestError         the request itself is wrong: fix the caller
+├── InvalidRequestError         the request is wrong: fix the caller
 │   └── TokenRefusedError       a tracker does not judge this token for this caller; `token`
 ├── StatementError              the database refused a statement
-│   ├── ConstraintError         a constraint is violated; `constraint` names it
-│   └── SerializationError      conflicted with another transaction: run the whole body again, with a new id
+│   ├── ConstraintError         a statement violates a constraint; `constraint` names it
+│   └── SerializationError      a conflict: run the whole body again with a new id
 ├── UnavailableError            the service cannot do it now: wait
-│   ├── ConnectionError         no answer, or none that can be understood
-│   └── ExposureLimitError      too much is committed and not durable yet; `limit` and `exposure` say how much
-├── UnknownOutcomeError         it may or may not have committed; `transaction_id` is the id to ask about
-├── TransactionAbortedError     this id never committed and never will
-├── TransactionLostError        was committed, and is gone after a failure; `verdict` says how that is known
-├── PromiseBrokenError          was durable at the level, and a failure that the level covers took it all the same
-└── DurabilityTimeoutError      still pending when the wait ended; nothing is lost
+│   ├── ConnectionError         no answer, or one that cannot be understood
+│   └── ExposureLimitError      too much is committed but not durable; `limit` and `exposure`
+├── UnknownOutcomeError         it may or may not have committed; look up `transaction_id`
+├── TransactionAbortedError     this id has not committed and never will
+├── TransactionLostError        it was committed, and a failure discarded it; `verdict`
+├── PromiseBrokenError          it was durable, and a failure discarded it all the same; `verdict`
+└── DurabilityTimeoutError      still pending when the wait ended; not a loss
 """
 
 from ._core.errors import (

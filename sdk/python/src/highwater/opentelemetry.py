@@ -1,9 +1,9 @@
-"""Traces of OpenTelemetry: an observer for a client. Needs ``highwater-sdk[opentelemetry]``.
+"""Traces for OpenTelemetry: an observer for a client. Needs ``highwater-sdk[opentelemetry]``.
 
-Spans ``highwater begin``, ``highwater statements`` and ``highwater commit`` are calls, children of the span that is
-current where they are made; their context goes out with each request, in the headers of the propagator. A wait for
-durability is a span ``highwater durable``, beside the commit and linked to it: a commit is over long before, and what
-waits may be another part of the program.
+Calls are spans ``highwater begin``, ``highwater statements`` and ``highwater commit``, children of
+the span that is current when the call is made. The propagator's headers carry their context with
+each request. A wait for durability is a span ``highwater durable`` beside the commit and linked to
+it, because the commit ends long before and another part of the program may wait.
 """
 
 from __future__ import annotations
@@ -25,18 +25,21 @@ from ._core.observer import EndObserver, ObservedEnd, ObservedEvent, Observer
 
 __all__ = ["tracing"]
 
-# So many commits are remembered for the spans of waits for them; the oldest are forgotten first.
+# Number of commits remembered for the spans of their waits. The oldest are forgotten first.
 _COMMITS_MAX: Final = 10_000
 _CALLS: Final = ("begin", "statements", "commit")
 _WAITS: Final = ("durable", "lost", "broken", "timeout")
 
 
 def tracing(*, tracer_provider: TracerProvider | None = None, propagator: TextMapPropagator | None = None) -> Observer:
-    """An observer that makes spans. A call that fails, a loss and a broken promise have the status ERROR.
+    """Returns an observer that makes spans.
+
+    A call that fails, a loss and a broken promise have the status ERROR.
 
     Args:
-        tracer_provider: Default: the global one.
-        propagator: Puts a span's context into the headers of requests. Default: the global one.
+        tracer_provider: Tracer provider. Default: the global one.
+        propagator: Propagator that adds a span's context to request headers. Default: the global
+            one.
 
     Example:
         with Highwater("https://highwater.example", observer=tracing()) as traced:
@@ -51,7 +54,8 @@ class _Tracing:
         self._tracer = tracer
         self._propagator = propagator
         self._lock = threading.Lock()
-        # By id: the commit's span, and the context it was made in. Calls under way, for the retries in them.
+        # By id: the span and the context of each commit; and the calls in progress, for their
+        # retries.
         self._commits: OrderedDict[str, tuple[SpanContext, Context]] = OrderedDict()
         self._calls: dict[str, Span] = {}
 

@@ -1,4 +1,7 @@
-"""Verifies webhooks of Highwater: Standard Webhooks 1.0, signed with HMAC-SHA256, by the standard library alone."""
+"""Verifies webhooks of Highwater: Standard Webhooks 1.0, signed with HMAC-SHA256.
+
+Needs only the standard library.
+"""
 
 from __future__ import annotations
 
@@ -20,33 +23,38 @@ _TIMESTAMP: Final = re.compile(r"\d{1,15}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class WebhookEvent:
-    """What a webhook says."""
+    """The event that a webhook reports."""
 
     type: str
-    """``transaction.lost``, ``transaction.durable``, ``durability.stalled``, … A newer service may know more."""
+    """``transaction.lost``, ``transaction.durable``, ``durability.stalled``, …
+
+    A newer service may send other types.
+    """
     timestamp: str
-    """RFC 3339: when it happened."""
+    """Time of the event, as RFC 3339."""
     data: Mapping[str, Any]
-    """Depends on ``type``: the reference of webhooks lists them."""
+    """Details, which depend on ``type``. The reference of webhooks lists them."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedWebhook:
-    """A webhook that is signed with the secret, and of now."""
+    """A webhook that is signed with the secret and recent."""
 
     id: str
-    """The same for every delivery of one event: what was handled under it before needs no handling again."""
+    """Id of the event, the same in every delivery. Handle each id once."""
     event: WebhookEvent
-    """The body, parsed."""
+    """The parsed body."""
 
 
 class WebhookVerificationError(Exception):
-    """The webhook must not be believed."""
+    """The webhook cannot be trusted."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
-        """``missing_headers``, ``stale_timestamp``, ``no_matching_signature``, ``invalid_secret``, ``invalid_body``."""
+        """``missing_headers``, ``stale_timestamp``, ``no_matching_signature``, ``invalid_secret``
+        or ``invalid_body``.
+        """
 
     def __reduce__(self) -> tuple[object, ...]:
         return (type(self), (self.code, str(self)))
@@ -60,16 +68,17 @@ def verify(
     tolerance: float = 300.0,
     now: Callable[[], float] = time.time,
 ) -> VerifiedWebhook:
-    """The event, if it is signed with one of the secrets and is of now.
+    """Returns the event of a webhook if it is signed with one of the secrets and recent.
 
     Args:
-        body: As it came, byte for byte: never parsed and written again.
-        headers: Of the request, with names in whatever case.
-        secret: ``whsec_…``; two while one replaces the other.
-        tolerance: Seconds that its time may lie from now. An older one may be a replay.
-        now: Seconds since 1970; for tests.
+        body: Body of the request, byte for byte as received. Never parse and serialize it first.
+        headers: Headers of the request, with names in any case.
+        secret: Secret ``whsec_…``. Pass two while one replaces the other.
+        tolerance: Maximum difference between the webhook's time and now, in seconds. An older
+            webhook may be a replay.
+        now: Function that returns seconds since 1970; for tests.
 
-    Errors: ``WebhookVerificationError``; answer 400 then, and do nothing of what it says.
+    Errors: ``WebhookVerificationError``: answer 400 and do nothing that the webhook says.
 
     Example:
         def receive(body: bytes, headers: Mapping[str, str]) -> int:
@@ -85,11 +94,13 @@ def verify(
     if not identifier or not signatures or _TIMESTAMP.fullmatch(at) is None:
         raise WebhookVerificationError("missing_headers", "a webhook header is missing or malformed")
     if abs(now() - int(at)) > tolerance:
-        raise WebhookVerificationError("stale_timestamp", "the webhook is too old or in the future")
+        raise WebhookVerificationError(
+            "stale_timestamp", f"the webhook is too old or in the future: more than {tolerance:g} s from now"
+        )
     content = body.encode() if isinstance(body, str) else bytes(body)
     secrets = [secret] if isinstance(secret, str) else secret
     if not _is_signed(f"{identifier}.{at}.".encode() + content, signatures, secrets):
-        raise WebhookVerificationError("no_matching_signature", "the webhook is not signed with this secret")
+        raise WebhookVerificationError("no_matching_signature", "the webhook is not signed with any of the secrets")
     return VerifiedWebhook(identifier, _event_of(content))
 
 
@@ -98,7 +109,7 @@ def _is_signed(content: bytes, signatures: str, secrets: Sequence[str]) -> bool:
     for secret in secrets:
         key = _from_base64(secret.removeprefix("whsec_"))
         if not key:
-            raise WebhookVerificationError("invalid_secret", "not a webhook secret")
+            raise WebhookVerificationError("invalid_secret", "a webhook secret must be base64 after the prefix whsec_")
         expected = hmac.digest(key, content, hashlib.sha256)
         if any(each is not None and hmac.compare_digest(each, expected) for each in candidates):
             return True

@@ -136,9 +136,9 @@ def test_a_range_knows_what_it_contains() -> None:
     assert 5 in Range(1, 5, "[]")
     assert -(10**9) in Range(None, 5)
     assert 1 not in Range(empty=True)
-    with pytest.raises(ValueError, match="bounds are one of"):
+    with pytest.raises(ValueError, match="bounds must be one of"):
         Range(1, 2, "[[")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="no bounds"):
+    with pytest.raises(ValueError, match="must have no bounds"):
         Range(1, 2, empty=True)
 
 

@@ -1,16 +1,17 @@
-"""What the core asks of the world. A generator of the core yields one effect at a time and is sent its result.
+"""Effects: what the core asks a driver to do.
 
-A driver does what an effect says and nothing else: no retry, no judgement. If what it does is cancelled or interrupted,
-it throws that into the generator (or closes it), which then ends.
+A generator of the core yields one effect at a time and is sent its result. A driver performs
+effects and nothing else: it never retries or judges. If an effect is cancelled or interrupted, the
+driver throws that into the generator (or closes it), which then ends.
 
-=================  ==========================================================================================
+=================  ================================================================================
 effect             result
-=================  ==========================================================================================
-``Send``           ``Answer``, or ``NoAnswer`` where none came; never an exception for either
-``Sleep``          None, after so many seconds
-``CallBody``       ``Returned`` or ``Raised``: the body of the user's was called with the transaction
+=================  ================================================================================
+``Send``           ``Answer``, or ``NoAnswer`` if there is none; never an exception for either
+``Sleep``          None, after that many seconds
+``CallBody``       ``Returned`` or ``Raised``: the user's body was called with the transaction
 ``AwaitDurable``   None once durable; raises what ``durable()`` raises
-=================  ==========================================================================================
+=================  ================================================================================
 """
 
 from __future__ import annotations
@@ -27,19 +28,22 @@ _T = TypeVar("_T")
 
 @dataclass(slots=True)
 class Send:
-    """One HTTP exchange, to the end of the answer's body."""
+    """One HTTP exchange, up to the end of the answer's body."""
 
     method: Literal["GET", "POST"]
     url: str
     headers: Mapping[str, str]
     body: bytes | None
     timeout: float
-    """Seconds for all of it."""
+    """Time limit of the exchange, in seconds."""
     probe: float | None = None
-    """After so many seconds without an answer the endpoint's ``/`` is asked for a sign of life; as long again without
-    any answer to that ends the attempt as timed out. A slow statement is left to its time."""
+    """Seconds without an answer after which the endpoint's ``/`` is asked for a sign of life.
+
+    If that gets no answer for as long again, the attempt ends as timed out. A slow statement keeps
+    its time.
+    """
     patience: int = 1
-    """How many times as long a sign of life may take."""
+    """Multiple of ``probe`` that a sign of life may take."""
 
 
 @dataclass(slots=True)
@@ -52,7 +56,10 @@ class Answer:
 
 @dataclass(slots=True)
 class NoAnswer:
-    """``refused``: the connection never came to be, so nothing was sent. ``broken``: it may have been sent."""
+    """``refused``: there was no connection, so nothing was sent.
+
+    ``broken``: it may have been sent.
+    """
 
     kind: Literal["timeout", "refused", "broken"]
     cause: BaseException | None = None
@@ -77,14 +84,20 @@ class Returned:
 
 @dataclass(slots=True)
 class Raised:
-    """Only what the body may fail with (``Exception``); interrupts and cancellations are thrown into the generator."""
+    """An ``Exception`` of the body.
+
+    Interrupts and cancellations are thrown into the generator instead.
+    """
 
     error: Exception
 
 
 @dataclass(slots=True)
 class AwaitDurable:
-    """Wait until what ``InteractiveCore.committed`` is, is durable at its level, for so many seconds."""
+    """Wait until the transaction is durable at its level, for that many seconds.
+
+    ``committed`` is ``InteractiveCore.committed``.
+    """
 
     committed: Any
     timeout: float
@@ -92,7 +105,7 @@ class AwaitDurable:
 
 Effect: TypeAlias = Send | Sleep | CallBody | AwaitDurable
 Steps: TypeAlias = Generator[Effect, Any, _T]
-"""A call of the core: yields effects, is sent their results, and returns what the call is for."""
+"""A call of the core: yields effects, is sent their results, and returns the result of the call."""
 
 
 def send(effect: Send) -> Steps[Answer | NoAnswer]:

@@ -1,4 +1,7 @@
-"""Which address to use next: nearest first, and one that failed is passed over for a while. No I/O, no clock."""
+"""Chooses the next address: nearest first, skipping one that failed for a while.
+
+No I/O, no clock.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ class _Standing:
 
 
 class EndpointPool:
-    """Threads may share it: each change is one assignment, and a stale look costs one attempt at a worse address."""
+    """A pool that threads may share.
+
+    Each change is one assignment, and a stale read costs one attempt at a worse address.
+    """
 
     __slots__ = ("_standings", "_tuning")
 
@@ -30,14 +36,14 @@ class EndpointPool:
         return len(self._standings)
 
     def pick(self, now_ms: float) -> str:
-        """The nearest address that is not resting; when all of them rest, the one that comes back first."""
+        """Returns the nearest address that is not resting; if all are, the first to come back."""
         for standing in self._standings:
             if standing.rest_until_ms <= now_ms:
                 return standing.url
         return min(self._standings, key=lambda standing: standing.rest_until_ms).url
 
     def has_awake(self, now_ms: float) -> bool:
-        """True while some address is not resting: a failed request can go there at once."""
+        """Whether some address is not resting, so that a failed request can go there at once."""
         return any(standing.rest_until_ms <= now_ms for standing in self._standings)
 
     def succeeded(self, url: str) -> None:

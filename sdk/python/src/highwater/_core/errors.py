@@ -1,22 +1,22 @@
-"""The errors of this package, and what an answer or a verdict becomes.
+"""The errors of this package, and the conversion of answers and verdicts to errors.
 
-Check ``code``: it is API, and messages are not. ``outcome`` answers the question that an error of a database client
-must answer: was it applied?
+Check ``code``: codes are API, messages are not. ``outcome`` says whether the transaction was
+applied.
 
     HighwaterError
-    ├── InvalidRequestError         the request itself is wrong: fix the caller
+    ├── InvalidRequestError         the request is wrong: fix the caller
     │   └── TokenRefusedError       a tracker does not judge this token for this caller; ``token``
     ├── StatementError              the database refused a statement
-    │   ├── ConstraintError         a constraint is violated; ``constraint`` names it
-    │   └── SerializationError      conflicted with another transaction: run the whole body again, with a new id
+    │   ├── ConstraintError         a statement violates a constraint; ``constraint`` names it
+    │   └── SerializationError      a conflict: run the whole body again with a new id
     ├── UnavailableError            the service cannot do it now: wait
-    │   ├── ConnectionError         no answer, or none that can be understood
-    │   └── ExposureLimitError      too much is committed and not durable yet; ``limit`` and ``exposure`` say how much
-    ├── UnknownOutcomeError         it may or may not have committed; ``transaction_id`` is the id to ask about
-    ├── TransactionAbortedError     this id never committed and never will
-    ├── TransactionLostError        was committed, and is gone after a failure; ``verdict`` says how that is known
-    ├── PromiseBrokenError          was durable at the level, and a failure that the level covers took it all the same
-    └── DurabilityTimeoutError      still pending when the wait ended; nothing is lost
+    │   ├── ConnectionError         no answer, or one that cannot be understood
+    │   └── ExposureLimitError      too much is committed but not durable; ``limit``, ``exposure``
+    ├── UnknownOutcomeError         it may or may not have committed; look up ``transaction_id``
+    ├── TransactionAbortedError     this id has not committed and never will
+    ├── TransactionLostError        it was committed, and a failure discarded it; ``verdict``
+    ├── PromiseBrokenError          it was durable, and a failure discarded it all the same
+    └── DurabilityTimeoutError      still pending when the wait ended; not a loss
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ from .wire import (
 
 
 class HighwaterError(Exception):
-    """What every error of this package is. ``code`` is API, and messages are not.
+    """Base class of all errors of this package.
 
-    ``outcome`` answers the question that an error of a database client must answer: was it applied?
+    Check ``code``: codes are API, messages are not. ``outcome`` says whether the transaction was
+    applied.
 
     Example:
         try:
@@ -53,45 +54,51 @@ class HighwaterError(Exception):
     """
 
     code: str
-    """Stable identifier: a code of the service's catalogue, or one of this package's own (README)."""
+    """Stable identifier, from the service's catalogue or this package (see the README)."""
     outcome: Outcome
-    """Whether the transaction that the error is about was applied."""
+    """Whether the transaction was applied."""
     retry: Retry
-    """What a caller may do."""
+    """What the caller may do next."""
     status: int | None
-    """HTTP status of the answer; None where there was none."""
+    """HTTP status of the answer; None without an answer."""
     sqlstate: str | None
-    """PostgreSQL's code, where the database refused something."""
+    """PostgreSQL's error code, if the database refused a statement."""
     constraint: str | None
-    """Name of the constraint that is violated."""
+    """Name of the violated constraint."""
     statement: int | None
-    """Index of the statement at fault, from 0."""
+    """Index of the statement that failed, from 0."""
     fields: tuple[str, ...]
     """What is wrong with the request, field by field."""
     limit: ReachedLimit | None
-    """The limit that was met."""
+    """The limit that was reached."""
     exposure: AtRisk | None
-    """What is committed and not durable yet, of those that the limit counts."""
+    """Committed transactions that are not durable yet, among those that the limit counts."""
     evidence: Evidence | None
-    """Of a refused statement: what it rests on. ``hw.promise(error.evidence.token).durable()`` waits for that."""
+    """For a refused statement: everything that it could see.
+
+    ``hw.promise(error.evidence.token).durable()`` waits until that is durable.
+    """
     transaction_id: str | None
-    """Of the transaction that the error is about."""
+    """Id of the transaction."""
     open: bool | None
-    """Of an interactive transaction: whether it is still open; None where that was not said."""
+    """Whether an interactive transaction is still open; None if the service did not say."""
     retry_after_ms: float | None
-    """How many milliseconds the service asked to wait before the next attempt."""
+    """Milliseconds that the service asked to wait before the next attempt."""
     token: str | None
-    """The token that was refused, or that the wait was for."""
+    """The refused token, or the token of the promise that was waited for."""
     level: str | None
-    """The level that was waited for in vain; of a transaction that is gone, that of its verdict."""
+    """Level of the wait; for a lost or broken transaction, the level of its verdict."""
     position: Position | None
-    """Of a transaction that is gone: where it had committed, or was carried over to."""
+    """For a lost or broken transaction: the position where it committed or was carried over to."""
     successor: str | None
-    """Of a transaction that is gone: the epoch that is without it, or in which another attempt of it committed."""
+    """For a lost or broken transaction: the epoch that does not contain it.
+
+    If another attempt under the same id committed: the epoch of that attempt.
+    """
     metadata: Mapping[str, str] | None
-    """Of a transaction of this process: what its options said."""
+    """Metadata of the transaction's options, if this process ran it."""
     verdict: Verdict | None
-    """Of a wait that a verdict has ended: that verdict, with the rule it was given by."""
+    """The verdict that ended a wait, with its rule."""
 
     def __init__(
         self,
@@ -144,7 +151,7 @@ class HighwaterError(Exception):
 
     @property
     def message(self) -> str:
-        """What went wrong, for people: not API."""
+        """What went wrong, for people. Not API."""
         return str(self.args[0])
 
     def __repr__(self) -> str:
@@ -152,7 +159,8 @@ class HighwaterError(Exception):
         return f"{type(self).__name__}({self.message!r}, {details})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Pickled by name and details: an error crosses process pools as whole as it is here, but for its cause.
+        # Pickled by message and attributes: an error crosses process pools complete, except for its
+        # cause.
         return (_rebuild, (type(self), self.message, dict(self.__dict__)))
 
 
@@ -167,81 +175,96 @@ def _rebuild(kind: type[_E], message: str, details: Mapping[str, object]) -> _E:
 
 
 def fresh(error: _E) -> _E:
-    """The same error to raise once more: one that two threads raise would mix up their tracebacks."""
+    """Copies an error to raise it again: raising one object in two threads mixes its tracebacks."""
     copy = _rebuild(type(error), error.message, error.__dict__)
     copy.__cause__ = error.__cause__
     return copy
 
 
 class InvalidRequestError(HighwaterError):
-    """The request itself is wrong: fix the caller. Nothing was applied."""
+    """The request is wrong: fix the caller. Nothing was applied."""
 
 
 class TokenRefusedError(InvalidRequestError):
     """A tracker does not judge this token for this caller.
 
-    It is none (``invalid_token``), or another owner's (``forbidden``).
+    The text is not a token (``invalid_token``), or the token belongs to another owner
+    (``forbidden``).
     """
 
     token: str
-    """The one that was refused."""
+    """The refused token."""
 
 
 class StatementError(HighwaterError):
-    """The database refused a statement; ``sqlstate`` says why, ``statement`` which one. Nothing was applied."""
+    """The database refused a statement. Nothing was applied.
+
+    ``sqlstate`` says why, ``statement`` which one.
+    """
 
 
 class ConstraintError(StatementError):
-    """A constraint is violated; ``constraint`` names it."""
+    """A statement violates a constraint; ``constraint`` names it."""
 
 
 class SerializationError(StatementError):
-    """Conflicted with another transaction: run the whole body again, with a new id. ``transact`` does."""
+    """The transaction conflicted with another one: run the whole body again, with a new id.
+
+    ``transact`` does that.
+    """
 
 
 class UnavailableError(HighwaterError):
-    """The service cannot do it now: wait. The client has tried until its time was over."""
+    """The service cannot do it now: wait. The client has retried until its time limit."""
 
 
 class ConnectionError(UnavailableError):  # noqa: A001 - the name in every SDK
-    """No answer, or none that can be understood; ``client_closed`` where the client was closed.
+    """No answer came, or it cannot be understood.
 
-    ``outcome`` says whether it may be applied.
+    ``outcome`` says whether the transaction may have been applied. The code is ``client_closed`` if
+    the client was closed.
     """
 
 
 class ExposureLimitError(UnavailableError):
-    """Too much is committed and not durable yet; ``limit`` and ``exposure`` say how much. Nothing was applied."""
+    """Too much is committed and not durable yet. Nothing was applied.
+
+    ``limit`` and ``exposure`` say how much.
+    """
 
 
 class UnknownOutcomeError(HighwaterError):
-    """It may or may not have committed; ``transaction_id`` is the id to ask ``hw.status`` about.
+    """The transaction may or may not have committed. Look up ``transaction_id`` with ``hw.status``.
 
     Never run it again under another id.
     """
 
 
 class TransactionAbortedError(HighwaterError):
-    """This id never committed and never will: run the whole body again, with a new id."""
+    """This id has not committed and never will: run the whole body again, with a new id."""
 
 
 class TransactionLostError(HighwaterError):
-    """Was committed, and is gone after a failure.
+    """The transaction was committed, and a failure discarded it.
 
-    ``verdict`` says how that is known; it is None when the service refused an id that was lost earlier. Where
-    ``outcome`` is ``applied``, another attempt under the same id has committed: nothing is to be run again.
+    ``verdict`` has the evidence; it is None if the service refused an id that was lost earlier. If
+    ``outcome`` is ``applied``, another attempt under the same id has committed: do not run anything
+    again.
     """
 
 
 class PromiseBrokenError(HighwaterError):
-    """Was durable at the level, and a failure that the level covers took it all the same.
+    """The transaction was durable at the level, and a failure that the level covers discarded it.
 
-    ``verdict`` says how that is known.
+    ``verdict`` has the evidence.
     """
 
 
 class DurabilityTimeoutError(HighwaterError):
-    """Still pending when the wait ended; nothing is lost, and it can be waited for again."""
+    """The transaction was still pending when the wait ended.
+
+    It is not lost, and can be waited for again.
+    """
 
 
 _BY_CODE: Final[Mapping[str, type[HighwaterError]]] = {
@@ -268,7 +291,7 @@ _BY_RETRY: Final[Mapping[str, type[HighwaterError]]] = {
 
 
 def problem_error(problem: Problem, *, status: int, retry_after_ms: float | None = None) -> HighwaterError:
-    """The typed error of a problem answer. A code that this version does not know is typed by its retry rule."""
+    """Makes the typed error of a problem answer. An unknown code is typed by its retry rule."""
     kind = _BY_CODE.get(problem.code) or _BY_RETRY[problem.retry]
     return kind(
         problem.message,
@@ -290,11 +313,11 @@ def problem_error(problem: Problem, *, status: int, retry_after_ms: float | None
 
 
 def answer_error(status: int, body: object, retry_after_ms: float | None = None) -> HighwaterError:
-    """The typed error of any answer outside 2xx: a problem of the service, or something a proxy on the way made up."""
+    """Makes the typed error of an answer outside 2xx, from the service or from a proxy."""
     try:
         problem = read_problem(body)
     except WireError:
-        message = f"status {status}, and the body is not the service's; a proxy may have answered"
+        message = f"status {status} without the service's body; a proxy may have answered"
         kind: type[HighwaterError]
         code: str
         outcome: Outcome
@@ -310,18 +333,23 @@ def answer_error(status: int, body: object, retry_after_ms: float | None = None)
 
 
 def connection_error(code: str, message: str, *, sent: bool, cause: BaseException | None = None) -> ConnectionError:
-    """No answer, or none that can be understood. ``sent=False`` is proof that nothing of it can have been applied."""
+    """Makes the error of a missing or unreadable answer.
+
+    ``sent=False`` is proof that nothing of the request can have been applied.
+    """
     outcome: Outcome = "unknown" if sent else "not_applied"
     return ConnectionError(message, code=code, outcome=outcome, retry="wait", cause=cause)
 
 
 def bad_answer(message: str, cause: BaseException | None = None) -> ConnectionError:
-    """An answer that is not what was asked for."""
+    """Makes the error of an answer that does not fit the request."""
     return connection_error("bad_answer", message, sent=True, cause=cause)
 
 
 def closed_error() -> ConnectionError:
-    return ConnectionError("the client is closed", code="client_closed", outcome="not_applied", retry="never")
+    return ConnectionError(
+        "the client is closed; create a new one", code="client_closed", outcome="not_applied", retry="never"
+    )
 
 
 def usage_error(code: str, message: str, cause: BaseException | None = None) -> InvalidRequestError:
@@ -336,7 +364,7 @@ def refused_error(refused: RefusedToken) -> TokenRefusedError:
 
 def unknown_outcome(transaction_id: str, cause: BaseException | None = None) -> UnknownOutcomeError:
     return UnknownOutcomeError(
-        f"transaction {transaction_id} may or may not have committed; ask for its status",
+        f"transaction {transaction_id} may or may not have committed; look up its status",
         code="outcome_unknown",
         outcome="unknown",
         retry="resolve_outcome",
@@ -346,7 +374,10 @@ def unknown_outcome(transaction_id: str, cause: BaseException | None = None) -> 
 
 
 def gateway_lost(transaction_id: str, cause: BaseException | None = None) -> TransactionAbortedError:
-    """The gateway of the open transaction is gone. Its COMMIT was never sent, so it never commits."""
+    """Makes the error for an open transaction whose gateway is gone.
+
+    Its COMMIT was never sent, so it never commits.
+    """
     return TransactionAbortedError(
         f"the gateway of transaction {transaction_id} is gone; use a new id",
         code="gateway_lost",
@@ -359,9 +390,9 @@ def gateway_lost(transaction_id: str, cause: BaseException | None = None) -> Tra
 
 
 def results_not_kept(transaction_id: str) -> HighwaterError:
-    """For rows that are asked of a replay: an empty list would be a wrong answer."""
+    """Makes the error for rows of a replay: an empty list would be a wrong answer."""
     return HighwaterError(
-        "the transaction is a replay, and its results are not kept; read the rows again",
+        "the service does not keep the results of a replayed transaction; read the rows again",
         code="results_not_kept",
         outcome="applied",
         retry="never",
@@ -402,7 +433,7 @@ _SETTLED: Final[Mapping[str, tuple[type[HighwaterError], str, Outcome, Retry, st
 
 
 def state_error(transaction_id: str, state: str) -> HighwaterError | None:
-    """The error that stands for a settled state other than committed, or None where the state settles nothing."""
+    """Makes the error for a settled state other than committed; None for an unsettled state."""
     settled = _SETTLED.get(state)
     if settled is None:
         return None
@@ -414,7 +445,7 @@ def state_error(transaction_id: str, state: str) -> HighwaterError | None:
 def verdict_error(
     verdict: Verdict, *, metadata: Mapping[str, str] | None = None, successor: str | None = None
 ) -> HighwaterError:
-    """The error that stands for a terminal verdict other than ``durable``, with all that is known of it."""
+    """Makes the error for a terminal verdict other than ``durable``, with all its known details."""
     error = state_error(verdict.id, verdict.verdict)
     if error is None:
         error = UnknownOutcomeError(
@@ -425,8 +456,8 @@ def verdict_error(
             transaction_id=verdict.id,
         )
     if verdict.retried_in is not None:
-        # A copy of the request that was on its way for long has run in the new history: a client
-        # that ran the body again under a new id would do it twice.
+        # A delayed copy of the request has run in the new history. Running the body again under a
+        # new id would apply it twice.
         error.args = (f"{error.message}; another attempt under the same id committed",)
         error.outcome, error.retry = "applied", "resolve_outcome"
     error.token = verdict.token
@@ -446,7 +477,7 @@ def durability_timeout(
     transaction_id: str | None = None,
     metadata: Mapping[str, str] | None = None,
 ) -> DurabilityTimeoutError:
-    """``timeout`` in seconds."""
+    """Makes the error of a wait that timed out. ``timeout`` is in seconds."""
     what = transaction_id or f"{pending} transactions"
     return DurabilityTimeoutError(
         f"{what} still pending at {level} after {timeout:g} s; not a loss, wait again",

@@ -1,6 +1,6 @@
-"""What the client knows of the store's history: the ancestry of the current epoch, and the marks of every epoch.
+"""The store's history as the client knows it: ancestry of the current epoch, marks of every epoch.
 
-Pure. Owns the answer to "where does a position stand?"; promises are the business of ``pending_set``.
+Pure. Owns the standing of each position; ``pending_set`` owns promises.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from .wire import EpochRecord, Marks, Position
 
 _EPOCHS_MAX: Final = 64
-"""Epochs whose marks are kept. Older ones do not matter: their promises are asked about."""
+"""Epochs whose marks are kept. Older ones do not matter: trackers are asked about their promises.
+"""
 
 Standing: TypeAlias = Literal["open", "doubtful", "ended"]
-"""Where a position stands.
+"""The standing of a position.
 
-``open``: its epoch is the current one as far as anybody knows. ``doubtful``: its epoch may have ended; its marks still
-count, but ask. ``ended``: its epoch is over and its place is above what the successor certainly contains.
+``open``: its epoch is the current one as far as is known. ``doubtful``: its epoch may have ended;
+its marks still count, but ask. ``ended``: its epoch has ended, and the position is above everything
+that the successor certainly contains.
 """
 
 
@@ -29,14 +31,14 @@ class _EpochMarks:
 
 
 class Learned(NamedTuple):
-    """What marks said that was new."""
+    """What was new in marks."""
 
     raised: Sequence[str]
-    """Levels that rose."""
+    """Levels whose mark rose."""
     moved: bool
-    """Standings may have moved, because the epoch is not in the ancestry."""
+    """Whether standings may have changed, because the epoch is not in the ancestry."""
     first: bool
-    """These are the first marks of their epoch."""
+    """Whether these are the first marks of their epoch."""
 
 
 class History:
@@ -47,7 +49,7 @@ class History:
         self._successors: dict[str, EpochRecord] = {}
         self._marks: dict[str, _EpochMarks] = {}
         self._foreign: str | None = None
-        """Epoch of the newest marks from outside the ancestry: the current epoch may be over."""
+        """Epoch of the newest marks from outside the ancestry: the current epoch may have ended."""
         self._last_marked: str | None = None
 
     @property
@@ -57,21 +59,24 @@ class History:
 
     @property
     def epochs_known(self) -> int:
-        """No position can be carried over more often than this."""
+        """Upper bound on how often a position can be carried over."""
         return len(self._ancestry)
 
     def mark(self, epoch: str, level: str) -> int | None:
-        """The highest known offset of the level in the epoch; None when it was never observed, which is not zero."""
+        """Returns the highest known mark of the level in the epoch.
+
+        None means never observed, not zero.
+        """
         known = self._marks.get(epoch)
         return None if known is None else known.levels.get(level)
 
     def lacks_level(self, epoch: str, level: str) -> bool:
-        """True when marks of the epoch are known and the level is not among them."""
+        """Whether marks of the epoch are known and the level is not among them."""
         known = self._marks.get(epoch)
         return known is not None and level not in known.levels
 
     def newest_marks(self) -> Marks | None:
-        """The newest marks of the current epoch."""
+        """Returns the newest marks of the current epoch."""
         for epoch in (self.head, self._last_marked):
             known = None if epoch is None else self._marks.get(epoch)
             if epoch is not None and known is not None:
@@ -79,13 +84,13 @@ class History:
         return None
 
     def levels_passed(self, position: Position) -> list[str]:
-        """Levels whose mark in the place's epoch has reached the place."""
+        """Returns the levels whose mark in the position's epoch has reached the position."""
         known = self._marks.get(position.epoch)
         levels: Iterable[tuple[str, int]] = () if known is None else known.levels.items()
         return [level for level, offset in levels if offset >= position.offset]
 
     def learn_marks(self, marks: Marks) -> Learned:
-        """Takes marks in. Marks of any age stay true in their epoch, so the highest one counts."""
+        """Learns marks. Marks of any age stay true in their epoch, so the highest one counts."""
         known = self._marks.get(marks.epoch)
         first = known is None
         if known is None:
@@ -109,13 +114,16 @@ class History:
         return moved
 
     def learn_epochs(self, epochs: Sequence[EpochRecord]) -> bool:
-        """Takes in the ancestry of the current epoch, oldest first. False when it says nothing new."""
+        """Learns the ancestry of the current epoch, oldest first.
+
+        Returns False if nothing is new.
+        """
         if not epochs:
             return False
         head = epochs[-1].id
         known = next((at for at, record in enumerate(self._ancestry) if record.id == head), None)
         is_head = known is not None and known == len(self._ancestry) - 1
-        # The view of a tracker that has not noticed the newest epoch yet.
+        # From a tracker that has not noticed the newest epoch yet.
         if known is not None and not is_head:
             return False
         is_longer = len(epochs) > len(self._ancestry)
@@ -135,17 +143,17 @@ class History:
         return "open" if head is None or current == position.epoch else "doubtful"
 
     def successor(self, epoch: str) -> str | None:
-        """The epoch that came after this one, or the current one where the epoch is not in its ancestry."""
+        """Returns the next epoch, or the current one if the epoch is not in its ancestry."""
         record = self._successors.get(epoch)
         if record is not None:
             return record.id
         return None if self.head == epoch else self.head
 
     def carry_over(self, position: Position, *, contained: bool) -> Position | None:
-        """The place in the next epoch that stands for this one, or None when nothing proves that there is one.
+        """Returns the position in the next epoch that stands for this one; None without proof.
 
-        ``contained``: the place was itself taken over from an earlier epoch. It precedes its epoch's own record then,
-        and the successor contains that record by being the successor.
+        ``contained``: the position was itself carried over from an earlier epoch. It then precedes
+        the record of its own epoch, which every successor contains.
         """
         successor = self._successors.get(position.epoch)
         if successor is None or (not contained and position.offset > successor.fork_offset):

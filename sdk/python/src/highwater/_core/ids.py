@@ -1,6 +1,4 @@
-"""Transaction ids and tokens: their text and binary forms. The meaning of a token is the business
-of ``pending_set``.
-"""
+"""Transaction ids and tokens in text and binary form. ``pending_set`` interprets tokens."""
 
 from __future__ import annotations
 
@@ -36,16 +34,16 @@ _OFFSET_LIMIT: Final = 10**64
 
 
 def new_transaction_id() -> str:
-    """A new transaction id: a UUIDv7 of the wall clock and 74 random bits.
+    """Makes a new transaction id: a UUIDv7 of the wall clock and 74 random bits.
 
-    For the option ``id``, where it is to be stored before the transaction runs; the service refuses one whose time is
-    long past.
+    Pass it as the option ``id`` if you want to store the id before the transaction runs. The
+    service refuses an id whose time is long past.
     """
     return uuid7_of(time.time_ns() // 1_000_000, os.urandom(10))
 
 
 def uuid7_of(wall_ms: int, random: bytes) -> str:
-    """The UUIDv7 of a time and ten random bytes."""
+    """Makes the UUIDv7 of a time and ten random bytes."""
     value = int.from_bytes(wall_ms.to_bytes(6, "big") + random, "big")
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0x3 << 62) | 0x2 << 62
@@ -53,7 +51,7 @@ def uuid7_of(wall_ms: int, random: bytes) -> str:
 
 
 def check_transaction_id(value: str | uuid.UUID) -> str:
-    """The id in canonical lower case. Raises ``invalid_id`` when it is not a UUIDv7."""
+    """Returns the id in canonical lower case. Errors: ``invalid_id`` if it is not a UUIDv7."""
     text = str(value)
     if not _UUID_V7.match(text):
         raise usage_error("invalid_id", f"not a UUIDv7: {text}")
@@ -72,22 +70,23 @@ class TokenContent:
 
 
 def decode_token(token: str) -> TokenContent:
-    """The id and the position that a token carries. The service reads more out of it, and checks its
-    signature; a client needs no more.
+    """Returns the id and the position that a token carries.
 
-    Raises ``invalid_token``, also for the alternative spellings of a token that base64 and leading zeros would allow.
+    The service reads more from it and checks its signature; a client needs no more. Errors:
+    ``invalid_token``, also for other spellings of a token, which base64 and leading zeros would
+    allow.
     """
     content = None
     if token.startswith(_PREFIX):
         data = _from_base64_url(token[len(_PREFIX) :])
         content = None if data is None else _parse_token(data)
     if content is None:
-        raise usage_error("invalid_token", "the text is not a token of this service")
+        raise usage_error("invalid_token", "not a token of this service; pass the token of a transaction")
     return content
 
 
 def _parse_token(data: bytes) -> TokenContent | None:
-    # Flags, a key's number, the id, the epoch, its parent, the owner, another epoch if one is named, the offset, a MAC.
+    # Flags, key number, id, epoch, its parent, owner, another epoch if one is named, offset, MAC.
     flags = data[0] if data else 0xFF
     if flags & ~_KNOWN_FLAGS:
         return None

@@ -1,7 +1,8 @@
-"""An interactive transaction: begun with its first call, one call at a time, and ended in one of four ways.
+"""An interactive transaction.
 
-Owns its state; what a call means on the wire is the business of ``pinned``. Calls are generators; the client that
-drives them sees to it that one ends before the next begins.
+It begins with its first call, runs one call at a time and ends in one of four ways. Owns its state;
+``pinned`` owns the calls on the wire. Calls are generators. The client that drives them makes sure
+that one ends before the next begins.
 """
 
 from __future__ import annotations
@@ -34,39 +35,39 @@ _C = TypeVar("_C")
 _T = TypeVar("_T")
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 _INTERRUPTED_ROLLBACK_MS: Final = 2_000
-"""How long what was interrupted may go on for the sake of its rollback."""
+"""Time limit for the rollback of an interrupted transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InteractiveDeps(Generic[_C]):
     service: Service
     level: str
-    """For what the user did not give."""
+    """Default level."""
     wait_ms: float
     total_ms: float
     left_ms: Callable[[], float]
-    """For a call that has no time of its own."""
+    """Returns the time limit of a call that has none of its own."""
     learn_marks: Callable[[Marks | None], None]
     committed: Callable[[TransactionResponse, str], _C]
-    """Makes of the answer to the commit, and its level, what ``commit`` returns."""
+    """Converts the answer to the commit, and its level, to the result of ``commit``."""
 
 
 class InteractiveCore(Generic[_C]):
-    """A transaction that is open.
+    """An open transaction.
 
-    Nothing is sent before its first statements: they ride on the begin, so that a transaction of n calls costs n + 1
-    round trips, and one whose statements all go with the commit costs a single one.
+    Nothing is sent before its first statements, which travel with the begin. So a transaction of n
+    calls costs n + 1 round trips, and one whose statements all travel with the commit costs one.
     """
 
     def __init__(self, deps: InteractiveDeps[_C], execution: ExecutionOptions, level: str | None = None) -> None:
         self.id: Final = new_transaction_id()
         self.is_open: bool = True
-        """False once it was committed, rolled back, or ended by an error."""
+        """False once the transaction has committed, been rolled back or been ended by an error."""
         self.failure: BaseException | None = None
-        """The error that ended it."""
+        """The error that ended the transaction."""
         self.committed: _C | None = None
         self.expires_at: datetime | None = None
-        """When the service rolls it back unless another call comes before; by the service's clock."""
+        """Time, by the service's clock, of its rollback if no other call comes before."""
         self._deps = deps
         self._execution = execution
         self._level = level
@@ -75,12 +76,12 @@ class InteractiveCore(Generic[_C]):
         self._is_interrupted = False
 
     def left_ms(self) -> float:
-        """The time of a call that has none of its own."""
+        """Returns the time limit of a call that has none of its own."""
         return self._deps.left_ms()
 
     @property
     def total_ms(self) -> float:
-        """The same of a rollback."""
+        """Time limit of a rollback that has none of its own."""
         return self._deps.total_ms
 
     def execute(
@@ -92,8 +93,8 @@ class InteractiveCore(Generic[_C]):
     ) -> Steps[tuple[WireResult, ...]]:
         """Runs statements in one round trip.
 
-        After one that failed, only ROLLBACK TO a savepoint or ``rollback()`` helps, as in PostgreSQL; if the first
-        statement fails, or a conflict is met, the transaction is over.
+        After a failed statement only ROLLBACK TO a savepoint or ``rollback()`` works, as in
+        PostgreSQL. If the first statement fails, or a conflict occurs, the transaction is over.
         """
         return self._call(self._execute(statements, timeout_ms, headers))
 
@@ -127,10 +128,11 @@ class InteractiveCore(Generic[_C]):
         timeout_ms: float | None = None,
         headers: Mapping[str, str] = _NO_HEADERS,
     ) -> Steps[_C]:
-        """Commits, after these statements, and with ``ack="durable"`` waits at the service.
+        """Runs the statements and commits; with ``ack="durable"`` the service waits for durability.
 
-        A lost answer is resolved: it never commits twice, nor under another id. ``exposure_limit`` leaves the
-        transaction open: commit again, or roll back. Once it is committed, it is the same answer again.
+        After a lost answer it finds out the outcome: it never commits twice or under another id.
+        ``exposure_limit`` leaves the transaction open: commit again, or roll back. Once committed,
+        it returns the same answer again.
         """
         if self.committed is not None:
             return self.committed
@@ -150,7 +152,7 @@ class InteractiveCore(Generic[_C]):
         sought = Sought(id=self.id, ack=ack.ack, level=level, max_wait_ms=granted_wait_ms(ack, limits))
         event, call = self._event("commit", statements, call, level)
         if self._calls is None:
-            # Nothing was sent yet: all of it is one request.
+            # Nothing was sent yet: everything goes in one request.
             body = transaction_body(
                 statements or (Statement("SELECT"),),
                 transaction_id=self.id,
@@ -170,13 +172,13 @@ class InteractiveCore(Generic[_C]):
         return self.committed
 
     def rollback(self, *, timeout_ms: float | None = None, headers: Mapping[str, str] = _NO_HEADERS) -> Steps[None]:
-        """Rolls back.
+        """Rolls back the transaction.
 
-        Returns also where the service cannot be reached: it will never commit, and it ends by itself at
-        ``expires_at``. On a transaction that has ended it does nothing; on a committed one it raises.
+        Also returns if the service cannot be reached: the transaction never commits and ends by
+        itself at ``expires_at``. Does nothing if it has ended, and raises if it has committed.
         """
         if self.committed is not None:
-            raise usage_error("transaction_ended", "the transaction has committed")
+            raise usage_error("transaction_ended", "the transaction has committed and cannot be rolled back")
         was_open, self.is_open = self.is_open, False
         was_interrupted, self._is_interrupted = self._is_interrupted, False
         if self._calls is None or not (was_open or was_interrupted):
@@ -184,14 +186,15 @@ class InteractiveCore(Generic[_C]):
         usual_ms = self._deps.total_ms if timeout_ms is None else timeout_ms
         limit_ms = usual_ms if was_open else min(usual_ms, _INTERRUPTED_ROLLBACK_MS)
         try:
-            # The service ends by itself what was cut off in the middle of a call; this is for what was between two.
+            # The service itself ends a transaction that was cut off during a call; this one was cut
+            # off between two.
             yield from self._calls.rollback(self._seq + 1, CallOptions(limit_ms, headers))
         except HighwaterError as error:
             fields = {"id": self.id, "error": error}
             self._deps.service.deps.runtime.log("debug", "rollback not answered", fields)
 
     def dispose(self) -> Steps[None]:
-        """Rolls back what was left open, whatever the reason. Never raises for what became of it."""
+        """Rolls back an open transaction, for any reason. Never raises because of its outcome."""
         if self.committed is None:
             yield from self.rollback()
 
@@ -202,17 +205,17 @@ class InteractiveCore(Generic[_C]):
         call: CallOptions,
         level: str | None = None,
     ) -> tuple[ObservedEvent, CallOptions]:
-        """The observers' view of a call, and the call with the headers that they add to it."""
-        # Observers write into the very dictionary that the call is sent with.
+        """Returns the event of a call, and the call with the headers that observers add."""
+        # Observers write to the same dictionary that the call is sent with.
         headers = dict(call.headers)
         event = ObservedEvent(type=kind, id=self.id, level=level, statements=len(statements), headers=headers)
         return event, CallOptions(call.timeout_ms, headers)
 
     def _call(self, steps: Steps[_T]) -> Steps[_T]:
-        """An error that ends the transaction is kept as its reason."""
+        """Runs a call and keeps an error that ends the transaction as its failure."""
         if not self.is_open:
             steps.close()
-            raise usage_error("transaction_ended", "the transaction has ended", self.failure)
+            raise usage_error("transaction_ended", "the transaction has ended; begin a new one", self.failure)
         try:
             return (yield from steps)
         except BaseException as error:
@@ -223,7 +226,7 @@ class InteractiveCore(Generic[_C]):
             raise
 
     def _numbered(self, steps: Steps[_T]) -> Steps[_T]:
-        """The number counts only when the call was run: what was refused before has not used it up."""
+        """Counts a call only if it was run: one that was refused before has not used its number."""
         try:
             answer = yield from steps
         except HighwaterError as error:
@@ -235,7 +238,10 @@ class InteractiveCore(Generic[_C]):
 
 
 def _is_still_open(error: BaseException, *, is_begun: bool) -> bool:
-    """Whether the transaction goes on after the error: the service says so, or has refused the call unseen."""
+    """Whether the transaction goes on after the error.
+
+    It does if the service says so, or refused the call without looking at it.
+    """
     if not isinstance(error, HighwaterError):
         return False
     if error.open is not None:

@@ -1,15 +1,15 @@
-"""A client's reports of its life, for logs, traces and metrics: one function, called as things happen.
+"""A client reports its events to one function, the observer, for logs, traces and metrics.
 
-The names of the events are the same in every language. Events go through `notify`, so that
-nothing an observer raises disturbs a transaction, and none is built without an observer.
+The names of the events are the same in every language. Events go through `notify`, so that an
+exception of an observer never disturbs a transaction. Without an observer no event is built.
 
-    begin, statements, commit     a call begins; what the observer returns is called when it ends
+    begin, statements, commit     a call begins; the observer's return value is called at its end
     retry                         an attempt failed, and another one follows
-    durable, lost, broken         what somebody waited for is settled at a level
+    durable, lost, broken         an awaited promise is settled at a level
     timeout                       a wait ended before that
-    stream_open, stream_closed    how the client hears of marks: by the stream
-    polling                       … or by asking, where streams are held back
-    stalled, recovered            a level's marks have ceased to rise, or rise again
+    stream_open, stream_closed    the client receives marks from the stream, or no longer does
+    polling                       the client asks for marks, because streams do not come through
+    stalled, recovered            a level's marks have stopped rising, or rise again
 """
 
 from __future__ import annotations
@@ -40,68 +40,71 @@ EventType: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedEvent:
-    """One thing that happened. Fields that an event does not have are None; neither values nor text
-    of statements are in it.
+    """An event of a client.
 
-    `begin`, `statements`, `commit`: a call begins; what the observer returns is called when it ends. `retry`: an
-    attempt failed, and another one follows. `durable`, `lost`, `broken`: what somebody waited for is settled at a
-    level. `timeout`: a wait ended before. `stream_open`, `stream_closed`, `polling`: how the client gets marks.
-    `stalled`, `recovered`: a level's marks have ceased to rise, or rise again.
+    Fields that do not apply are None. Neither the text nor the values of statements are included.
+
+    `begin`, `statements`, `commit`: a call begins; the observer's return value is called when it
+    ends. `retry`: an attempt failed, and another one follows. `durable`, `lost`, `broken`: an
+    awaited promise is settled at a level. `timeout`: a wait ended before that. `stream_open`,
+    `stream_closed`, `polling`: how the client gets marks. `stalled`, `recovered`: a level's marks
+    have stopped rising, or rise again.
     """
 
     type: EventType
-    """What happened."""
+    """Kind of event."""
     id: str | None = None
-    """Of the transaction."""
+    """Id of the transaction."""
     level: str | None = None
-    """At which something is durable or gone, was waited for, or has stalled."""
+    """Level of the verdict, of the wait or of the stall."""
     statements: int | None = None
-    """Number of statements of the call."""
+    """Number of statements in the call."""
     headers: dict[str, str] = field(default_factory=dict)
-    """Of a call: what an observer puts here goes out with each of its requests."""
+    """Headers of a call. Entries that an observer adds go out with each of its requests."""
     url: str | None = None
-    """Where the attempt that failed, the stream or the question for marks went to."""
+    """URL of the failed attempt, of the stream or of the request for marks."""
     attempt: int | None = None
-    """Number of the attempt that failed, from 1."""
+    """Number of the failed attempt, from 1."""
     error: BaseException | None = None
-    """Why an attempt failed, or why a stream was closed."""
+    """Why an attempt failed or a stream closed."""
     verdict: Verdict | None = None
-    """By which it is durable or gone."""
+    """The verdict that settled the promise."""
     waited_ms: float | None = None
-    """How long it was waited for, in milliseconds."""
+    """Length of the wait, in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedEnd:
-    """How a call ended: with its transaction's state, or with an error."""
+    """The end of a call: with the transaction's state, or with an error."""
 
     state: str | None = None
-    """Of the transaction, where the call has answered."""
+    """State of the transaction, if the call was answered."""
     error: BaseException | None = None
     """Why the call failed."""
 
 
 EndObserver: TypeAlias = Callable[[ObservedEnd], object]
 Observer: TypeAlias = Callable[[ObservedEvent], EndObserver | None]
-"""What `observer` of a client is. It must return at once: it is called in the middle of things, from any thread.
+"""Function that receives the events of a client. The client calls it from any thread.
 
-An exception that it raises is logged, and no more.
+It must return quickly. It may return a function to be called when the call ends. Exceptions are
+only logged.
 """
 
 _LOG: Final = logging.getLogger("highwater")
 
 
 def _nobody(end: ObservedEnd) -> None:
-    """No observer asks how the call ends."""
+    """Does nothing: no observer wants to know how the call ends."""
 
 
 def notify(observer: Observer | None, event: ObservedEvent) -> EndObserver:
-    """Reports an event; the function that it returns reports the end of a call, and never raises either."""
+    """Reports an event and returns a function that reports the end of the call. Neither raises."""
     if observer is None:
         return _nobody
     try:
         ended = observer(event)
-    except Exception:  # noqa: BLE001 - it is the user's
+    except Exception:  # noqa: BLE001 - the observer is the user's
         _LOG.exception("an observer failed at %s", event.type)
         return _nobody
     return _nobody if ended is None else _guarded(ended, event)
@@ -111,14 +114,14 @@ def _guarded(ended: EndObserver, event: ObservedEvent) -> EndObserver:
     def notify_end(end: ObservedEnd) -> None:
         try:
             ended(end)
-        except Exception:  # noqa: BLE001 - it is the user's
+        except Exception:  # noqa: BLE001 - the observer is the user's
             _LOG.exception("an observer failed at the end of %s", event.type)
 
     return notify_end
 
 
 def observers(several: Sequence[Observer]) -> Observer | None:
-    """One observer for several, each guarded from the others; None for none."""
+    """Combines observers into one, each protected from the others; None if there are none."""
     if len(several) == 0:
         return None
     if len(several) == 1:

@@ -1,6 +1,7 @@
-"""Python values as the wire carries parameters: JSON scalars, or PostgreSQL's text. Answers are decoded elsewhere.
+"""Converts Python values to parameters on the wire: JSON scalars, or PostgreSQL's text.
 
-A type of one's own joins in with a method ``__highwater_param__() -> str | int | float | bool | None``.
+A type of your own can define ``__highwater_param__() -> str | int | float | bool | None``. Answers
+are decoded elsewhere.
 """
 
 from __future__ import annotations
@@ -23,18 +24,19 @@ _WRITABLE_BITS: Final = 2_048
 
 
 class SupportsParam(Protocol):
-    """A value that knows its own text."""
+    """A value that defines its own parameter."""
 
     def __highwater_param__(self) -> Param: ...
 
 
 def to_param(value: object, name: str = "a value") -> Param:
-    """One value as the wire carries it.
+    """Converts one value to its form on the wire.
 
     Shape: str, bool, None and numbers that a double holds exactly pass as they are. Other numbers,
-    dates, times, UUIDs and addresses become PostgreSQL's text; a timedelta becomes an interval, and
-    bytes become ``\\x`` hex. Lists and tuples become arrays, dicts JSON text. A member of an enum
-    that is neither str nor int becomes its name.
+    dates, times, UUIDs and addresses become PostgreSQL's text, a timedelta an interval, bytes
+    ``\\x`` hex, lists and tuples arrays, dicts JSON text. A member of an enum that is neither str
+    nor int becomes its name.
+
     Errors: ``invalid_parameter`` for anything else, with the parameter's `name`.
     """
     if value is None or value is True or value is False:
@@ -48,7 +50,7 @@ def to_param(value: object, name: str = "a value") -> Param:
         return str.__str__(value)
     if isinstance(value, int):
         number = int(value)
-        # The other side of the wire reads JSON numbers as doubles.
+        # The service reads JSON numbers as doubles.
         return number if -_SAFE_INTEGER_MAX <= number <= _SAFE_INTEGER_MAX else _integer_text(number)
     if isinstance(value, float):
         return _float_param(float(value))
@@ -66,7 +68,7 @@ def to_param(value: object, name: str = "a value") -> Param:
 
 
 def _own_param(value: object) -> Callable[[], Param] | None:
-    # Not isinstance: of a protocol it takes longer than all the rest of a statement.
+    # Not isinstance: for a protocol it takes longer than the rest of a statement together.
     if not hasattr(type(value), "__highwater_param__"):
         return None
     return cast("SupportsParam", value).__highwater_param__
@@ -82,7 +84,7 @@ def _float_param(value: float) -> Param:
         return "NaN"
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
-    # JSON has a negative zero, but not every reader of it does.
+    # JSON has a negative zero, but not every reader supports it.
     return "-0" if value == 0 and math.copysign(1, value) < 0 else value
 
 
@@ -97,7 +99,7 @@ def _text_of(value: object) -> str | None:
         case dt.timedelta():
             return _interval_text(value)
         case enum.Enum():
-            # One that is a str or an int, too, has gone as that.
+            # An enum that is also a str or an int was handled as such.
             return value.name
         case uuid.UUID():
             return str(value)
@@ -117,8 +119,8 @@ def _text_of(value: object) -> str | None:
 
 
 def _interval_text(value: dt.timedelta) -> str:
-    # Days stand apart, for PostgreSQL's are not always 24 hours long; and with the sign of the rest, for four hours
-    # less are not a day less and twenty hours more.
+    # Days are separate, because PostgreSQL's days do not always have 24 hours. They share the sign
+    # of the rest: minus four hours is not minus a day plus twenty hours.
     size, sign = abs(value), "-" if value < dt.timedelta() else ""
     return f"{sign}{size.days} days {sign}{size.seconds} seconds {sign}{size.microseconds} microseconds"
 
@@ -130,7 +132,7 @@ def _time_text(value: dt.time) -> str:
 
 
 def json_text(value: object) -> str:
-    """A value as JSON text. Decimals, UUIDs, dates and times inside of it become strings.
+    """Converts a value to JSON text. Decimals, UUIDs, dates and times inside it become strings.
 
     Errors: ``invalid_parameter``, also for NaN and infinities, which JSON does not have.
     """
@@ -148,7 +150,7 @@ def _json_default(value: object) -> object:
         return own()
     text = None if isinstance(value, (bytes, bytearray, memoryview)) else _text_of(value)
     if text is None:
-        raise TypeError(f"{type(value).__name__} in JSON")
+        raise TypeError(f"JSON cannot hold type {type(value).__name__}")
     return text
 
 

@@ -1,13 +1,15 @@
-"""The pending set: every promise that somebody waits for, and the judgement of each.
+"""The pending set holds the promises that are waited for, and judges them.
 
-Pure: time and chance come as arguments, settlements go out as values. Not thread-safe: its owner locks. Rules (the name
-is that of the verdicts this client finds by itself):
+Pure: time and randomness come as arguments, settlements are returned as values. Not thread-safe:
+its owner locks. The rules are named like the verdicts that this client finds by itself:
 
-- ``client:mark``: durable at a level when a mark of the promise's own epoch at that level has reached its offset.
-- carried over: when its epoch has ended and its offset is at or below the successor's fork offset, it continues at the
-  successor's start offset and waits for marks there.
-- Anything else about an epoch that ended, or that no tracker reported, only a tracker can judge: ask, and ask again.
-  This client never finds ``lost`` by itself. Missing evidence is ``pending``.
+- ``client:mark``: a promise is durable at a level when a mark of its own epoch at that level has
+  reached its offset.
+- Carried over: when its epoch has ended and its offset is at or below the successor's fork offset,
+  it continues at the successor's start offset and waits for marks there.
+- Only a tracker can judge any other promise of an epoch that ended or that no tracker reported:
+  ask, and ask again. This client never finds ``lost`` by itself. Missing evidence means
+  ``pending``.
 """
 
 from __future__ import annotations
@@ -23,17 +25,17 @@ from .history import History, Standing
 from .wire import EpochRecord, Marks, Position, Verdict
 
 _FIRST_ASK_SPREAD_MS: Final = 50
-"""A first question is spread over this long, for after a failover every client has one."""
+"""First questions are spread over this time, because after a failover every client has one."""
 _ASK_AGAIN_BASE_MS: Final = 100
 _ASK_AGAIN_MAX_MS: Final = 10_000
 _SWEEP_MIN: Final = 64
-"""Dead places of a queue are swept out when they are the majority and at least this many."""
+"""Dead entries of a queue are removed when they are the majority and at least this many."""
 _POP_MAX: Final = 64
-"""Places of a queue that are taken one by one at most."""
+"""Maximum number of entries that are taken from a queue one by one."""
 
 
 class Settlement(NamedTuple):
-    """How a wait ended: by a terminal verdict, or by an error because the question itself was refused."""
+    """The end of a wait: a terminal verdict, or an error because the question was refused."""
 
     verdict: Verdict | None
     error: HighwaterError | None = None
@@ -50,23 +52,26 @@ class Moment:
 
 @dataclass(eq=False, slots=True)
 class PendingPromise:
-    """One transaction's promise. Lives as long as somebody holds it; the book has it only while it is waited for."""
+    """One transaction's promise. The pending set holds it only while something waits for it."""
 
     id: str
     token: str
     position: Position
-    """Where it is judged now."""
+    """The position where it is judged now."""
     since_ms: float
     origin: str
-    """The epoch that it committed in."""
+    """The epoch in which it committed."""
     metadata: Mapping[str, str] | None = None
-    """What its options said; None in a process that has only its token."""
+    """Metadata of its options; None in a process that only has its token."""
     durable: dict[str, Verdict] = field(default_factory=dict)
-    """Verdicts ``durable`` by level: they stay, whatever happens later."""
+    """``durable`` verdicts by level. They stay, whatever happens later."""
     loss: Verdict | None = None
-    """The verdict ``lost`` or ``broken``, which settles every level that is not durable; of the level that it names."""
+    """The verdict ``lost`` or ``broken``. It settles every level that is not durable.
+
+    Its level is the one that it names.
+    """
     waits: list[Wait] = field(default_factory=list)
-    """One for each level that is waited for: a few at most."""
+    """One wait for each level that is waited for: a few at most."""
 
     def wait_at(self, level: str) -> Wait | None:
         for wait in self.waits:
@@ -83,7 +88,8 @@ def make_entry(
     now_ms: float,
     metadata: Mapping[str, str] | None = None,
 ) -> PendingPromise:
-    # Ten thousand promises of one epoch have one text for it; what was read from an answer or a token has it already.
+    # Ten thousand promises of one epoch share one string for it. Answers and tokens already have
+    # that one.
     epoch = sys.intern(position.epoch)
     position = position if position.epoch is epoch else Position(epoch, position.offset)
     return PendingPromise(transaction_id, token, position, now_ms, epoch, metadata)
@@ -91,7 +97,7 @@ def make_entry(
 
 @dataclass(eq=False, slots=True)
 class Wait:
-    """All that wait for one entry at one level."""
+    """All waiters for one entry at one level."""
 
     entry: PendingPromise
     level: str
@@ -102,26 +108,26 @@ class Wait:
     ask_at_ms: float | None = None
     """When to ask a tracker; None while marks are enough."""
     asks: int = 0
-    """Times asked in vain since marks were last enough."""
+    """Questions without a result since marks were last enough."""
     asking: bool = False
     queue: _Queue | None = None
-    """Where it stands in line for a mark, and under which number."""
+    """The queue in which it waits for a mark, with its number there."""
     number: int = -1
 
 
 class Settled(NamedTuple):
-    """Waiters to be called, collected by every call that can settle something."""
+    """Waiters to call, collected by every call that can settle something."""
 
     entry: PendingPromise
     level: str
     waiters: Sequence[Waiter]
     settlement: Settlement
     is_loss: bool = False
-    """The first time that this entry turned out lost or broken."""
+    """Whether this entry turned out lost or broken for the first time."""
 
 
 class _Queue:
-    """Waits by offset, from which one mark takes everything it has passed."""
+    """Waits by offset. One mark takes all waits that it has passed."""
 
     __slots__ = ("_dead", "_items", "_next")
 
@@ -131,7 +137,7 @@ class _Queue:
         self._dead = 0
 
     def __len__(self) -> int:
-        """Places in memory, dead ones included."""
+        """Number of entries in memory, including dead ones."""
         return len(self._items)
 
     def push(self, wait: Wait) -> None:
@@ -140,7 +146,7 @@ class _Queue:
         heapq.heappush(self._items, (wait.entry.position.offset, self._next, wait))
 
     def drop(self, wait: Wait) -> None:
-        """Takes a wait of this queue out of it."""
+        """Removes a wait from this queue."""
         wait.queue = None
         self._dead += 1
         if self._dead >= _SWEEP_MIN and self._dead * 2 > len(self._items):
@@ -149,13 +155,13 @@ class _Queue:
             self._dead = 0
 
     def take_up_to(self, offset: int) -> list[Wait]:
-        """Takes out every live wait at or below the offset, lowest first."""
+        """Removes and returns every live wait at or below the offset, lowest first."""
         items = self._items
         passed: list[tuple[int, int, Wait]] = []
         while items and items[0][0] <= offset and len(passed) < _POP_MAX:
             passed.append(heapq.heappop(items))
         if items and items[0][0] <= offset:
-            # A mark that passes many is quicker in one pass over all than one by one.
+            # If a mark passes many, one pass over all is quicker than taking them one by one.
             passed += sorted(item for item in items if item[0] <= offset)
             items[:] = [item for item in items if item[0] > offset]
             heapq.heapify(items)
@@ -189,24 +195,26 @@ class PendingSet:
         return self._to_ask.keys()
 
     def find(self, token: str) -> PendingPromise | None:
-        """The entry of a token that is waited for: two handles of one transaction get one outcome."""
+        """Returns the entry of an awaited token, so that two handles share one outcome."""
         return self._by_token.get(token)
 
     def known(self, entry: PendingPromise, level: str) -> Verdict | None:
-        """What is already known about the entry at the level, by verdict or by marks."""
-        # Waits of the book are filed anew whenever the history moves, so this settles none of them.
+        """Returns the known verdict of the entry at the level, from verdicts or marks."""
+        # The pending set refiles its waits whenever the history changes, so this settles none of
+        # them.
         if entry.loss is None:
             self._carry(entry, [])
         durable = entry.durable.get(level)
         if durable is not None:
             return durable
         if entry.loss is not None:
-            # It is so at the level that its verdict names: at this one its promise may not be broken.
+            # It holds at the level that its verdict names; at this level its promise may not be
+            # broken.
             return entry.loss
         return self._note_durable(entry, level) if self._has_passed(entry, level) else None
 
     def watch(self, entry: PendingPromise, level: str, waiter: Waiter, moment: Moment) -> None:
-        """Adds a waiter. Settles nothing: ask ``known`` first."""
+        """Adds a waiter. Settles nothing: call ``known`` first."""
         wait = entry.wait_at(level)
         if wait is None:
             wait = Wait(entry, sys.intern(level), moment.now_ms)
@@ -217,7 +225,7 @@ class PendingSet:
         wait.waiters.append(waiter)
 
     def unwatch(self, entry: PendingPromise, level: str, waiter: Waiter) -> bool:
-        """Takes a waiter away. True when no caller waits for the entry any more."""
+        """Removes a waiter. Returns True if no caller waits for the entry any more."""
         wait = entry.wait_at(level)
         if wait is not None and waiter in wait.waiters:
             wait.waiters.remove(waiter)
@@ -235,7 +243,7 @@ class PendingSet:
                 continue
             for wait in queue.take_up_to(offset):
                 self._settle_durable(wait, settled)
-        # The first marks also say which levels have no mark yet; see _file.
+        # The first marks also show which levels have no mark yet; see _file.
         if moved or first:
             self._refile(settled, moment)
         return settled
@@ -247,7 +255,7 @@ class PendingSet:
         return settled
 
     def judge(self, wait: Wait, verdict: Verdict, moment: Moment) -> list[Settled]:
-        """Takes in a tracker's answer to a question about this wait."""
+        """Takes in a tracker's answer about this wait."""
         wait.asking = False
         settled: list[Settled] = []
         if not wait.live:
@@ -264,7 +272,8 @@ class PendingSet:
             case "expired" | "unknown":
                 self._settle(wait, Settlement(verdict), settled)
             case "pending":
-                # The tracker may know a place that this client could not derive (found by its receipt).
+                # The tracker may know a position that this client could not derive (from its
+                # receipt).
                 entry.position = verdict.position
                 wait.ask_at_ms = None
                 wait.asks += 1
@@ -272,14 +281,17 @@ class PendingSet:
         return settled
 
     def ask_later(self, wait: Wait, moment: Moment) -> None:
-        """The question could not be asked or got no answer: ask again later."""
+        """Asks again later: the question could not be asked or got no answer."""
         wait.asking = False
         if wait.live and wait in self._to_ask:
             wait.asks += 1
             wait.ask_at_ms = moment.now_ms + _ask_delay_ms(wait.asks, moment.random())
 
     def refuse(self, wait: Wait, error: HighwaterError) -> list[Settled]:
-        """The question was refused for good, as for a level that does not exist."""
+        """Ends a wait whose question was refused for good.
+
+        An example is a level that does not exist.
+        """
         wait.asking = False
         settled: list[Settled] = []
         if wait.live:
@@ -287,7 +299,10 @@ class PendingSet:
         return settled
 
     def take_due(self, now_ms: float, limit: int) -> list[Wait]:
-        """Waits whose time to be asked about has come, at most so many; each is taken once, until its answer."""
+        """Returns waits that are due for a question, up to the limit.
+
+        Each is taken once until its answer.
+        """
         due: list[Wait] = []
         for wait in self._to_ask:
             if len(due) >= limit:
@@ -303,14 +318,17 @@ class PendingSet:
         )
 
     def recheck(self, older_than_ms: float, moment: Moment) -> None:
-        """Asks about all that has waited for long: a promise must not hang on a report that this client missed."""
+        """Asks about all old waits.
+
+        A promise must not depend on a report that this client missed.
+        """
         for entry in self._entries:
             for wait in entry.waits:
                 if moment.now_ms - wait.since_ms >= older_than_ms:
                     self._ask(wait, moment)
 
     def _has_passed(self, entry: PendingPromise, level: str) -> bool:
-        # An epoch that ended below the offset: its marks say that a promise was broken, not that it holds.
+        # An epoch that ended below the offset: its marks prove a broken promise, not that it holds.
         if self.history.standing(entry.position) == "ended":
             return False
         mark = self.history.mark(entry.position.epoch, level)
@@ -322,7 +340,10 @@ class PendingSet:
         return verdict
 
     def _carry(self, entry: PendingPromise, settled: list[Settled]) -> None:
-        """Moves the entry along the ancestry as far as the evidence goes. A verdict by its old epoch's marks counts."""
+        """Carries the entry along the ancestry as far as the evidence goes.
+
+        A verdict by the marks of its old epoch counts.
+        """
         for _ in range(self.history.epochs_known):
             contained = entry.position.epoch != entry.origin
             following = self.history.carry_over(entry.position, contained=contained)
@@ -351,7 +372,10 @@ class PendingSet:
                 self._file(wait, standing, moment)
 
     def _file(self, wait: Wait, standing: Standing, moment: Moment) -> None:
-        """Puts a wait where its evidence will come from: under the marks of its epoch, on the list to ask, or both."""
+        """Puts a wait where its evidence will come from.
+
+        That is under its epoch's marks, on the list to ask, or both.
+        """
         epoch = wait.entry.position.epoch
         if wait.queue is not None:
             wait.queue.drop(wait)
@@ -361,7 +385,7 @@ class PendingSet:
             if queue is None:
                 queue = self._queues[key] = _Queue()
             queue.push(wait)
-        # A level without a mark is yet to come, or misspelt: a question shows which.
+        # A level without a mark may get one later, or be misspelt: a question shows which.
         if standing != "open" or self.history.lacks_level(epoch, wait.level):
             self._ask(wait, moment)
         else:

@@ -1,7 +1,8 @@
-"""The calls of one open transaction: numbered, all to the gateway that has it, and repeated there when a reply is lost.
+"""The calls of one open transaction.
 
-A repeated number runs nothing twice. Owns what a gateway that died means: nothing was committed, unless a commit was on
-its way.
+They are numbered, go to the gateway that holds it, and are repeated there after a lost reply. A
+repeated number runs nothing twice. Owns the meaning of a gateway's failure: nothing was committed,
+unless a commit was on its way.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ _T = TypeVar("_T")
 def begin(
     service: Service, body: Mapping[str, object], options: CallOptions
 ) -> Steps[tuple[Pin, OpenTransactionResponse]]:
-    """Opens a transaction on whichever gateway is best. Errors: typed; never ``unknown``, for nothing is committed."""
+    """Opens a transaction on the best gateway.
+
+    Errors: typed; never ``unknown``, because nothing is committed.
+    """
     pins: list[Pin] = []
     call = Call(
         pool=service.deps.gateways,
@@ -49,7 +53,7 @@ def begin(
 
 
 class PinnedCalls:
-    """The calls of one transaction, once it is open."""
+    """The calls of one transaction that is open."""
 
     __slots__ = ("_id", "_pin", "_service")
 
@@ -69,9 +73,10 @@ class PinnedCalls:
     ) -> Steps[TransactionResponse]:
         """Commits, once.
 
-        A lost reply is resolved by repetition, and where the gateway is gone by the state of the
-        id; if that is unknown, the id is settled so that it never commits.
-        Errors: typed; ``outcome_unknown`` when time is over and it may have committed.
+        A lost reply is resolved by repetition and, if the gateway is gone, by the state of the id.
+        If that is unknown, the id is settled so that it never commits.
+
+        Errors: typed; ``outcome_unknown`` if the time ends and it may have committed.
         """
         service = self._service
         attempts_max = service.deps.tuning.pinned_attempts
@@ -83,10 +88,11 @@ class PinnedCalls:
             answer = yield from service.attempt(call, budget)
             if not isinstance(answer, HighwaterError):
                 return answer
-            # Says that the call came to the wrong place, and nothing about calls before it.
+            # Shows that the call came to the wrong place, but nothing about calls before it.
             is_misplaced = answer.code in {"wrong_gateway", "transaction_not_open"}
             is_known = answer.open is not None and answer.outcome == "not_applied"
-            # What the gateway that has it says is so; but a refusal for now is no answer yet.
+            # The gateway that holds the transaction is right; but a temporary refusal is no answer
+            # yet.
             if not is_misplaced and (is_known or is_settled(answer)) and answer.retry != "wait":
                 raise answer
             uncertain = uncertain or (not is_misplaced and answer.outcome != "not_applied")
@@ -117,7 +123,8 @@ class PinnedCalls:
             resolved = yield from service.resolve(sought, budget, held=held, definite=False)
             if resolved is not None:
                 return resolved
-            # The id is unknown, but its COMMIT may be under way yet: only when the id is settled it never commits.
+            # The id is unknown, but its COMMIT may still be in progress. Only a settled id never
+            # commits.
             answer = yield from service.attempt(settle, budget)
             if not isinstance(answer, HighwaterError):
                 raise state_error(self._id, "aborted") or held
@@ -140,11 +147,14 @@ class PinnedCalls:
         )
 
     def _weight(self, fault: HighwaterError) -> int:
-        """A gateway that was silent for all its time is asked once more, and not again and again."""
+        """Returns the weight of a fault.
+
+        A gateway that was silent for the whole time is asked only once more.
+        """
         return self._service.deps.tuning.pinned_attempts - 1 if fault.code == "request_timeout" else 1
 
     def _step(self, call: Call[_T], options: CallOptions) -> Steps[_T]:
-        """A call that commits nothing: so whatever is wrong, the transaction is not applied."""
+        """Runs a call that commits nothing: after any fault the transaction is not applied."""
         service = self._service
         budget = service.budget(options)
         faults = 0

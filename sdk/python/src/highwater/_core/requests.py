@@ -1,4 +1,4 @@
-"""What the calls of the user become on the wire: options in, JSON out, in the one encoding that every attempt sends."""
+"""Turns the user's calls into requests: options in, JSON out, in one encoding for all attempts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .errors import usage_error
 from .sql import StatementInput, to_statement
 from .wire import WAIT_MS_MAX, Ack, Isolation, Mode
 
-#: json.dumps makes one for each call.
+#: json.dumps makes a new one for each call.
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
@@ -30,11 +30,14 @@ class ExecutionOptions:
     """Default: ``serializable``, or ``repeatable read`` for a read that may run on a replica."""
     read_only: bool | None = None
     deferrable: bool | None = None
-    """With ``read_only`` and ``serializable``: waits for a snapshot that no later transaction makes unsafe."""
+    """Whether to wait for a snapshot that no later transaction makes unsafe.
+
+    For ``read_only`` and ``serializable``.
+    """
     max_delay_ms: float | None = None
-    """The trackers send an event ``transaction.delayed`` if it is not durable after so long."""
+    """Time after which the trackers send ``transaction.delayed`` if it is not durable."""
     metadata: Mapping[str, str] | None = None
-    """Comes back in webhooks about this transaction."""
+    """Metadata for webhooks about this transaction."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,20 +45,21 @@ class AckOptions:
     """When a commit is answered."""
 
     ack: Ack | None = None
-    """At the commit point (``commit``, the default) or when durable at the level (``durable``)."""
+    """``commit`` (default) answers at the commit point, ``durable`` when durable at the level."""
     level: str | None = None
-    """The level that this transaction is about, also for ``durable()`` and ``on_lost()`` afterwards."""
+    """The transaction's level, also for later ``durable()`` and ``on_lost()``."""
     max_wait_ms: float | None = None
-    """For ``ack="durable"``: how long the service waits before it answers ``pending``, which is not a loss.
+    """With ``ack="durable"``: how long the service waits before it answers ``pending``.
 
-    Never more than a minute, nor than the call may take. Default: half of the client's request timeout.
+    ``pending`` is not a loss. At most a minute, and less than the time limit of the call. Default:
+    half of the client's request timeout.
     """
     max_delay_ms: float | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class AckLimits:
-    """The client's own times and level, for what the user did not give."""
+    """The client's own times and level, as defaults."""
 
     level: str
     wait_ms: float
@@ -63,7 +67,7 @@ class AckLimits:
 
 
 def execution_body(options: ExecutionOptions) -> dict[str, object]:
-    """What a request takes over from options, without what was not given."""
+    """Returns a request's fields for the options that are set."""
     metadata = options.metadata
     return _given(
         isolation=options.isolation,
@@ -82,9 +86,9 @@ def ack_body(options: AckOptions, limits: AckLimits) -> dict[str, object]:
 
 
 def granted_wait_ms(options: AckOptions, limits: AckLimits) -> int:
-    """How long the service may hold the answer of a safe commit back."""
+    """Returns how long the service may hold the answer to a safe commit."""
     total_ms = limits.total_ms
-    # Leaves a quarter of the time, at most a second, for the answer to travel in.
+    # Leaves a quarter of the time, at most a second, for the answer to travel.
     limit_ms = min(WAIT_MS_MAX, total_ms - min(1_000.0, total_ms / 4))
     wanted_ms = limits.wait_ms if options.max_wait_ms is None else options.max_wait_ms
     return max(0, math.floor(min(wanted_ms, limit_ms)))
@@ -111,7 +115,7 @@ def transaction_body(
     after: str | HasToken | None = None,
     mode: Mode | None = None,
 ) -> dict[str, object]:
-    """The request of a one-shot transaction."""
+    """Returns the request of a one-shot transaction."""
     return {
         "id": transaction_id,
         "statements": statements_body(statements),
@@ -128,7 +132,7 @@ def status_path(transaction_id: str, *, wait_seconds: int, level: str | None) ->
 
 
 def encode(body: Mapping[str, object]) -> bytes:
-    """JSON as the wire carries it. Errors: ``invalid_parameter`` for text that is no Unicode."""
+    """Encodes JSON for the wire. Errors: ``invalid_parameter`` for text that is not Unicode."""
     try:
         return _ENCODER.encode(body).encode()
     except UnicodeEncodeError as error:

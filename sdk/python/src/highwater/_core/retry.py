@@ -1,4 +1,7 @@
-"""What to do after a failed attempt. Pure: a table of (error, situation) -> decision, and nothing else."""
+"""Decides what to do after a failed attempt.
+
+Pure: a table from (error, situation) to a decision.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +19,23 @@ from .wire import TransactionStatus
 @dataclass(slots=True, kw_only=True)
 class Situation:
     attempt: int
-    """Attempts that have failed before this one."""
+    """Number of attempts that failed before this one."""
     remaining_ms: float
-    """Time that is left for all attempts together."""
+    """Time left for all attempts."""
     uncertain: bool
-    """An earlier attempt may have been applied: an error of this one says nothing about that one."""
+    """Whether an earlier attempt may have been applied; this attempt's error does not show it."""
     elsewhere: bool
-    """Another endpoint is there that has not failed lately."""
+    """Whether there is another endpoint that has not failed lately."""
     random: float
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """``send``: the same id and body again. ``resolve``: ask what became of the id. ``throw``: the error is the answer.
+    """The decision after a failed attempt.
 
-    ``give_up``: the time is over; what is raised depends on whether an attempt may have been applied.
+    ``send``: send the same id and body again. ``resolve``: ask for the state of the id. ``throw``:
+    the error is the answer. ``give_up``: the time is over; the error to raise depends on whether an
+    attempt may have been applied.
     """
 
     action: Literal["send", "resolve", "throw", "give_up"]
@@ -38,7 +43,10 @@ class Decision:
 
 
 def full_jitter(attempt: int, *, base_ms: float, max_ms: float, random: float) -> float:
-    """A delay drawn evenly from zero to a limit that doubles with every attempt: "full jitter"."""
+    """Returns a "full jitter" delay.
+
+    It is uniform between zero and a limit that doubles with every attempt.
+    """
     return random * min(max_ms, base_ms * 2.0 ** min(attempt, 30))
 
 
@@ -47,12 +55,15 @@ _GIVE_UP: Final = Decision("give_up")
 
 
 def is_connection_fault(error: HighwaterError) -> bool:
-    """No answer, or none of the service."""
+    """Whether there was no answer, or none from the service."""
     return error.code in {"connection_failed", "request_timeout", "bad_answer"}
 
 
 def is_endpoint_fault(error: HighwaterError) -> bool:
-    """Codes that say more about the endpoint than about the request: another one may do better."""
+    """Whether the code concerns the endpoint more than the request.
+
+    Another endpoint may then do better.
+    """
     return is_connection_fault(error) or error.code in {"primary_unavailable", "overloaded"}
 
 
@@ -70,14 +81,15 @@ _SETTLED: Final = frozenset(
 
 
 def is_settled(error: HighwaterError) -> bool:
-    """Errors that are about the id, not about the attempt."""
+    """Whether the error is about the id, not about the attempt."""
     return error.code in _SETTLED
 
 
 def decide(error: HighwaterError, situation: Situation, tuning: Tuning) -> Decision:
     match error.retry:
         case "never" | "transaction":
-            # A resend can fail on what its own first attempt did: ask before the caller believes "not applied".
+            # A resend can fail because of its own first attempt: ask before the caller believes
+            # "not applied".
             if not situation.uncertain or is_settled(error):
                 return _THROW
             return _later("resolve", 0.0, situation, tuning)
@@ -92,7 +104,7 @@ def _delay(error: HighwaterError, situation: Situation, tuning: Tuning) -> float
     jitter_ms = full_jitter(
         situation.attempt, base_ms=tuning.backoff_base_ms, max_ms=tuning.backoff_max_ms, random=situation.random
     )
-    # On top of the service's own wish, so that those whom it sent away together do not come back together.
+    # Added to the service's delay, so that clients it sent away together do not return together.
     return (error.retry_after_ms or 0.0) + jitter_ms
 
 
@@ -102,14 +114,15 @@ def _later(action: Literal["send", "resolve"], delay_ms: float, situation: Situa
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """``adopt``: the transaction committed and the state says where. ``ask``: not settled yet.
+    """What the state of an id means for a failed attempt.
 
+    ``adopt``: the transaction committed, and the state says where. ``ask``: not settled yet.
     ``send``: the id is unknown, so sending it again is its first run or is refused by its receipt.
     ``throw``: settled otherwise; ``error`` says how.
 
-    A conflict of a resend is sent again as well: the copy that was never answered may still be on its way and commit,
-    and a client that gets a conflict runs the whole body again under a new id. A copy that commits meanwhile refuses
-    the resend.
+    A conflict of a resend is also sent again. The copy that was never answered may still be on its
+    way and commit, and a client that gets a conflict runs the whole body again under a new id. If
+    the copy commits meanwhile, the resend is refused.
     """
 
     action: Literal["adopt", "ask", "send", "throw"]
@@ -120,7 +133,10 @@ _COMMITTED: Final = frozenset(("committed", "pending", "durable"))
 
 
 def resolve(status: TransactionStatus, held: HighwaterError | None) -> Resolution:
-    """What the state of an id means for a transaction whose attempt failed; ``held``: a resend's definite error."""
+    """Returns what the state of an id means for a failed attempt.
+
+    ``held`` is a resend's definite error.
+    """
     error = state_error(status.id, status.state)
     if error is not None:
         return Resolution("throw", error)
@@ -138,7 +154,10 @@ _SECONDS: Final = re.compile(r"\s*\d{1,9}\s*\Z", re.ASCII)
 
 
 def retry_after_ms(header: str | None, wall_ms: float) -> float | None:
-    """A Retry-After header in milliseconds: seconds, or an HTTP date. ``wall_ms``: since 1970."""
+    """Converts a Retry-After header (seconds or an HTTP date) to milliseconds.
+
+    ``wall_ms`` is milliseconds since 1970.
+    """
     if header is None:
         return None
     if _SECONDS.match(header):

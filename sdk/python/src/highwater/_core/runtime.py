@@ -1,4 +1,4 @@
-"""The outside world as the core uses it: clocks, chance and a place for diagnostics, all given by the client."""
+"""The outside world for the core: clocks, randomness and diagnostics, all given by the client."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 
 
 class Log(Protocol):
-    """Where diagnostics go. Nothing in the package depends on what is done with them."""
+    """Receives diagnostics. Nothing in the package depends on what it does with them."""
 
     def __call__(self, level: LogLevel, message: str, fields: Mapping[str, object], /) -> None: ...
 
 
 def no_log(level: LogLevel, message: str, fields: Mapping[str, object], /) -> None:
-    """Says nothing."""
+    """Discards the message."""
 
 
 def _monotonic_ms() -> float:
@@ -32,11 +32,11 @@ def _wall_ms() -> float:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
     monotonic_ms: Callable[[], float] = _monotonic_ms
-    """Milliseconds of a clock that never goes back; for durations."""
+    """Milliseconds of a clock that never goes back, for durations."""
     wall_ms: Callable[[], float] = _wall_ms
-    """Milliseconds since 1970; only to read dates that the service sends."""
+    """Milliseconds since 1970, only for reading dates that the service sends."""
     random: Callable[[], float] = random.random
-    """From 0 to 1; for jitter, never for ids."""
+    """From 0 to 1, for jitter, never for ids."""
     log: Log = no_log
 
 

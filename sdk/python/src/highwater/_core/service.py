@@ -1,7 +1,7 @@
 """The calls of the v1 protocol with their retries, as generators.
 
-Owns which endpoint gets which attempt, and how long all attempts together may take. The decisions themselves are in
-``retry``, the calls of open transactions in ``pinned``.
+Owns which endpoint gets each attempt, and the time limit of all attempts together. ``retry`` makes
+the decisions; ``pinned`` has the calls of open transactions.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class ServiceDeps:
 @dataclass(slots=True)
 class CallOptions:
     timeout_ms: float
-    """For all attempts together."""
+    """Time limit for all attempts."""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """Besides the client's own, as those of a trace."""
+    """Headers besides the client's own, such as those of a trace."""
 
 
 @dataclass(slots=True)
 class Pin:
-    """Where an open transaction is, and the header that leads there through a proxy."""
+    """The gateway of an open transaction, and the header that leads there through a proxy."""
 
     url: str
     session: str
@@ -71,20 +71,20 @@ class Call(Generic[_T]):
     read: Callable[[object], _T]
     """Reads an answer, or raises WireError."""
     body: bytes | None = None
-    """Of a POST; None for a GET."""
+    """Body of a POST; None for a GET."""
     held_ms: float = 0.0
     """How long the service may hold the request before it answers."""
     url: str | None = None
-    """The only endpoint that will do. Default: the best one."""
+    """The only suitable endpoint. Default: the best one."""
     session: str | None = None
     id: str | None = None
-    """Of the transaction that it is about."""
+    """Id of the transaction."""
     on_answer: Callable[[Pin], None] | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class Sought:
-    """What is looked for when the answer to a commit was lost."""
+    """What to look for when the answer to a commit was lost."""
 
     id: str
     ack: Ack | None = None
@@ -93,13 +93,13 @@ class Sought:
 
     @property
     def held_ms(self) -> float:
-        """How long the service may hold the answer to the commit back."""
+        """How long the service may hold the answer to the commit."""
         return self.max_wait_ms if self.ack == "durable" else 0.0
 
 
 @dataclass(slots=True)
 class Budget:
-    """The time and the attempts that one call of the user has spent."""
+    """The time and the attempts that a user's call has spent."""
 
     deadline_ms: float
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -115,11 +115,12 @@ class Service:
     def transaction(
         self, body: Mapping[str, object], sought: Sought, options: CallOptions
     ) -> Steps[TransactionResponse]:
-        """Runs a one-shot transaction to a settled answer: the same id and body until there is one.
+        """Sends a one-shot transaction with the same id and body until it is settled.
 
-        The gateway runs an id once, so a lost reply costs a resend and nothing else.
-        Errors: every typed error of the service; ``outcome_unknown`` when time is over and an attempt may have been
-        applied.
+        The gateway runs an id once, so a lost reply only costs a resend.
+
+        Errors: every typed error of the service; ``outcome_unknown`` if the time ends and an
+        attempt may have been applied.
         """
         call = Call(
             pool=self.deps.gateways,
@@ -152,7 +153,10 @@ class Service:
     def resolve(
         self, sought: Sought, budget: Budget, *, held: HighwaterError, definite: bool
     ) -> Steps[TransactionResponse | None]:
-        """Asks what became of an id until it is settled. None: sending it again is the way to find out."""
+        """Asks for the state of an id until it is settled.
+
+        Returns None if it should be sent again.
+        """
         cause = held
         while True:
             wait_ms = min(sought.held_ms, self.remaining_ms(budget))
@@ -173,7 +177,8 @@ class Service:
                     return _adopt(status, sought)
                 if resolution.action == "send" and not definite:
                     return None
-                # A conflict of a resend. Not at once: those that conflicted with each other would meet again.
+                # A conflict of a resend waits, because transactions that conflicted would meet
+                # again.
                 is_conflict = resolution.action == "send"
                 delay_ms = self.backoff_ms(budget.attempt)
             yield from self.pause(delay_ms, sought.id, budget, cause)
@@ -181,7 +186,7 @@ class Service:
                 return None
 
     def pause(self, delay_ms: float, transaction_id: str, budget: Budget, cause: HighwaterError) -> Steps[None]:
-        """Sleeps, unless there is no time for another attempt: then the outcome stays unknown."""
+        """Sleeps; without time for another attempt it raises, and the outcome stays unknown."""
         if delay_ms + self.deps.tuning.attempt_min_ms > self.remaining_ms(budget):
             raise unknown_outcome(transaction_id, cause)
         yield from sleep(delay_ms)
@@ -195,15 +200,18 @@ class Service:
     def status(
         self, transaction_id: str, options: CallOptions, *, wait_ms: float = 0.0, level: str | None = None
     ) -> Steps[TransactionStatus]:
-        """``GET /v1/transactions/{id}``, held by the gateway for ``wait_ms`` until settled at the level."""
+        """Sends ``GET /v1/transactions/{id}``.
+
+        The gateway holds it for ``wait_ms``, or until the id is settled at the level.
+        """
         return self.read(self._status_call(transaction_id, wait_ms=wait_ms, level=level), options)
 
     def verdicts(
         self, tokens: list[str], options: CallOptions, *, level: str | None, wait_ms: float = 0.0
     ) -> Steps[VerdictsResponse]:
-        """One request for verdicts; at most ``TOKENS_PER_REQUEST_MAX`` tokens.
+        """Asks for verdicts in one request, for at most ``TOKENS_PER_REQUEST_MAX`` tokens.
 
-        A tracker that is blind leaves what is open to the next one.
+        If a tracker is blind, the next one is asked about open promises.
         """
         body: dict[str, object] = {"tokens": tokens, "waitMs": math.ceil(wait_ms)}
         if level is not None:
@@ -244,7 +252,7 @@ class Service:
         )
 
     def read(self, call: Call[_T], options: CallOptions) -> Steps[_T]:
-        """A call that changes nothing, or the same thing each time: again until it succeeds or is refused."""
+        """Repeats a call that has the same effect each time, until it succeeds or is refused."""
         budget = self.budget(options)
         while True:
             answer = yield from self.attempt(call, budget)
@@ -256,14 +264,14 @@ class Service:
             yield from sleep(decision.delay_ms)
 
     def attempt(self, call: Call[_T], budget: Budget) -> Steps[_T | HighwaterError]:
-        """One attempt on the endpoint that is best now. A failure is returned, not raised."""
+        """Makes one attempt on the best endpoint. Returns a failure instead of raising it."""
         deps = self.deps
         pool = call.pool
         base = call.url or pool.pick(deps.runtime.monotonic_ms())
         if budget.failed is not None:
             self._tell_retry(call, budget, *budget.failed)
         budget.attempt += 1
-        # A request that is held on purpose still has half of the usual time besides.
+        # A request that is held on purpose gets half of the usual time in addition.
         usual_ms = max(deps.request_timeout_ms, call.held_ms + deps.request_timeout_ms / 2)
         timeout = min(usual_ms, self.remaining_ms(budget)) / 1_000
         reply = yield from send(
@@ -274,7 +282,8 @@ class Service:
                 body=call.body,
                 timeout=timeout,
                 probe=deps.tuning.probe_ms / 1_000 if pool.size > 1 else None,
-                # No other process has an open transaction, and its gateway rolls it back when the connection is closed.
+                # Only this gateway has the open transaction, and rolls it back when the connection
+                # closes.
                 patience=1 if call.url is None else deps.tuning.pinned_patience,
             )
         )
@@ -302,7 +311,7 @@ class Service:
     def observed(
         self, event: ObservedEvent, steps: Steps[_T], state_of: Callable[[_T], str] = lambda _: "active"
     ) -> Steps[_T]:
-        """The same call, reported to an observer."""
+        """Runs the call and reports it to the observer."""
         ended = notify(self.deps.observer, event)
         try:
             result = yield from steps
@@ -341,7 +350,7 @@ class Service:
 def read_reply(
     reply: Answer | NoAnswer, read: Callable[[object], _T], *, wall_ms: float, path: str, timeout: float
 ) -> _T | HighwaterError:
-    """What an exchange came to: the answer as the call reads it, or the typed error."""
+    """Returns the answer as the call reads it, or the typed error."""
     if isinstance(reply, NoAnswer):
         if reply.kind == "timeout":
             message = f"no answer within {timeout:g} s"
@@ -358,13 +367,13 @@ def read_reply(
     try:
         return read(body)
     except WireError as error:
-        return bad_answer(f"the answer of {path} has not the shape it must have", error)
+        return bad_answer(f"the answer to {path} does not have the expected shape", error)
 
 
 def _adopt(status: TransactionStatus, sought: Sought) -> TransactionResponse:
-    """The answer that a committed transaction would have given, as far as its state shows."""
+    """Makes the answer of a committed transaction, as far as its state shows."""
     if status.token is None or status.position is None:
-        raise bad_answer("a committed transaction has no token")
+        raise bad_answer("the status of a committed transaction has no token")
     is_pending = sought.ack == "durable" and status.state == "committed"
     return TransactionResponse(
         id=status.id,

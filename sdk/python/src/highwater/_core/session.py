@@ -1,4 +1,4 @@
-"""What one line of work has committed or read: to wait for all of it, to see it in later reads, and to hand it on.
+"""What a session has committed or read, to wait for it, see it in later reads and hand it on.
 
 Pure, and not thread-safe: its owner locks.
 """
@@ -15,8 +15,8 @@ from .wire import RefusedToken, Verdict
 REMEMBERED_MAX: Final = 10_000
 """Promises that a session remembers one by one.
 
-Beyond, it keeps of those that are durable at the client's level only the furthest of each epoch, which stands for the
-others at stronger levels.
+Above that number it keeps, of the promises that are durable at the client's level, only the
+furthest of each epoch, which stands for the others at stronger levels.
 """
 _PREFIX: Final = "hws1"
 
@@ -25,11 +25,12 @@ class SessionMemory:
     __slots__ = ("_entries", "_is_durable", "_latest")
 
     def __init__(self, is_durable: Callable[[PendingPromise], bool]) -> None:
-        """``is_durable``: whether the promise is known to be durable at the client's level."""
+        """``is_durable`` returns whether a promise is known to be durable at the client's level."""
         self._is_durable = is_durable
         self._entries: dict[PendingPromise, None] = {}
         self._latest: PendingPromise | None = None
-        """The furthest of the newest epoch: who sees it, sees all before it."""
+        """The furthest promise of the newest epoch. A read that sees it sees everything before it.
+        """
 
     @property
     def entries(self) -> Collection[PendingPromise]:
@@ -42,10 +43,10 @@ class SessionMemory:
 
     @property
     def token(self) -> str:
-        """All that is remembered, as text for another process.
+        """Everything that is remembered, as text for another process.
 
-        It holds the token of every transaction that is not known to be durable, and of those that are, the furthest of
-        each epoch; so it stays short where work becomes durable as it goes.
+        It holds the token of every transaction that is not known to be durable, and for the durable
+        ones the furthest of each epoch. So it stays short if work becomes durable as it goes.
         """
         self._compact()
         return ".".join((_PREFIX, *(entry.token for entry in self._entries)))
@@ -63,11 +64,11 @@ class SessionMemory:
             self._compact()
 
     def forget(self, entry: PendingPromise) -> None:
-        """One that was reported lost or broken: the next wait is about the others."""
+        """Forgets a promise that was reported lost or broken: the next wait is about the others."""
         self._entries.pop(entry, None)
 
     def take_over(self, entries: Sequence[PendingPromise], verdicts: Sequence[Verdict | RefusedToken]) -> None:
-        """Remembers those that exist, of a session that this one goes on with."""
+        """Remembers the existing transactions of a session that this one continues."""
         exists = {verdict.token for verdict in verdicts if verdict.verdict in {"durable", "pending"}}
         for entry in entries:
             if entry.token in exists:
@@ -88,8 +89,8 @@ class SessionMemory:
 
 
 def session_tokens(token: str) -> list[str]:
-    """The tokens of the transactions in a session's token. Errors: ``invalid_token``."""
+    """Returns the transaction tokens in a session token. Errors: ``invalid_token``."""
     prefix, *tokens = token.split(".")
     if prefix != _PREFIX:
-        raise usage_error("invalid_token", "the text is not a session token")
+        raise usage_error("invalid_token", "not a session token; pass the value of session.token")
     return tokens

@@ -1,10 +1,11 @@
-"""Pieces of SQL: text with ``$1``, ``$2``, ... and the values beside it, never inside it.
+"""Pieces of SQL: text with ``$1``, ``$2``, ... and values that stay outside the text.
 
     sql("UPDATE account SET balance = balance - {amount} WHERE id = {id}", amount=10, id=1)
 
-A placeholder in braces becomes a numbered parameter; a piece made by ``sql`` in its place is spliced in, with its own
-parameters renumbered. No value ever reaches the text: that is what makes it proof against injection, so never build a
-template with an f-string or with ``+``. Braces that belong to the SQL are doubled, as in ``str.format``: ``'{{1,2}}'``.
+A placeholder in braces becomes a numbered parameter. A piece made by ``sql`` is spliced in, with
+its parameters renumbered. No value ever becomes part of the text, which prevents SQL injection; so
+never build a template with an f-string or with ``+``. Double the braces of the SQL itself, as in
+``str.format``: ``'{{1,2}}'``.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from .params import json_text, to_param
 from .wire import Param, Statement
 
 _WORD_CHAR: Final = re.compile(r"[A-Za-z0-9_$\u0080-\U0010ffff]")
-"""What PostgreSQL could take for a part of an identifier or a number."""
+"""Characters that PostgreSQL could read as part of an identifier or a number."""
 
 
 class _Value:
-    """A parameter, in the place that its number will have."""
+    """A parameter, at the place where its number will be."""
 
     __slots__ = ("param",)
 
@@ -36,7 +37,7 @@ _Piece: TypeAlias = "str | _Value"
 
 
 class Sql:
-    """A piece of SQL with its parameters. Made by ``sql``; immutable; can be a part of another one.
+    """A piece of SQL with its parameters. Made by ``sql``; immutable; can be part of another piece.
 
     Example:
         condition = sql("balance >= {least}", least=10)
@@ -57,11 +58,11 @@ class Sql:
 
     @property
     def params(self) -> Sequence[object]:
-        """The parameters in the order of their numbers, as the wire carries them."""
+        """The parameters in the order of their numbers, in wire form."""
         return self.to_statement().params
 
     def to_statement(self) -> Statement:
-        """The statement as the wire carries it."""
+        """Returns the statement in wire form."""
         if self._statement is None:
             self._statement = _number(self._pieces)
         return self._statement
@@ -73,7 +74,7 @@ class Sql:
         return hash((self.text, tuple(self.params)))
 
     def __repr__(self) -> str:
-        # Values may be secrets, and a repr ends up in logs.
+        # Values may be secret, and reprs end up in logs.
         return f"<Sql {self.text!r} with {len(self.params)} parameters>"
 
 
@@ -102,7 +103,7 @@ def _number(pieces: Sequence[_Piece]) -> Statement:
 
 @lru_cache(maxsize=1_024)
 def _parse(template: str) -> tuple[tuple[str, str | None], ...]:
-    """Text and the name of the placeholder after it, or None after the last text."""
+    """Splits a template into texts, each with the name of the placeholder after it or None."""
     try:
         parsed = tuple(Formatter().parse(template))
     except ValueError as error:
@@ -122,21 +123,22 @@ def _pieces_of(value: object, name: str = "a value") -> Sequence[_Piece]:
 
 
 class SqlBuilder:
-    """What ``sql`` is: called it makes a statement, and its methods make the parts that are no values."""
+    """The class of ``sql``. Calling it makes a statement; methods make parts other than values."""
 
     __slots__ = ()
 
     def __call__(self, template: LiteralString, /, **values: object) -> Sql:
         """Builds a piece of SQL: values become parameters, pieces made by ``sql`` are spliced in.
 
-        Shape: str, bool, None, int, float, Decimal, datetime, date, time, timedelta, UUID, bytes and addresses; lists
-        and tuples as arrays; dicts as JSON.
+        Shape: str, bool, None, int, float, Decimal, datetime, date, time, timedelta, UUID, bytes
+        and addresses; lists and tuples as arrays; dicts as JSON.
 
         Args:
-            template: Text with names in braces; braces that belong to the SQL are doubled. Never made with an f-string.
-            values: One for each name.
+            template: Text with names in braces. Double the braces of the SQL itself. Never use an
+                f-string.
+            values: One value for each name.
 
-        Errors: ``invalid_sql`` for a template with stray braces, a placeholder without a value or a value without a
+        Errors: ``invalid_sql`` for stray braces, a placeholder without a value or a value without a
         placeholder; ``invalid_parameter`` for a value that has no SQL form.
 
         Example:
@@ -152,16 +154,18 @@ class SqlBuilder:
             if name is None:
                 continue
             if name not in values:
-                raise usage_error("invalid_sql", f"no value for {{{name}}}")
+                raise usage_error("invalid_sql", f"no value for the placeholder {{{name}}}")
             used.add(name)
             pieces.extend(_pieces_of(values[name], f"{{{name}}}"))
         unused = values.keys() - used
         if unused:
-            raise usage_error("invalid_sql", f"no placeholder for {', '.join(sorted(unused))}")
+            raise usage_error("invalid_sql", f"no placeholder for the values {', '.join(sorted(unused))}")
         return Sql(pieces)
 
     def raw(self, text: str, /) -> Sql:
-        """Text that goes into the statement as it is, braces too. Never give it anything that a user typed.
+        """Makes a piece of SQL from text that is used as it is, braces included.
+
+        Never pass it user input.
 
         Args:
             text: SQL.
@@ -169,12 +173,12 @@ class SqlBuilder:
         return Sql((text,))
 
     def ident(self, *parts: str) -> Sql:
-        """A quoted identifier; several parts are joined with dots: ``sql.ident("public", "account")``.
+        """Quotes an identifier: ``sql.ident("public", "account")`` joins its parts with a dot.
 
         Args:
             parts: Names as they are in the database, without quotes.
 
-        Errors: ``invalid_identifier``, where a part is empty or has a zero character.
+        Errors: ``invalid_identifier`` if a part is empty or contains a zero character.
         """
         if not parts:
             raise usage_error("invalid_identifier", "an identifier needs at least one part")
@@ -185,11 +189,11 @@ class SqlBuilder:
         return Sql((".".join('"{}"'.format(part.replace('"', '""')) for part in parts),))
 
     def join(self, items: Iterable[object], separator: Sql | None = None) -> Sql:
-        """Pieces or values with a separator between them: ``sql.join([1, 2, 3])`` is ``$1, $2, $3``.
+        """Joins pieces or values with a separator: ``sql.join([1, 2, 3])`` is ``$1, $2, $3``.
 
         Args:
-            items: Any number; of none the piece is empty.
-            separator: Another one than a comma, such as ``sql(" AND ")``.
+            items: Any number of pieces or values. Without any, the result is empty.
+            separator: Separator such as ``sql(" AND ")``. Default: a comma.
 
         Errors: ``invalid_parameter``.
         """
@@ -202,28 +206,28 @@ class SqlBuilder:
         return Sql(pieces)
 
     def json(self, value: object, /) -> Sql:
-        """A value as JSON text, for json and jsonb parameters. Needed for lists and scalars; dicts are JSON anyway.
+        """Makes a JSON parameter, for json and jsonb. Lists and scalars need it; dicts do not.
 
         Args:
-            value: What ``json.dumps`` takes.
+            value: Value that ``json.dumps`` accepts.
 
-        Errors: ``invalid_parameter``, where JSON has no such value.
+        Errors: ``invalid_parameter`` if the value has no JSON form.
         """
         return Sql((_Value(json_text(value)),))
 
 
 sql: Final = SqlBuilder()
-"""``sql(template, **values)``, ``sql.ident``, ``sql.join``, ``sql.json`` and ``sql.raw``."""
+"""Builds SQL: ``sql(template, **values)``, ``sql.ident``, ``.join``, ``.json`` and ``.raw``."""
 
 StatementInput: TypeAlias = Sql | Statement
-"""A statement of a transaction: made by ``sql``, or spelled out with ``$1``, ``$2``, ... and its parameters."""
+"""A statement of a transaction: made by ``sql``, or a ``Statement`` with ``$1``, ``$2``, ..."""
 
 
 def to_statement(statement: StatementInput) -> Statement:
-    """The statement with its parameters as the wire carries them."""
+    """Returns the statement with its parameters in wire form."""
     if isinstance(statement, Sql):
         return statement.to_statement()
-    # Callers without a type checker pass plain text, in which values may have been formatted: refused.
+    # Without a type checker a caller may pass plain text, with values formatted into it.
     if not isinstance(statement, cast("type[object]", Statement)):
         message = f"a statement must be sql(...) or a Statement, not {type(statement).__name__}"
         raise usage_error("invalid_statement", message)

@@ -1,4 +1,4 @@
-"""Server-sent events out of bytes, at any chunking. Socket-free: bytes in, events out. Owns the framing only."""
+"""Parses server-sent events from bytes in chunks of any size. No sockets. Owns only the framing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 EVENT_BYTES_MAX: Final = 16 * 1024 * 1024
-"""The longest event that is accepted; a longer one means that the other side is no tracker."""
+"""Maximum size of an event. A larger one means that the other side is not a tracker."""
 
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
@@ -18,7 +18,7 @@ class SseEvent:
     type: str
     data: str
     last_event_id: str
-    """Last id seen on the stream so far, this event's included."""
+    """Last id seen on the stream so far, including this event's."""
 
 
 class SseParser:
@@ -34,11 +34,15 @@ class SseParser:
         self._data_bytes = 0
 
     def push(self, data: bytes) -> list[SseEvent]:
-        """The events that these bytes complete. Raises ValueError when an event grows past every bound."""
+        """Returns the events that these bytes complete.
+
+        Raises ValueError if an event is too long.
+        """
         events: list[SseEvent] = []
         if not data:
             return events
-        # A line ends at CR, LF or CRLF, and the pair may be cut in two: the LF of such a pair ends nothing.
+        # Lines end with CR, LF or CRLF. A CRLF may be split between chunks: its LF then ends
+        # nothing.
         if self._after_cr and data.startswith(b"\n"):
             data = data[1:]
             self._after_cr = False
@@ -75,7 +79,7 @@ class SseParser:
             self._type = value.decode("utf-8", "replace")
         elif name == b"id" and b"\0" not in value:
             self._last_event_id = value.decode("utf-8", "replace")
-        # Comments (an empty field name), `retry` and fields of the future say nothing to this client.
+        # Comments (an empty field name), `retry` and unknown fields do not matter to this client.
         return None
 
     def _dispatch(self) -> SseEvent | None:

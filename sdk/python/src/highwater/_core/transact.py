@@ -1,6 +1,6 @@
-"""A body of code that runs as one transaction, again and under a new id for as long as conflicts undo it.
+"""Runs a body of code as one transaction, and again under a new id while conflicts undo it.
 
-Owns when it may run again: only when the attempt before can never commit any more.
+Owns when it may run again: only if the earlier attempt can never commit.
 """
 
 from __future__ import annotations
@@ -27,17 +27,19 @@ class TransactDeps:
     tuning: Tuning
     observer: Observer | None = None
     begin: Callable[[Callable[[], float]], InteractiveCore[Any]]
-    """A new transaction, whose calls take their time from the function."""
+    """Makes a new transaction whose calls take their time limit from the function."""
 
 
 def transact(
     deps: TransactDeps, ack: AckOptions, *, timeout_ms: float, max_attempts: int = MAX_ATTEMPTS
 ) -> Steps[object]:
-    """Runs the body until one run of it has committed, and with ``ack="durable"`` is durable; returns its value.
+    """Runs the body until one run has committed, and with ``ack="durable"`` is durable.
 
-    ``timeout_ms`` for all runs together, ``max_attempts`` runs at most.
-    Errors: the body's own, after a rollback; what may have committed is not run again, so ``UnknownOutcomeError``
-    passes through.
+    Returns the value of that run. ``timeout_ms`` limits all runs together, ``max_attempts`` their
+    number.
+
+    Errors: the body's own, after a rollback; ``UnknownOutcomeError``: a run that may have committed
+    is not repeated.
     """
     runtime, tuning = deps.runtime, deps.tuning
     deadline_ms = runtime.monotonic_ms() + timeout_ms
@@ -61,7 +63,8 @@ def transact(
         except GeneratorExit:
             raise
         except BaseException as error:
-            # Also for an interrupt or a cancellation: what is left open would hold its locks until it expires.
+            # Also after an interrupt or a cancellation: an open transaction would hold its locks
+            # until it expires.
             yield from tx.dispose()
             conflict = conflict or tx.failure
             delay_ms = full_jitter(
@@ -87,8 +90,8 @@ def _finish(tx: InteractiveCore[Any], ack: AckOptions, left_ms: Callable[[], flo
     if tx.is_open:
         yield from tx.commit(ack, timeout_ms=left_ms())
     elif tx.failure is not None:
-        # Whatever the body made of the error that ended it: nothing of it has happened.
+        # Whatever the body did with the error that ended it: none of it took effect.
         raise tx.failure
     if ack.ack == "durable" and tx.committed is not None:
-        # The answer may have come at the end of the service's patience.
+        # The answer may have come at the end of the service's wait.
         yield AwaitDurable(tx.committed, left_ms() / 1_000)

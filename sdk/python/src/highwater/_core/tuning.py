@@ -1,4 +1,4 @@
-"""Every bound and delay of the package that is not an option of a call. Times in milliseconds."""
+"""All limits and delays of the package that are not options of a call. Times in milliseconds."""
 
 from __future__ import annotations
 
@@ -12,35 +12,36 @@ class Tuning:
     """First limit of the jittered delay between attempts; it doubles up to ``backoff_max_ms``."""
     backoff_max_ms: float = 5_000
     attempt_min_ms: float = 250
-    """No attempt is begun with less time than this: cut short, it would make a known outcome unknown."""
+    """No attempt begins with less time: cut short, it would make a known outcome unknown."""
     probe_ms: float = 750
-    """Where there is another endpoint, one that says nothing for so long must give a sign of life."""
+    """If there is another endpoint, one that is silent this long must give a sign of life."""
     pinned_attempts: int = 4
     """How often a call of an open transaction is sent to a gateway that does not answer."""
     pinned_patience: int = 4
-    """How many times ``probe_ms`` a gateway that has an open transaction may take to give a sign of life."""
+    """Multiple of ``probe_ms`` that a gateway with an open transaction has for a sign of life."""
     conflict_base_ms: float = 10
-    """First limit of the jittered delay before a conflict is run again; doubles up to ``backoff_max_ms``."""
+    """First limit of the jittered delay after a conflict; it doubles up to ``backoff_max_ms``."""
     cooldown_base_ms: float = 1_000
-    """How long an endpoint that failed is passed over at first, and at most."""
+    """How long a failed endpoint is skipped at first; ``cooldown_max_ms`` is the maximum."""
     cooldown_max_ms: float = 60_000
     stream_idle_ms: float = 2_000
-    """The stream closes this long after the last promise was settled; a script can exit then."""
+    """The stream closes this long after the last promise was settled, so that a script can exit."""
     stream_open_ms: float = 5_000
-    """How long a stream may take to say its first word."""
+    """How long a stream may take to send its first bytes."""
     stream_silence_ms: float = 15_000
     """Silence after which a stream counts as dead. Trackers send a comment every five seconds."""
     poll_base_ms: float = 100
-    """Where streams do not come through, marks are asked for: so often while they rise, and rarer while they do not."""
+    """Interval of polling for marks if streams do not come through, longer while marks do not rise.
+    """
     poll_max_ms: float = 2_000
     poll_for_ms: float = 60_000
-    """How long marks are asked for before a stream is tried again."""
+    """How long the client polls before it tries a stream again."""
     verdict_wait_ms: float = 5_000
     """How long a tracker may hold a request for verdicts that are still pending."""
     verdict_batch: int = 1_000
     verdict_requests_max: int = 4
     recheck_ms: float = 15_000
-    """A promise that has waited this long is asked about even when nothing says that it must be."""
+    """Age at which a tracker is asked about a promise, even if nothing requires it."""
 
 
 DEFAULT_TUNING: Final = Tuning()

@@ -1,6 +1,7 @@
-"""PostgreSQL's text as Python values. Owns the types that Python has none of: `Interval`, `Range` and `Multirange`.
+"""Converts PostgreSQL's text to Python values.
 
-The way back is a matter of `_core.params`.
+Owns the types that Python does not have: `Interval`, `Range` and `Multirange`. `_core.params`
+converts the other way.
 """
 
 from .arrays import decode_array

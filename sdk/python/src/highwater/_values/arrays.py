@@ -1,4 +1,4 @@
-"""The text of PostgreSQL's arrays, of any depth, as nested lists."""
+"""Converts the text of PostgreSQL arrays of any depth to nested lists."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ def _as_text(text: str) -> str:
 
 
 def decode_array(text: str, decode: Callable[[str], object] = _as_text) -> list[Any]:
-    """An array's text as nested lists.
+    """Converts the text of an array to nested lists.
 
-    Bounds that do not begin at 1 (``[0:2]={1,2,3}``) are not part of a list; the text of the result has them.
+    Lists cannot express bounds that do not begin at 1 (``[0:2]={1,2,3}``); the text of the result
+    has them.
 
     Args:
-        text: As PostgreSQL writes it: ``{1,NULL,"a b"}``.
-        decode: For elements that are not NULL; without it they stay text.
+        text: Text as PostgreSQL writes it: ``{1,NULL,"a b"}``.
+        decode: Decoder for elements that are not NULL. Default: they stay text.
 
-    Errors: ``ValueError`` when the text is no array.
+    Errors: ``ValueError`` if the text is not an array.
     """
     at = text.find("{")
     if at < 0 or (at > 0 and text[at - 1] != "="):

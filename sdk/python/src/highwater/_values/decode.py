@@ -1,7 +1,7 @@
-"""PostgreSQL text to Python values, by the OID of the type. int8 and numeric never pass through a float.
+"""Converts PostgreSQL's text to Python values, by type OID.
 
-What is none of its type stays text: the transaction has committed, and that is more important to know than what one
-value was meant to be.
+int8 and numeric never pass through a float. Text that does not fit its type stays text: the
+transaction has committed, and that matters more than one value.
 """
 
 from __future__ import annotations
@@ -27,9 +27,15 @@ from .times import (
 )
 
 TypeDecoder: TypeAlias = Callable[[str], object]
-"""What one type's text becomes. Where it raises the value stays text, for the transaction has committed."""
+"""Function that converts the text of one type.
+
+If it raises, the value stays text, because the transaction has committed.
+"""
 TypeDecoders: TypeAlias = Mapping[int, TypeDecoder] | Literal["raw"]
-"""Decoders by OID, in the place of the built-in ones, also in arrays and ranges. ``raw``: everything stays text."""
+"""Decoders by type OID that replace the built-in ones, also in arrays and ranges.
+
+``raw``: all values stay text.
+"""
 
 _OCTAL: Final = re.compile(rb"\\(\\|[0-3][0-7][0-7])")
 
@@ -39,7 +45,10 @@ def _decode_bool(text: str) -> object:
 
 
 def decode_bytes(text: str) -> bytes:
-    """Of either ``bytea_output``. A backslash is doubled in the older one, so its text never begins with ``\\x``."""
+    """Decodes both formats of ``bytea_output``.
+
+    The older one doubles backslashes, so its text never begins with ``\\x``.
+    """
     if text.startswith("\\x"):
         return bytes.fromhex(text[2:])
     return _OCTAL.sub(lambda byte: b"\\" if byte[1] == b"\\" else bytes([int(byte[1], 8)]), text.encode("ascii"))
@@ -80,7 +89,8 @@ def _pairs(text: str) -> dict[int, int]:
     return {int(array): int(element) for array, element in (pair.split(":") for pair in text.split())}
 
 
-# Arrays of built-in types, with the type of their elements. Boxes stand between semicolons: arrays of them stay text.
+# Arrays of built-in types, with the type of their elements. Arrays of boxes use semicolons and stay
+# text.
 _ARRAYS: Final[Mapping[int, int]] = _pairs(
     "1000:16 1001:17 1002:18 1003:19 1016:20 1005:21 1006:22 1007:23 1008:24 1009:25 1028:26 1010:27 1011:28 1012:29 "
     "1013:30 199:114 143:142 271:5069 1017:600 1018:601 1019:602 1027:604 629:628 1021:700 1022:701 719:718 "
@@ -90,7 +100,7 @@ _ARRAYS: Final[Mapping[int, int]] = _pairs(
     "4073:4072 2949:2970 5039:5038 3905:3904 3907:3906 3909:3908 3911:3910 3913:3912 3927:3926 6150:4451 6151:4532 "
     "6152:4533 6153:4534 6155:4535 6157:4536"
 )
-# Every table makes types of its own, and tables come and go.
+# Every table creates types, and tables come and go.
 _KNOWN_TYPES_MAX: Final = 4096
 
 
@@ -102,14 +112,14 @@ def _or_text(decode: TypeDecoder) -> TypeDecoder:
     def decode_or_keep(text: str) -> object:
         try:
             return decode(text)
-        except Exception:  # noqa: BLE001 - whatever is wrong with it, the transaction has committed
+        except Exception:  # noqa: BLE001 - whatever is wrong, the transaction has committed
             return text
 
     return decode_or_keep
 
 
 def decoder_of(oid: int, types: TypeDecoders | None = None) -> TypeDecoder | None:
-    """What decodes texts of the type and never fails; None where they stay text."""
+    """Returns a decoder of the type that never fails; None if its values stay text."""
     if types == "raw":
         return None
     own = types.get(oid) if types is not None else None
@@ -128,19 +138,18 @@ def decoder_of(oid: int, types: TypeDecoders | None = None) -> TypeDecoder | Non
 
 
 def decode_value(text: str | None, oid: int, types: TypeDecoders | None = None) -> Any:
-    """One value by the OID of its type, as ``rows`` of a result would have it. A text that is none
-    of its type stays text.
+    """Decodes one value by type OID, as in ``rows`` of a result. Text that does not fit stays text.
 
     Args:
-        text: What the database gave; None stays None.
-        oid: Of the type, as in ``fields`` of a result.
-        types: Decoders in the place of the built-in ones.
+        text: Text from the database; None stays None.
+        oid: OID of the type, as in ``fields`` of a result.
+        types: Decoders that replace the built-in ones.
     """
     return _decoded(text, decoder_of(oid, types))
 
 
 class RowDecoder:
-    """Decodes the rows of one client. The decoder of a type is made once."""
+    """Decodes rows. Makes the decoder of each type once."""
 
     __slots__ = ("_decoders", "_types")
 
@@ -160,7 +169,7 @@ class RowDecoder:
     def rows(
         self, names: Sequence[str], oids: Sequence[int], rows: Sequence[Sequence[str | None]]
     ) -> list[dict[str, Any]]:
-        """By column name; of columns with the same name the last one is there."""
+        """Decodes rows by column name. If columns share a name, the last one wins."""
         columns = [(at, name, self.decoder(oid)) for at, (name, oid) in enumerate(zip(names, oids, strict=True))]
         return [{name: _decoded(row[at], decode) for at, name, decode in columns} for row in rows]
 

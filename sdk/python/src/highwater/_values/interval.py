@@ -1,4 +1,4 @@
-"""PostgreSQL's interval: months, days and time; none can be turned into another without a calendar."""
+"""PostgreSQL's interval: months, days and time, which only a calendar can convert."""
 
 from __future__ import annotations
 
@@ -19,30 +19,31 @@ _POSTGRES: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An interval that no ``timedelta`` can hold, because it has months or is too long.
+    """An interval that ``timedelta`` cannot hold, because it has months or is too long.
 
-    A month has no length of its own; hence no arithmetic here. ``str()`` is PostgreSQL's text, and a parameter.
+    A month has no fixed length, so intervals have no arithmetic. ``str()`` gives PostgreSQL's text.
+    An interval can be a parameter.
     """
 
     months: int = 0
-    """Years count as twelve."""
+    """Months; a year counts as twelve."""
     days: int = 0
-    """Of whatever length."""
+    """Days, of any length."""
     microseconds: int = 0
-    """Hours, minutes and seconds."""
+    """Hours, minutes and seconds, in microseconds."""
 
     @classmethod
     def from_text(cls, text: str) -> Interval:
-        """Of the text that ``IntervalStyle`` ``postgres`` gives.
+        """Reads an interval that PostgreSQL wrote with ``IntervalStyle`` ``postgres``.
 
         Args:
             text: ``1 year 2 mons 3 days 04:05:06.789``, or a part of it.
 
-        Errors: ``ValueError`` for another text.
+        Errors: ``ValueError`` for any other text.
         """
         parts = _POSTGRES.fullmatch(text)
         if parts is None or text == "":
-            raise ValueError(f"not an interval in PostgreSQL's style: {text!r}")
+            raise ValueError(f"not an interval of IntervalStyle postgres: {text!r}")
         hours = sum(int(parts[unit] or 0) * factor for unit, factor in _MICROSECONDS_OF.items())
         time = hours + int((parts["fraction"] or "").ljust(6, "0"))
         return cls(
@@ -53,17 +54,22 @@ class Interval:
 
     @classmethod
     def from_timedelta(cls, value: timedelta) -> Interval:
-        """Days and time have the same sign, as in what PostgreSQL makes of a difference of two timestamps.
+        """Converts a timedelta.
+
+        Days and time get the same sign, as in PostgreSQL's difference of two timestamps.
 
         Args:
-            value: Of any length.
+            value: Timedelta of any length.
         """
         total = (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
         days, time = divmod(abs(total), 86_400_000_000)
         return cls(days=days, microseconds=time) if total >= 0 else cls(days=-days, microseconds=-time)
 
     def to_timedelta(self) -> timedelta:
-        """A day counts as 24 hours. Errors: ``ValueError`` with months, ``OverflowError`` beyond ``timedelta.max``."""
+        """Converts the interval to a timedelta; a day counts as 24 hours.
+
+        Errors: ``ValueError`` with months, ``OverflowError`` beyond ``timedelta.max``.
+        """
         if self.months != 0:
             raise ValueError("an interval with months has no fixed length")
         return timedelta(days=self.days, microseconds=self.microseconds)

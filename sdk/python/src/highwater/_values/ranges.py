@@ -1,4 +1,4 @@
-"""PostgreSQL's ranges and multiranges, and the texts of both."""
+"""PostgreSQL's ranges and multiranges, and their text."""
 
 from __future__ import annotations
 
@@ -21,27 +21,28 @@ _ESCAPED: Final = re.compile(r'\\(.)|""', re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Range(Generic[T]):
-    """A range as PostgreSQL gives it, and a parameter.
+    """A range from PostgreSQL. It can also be a parameter.
 
-    ``None`` as a bound means that there is none; ``Range(empty=True)`` contains nothing. A bound that Python's type
-    cannot hold (the date ``infinity``) is PostgreSQL's text.
-    Errors: ``ValueError`` for other ``bounds``, and for bounds of an empty one.
+    A bound that is ``None`` is unbounded; ``Range(empty=True)`` contains nothing. A bound that
+    Python's type cannot hold (the date ``infinity``) is PostgreSQL's text.
+
+    Errors: ``ValueError`` for other ``bounds``, and for an empty range with bounds.
     """
 
     lower: T | None = None
-    """None: there is none."""
+    """Lower bound; None if unbounded."""
     upper: T | None = None
-    """None: there is none."""
+    """Upper bound; None if unbounded."""
     bounds: Bounds = "[)"
     """Which bounds belong to the range: ``[`` and ``]`` do, ``(`` and ``)`` do not."""
     empty: bool = False
-    """It contains nothing, and has no bounds."""
+    """Whether the range is empty; it then has no bounds."""
 
     def __post_init__(self) -> None:
         if self.bounds not in ("[)", "[]", "(]", "()"):
-            raise ValueError(f"bounds are one of '[)', '[]', '(]', '()', not {self.bounds!r}")
+            raise ValueError(f"bounds must be one of '[)', '[]', '(]', '()', not {self.bounds!r}")
         if self.empty and not (self.lower is None and self.upper is None):
-            raise ValueError("an empty range has no bounds")
+            raise ValueError("an empty range must have no bounds")
 
     def __highwater_param__(self) -> Param:
         return _text_of(self)
@@ -56,9 +57,9 @@ class Range(Generic[T]):
 
 
 class Multirange(tuple[Range[T], ...]):
-    """The ranges of a multirange, in the order of the database, without empty ones, which no multirange has.
+    """The ranges of a multirange, in the order of the database. Multiranges have no empty ranges.
 
-    It is a tuple of its own kind, and a parameter; a list of ranges is an array of them.
+    A separate tuple type that can be a parameter; a list of ranges is an array of ranges instead.
     """
 
     __slots__ = ()
@@ -74,7 +75,7 @@ class Multirange(tuple[Range[T], ...]):
 
 
 def parse_range(text: str, decode: Callable[[str], object]) -> Range[Any]:
-    """Errors: ``ValueError`` when the text is no range."""
+    """Parses a range. Errors: ``ValueError`` if the text is not a range."""
     if text == "empty":
         return Range(empty=True)
     parts = _RANGE.fullmatch(text)
@@ -84,7 +85,7 @@ def parse_range(text: str, decode: Callable[[str], object]) -> Range[Any]:
 
 
 def parse_multirange(text: str, decode: Callable[[str], object]) -> Multirange[Any]:
-    """Errors: ``ValueError`` when the text is no multirange."""
+    """Parses a multirange. Errors: ``ValueError`` if the text is not a multirange."""
     if not (text.startswith("{") and text.endswith("}")):
         raise ValueError(f"not a multirange: {text!r}")
     ranges: list[Range[Any]] = []
@@ -116,7 +117,7 @@ def _unquote(bound: str) -> str:
 
 
 def _text_of(value: Range[Any]) -> str:
-    """The text that the range's input takes."""
+    """Returns the text that PostgreSQL reads as the range."""
     if value.empty:
         return "empty"
     lower, upper = ("" if bound is None else _bound_text(bound) for bound in (value.lower, value.upper))

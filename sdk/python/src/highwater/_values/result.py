@@ -1,4 +1,4 @@
-"""The result of one statement, as an application gets it."""
+"""The result of one statement, as applications get it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .._core.wire import Field, WireResult
 from .decode import RowDecoder, TypeDecoders
 
 Row: TypeAlias = dict[str, Any]
-"""A row by column name."""
+"""A row, by column name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,22 +20,22 @@ class StatementResult:
     command: str
     """Command tag without the count: ``SELECT``, ``UPDATE``, …"""
     row_count: int
-    """How many rows it has returned or changed, as PostgreSQL counts them."""
+    """Number of rows returned or changed, as PostgreSQL counts them."""
     fields: tuple[Field, ...]
-    """The columns in their order."""
+    """The columns, in order."""
     rows: Sequence[Row]
-    """Decoded. Of columns with the same name the last one is here; ``values`` has them all."""
+    """Decoded rows. If columns share a name, only the last is here; ``values`` has them all."""
     values: Sequence[Sequence[str | None]]
-    """PostgreSQL's text by column position, as it came."""
+    """PostgreSQL's original text, by column position."""
     truncated: bool
-    """Rows were left out because of a limit of the service."""
+    """Whether a limit of the service cut off rows."""
 
 
 ResultDecoder: TypeAlias = Callable[[WireResult], StatementResult]
 
 
 def result_decoder(types: TypeDecoders | None = None) -> ResultDecoder:
-    """Makes results of what the wire carries. Errors of the decoder: none; what is none of its type stays text."""
+    """Returns a decoder of wire results. It never raises: text that does not fit stays text."""
     decoder = RowDecoder(types)
 
     def decode(result: WireResult) -> StatementResult:

@@ -1,7 +1,7 @@
-"""Dates and times. A value that Python's type cannot hold exactly stays text: infinity, years
-before 1 and after 9999, 24:00.
+"""Dates and times. A value that Python's type cannot hold exactly stays text.
 
-PostgreSQL's text is the only one that round-trips there; an edge of the calendar in its place would be a wrong date.
+These are infinity, years before 1 and after 9999, and 24:00. Only PostgreSQL's text survives a
+round trip; the first or last date of Python's calendar would be a wrong date.
 """
 
 from __future__ import annotations
@@ -36,13 +36,16 @@ def decode_timestamp(text: str) -> object:
 
 
 def decode_instant(text: str) -> object:
-    """In UTC whatever the session's zone: an instant has no zone of its own."""
+    """Decodes an instant in UTC, whatever the session's zone: an instant has no zone of its own."""
     value = datetime.fromisoformat(text)
     return text if value.tzinfo is None else value.astimezone(UTC)
 
 
 def decode_interval(text: str) -> timedelta | Interval:
-    """``timedelta`` without months, where a day counts as 24 hours as when PostgreSQL compares; else `Interval`."""
+    """Decodes to a ``timedelta``, or to an `Interval` if that cannot hold it.
+
+    A day counts as 24 hours, as when PostgreSQL compares intervals.
+    """
     interval = Interval.from_text(text)
     try:
         return interval.to_timedelta()

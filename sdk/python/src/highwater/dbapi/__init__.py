@@ -1,8 +1,8 @@
-"""PEP 249 over interactive transactions: for what speaks the database API of Python.
+"""PEP 249 (the database API of Python) over interactive transactions.
 
-A connection costs nothing: it runs one transaction at a time, and each begins with its first
-statement. Parameters are ``$1``, ``$2``, …; values decode as the README says, but for the ``types``
-of `connect`. Each error has the client's own one as ``orig``.
+A connection costs nothing. It runs one transaction at a time, and each begins with its first
+statement. Parameters are ``$1``, ``$2``, …; values decode as described in the README, or by the
+``types`` of `connect`. Each error has the client's error as ``orig``.
 
 Example:
     from highwater import dbapi
@@ -35,18 +35,18 @@ from ._errors import (
 )
 
 apilevel: str = "2.0"
-"""Of PEP 249."""
+"""Version of PEP 249."""
 threadsafety: int = 1
-"""Threads may share the module, and a client; not connections."""
+"""Threads may share the module and a client, but not connections."""
 paramstyle: str = "numeric_dollar"
-"""Of PEP 249: ``$1``, ``$2``, …"""
+"""Parameter style of PEP 249: ``$1``, ``$2``, …"""
 
 
 def Binary(value: Any) -> bytes:  # noqa: N802 - the name of PEP 249
-    """A value for a bytea.
+    """Converts a value to a bytea parameter.
 
     Args:
-        value: What ``bytes`` takes.
+        value: Any value that ``bytes`` accepts.
     """
     return bytes(value)
 
@@ -59,26 +59,27 @@ def connect(
     types: TypeDecoders | None = None,
     **options: Any,
 ) -> Connection:
-    """A connection of a client, or of one that is made with these options and closed with the connection.
+    """Opens a connection on a client, or on a new client that closes with the connection.
 
-    Nothing is sent.
+    Sends nothing.
 
     Args:
-        url: Makes a client with this address for the connection, instead of `client`.
-        client: The caller closes it.
-        transaction: For all its transactions, for example `{"ack": "durable", "level": "region"}`.
-        types: Decoders by OID. They replace those that the README lists; a client's own do not count
-            here.
-        options: The other options of the `Highwater` that is made.
+        url: Address of the service for a new client. Pass either `url` or `client`.
+        client: An existing client. The connection does not close it.
+        transaction: Settings of all its transactions, such as `{"ack": "durable", "level":
+            "region"}`.
+        types: Decoders by type OID that replace the built-in ones (see the README). The client's
+            `types` have no effect here.
+        options: Further options of `Highwater` for a new client.
 
-    Errors: `InterfaceError`, where both are given.
+    Errors: `InterfaceError` if a client is passed together with `url` or options.
     """
     decoder = RowDecoder(types)
     if client is None:
         own = Highwater(url, types="raw", **options)
         return Connection(own, decoder=decoder, settings=transaction, on_close=own.close)
     if url is not None or options:
-        raise InterfaceError("pass either a client or a function that creates one")
+        raise InterfaceError("pass either a client, or the url and options of a new one")
     return Connection(client, decoder=decoder, settings=transaction)
 
 

@@ -1,7 +1,8 @@
-"""A connection of PEP 249: no socket and no session of the database, but the place of one transaction after another.
+"""A connection of PEP 249: no socket and no database session, but one transaction at a time.
 
-Owns where statements run (the open transaction, or a one-shot one with ``autocommit``), and who gets commits. Works
-with either client: what a call of the async one gives is settled by a subclass.
+Owns where statements run (in the open transaction, or with ``autocommit`` in a one-shot one), and
+who receives commits. Works with either client: a subclass awaits the results of the asynchronous
+one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ._cursor import Cursor, StreamCursor
 from ._errors import InterfaceError, ProgrammingError, error_of
 
 STATEMENTS_MAX: Final = 256
-"""Of one request."""
+"""Maximum number of statements in a request."""
 _LISTENS: Final = re.compile(r"\s*(?:un)?listen\b", re.IGNORECASE)
 _REWINDS: Final = re.compile(r"\s*rollback\b", re.IGNORECASE)
 _LEAVES: Final = re.compile(
@@ -28,27 +29,39 @@ _LEAVES: Final = re.compile(
     r"|.*\bpg_(?:try_)?advisory_lock|\s*create\s+(?:local\s+|global\s+)?temp",
     re.IGNORECASE | re.DOTALL,
 )
-"""What a statement leaves in its session is gone with its transaction; alone, it would have no effect."""
+"""Statements whose effect is on the session. It ends with its transaction, so alone they have no
+effect.
+"""
 
 
 class TransactionSettings(TypedDict, total=False):
-    """How transactions of a connection run and when their commits are answered, beside their isolation.
+    """How a connection's transactions run and when their commits are answered, besides isolation.
 
-    As the options of the same names of ``hw.transaction``.
+    The settings are those of ``hw.transaction``.
     """
 
     ack: Ack | None
-    """``durable``: a commit returns when it is durable at the level, and raises when it is lost or the wait is over."""
+    """``durable``: a commit returns when durable at the level; it raises after a loss or a timeout.
+    """
     level: str | None
-    """The level that transactions are about. Default: the client's."""
+    """Level of the transactions. Default: the client's."""
     max_wait_ms: float | None
-    """With ``ack="durable"``: how many milliseconds the service waits before it answers, and the wait goes on here."""
+    """With ``ack="durable"``: milliseconds that the service waits before it answers.
+
+    The connection then waits on.
+    """
     max_delay_ms: float | None
-    """The trackers send an event ``transaction.delayed`` if one is not durable after so many milliseconds."""
+    """Milliseconds after which the trackers send an event ``transaction.delayed``.
+
+    They send it if a transaction is not durable by then.
+    """
     metadata: Mapping[str, str] | None
-    """Comes back in webhooks about the transactions."""
+    """Metadata for webhooks about the transactions."""
     timeout: float | None
-    """Seconds for all attempts of a call together, and for the wait of ``ack="durable"``. Default: the client's."""
+    """Time limit for all attempts of a call, and for the wait of ``ack="durable"``, in seconds.
+
+    Default: the client's.
+    """
     after: str | None
     """With ``autocommit`` and ``read_only``: a token whose effects the read must see."""
     mode: Mode | None
@@ -56,21 +69,21 @@ class TransactionSettings(TypedDict, total=False):
 
 
 class Follower(Protocol):
-    """Gets the outcomes of the transactions of a connection."""
+    """Receives the outcomes of a connection's transactions."""
 
     def committed(self, client: Any, transaction: BasePromise, /) -> None:
-        """One has committed.
+        """Called when a transaction has committed.
 
         Args:
-            client: With which it ran.
-            transaction: With its ``token``, ``durable()``, ``on_lost()``.
+            client: The client that ran it.
+            transaction: The transaction, with its ``token``, ``durable()`` and ``on_lost()``.
         """
 
     def failed(self, error: BaseException, /) -> None:
-        """An error has ended one.
+        """Called when an error has ended a transaction.
 
         Args:
-            error: The client's own.
+            error: The client's error.
         """
 
 
@@ -80,11 +93,11 @@ _OF_COMMIT: Final = ("ack", "level", "max_wait_ms", "max_delay_ms", "timeout")
 
 
 class Connection:
-    """Runs statements in a transaction that begins with the first one, until ``commit`` or ``rollback``.
+    """Runs statements in a transaction, from the first statement until ``commit`` or ``rollback``.
 
-    With ``autocommit`` each call of ``execute`` is a transaction of its own, in one round trip; so is each
-    ``executemany``, all or nothing. Not for several threads at the same time; they may have connections of the same
-    client.
+    With ``autocommit``, each ``execute`` is a transaction of its own in one round trip; so is each
+    ``executemany``, all or nothing. Threads must not use a connection at the same time, but may
+    have connections of the same client.
     """
 
     def __init__(
@@ -96,35 +109,44 @@ class Connection:
         on_close: Callable[[], object] | None = None,
     ) -> None:
         self.client: Any = client
-        """The ``Highwater`` that it is of."""
+        """The ``Highwater`` client of the connection."""
         self.isolation_level: Isolation | None = None
-        """None: the service's own, which is ``serializable`` but for reads that may run on a replica."""
+        """Isolation level. None: the service's default.
+
+        That is ``serializable``, except for reads that may run on a replica.
+        """
         self.read_only: bool = False
-        """Transactions that begin from now on change nothing."""
+        """Whether transactions that begin from now on are read-only."""
         self.deferrable: bool = False
-        """With ``read_only`` and ``serializable``: they wait for a snapshot that no later transaction makes unsafe."""
+        """Whether they wait for a snapshot that no later transaction makes unsafe.
+
+        For ``read_only`` and ``serializable``.
+        """
         self.settings: TransactionSettings = settings or {}
-        """How transactions that begin from now on run."""
+        """Settings of transactions that begin from now on."""
         self.is_closed: bool = False
         """Whether ``close`` was called."""
         self.committed: Any = None
-        """The transaction that was committed last: its ``token``, ``durable()``, ``on_lost()``, …"""
+        """The last committed transaction, with its ``token``, ``durable()``, ``on_lost()``, …"""
         self.decoder: RowDecoder = decoder or RowDecoder()
         """Internal: for cursors."""
         self.rewinds: int = 0
-        """Internal: how often statements went back to a savepoint: younger cursors of the database are gone then."""
+        """Internal: number of returns to a savepoint. Younger database cursors end with each."""
         self._autocommit = False
         self._open: Any = None
         self._followers: list[Follower] = []
         self._on_close = on_close
 
     def _settle(self, value: Any) -> Any:
-        """What a call of the client gave, waited for."""
+        """Waits for a result of the client, if necessary."""
         return value
 
     @property
     def autocommit(self) -> bool:
-        """Each call of ``execute`` is a transaction of its own. Cannot be changed while one is open."""
+        """Whether each ``execute`` is a transaction of its own.
+
+        Fixed while a transaction is open.
+        """
         return self._autocommit
 
     @autocommit.setter
@@ -135,27 +157,27 @@ class Connection:
 
     @property
     def transaction(self) -> Any:
-        """The open transaction of the client, or None where nothing was executed since the last one ended."""
+        """The client's open transaction; None if nothing was executed since the last one ended."""
         return self._open
 
     def cursor(self) -> Cursor:
-        """A cursor; any number may be used, one after another or in turn."""
+        """Returns a new cursor. Any number may be used, in turn or interleaved."""
         self._check_open()
         return Cursor(self)
 
     def stream_cursor(self) -> Cursor:
-        """A cursor that fetches rows of a query as they are asked for, from a cursor in the database.
+        """Returns a cursor that fetches a query's rows as needed, from a cursor in the database.
 
-        It needs a transaction; with ``autocommit`` it is a plain one.
+        It needs a transaction. With ``autocommit`` it is an ordinary cursor.
         """
         self._check_open()
         return Cursor(self) if self._autocommit else StreamCursor(self)
 
     def run(self, statements: Sequence[Statement]) -> list[StatementResult]:
-        """Runs statements, in one round trip where they are 256 at most. The results are never short of rows.
+        """Runs statements, up to 256 of them in one round trip. Results are never truncated.
 
         Args:
-            statements: With parameters ``$1``, ``$2``, …
+            statements: Statements with parameters ``$1``, ``$2``, …
 
         Errors: those of this module.
         """
@@ -192,7 +214,7 @@ class Connection:
         return list(transaction.results)
 
     def _run_in_parts(self, statements: Sequence[Statement]) -> list[StatementResult]:
-        """One transaction of several round trips."""
+        """Runs one transaction in several round trips."""
         opened = self.client.begin(**self._execution, **self._some(_OF_BEGIN))
         try:
             results = self._execute(opened, statements)
@@ -203,11 +225,11 @@ class Connection:
         return results
 
     def commit(self) -> None:
-        """Commits what was executed since the last one. ``committed`` is the transaction then.
+        """Commits everything executed since the last commit. ``committed`` is then the transaction.
 
-        Errors: among others an ``OperationalError`` whose ``retry`` is ``transaction`` for a conflict, and one whose
-        ``outcome`` is ``unknown`` where it is not known. A transaction that a failed statement has ended is not
-        rolled back in silence: its error is raised.
+        Errors: among others an ``OperationalError`` with ``retry`` ``transaction`` after a
+        conflict, and one with ``outcome`` ``unknown`` if the outcome is not known. If a failed
+        statement has ended the transaction, its error is raised again instead of a silent rollback.
         """
         self._check_open()
         opened = self._open
@@ -220,13 +242,17 @@ class Connection:
         except HighwaterError as error:
             self._raise(error, opened)
         finally:
-            # What is still open can be committed again: the service had no room for it.
+            # A transaction that is still open can be committed again: the service had no room for
+            # it.
             if not opened.is_open:
                 self._open = None
                 self.unfollow()
 
     def rollback(self) -> None:
-        """Undoes what was executed since the last commit. Nothing is sent where nothing is open."""
+        """Undoes everything executed since the last commit.
+
+        Sends nothing if no transaction is open.
+        """
         self._check_open()
         opened, self._open = self._open, None
         self.unfollow()
@@ -238,7 +264,10 @@ class Connection:
             self._raise(error, None)
 
     def close(self) -> None:
-        """Rolls back what is open. The client stays, unless the connection made it."""
+        """Rolls back an open transaction and closes the connection.
+
+        Also closes a client that the connection made.
+        """
         if self.is_closed:
             return
         try:
@@ -249,22 +278,27 @@ class Connection:
                 self._on_close()
 
     def abandon(self) -> None:
-        """Closes it where nothing can be waited for; the service rolls back an abandoned transaction."""
+        """Closes the connection without waiting.
+
+        The service rolls back an abandoned transaction.
+        """
         self._open = None
         self.is_closed = True
         self.unfollow()
 
     def follow(self, follower: Follower) -> None:
-        """Calls it with every commit until the transaction ends; with ``autocommit`` until ``commit`` or ``rollback``.
+        """Calls the follower with every commit until the transaction ends.
+
+        With ``autocommit``: until ``commit`` or ``rollback``.
 
         Args:
-            follower: The same one twice is called once.
+            follower: Follower to call. Adding it twice has no effect.
         """
         if follower not in self._followers:
             self._followers.append(follower)
 
     def unfollow(self) -> None:
-        """Calls none any more."""
+        """Removes all followers."""
         self._followers = []
 
     def _acknowledge(self, transaction: Any) -> None:
@@ -272,12 +306,13 @@ class Connection:
         for follower in self._followers:
             follower.committed(self.client, transaction)
         if self.settings.get("ack") == "durable":
-            # The service may have answered at the end of its patience: pending is neither durable nor lost.
+            # The service may have answered at the end of its wait: pending is neither durable nor
+            # lost.
             self._settle(transaction.durable(timeout=self.settings.get("timeout")))
 
     @property
     def _execution(self) -> dict[str, object]:
-        # The service takes "deferrable" only where it means something.
+        # The service accepts "deferrable" only where it has a meaning.
         is_deferrable = self.deferrable and self.read_only and self.isolation_level in (None, "serializable")
         given = {
             "isolation": self.isolation_level,
@@ -303,7 +338,7 @@ class Connection:
             for follower in self._followers:
                 follower.failed(failure)
         if error.code == "transaction_ended" and isinstance(failure, HighwaterError):
-            # Why it has ended is what the caller has to know.
+            # The caller needs to know why the transaction ended.
             error = fresh(failure)
         raise error_of(error) from error
 
@@ -329,7 +364,7 @@ def _refuse_truncated(results: Sequence[StatementResult], *, is_applied: bool, t
     for index, result in enumerate(results):
         if result.truncated:
             raise HighwaterError(
-                f"statement {index} has more rows than the service returns; stream them",
+                f"statement {index} has more rows than the service returns; use a streaming cursor",
                 code="result_too_large",
                 outcome="applied" if is_applied else "not_applied",
                 retry="never",

@@ -1,4 +1,4 @@
-"""Cursors of PEP 249: one that has all rows of its statement, and one that fetches them as they are asked for."""
+"""Cursors of PEP 249: one holds all rows of its statement, the other fetches them as needed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from ._connection import Connection
 
 Column: TypeAlias = tuple[str, int, None, None, None, None, None]
-"""What ``description`` has of a column: its name, and the OID of its type."""
+"""Entry of ``description`` for a column: its name and the OID of its type."""
 Row: TypeAlias = tuple[Any, ...]
-"""A row by column position."""
+"""A row, by column position."""
 
 STREAM_ROWS: Final = 1_000
 """Rows that a streaming cursor fetches at a time by default."""
@@ -30,22 +30,22 @@ _WRITES: Final = re.compile(r"\b(?:insert|update|delete|merge|into)\b", re.IGNOR
 
 
 class Cursor:
-    """Executes statements of its connection, and has the rows of the last one."""
+    """Executes statements of its connection and holds the rows of the last one."""
 
     server_side: bool = False
-    """Whether rows come as they are asked for."""
+    """Whether rows are fetched as needed."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection: Connection = connection
-        """The one that made it."""
+        """The connection that made the cursor."""
         self.arraysize: int = 1
-        """The default number of rows of ``fetchmany``."""
+        """Default number of rows for ``fetchmany``."""
         self.description: Sequence[Column] | None = None
-        """The columns of the last statement; None where it had no rows to give."""
+        """Columns of the last statement; None if it returned no rows."""
         self.rowcount: int = -1
-        """How many rows the last statement has returned or changed; -1 where that is not known."""
+        """Number of rows that the last statement returned or changed; -1 if unknown."""
         self.lastrowid: None = None
-        """Of PEP 249; PostgreSQL has none."""
+        """Attribute of PEP 249. Always None: PostgreSQL has no row ids."""
         self._rows: deque[Row] = deque()
         self._is_closed = False
 
@@ -53,8 +53,8 @@ class Cursor:
         """Runs a statement.
 
         Args:
-            operation: With parameters ``$1``, ``$2``, …
-            parameters: In their order.
+            operation: Statement with parameters ``$1``, ``$2``, …
+            parameters: Values of the parameters, in order.
 
         Errors: those of this module.
         """
@@ -67,11 +67,11 @@ class Cursor:
         return self
 
     def executemany(self, operation: str, seq_of_parameters: Sequence[Sequence[object]]) -> Self:
-        """Runs a statement with each of the parameters, 256 of them in a round trip. Rows are not kept.
+        """Runs a statement once per set of parameters, 256 per round trip. Discards any rows.
 
         Args:
-            operation: With parameters ``$1``, ``$2``, …
-            seq_of_parameters: For each run those of it, in their order.
+            operation: Statement with parameters ``$1``, ``$2``, …
+            seq_of_parameters: Values for each run, in order.
 
         Errors: those of this module.
         """
@@ -82,37 +82,52 @@ class Cursor:
         return self
 
     def fetchone(self) -> Row | None:
-        """The next row, or None. Errors: `ProgrammingError`, where the last statement had none to give."""
+        """Returns the next row, or None.
+
+        Errors: `ProgrammingError` if the last statement returned no rows.
+        """
         self._check_rows()
         return self._rows.popleft() if self._rows else None
 
     def fetchmany(self, size: int | None = None) -> list[Row]:
-        """The next rows.
+        """Returns the next rows.
 
         Args:
-            size: How many at most. Default: ``arraysize``.
+            size: Maximum number of rows. Default: ``arraysize``.
 
-        Errors: as `Cursor.fetchone`.
+        Errors: those of `Cursor.fetchone`.
         """
         self._check_rows()
         count = min(self.arraysize if size is None else size, len(self._rows))
         return [self._rows.popleft() for _ in range(count)]
 
     def fetchall(self) -> list[Row]:
-        """All rows that are left. Errors: as `Cursor.fetchone`."""
+        """Returns all remaining rows.
+
+        Errors: those of `Cursor.fetchone`.
+        """
         self._check_rows()
         rows = list(self._rows)
         self._rows.clear()
         return rows
 
     def setinputsizes(self, sizes: object) -> None:
-        """As `setinputsizes` of PEP 249; there is nothing to do."""
+        """Does nothing; PEP 249 requires it.
+
+        Args:
+            sizes: Ignored.
+        """
 
     def setoutputsize(self, size: int, column: int | None = None) -> None:
-        """As `setoutputsize` of PEP 249; there is nothing to do."""
+        """Does nothing; PEP 249 requires it.
+
+        Args:
+            size: Ignored.
+            column: Ignored.
+        """
 
     def close(self) -> None:
-        """Forgets its rows; it cannot be used again. The transaction stays as it is."""
+        """Closes the cursor and discards its rows. The transaction stays as it is."""
         self._is_closed = True
         self._rows.clear()
 
@@ -127,7 +142,8 @@ class Cursor:
         self.description = [(field.name, field.oid, None, None, None, None, None) for field in fields] or None
 
     def _decoded(self, result: StatementResult) -> Iterator[Row]:
-        # By position, for columns may have the same name; and by this connection's types, whatever the client's are.
+        # By position, because columns may share a name; and with this connection's types, not the
+        # client's.
         decoders = [self.connection.decoder.decoder(field.oid) for field in result.fields]
         for row in result.values:
             yield tuple(
@@ -155,10 +171,13 @@ class Cursor:
 
 
 class StreamCursor(Cursor):
-    """Reads through a cursor of the database, some rows at a time. A statement that is no plain query runs as ever."""
+    """Fetches rows through a cursor of the database, some at a time.
+
+    Statements that are not plain queries run as in `Cursor`.
+    """
 
     server_side: bool = True
-    """Whether rows come as they are asked for."""
+    """Whether rows are fetched as needed."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
@@ -168,13 +187,14 @@ class StreamCursor(Cursor):
         self._is_exhausted = True
 
     def execute(self, operation: str, parameters: Sequence[object] | None = None) -> Self:
-        """As `Cursor.execute`; a query's rows stay in the database until they are fetched."""
+        """Like `Cursor.execute`, but a query's rows stay in the database until they are fetched."""
         if not _is_query(operation):
             return super().execute(operation, parameters)
         self._begin()
         name = f"highwater_{next(_names)}"
         declare = _statement(f"DECLARE {name} NO SCROLL CURSOR FOR {operation}", parameters)
-        # No rows yet: who fetches says how many. This only shows what the columns are.
+        # Fetches no rows, only the description of the columns. The fetching call decides how many
+        # rows.
         _, described = self.connection.run([declare, Statement(f"FETCH FORWARD 0 FROM {name}")])
         self._describe(described.fields)
         self._name = name
@@ -184,14 +204,14 @@ class StreamCursor(Cursor):
         return self
 
     def fetchone(self) -> Row | None:
-        """As `Cursor.fetchone`; 1,000 rows come in a round trip."""
+        """Like `Cursor.fetchone`; fetches 1,000 rows per round trip."""
         self._check_rows()
         if not self._rows:
             self._fetch(STREAM_ROWS)
         return super().fetchone()
 
     def fetchmany(self, size: int | None = None) -> list[Row]:
-        """As `Cursor.fetchmany`; all of them come in a round trip."""
+        """Like `Cursor.fetchmany`; fetches all of its rows in one round trip."""
         self._check_rows()
         wanted = self.arraysize if size is None else size
         if wanted > len(self._rows):
@@ -199,7 +219,7 @@ class StreamCursor(Cursor):
         return super().fetchmany(wanted)
 
     def fetchall(self) -> list[Row]:
-        """As `Cursor.fetchall`; 1,000 rows come in a round trip."""
+        """Like `Cursor.fetchall`; fetches 1,000 rows per round trip."""
         rows = super().fetchall()
         while not self._is_exhausted:
             self._fetch(STREAM_ROWS)
@@ -207,7 +227,7 @@ class StreamCursor(Cursor):
         return rows
 
     def close(self) -> None:
-        """As `Cursor.close`; closes the cursor of the database too, while its transaction is open."""
+        """Like `Cursor.close`; also closes the database cursor while its transaction is open."""
         self._end()
         super().close()
 
@@ -223,25 +243,25 @@ class StreamCursor(Cursor):
         self._is_exhausted = len(result.values) < count
 
     def _end(self) -> None:
-        """Closes what the database has open, for while it is, its tables cannot be altered."""
+        """Closes the database cursor: tables cannot be altered while it is open."""
         name, self._name = self._name, None
         self._is_exhausted = True
         connection, transaction = self.connection, self.connection.transaction
         if name is None or transaction is not self._transaction or not transaction.is_open:
             return
-        # To close one that is gone would be an error, and ruin the transaction.
+        # Closing a cursor that no longer exists is an error, which would fail the transaction.
         if connection.rewinds != self._rewinds:
             return
         try:
             connection.run([Statement(f"CLOSE {name}")])
         except Error:
-            # The transaction has failed, and the caller has the error.
+            # The transaction has failed, and the caller has its error.
             return
 
 
 def _statement(operation: str, parameters: Sequence[object] | None) -> Statement:
     if isinstance(parameters, (str, bytes, dict)):
-        raise ProgrammingError("parameters must be a sequence, for $1, $2, …")
+        raise ProgrammingError("parameters must be a sequence of values for $1, $2, …")
     return Statement(operation, tuple(parameters or ()))
 
 

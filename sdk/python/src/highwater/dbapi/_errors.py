@@ -1,4 +1,4 @@
-"""The exceptions of PEP 249, and which of them an error of the client is."""
+"""The exceptions of PEP 249, and the mapping of the client's errors to them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from .._core.wire import Outcome, Retry
 
 
 class Warning(Exception):  # noqa: A001, N818 - the name of PEP 249
-    """Of PEP 249; never raised here."""
+    """Exception of PEP 249; never raised here."""
 
 
 class Error(Exception):
-    """What every error of this module is."""
+    """Base class of all errors of this module."""
 
     orig: HighwaterError | None
-    """The client's own error, with all that it knows."""
+    """The client's error, with all details."""
 
     def __init__(self, message: str = "", orig: HighwaterError | None = None) -> None:
         super().__init__(message)
@@ -25,32 +25,32 @@ class Error(Exception):
 
     @property
     def sqlstate(self) -> str | None:
-        """PostgreSQL's code, where the database refused something."""
+        """PostgreSQL's error code, if the database refused a statement."""
         return None if self.orig is None else self.orig.sqlstate
 
     @property
     def pgcode(self) -> str | None:
-        """``sqlstate``, by the name that other drivers give it."""
+        """``sqlstate``, under the name of other drivers."""
         return self.sqlstate
 
     @property
     def constraint_name(self) -> str | None:
-        """The constraint that is violated."""
+        """Name of the violated constraint."""
         return None if self.orig is None else self.orig.constraint
 
     @property
     def code(self) -> str | None:
-        """The client's code of the error: it is API."""
+        """Code of the client's error. Codes are API."""
         return None if self.orig is None else self.orig.code
 
     @property
     def outcome(self) -> Outcome | None:
-        """What became of the transaction that the error is about."""
+        """Whether the transaction was applied."""
         return None if self.orig is None else self.orig.outcome
 
     @property
     def retry(self) -> Retry | None:
-        """What a caller may do; ``transaction``: run the whole body again, in a new one."""
+        """What the caller may do next. ``transaction``: run the whole body again, in a new one."""
         return None if self.orig is None else self.orig.retry
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -58,27 +58,27 @@ class Error(Exception):
 
 
 class InterfaceError(Error):
-    """The interface was used wrongly: a closed connection, a cursor without rows."""
+    """The interface was misused, for example a closed connection or a cursor without rows."""
 
 
 class DatabaseError(Error):
-    """The database or the service refused something."""
+    """The database or the service refused a statement or a call."""
 
 
 class DataError(DatabaseError):
-    """A value that does not fit."""
+    """A value does not fit its type."""
 
 
 class OperationalError(DatabaseError):
-    """Not the program's fault: conflicts, limits, failures, losses. ``retry`` says what helps."""
+    """A conflict, limit, failure or loss, not a fault of the program. ``retry`` says what helps."""
 
 
 class IntegrityError(DatabaseError):
-    """A constraint is violated; ``constraint_name`` names it."""
+    """A statement violates a constraint; ``constraint_name`` names it."""
 
 
 class InternalError(DatabaseError):
-    """The database is in a state where it cannot do that, or failed by itself."""
+    """The database failed, or is in a state that does not allow the statement."""
 
 
 class ProgrammingError(DatabaseError):
@@ -86,10 +86,10 @@ class ProgrammingError(DatabaseError):
 
 
 class NotSupportedError(DatabaseError):
-    """The database or the service has nothing like it."""
+    """The database or the service does not support this."""
 
 
-# By class of SQLSTATE, as other drivers of PostgreSQL have it.
+# By class of SQLSTATE, as in other drivers of PostgreSQL.
 _BY_CLASS: Final[Mapping[str, type[DatabaseError]]] = {
     state: kind
     for kind, states in (
@@ -111,7 +111,7 @@ _BY_CODE: Final[Mapping[str, type[Error]]] = {
 
 
 def error_of(error: HighwaterError) -> Error:
-    """The exception of PEP 249 that stands for an error of the client."""
+    """Returns the exception of PEP 249 for an error of the client."""
     kind: type[Error]
     if error.sqlstate is not None:
         kind = _BY_CLASS.get(error.sqlstate[:2], DatabaseError)

@@ -1,8 +1,8 @@
-"""SQLAlchemy over Highwater: the ORM and Core as with PostgreSQL, and `durable(session)` after the commit.
+"""SQLAlchemy over Highwater: ORM and Core as with PostgreSQL, plus `durable(session)`.
 
-Needs `highwater-sdk[sqlalchemy]`. The dialect's name is `postgresql`; its connections are those of `highwater.dbapi`.
-SQLAlchemy finds it by its URL, too: `highwater://:API_KEY@highwater.example`, and `highwater+async://…` for async
-engines.
+Needs `highwater-sdk[sqlalchemy]`. The dialect's name is `postgresql`; its connections are those of
+`highwater.dbapi`. SQLAlchemy also finds it by URL: `highwater://:API_KEY@highwater.example`, or
+`highwater+async://…` for async engines.
 
 Example:
     from sqlalchemy import text
@@ -26,7 +26,7 @@ from ._engines import create_async_engine, create_engine
 from ._memory import follow_sessions
 from ._transact import transact
 
-# An installed package is found by its entry points; a folder on the path is not.
+# Entry points make an installed package known; a folder on the path has none.
 registry.register("highwater", "highwater.sqlalchemy._dialect", "HighwaterDialect")
 registry.register("highwater.async", "highwater.sqlalchemy._dialect", "AsyncHighwaterDialect")
 follow_sessions()

@@ -1,4 +1,4 @@
-"""SQLAlchemy's bridge from its sync code to what is awaited, by the names of its versions."""
+"""SQLAlchemy's bridge from synchronous code to awaitables, for each of its versions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sqlalchemy.util.concurrency import in_greenlet
 
 try:
     from sqlalchemy.util.concurrency import await_
-except ImportError:  # of 2.0
+except ImportError:  # SQLAlchemy 2.0
     from sqlalchemy.util.concurrency import await_only as await_
 
 __all__ = ["await_", "in_greenlet"]

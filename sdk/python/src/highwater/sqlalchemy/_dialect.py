@@ -1,6 +1,7 @@
 """The dialect: PostgreSQL's own, over connections of `highwater.dbapi`.
 
-Owns the client of an engine where the user gave none: it is made with the first connection, and closed by `dispose()`.
+Owns an engine's client if the user passed none: the first connection makes it, `dispose()` closes
+it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ _ADDRESSES: Final = (650, 869)
 
 
 class SettingsCharacteristic(ConnectionCharacteristic):
-    """The execution option `highwater`: settings of one connection's transactions, in the place of the engine's."""
+    """The execution option `highwater`.
+
+    It sets transaction settings of one connection in place of the engine's.
+    """
 
     transactional = True
 
@@ -50,7 +54,7 @@ class SettingsCharacteristic(ConnectionCharacteristic):
 
 
 class DialectConnection(dbapi.Connection):
-    """A connection that a pool may keep."""
+    """A connection that a pool can keep."""
 
     def __init__(self, client: Any, *, decoder: RowDecoder, settings: dbapi.TransactionSettings) -> None:
         super().__init__(client, decoder=decoder, settings=settings)
@@ -59,19 +63,19 @@ class DialectConnection(dbapi.Connection):
 
 class AsyncCursor(dbapi.Cursor):
     async def _async_soft_close(self) -> None:
-        """The rows are all here."""
+        """Does nothing: all rows are here already."""
 
 
 class AsyncStreamCursor(dbapi.StreamCursor):
     def close(self) -> None:
         if not in_greenlet():
-            # Nothing can be awaited here; the cursor of the database ends with its transaction.
+            # Nothing can be awaited here; the database cursor ends with its transaction.
             self._name = None
         super().close()
 
 
 class AsyncDialectConnection(DialectConnection):
-    """What the async client gives is awaited where SQLAlchemy's bridge allows it: below `AsyncConnection`."""
+    """Awaits the client's results where SQLAlchemy's bridge allows it: below `AsyncConnection`."""
 
     def _settle(self, value: Any) -> Any:
         return await_(value)
@@ -85,7 +89,10 @@ class AsyncDialectConnection(DialectConnection):
         return AsyncCursor(self) if self.autocommit else AsyncStreamCursor(self)
 
     def terminate(self) -> None:
-        """Closes it after a cancellation, or when it is collected as garbage: then nothing can be awaited."""
+        """Closes the connection after a cancellation, or in garbage collection.
+
+        Nothing can be awaited in the latter.
+        """
         opened = self.transaction
         self.abandon()
         if opened is not None and in_greenlet():
@@ -108,8 +115,8 @@ class HighwaterDialect(PGDialect):
     supports_native_json_deserialization = True
     dialect_injects_custom_json_deserializer = True
     use_insertmanyvalues_wo_returning = True
-    # A connection is no session of the database and has nothing to be kept for; how many transactions may be open is
-    # for the service to say.
+    # A connection is not a database session, so there is nothing to keep. The service limits how
+    # many transactions may be open.
     poolclass = pool.NullPool
     execution_ctx_cls = HighwaterExecutionContext
     colspecs = COLSPECS
@@ -147,10 +154,10 @@ class HighwaterDialect(PGDialect):
         if client is None:
             client = self._client(options)
         elif options:
-            raise exc.ArgumentError("pass either a client or a function that creates one")
+            raise exc.ArgumentError("pass either a client, or the url and options of a new one")
         elif not isinstance(client, self.client_class):
             name = self.client_class.__name__
-            raise exc.ArgumentError(f"this engine needs a client of the class {name}, not {type(client).__name__}")
+            raise exc.ArgumentError(f"this engine needs a client of class {name}, not {type(client).__name__}")
         return self.connection_class(client, decoder=decoder, settings=settings)
 
     def _types(self, own: dict[int, Any]) -> dict[int, Any]:
@@ -162,16 +169,19 @@ class HighwaterDialect(PGDialect):
 
     def _client(self, options: dict[str, Any]) -> Any:
         if not options:
-            raise exc.ArgumentError('the URL names no service: give it a host, or connect_args={"client": …}')
+            raise exc.ArgumentError('the URL names no service: add a host, or pass connect_args={"client": …}')
         with self._lock:
             if self._own is None or self._own_options != options:
-                # An earlier one lives on in its connections and promises.
+                # An earlier client stays in use by its connections and promises.
                 self._own = self.client_class(types="raw", **options)
                 self._own_options = options
             return self._own
 
     def release_client(self) -> Any:
-        """The client that this made, if it did; the next connection makes another one."""
+        """Returns the client that this dialect made, if any.
+
+        The next connection makes another one.
+        """
         with self._lock:
             client, self._own = self._own, None
             return client
@@ -181,7 +191,7 @@ class HighwaterDialect(PGDialect):
         if client is not None:
             client.close()
 
-    # What other drivers ask the database: a connection knows it by itself, before there is a transaction.
+    # Other drivers ask the database. Here the connection knows, even before a transaction.
 
     def get_isolation_level_values(self, dbapi_conn: Any) -> list[Any]:
         return list(_LEVELS)
@@ -223,11 +233,15 @@ class HighwaterDialect(PGDialect):
         return bool(connection.deferrable)
 
     def do_ping(self, dbapi_connection: Any) -> bool:
-        """There is no connection that could be broken, only a transaction; and between two there is none."""
+        """Only checks whether it was closed: there is no network connection that could break."""
         return not dbapi_connection.is_closed
 
     def is_disconnect(self, e: Any, connection: Any, cursor: Any) -> bool:
-        """A transaction that has ended by itself is rolled back, and the next one goes to whatever gateway is there."""
+        """Only a closed client or connection counts.
+
+        A transaction that ended by itself is rolled back, and the next one goes to any gateway that
+        is available.
+        """
         return isinstance(e, dbapi.InterfaceError) and (
             e.code == "client_closed" or (connection is not None and connection.is_closed)
         )

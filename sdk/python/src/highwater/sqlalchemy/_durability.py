@@ -1,4 +1,4 @@
-"""The promises behind sessions and connections of SQLAlchemy: waited for, listened to, handed on."""
+"""The promises of SQLAlchemy sessions and connections: waits, listeners and tokens."""
 
 from __future__ import annotations
 
@@ -29,20 +29,22 @@ def durable(
 def durable(
     session: Holder, *, level: str | None = None, timeout: float | None = None
 ) -> Coroutine[Any, Any, None] | None:
-    """Waits until all that this session has committed so far is durable at the level; of an `AsyncSession`: `await` it.
+    """Waits until everything this session has committed so far is durable at the level.
 
-    All of its commits count, of all its engines of this dialect; work that is not committed does not, nor do reads that
-    were rolled back, as they are when a session is closed after them. With nothing to wait for it returns at once.
-    Ending a wait changes nothing: wait again.
+    For an `AsyncSession`, `await` the result. All commits on all engines of this dialect count.
+    Uncommitted work does not count, nor do reads that were rolled back, which happens when a
+    session closes after them. Returns at once if there is nothing to wait for. Ending a wait
+    changes nothing: you can wait again.
 
     Args:
-        session: Or a `Connection` or an `AsyncConnection`, also a closed one: it stands for what was committed on it.
-        level: The level to wait for. Default: the client's.
-        timeout: Seconds. Default: 30. There is no wait without an end.
+        session: Session, `Connection` or `AsyncConnection`. A closed connection still stands for
+            its commits.
+        level: Level to wait for. Default: the client's.
+        timeout: Time limit of the wait, in seconds. Default: 30. Every wait has a limit.
 
-    Errors: those of `durable()` of a transaction, as the client raises them: `TransactionLostError`,
-    `PromiseBrokenError`, and `DurabilityTimeoutError`, which is not a loss. One that is reported lost or broken is then
-    forgotten: the next call is about the others.
+    Errors: the client's, as for `durable()` of a transaction: `TransactionLostError`,
+    `PromiseBrokenError`, and `DurabilityTimeoutError`, which is not a loss. A transaction that was
+    reported lost or broken is then forgotten, so that the next call waits for the others.
     """
     memory = memory_of(session)
     limit = DURABLE_TIMEOUT if timeout is None else timeout
@@ -52,7 +54,7 @@ def durable(
     for each in list(memory.sessions.values()):
         waited = each.durable(level=level, timeout=max(0.0, ends - time.monotonic()))
         if isinstance(each, AsyncClientSession):
-            # In the sync code that `AsyncSession.run_sync` runs.
+            # In synchronous code that `AsyncSession.run_sync` runs.
             await_(waited)
     return None
 
@@ -72,47 +74,52 @@ def committed(session: AsyncHolder) -> AsyncTransaction: ...
 
 
 def committed(session: Holder) -> Any:
-    """The transaction that this session committed last, as the client has it.
+    """Returns the client's transaction of this session's last commit.
 
-    Its `token`, `durable()`, `on_lost()`, `after_durable()`, …
+    It has `token`, `durable()`, `on_lost()`, `after_durable()`, …
 
     Args:
-        session: As of `durable`.
+        session: As for `durable`.
 
     Errors: `not_committed`.
     """
     last = memory_of(session).last
     if last is None:
-        raise usage_error("not_committed", "nothing was committed; commit first")
+        raise usage_error("not_committed", "the session has committed nothing yet; commit first")
     return last
 
 
 def token(session: Holder) -> str:
-    """All that this session has committed, as text for another process, which passes it to `hw.session().resume()`.
+    """Returns everything that this session has committed, as text for another process.
+
+    That process passes it to `hw.session().resume()`.
 
     Args:
-        session: As of `durable`.
+        session: As for `durable`.
 
-    Errors: `not_committed`; `invalid_options` where several clients have it: ask `committed()` after each commit then.
+    Errors: `not_committed`; `invalid_options` if the session has committed with several clients:
+    call `committed()` after each commit instead.
     """
     sessions = list(memory_of(session).sessions.values())
     if not sessions:
-        raise usage_error("not_committed", "nothing was committed; commit first")
+        raise usage_error("not_committed", "the session has committed nothing yet; commit first")
     if len(sessions) > 1:
-        raise usage_error("invalid_options", "the session has committed with several clients")
+        raise usage_error(
+            "invalid_options", "the session has committed with several clients; call committed() each time"
+        )
     text: str = sessions[0].token
     return text
 
 
 def on_lost(session: Holder, listener: Listener, *, level: str | None = None) -> Callable[[], None]:
-    """Calls back once for each transaction of this session that turns out lost before it is durable at the level.
+    """Calls the listener once for each of the session's transactions that is lost before durable.
 
-    Those that it has committed, and those that it will commit. Returns what takes the listener away. Where it is
-    called: see `Highwater.on_lost`.
+    Covers past and future commits of the session. Returns a function that removes the listener. See
+    `Highwater.on_lost` for where listeners are called.
 
     Args:
-        session: As of `durable`.
-        listener: Gets the verdict.
-        level: Default: the client's.
+        session: As for `durable`.
+        listener: Function that receives the verdict.
+        level: Level of the promise. Default: the client's.
     """
     return memory_of(session).on_lost(listener, level)

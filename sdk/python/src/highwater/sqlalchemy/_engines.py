@@ -1,4 +1,4 @@
-"""Engines of a client that the caller has."""
+"""Engines for a client of the caller."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from ..dbapi import TransactionSettings
 
 
 def create_engine(client: Highwater, *, transaction: TransactionSettings | None = None, **options: Any) -> Engine:
-    """SQLAlchemy's `create_engine` for a client, which stays the caller's to close.
+    """Creates a SQLAlchemy engine on a client.
+
+    The engine does not close the client.
 
     Args:
-        client: Its `types` do not count here: values become what SQLAlchemy's types say.
-        transaction: For all transactions, as `{"ack": "durable", "level": "region"}`.
-        options: What else SQLAlchemy's takes.
+        client: Client to use. Its `types` have no effect: SQLAlchemy's types determine the values.
+        transaction: Settings of all transactions, such as `{"ack": "durable", "level": "region"}`.
+        options: Further options of SQLAlchemy's `create_engine`.
     """
     return sqlalchemy.create_engine("highwater://", **_with(client, transaction, options))
 
@@ -28,12 +30,14 @@ def create_engine(client: Highwater, *, transaction: TransactionSettings | None 
 def create_async_engine(
     client: AsyncHighwater, *, transaction: TransactionSettings | None = None, **options: Any
 ) -> AsyncEngine:
-    """SQLAlchemy's `create_async_engine` for a client, which stays the caller's to close.
+    """Creates an async SQLAlchemy engine on a client.
+
+    The engine does not close the client.
 
     Args:
-        client: Its `types` do not count here: values become what SQLAlchemy's types say.
-        transaction: For all transactions, as `{"ack": "durable", "level": "region"}`.
-        options: What else SQLAlchemy's takes.
+        client: Client to use. Its `types` have no effect: SQLAlchemy's types determine the values.
+        transaction: Settings of all transactions, such as `{"ack": "durable", "level": "region"}`.
+        options: Further options of SQLAlchemy's `create_async_engine`.
     """
     return sqlalchemy_asyncio.create_async_engine("highwater+async://", **_with(client, transaction, options))
 

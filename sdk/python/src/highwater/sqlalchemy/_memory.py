@@ -1,7 +1,7 @@
-"""What a session or a connection of SQLAlchemy has committed, so that it can be waited for.
+"""Remembers what a SQLAlchemy session or connection has committed, to wait for it later.
 
-SQLAlchemy reports when a transaction begins, and which connection it is on; the connection reports the commit. Owns the
-link between the two.
+SQLAlchemy reports the beginning of each transaction and its connection; the connection reports the
+commit. Owns the link between the two.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _KEY: Final = "highwater"
 
 
 class Memory:
-    """All that one session or connection has committed, by client: mostly there is one."""
+    """Everything that one session or connection has committed, by client; usually there is one."""
 
     def __init__(self) -> None:
         self.sessions: dict[Any, Any] = {}
-        """A session of the client's for each client."""
+        """One of the client's sessions for each client."""
         self.last: Any = None
-        """The transaction that was committed last."""
+        """The last committed transaction."""
         self.commits: int = 0
         self.failure: BaseException | None = None
-        """What ended the transaction since the last one began, whatever became of the error."""
+        """The error that ended the current transaction, whatever the body did with it."""
         self._listeners: list[Callable[[BasePromise], None]] = []
 
     def committed(self, client: Any, transaction: BasePromise) -> None:
@@ -89,7 +89,7 @@ def is_async(holder: Holder) -> bool:
 
 
 def memory_of(holder: Holder) -> Memory:
-    """The memory of a session, or of a connection that is used without one."""
+    """Returns the memory of a session, or of a connection that is used without a session."""
     if isinstance(holder, (scoped_session, async_scoped_session)):
         holder = holder()
     if isinstance(holder, AsyncSession):
@@ -110,12 +110,12 @@ def memory_of(holder: Holder) -> Memory:
 
 
 def follow_connection(connection: Connection) -> None:
-    """A transaction begins on a connection of one of our engines."""
+    """Called when a transaction begins on a connection of one of our engines."""
     _follow(connection, memory_of(connection))
 
 
 def follow_session(session: Session, transaction: SessionTransaction, connection: Connection) -> None:
-    """A session begins to use a connection, of whatever engine."""
+    """Called when a session begins to use a connection, of any engine."""
     if connection.dialect.driver.startswith("highwater"):
         _follow(connection, memory_of(session))
 
@@ -128,5 +128,5 @@ def _follow(connection: Connection, memory: Memory) -> None:
 
 
 def follow_sessions() -> None:
-    """From now on sessions of any kind, also kinds that this package does not know."""
+    """Follows sessions of every kind from now on, also of kinds unknown to this package."""
     event.listen(Session, "after_begin", follow_session)

@@ -1,4 +1,4 @@
-"""A body of code that runs in a session, again and in a new one for as long as conflicts undo it."""
+"""Runs a body of code in a session, and again in a new session while conflicts undo it."""
 
 from __future__ import annotations
 
@@ -62,24 +62,26 @@ def transact(
     max_attempts: int = MAX_ATTEMPTS,
     timeout: float = TIMEOUT,
 ) -> Any:
-    """Runs the body in a new session, commits when it returns, and returns what it returned; of async ones: `await` it.
+    """Runs the body in a new session, commits it and returns what the body returned.
 
-    A conflict runs it again in another session: with jitter, for `timeout` seconds in all, `max_attempts` times at
-    most. Exactly one run takes effect: where one of several engines has committed, or the body by itself, nothing is
-    run again. The body must have no effects elsewhere. With `ack="durable"` this returns when the transaction is
-    durable at the level; a loss before that runs it again, too.
+    For async sessions, `await` the result. After a conflict the body runs again in another session:
+    with jittered delays, for at most `timeout` seconds and `max_attempts` runs. Exactly one run
+    takes effect: nothing runs again if one of several engines has committed, or the body has
+    committed itself. The body must have no effects outside the transaction. With `ack="durable"`
+    this returns when the transaction is durable at the level; a loss before that also causes
+    another run.
 
     Args:
-        sessions: A `sessionmaker` or an `async_sessionmaker`, or another function that makes a
-            session. The session has to be a context manager.
-        body: Gets the session; its result is returned.
-        ack: When to return: when it has committed, or when it is durable.
-        level: With `ack="durable"`: the level. Default: the client's.
-        max_attempts: Runs of the body at most.
-        timeout: Seconds for all runs together.
+        sessions: A `sessionmaker` or an `async_sessionmaker`, or any function that returns a
+            session to use as a context manager.
+        body: Function that receives the session. This call returns its return value.
+        ack: When to return: at the commit, or when durable.
+        level: Level for `ack="durable"`. Default: the client's.
+        max_attempts: Maximum number of runs of the body.
+        timeout: Time limit for all runs, in seconds.
 
-    Errors: the body's own, after a rollback. An `OperationalError` whose `orig.outcome` is `unknown` passes through:
-    it may have committed.
+    Errors: the body's own, after a rollback. An `OperationalError` whose `orig.outcome` is
+    `unknown` is raised without another run: the transaction may have committed.
     """
     retries = _Retries(max_attempts, timeout)
     session = sessions()
@@ -137,7 +139,7 @@ class _Retries:
         return max(0.0, self._ends - time.monotonic())
 
     def delay_after(self, *, is_undone: bool) -> float | None:
-        """Seconds before the next run, or None where there is none."""
+        """Returns the seconds before the next run, or None if there is none."""
         self._attempt += 1
         delay_ms = full_jitter(
             self._attempt,
@@ -150,7 +152,7 @@ class _Retries:
 
 
 class _Run:
-    """One run of the body, and whether anything of it has happened."""
+    """One run of the body: knows whether any of it took effect."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -161,10 +163,11 @@ class _Run:
         commits = memory.commits - self._commits_before
         cause = _client_error(error)
         if commits > 0:
-            # Of several transactions, one of each engine or by the body's own doing, the others would happen twice.
+            # Of several transactions (one per engine, or by the body itself) the others would be
+            # applied twice.
             is_lost = isinstance(cause, TransactionLostError) and cause.transaction_id == memory.last.id
             return commits == 1 and is_lost and cause is not None and cause.retry == "transaction"
-        # Whatever the body made of the error that ended its transaction.
+        # Whatever the body did with the error that ended its transaction.
         cause = cause if memory.failure is None else _client_error(memory.failure)
         return cause is not None and cause.retry == "transaction"
 

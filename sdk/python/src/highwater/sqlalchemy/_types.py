@@ -1,7 +1,8 @@
 """SQLAlchemy's types over the client's values.
 
-Parameters travel as text and are typed by the statement, so each is rendered with a cast. Values that the client
-decodes to what SQLAlchemy expects anyway (numbers, dates, UUIDs, JSON, bytes) need nothing else.
+Parameters travel as text and get their types from the statement, so each is rendered with a cast.
+Values that the client already decodes as SQLAlchemy expects (numbers, dates, UUIDs, JSON, bytes)
+need nothing else.
 """
 
 from __future__ import annotations
@@ -60,7 +61,10 @@ class HighwaterBigInteger(types.BigInteger):
 
 
 class _Number:
-    """What the client decodes is a Decimal, a float or an int, by the column's type; another kind may be asked for."""
+    """Converts numbers to the kind that was asked for.
+
+    The client decodes a Decimal, a float or an int, by the column's type.
+    """
 
     render_bind_cast = True
     asdecimal: bool
@@ -106,7 +110,7 @@ class HighwaterInterval(INTERVAL):
     render_bind_cast = True
 
     @classmethod
-    def adapt_emulated_to_native(  # type: ignore[override] # as the library has it itself
+    def adapt_emulated_to_native(  # type: ignore[override] # as in the library itself
         cls, interval: types.Interval, **kw: Any
     ) -> HighwaterInterval:
         return cls(precision=interval.second_precision)
@@ -120,14 +124,14 @@ class HighwaterJson(JSON):
     render_bind_cast = True
 
     def result_processor(self, dialect: Any, coltype: object) -> None:
-        """The client has parsed it."""
+        """Does nothing: the client has parsed it."""
 
 
 class HighwaterJsonb(JSONB):
     render_bind_cast = True
 
     def result_processor(self, dialect: Any, coltype: object) -> None:
-        """The client has parsed it."""
+        """Does nothing: the client has parsed it."""
 
 
 class HighwaterJsonIndex(types.JSON.JSONIndexType):

@@ -1,4 +1,4 @@
-"""What a URL of an engine says to the client."""
+"""Reads the client's options from an engine's URL."""
 
 from __future__ import annotations
 
@@ -42,9 +42,11 @@ _OF_TRANSACTION: Final[dict[str, Callable[[str], Any]]] = {
 
 
 def options_of(url: URL) -> dict[str, Any]:
-    """Options of the client and, as `transaction`, of its transactions. Errors: `ArgumentError` for what means nothing.
+    """Returns the client's options and, as `transaction`, the settings of its transactions.
 
     `highwater://:API_KEY@HOST:PORT/?host=HOST:PORT&tracker=HOST:PORT&tls=false&level=region&ack=durable`
+
+    Errors: `ArgumentError` for anything without a meaning.
     """
     if url.database:
         raise ArgumentError("the URL must not name a database; the service determines it")
@@ -55,7 +57,7 @@ def options_of(url: URL) -> dict[str, Any]:
     trackers = [_address(each, scheme) for each in query.pop("tracker", [])]
     options: dict[str, Any] = {}
     if trackers and len(trackers) != len(gateways):
-        raise ArgumentError(f"{len(gateways)} gateways need as many trackers, or none if the addresses are the same")
+        raise ArgumentError(f"{len(gateways)} gateways but {len(trackers)} trackers; name one per gateway, or none")
     if gateways:
         options["endpoints"] = [Endpoint(*pair) for pair in zip(gateways, trackers or gateways, strict=True)]
     if url.password is not None:
@@ -79,7 +81,7 @@ def _listed(value: str | Sequence[str]) -> list[str]:
 
 def _one(values: list[str], name: str, read: Callable[[str], Any]) -> Any:
     if len(values) != 1:
-        raise ArgumentError(f"{name} must be given once")
+        raise ArgumentError(f"{name} must appear only once")
     try:
         return read(values[0])
     except (KeyError, ValueError) as error:
