@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from highwater._core.effects import CallBody, Returned, Send, Steps
-from highwater._core.errors import HighwaterError, TransactionLostError, state_error
+from highwater._core.errors import HighwaterError, TransactionLostError, UnknownOutcomeError, state_error
 from highwater._core.interactive import InteractiveCore
 from highwater._core.requests import AckOptions
 from highwater._core.service import Service
 from highwater._core.sql import sql
 from highwater._core.transact import TransactDeps, transact
 from highwater._core.wire import Ack
-from tests.core.support import Reply, Request, World, answer, committed, interactive, problem
+from tests.core.support import Reply, Request, World, answer, committed, interactive, problem, state
 from tests.core.test_interactive import id_of, scripted, sent, succeed
 
 STATEMENT = sql("SELECT 1")
@@ -69,6 +69,21 @@ def test_what_a_body_makes_of_a_conflict_is_not_believed_wrapped_or_swallowed_it
     world.body = body
     world.run(steps_of(world))
     assert runs == 3
+
+
+def test_an_unknown_outcome_is_not_run_again_also_when_there_is_time() -> None:
+    unknown = problem("internal", 500, "unknown", "resolve_outcome")
+    replies = {"begin": None, "commit": unknown}
+    world = scripted(lambda r, _: replies[r.name] if r.name in replies else state(id_of(r), "active"))
+
+    def body(tx: Tx) -> None:
+        query(world, tx)
+        world.run(tx.commit(AckOptions(), timeout_ms=500))
+
+    world.body = body
+    with pytest.raises(UnknownOutcomeError):
+        world.run(steps_of(world, timeout_ms=60_000))
+    assert [name for name, _ in sent(world)].count("begin") == 1
 
 
 def test_ack_durable_it_is_waited_for_and_a_loss_before_that_runs_the_body_again() -> None:
