@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
-from tests.client.support import E1, Json, token
+from tests.client.support import Json, committed_body, opened_body
 
 #: Seconds after which what does not come will not come.
 LIMIT = 60
@@ -34,63 +34,57 @@ class InteractiveCall:
     body: Json
 
 
+@dataclass(frozen=True)
+class BatchRequest:
+    """Several transactions in one request, which a script answers line by line."""
+
+    transactions: list[Json]
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def begin(self) -> None:
+        await self._write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n"
+        )
+
+    async def send(self, data: bytes) -> None:
+        await self._write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+
+    async def line(self, index: int, answer: Answer) -> None:
+        line = {"index": index, "status": answer.status, "body": answer.body}
+        await self.send(json.dumps(line).encode() + b"\n")
+
+    async def end(self) -> None:
+        await self._write(b"0\r\n\r\n")
+
+    async def _write(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+
 PROBLEMS: dict[str, tuple[int, str, str]] = {
     "serialization_failure": (409, "not_applied", "transaction"),
-    "constraint_violation": (409, "not_applied", "never"),
-    "statement_failed": (422, "not_applied", "never"),
-    "transaction_aborted": (409, "not_applied", "transaction"),
-    "transaction_lost": (409, "not_applied", "transaction"),
-    "transaction_expired": (410, "not_applied", "transaction"),
-    "transaction_not_open": (404, "not_applied", "never"),
-    "cancelled": (499, "not_applied", "transaction"),
-    "wrong_gateway": (421, "not_applied", "never"),
-    "overloaded": (503, "not_applied", "wait"),
-    "exposure_limit": (503, "not_applied", "wait"),
-    "primary_unavailable": (503, "not_applied", "wait"),
-    "marks_unavailable": (503, "not_applied", "wait"),
-    "outcome_unknown": (503, "unknown", "resolve_outcome"),
-    "unknown_level": (400, "not_applied", "never"),
     "invalid_token": (400, "not_applied", "never"),
     "not_found": (404, "not_applied", "never"),
 }
 
 
-def problem(code: str, *, headers: dict[str, str] | None = None, **extra: Any) -> Answer:
+def problem(code: str, **extra: Any) -> Answer:
     status, outcome, retry = PROBLEMS[code]
     body = {"type": f"/errors/{code}", "title": code, "status": status, "code": code}
-    return Answer(status, {**body, "outcome": outcome, "retry": retry, **extra}, headers or {})
+    return Answer(status, {**body, "outcome": outcome, "retry": retry, **extra})
 
 
 def ok(body: Json) -> Answer:
     return Answer(200, body)
 
 
-def committed(request: Json, *, epoch: str = E1, offset: int = 10, **overrides: Any) -> Answer:
-    """The answer to a transaction that committed at the offset."""
-    return ok(
-        {
-            "id": request["id"],
-            "state": "committed",
-            "token": token(epoch, offset, request["id"]),
-            "position": {"epoch": epoch, "offset": str(offset)},
-            "results": [],
-            "marks": None,
-            "announced": True,
-            **overrides,
-        }
-    )
+def committed(request: Json, **overrides: Any) -> Answer:
+    return ok(committed_body(request["id"], **overrides))
 
 
-def opened(call: InteractiveCall, **overrides: Any) -> Answer:
-    """The answer to a call that leaves the transaction open; each statement gives one row with its text."""
-    results = [
-        {"command": "SELECT", "rowCount": 1, "fields": [{"name": "sql", "oid": 25}], "rows": [[each["sql"]]]}
-        for each in call.body.get("statements", [])
-    ]
-    seq = 0 if call.name == "begin" else call.body["seq"]
-    expires = "2030-01-01T00:00:00.000Z"
-    body = {"id": call.id, "state": "active", "seq": seq, "results": results, "expiresAt": expires, "marks": None}
-    return ok({**body, **overrides})
+def opened(call: InteractiveCall) -> Answer:
+    return ok(opened_body(call.id, call.body))
 
 
 Script = Callable[..., Any]
@@ -106,6 +100,7 @@ class FakeService:
         self,
         *,
         transaction: Script | None = None,
+        batch: Callable[[BatchRequest], Awaitable[Answer | None]] | None = None,
         state: Script | None = None,
         verdicts: Script | None = None,
         interactive: Script | None = None,
@@ -114,6 +109,7 @@ class FakeService:
         black_hole: bool = False,
     ) -> None:
         self.on_transaction = transaction
+        self.on_batch = batch
         self.on_state = state
         self.on_verdicts = verdicts
         self.on_interactive = interactive
@@ -122,6 +118,7 @@ class FakeService:
         self.black_hole = black_hole
         self.url = ""
         self.transactions: list[Json] = []
+        self.batches: list[BatchRequest] = []
         self.headers: list[dict[str, str]] = []
         self.questions: list[Json] = []
         self.states: list[str] = []
@@ -212,9 +209,16 @@ class FakeService:
         if path == "/v1/durability/stream":
             await self._open_stream(reader, writer, headers)
             return False
-        reply = await self._reply(path, query, json.loads(body) if body else {}, headers)
+        if path == "/v1/transactions/batch" and self.on_batch is not None:
+            self.headers.append(headers)
+            self.batches.append(BatchRequest(json.loads(body)["transactions"], reader, writer))
+            reply: Any = await self.on_batch(self.batches[-1])
+            if reply is None:
+                return True
+        else:
+            reply = await self._reply(path, query, json.loads(body) if body else {}, headers)
         if isinstance(reply, Answer):
-            data = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+            data = json.dumps(reply.body).encode()
             kind = "application/json" if reply.status < 400 else "application/problem+json"
             fields = {"content-type": kind, "content-length": str(len(data)), **reply.headers}
             lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())

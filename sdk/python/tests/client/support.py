@@ -69,12 +69,21 @@ def verdict_of(
     token: str, verdict: str, *, id: str = E1, epoch: str = E1, offset: int = 1, level: str = "region", **more: Any
 ) -> Json:
     position = {"epoch": epoch, "offset": str(offset)}
-    return {
-        "token": token,
-        "id": id,
-        "verdict": verdict,
-        "level": level,
-        "rule": "test",
-        "position": position,
-        **more,
-    }
+    return {"token": token, "id": id, "verdict": verdict, "level": level, "rule": "test", "position": position, **more}
+
+
+def committed_body(id: str, *, epoch: str = E1, offset: int = 10, **changes: object) -> Json:
+    """The answer to a transaction that committed at the offset."""
+    position = {"epoch": epoch, "offset": str(offset)}
+    about = {"id": id, "state": "committed", "token": token(epoch, offset, id), "position": position}
+    return {**about, "results": [], "marks": None, "announced": True, **changes}
+
+
+def opened_body(id: str, request: Json, **changes: object) -> Json:
+    """The answer to a call that leaves the transaction open; each statement gives one row with its text."""
+    results = [
+        {"command": "SELECT", "rowCount": 1, "fields": [{"name": "sql", "oid": 25}], "rows": [[each["sql"]]]}
+        for each in request.get("statements", ())
+    ]
+    about = {"id": id, "state": "active", "seq": request.get("seq", 0), "marks": None}
+    return {**about, "results": results, "expiresAt": "2030-01-01T00:00:00.000Z", **changes}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import gc
 import os
 import pickle
@@ -14,137 +13,43 @@ from typing import Any
 
 import pytest
 
-from highwater import (
-    AsyncHighwater,
-    Cancellation,
-    Highwater,
-    InvalidRequestError,
-    TransactionLostError,
-    UnknownOutcomeError,
-    sql,
-)
-from tests.client.fake_service import FakeService, committed, problem
+from highwater import AsyncHighwater, Cancellation, Highwater, InvalidRequestError, TransactionLostError, sql
+from tests.client.fake_service import FakeService, committed
 from tests.client.support import E1, marks, token
 from tests.client.test_durability import FIRST, SECOND, at, judge
-from tests.client.world import QUICK, World, until
+from tests.client.world import CANCELLED, QUICK, World, start, until
 
 STATEMENT = sql("SELECT 1")
 #: Later versions of Python warn of every fork where there are threads.
 FORKING = ("-W", "error", "-W", "ignore::DeprecationWarning")
 
 
-class Ender:
-    """Makes a call that can be cancelled, in the way of its client."""
-
-    def __init__(self, world: World) -> None:
-        self.is_async = world.is_async
-        self._cancellation = Cancellation()
-        self._task: asyncio.Future[Any] | None = None
-
-    def start(self, call: Any, *arguments: Any, **options: Any) -> asyncio.Future[Any]:
-        own = {} if self.is_async else {"cancel": self._cancellation}
-        self._task = asyncio.ensure_future(call(*arguments, **options, **own))
-        return self._task
-
-    async def end(self) -> BaseException:
-        """Cancels it, and gives what it raised."""
-        assert self._task is not None
-        if self.is_async:
-            self._task.cancel()
-        else:
-            await asyncio.get_running_loop().run_in_executor(None, self._cancellation.cancel)
-        with pytest.raises((asyncio.CancelledError, concurrent.futures.CancelledError)) as caught:
-            await self._task
-        return caught.value
-
-
-async def test_a_wait_that_is_cancelled_ends_at_once_and_changes_nothing(world: World) -> None:
-    fake = await world.service(transaction=at(10))
-    hw = world.client(fake)
-    tx = await hw.transaction(STATEMENT)
-    ender = Ender(world)
-    ender.start(tx.durable)
-    await until(lambda: hw.exposure.count == 1)
-    error = await ender.end()
-    assert error.__cause__ is None
-    await until(lambda: hw.exposure.count == 0)
-    wait = asyncio.ensure_future(tx.durable())
-    await fake.mark_until(wait, marks(E1, region=10))
-    await wait
-
-
 async def test_a_wait_that_is_cancelled_takes_its_question_with_it(world: World) -> None:
     fake = await world.service(transaction=at(51), verdicts=lambda *_: "hang")
     hw = world.client(fake, request_timeout=60)
     tx = await hw.transaction(STATEMENT)
-    ender = Ender(world)
-    ender.start(tx.durable)
+    wait, cancel = start(world, tx.durable)
     await fake.streaming()
     fake.epochs(FIRST, SECOND)
     await fake.until(lambda: fake.held == 1)
-    await ender.end()
+    await cancel()
+    with pytest.raises(CANCELLED):
+        await wait
     await fake.until(lambda: fake.held == 0)
-
-
-async def test_a_commit_that_is_cancelled_tells_that_it_may_be_applied(world: World) -> None:
-    fake = await world.service(transaction=lambda request, call: "hang" if call == 1 else None)
-    hw = world.client(fake, request_timeout=60, total_timeout=60)
-    ender = Ender(world)
-    ender.start(hw.transaction, STATEMENT)
-    await fake.until(lambda: fake.held == 1)
-    error = await ender.end()
-    assert isinstance(error.__cause__, UnknownOutcomeError)
-    assert error.__cause__.transaction_id == fake.transactions[0]["id"]
-    await fake.until(lambda: fake.held == 0)
-    # Nothing is broken by it: the client goes on, and close waits for nothing.
-    await hw.transaction(STATEMENT)
-
-
-async def test_a_pause_between_attempts_can_be_cancelled(world: World) -> None:
-    fake = await world.service(transaction=lambda *_: problem("overloaded", retryAfterMs=30_000))
-    hw = world.client(fake, total_timeout=60)
-    ender = Ender(world)
-    ender.start(hw.transaction, STATEMENT)
-    await fake.until(lambda: len(fake.transactions) == 1)
-    await asyncio.sleep(0.02)
-    await ender.end()
-    assert len(fake.transactions) == 1
-
-
-async def test_an_interactive_commit_that_is_cancelled_ends_the_transaction(world: World) -> None:
-    fake = await world.service(interactive=lambda call, _: "hang" if call.name == "commit" else None)
-    hw = world.client(fake, request_timeout=60, total_timeout=60)
-    tx = await hw.begin()
-    await tx.query(STATEMENT)
-    ender = Ender(world)
-    ender.start(tx.commit)
-    await fake.until(lambda: fake.held == 1)
-    error = await ender.end()
-    assert isinstance(error.__cause__, UnknownOutcomeError)
-    assert (tx.is_open, tx.failure is not None) == (False, True)
-    with pytest.raises(InvalidRequestError):
-        await tx.query(STATEMENT)
 
 
 async def test_a_transact_that_is_cancelled_rolls_back_and_does_not_run_again(world: World) -> None:
-    fake = await world.service(
-        interactive=lambda call, number: "hang" if call.name == "statements" else None,
-    )
-    hw = world.client(fake, request_timeout=60, total_timeout=60)
-    runs = 0
+    fake = await world.service(interactive=lambda call, _: "hang" if call.name == "statements" else None)
 
     async def body(tx: Any) -> None:
-        nonlocal runs
-        runs += 1
         await tx.query(STATEMENT)
         await tx.query(STATEMENT)
 
-    ender = Ender(world)
-    ender.start(hw.transact, body)
+    call, cancel = start(world, world.client(fake, request_timeout=60, total_timeout=60).transact, body)
     await fake.until(lambda: fake.held == 1)
-    error = await ender.end()
-    assert error.__cause__ is None
-    assert runs == 1
+    await cancel()
+    with pytest.raises(CANCELLED):
+        await call
     await fake.until(lambda: [each.name for each in fake.calls] == ["begin", "statements", "rollback"])
 
 
@@ -159,28 +64,9 @@ async def test_cancelled_before_it_begins_nothing_is_sent(world: World) -> None:
         cancellation.cancel()
         cancellation.cancel()
         call = asyncio.ensure_future(hw.transaction(STATEMENT, cancel=cancellation))
-    with pytest.raises((asyncio.CancelledError, concurrent.futures.CancelledError)) as caught:
+    with pytest.raises(CANCELLED) as caught:
         await call
     assert (fake.transactions, caught.value.__cause__) == ([], None)
-
-
-async def test_close_waits_for_the_answers_of_calls_under_way(world: World) -> None:
-    released = asyncio.Event()
-
-    async def late(request: Any, call: int) -> Any:
-        await released.wait()
-        return committed(request)
-
-    fake = await world.service(transaction=late)
-    hw = world.client(fake)
-    call = asyncio.ensure_future(hw.transaction(STATEMENT))
-    await fake.until(lambda: len(fake.transactions) == 1)
-    closing = asyncio.ensure_future(hw.close())
-    await asyncio.wait({closing}, timeout=0.05)
-    assert not closing.done()
-    released.set()
-    assert (await call).state == "committed"
-    await closing
 
 
 async def test_what_holds_connections_cannot_be_pickled_and_errors_can(world: World) -> None:

@@ -16,30 +16,32 @@ from tests.client.world import QUICK, World
 STATEMENT = sql("SELECT 1")
 
 
-@pytest.mark.parametrize("endpoints", [1, 2])
-async def test_close_waits_for_the_commit_of_a_transact_under_way(world: World, endpoints: int) -> None:
+@pytest.mark.parametrize(("kind", "endpoints"), [("one-shot", 1), ("transact", 1), ("transact", 2)])
+async def test_close_waits_for_the_commit_of_a_call_under_way(world: World, kind: str, endpoints: int) -> None:
     released = asyncio.Event()
 
-    async def late(call: Any, _: int) -> Any:
+    async def one_shot(request: Any, _: int) -> Any:
+        await released.wait()
+        return committed(request)
+
+    async def interactive(call: Any, _: int) -> None:
         if call.name == "commit":
             await released.wait()
-            return committed({"id": call.id})
-        return None
-
-    fakes = [await world.service(interactive=late) for _ in range(endpoints)]
-    hw = world.client(*fakes)
 
     async def body(tx: Any) -> int:
         await tx.query(STATEMENT)
         return 5
 
-    call = asyncio.ensure_future(hw.transact(body))
-    await fakes[0].until(lambda: any(each.name == "commit" for each in fakes[0].calls))
+    fakes = [await world.service(transaction=one_shot, interactive=interactive) for _ in range(endpoints)]
+    hw, [near, *_] = world.client(*fakes), fakes
+    call = asyncio.ensure_future(hw.transact(body) if kind == "transact" else hw.transaction(STATEMENT))
+    await near.until(lambda: near.transactions != [] or any(each.name == "commit" for each in near.calls))
     closing = asyncio.ensure_future(hw.close())
     await asyncio.wait({closing}, timeout=0.05)
     assert not closing.done()
     released.set()
-    assert await call == 5
+    done = await call
+    assert done == 5 if kind == "transact" else done.state == "committed"
     await closing
 
 

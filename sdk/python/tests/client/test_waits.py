@@ -7,18 +7,16 @@ means something.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import gc
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from highwater import (
     AsyncHighwater,
-    Cancellation,
     ConnectionError,  # noqa: A004 - the name in every SDK
     DurabilityTimeoutError,
     Highwater,
@@ -30,14 +28,13 @@ from highwater import (
 )
 from tests.client.fake_service import FakeService, committed, ok
 from tests.client.support import E1, marks, token, verdict_of
-from tests.client.world import QUICK, World, until
+from tests.client.world import CANCELLED, QUICK, World, start, until
 
 STATEMENT = sql("SELECT 1")
 #: For a call whose end does not depend on how far it had come.
 SHORT_S = 0.3
 #: For one that must be under way when its time is over: longer than a busy machine stalls.
 SENT_S = 2.5
-CANCELLED = (asyncio.CancelledError, concurrent.futures.CancelledError)
 
 Call = Callable[..., Awaitable[Any]]
 
@@ -85,15 +82,11 @@ async def query(scene: Scene) -> Call:
 
 
 async def commit(scene: Scene) -> Call:
-    tx = await scene.opened()
-    call: Call = tx.commit
-    return call
+    return cast("Call", (await scene.opened()).commit)
 
 
 async def rollback(scene: Scene) -> Call:
-    tx = await scene.opened()
-    call: Call = tx.rollback
-    return call
+    return cast("Call", (await scene.opened()).rollback)
 
 
 async def transact(scene: Scene) -> Call:
@@ -121,9 +114,7 @@ async def resume(scene: Scene) -> Call:
 
 
 async def durable(scene: Scene) -> Call:
-    tx = await scene.committed()
-    call: Call = tx.durable
-    return call
+    return cast("Call", (await scene.committed()).durable)
 
 
 async def after_durable(scene: Scene) -> Call:
@@ -135,8 +126,7 @@ async def interactive_durable(scene: Scene) -> Call:
     tx = await scene.opened()
     scene.hangs = False
     await tx.commit()
-    call: Call = tx.durable
-    return call
+    return cast("Call", tx.durable)
 
 
 async def session_durable(scene: Scene) -> Call:
@@ -144,13 +134,7 @@ async def session_durable(scene: Scene) -> Call:
     scene.hangs = False
     for _ in range(3):
         await session.transaction(STATEMENT)
-    call: Call = session.durable
-    return call
-
-
-async def by_mark(scene: Scene, again: asyncio.Future[Any]) -> None:
-    """How a promise is kept: the call is made again, and a mark comes; the stream of the first call may be closing."""
-    await scene.fake.mark_until(again, marks(E1, region=10))
+    return cast("Call", session.durable)
 
 
 @dataclass(frozen=True)
@@ -165,13 +149,15 @@ class Row:
     """False where the call ended what it was about."""
     is_cancellable: bool = True
     """The sync client finishes a rollback, for what was cancelled is to leave nothing open."""
+    may_be_applied: bool = False
+    """The cause of a cancelled call's error is then an unknown outcome, with the transaction's id."""
 
 
 ROWS = {
-    "transaction": Row(transaction, UnknownOutcomeError, patience_s=SENT_S),
+    "transaction": Row(transaction, UnknownOutcomeError, patience_s=SENT_S, may_be_applied=True),
     "first query": Row(first_query, ConnectionError),
     "query": Row(query, TransactionAbortedError, patience_s=SENT_S, is_repeated=False),
-    "commit": Row(commit, UnknownOutcomeError, patience_s=SENT_S, is_repeated=False),
+    "commit": Row(commit, UnknownOutcomeError, patience_s=SENT_S, is_repeated=False, may_be_applied=True),
     "rollback": Row(rollback, None, is_repeated=False, is_cancellable=False),
     "transact": Row(transact, TransactionAbortedError, patience_s=SENT_S),
     "status": Row(status, UnavailableError),
@@ -206,23 +192,8 @@ async def scene_of(world: World, *, is_batched: bool = False) -> Scene:
         verdicts=judged,
         state=lambda sought, *_: held(ok({"id": sought, "state": "unknown", "marks": None})),
     )
-    hw = world.client(fake, request_timeout=60, total_timeout=60, batch=is_batched)
-    scene = Scene(world, fake, hw)
+    scene = Scene(world, fake, world.client(fake, request_timeout=60, total_timeout=60, batch=is_batched))
     return scene
-
-
-def start(scene: Scene, call: Call, **options: Any) -> tuple[asyncio.Future[Any], Callable[[], Awaitable[object]]]:
-    """The call, and what cancels it."""
-    if scene.world.is_async:
-        task = asyncio.ensure_future(call(**options))
-
-        async def cancel() -> object:
-            return task.cancel()
-
-        return task, cancel
-    cancellation = Cancellation()
-    task = asyncio.ensure_future(call(**options, cancel=cancellation))
-    return task, lambda: asyncio.to_thread(cancellation.cancel)
 
 
 def client_of(scene: Scene) -> Any:
@@ -238,15 +209,21 @@ async def nothing_is_left(scene: Scene, tasks: set[asyncio.Task[Any]]) -> None:
     # The stream is kept for a moment, for whoever comes next; nothing else is under way.
     await until(lambda: not client._watcher._questions and not client._host._tasks)
     if scene.world.is_async:
-        await until(lambda: not {each for each in asyncio.all_tasks() - tasks if not is_of(fake, each)})
+        await until(lambda: asyncio.all_tasks() <= tasks | fake._tasks)
     await scene.hw.close()
     await fake.until(lambda: not fake._tasks)
     if not scene.world.is_async:
         assert not [each for each in threading.enumerate() if each.name.startswith("highwater")]
 
 
-def is_of(fake: FakeService, task: asyncio.Task[Any]) -> bool:
-    return task in fake._tasks
+async def made_again(scene: Scene, row: Row, call: Call) -> None:
+    """Makes the same call again, or another one where the call has ended the thing that it was about."""
+    scene.hangs = False
+    again = asyncio.ensure_future(call() if row.is_repeated else scene.hw.transaction(STATEMENT))
+    if row.promises > 0:
+        await until(lambda: again.done() or scene.hw.exposure.count == row.promises)
+        await scene.fake.mark_until(again, marks(E1, region=10))
+    await again
 
 
 async def under_way(scene: Scene, row: Row) -> None:
@@ -265,21 +242,20 @@ async def test_a_call_that_is_cancelled_leaves_nothing_and_can_be_made_again(wor
     scene = await scene_of(world)
     tasks = asyncio.all_tasks()
     call = await row.make(scene)
-    running, cancel = start(scene, call)
+    running, cancel = start(world, call)
     await under_way(scene, row)
     await cancel()
-    with pytest.raises(CANCELLED):
+    with pytest.raises(CANCELLED) as caught:
         await running
-    await scene.fake.until(lambda: scene.fake.held == 0)
-    scene.hangs = False
-    if row.is_repeated:
-        again, _ = start(scene, call)
-        if row.promises > 0:
-            await until(lambda: again.done() or scene.hw.exposure.count == row.promises)
-            await by_mark(scene, again)
-        await again
+    cause = caught.value.__cause__
+    if row.may_be_applied:
+        assert isinstance(cause, UnknownOutcomeError)
+        ids = {*(each["id"] for each in scene.fake.transactions), *(each.id for each in scene.fake.calls)}
+        assert ids == {cause.transaction_id}
     else:
-        await scene.hw.transaction(STATEMENT)
+        assert cause is None
+    await scene.fake.until(lambda: scene.fake.held == 0)
+    await made_again(scene, row, call)
     await nothing_is_left(scene, tasks)
 
 
@@ -295,13 +271,7 @@ async def test_a_call_whose_time_is_over_leaves_nothing_and_can_be_made_again(wo
         with pytest.raises(row.too_late):
             await call(timeout=row.patience_s)
     await scene.fake.until(lambda: scene.fake.held == 0)
-    scene.hangs = False
-    if row.is_repeated:
-        again, _ = start(scene, call)
-        if row.promises > 0:
-            await until(lambda: again.done() or scene.hw.exposure.count == row.promises)
-            await by_mark(scene, again)
-        await again
+    await made_again(scene, row, call)
     await nothing_is_left(scene, tasks)
 
 
@@ -315,7 +285,7 @@ async def test_of_a_batch_too(world: World) -> None:
             with pytest.raises(UnknownOutcomeError):
                 await scene.hw.transaction(STATEMENT, timeout=SENT_S)
         else:
-            running, cancel = start(scene, await transaction(scene))
+            running, cancel = start(world, await transaction(scene))
             await under_way(scene, ROWS["transaction"])
             await cancel()
             with pytest.raises(CANCELLED):
@@ -340,7 +310,7 @@ async def test_a_call_that_waits_for_its_turn_is_given_up_without_a_trace(world:
     await scene.fake.until(lambda: len(scene.fake.calls) == 2)
     for call in (lambda **options: tx.query(STATEMENT, **options), tx.commit):
         if how == "cancelled":
-            running, cancel = start(scene, call)
+            running, cancel = start(world, call)
             await asyncio.sleep(0.02)
             await cancel()
             with pytest.raises(CANCELLED) as caught:

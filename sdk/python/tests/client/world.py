@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
-from highwater import AsyncHighwater, DurabilityPromise, Highwater, InteractiveTransaction, Session
+from highwater import AsyncHighwater, Cancellation, DurabilityPromise, Highwater, InteractiveTransaction, Session
 from highwater._core.tuning import DEFAULT_TUNING, Tuning
 from tests.client.fake_service import LIMIT, FakeService
 
 QUICK = replace(
-    DEFAULT_TUNING,
-    backoff_base_ms=2,
-    backoff_max_ms=20,
-    attempt_min_ms=150,
-    stream_idle_ms=20,
-    verdict_wait_ms=50,
+    DEFAULT_TUNING, backoff_base_ms=2, backoff_max_ms=20, attempt_min_ms=150, stream_idle_ms=20, verdict_wait_ms=50
 )
+
+CANCELLED = (asyncio.CancelledError, concurrent.futures.CancelledError)
 
 _BLOCKING = {
     *("transaction", "transact", "verdicts", "status", "close", "durable", "after_durable"),
@@ -122,6 +120,22 @@ class World:
             for service in self._services:
                 await service.stop()
         self._pool.shutdown()
+
+
+def start(
+    world: World, call: Callable[..., Awaitable[Any]], *arguments: Any, **options: Any
+) -> tuple[asyncio.Future[Any], Callable[[], Awaitable[object]]]:
+    """Begins the call. Gives it, and the function that cancels it."""
+    if world.is_async:
+        task = asyncio.ensure_future(call(*arguments, **options))
+
+        async def cancel() -> object:
+            return task.cancel()
+
+        return task, cancel
+    cancellation = Cancellation()
+    task = asyncio.ensure_future(call(*arguments, **options, cancel=cancellation))
+    return task, lambda: asyncio.to_thread(cancellation.cancel)
 
 
 class Heard:

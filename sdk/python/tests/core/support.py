@@ -20,12 +20,14 @@ from highwater._core.effects import (
     Steps,
 )
 from highwater._core.endpoints import EndpointPool
-from highwater._core.interactive import InteractiveCore
+from highwater._core.interactive import InteractiveCore, InteractiveDeps
 from highwater._core.observer import Observer
+from highwater._core.requests import ExecutionOptions
 from highwater._core.runtime import Runtime
 from highwater._core.service import Service, ServiceDeps
 from highwater._core.tuning import Tuning
-from tests.client.support import E1, token
+from highwater._core.wire import Marks, TransactionResponse
+from tests.client.support import E1, committed_body
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -68,18 +70,8 @@ def problem(code: str, status: int, outcome: str, retry: str, **extra: object) -
 
 
 def committed(request: Request | str, offset: int = 10, epoch: str = E1, **changes: object) -> Json:
-    """The answer to a transaction that committed at the offset."""
     about = request if isinstance(request, str) else str(request.body["id"])
-    return {
-        "id": about,
-        "state": "committed",
-        "token": token(epoch, offset, about),
-        "position": {"epoch": epoch, "offset": str(offset)},
-        "results": [],
-        "marks": None,
-        "announced": True,
-        **changes,
-    }
+    return committed_body(about, epoch=epoch, offset=offset, **changes)
 
 
 def state(id: str, state: str, offset: int | None = None, **changes: object) -> Json:
@@ -87,6 +79,27 @@ def state(id: str, state: str, offset: int | None = None, **changes: object) -> 
     position: Json = {} if offset is None else committed(id, offset)
     about: Json = {name: position[name] for name in ("token", "position") if name in position}
     return {"id": id, "state": state, "marks": None, **about, **changes}
+
+
+def interactive(
+    service: Service,
+    left_ms: Callable[[], float],
+    *,
+    total_ms: float = 5_000,
+    execution: ExecutionOptions | None = None,
+    learn_marks: Callable[[Marks | None], None] = lambda _: None,
+    committed: Callable[[TransactionResponse, str], Any] = lambda response, _: response.id,
+) -> InteractiveCore[Any]:
+    deps = InteractiveDeps(
+        service=service,
+        level="region",
+        wait_ms=1_000,
+        total_ms=total_ms,
+        left_ms=left_ms,
+        learn_marks=learn_marks,
+        committed=committed,
+    )
+    return InteractiveCore(deps, execution or ExecutionOptions())
 
 
 @dataclass

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from highwater._core.effects import NoAnswer, Steps
 from highwater._core.errors import HighwaterError
 from highwater._core.ids import new_transaction_id
-from highwater._core.interactive import InteractiveCore, InteractiveDeps
+from highwater._core.interactive import InteractiveCore
 from highwater._core.requests import AckLimits, AckOptions, ExecutionOptions, transaction_body
 from highwater._core.service import CallOptions, Service, Sought
 from highwater._core.sql import sql
 from highwater._core.transact import TransactDeps, transact
-from tests.core.support import FAR, NEAR, Reply, Request, World, committed, problem, state
+from tests.core.support import FAR, NEAR, Reply, Request, World, committed, interactive, problem, state
 from tests.core.test_interactive import id_of, opened
 
 STATEMENT = sql("UPDATE account SET balance = balance - 1")
@@ -225,18 +225,6 @@ def test_property_a_transact_takes_effect_once_or_as_its_error_says(faults: list
     world, store, service = play(faults)
     ids: list[str] = []
 
-    def begin(left_ms: Callable[[], float]) -> InteractiveCore[Any]:
-        deps = InteractiveDeps(
-            service=service,
-            level="region",
-            wait_ms=1_000,
-            total_ms=8_000,
-            left_ms=left_ms,
-            learn_marks=lambda _: None,
-            committed=lambda response, _: response.id,
-        )
-        return InteractiveCore(deps, ExecutionOptions())
-
     def body(tx: InteractiveCore[Any]) -> str:
         ids.append(tx.id)
         world.run(tx.execute([STATEMENT]))
@@ -244,7 +232,11 @@ def test_property_a_transact_takes_effect_once_or_as_its_error_says(faults: list
         return tx.id
 
     world.body = body
-    deps = TransactDeps(runtime=world.runtime, tuning=service.deps.tuning, begin=begin)
+    deps = TransactDeps(
+        runtime=world.runtime,
+        tuning=service.deps.tuning,
+        begin=lambda left_ms: interactive(service, left_ms, total_ms=8_000),
+    )
     steps: Steps[object] = transact(deps, AckOptions(), timeout_ms=8_000)
     error = outcome_of(lambda: world.run(steps))
     store.arrive()

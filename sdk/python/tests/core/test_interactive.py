@@ -8,15 +8,15 @@ from datetime import UTC, datetime
 import pytest
 
 from highwater._core.effects import Answer, NoAnswer, Send
-from highwater._core.errors import ExposureLimitError, HighwaterError, UnknownOutcomeError
-from highwater._core.interactive import InteractiveCore, InteractiveDeps
+from highwater._core.errors import HighwaterError, UnknownOutcomeError
+from highwater._core.interactive import InteractiveCore
 from highwater._core.observer import ObservedEnd, ObservedEvent
 from highwater._core.requests import AckOptions, ExecutionOptions
 from highwater._core.service import Service
 from highwater._core.sql import sql
 from highwater._core.wire import Marks, TransactionResponse
-from tests.client.support import E1, marks
-from tests.core.support import FAR, NEAR, Reply, Request, World, answer, committed, cut, problem, state
+from tests.client.support import E1, marks, opened_body
+from tests.core.support import FAR, NEAR, Reply, Request, World, answer, committed, cut, interactive, problem, state
 
 ONE, TWO = sql("SELECT {a}", a=1), sql("SELECT 2")
 Tx = InteractiveCore[tuple[TransactionResponse, str]]
@@ -29,14 +29,8 @@ def id_of(request: Request) -> str:
 
 
 def opened(request: Request, **changes: object) -> Answer:
-    """The answer to a call that leaves the transaction open; each statement gives one row with its text."""
-    results = [
-        {"command": "SELECT", "rowCount": 1, "fields": [{"name": "sql", "oid": 25}], "rows": [[each["sql"]]]}
-        for each in request.body.get("statements", ())
-    ]
-    about = {"id": id_of(request), "state": "active", "seq": request.body.get("seq", 0), "marks": None}
-    body = {**about, "results": results, "expiresAt": "2030-01-01T00:00:00.000Z", **changes}
-    return answer(body, highwater_session=f"here.{id_of(request)}.mac")
+    session = f"here.{id_of(request)}.mac"
+    return answer(opened_body(id_of(request), request.body, **changes), highwater_session=session)
 
 
 def succeed(request: Request, _: int = 0) -> Reply:
@@ -62,16 +56,15 @@ def begin(
     world: World, service: Service | None = None, execution: ExecutionOptions | None = None, total_ms: float = 5_000
 ) -> tuple[Tx, list[Marks | None]]:
     learned: list[Marks | None] = []
-    deps = InteractiveDeps(
-        service=service or world.service(),
-        level="region",
-        wait_ms=1_000,
+    tx = interactive(
+        service or world.service(),
+        lambda: total_ms,
         total_ms=total_ms,
-        left_ms=lambda: total_ms,
+        execution=execution,
         learn_marks=learned.append,
         committed=lambda response, level: (response, level),
     )
-    return InteractiveCore(deps, execution or ExecutionOptions()), learned
+    return tx, learned
 
 
 def opened_on(world: World, service: Service | None = None, total_ms: float = 5_000) -> Tx:
@@ -192,23 +185,7 @@ def test_a_parameter_that_is_none_is_told_before_anything_is_sent_and_ends_nothi
     assert (tx.is_open, len(world.sent)) == (True, 0)
 
 
-def test_exposure_limit_is_typed_and_the_transaction_may_be_committed_later() -> None:
-    limit = {"name": "exposureTransactions", "value": 5}
-    exposure = {"transactions": 7, "bytes": "123", "oldestMs": 5}
-    refused = problem("exposure_limit", 503, "not_applied", "wait", open=True, exposure=exposure, limit=limit)
-    full = True
-    world = scripted(lambda r, _: refused if r.name == "commit" and full else None)
-    tx = opened_on(world)
-    with pytest.raises(ExposureLimitError) as caught:
-        world.run(tx.commit(AckOptions(), timeout_ms=300))
-    assert caught.value.exposure is not None
-    assert (caught.value.exposure.transactions, tx.is_open) == (7, True)
-    full = False
-    world.run(tx.commit(AckOptions()))
-    assert world.sent[-1].body["seq"] == 1
-
-
-@pytest.mark.parametrize("code", ["transaction_expired", "transaction_aborted", "serialization_failure"])
+@pytest.mark.parametrize("code", ["transaction_expired", "transaction_aborted", "serialization_failure", "cancelled"])
 def test_expired_aborted_and_a_conflict_are_typed_ended_and_told_to_every_later_call(code: str) -> None:
     refused = problem(code, 409, "not_applied", "transaction", open=False)
     world = scripted(lambda r, _: refused if r.name == "statements" else None)
@@ -218,14 +195,6 @@ def test_expired_aborted_and_a_conflict_are_typed_ended_and_told_to_every_later_
     assert ended_with(world, tx, "transaction_ended").__cause__ is error
     world.run(tx.rollback())
     assert len(world.sent) == 2
-
-
-def test_a_gateway_that_died_a_typed_error_that_says_what_to_do_and_nothing_was_applied() -> None:
-    world = scripted(lambda r, _: cut() if r.name == "statements" else None)
-    tx = opened_on(world, world.service((NEAR, FAR)))
-    error = ended_with(world, tx, "gateway_lost")
-    assert (error.retry, error.outcome, tx.is_open) == ("transaction", "not_applied", False)
-    assert {request.url for request in world.sent} == {NEAR}
 
 
 @pytest.mark.parametrize(("code", "retry"), [("wrong_gateway", "wait"), ("transaction_not_open", "never")])
@@ -250,14 +219,6 @@ def dies_at_commit(then: Callable[[Request], Reply | None]) -> World:
 
     world = scripted(script)
     return world
-
-
-def test_a_commit_without_an_answer_is_resolved_by_the_state_of_its_id_and_never_run_again() -> None:
-    world = dies_at_commit(lambda request: state(id_of(request), "committed", 9))
-    tx = opened_on(world, world.service((NEAR, FAR)))
-    response, _ = world.run(tx.commit(AckOptions()))
-    assert (response.id, response.replayed, response.results) == (tx.id, True, None)
-    assert all(request.name.startswith(tx.id) for request in world.sent if request.url == FAR)
 
 
 @pytest.mark.parametrize("settles", [True, False])

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from highwater._core.errors import (
-    HighwaterError,
-    PromiseBrokenError,
-    TransactionAbortedError,
-    TransactionLostError,
-    UnknownOutcomeError,
-    answer_error,
-    connection_error,
-)
-from highwater._core.retry import Decision, Resolution, Situation, decide, resolve, retry_after_ms
+from highwater._core.errors import HighwaterError, UnknownOutcomeError, answer_error, connection_error, verdict_error
+from highwater._core.retry import Decision, Situation, decide, retry_after_ms
 from highwater._core.tuning import DEFAULT_TUNING
-from highwater._core.wire import Position, TransactionStatus
+from highwater._core.wire import Position, Verdict, VerdictKind
 from tests.client.support import E1
 
 ID = "0198c0de-0000-7000-8000-000000000001"
@@ -65,62 +57,12 @@ def test_no_time_left_for_the_delay_give_up_now_not_later() -> None:
     assert decided(failure("serialization_failure", "transaction"), remaining_ms=0) == Decision("throw")
 
 
-def test_a_definite_error_of_a_resend_is_not_believed_unless_it_is_about_the_id() -> None:
-    for retry in ("never", "transaction"):
-        assert decided(failure("constraint_violation", retry)).action == "throw"
-        assert decided(failure("constraint_violation", retry), uncertain=True) == Decision("resolve", 0)
-        assert decided(failure("transaction_aborted", retry), uncertain=True).action == "throw"
-    assert decided(failure("commit_unconfirmed", "resolve_outcome")) == Decision("resolve", 50)
+@pytest.mark.parametrize("header", ["-1", "9" * 400, ""])
+def test_a_retry_after_that_is_none(header: str) -> None:
+    assert retry_after_ms(header, 0) is None
 
 
-def status(state: str, *, placed: bool = False) -> TransactionStatus:
-    return TransactionStatus(ID, state, "t" if placed else None, Position(E1, 5) if placed else None)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("state", ["committed", "pending", "durable"])
-def test_a_state_that_says_where_it_committed_is_the_answer(state: str) -> None:
-    held = failure("constraint_violation", "never")
-    assert resolve(status(state, placed=True), None) == Resolution("adopt")
-    assert resolve(status(state, placed=True), held) == Resolution("adopt")
-    assert resolve(status(state), None) == Resolution("ask")
-
-
-def test_a_state_that_settles_nothing() -> None:
-    held = failure("constraint_violation", "never")
-    conflict = failure("serialization_failure", "transaction")
-    assert resolve(status("active"), held) == Resolution("ask")
-    assert resolve(status("unknown"), None) == Resolution("send")
-    assert resolve(status("unknown"), held) == Resolution("throw", held)
-    assert resolve(status("unknown"), conflict) == Resolution("send")
-
-
-@pytest.mark.parametrize(
-    ("state", "kind"),
-    [
-        ("aborted", TransactionAbortedError),
-        ("lost", TransactionLostError),
-        ("broken", PromiseBrokenError),
-        ("expired", UnknownOutcomeError),
-    ],
-)
-def test_a_state_that_settles_otherwise(state: str, kind: type[HighwaterError]) -> None:
-    resolution = resolve(status(state), None)
-    assert resolution.action == "throw"
-    assert type(resolution.error) is kind
-
-
-@pytest.mark.parametrize(
-    ("header", "wall_ms", "expected"),
-    [
-        ("2", 0, 2_000),
-        ("Thu, 01 Jan 1970 00:00:10 GMT", 4_000, 6_000),
-        ("Thu, 01 Jan 1970 00:00:10 GMT", 40_000, 0),
-        ("soon", 0, None),
-        ("-1", 0, None),
-        ("9" * 400, 0, None),
-        ("", 0, None),
-        (None, 0, None),
-    ],
-)
-def test_retry_after_in_seconds_or_as_a_date(header: str | None, wall_ms: float, expected: float | None) -> None:
-    assert retry_after_ms(header, wall_ms) == expected
+@pytest.mark.parametrize("verdict", ["expired", "unknown"])
+def test_a_verdict_that_settles_nothing_is_an_unknown_outcome(verdict: VerdictKind) -> None:
+    error = verdict_error(Verdict("t", ID, verdict, "region", Position(E1, 5), "test"))
+    assert (type(error), error.outcome) == (UnknownOutcomeError, "unknown")

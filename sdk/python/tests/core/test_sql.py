@@ -36,10 +36,7 @@ def test_pieces_nest_repeat_and_are_renumbered() -> None:
     mine = sql("owner = {owner}", owner=7)
     where = sql("WHERE {mine} AND (x > {x} OR {mine})", mine=mine, x=1)
     statement = sql("SELECT {column} FROM t {where} LIMIT {n}", column=sql.ident("a"), where=where, n=5)
-    assert shape(statement) == (
-        'SELECT "a" FROM t WHERE owner = $1 AND (x > $2 OR owner = $3) LIMIT $4',
-        (7, 1, 7, 5),
-    )
+    assert shape(statement) == ('SELECT "a" FROM t WHERE owner = $1 AND (x > $2 OR owner = $3) LIMIT $4', (7, 1, 7, 5))
 
 
 def test_a_placeholder_that_comes_twice_is_two_parameters() -> None:
@@ -116,15 +113,11 @@ class Money:
 
 
 NOWHEN = dt.time(3, 4, tzinfo=zoneinfo.ZoneInfo("Europe/Berlin"))
+#: Values that every language has are in the vectors.
 VALUES: list[tuple[object, object]] = [
-    ("x", "x"),
-    (1.5, 1.5),
     (float("nan"), "NaN"),
     (float("-inf"), "-Infinity"),
     (-0.0, "-0"),
-    (True, True),
-    (None, None),
-    (2**53 - 1, 2**53 - 1),
     (2**53, "9007199254740992"),
     (-(2**63), "-9223372036854775808"),
     (decimal.Decimal("0.10"), "0.10"),
@@ -146,11 +139,8 @@ VALUES: list[tuple[object, object]] = [
     (dt.time(3, 4, tzinfo=dt.UTC), "03:04:00+00:00"),
     (Money(), "1.50"),
     ({"a": 1, "b": [2**64], "c": decimal.Decimal("0.10")}, '{"a":1,"b":[18446744073709551616],"c":"0.10"}'),
-    ([], "{}"),
     ([1, None, True, 2**60, 1e300], '{1,NULL,true,"1152921504606846976",1e+300}'),
-    (["a", 'b"c', "d\\e", "", "NULL"], '{"a","b\\"c","d\\\\e","","NULL"}'),
     (((1, 2), (3, 4)), "{{1,2},{3,4}}"),
-    ([{"a": 1}], '{"{\\"a\\":1}"}'),
     ([b"\1"], '{"\\\\x01"}'),
     ([Money()], '{"1.50"}'),
 ]

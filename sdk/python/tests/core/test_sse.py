@@ -49,33 +49,6 @@ def test_property_every_message_is_found_at_any_chunking(messages: list[Message]
     ]
 
 
-def test_the_same_at_every_single_split_point_and_byte_by_byte() -> None:
-    whole = encode(
-        [
-            Message("mark", "1.2", ["{}", "ä𝄞"], "\r\n"),
-            Message("", "", [""], "\r"),
-            Message("epoch", "x", ["y"], "\n"),
-        ]
-    )
-    events = parse([whole])
-    assert len(events) == 3
-    for at in range(len(whole) + 1):
-        assert parse([whole[:at], whole[at:]]) == events, f"cut at {at}"
-    assert parse([whole[at : at + 1] for at in range(len(whole))]) == events
-
-
-def test_comments_and_fields_of_the_future_are_no_events_and_an_id_stays_until_the_next_one() -> None:
-    text = ": alive\n\nid: 7\ndata\n\nfuture: 1\n\ndata:x\n\ndata: never finished"
-    assert parse([text.encode()]) == [SseEvent("message", "", "7"), SseEvent("message", "x", "7")]
-
-
-def test_a_stream_that_goes_on_begins_with_the_id_it_was_resumed_at() -> None:
-    assert SseParser("5").push(b"data: x\n\nid: a\0b\ndata: y\n\n") == [
-        SseEvent("message", "x", "5"),
-        SseEvent("message", "y", "5"),
-    ]
-
-
 @pytest.mark.parametrize("chunk", [b"a" * 1_048_576, b"data: " + b"a" * 1_048_576 + b"\n"])
 def test_an_endless_event_is_refused(chunk: bytes) -> None:
     parser = SseParser()

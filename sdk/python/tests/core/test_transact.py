@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from highwater._core.effects import CallBody, Returned, Send, Steps
-from highwater._core.errors import (
-    HighwaterError,
-    TransactionAbortedError,
-    TransactionLostError,
-    UnknownOutcomeError,
-    state_error,
-)
-from highwater._core.interactive import InteractiveCore, InteractiveDeps
-from highwater._core.requests import AckOptions, ExecutionOptions
+from highwater._core.errors import HighwaterError, TransactionLostError, UnknownOutcomeError, state_error
+from highwater._core.interactive import InteractiveCore
+from highwater._core.requests import AckOptions
 from highwater._core.service import Service
 from highwater._core.sql import sql
 from highwater._core.transact import TransactDeps, transact
 from highwater._core.wire import Ack
-from tests.core.support import FAR, NEAR, Reply, Request, World, answer, committed, cut, problem, state
+from tests.core.support import Reply, Request, World, answer, committed, interactive, problem, state
 from tests.core.test_interactive import id_of, scripted, sent, succeed
 
 STATEMENT = sql("SELECT 1")
@@ -38,19 +31,7 @@ def steps_of(
 ) -> Steps[object]:
     on = service or world.service()
 
-    def begin(left_ms: Callable[[], float]) -> Tx:
-        deps = InteractiveDeps(
-            service=on,
-            level="region",
-            wait_ms=1_000,
-            total_ms=5_000,
-            left_ms=left_ms,
-            learn_marks=lambda _: None,
-            committed=lambda response, _: response.id,
-        )
-        return InteractiveCore(deps, ExecutionOptions())
-
-    deps = TransactDeps(runtime=world.runtime, tuning=on.deps.tuning, begin=begin)
+    deps = TransactDeps(runtime=world.runtime, tuning=on.deps.tuning, begin=lambda left_ms: interactive(on, left_ms))
     return transact(deps, AckOptions(ack=ack), timeout_ms=timeout_ms, max_attempts=max_attempts)
 
 
@@ -62,64 +43,13 @@ def query(world: World, tx: Tx) -> None:
     world.run(tx.execute([STATEMENT]))
 
 
-def test_conflicts_run_the_body_again_under_a_new_id_until_one_run_commits() -> None:
-    commits = 0
-
-    def script(request: Request, n: int) -> Reply | None:
-        nonlocal commits
-        if request.name == "statements" and n < 4:
-            return conflict()
-        if request.name == "commit":
-            commits += 1
-            return conflict() if commits == 1 else None
-        return None
-
-    world = scripted(script)
-    ids: list[str] = []
-
-    def body(tx: Tx) -> int:
-        ids.append(tx.id)
-        query(world, tx)
-        query(world, tx)
-        return len(ids)
-
-    world.body = body
-    assert world.run(steps_of(world)) == 3
-    assert len(set(ids)) == 3
-    assert id_of(world.sent[-1]) == ids[2]
-    assert commits == 2
+def test_between_two_runs_of_a_body_there_is_a_pause() -> None:
+    commits = iter([conflict(), conflict()])
+    world = scripted(lambda r, _: next(commits, None) if r.name == "commit" else None)
+    world.body = lambda tx: query(world, tx)
+    world.run(steps_of(world))
     # Jittered, and longer each time: half of 20, then half of 40, up to the bound of the tuning.
     assert world.slept_ms == [10, 10]
-
-
-def test_an_error_of_the_body_rolls_back_and_passes_through_as_it_is() -> None:
-    world = World(succeed)
-    error = ValueError("mine")
-
-    def body(tx: Tx) -> None:
-        query(world, tx)
-        raise error
-
-    world.body = body
-    with pytest.raises(ValueError, match="mine") as caught:
-        world.run(steps_of(world))
-    assert caught.value is error
-    assert [name for name, _ in sent(world)] == ["begin", "rollback"]
-
-
-def test_an_error_of_the_database_that_no_repetition_helps_is_not_run_again() -> None:
-    refused = problem("constraint_violation", 409, "not_applied", "never", open=True)
-    world = scripted(lambda r, _: refused if r.name == "statements" else None)
-
-    def body(tx: Tx) -> None:
-        query(world, tx)
-        query(world, tx)
-
-    world.body = body
-    with pytest.raises(HighwaterError) as caught:
-        world.run(steps_of(world))
-    assert caught.value.code == "constraint_violation"
-    assert [name for name, _ in sent(world)] == ["begin", "statements", "rollback"]
 
 
 def test_what_a_body_makes_of_a_conflict_is_not_believed_wrapped_or_swallowed_it_runs_again() -> None:
@@ -141,41 +71,19 @@ def test_what_a_body_makes_of_a_conflict_is_not_believed_wrapped_or_swallowed_it
     assert runs == 3
 
 
-def test_a_gateway_that_died_again_elsewhere() -> None:
-    def script(request: Request, _: int) -> Reply | None:
-        died = any(each.name == "statements" for each in world.sent)
-        return cut() if request.url == NEAR and died else None
-
-    world = scripted(script)
-
-    def body(tx: Tx) -> None:
-        query(world, tx)
-        query(world, tx)
-
-    world.body = body
-    world.run(steps_of(world, service=world.service((NEAR, FAR))))
-    assert [request.name for request in world.sent if request.url == FAR] == ["begin", "statements", "commit"]
-
-
-def test_an_unknown_outcome_is_raised_and_the_body_is_never_run_again() -> None:
+def test_an_unknown_outcome_is_not_run_again_also_when_there_is_time() -> None:
     unknown = problem("internal", 500, "unknown", "resolve_outcome")
-    runs: list[str] = []
-
-    def script(request: Request, _: int) -> Reply | None:
-        if request.name == "commit":
-            return unknown
-        return None if request.name == "begin" else state(runs[0], "active")
-
-    world = scripted(script)
+    replies = {"begin": None, "commit": unknown}
+    world = scripted(lambda r, _: replies[r.name] if r.name in replies else state(id_of(r), "active"))
 
     def body(tx: Tx) -> None:
-        runs.append(tx.id)
         query(world, tx)
+        world.run(tx.commit(AckOptions(), timeout_ms=500))
 
     world.body = body
     with pytest.raises(UnknownOutcomeError):
-        world.run(steps_of(world, timeout_ms=500))
-    assert len(runs) == 1
+        world.run(steps_of(world, timeout_ms=60_000))
+    assert [name for name, _ in sent(world)].count("begin") == 1
 
 
 def test_ack_durable_it_is_waited_for_and_a_loss_before_that_runs_the_body_again() -> None:
@@ -213,14 +121,6 @@ def test_a_wait_that_takes_too_long_is_no_reason_to_run_again() -> None:
     with pytest.raises(TimeoutError):
         world.run(steps_of(world, ack="durable"))
     assert [name for name, _ in sent(world)] == ["begin", "commit"]
-
-
-def test_attempts_are_bounded_and_the_last_error_is_told() -> None:
-    world = scripted(lambda r, _: conflict("transaction_aborted") if r.name == "commit" else None)
-    world.body = lambda tx: query(world, tx)
-    with pytest.raises(TransactionAbortedError):
-        world.run(steps_of(world, max_attempts=3))
-    assert sum(request.name == "begin" for request in world.sent) == 3
 
 
 def test_a_loss_that_another_attempt_outlived_is_not_run_again() -> None:

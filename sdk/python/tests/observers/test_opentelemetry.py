@@ -74,8 +74,7 @@ def test_a_wait_is_a_span_beside_the_commit_and_linked_to_it(traced: Traces) -> 
 
 
 @pytest.mark.parametrize(
-    ("kind", "status"),
-    [("lost", StatusCode.ERROR), ("broken", StatusCode.ERROR), ("timeout", StatusCode.UNSET)],
+    ("kind", "status"), [("lost", StatusCode.ERROR), ("broken", StatusCode.ERROR), ("timeout", StatusCode.UNSET)]
 )
 def test_how_a_wait_ended_shows(traced: Traces, kind: str, status: StatusCode) -> None:
     observe = tracing(tracer_provider=traced.provider)
@@ -97,10 +96,7 @@ def test_retries_are_events_of_the_call_and_an_error_is_its_status(traced: Trace
     notify(observe, ObservedEvent(type="retry", id=ID, attempt=2, error=failure))
     span = traced.spans()["highwater commit"]
     assert [(event.name, dict(event.attributes or {})) for event in span.events] == [
-        (
-            "retry",
-            {"highwater.attempt": 1, "error.type": "connection_failed", "highwater.error.outcome": "unknown"},
-        )
+        ("retry", {"highwater.attempt": 1, "error.type": "connection_failed", "highwater.error.outcome": "unknown"})
     ]
     assert span.status.status_code == StatusCode.ERROR
     assert span.attributes is not None
