@@ -17,18 +17,16 @@
 // ├── DurabilityTimeoutError      still pending when the wait ended; nothing is lost
 // └── AbortError                  a signal ended the call; `cause` is its reason, `outcome` what that means for the transaction
 import {
-  type AtRisk,
-  type Evidence,
   isProblem,
   type Outcome,
   type Position,
-  type ReachedLimit,
+  type Problem,
   type RefusedToken,
   type Retry,
   type TokenVerdict,
 } from "./wire.ts";
 
-export interface ErrorDetails {
+export interface ErrorDetails extends Omit<Problem, "type" | "title" | "status" | "detail"> {
   /** Stable identifier: a code of the service's catalogue, or one of this package's own (README). */
   readonly code: string;
   /** Whether the transaction that the error is about was applied. */
@@ -37,26 +35,6 @@ export interface ErrorDetails {
   readonly retry: Retry;
   /** HTTP status of the answer; absent where there was none. */
   readonly status?: number | undefined;
-  /** PostgreSQL's code, where the database refused something. */
-  readonly sqlstate?: string | undefined;
-  /** Name of the constraint that is violated. */
-  readonly constraint?: string | undefined;
-  /** Index of the statement at fault, from 0. */
-  readonly statement?: number | undefined;
-  /** What is wrong with the request, field by field. */
-  readonly fields?: readonly string[] | undefined;
-  /** The limit that was met, by name and value. */
-  readonly limit?: ReachedLimit | undefined;
-  /** What is committed and not durable yet, of those that the limit counts. */
-  readonly exposure?: AtRisk | undefined;
-  /** Of the transaction that the error is about. */
-  readonly transactionId?: string | undefined;
-  /** Of a refused statement: what the refusal rests on. `hw.promise(error.evidence.token).durable()` waits for it. */
-  readonly evidence?: Evidence | undefined;
-  /** Of an interactive transaction: whether it is still open. */
-  readonly open?: boolean | undefined;
-  /** How many milliseconds the service asked to wait before the next attempt. */
-  readonly retryAfterMs?: number | undefined;
   /** The token that was refused. */
   readonly token?: string | undefined;
   /** The level that was waited for in vain; of a transaction that is gone, that of its verdict. */
