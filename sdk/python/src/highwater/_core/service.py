@@ -16,21 +16,13 @@ from .effects import Answer, NoAnswer, Send, Steps, send, sleep
 from .endpoints import EndpointPool
 from .errors import HighwaterError, answer_error, bad_answer, connection_error, unknown_outcome
 from .observer import ObservedEnd, ObservedEvent, Observer, notify
+from .reading import read_transaction_response, read_transaction_status, read_verdicts_response
 from .requests import encode, status_path
 from .retry import Decision, Situation, decide, full_jitter, is_endpoint_fault, resolve, retry_after_ms
 from .runtime import Runtime
 from .tuning import Tuning
-from .wire import (
-    Ack,
-    TransactionResponse,
-    TransactionStatus,
-    Verdict,
-    VerdictsResponse,
-    WireError,
-    read_transaction_response,
-    read_transaction_status,
-    read_verdicts_response,
-)
+from .wire import TransactionResponse, TransactionStatus, Verdict, VerdictsResponse, WireError
+from .wire_types import Ack, TransactionRequest, VerdictsRequest
 
 SESSION_HEADER: Final = "highwater-session"
 _NO_HEADERS: Final[Mapping[str, str]] = {}
@@ -112,9 +104,7 @@ class Service:
     def __init__(self, deps: ServiceDeps) -> None:
         self.deps: Final = deps
 
-    def transaction(
-        self, body: Mapping[str, object], sought: Sought, options: CallOptions
-    ) -> Steps[TransactionResponse]:
+    def transaction(self, body: TransactionRequest, sought: Sought, options: CallOptions) -> Steps[TransactionResponse]:
         """Runs a one-shot transaction to a settled answer: the same id and body until there is one.
 
         The gateway runs an id once, so a lost reply costs a resend and nothing else.
@@ -201,11 +191,11 @@ class Service:
     def verdicts(
         self, tokens: list[str], options: CallOptions, *, level: str | None, wait_ms: float = 0.0
     ) -> Steps[VerdictsResponse]:
-        """One request for verdicts; at most ``TOKENS_PER_REQUEST_MAX`` tokens.
+        """One request for verdicts; at most 10,000 tokens.
 
         A tracker that is blind leaves what is open to the next one.
         """
-        body: dict[str, object] = {"tokens": tokens, "waitMs": math.ceil(wait_ms)}
+        body: VerdictsRequest = {"tokens": tokens, "waitMs": math.ceil(wait_ms)}
         if level is not None:
             body["level"] = level
         trackers, monotonic_ms = self.deps.trackers, self.deps.runtime.monotonic_ms
@@ -371,6 +361,7 @@ def _adopt(status: TransactionStatus, sought: Sought) -> TransactionResponse:
         state="pending" if is_pending else status.state,
         token=status.token,
         position=status.position,
+        results=None,
         level=status.level or sought.level,
         marks=status.marks,
         replayed=True,
