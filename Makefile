@@ -243,7 +243,7 @@ typecheck: $(STAMP) $(VENV) ## tsc --noEmit, and mypy --strict
 	$(MYPY) sdk/python/src sdk/python/tests
 	@for folder in $(PYTHON_PROGRAMS); do echo mypy $$folder; MYPYPATH=$$folder $(MYPY) $$folder || exit 1; done
 
-gen: $(STAMP) $(VENV) ## Write the generated pages of docs/reference, dashboards and rules
+gen: $(STAMP) $(VENV) ## Write the generated pages of docs/reference, wire types of the SDKs, dashboards and rules
 	$(NODE) scripts/gen.ts
 	$(NODE) dashboards/src/cli.ts
 

@@ -1,4 +1,5 @@
-// Writes the generated pages of docs/reference, or with --check says which of them are not what the code says.
+// Writes the pages of docs/reference and the wire types of the SDKs, or with --check says which of
+// them are not what the code says.
 // Exit codes: 0 written, or nothing to write; 1 with --check when there is.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

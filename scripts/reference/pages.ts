@@ -13,6 +13,7 @@ import { logSections } from "./logs.ts";
 import { metricSections } from "./metrics.ts";
 import { SDK_PAGES } from "./sdk/pages.ts";
 import { renderModule, renderTerraform } from "./terraform.ts";
+import { renderPython, renderTypescript } from "./wire.ts";
 
 export interface Page {
   /** Its path from docs/reference. */
@@ -28,6 +29,9 @@ export const pathOf = (name: string): string =>
 const OPENAPI_DEPTH = 3;
 
 export const GENERATED: readonly Page[] = [
+  // First: the pages of the SDKs are read from them.
+  { name: "../../sdk/ts/src/wire-types.ts", render: renderTypescript },
+  { name: "../../sdk/python/src/highwater/_core/wire_types.py", render: renderPython },
   { name: "openapi.json", render: () => jsonLines(makeDocument(), OPENAPI_DEPTH) },
   { name: "tracker-openapi.json", render: () => jsonLines(makeTrackerDocument(), OPENAPI_DEPTH) },
   { name: "errors.md", render: renderErrors },

@@ -1,9 +1,8 @@
 // Several one-shot transactions in one request: what is sent, and the lines that answer it.
 import Type, { type Static } from "typebox";
 import { ProblemBody } from "./problem-schema.ts";
+import { closed } from "./schema-helpers.ts";
 import { LIMITS, TransactionResponse } from "./schemas.ts";
-
-const closed = { additionalProperties: false };
 
 export const BatchRequest = Type.Object(
   {

@@ -1,9 +1,8 @@
 // The tracker's reports beyond marks: what is at risk now, and the events of single transactions
 // and of levels.
 import Type, { type Static } from "typebox";
+import { closed } from "./schema-helpers.ts";
 import { LevelName, Metadata, OffsetText, OwnerText, StallEvent, Uuid, Verdict } from "./schemas.ts";
-
-const closed = { additionalProperties: false } as const;
 
 export const DURABILITY_EVENT_TYPES = [
   "transaction.lost",

@@ -1,6 +1,7 @@
 // The error catalogue: code -> HTTP status, what became of the transaction, and what the caller
 // should do. `GET /errors/{code}` and docs/reference/errors.md show its texts. Codes are API; texts
 // may change. A code exists only where a caller would act differently.
+import { type Details } from "./problem-details.ts";
 
 /** What became of the transaction that the request was about. */
 export type Outcome = "not_applied" | "applied" | "unknown";
@@ -9,44 +10,7 @@ export type Outcome = "not_applied" | "applied" | "unknown";
  * `resolve_outcome`: ask for the state (or send the same id again) first. `wait`: send the same again later.
  */
 export type Retry = "never" | "transaction" | "resolve_outcome" | "wait";
-
-export interface AtRisk {
-  readonly transactions: number;
-  /** Of log, as decimal text. */
-  readonly bytes: string;
-  /** Age of the oldest; null when there is none. */
-  readonly oldestMs: number | null;
-}
-
-/** What a refusal rests on: everything that the statement could see. */
-export interface Evidence {
-  /** Of a fast transaction `committed`: the request did not wait for durability. */
-  readonly state: "committed" | "durable" | "pending" | "lost";
-  readonly token: string;
-  readonly position: { readonly epoch: string; readonly offset: string };
-  /** At which it is durable, or was waited for. */
-  readonly level?: string | undefined;
-}
-
-export interface ProblemDetails {
-  readonly detail?: string | undefined;
-  readonly sqlstate?: string | undefined;
-  /** Index of the statement at fault, from 0. */
-  readonly statement?: number | undefined;
-  readonly constraint?: string | undefined;
-  readonly retryAfterMs?: number | undefined;
-  readonly outcome?: Outcome | undefined;
-  readonly fields?: readonly string[] | undefined;
-  /** The limit that was met, by its name, and its value. */
-  readonly limit?: { readonly name: string; readonly value: number } | undefined;
-  /** Of `exposure_limit`: what is committed and not durable yet, of those that the limit counts. */
-  readonly exposure?: AtRisk | undefined;
-  readonly transactionId?: string | undefined;
-  /** Of a statement that was refused, perhaps because of data. */
-  readonly evidence?: Evidence | undefined;
-  /** Of an interactive transaction: whether it is still open. */
-  readonly open?: boolean | undefined;
-}
+export type ProblemDetails = Details & { readonly outcome?: Outcome | undefined };
 
 interface Texts {
   readonly title: string;

@@ -2,8 +2,7 @@
 // The contents of the single types are in durability.ts.
 import Type, { type Static } from "typebox";
 import { DURABILITY_EVENT_TYPES, DurabilityEvent, TransactionEventData } from "./durability.ts";
-
-const closed = { additionalProperties: false } as const;
+import { closed } from "./schema-helpers.ts";
 
 export const EVENT_LIMITS = {
   pageEvents: 1_000,

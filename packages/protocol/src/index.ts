@@ -4,6 +4,7 @@ export * from "./token.ts";
 export * from "./errors.ts";
 export * from "./problem.ts";
 export * from "./headers.ts";
+export { type Evidence, EvidenceBody } from "./problem-details.ts";
 export * from "./problem-schema.ts";
 export * from "./schemas.ts";
 export * from "./batch.ts";

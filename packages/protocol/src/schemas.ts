@@ -1,7 +1,7 @@
 // TypeBox schemas of every message on the wire; the types are derived from them, never written by hand.
 import Type, { type Static } from "typebox";
+import { about, closed, texts } from "./schema-helpers.ts";
 
-const closed = { additionalProperties: false } as const;
 export const Uuid = Type.String({
   pattern: "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$",
 });
@@ -32,33 +32,38 @@ export const LIMITS = {
 } as const;
 
 export const Position = Type.Object(
-  { epoch: Uuid, offset: OffsetText },
-  { ...closed, description: "Offsets of different epochs must not be compared." },
+  {
+    epoch: about(Uuid, "Id of the epoch: the time from one start or promotion of a primary to the next."),
+    offset: about(OffsetText, "Bytes of log, as decimal text."),
+  },
+  {
+    ...closed,
+    description: "A position in one epoch's log. Offsets of different epochs must not be compared.",
+  },
 );
 export type Position = Static<typeof Position>;
 
 export const Marks = Type.Object(
   {
-    epoch: Uuid,
-    seq: Type.Integer({ minimum: 1, description: "Number of the epoch." }),
-    levels: Type.Record(LevelName, OffsetText, closed),
+    epoch: about(Uuid, "Id of the epoch."),
+    seq: Type.Integer({ minimum: 1, description: "Number of the epoch: a later one has a larger one." }),
+    levels: about(
+      Type.Record(LevelName, OffsetText, closed),
+      "By level: the offset up to which everything is durable at it.",
+    ),
   },
   {
     ...closed,
     description:
-      "The durable part of the log, by level, in the epoch: everything at or below the offset. A level that was never observed is absent, not zero.",
+      "The durable part of the log now, by level, in one epoch. A level that was never observed is absent, not zero.",
   },
 );
 export type Marks = Static<typeof Marks>;
 
-export const EpochCause = Type.Union([
-  Type.Literal("first"),
-  Type.Literal("clean_restart"),
-  Type.Literal("crash_recovery"),
-  Type.Literal("promotion"),
-  Type.Literal("reinstated"),
-  Type.Literal("restored"),
-]);
+export const EpochCause = texts(
+  ["first", "clean_restart", "crash_recovery", "promotion", "reinstated", "restored"],
+  "How the epoch began.",
+);
 export type EpochCause = Static<typeof EpochCause>;
 
 export const EpochRecord = Type.Object(
@@ -69,10 +74,8 @@ export const EpochRecord = Type.Object(
     node: Type.String(),
     cause: EpochCause,
     startedAt: Type.String(),
-    /** Upper bound of this record's own position in the epoch's log. */
-    startOffset: OffsetText,
-    /** The previous epoch's log is contained in this history at least up to here. */
-    forkOffset: OffsetText,
+    startOffset: about(OffsetText, "Upper bound of this record's own position in the epoch's log."),
+    forkOffset: about(OffsetText, "This history contains the previous epoch's log at least up to here."),
     /** ... and nothing of it above here; null when there is no such bound. */
     forkLimit: Type.Union([OffsetText, Type.Null()]),
     /** Epochs outside this history that an operator declared ended by choosing this one. */
@@ -90,7 +93,7 @@ export const Isolation = Type.Union(
   [Type.Literal("serializable"), Type.Literal("repeatable read"), Type.Literal("read committed")],
   {
     description:
-      "Default: `serializable`, but `repeatable read` for a read with `after` or `mode: local`, which may run on a replica.",
+      "How much a transaction may see of those that run beside it, by PostgreSQL's names. Default: `serializable`, but `repeatable read` for a read with `after` or `mode: local`, which may run on a replica.",
   },
 );
 export type Isolation = Static<typeof Isolation>;
@@ -274,29 +277,23 @@ export const StatementResult = Type.Object(
 );
 export type StatementResult = Static<typeof StatementResult>;
 
-export const TransactionState = Type.Union([
-  Type.Literal("active"),
-  Type.Literal("committed"),
-  Type.Literal("pending"),
-  Type.Literal("durable"),
-  Type.Literal("lost"),
-  Type.Literal("aborted"),
-  Type.Literal("broken"),
-  Type.Literal("expired"),
-  Type.Literal("unknown"),
-]);
+export const TransactionState = texts(
+  ["active", "committed", "pending", "durable", "lost", "aborted", "broken", "expired", "unknown"],
+  "What became of a transaction. `active`: it is open or runs. `committed`: durability was not asked about. `pending`: committed, and not known to be durable. `durable`, `lost`, `broken`: settled at the level. `aborted`: never committed. `expired`: too old to know. `unknown`: the service does not know the id.",
+);
 export type TransactionState = Static<typeof TransactionState>;
 
 export const Served = Type.Object(
   {
-    node: Type.String(),
-    region: Type.String(),
-    role: Type.Union([Type.Literal("primary"), Type.Literal("replica")]),
+    node: Type.String({ description: "Its name." }),
+    region: Type.String({ description: "Where it runs." }),
+    role: texts(["primary", "replica"], "Only a primary takes writes."),
     behindBytes: Type.Union([OffsetText, Type.Null()], {
-      description: "Bytes of log; 0 on the primary, null while it is not known.",
+      description: "Bytes of log, as decimal text; 0 on the primary, null while it is not known.",
     }),
     behindMs: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
-      description: "Age of the newest commit in it; 0 on the primary, null while it is not known.",
+      description:
+        "Age of the newest commit in it, in milliseconds; 0 on the primary, null while it is not known.",
     }),
   },
   {
@@ -357,26 +354,23 @@ export type RollbackResponse = Static<typeof RollbackResponse>;
 
 export const TransactionStateResponse = Type.Object(
   {
-    id: Uuid,
-    state: TransactionState,
-    token: Type.Optional(TokenText),
-    position: Type.Optional(Position),
-    /** Level of a `durable`, `lost` or `broken` state, and the one that was asked about. */
-    level: Type.Optional(LevelName),
+    id: about(Uuid, "The transaction's."),
+    state: about(TransactionState, "At the level."),
+    token: Type.Optional(
+      about(TokenText, "Of one that has committed: for verdicts, or an SDK's `hw.promise(token)`."),
+    ),
+    position: Type.Optional(about(Position, "Of one that has committed: where.")),
+    level: Type.Optional(about(LevelName, "The level that `state` is about, where it is about one.")),
     marks: NewestMarks,
   },
-  closed,
+  { ...closed, description: "The state of an id." },
 );
 export type TransactionStateResponse = Static<typeof TransactionStateResponse>;
 
-export const Verdict = Type.Union([
-  Type.Literal("pending"),
-  Type.Literal("durable"),
-  Type.Literal("lost"),
-  Type.Literal("broken"),
-  Type.Literal("expired"),
-  Type.Literal("unknown"),
-]);
+export const Verdict = texts(
+  ["pending", "durable", "lost", "broken", "expired", "unknown"],
+  "The judgement of a tracker. `pending` may become any other; `durable` and `lost` are final, but that a promise which a failure has violated becomes `broken`. `expired`: too old to know. `unknown`: the service does not know the id.",
+);
 export type Verdict = Static<typeof Verdict>;
 
 export const VerdictsRequest = Type.Object(
@@ -401,39 +395,48 @@ export type VerdictsRequest = Static<typeof VerdictsRequest>;
 
 export const TokenVerdict = Type.Object(
   {
-    token: Type.String(),
-    id: Uuid,
-    verdict: Verdict,
-    level: LevelName,
-    /** Where the transaction is judged now: its own position, or the one it was carried over to. */
-    position: Position,
-    /** The rule that gave the verdict (services/durability-tracker/SPEC.md). */
-    rule: Type.String(),
-    /** For `lost`: the epoch in which another attempt under the same id committed. */
-    retriedIn: Type.Optional(Uuid),
-    /** For `lost` and `broken`: the strongest level that the tombstone had reached when it was published. */
-    settledAt: Type.Optional(Type.String()),
+    token: Type.String({ description: "The one that was judged." }),
+    id: about(Uuid, "Of the transaction."),
+    verdict: about(Verdict, "The judgement."),
+    level: about(LevelName, "The level it was judged at."),
+    position: about(
+      Position,
+      "Where the transaction is judged now: its own position, or the one it was carried over to.",
+    ),
+    // services/durability-tracker/SPEC.md has the service's.
+    rule: Type.String({
+      description: "The rule that gave the verdict; one that a client found by itself starts with `client:`.",
+    }),
+    retriedIn: Type.Optional(
+      about(Uuid, "For `lost`: the epoch in which another attempt under the same id committed."),
+    ),
+    settledAt: Type.Optional(
+      about(
+        Type.String(),
+        "For `lost` and `broken`: the strongest level that the published tombstone had reached.",
+      ),
+    ),
   },
-  closed,
+  { ...closed, description: "The judgement of one transaction at one level." },
 );
 export type TokenVerdict = Static<typeof TokenVerdict>;
 
-/** In the place of a verdict: this token is not judged for this caller. The others are. */
 export const RefusedToken = Type.Object(
   {
-    token: Type.String(),
-    verdict: Type.Literal("unknown"),
-    level: LevelName,
-    rule: Type.Literal("refused"),
+    token: Type.String({ description: "The one that was refused." }),
+    verdict: Type.Literal("unknown", { description: "Always so: nothing is said of it." }),
+    level: about(LevelName, "The level that was asked about."),
+    rule: Type.Literal("refused", { description: "Always so." }),
     error: Type.Object(
-      {
-        code: Type.Union([Type.Literal("invalid_token"), Type.Literal("forbidden")]),
-        detail: Type.String(),
-      },
-      closed,
+      { code: texts(["invalid_token", "forbidden"]), detail: Type.String() },
+      { ...closed, description: "Why: it is no token, or another owner's." },
     ),
   },
-  closed,
+  {
+    ...closed,
+    description:
+      "In the place of a verdict: the tracker does not judge this token for this caller. It judges the others.",
+  },
 );
 export type RefusedToken = Static<typeof RefusedToken>;
 

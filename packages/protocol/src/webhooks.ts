@@ -10,9 +10,9 @@ import {
   TransactionEventData,
   WebhookDisabledData,
 } from "./durability.ts";
+import { closed } from "./schema-helpers.ts";
 import { Metadata, StallEvent } from "./schemas.ts";
 
-const closed = { additionalProperties: false } as const;
 const Instant = Type.String({ description: "RFC 3339." });
 const Count = Type.Integer({ minimum: 0 });
 

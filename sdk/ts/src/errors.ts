@@ -17,21 +17,17 @@
 // ├── DurabilityTimeoutError      still pending when the wait ended; not a loss
 // └── AbortError                  a signal ended the call; `cause` is its reason, and `outcome`
 import {
-  type AtRisk,
-  type Evidence,
   isProblem,
   type Outcome,
   type Position,
-  type ReachedLimit,
+  type Problem,
   type RefusedToken,
   type Retry,
   type TokenVerdict,
 } from "./wire.ts";
 
-export interface ErrorDetails {
-  /**
-   * Stable identifier: a code of the service's catalogue, or one of this package's own (README).
-   */
+export interface ErrorDetails extends Omit<Problem, "type" | "title" | "status" | "detail"> {
+  /** Stable identifier: a code of the service's catalogue, or one of this package's own (README). */
   readonly code: string;
   /** Whether the transaction was applied. */
   readonly outcome: Outcome;
@@ -39,29 +35,6 @@ export interface ErrorDetails {
   readonly retry: Retry;
   /** HTTP status of the response; absent if there was none. */
   readonly status?: number | undefined;
-  /** PostgreSQL's SQLSTATE, if the database refused something. */
-  readonly sqlstate?: string | undefined;
-  /** Name of the violated constraint. */
-  readonly constraint?: string | undefined;
-  /** Index of the failed statement, from 0. */
-  readonly statement?: number | undefined;
-  /** What is wrong with the request, field by field. */
-  readonly fields?: readonly string[] | undefined;
-  /** The limit that was reached, with its name and value. */
-  readonly limit?: ReachedLimit | undefined;
-  /** Transactions that are committed and not durable yet, of those that the limit counts. */
-  readonly exposure?: AtRisk | undefined;
-  /** Id of the transaction. */
-  readonly transactionId?: string | undefined;
-  /**
-   * For a refused statement: the data that the refusal rests on.
-   * `hw.promise(error.evidence.token).durable()` waits for it.
-   */
-  readonly evidence?: Evidence | undefined;
-  /** For an interactive transaction: whether it is still open. */
-  readonly open?: boolean | undefined;
-  /** Delay that the service asked for before the next attempt, in milliseconds. */
-  readonly retryAfterMs?: number | undefined;
   /** The refused token. */
   readonly token?: string | undefined;
   /** Level of the wait. For a lost or broken transaction: the level of its verdict. */

@@ -9,11 +9,17 @@ const ANY_NAME = "^.*$";
 export class Schemas {
   /** All that have names. */
   readonly components: Json;
-  readonly #names: ReadonlyMap<string, string>;
+  /** By what they are without their descriptions: one may be described anew where it stands. */
+  readonly #names: ReadonlyMap<string, { readonly name: string; readonly description?: unknown }>;
 
   /** `stricter`: what the service checks of a text by other means than its schema, so that it can name the fault. */
   constructor(named: Readonly<Record<string, TSchema>>, stricter: Readonly<Record<string, Json>> = {}) {
-    this.#names = new Map(Object.entries(named).map(([name, schema]) => [JSON.stringify(schema), name]));
+    this.#names = new Map(
+      Object.entries(named).map(([name, schema]) => {
+        const { description, ...bare } = schema as Json;
+        return [JSON.stringify(bare), { name, description }];
+      }),
+    );
     this.components = Object.fromEntries(
       Object.entries(named).map(([name, schema]) => [
         name,
@@ -37,8 +43,12 @@ export class Schemas {
   }
 
   #referring(value: unknown): unknown {
-    const name = this.#names.get(JSON.stringify(value));
-    return name === undefined ? this.#inDocument(value) : { $ref: `#/components/schemas/${name}` };
+    const { description, ...bare } = (value ?? {}) as Json;
+    const known = this.#names.get(JSON.stringify(bare));
+    if (known === undefined || (description === undefined && known.description !== undefined))
+      return this.#inDocument(value);
+    const $ref = `#/components/schemas/${known.name}`;
+    return description === known.description ? { $ref } : { $ref, description };
   }
 }
 

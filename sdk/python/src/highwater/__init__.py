@@ -23,19 +23,16 @@ from ._core.wire import (
     AtRisk,
     Evidence,
     Field,
-    Isolation,
     Marks,
-    Outcome,
     Position,
     ReachedLimit,
     RefusedToken,
-    Retry,
     Served,
     Statement,
-    TransactionState,
     TransactionStatus,
     Verdict,
 )
+from ._core.wire_types import Isolation, Outcome, Retry, TransactionState
 from ._observers import log_events, print_events
 from ._options import (
     BeginOptions,

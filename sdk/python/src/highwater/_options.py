@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from ._core.errors import usage_error
 from ._core.requests import AckOptions, ExecutionOptions, HasToken
-from ._core.wire import Ack, Isolation, Mode
+from ._core.wire_types import Ack, Isolation, Mode
 
 #: Default length of a wait, in seconds. Every wait has a limit.
 DURABLE_TIMEOUT = 30.0

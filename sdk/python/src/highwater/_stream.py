@@ -16,19 +16,12 @@ from ._background import LOG, Host
 from ._core.effects import NoAnswer, Send
 from ._core.endpoints import EndpointPool
 from ._core.observer import EventType, ObservedEvent, Observer, notify
+from ._core.reading import read_blind_event, read_epoch_event, read_marks, read_marks_response, read_stall_event
 from ._core.retry import full_jitter
 from ._core.runtime import Runtime
 from ._core.sse import SseEvent, SseParser
 from ._core.tuning import Tuning
-from ._core.wire import (
-    EpochRecord,
-    Marks,
-    read_blind_event,
-    read_epoch_event,
-    read_marks,
-    read_marks_response,
-    read_stall_event,
-)
+from ._core.wire import EpochRecord, Marks
 from ._transport import StreamError, StreamSilentError
 
 STREAM_PATH = "/v1/durability/stream"
@@ -161,7 +154,7 @@ class DurabilityStream:
 
     def _take_blind(self, event: SseEvent, before: bool) -> bool:
         try:
-            return read_blind_event(json.loads(event.data))
+            return read_blind_event(json.loads(event.data))["blind"]
         except ValueError as error:
             LOG.debug("stream event %s cannot be read: %s", event.type, error)
             return before
@@ -212,7 +205,7 @@ class DurabilityStream:
             elif event.type in ("stalled", "recovered"):
                 stall = read_stall_event(body)
                 kind: EventType = "stalled" if event.type == "stalled" else "recovered"
-                notify(self._deps.observer, ObservedEvent(type=kind, level=stall.level))
+                notify(self._deps.observer, ObservedEvent(type=kind, level=stall["level"]))
             elif event.type != "blind":
                 # An event of a newer service, without a meaning for this client.
                 LOG.debug("stream event %s ignored", event.type)

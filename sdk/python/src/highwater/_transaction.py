@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from ._background import Host
 from ._core.errors import results_not_kept
 from ._core.pending_set import PendingPromise
-from ._core.wire import Served, TransactionResponse, TransactionState
+from ._core.wire import Served, TransactionResponse
+from ._core.wire_types import TransactionState
 from ._promise import BasePromise
 from ._values import ResultDecoder, Row, StatementResult
 from ._watcher import Watcher

@@ -5,7 +5,8 @@ import pytest
 from highwater._core.errors import usage_error
 from highwater._core.ids import new_transaction_id
 from highwater._core.pending_set import Moment, PendingPromise, PendingSet, Settled, Settlement, Wait, make_entry
-from highwater._core.wire import EpochRecord, Marks, Position, Verdict, VerdictKind
+from highwater._core.wire import EpochRecord, Marks, Position, Verdict
+from highwater._core.wire_types import Verdict as VerdictKind
 from tests.client.support import E1, E2, E3, FORK
 
 FIRST = EpochRecord(E1, None, 1, 0)

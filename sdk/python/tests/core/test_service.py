@@ -12,7 +12,8 @@ from highwater._core.observer import ObservedEvent
 from highwater._core.requests import AckLimits, AckOptions, ExecutionOptions, granted_wait_ms, transaction_body
 from highwater._core.service import CallOptions, Service, Sought
 from highwater._core.sql import sql
-from highwater._core.wire import Ack, Mode, TransactionResponse
+from highwater._core.wire import TransactionResponse
+from highwater._core.wire_types import Ack, Mode
 from tests.client.support import E1, marks, token, verdict_of
 from tests.core.support import FAR, NEAR, Reply, Request, Script, World, answer, committed, cut, problem, state
 

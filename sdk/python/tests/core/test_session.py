@@ -10,7 +10,8 @@ from highwater._core.errors import HighwaterError
 from highwater._core.ids import decode_token
 from highwater._core.pending_set import PendingPromise, make_entry
 from highwater._core.session import REMEMBERED_MAX, SessionMemory, session_tokens
-from highwater._core.wire import Position, RefusedToken, Verdict, VerdictKind
+from highwater._core.wire import Position, RefusedToken, Verdict
+from highwater._core.wire_types import Verdict as VerdictKind
 from tests.client.support import E1, E2, token
 
 

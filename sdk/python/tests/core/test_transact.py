@@ -13,7 +13,7 @@ from highwater._core.requests import AckOptions
 from highwater._core.service import Service
 from highwater._core.sql import sql
 from highwater._core.transact import TransactDeps, transact
-from highwater._core.wire import Ack
+from highwater._core.wire_types import Ack
 from tests.core.support import Reply, Request, World, answer, committed, interactive, problem, state
 from tests.core.test_interactive import id_of, scripted, sent, succeed
 

@@ -12,10 +12,11 @@ from highwater._core.errors import HighwaterError, InvalidRequestError, answer_e
 from highwater._core.ids import decode_token
 from highwater._core.params import to_param
 from highwater._core.pending_set import Moment, PendingPromise, PendingSet, Settled, Settlement, make_entry
+from highwater._core.reading import read_epoch_event, read_marks, read_transaction_status
 from highwater._core.retry import Decision, Situation, decide, resolve, retry_after_ms
 from highwater._core.sse import SseParser
 from highwater._core.tuning import DEFAULT_TUNING
-from highwater._core.wire import Position, Verdict, read_epoch_event, read_marks, read_transaction_status
+from highwater._core.wire import Position, Verdict
 from tests.client.support import epoch, marks, uuid
 
 FOLDER = Path(__file__).parents[3] / "conformance" / "vectors"

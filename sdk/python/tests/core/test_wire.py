@@ -20,16 +20,7 @@ from highwater._core.errors import (
     fresh,
     verdict_error,
 )
-from highwater._core.wire import (
-    EpochRecord,
-    Field,
-    Marks,
-    Position,
-    RefusedToken,
-    Served,
-    Verdict,
-    WireError,
-    WireResult,
+from highwater._core.reading import (
     read_epoch_event,
     read_marks,
     read_marks_response,
@@ -41,6 +32,17 @@ from highwater._core.wire import (
     read_transaction_response,
     read_transaction_status,
     read_verdicts_response,
+)
+from highwater._core.wire import (
+    EpochRecord,
+    Field,
+    Marks,
+    Position,
+    RefusedToken,
+    Served,
+    Verdict,
+    WireError,
+    WireResult,
 )
 from tests.client.support import E1, E2, epoch, marks, verdict_of
 from tests.core.support import committed

@@ -24,19 +24,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, TypeVar
 
-from .wire import (
-    AtRisk,
-    Evidence,
-    Outcome,
-    Position,
-    Problem,
-    ReachedLimit,
-    RefusedToken,
-    Retry,
-    Verdict,
-    WireError,
-    read_problem,
-)
+from .reading import read_problem
+from .wire import AtRisk, Evidence, Position, Problem, ReachedLimit, RefusedToken, Verdict, WireError
+from .wire_types import Outcome, Retry
 
 
 class HighwaterError(Exception):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar, cast
 
 from .effects import Steps
 from .errors import HighwaterError, usage_error
@@ -30,6 +30,7 @@ from .requests import (
 from .service import CallOptions, Service, Sought
 from .sql import StatementInput
 from .wire import Marks, OpenTransactionResponse, Statement, TransactionResponse, WireResult
+from .wire_types import BeginRequest, CommitRequest
 
 _C = TypeVar("_C")
 _T = TypeVar("_T")
@@ -108,13 +109,12 @@ class InteractiveCore(Generic[_C]):
         if self._calls is None:
             event, call = self._event("begin", statements, call)
             body = {"id": self.id, "statements": wire, **execution_body(self._execution)}
-            begun = begin(deps.service, body, call)
+            begun = begin(deps.service, cast("BeginRequest", body), call)
             pin, answer = yield from deps.service.observed(event, begun)
             self._calls = PinnedCalls(deps.service, self.id, pin)
         else:
             event, call = self._event("statements", statements, call)
-            body = {"seq": self._seq + 1, "statements": wire}
-            steps = self._numbered(self._calls.statements(body, call))
+            steps = self._numbered(self._calls.statements({"seq": self._seq + 1, "statements": wire}, call))
             answer = yield from deps.service.observed(event, steps)
         self.expires_at = _instant(answer.expires_at)
         deps.learn_marks(answer.marks)
@@ -153,19 +153,19 @@ class InteractiveCore(Generic[_C]):
         event, call = self._event("commit", statements, call, level)
         if self._calls is None:
             # Nothing was sent yet: everything goes in one request.
-            body = transaction_body(
+            whole = transaction_body(
                 statements or (Statement("SELECT"),),
                 transaction_id=self.id,
                 execution=self._execution,
                 ack=ack,
                 limits=limits,
             )
-            steps = deps.service.transaction(body, sought, call)
+            steps = deps.service.transaction(whole, sought, call)
         else:
-            body = dict(ack_body(ack, limits))
+            body = cast("CommitRequest", {"seq": self._seq + 1, **ack_body(ack, limits)})
             if statements:
                 body["statements"] = statements_body(statements)
-            steps = self._numbered(self._calls.commit(self._seq + 1, body, sought, call))
+            steps = self._numbered(self._calls.commit(body, sought, call))
         response = yield from deps.service.observed(event, steps, lambda answer: answer.state)
         self.is_open = False
         self.committed = deps.committed(response, level)

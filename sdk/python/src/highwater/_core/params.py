@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol, cast
 
 from .errors import usage_error
-from .wire import Param
+from .wire_types import Param
 
 _SAFE_INTEGER_MAX: Final = 2**53 - 1
 _WRITABLE_BITS: Final = 2_048

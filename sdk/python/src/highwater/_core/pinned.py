@@ -12,24 +12,17 @@ from typing import TypeVar
 
 from .effects import Steps, sleep
 from .errors import HighwaterError, connection_error, gateway_lost, state_error
+from .reading import read_open_transaction_response, read_rollback_response, read_transaction_response
 from .requests import encode
 from .retry import is_connection_fault, is_settled
 from .service import Budget, Call, CallOptions, Pin, Service, Sought
-from .wire import (
-    OpenTransactionResponse,
-    RollbackResponse,
-    TransactionResponse,
-    read_open_transaction_response,
-    read_rollback_response,
-    read_transaction_response,
-)
+from .wire import OpenTransactionResponse, TransactionResponse
+from .wire_types import BeginRequest, CommitRequest, RollbackResponse, StatementsRequest
 
 _T = TypeVar("_T")
 
 
-def begin(
-    service: Service, body: Mapping[str, object], options: CallOptions
-) -> Steps[tuple[Pin, OpenTransactionResponse]]:
+def begin(service: Service, body: BeginRequest, options: CallOptions) -> Steps[tuple[Pin, OpenTransactionResponse]]:
     """Opens a transaction on the best gateway.
 
     Errors: typed; never ``unknown``, because nothing is committed.
@@ -40,7 +33,7 @@ def begin(
         path="/v1/transactions/begin",
         body=encode(body),
         read=read_open_transaction_response,
-        id=str(body["id"]),
+        id=body["id"],
         on_answer=pins.append,
     )
     try:
@@ -62,15 +55,13 @@ class PinnedCalls:
         self._id = transaction_id
         self._pin = pin
 
-    def statements(self, body: Mapping[str, object], options: CallOptions) -> Steps[OpenTransactionResponse]:
+    def statements(self, body: StatementsRequest, options: CallOptions) -> Steps[OpenTransactionResponse]:
         return self._step(self._call("statements", body, read_open_transaction_response), options)
 
     def rollback(self, seq: int, options: CallOptions) -> Steps[RollbackResponse]:
         return self._step(self._call("rollback", {"seq": seq}, read_rollback_response), options)
 
-    def commit(
-        self, seq: int, body: Mapping[str, object], sought: Sought, options: CallOptions
-    ) -> Steps[TransactionResponse]:
+    def commit(self, body: CommitRequest, sought: Sought, options: CallOptions) -> Steps[TransactionResponse]:
         """Commits, once.
 
         A lost reply is resolved by repetition and, if the gateway is gone, by the state of the id.
@@ -81,7 +72,7 @@ class PinnedCalls:
         service = self._service
         attempts_max = service.deps.tuning.pinned_attempts
         budget = service.budget(options)
-        call = self._call("commit", {"seq": seq, **body}, read_transaction_response, sought.held_ms)
+        call = self._call("commit", body, read_transaction_response, sought.held_ms)
         uncertain = False
         faults = 0
         while True:
@@ -103,7 +94,7 @@ class PinnedCalls:
             decision = service.decide(answer, call.pool, budget, uncertain=False)
             is_over = decision.action in {"throw", "give_up"} or faults >= attempts_max
             if uncertain and (is_over or is_misplaced or answer.retry != "wait"):
-                return (yield from self._resolve(seq, sought, budget, answer))
+                return (yield from self._resolve(body["seq"], sought, budget, answer))
             if is_over:
                 raise gateway_lost(self._id, answer) if faults > 0 else answer
             yield from sleep(decision.delay_ms)

@@ -6,12 +6,14 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 from urllib.parse import urlencode
 
 from .errors import usage_error
 from .sql import StatementInput, to_statement
-from .wire import WAIT_MS_MAX, Ack, Isolation, Mode
+from .wire import WAIT_MS_MAX
+from .wire_types import Ack, Isolation, Mode, Param, TransactionRequest
+from .wire_types import Statement as WireStatement
 
 #: json.dumps makes a new one for each call.
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -94,13 +96,12 @@ def granted_wait_ms(options: AckOptions, limits: AckLimits) -> int:
     return max(0, math.floor(min(wanted_ms, limit_ms)))
 
 
-def statements_body(statements: Sequence[StatementInput]) -> list[dict[str, object]]:
-    bodies: list[dict[str, object]] = []
-    for each in statements:
-        statement = to_statement(each)
-        body: dict[str, object] = {"sql": statement.sql}
-        if statement.params:
-            body["params"] = statement.params
+def statements_body(statements: Sequence[StatementInput]) -> list[WireStatement]:
+    bodies: list[WireStatement] = []
+    for each in map(to_statement, statements):
+        body: WireStatement = {"sql": each.sql}
+        if each.params:
+            body["params"] = cast("list[Param]", each.params)
         bodies.append(body)
     return bodies
 
@@ -114,15 +115,16 @@ def transaction_body(
     limits: AckLimits,
     after: str | HasToken | None = None,
     mode: Mode | None = None,
-) -> dict[str, object]:
+) -> TransactionRequest:
     """Returns the request of a one-shot transaction."""
-    return {
+    body = {
         "id": transaction_id,
         "statements": statements_body(statements),
         **execution_body(execution),
         **ack_body(ack, limits),
         **_given(after=after if after is None or isinstance(after, str) else after.token, mode=mode),
     }
+    return cast("TransactionRequest", body)
 
 
 def status_path(transaction_id: str, *, wait_seconds: int, level: str | None) -> str:

@@ -16,21 +16,13 @@ from .effects import Answer, NoAnswer, Send, Steps, send, sleep
 from .endpoints import EndpointPool
 from .errors import HighwaterError, answer_error, bad_answer, connection_error, unknown_outcome
 from .observer import ObservedEnd, ObservedEvent, Observer, notify
+from .reading import read_transaction_response, read_transaction_status, read_verdicts_response
 from .requests import encode, status_path
 from .retry import Decision, Situation, decide, full_jitter, is_endpoint_fault, resolve, retry_after_ms
 from .runtime import Runtime
 from .tuning import Tuning
-from .wire import (
-    Ack,
-    TransactionResponse,
-    TransactionStatus,
-    Verdict,
-    VerdictsResponse,
-    WireError,
-    read_transaction_response,
-    read_transaction_status,
-    read_verdicts_response,
-)
+from .wire import TransactionResponse, TransactionStatus, Verdict, VerdictsResponse, WireError
+from .wire_types import Ack, TransactionRequest, VerdictsRequest
 
 SESSION_HEADER: Final = "highwater-session"
 _NO_HEADERS: Final[Mapping[str, str]] = {}
@@ -112,9 +104,7 @@ class Service:
     def __init__(self, deps: ServiceDeps) -> None:
         self.deps: Final = deps
 
-    def transaction(
-        self, body: Mapping[str, object], sought: Sought, options: CallOptions
-    ) -> Steps[TransactionResponse]:
+    def transaction(self, body: TransactionRequest, sought: Sought, options: CallOptions) -> Steps[TransactionResponse]:
         """Sends a one-shot transaction with the same id and body until it is settled.
 
         The gateway runs an id once, so a lost reply only costs a resend.
@@ -213,7 +203,7 @@ class Service:
 
         If a tracker is blind, the next one is asked about open promises.
         """
-        body: dict[str, object] = {"tokens": tokens, "waitMs": math.ceil(wait_ms)}
+        body: VerdictsRequest = {"tokens": tokens, "waitMs": math.ceil(wait_ms)}
         if level is not None:
             body["level"] = level
         trackers, monotonic_ms = self.deps.trackers, self.deps.runtime.monotonic_ms
@@ -380,6 +370,7 @@ def _adopt(status: TransactionStatus, sought: Sought) -> TransactionResponse:
         state="pending" if is_pending else status.state,
         token=status.token,
         position=status.position,
+        results=None,
         level=status.level or sought.level,
         marks=status.marks,
         replayed=True,

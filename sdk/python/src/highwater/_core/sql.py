@@ -18,7 +18,8 @@ from typing import Final, LiteralString, TypeAlias, cast
 
 from .errors import usage_error
 from .params import json_text, to_param
-from .wire import Param, Statement
+from .wire import Statement
+from .wire_types import Param
 
 _WORD_CHAR: Final = re.compile(r"[A-Za-z0-9_$\u0080-\U0010ffff]")
 """Characters that PostgreSQL could read as part of an identifier or a number."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from .._core.wire import Param
+from .._core.wire_types import Param
 
 _MICROSECONDS_OF: Final = {"hours": 3_600_000_000, "minutes": 60_000_000, "seconds": 1_000_000}
 _POSTGRES: Final = re.compile(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
 
 from .._core.params import to_param
-from .._core.wire import Param
+from .._core.wire_types import Param
 
 T = TypeVar("T")
 Bounds: TypeAlias = Literal["[)", "[]", "(]", "()"]

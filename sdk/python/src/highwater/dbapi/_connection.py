@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import Any, Final, NoReturn, Protocol, Self, TypedDict
 
 from .._core.errors import HighwaterError, fresh, results_not_kept, usage_error
-from .._core.wire import Ack, Isolation, Mode, Statement
+from .._core.wire import Statement
+from .._core.wire_types import Ack, Isolation, Mode
 from .._promise import BasePromise
 from .._values import StatementResult
 from .._values.decode import RowDecoder

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from .._core.errors import HighwaterError, InvalidRequestError, StatementError
-from .._core.wire import Outcome, Retry
+from .._core.wire_types import Outcome, Retry
 
 
 class Warning(Exception):  # noqa: A001, N818 - the name of PEP 249

@@ -18,7 +18,7 @@ from .._core.retry import full_jitter
 from .._core.runtime import DEFAULT_RUNTIME
 from .._core.transact import MAX_ATTEMPTS
 from .._core.tuning import DEFAULT_TUNING
-from .._core.wire import Ack
+from .._core.wire_types import Ack
 from ._durability import durable
 from ._memory import Memory, memory_of
 
