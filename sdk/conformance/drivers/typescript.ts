@@ -123,6 +123,8 @@ type Run = (scope: Scope, given: Json, signal: AbortSignal) => unknown;
 const BATCH = { batchDelayMs: "maxDelayMs", batchCount: "maxCount" };
 
 const client = (scope: Scope, given: Json): Highwater => get(scope.clients, given["client"] ?? "hw");
+const executor = (scope: Scope, given: Json): Highwater | Session =>
+  given["session"] === undefined ? client(scope, given) : get(scope.sessions, given["session"]);
 
 const COMMANDS: Readonly<Record<string, Run>> = {
   client: (scope, given) => {
@@ -150,16 +152,12 @@ const COMMANDS: Readonly<Record<string, Run>> = {
       ...pick(given, { ...EXECUTION, ...ACK, id: "id", after: "after", mode: "mode" }),
       signal,
     };
-    const { session } = given;
-    const on = session === undefined ? client(scope, given) : get(scope.sessions, session);
-    const tx = await on.transaction(statements(given["statements"]), options);
+    const tx = await executor(scope, given).transaction(statements(given["statements"]), options);
     scope.promises.set(String(given["as"]), tx);
     return showTransaction(tx);
   },
   begin: async (scope, given, signal) => {
-    const { session } = given;
-    const on = session === undefined ? client(scope, given) : get(scope.sessions, session);
-    const tx = await on.begin({ ...pick(given, { ...EXECUTION, ...WAIT }), signal });
+    const tx = await executor(scope, given).begin({ ...pick(given, { ...EXECUTION, ...WAIT }), signal });
     scope.open.set(String(given["as"]), tx);
     return { id: tx.id };
   },
@@ -181,14 +179,13 @@ const COMMANDS: Readonly<Record<string, Run>> = {
     return { open: tx.isOpen };
   },
   transact: async (scope, given, signal) => {
-    const { session, body, as } = given;
-    const on = session === undefined ? client(scope, given) : get(scope.sessions, session);
+    const { body, as } = given;
     const ids = new Set<string>();
     let runs = 0;
     const options = { ...pick(given, { ...EXECUTION, ...ACK, maxAttempts: "maxAttempts" }), signal };
     let last: InteractiveTransaction | undefined;
     try {
-      await on.transact(async (tx) => {
+      await executor(scope, given).transact(async (tx) => {
         last = tx;
         runs += 1;
         ids.add(tx.id);

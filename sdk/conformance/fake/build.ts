@@ -26,7 +26,7 @@ export interface FakeResponse {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-const epochId = (number: number): string =>
+export const epochId = (number: number): string =>
   `00000000-0000-4000-8000-${number.toString(16).padStart(12, "0")}`;
 
 /** A UUIDv7 of no particular time: only of a token that a scenario makes up. */
@@ -112,12 +112,12 @@ export function stateOf(id: string, script: Fields): FakeResponse {
 /** An open transaction; each statement gives one row with its text. */
 export function opened(
   call: { id: string; seq: number; statements: readonly { sql: string }[] },
-  script: Fields,
+  { marks, ...rest }: Fields,
 ): FakeResponse {
   const body = {
-    ...{ id: call.id, state: "active", seq: call.seq, expiresAt: "2030-01-01T00:00:00.000Z", marks: null },
-    results: call.statements.map(({ sql }) => resultOf([{ sql }], false)),
-    ...script,
+    ...{ id: call.id, state: "active", seq: call.seq, expiresAt: "2030-01-01T00:00:00.000Z" },
+    ...{ marks: marksOf(marks), results: call.statements.map(({ sql }) => resultOf([{ sql }], false)) },
+    ...rest,
   };
   return checked(OpenTransactionResponse, 200, body);
 }

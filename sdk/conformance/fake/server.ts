@@ -4,8 +4,17 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
-import { decodeToken, validate, VerdictsRequest, TransactionRequest } from "@highwater/protocol";
-import { type Replies, type Reply, type Script } from "../src/format.ts";
+import {
+  BeginRequest,
+  CommitRequest,
+  decodeToken,
+  StatementsRequest,
+  TransactionRequest,
+  type TSchema,
+  validate,
+  VerdictsRequest,
+} from "@highwater/protocol";
+import { type Reply, type Script } from "../src/format.ts";
 import {
   type FakeResponse,
   committed,
@@ -19,14 +28,31 @@ import {
   verdictsOf,
 } from "./build.ts";
 
+export { epochId, token } from "./build.ts";
+
 type Fields = Readonly<Record<string, unknown>>;
+type Headers = IncomingMessage["headers"];
 type Route = Exclude<keyof Script, "streams" | "blackHole" | "down">;
 
-interface Call {
+export interface Call {
   readonly route: Route;
   readonly id: string;
   readonly body: Fields;
+  readonly query: URLSearchParams;
+  readonly headers: Headers;
 }
+
+/** A reply that depends on the request, or waits for something. Calls count from 1. */
+export type ReplyTo = (call: Call, number: number) => Reply | undefined | Promise<Reply | undefined>;
+/** A script for tests in TypeScript, which may compute replies. */
+export type LiveScript = { [R in Route]?: Script[R] | ReplyTo } & Omit<Script, Route>;
+
+const SCHEMAS: { readonly [R in Route]?: TSchema } = {
+  ...{ transactions: TransactionRequest, verdicts: VerdictsRequest },
+  ...{ begin: BeginRequest, statements: StatementsRequest, commit: CommitRequest },
+};
+/** Routes that only the gateway of an open transaction can answer. */
+const PINNED: readonly string[] = ["statements", "commit", "rollback"] satisfies Route[];
 
 /** The record of what it saw, in the form of a scenario's question. */
 export interface Seen {
@@ -42,6 +68,8 @@ export interface Seen {
   readonly commit: number;
   readonly rollback: number;
   readonly marks: number;
+  /** Requests that only ask whether the gateway is alive. */
+  readonly probes: number;
   /** Streams that were requested, and those that are open. */
   readonly streams: number;
   readonly openStreams: number;
@@ -54,6 +82,7 @@ export interface Seen {
   /** One-shot transactions that ask to see everything up to a token. */
   readonly readsAfter: number;
   readonly lastEventId: string;
+  /** Of the newest request or stream. */
   readonly authorization: string;
   /** All connections so far. */
   readonly connections: number;
@@ -63,10 +92,11 @@ export interface Seen {
 
 export class FakeServer implements AsyncDisposable {
   readonly url: string;
-  #script: Script;
+  #script: LiveScript;
   #offset = 0;
   readonly #server: Server;
-  readonly #calls: Call[] = [];
+  /** All requests but those for streams, as they came. */
+  readonly calls: Call[] = [];
   readonly #streams = new Set<ServerResponse>();
   readonly #ids = new Set<string>();
   readonly #used = new Map<string, number>();
@@ -81,21 +111,22 @@ export class FakeServer implements AsyncDisposable {
   readonly #newest = new Map<"blind" | "epoch" | "mark", string>();
   #changed = Promise.withResolvers<void>();
 
-  private constructor(server: Server, script: Script) {
+  private constructor(server: Server, script: LiveScript) {
     this.#server = server;
     this.#script = script;
     this.url = `http://127.0.0.1:${String((server.address() as AddressInfo).port)}`;
     server.on("connection", () => (this.#connections += 1));
     server.on("request", (request, response) => {
       this.#serve(request, response).catch((cause: unknown) => {
-        this.#invalid.push(cause instanceof Error ? cause.message : String(cause));
+        // A client that goes away in the middle of its request wants no answer.
+        if (request.complete) this.#invalid.push(cause instanceof Error ? cause.message : String(cause));
         request.socket.destroy();
         this.#notify();
       });
     });
   }
 
-  static async start(script: Script = {}): Promise<FakeServer> {
+  static async start(script: LiveScript = {}): Promise<FakeServer> {
     const server = createServer({ keepAlive: true }).listen(0, "127.0.0.1");
     await once(server, "listening");
     const fake = new FakeServer(server, script);
@@ -112,33 +143,37 @@ export class FakeServer implements AsyncDisposable {
   }
 
   /** Replaces the script of each given route, from its first reply on. */
-  follow(script: Script): void {
+  follow(script: LiveScript): void {
     for (const route of Object.keys(script)) this.#used.delete(route);
     this.#script = { ...this.#script, ...script };
   }
 
+  of(route: Route): Call[] {
+    return this.calls.filter((call) => call.route === route);
+  }
+
   get seen(): Seen {
-    const of = (route: Route): Call[] => this.#calls.filter((call) => call.route === route);
-    const questions = of("verdicts").map(({ body }) => (body["tokens"] as string[]).length);
-    const numbered = this.#calls.filter(({ route }) => ["statements", "commit", "rollback"].includes(route));
+    const questions = this.of("verdicts").map(({ body }) => (body["tokens"] as string[]).length);
+    const numbered = this.calls.filter(({ route }) => PINNED.includes(route));
     return {
-      transactions: of("transactions").length,
+      transactions: this.of("transactions").length,
       transactionIds: this.#ids.size,
-      batches: of("batches").length,
-      states: of("states").length,
-      verdicts: of("verdicts").length,
-      begin: of("begin").length,
-      statements: of("statements").length,
-      commit: of("commit").length,
-      rollback: of("rollback").length,
-      marks: of("marks").length,
+      batches: this.of("batches").length,
+      states: this.of("states").length,
+      verdicts: this.of("verdicts").length,
+      begin: this.of("begin").length,
+      statements: this.of("statements").length,
+      commit: this.of("commit").length,
+      rollback: this.of("rollback").length,
+      marks: this.of("marks").length,
+      probes: this.of("probes").length,
       streams: this.#streamsAsked,
       openStreams: this.#streams.size,
       held: this.#held,
       tokensAsked: questions.reduce((sum, each) => sum + each, 0),
       mostTokensInARequest: Math.max(0, ...questions),
       sequence: numbered.map(({ body }) => Number(body["seq"])),
-      readsAfter: of("transactions").filter(({ body }) => body["after"] !== undefined).length,
+      readsAfter: this.of("transactions").filter(({ body }) => body["after"] !== undefined).length,
       lastEventId: this.#lastEventId,
       authorization: this.#authorization,
       connections: this.#connections,
@@ -147,10 +182,10 @@ export class FakeServer implements AsyncDisposable {
   }
 
   /** Resolves as soon as the condition holds; checks it whenever something has happened here. */
-  async until(condition: (seen: Seen) => boolean, signal: AbortSignal): Promise<void> {
-    const aborted = once(signal, "abort");
+  async until(condition: (seen: Seen) => boolean, signal?: AbortSignal): Promise<void> {
+    const aborted = signal === undefined ? new Promise(() => undefined) : once(signal, "abort");
     while (!condition(this.seen)) {
-      signal.throwIfAborted();
+      signal?.throwIfAborted();
       await Promise.race([this.#changed.promise, aborted]);
     }
   }
@@ -191,7 +226,7 @@ export class FakeServer implements AsyncDisposable {
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? "/", this.url);
-    this.#authorization = request.headers.authorization ?? this.#authorization;
+    this.#authorization = request.headers.authorization ?? "";
     response.on("close", () => {
       this.#notify();
     });
@@ -205,22 +240,18 @@ export class FakeServer implements AsyncDisposable {
     }
     let text = "";
     for await (const chunk of request.setEncoding("utf8")) text += String(chunk);
-    const call = readCall(url, text === "" ? {} : (JSON.parse(text) as Fields));
+    const call = readCall(url, text === "" ? {} : (JSON.parse(text) as Fields), request.headers);
     if (call === undefined) {
       await send(response, problem({ problem: "not_found" }));
       return;
     }
-    this.#remember(call);
-    const { reply, afterMs } = this.#next(call.route);
-    this.#notify();
-    if (afterMs > 0) await pause(afterMs);
+    const reply = await this.#take(call);
     if (reply === "cut") request.socket.destroy();
     else if (reply === "hang" || (reply === "ok" && call.route === "verdicts")) this.#hold(response);
     else if (typeof reply === "object" && "half" in reply) {
       response.writeHead(200, { "content-type": "application/json", "content-length": 10_000 });
       response.write(reply.half, () => request.socket.destroy());
-    } else if (reply === "ok" && call.route === "batches")
-      await this.#serveLines(request, response, call.body);
+    } else if (reply === "ok" && call.route === "batches") await this.#serveLines(request, response, call);
     else await send(response, this.#answer(call, reply));
     this.#notify();
   }
@@ -229,15 +260,13 @@ export class FakeServer implements AsyncDisposable {
    * Writes a line for each transaction. One whose reply is `cut` or `hang` gets none, and with
    * `cut` the rest ends there.
    */
-  async #serveLines(request: IncomingMessage, response: ServerResponse, body: Fields): Promise<void> {
+  async #serveLines(request: IncomingMessage, response: ServerResponse, batch: Call): Promise<void> {
     let isWhole = true;
     response.writeHead(200, { "content-type": "application/x-ndjson" });
     response.flushHeaders();
-    for (const [index, each] of (body["transactions"] as Fields[]).entries()) {
-      const call = { route: "transactions", id: String(each["id"]), body: each } as const;
-      this.#remember(call);
-      const { reply, afterMs } = this.#next("transactions");
-      if (afterMs > 0) await pause(afterMs);
+    for (const [index, body] of (batch.body["transactions"] as Fields[]).entries()) {
+      const call = { ...batch, route: "transactions", id: String(body["id"]), body } as const;
+      const reply = await this.#take(call);
       if (reply === "cut") {
         request.socket.destroySoon();
         return;
@@ -253,18 +282,25 @@ export class FakeServer implements AsyncDisposable {
     else this.#hold(response);
   }
 
-  #remember(call: Call): void {
-    this.#calls.push(call);
-    if (call.route === "transactions") this.#ids.add(call.id);
-    const schema =
-      call.route === "transactions"
-        ? TransactionRequest
-        : call.route === "verdicts"
-          ? VerdictsRequest
-          : undefined;
-    if (schema === undefined) return;
-    const result = validate(schema, call.body);
-    if (!result.ok) this.#invalid.push(...result.faults);
+  /** Remembers the call. Its reply is the next of the route's list, or the one for every call. */
+  async #take(call: Call): Promise<Reply> {
+    const { route, id, body, headers } = call;
+    this.calls.push(call);
+    if (route === "transactions") this.#ids.add(id);
+    const schema = SCHEMAS[route];
+    const result = schema && validate(schema, body);
+    if (result?.ok === false) this.#invalid.push(...result.faults);
+    if (PINNED.includes(route) && headers["highwater-session"] !== sessionOf(id))
+      this.#invalid.push(`${route} without the header of its session`);
+    const replies = this.#script[route] ?? "ok";
+    const used = this.#used.get(route) ?? 0;
+    this.#used.set(route, used + 1);
+    this.#notify();
+    if (typeof replies === "function") return (await replies(call, used + 1)) ?? "ok";
+    const next = Array.isArray(replies) ? (replies[used] ?? "ok") : replies;
+    if (typeof next === "string" || !("reply" in next)) return next;
+    await pause(next.afterMs);
+    return next.reply;
   }
 
   #hold(response: ServerResponse): void {
@@ -274,15 +310,6 @@ export class FakeServer implements AsyncDisposable {
       this.#notify();
     });
     this.#notify();
-  }
-
-  /** The next reply of the route's list, or the one that holds for every call. */
-  #next(route: Route): { reply: Reply; afterMs: number } {
-    const replies: Replies = this.#script[route] ?? "ok";
-    const used = this.#used.get(route) ?? 0;
-    this.#used.set(route, used + 1);
-    const next = Array.isArray(replies) ? (replies[used] ?? "ok") : replies;
-    return typeof next === "object" && "reply" in next ? next : { reply: next, afterMs: 0 };
   }
 
   #answer(call: Call, reply: Exclude<Reply, string> | "ok"): FakeResponse {
@@ -302,7 +329,7 @@ export class FakeServer implements AsyncDisposable {
       case "begin":
         return {
           ...opened({ id, seq: 0, statements }, fields),
-          headers: { "content-type": "application/json", "highwater-session": `here.${id}.mac` },
+          headers: { "content-type": "application/json", "highwater-session": sessionOf(id) },
         };
       case "statements":
         return opened({ id, seq: Number(body["seq"]), statements }, fields);
@@ -312,6 +339,8 @@ export class FakeServer implements AsyncDisposable {
         return stateOf(id, fields);
       case "marks":
         return marksAnswer(fields);
+      case "probes":
+        return problem({ problem: "not_found" });
       case "verdicts": {
         const level = String((body["level"] as string | undefined) ?? "region");
         return verdictsOf({ tokens: body["tokens"] as string[], level }, fields, positionOf);
@@ -342,6 +371,8 @@ export class FakeServer implements AsyncDisposable {
   }
 }
 
+const sessionOf = (id: string): string => `here.${id}.mac`;
+
 function positionOf(text: string): { id: string; epoch: string; offset: bigint } {
   const content = decodeToken(text);
   if (content === undefined) throw new Error(`not a token: ${text}`);
@@ -353,14 +384,16 @@ async function send(response: ServerResponse, answer: FakeResponse): Promise<voi
   if (!response.writableFinished) await Promise.race([once(response, "finish"), once(response, "close")]);
 }
 
-function readCall(url: URL, body: Fields): Call | undefined {
-  const { pathname } = url;
-  if (pathname === "/v1/transactions") return { route: "transactions", id: String(body["id"]), body };
-  if (pathname === "/v1/transactions/batch") return { route: "batches", id: "", body };
-  if (pathname === "/v1/durability/verdicts") return { route: "verdicts", id: "", body };
-  if (pathname === "/v1/durability/marks") return { route: "marks", id: "", body };
-  if (pathname === "/v1/transactions/begin") return { route: "begin", id: String(body["id"]), body };
+function readCall(url: URL, body: Fields, headers: Headers): Call | undefined {
+  const { pathname, searchParams: query } = url;
+  const call = (route: Route, id = ""): Call => ({ route, id, body, query, headers });
+  if (pathname === "/") return call("probes");
+  if (pathname === "/v1/transactions") return call("transactions", String(body["id"]));
+  if (pathname === "/v1/transactions/batch") return call("batches");
+  if (pathname === "/v1/durability/verdicts") return call("verdicts");
+  if (pathname === "/v1/durability/marks") return call("marks");
+  if (pathname === "/v1/transactions/begin") return call("begin", String(body["id"]));
   const named = /^\/v1\/transactions\/([^/]+)(?:\/(statements|commit|rollback))?$/.exec(pathname);
   if (named === null) return undefined;
-  return { route: (named[2] ?? "states") as Route, id: named[1] ?? "", body };
+  return call((named[2] ?? "states") as Route, named[1]);
 }

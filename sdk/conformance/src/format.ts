@@ -2,6 +2,7 @@
 // no code reads is a test that tests nothing. README.md explains the words.
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { validate } from "@highwater/protocol";
 import Type, { type Static } from "typebox";
 import { parse } from "yaml";
@@ -170,6 +171,8 @@ export const Script = object({
   commit: Optional(Replies),
   rollback: Optional(Replies),
   marks: Optional(Replies),
+  /** To a question whether the gateway is alive. */
+  probes: Optional(Replies),
   /** `ok` opens it; `held` acts as a proxy that passes nothing on. */
   streams: Optional(
     Type.Union([
@@ -247,7 +250,6 @@ const COMMON = {
 const Scenario = object({
   name: Type.String({ minLength: 3 }),
   why: Type.String({ minLength: 10, pattern: "\\.$" }),
-  on: Type.Union([Type.Literal("fake"), Type.Literal("system")]),
   /** It waits for seconds. The test runs all such scenarios at the same time. */
   isSlow: Optional(Type.Boolean()),
   client: Optional(ClientOptions),
@@ -266,7 +268,12 @@ export interface Step {
   readonly error?: Readonly<Record<string, unknown>>;
 }
 
-export type Scenario = Omit<Static<typeof Scenario>, "steps"> & { readonly steps: readonly Step[] };
+/** What a scenario runs against: the folder that it stands in. */
+type Target = "fake" | "system";
+export type Scenario = Omit<Static<typeof Scenario>, "steps"> & {
+  readonly on: Target;
+  readonly steps: readonly Step[];
+};
 
 function readStep(raw: Readonly<Record<string, unknown>>, where: string): Step {
   const common: Record<string, unknown> = {};
@@ -293,7 +300,7 @@ function check(schema: Parameters<typeof validate>[0], value: unknown, where: st
 }
 
 /** The scenarios of a YAML text: a list of them. */
-export function readScenarios(text: string, file: string): Scenario[] {
+export function readScenarios(text: string, file: string, on: Target): Scenario[] {
   const raw: unknown = parse(text);
   if (!Array.isArray(raw)) throw new Error(`${file}: a list of scenarios`);
   return raw.map((each, index) => {
@@ -304,16 +311,17 @@ export function readScenarios(text: string, file: string): Scenario[] {
     const name = `${where} ${rest.name}`;
     const read = steps.map((step, at) => readStep(step, `${name}.steps[${String(at)}]`));
     for (const { verb } of read)
-      if ((rest.on === "fake" && isSystemVerb(verb)) || (rest.on === "system" && isFakeVerb(verb)))
-        throw new Error(`${name}: ${verb} is not for on: ${rest.on}`);
-    return { ...rest, steps: read };
+      if (on === "fake" ? isSystemVerb(verb) : isFakeVerb(verb))
+        throw new Error(`${name}: ${verb} is not for scenarios/${on}`);
+    return { ...rest, on, steps: read };
   });
 }
 
-export async function loadScenarios(folder: string): Promise<Scenario[]> {
+export async function loadScenarios(on: Target): Promise<Scenario[]> {
+  const folder = fileURLToPath(new URL(`../scenarios/${on}`, import.meta.url));
   const files = (await readdir(folder)).filter((name) => name.endsWith(".yaml")).sort();
   const all = await Promise.all(
-    files.map(async (name) => readScenarios(await readFile(join(folder, name), "utf8"), name)),
+    files.map(async (name) => readScenarios(await readFile(join(folder, name), "utf8"), name, on)),
   );
   const names = all.flat().map(({ name }) => name);
   const twice = names.find((name, index) => names.indexOf(name) !== index);

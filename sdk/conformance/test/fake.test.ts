@@ -2,12 +2,10 @@
 // Method: the scenarios of scenarios/fake, in every language at once, against the scripted server.
 import assert from "node:assert/strict";
 import { after, describe, test } from "node:test";
-import { fileURLToPath } from "node:url";
 import { Drivers } from "../src/driver.ts";
 import { loadScenarios, readScenarios, type Scenario } from "../src/format.ts";
 import { runScenario } from "../src/run.ts";
 
-const folder = fileURLToPath(new URL("../scenarios/fake", import.meta.url));
 /** For whoever works on one language or one scenario: `LANGUAGES=typescript ONLY=stream`. */
 const { LANGUAGES, ONLY = "" } = process.env;
 const languages = LANGUAGES?.split(",");
@@ -15,7 +13,7 @@ const languages = LANGUAGES?.split(",");
 const drivers = new Drivers();
 after(() => drivers[Symbol.asyncDispose]());
 
-const scenarios = (await loadScenarios(folder)).filter(({ name }) => new RegExp(ONLY).test(name));
+const scenarios = (await loadScenarios("fake")).filter(({ name }) => new RegExp(ONLY).test(name));
 const add = (scenario: Scenario): void => {
   test(scenario.name, () => runScenario(scenario, { drivers, ...(languages && { languages }) }));
 };
@@ -26,8 +24,8 @@ describe("what waits for seconds, at the same time", { concurrency: 3 }, () => {
 
 test("what is not as a scenario says fails, in the language that it is of", async () => {
   const unkept = (steps: string): Promise<void> => {
-    const text = `[{ name: unkept, why: It is not so., on: fake, steps: [${steps}] }]`;
-    return runScenario(readScenarios(text, "unkept")[0]!, { drivers, languages: ["typescript"] });
+    const text = `[{ name: unkept, why: It is not so., steps: [${steps}] }]`;
+    return runScenario(readScenarios(text, "unkept", "fake")[0]!, { drivers, languages: ["typescript"] });
   };
   const faults: readonly (readonly [string, RegExp])[] = [
     ["{ exposure: {}, expect: { count: 1 } }", /^typescript, step 1: .*count is 0, not 1/],

@@ -7,12 +7,11 @@ import { differences } from "../src/match.ts";
 const scenario = (steps: string, more = ""): string => `
 - name: a name
   why: A sentence that says why.
-  on: fake
 ${more}  steps:
 ${steps}`;
 
 test("a scenario is read strictly", () => {
-  const read = (text: string): unknown => readScenarios(text, "file.yaml");
+  const read = (text: string): unknown => readScenarios(text, "file.yaml", "fake");
   assert.equal((read(scenario("    - close: {}\n")) as unknown[]).length, 1);
   const faults: readonly (readonly [string, RegExp])[] = [
     [scenario("    - close: {}\n", "  client: { retries: 3 }\n"), /retries: is not a known field/],
@@ -20,7 +19,7 @@ test("a scenario is read strictly", () => {
     [scenario("    - explode: {}\n"), /a step has one verb, not explode/],
     [scenario("    - close: {}\n      expected: {}\n"), /one verb, not close and expected/],
     [scenario("    - { expect: {} }\n"), /one verb, not none/],
-    [scenario("    - fault: { hold: {} }\n"), /fault is not for on: fake/],
+    [scenario("    - fault: { hold: {} }\n"), /fault is not for scenarios\/fake/],
     [scenario("    - close: {}\n", "  servers: [{ transactions: explode }]\n"), /servers/],
     [scenario("    - close: {}\n").replace("why: A sentence that says why.", "why: because"), /why/],
     [scenario(""), /steps/],

@@ -3,13 +3,11 @@
 // languages in step, so that they share each fault; what they say is compared with what the database has.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { fileURLToPath } from "node:url";
 import { Drivers } from "../src/driver.ts";
 import { loadScenarios } from "../src/format.ts";
 import { Host } from "../src/host-client.ts";
 import { runScenario } from "../src/run.ts";
 
-const folder = fileURLToPath(new URL("../scenarios/system", import.meta.url));
 const { LANGUAGES, ONLY = "" } = process.env;
 const languages = LANGUAGES?.split(",");
 
@@ -25,7 +23,7 @@ after(async () => {
   assert.equal(await host.close(), 0);
 });
 
-for (const scenario of await loadScenarios(folder))
+for (const scenario of await loadScenarios("system"))
   if (new RegExp(ONLY).test(scenario.name))
     test(scenario.name, () => runScenario(scenario, { drivers, host, ...(languages && { languages }) }));
 

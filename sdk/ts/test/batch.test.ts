@@ -1,13 +1,11 @@
 // Goal: transactions that share a request share nothing else. Method: a server that answers batches line by line as the test
-// says, below the `fetch` alone and below a whole client.
+// says, below the `fetch` alone; below a whole client they are in the scenarios of sdk/conformance.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import { type AddressInfo } from "node:net";
 import { test, type TestContext } from "node:test";
 import { batched, type BatchOptions } from "../src/batch.ts";
-import { Highwater, type HighwaterOptions } from "../src/index.ts";
-import { committed, problem } from "./fake-service.ts";
 
 interface Request {
   readonly path: string;
@@ -222,33 +220,4 @@ test("who gives up leaves the others; when all have, the request is given up, an
   other.abort();
   for (const each of await Promise.allSettled(both)) assert.equal(each.status, "rejected");
   await server.requests[1]?.gone;
-});
-
-test("below a client: outcomes, conflicts and lost replies are each transaction's own", async (context) => {
-  let batches = 0;
-  const server = await Server.start(context, ({ path, body, response }) => {
-    const { transactions = [] } = body;
-    if (path === "/v1/transactions") {
-      // The one whose line was missing is sent again.
-      response.end(JSON.stringify(committed({ id: body.id ?? "" }, { offset: 30, replayed: true })));
-      return;
-    }
-    batches += 1;
-    const conflict = problem("serialization_failure");
-    transactions.forEach(({ id }, index) => {
-      if (index === 0) response.write(line(index, committed({ id }, { offset: 10 })));
-      if (index === 1) response.write(line(index, conflict.body, conflict.status));
-    });
-    response.end();
-  });
-  const options: HighwaterOptions = { url: server.url, fetch: batched() };
-  const hw = new Highwater(options);
-  const [first, second, third] = await Promise.allSettled(
-    ["SELECT 1", "SELECT 2", "SELECT 3"].map((sql) => hw.transaction({ sql })),
-  );
-  assert.ok(first?.status === "fulfilled" && second?.status === "rejected" && third?.status === "fulfilled");
-  assert.equal((second.reason as { code?: string }).code, "serialization_failure");
-  assert.deepEqual([first.value.position.offset, third.value.position.offset], ["10", "30"]);
-  assert.deepEqual([first.value.replayed, third.value.replayed, batches], [false, true, 1]);
-  await hw.close();
 });

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
 import { test, type TestContext } from "node:test";
 import { setImmediate } from "node:timers/promises";
+import { type FakeServer, type LiveScript, token } from "@highwater/conformance/fake";
 import { batched } from "../src/batch.ts";
 import {
   type CallOptions,
@@ -13,24 +14,18 @@ import {
   sql,
 } from "../src/index.ts";
 import { client, service } from "./client-support.ts";
-import { committed, type FakeService, ok, problem, type Script } from "./fake-service.ts";
-import { E1, token } from "./support.ts";
 
 const statement = sql`SELECT 1`;
-const HANGS: Script = {
-  transaction: () => "hang",
-  state: () => "hang",
-  verdicts: () => "hang",
-};
+const HANGS: LiveScript = { transactions: "hang", states: "hang", verdicts: "hang" };
 
 interface Case {
-  readonly script?: Script;
+  readonly script?: LiveScript;
   readonly options?: Parameters<typeof client>[2];
   /** What comes before; what it gives is waited with. */
   readonly prepare?: (hw: Highwater) => Promise<unknown>;
   readonly wait: (hw: Highwater, options: CallOptions, prepared: unknown) => Promise<unknown>;
   /** Whether the wait has come to where nobody answers. */
-  readonly isUnderWay: (fake: FakeService, timersMs: readonly number[]) => boolean;
+  readonly isUnderWay: (fake: FakeServer, timersMs: readonly number[]) => boolean;
   /** What the error says of the transaction: stopped before, and in the middle. */
   readonly before: "not_applied" | "applied" | "unknown";
   readonly middle: "not_applied" | "applied" | "unknown";
@@ -44,28 +39,21 @@ const PAUSE_MS = 60_000;
 const LATE_MS = 200;
 /** Longer than a busy machine stalls. */
 const ANSWERED_MS = 2_500;
-const isPaused = (_fake: FakeService, timersMs: readonly number[]): boolean =>
+const isPaused = (_fake: FakeServer, timersMs: readonly number[]): boolean =>
   timersMs.some((ms) => ms >= PAUSE_MS);
-const isHeld = (fake: FakeService): boolean => fake.held > 0;
-const hangs = (name: string): Script => ({
-  interactive: (call) => (call.name === name ? "hang" : undefined),
-});
+const isHeld = ({ seen }: FakeServer): boolean => seen.held > 0;
 const open = async (hw: Highwater): Promise<InteractiveTransaction> => {
   const tx = await hw.begin();
   await tx.query(statement);
   return tx;
 };
 const openOf = (prepared: unknown): InteractiveTransaction => prepared as InteractiveTransaction;
-const commits: Script = { ...HANGS, transaction: (request) => ok(committed(request, { offset: 10 })) };
-const isStreaming = (fake: FakeService): boolean => fake.streams.size > 0;
+const conflict = { problem: "serialization_failure", open: false };
+const isStreaming = ({ seen }: FakeServer): boolean => seen.openStreams > 0;
 const question = { isUnderWay: isHeld, before: "not_applied", middle: "not_applied" } as const;
 const ofDurability = {
-  ...({ script: commits, isUnderWay: isStreaming, before: "applied", middle: "applied" } as const),
+  ...({ isUnderWay: isStreaming, before: "applied", middle: "applied" } as const),
   late: ["durability_timeout", "applied"] as const,
-};
-const conflicts: Script = {
-  interactive: ({ name }) =>
-    name === "begin" ? problem("serialization_failure", { open: false }) : undefined,
 };
 
 const CASES: Readonly<Record<string, Case>> = {
@@ -74,7 +62,7 @@ const CASES: Readonly<Record<string, Case>> = {
     ...{ before: "not_applied", middle: "unknown", late: ["outcome_unknown", "unknown"] },
   },
   "the pause before another attempt": {
-    script: { transaction: () => problem("overloaded", { retryAfterMs: PAUSE_MS }) },
+    script: { transactions: { problem: "overloaded", retryAfter: PAUSE_MS / 1_000 } },
     options: { totalTimeoutMs: 600_000 },
     ...{ wait: (hw, options) => hw.transaction(statement, options) },
     isUnderWay: isPaused,
@@ -84,21 +72,21 @@ const CASES: Readonly<Record<string, Case>> = {
   "a place in a batch": {
     options: { fetch: batched({ maxDelayMs: PAUSE_MS }) },
     ...{ wait: (hw, options) => hw.transaction(statement, options), isUnderWay: isPaused },
-    script: { transaction: () => "hang" },
+    script: HANGS,
     ...{ before: "not_applied", middle: "unknown", late: ["outcome_unknown", "unknown"] },
   },
   begin: {
-    script: hangs("begin"),
+    script: { begin: "hang" },
     wait: async (hw, options) => (await hw.begin(options)).query(statement),
     ...{ ...question, late: ["request_timeout", "not_applied"] },
   },
   query: {
-    ...{ script: hangs("statements"), prepare: open },
+    ...{ script: { statements: "hang" }, prepare: open },
     wait: (_hw, options, tx) => openOf(tx).query(statement, options),
     ...{ ...question, late: ["gateway_lost", "not_applied"] },
   },
   "the turn of a query": {
-    script: hangs("statements"),
+    script: { statements: "hang" },
     prepare: async (hw) => {
       const tx = await open(hw);
       tx.query(statement).catch(() => undefined);
@@ -108,12 +96,12 @@ const CASES: Readonly<Record<string, Case>> = {
     ...{ ...question, late: ["request_timeout", "not_applied"] },
   },
   commit: {
-    ...{ script: { ...HANGS, ...hangs("commit") }, prepare: open },
+    ...{ script: { ...HANGS, commit: "hang" }, prepare: open },
     wait: (_hw, options, tx) => openOf(tx).commit(options),
     ...{ isUnderWay: isHeld, before: "not_applied", middle: "unknown", late: ["outcome_unknown", "unknown"] },
   },
   rollback: {
-    ...{ script: hangs("rollback"), prepare: open },
+    ...{ script: { rollback: "hang" }, prepare: open },
     wait: (_hw, options, tx) => openOf(tx).rollback(options),
     ...{ ...question, late: "resolves" },
   },
@@ -148,11 +136,11 @@ const CASES: Readonly<Record<string, Case>> = {
   },
   "resume of a session": {
     script: HANGS,
-    wait: (hw, options) => hw.session().resume(`hws1.${token(E1, 5)}`, options),
+    wait: (hw, options) => hw.session().resume(`hws1.${token(1, 5)}`, options),
     ...{ ...question, late: ["request_timeout", "unknown"] },
   },
   verdicts: {
-    ...{ script: HANGS, wait: (hw, options) => hw.verdicts([token(E1, 5)], options) },
+    ...{ script: HANGS, wait: (hw, options) => hw.verdicts([token(1, 5)], options) },
     ...{ ...question, late: ["request_timeout", "unknown"] },
   },
   status: {
@@ -161,12 +149,12 @@ const CASES: Readonly<Record<string, Case>> = {
     ...{ ...question, late: ["request_timeout", "unknown"] },
   },
   "the body of transact": {
-    script: hangs("begin"),
+    script: { begin: "hang" },
     wait: (hw, options) => hw.transact((tx) => tx.query(statement), options),
     ...{ ...question, late: ["request_timeout", "not_applied"] },
   },
   "the pause of transact": {
-    script: conflicts,
+    script: { begin: conflict },
     options: {
       random: () => 1,
       tuning: { conflictBaseMs: PAUSE_MS, backoffMaxMs: PAUSE_MS },
@@ -225,7 +213,7 @@ for (const [name, each] of Object.entries(CASES)) {
       const abort = new AbortController();
       const reason = new Error("enough");
       if (how === "before") abort.abort(reason);
-      const requests = fake.requestHeaders.length;
+      const requests = fake.calls.length;
       const options = how === "late" ? { timeout: each.lateMs ?? LATE_MS } : { signal: abort.signal };
       const waiting = each.wait(hw, options, prepared);
       if (how === "middle") {
@@ -242,11 +230,11 @@ for (const [name, each] of Object.entries(CASES)) {
           if (how !== "late") assert.equal(error.cause, reason);
           return true;
         });
-      if (how === "before" && name !== "close") assert.equal(fake.requestHeaders.length, requests);
+      if (how === "before" && name !== "close") assert.equal(fake.calls.length, requests);
       assert.equal(getEventListeners(abort.signal, "abort").length, 0);
       assert.equal(hw.exposure.count, 0);
       if (name === "close" || name === "the turn of a query") await fake[Symbol.asyncDispose]();
-      await fake.until(() => fake.held === 0);
+      await fake.until(({ held }) => held === 0);
       await hw.close();
       assert.equal(timers.size, 0);
     });

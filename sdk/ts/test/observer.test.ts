@@ -2,6 +2,7 @@
 // OpenTelemetry.
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
+import { type FakeServer } from "@highwater/conformance/fake";
 import * as api from "@opentelemetry/api";
 import {
   BasicTracerProvider,
@@ -11,27 +12,21 @@ import {
 import { type Log, logEvents, observers, printEvents } from "../src/debug.ts";
 import { type ObservedEvent, type Observer, sql } from "../src/index.ts";
 import { tracing } from "../src/opentelemetry.ts";
-import { client, service } from "./client-support.ts";
-import { committed, type FakeService, ok, problem } from "./fake-service.ts";
-import { E1, E2, epoch, marks, verdictOf } from "./support.ts";
+import { client, FAILOVER, service, streaming } from "./client-support.ts";
 
 const statement = sql`SELECT ${"a secret"}`;
 
 /** The first transaction meets an overloaded service and becomes durable; the last is lost with its epoch. */
-async function live(context: TestContext, observe: Observer): Promise<FakeService> {
+async function live(context: TestContext, observe: Observer): Promise<FakeServer> {
   const fake = await service(context, {
-    transaction: (request, call) =>
-      call === 1 ? problem("overloaded") : ok(committed(request, { offset: call === 2 ? 10 : 60 })),
-    verdicts: ({ tokens, level }) =>
-      level === "global"
-        ? "hang"
-        : ok({ verdicts: tokens.map((each) => verdictOf({ id: E1, token: each }, "lost")), marks: null }),
+    transactions: [{ problem: "overloaded" }, { ok: { offset: 10 } }, { ok: { offset: 60 } }],
+    verdicts: ({ body }) => (body["level"] === "global" ? "hang" : { ok: { each: "lost" } }),
   });
   const hw = client(context, [fake], { observe, apiKey: "hwk_also_secret" });
   const kept = await hw.transaction(statement);
   const wait = kept.durable();
-  await fake.until(() => fake.streams.size === 1);
-  fake.mark(marks(E1, { region: 10 }));
+  await streaming(fake);
+  fake.mark({ epoch: 1, levels: { region: 10 } });
   await wait;
   const tx = await hw.begin();
   await tx.execute([statement, statement]);
@@ -40,8 +35,8 @@ async function live(context: TestContext, observe: Observer): Promise<FakeServic
   const gone = await hw.transaction(statement);
   await assert.rejects(gone.durable({ timeout: 1, level: "global" }), { code: "durability_timeout" });
   const loss = assert.rejects(gone.durable(), { code: "transaction_lost" });
-  await fake.until(() => fake.streams.size === 1);
-  fake.epochs(epoch(E1), epoch(E2, { previous: E1, fork: 50, start: 55 }));
+  await streaming(fake);
+  fake.epochs(FAILOVER);
   await loss;
   await hw.close();
   return fake;
@@ -154,5 +149,5 @@ test("spans: calls under the active one, a wait beside its commit and linked to 
   assert.equal(commit?.kind, api.SpanKind.CLIENT);
   assert.equal(spans.at(-1)?.status.code, api.SpanStatusCode.ERROR);
   const sent = traceparent(begin?.spanContext());
-  assert.ok(fake.requestHeaders.some((headers) => headers["traceparent"] === sent));
+  assert.ok(fake.calls.some(({ headers }) => headers["traceparent"] === sent));
 });

@@ -11,12 +11,10 @@ import { after, before, test, type TestContext } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import vm from "node:vm";
+import { type FakeServer } from "@highwater/conformance/fake";
 import { build as bundle } from "esbuild";
 import { build } from "../scripts/build.ts";
-import { decodeToken } from "../src/ids.ts";
-import { service } from "./client-support.ts";
-import { committed, type FakeService, ok, problem } from "./fake-service.ts";
-import { E1, E2, marks, verdictOf } from "./support.ts";
+import { service, streaming } from "./client-support.ts";
 
 const PROGRAM = fileURLToPath(new URL("../smoke/program.mjs", import.meta.url));
 const INSTALLED = fileURLToPath(new URL("../smoke/node_modules/.bin", import.meta.url));
@@ -38,36 +36,31 @@ const EXPECTED = [
 ];
 
 /** Its first transaction is durable with the first mark, its second is of an epoch that is gone. */
-async function scripted(context: TestContext): Promise<FakeService> {
+async function scripted(context: TestContext): Promise<FakeServer> {
+  const names = { n: 20, list: 1007, at: 1184, bytes: 17 };
+  const result = {
+    ...{ command: "SELECT", rowCount: 1 },
+    fields: Object.entries(names).map(([name, oid]) => ({ name, oid })),
+    rows: [["9007199254740993", "{1,NULL}", "2026-01-02 03:04:05.678901+00", "\\x0102"]],
+  };
   let conflicts = 0;
   const fake = await service(context, {
-    transaction: (request, call) => {
-      const names = { n: 20, list: 1007, at: 1184, bytes: 17 };
-      const result = {
-        ...{ command: "SELECT", rowCount: 1 },
-        fields: Object.entries(names).map(([name, oid]) => ({ name, oid })),
-        rows: [["9007199254740993", "{1,NULL}", "2026-01-02 03:04:05.678901+00", "\\x0102"]],
-      };
-      // The overloaded service of the second call is a reason for another attempt.
-      if (call === 2) return problem("overloaded");
-      return ok(committed(request, { epoch: call === 3 ? E2 : E1, offset: 10, results: [result] }));
-    },
-    interactive: (call) =>
-      call.body.statements?.[0]?.sql === "conflict once" && conflicts++ === 0
-        ? problem("serialization_failure", { open: false })
-        : undefined,
-    verdicts: ({ tokens, level }) => {
-      if (level === "global") return "hang";
-      const verdicts = tokens.map((each) => {
-        const { id, position } = decodeToken(each);
-        return verdictOf({ id, token: each }, position.epoch === E2 ? "lost" : "durable");
-      });
-      return ok({ verdicts, marks: null });
-    },
+    transactions: [
+      { ok: { results: [result] } },
+      // A reason for another attempt.
+      { problem: "overloaded" },
+      { ok: { epoch: 2, offset: 20 } },
+    ],
+    commit: { ok: { offset: 10 } },
+    begin: ({ body }) =>
+      JSON.stringify(body["statements"]).includes("conflict once") && conflicts++ === 0
+        ? { problem: "serialization_failure", open: false }
+        : "ok",
+    verdicts: ({ body }) =>
+      body["level"] === "global" ? "hang" : { ok: { each: "durable", byOffset: { 20: "lost" } } },
   });
-  const opened = fake.until(() => fake.streams.size > 0);
-  void opened.then(() => {
-    fake.mark(marks(E1, { region: 10 }));
+  void streaming(fake).then(() => {
+    fake.mark({ epoch: 1, levels: { region: 10 } });
   });
   return fake;
 }

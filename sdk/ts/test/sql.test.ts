@@ -44,29 +44,16 @@ test("a parameter never melts into the text around it", () => {
   assert.equal(sql`SELECT ${1}::int, (${2})`.text, "SELECT $1::int, ($2)");
 });
 
-test("every kind of value has its text", () => {
+// Values that every language has are in sdk/conformance/vectors/params.json.
+test("values of this language have their texts", () => {
   const table: [SqlValue, unknown][] = [
-    ["x", "x"],
-    [1.5, 1.5],
     [Number.NaN, "NaN"],
     [Number.NEGATIVE_INFINITY, "-Infinity"],
-    [true, true],
-    [null, null],
     [12345678901234567890n, "12345678901234567890"],
     [new Date(0), "1970-01-01T00:00:00.000Z"],
     [Uint8Array.of(0, 255), "\\x00ff"],
     [{ a: 1, b: [1n] }, '{"a":1,"b":["1"]}'],
-    [[], "{}"],
     [[1, null, true, 2n], '{1,NULL,true,"2"}'],
-    [["a", 'b"c', "d\\e", "", "NULL"], '{"a","b\\"c","d\\\\e","","NULL"}'],
-    [
-      [
-        [1, 2],
-        [3, 4],
-      ],
-      "{{1,2},{3,4}}",
-    ],
-    [[{ a: 1 }], '{"{\\"a\\":1}"}'],
     [[Uint8Array.of(1)], '{"\\\\x01"}'],
   ];
   for (const [value, expected] of table) assert.deepEqual(toParam(value, 1), expected);

@@ -68,14 +68,6 @@ test("the same at every single split point, and byte by byte", () => {
   assert.deepEqual(parse(Array.from(bytes, (byte) => Uint8Array.of(byte))), whole);
 });
 
-test("comments and fields of the future are no events; an id stays until the next one", () => {
-  const text = ": alive\n\nid: 7\ndata\n\nfuture: 1\n\ndata:x\n\ndata: never finished";
-  assert.deepEqual(parse([new TextEncoder().encode(text)]), [
-    { type: "message", data: "", lastEventId: "7" },
-    { type: "message", data: "x", lastEventId: "7" },
-  ]);
-});
-
 test("an endless event is refused", () => {
   const parser = new SseParser();
   const chunk = new Uint8Array(1024 * 1024).fill(97);

@@ -54,6 +54,11 @@ function database(hw: Highwater, { plugins, log, ...options }: Options = {}): Ky
   return new Kysely<Database>({ dialect, ...(plugins && { plugins }), ...(log && { log }) });
 }
 
+const set = (db: Kysely<Database>, id: number, balance: bigint) =>
+  db.updateTable("account").set({ balance }).where("id", "=", id);
+const balanceOf = (hw: Highwater, id: number): Promise<unknown> =>
+  ask(hw, "SELECT balance FROM account WHERE id = $1", id);
+
 describe("single statements", () => {
   it("insert, select, update and delete, with the types of the client", async (context) => {
     const db = database(await client(system, context));
@@ -172,8 +177,8 @@ describe("the promise of a commit", () => {
     });
     const db = database(hw);
     const { result, transaction } = await committed(db, [
-      db.updateTable("account").set({ balance: 90n }).where("id", "=", 1),
-      db.updateTable("account").set({ balance: 110n }).where("id", "=", 2).returning("balance"),
+      set(db, 1, 90n),
+      set(db, 2, 110n).returning("balance"),
       sql<{ written: bigint }>`SELECT count(DISTINCT xmin::text) AS written FROM account WHERE id < 3`,
     ]);
     assert.equal(result[0][0]?.numUpdatedRows, 1n);
@@ -181,12 +186,9 @@ describe("the promise of a commit", () => {
     assert.deepEqual(result[2].rows, [{ written: 1n }]);
     assert.equal(requests, 1);
     await transaction.durable({ timeout: 60_000 });
-    const broken = committed(db, [
-      db.updateTable("account").set({ balance: 0n }).where("id", "=", 1),
-      db.insertInto("account").values({ id: 2, balance: 0n }),
-    ]);
+    const broken = committed(db, [set(db, 1, 0n), db.insertInto("account").values({ id: 2, balance: 0n })]);
     await refuses(broken, { code: "constraint_violation", statement: 1 });
-    assert.equal(await ask(hw, "SELECT balance FROM account WHERE id = 1"), 90n);
+    assert.equal(await balanceOf(hw, 1), 90n);
     await refuses(committed(db, []), { code: "invalid_options" });
   });
 
@@ -195,14 +197,11 @@ describe("the promise of a commit", () => {
     const db = database(hw, { transaction: { ack: "durable", level: "global", timeout: 60_000 } });
     const verdicts: string[] = [];
     hw.onDurable(({ verdict }) => verdicts.push(verdict));
-    await db.updateTable("account").set({ balance: 1n }).where("id", "=", 3).execute();
-    const { transaction } = await committed(
-      db,
-      db.updateTable("account").set({ balance: 2n }).where("id", "=", 3),
-    );
+    await set(db, 3, 1n).execute();
+    const { transaction } = await committed(db, set(db, 3, 2n));
     assert.equal(transaction.verdict({ level: "global" })?.verdict, "durable");
     const open = await db.transaction().execute(async (trx) => {
-      await trx.updateTable("account").set({ balance: 3n }).where("id", "=", 3).execute();
+      await set(trx, 3, 3n).execute();
       return transactionOf(trx);
     });
     assert.equal(open.committed?.verdict({ level: "global" })?.verdict, "durable");
@@ -218,15 +217,15 @@ describe("what is known, and what is not", () => {
     const pending = { code: "durability_timeout", outcome: "applied", retry: "wait" };
     await system.cluster.isolate(EAST);
     try {
-      const update = db.updateTable("account").set({ balance: 41n }).where("id", "=", 3);
+      const update = set(db, 3, 41n);
       await refuses(update.execute(), pending);
       let open: InteractiveTransaction | undefined;
       const whole = db.transaction().execute(async (trx) => {
         open = await transactionOf(trx);
-        await trx.updateTable("account").set({ balance: 42n }).where("id", "=", 3).execute();
+        await set(trx, 3, 42n).execute();
       });
       await refuses(whole, pending);
-      assert.equal(await ask(hw, "SELECT balance FROM account WHERE id = 3"), 42n);
+      assert.equal(await balanceOf(hw, 3), 42n);
       await system.cluster.healAll();
       assert.equal((await open?.durable({ level: "region", timeout: 60_000 }))?.verdict, "durable");
     } finally {
@@ -259,20 +258,19 @@ describe("transactions", () => {
       .execute((trx) => trx.updateTable("account").set({ balance: 0n }).execute());
     await refuses(write, { code: "statement_failed", sqlstate: "25006" });
     const open = await run.execute(async (trx) => {
-      await trx.updateTable("account").set({ balance: 7n }).where("id", "=", 4).execute();
-      assert.equal(await ask(hw, "SELECT balance FROM account WHERE id = 4"), 100n);
+      await set(trx, 4, 7n).execute();
+      assert.equal(await balanceOf(hw, 4), 100n);
       return transactionOf(trx);
     });
     assert.equal((await open.durable({ level: "region", timeout: 60_000 })).verdict, "durable");
-    assert.equal(await ask(hw, "SELECT balance FROM account WHERE id = 4"), 7n);
+    assert.equal(await balanceOf(hw, 4), 7n);
     await refuses(transactionOf(db), { code: "invalid_options" });
   });
 
   it("roll back when the body throws, and when an error was swallowed", async (context) => {
     const hw = await client(system, context);
     const db = database(hw);
-    const change = (trx: Kysely<Database>): Promise<unknown> =>
-      trx.updateTable("account").set({ balance: 0n }).where("id", "=", 5).execute();
+    const change = (trx: Kysely<Database>): Promise<unknown> => set(trx, 5, 0n).execute();
     const thrown = db.transaction().execute(async (trx) => {
       await change(trx);
       throw new Error("no");
@@ -285,28 +283,26 @@ describe("transactions", () => {
     await assert.rejects(swallowed);
     const inside = db.transaction().execute(async (trx) => committed(trx, sql`SELECT 1`));
     await refuses(inside, { code: "invalid_options" });
-    assert.equal(await ask(hw, "SELECT balance FROM account WHERE id = 5"), 100n);
+    assert.equal(await balanceOf(hw, 5), 100n);
   });
 
   it("under control: savepoints, commit and rollback", async (context) => {
     const hw = await client(system, context);
     const trx = await database(hw).startTransaction().execute();
-    const set = (balance: bigint): Promise<unknown> =>
-      trx.updateTable("account").set({ balance }).where("id", "=", 6).execute();
-    await set(1n);
+    await set(trx, 6, 1n).execute();
     const saved = await trx.savepoint('it"s').execute();
-    await set(2n);
+    await set(trx, 6, 2n).execute();
     await refuses(trx.insertInto("account").values({ id: 6, balance: 0n }).execute(), { sqlstate: "23505" });
     await saved.rollbackToSavepoint('it"s').execute();
     await saved.releaseSavepoint('it"s').execute();
     const open = await transactionOf(trx);
     await trx.commit().execute();
     assert.equal((await open.durable({ timeout: 60_000 })).verdict, "durable");
-    assert.equal(await ask(hw, "SELECT balance FROM account WHERE id = 6"), 1n);
+    assert.equal(await balanceOf(hw, 6), 1n);
     const other = await database(hw).startTransaction().execute();
-    await other.updateTable("account").set({ balance: 0n }).where("id", "=", 6).execute();
+    await set(other, 6, 0n).execute();
     await other.rollback().execute();
-    assert.equal(await ask(hw, "SELECT balance FROM account WHERE id = 6"), 1n);
+    assert.equal(await balanceOf(hw, 6), 1n);
   });
 
   it("transact runs the body again after a conflict, and each takes effect once", async (context) => {
@@ -326,11 +322,7 @@ describe("transactions", () => {
             .where("id", "=", 7)
             .executeTakeFirstOrThrow();
           await allHaveRead();
-          await trx
-            .updateTable("account")
-            .set({ balance: row.balance + 1n })
-            .where("id", "=", 7)
-            .execute();
+          await set(trx, 7, row.balance + 1n).execute();
           return row.balance + 1n;
         },
         { isolation: "serializable", maxAttempts: 200 },
@@ -339,7 +331,7 @@ describe("transactions", () => {
       await transaction.durable({ timeout: 60_000 });
     };
     await Promise.all([add(), add(), add(), add()]);
-    assert.equal(await ask(hw, "SELECT balance FROM account WHERE id = 7"), 104n);
+    assert.equal(await balanceOf(hw, 7), 104n);
     assert.ok(runs >= 7, `${String(runs)} runs`);
   });
 
@@ -348,15 +340,15 @@ describe("transactions", () => {
     const db = database(hw);
     const tx = await hw.begin();
     const inside = bind(db, tx);
-    await inside.updateTable("account").set({ balance: 8n }).where("id", "=", 8).execute();
+    await set(inside, 8, 8n).execute();
     assert.throws(() => inside.transaction(), /not supported/);
-    assert.equal(await ask(hw, "SELECT balance FROM account WHERE id = 8"), 100n);
+    assert.equal(await balanceOf(hw, 8), 100n);
     await tx.commit();
-    assert.equal(await ask(hw, "SELECT balance FROM account WHERE id = 8"), 8n);
+    assert.equal(await balanceOf(hw, 8), 8n);
 
     const session = hw.session({ causal: true });
     const own = bind(db, session);
-    await own.updateTable("account").set({ balance: 9n }).where("id", "=", 8).execute();
+    await set(own, 8, 9n).execute();
     await own.transaction().execute((trx) => trx.insertInto("person").values({ name: "Emil" }).execute());
     assert.equal(session.token.split(".").filter((part) => part !== "").length > 2, true);
     await session.durable({ level: "region", timeout: 60_000 });
@@ -398,7 +390,7 @@ describe("streams", () => {
     for await (const { n } of numbers(db, 1_205).stream(500)) seen.push(n);
     assert.deepEqual([seen.length, seen[0], seen.at(-1)], [1_205, 1, 1_205]);
     await db.transaction().execute(async (trx) => {
-      await trx.updateTable("account").set({ balance: 55n }).where("id", "=", 9).execute();
+      await set(trx, 9, 55n).execute();
       for await (const { balance } of trx
         .selectFrom("account")
         .select("balance")
