@@ -8,7 +8,7 @@ from highwater._core.errors import HighwaterError, UnknownOutcomeError, answer_e
 from highwater._core.retry import Decision, Situation, decide, retry_after_ms
 from highwater._core.tuning import DEFAULT_TUNING
 from highwater._core.wire import Position, Verdict
-from highwater._core.wire_types import VerdictKind
+from highwater._core.wire_types import Verdict as VerdictKind
 from tests.client.support import E1
 
 ID = "0198c0de-0000-7000-8000-000000000001"
