@@ -2,7 +2,6 @@
 export * from "./port.ts";
 export * from "./audit.ts";
 export * from "./authority.ts";
-export { type Clock, sleep } from "./clock.ts";
 export * from "./events.ts";
 export * from "./keys.ts";
 export { type AuthorityRule, AuthorityWatcher, type WatcherOptions } from "./watch.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { type EpochId, type EpochRecord } from "@highwater/protocol";
+import { FakeClock, settle } from "@highwater/runtime/testing";
 import { type Authority } from "./authority.ts";
 import { type NodeReport, type Store } from "./port.ts";
-import { FakeClock, settled } from "../test/fake-clock.ts";
 import { ScriptedLease } from "../test/scripted-lease.ts";
 import { AuthorityWatcher, type WatcherOptions } from "./watch.ts";
 
@@ -66,6 +66,7 @@ describe("the authority watcher", () => {
 
   beforeEach(() => {
     clock = new FakeClock();
+    clock.nowMs = 0;
     answers = new Map([
       ["east", report("east", "primary", [e1], "e1")],
       ["west", report("west", "replica", [e1], null)],
@@ -105,7 +106,7 @@ describe("the authority watcher", () => {
   it("asks less often once nothing has happened for a while, and at the old pace as soon as something does", async () => {
     const watching = watcher({ calmIntervalMs: 10 * INTERVAL_MS });
     watching.start();
-    await settled();
+    await settle();
     const roundsIn = async (ms: number): Promise<number> => {
       const before = asked.filter((node) => node === "east").length;
       for (let passed = 0; passed < ms; passed += INTERVAL_MS) await clock.advance(INTERVAL_MS);
@@ -121,7 +122,7 @@ describe("the authority watcher", () => {
     await roundsIn(7_000);
     assert.equal(await roundsIn(2_000), 2, "calm again");
     watching.wake();
-    await settled();
+    await settle();
     assert.ok((await roundsIn(1_000)) >= 9, "somebody has met a fault");
     watching.stop();
   });
@@ -131,10 +132,10 @@ describe("the authority watcher", () => {
     const watching = watcher();
     assert.equal(watching.authority.kind, "none");
     watching.start();
-    await settled();
+    await settle();
     assert.deepEqual(decided, [], "the first answer alone could be a zombie's");
     held.get("west")?.();
-    await settled();
+    await settle();
     assert.deepEqual(decided, [{ kind: "primary", node: "east", epoch: "e1" }]);
     assert.equal(watching.known, "e1");
     assert.deepEqual([...watching.reports.keys()].sort(), ["east", "west"]);
@@ -145,7 +146,7 @@ describe("the authority watcher", () => {
     answers.set("west", new Error("timeout"));
     const watching = watcher();
     watching.start();
-    await settled();
+    await settle();
     assert.deepEqual(kinds(), ["primary"]);
     watching.stop();
   });
@@ -153,7 +154,7 @@ describe("the authority watcher", () => {
   it("says nothing new while nothing changes", async () => {
     const watching = watcher();
     watching.start();
-    await settled();
+    await settle();
     for (let i = 0; i < 5; i++) await clock.advance(INTERVAL_MS);
     assert.equal(asked.length, 12);
     assert.deepEqual(kinds(), ["primary"]);
@@ -163,7 +164,7 @@ describe("the authority watcher", () => {
   it("overlooks one miss, and forgets a node at the second", async () => {
     const watching = watcher();
     watching.start();
-    await settled();
+    await settle();
     answers.set("east", new Error("timeout"));
     await clock.advance(INTERVAL_MS);
     assert.deepEqual([kinds(), unreachable], [["primary"], []]);
@@ -178,7 +179,7 @@ describe("the authority watcher", () => {
   it("forgets a node that refuses at once", async () => {
     const watching = watcher();
     watching.start();
-    await settled();
+    await settle();
     answers.set("east", refused);
     await clock.advance(INTERVAL_MS);
     assert.deepEqual([kinds(), unreachable], [["primary", "none"], ["east"]]);
@@ -189,7 +190,7 @@ describe("the authority watcher", () => {
     answers.set("east", report("east", "primary", [e1], null));
     const watching = watcher();
     watching.start();
-    await settled();
+    await settle();
     const once = decided.length;
     await clock.advance(INTERVAL_MS);
     assert.ok(decided.length > once);
@@ -204,7 +205,7 @@ describe("the authority watcher", () => {
   it("follows a failover and leaves the zombie behind", async () => {
     const watching = watcher();
     watching.start();
-    await settled();
+    await settle();
     answers.set("west", report("west", "primary", [e1, e2], "e2"));
     await clock.advance(INTERVAL_MS);
     assert.deepEqual(decided.at(-1), { kind: "primary", node: "west", epoch: "e2" });
@@ -217,7 +218,7 @@ describe("the authority watcher", () => {
   it("does not follow a history without the epoch that it knew before it started", async () => {
     const watching = watcher({ known: "e2" as EpochId });
     watching.start();
-    await settled();
+    await settle();
     assert.deepEqual(kinds(), ["none"]);
     watching.stop();
   });
@@ -225,13 +226,13 @@ describe("the authority watcher", () => {
   it("asks at once when woken", async () => {
     const watching = watcher();
     watching.start();
-    await settled();
+    await settle();
     const before = asked.length;
     watching.wake();
-    await settled();
+    await settle();
     assert.equal(asked.length, before + 2);
     watching.wake();
-    await settled();
+    await settle();
     assert.equal(asked.length, before + 4, "and again");
     watching.stop();
   });
@@ -240,12 +241,12 @@ describe("the authority watcher", () => {
     const reports: [string, number][] = [];
     const watching = watcher({ onReport: ({ node }, askedAtMs) => reports.push([node, askedAtMs]) });
     watching.start();
-    await settled();
+    await settle();
     isHeld.add("east");
     await clock.advance(INTERVAL_MS);
     await clock.advance(INTERVAL_MS / 2);
     held.get("east")?.();
-    await settled();
+    await settle();
     assert.deepEqual(reports.at(-1), ["east", INTERVAL_MS], "an answer is evidence of when it was asked for");
     watching.stop();
   });
@@ -253,7 +254,7 @@ describe("the authority watcher", () => {
   it("learns a later epoch from others, and never an earlier one", async () => {
     const watching = watcher();
     watching.start();
-    await settled();
+    await settle();
     watching.learn([e1, e2], "e2" as EpochId);
     assert.equal(watching.known, "e2");
     assert.equal(decided.at(-1)?.kind, "none", "the node that it can see is a zombie now");
@@ -270,13 +271,13 @@ describe("the authority watcher", () => {
   it("asks nobody after it was stopped", async () => {
     const watching = watcher();
     watching.start();
-    await settled();
+    await settle();
     watching.stop();
-    await settled();
+    await settle();
     const before = asked.length;
     await clock.advance(10 * INTERVAL_MS);
     assert.equal(asked.length, before);
-    assert.equal(clock.pending, 0);
+    assert.equal(clock.pendingTimers, 0);
   });
 
   it("under a lease follows the node that it names, and nobody once it has expired", async () => {
@@ -284,7 +285,7 @@ describe("the authority watcher", () => {
     answers.set("west", report("west", "primary", [e1, e2], "e2"));
     const watching = watcher({ rule: { kind: "lease", lease } });
     watching.start();
-    await settled();
+    await settle();
     assert.equal(watching.authority.kind, "none");
     lease.names("east", 1_000);
     assert.deepEqual(decided.at(-1), { kind: "primary", node: "east", epoch: "e1" });
@@ -304,15 +305,15 @@ describe("the authority watcher", () => {
     assert.deepEqual([lease.wakes, lease.isStopped], [1, true]);
     const before = decided.length;
     lease.names("east", 9_000, "3");
-    await settled();
-    assert.deepEqual([decided.length, clock.pending], [before, 0]);
+    await settle();
+    assert.deepEqual([decided.length, clock.pendingTimers], [before, 0]);
   });
 
   it("a process that was held up finds its lease expired before any timer has said so", async () => {
     const lease = new ScriptedLease();
     const watching = watcher({ rule: { kind: "lease", lease } });
     watching.start();
-    await settled();
+    await settle();
     lease.names("east", 1_000);
     clock.nowMs = 1_000;
     assert.equal(watching.authority.kind, "primary", "nothing has happened yet");
@@ -325,7 +326,7 @@ describe("the authority watcher", () => {
     const lease = new ScriptedLease();
     const watching = watcher({ rule: { kind: "lease", lease } });
     watching.start();
-    await settled();
+    await settle();
     lease.names("east", 1_000);
     watching.learn([e1, e2], "e2" as EpochId);
     assert.equal(watching.known, "e1");

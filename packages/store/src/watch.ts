@@ -1,9 +1,9 @@
 // Asks every node for itself, again and again, and keeps the answer to "who is the primary?" up to date.
 // Owns the loop and what was seen; the rule is in authority.ts, and what follows from it is the service's.
 import { EpochGraph, type EpochId, type EpochRecord } from "@highwater/protocol";
+import { type Clock, sleep } from "@highwater/runtime";
 import { type Authority, decideAuthority } from "./authority.ts";
 import { decideByOperator } from "./authority-operator.ts";
-import { type Clock, sleep } from "./clock.ts";
 import { type Candidates } from "./lease/candidates.ts";
 import { decideByLease } from "./lease/decide.ts";
 import { type LeaseSource, type LeaseTerm } from "./lease/view.ts";

@@ -4,10 +4,10 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { Etcd } from "@highwater/lab-cluster";
 import { eventually } from "@highwater/lab-tools/process";
+import { realClock } from "@highwater/runtime";
 import { EtcdClient, fetchPost } from "../src/lease/etcd.ts";
 import { LeaseReader } from "../src/lease/reader.ts";
 import { type LeaseView } from "../src/lease/view.ts";
-import { realClock } from "./postgres-cluster.ts";
 
 const DEAD = "http://127.0.0.1:1";
 /** No lease of these runs out, whatever the machine does. */

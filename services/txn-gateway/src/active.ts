@@ -1,6 +1,6 @@
 // The transactions under way here, by owner and id: one never runs twice at a time on one gateway, and none for ever.
 import { type OwnedId, ownedName } from "@highwater/protocol";
-import { type Clock } from "@highwater/store";
+import { type Clock } from "@highwater/runtime";
 
 interface Entry {
   readonly ended: Promise<void>;

@@ -2,7 +2,7 @@
 // Counts what no tracker has acknowledged, whose bound exposure/ keeps; the queues are in trackers/announcements.ts.
 import { randomBytes } from "node:crypto";
 import { type Announcement, type EpochId, formatOffset, type Offset, type TxnId } from "@highwater/protocol";
-import { sleep } from "@highwater/store";
+import { sleep } from "@highwater/runtime";
 import { type Deps } from "./deps.ts";
 import { Item, TrackerQueue, type TrackerQueueOptions } from "./trackers/announcements.ts";
 

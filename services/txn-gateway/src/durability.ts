@@ -1,6 +1,6 @@
 // When is a committed transaction durable, or lost? Marks of its own epoch say it while that lasts, a tracker afterwards.
 import { type EpochId, type Offset } from "@highwater/protocol";
-import { type Clock } from "@highwater/store";
+import { type Clock } from "@highwater/runtime";
 import { type MarkBoard } from "./marks.ts";
 import { type Verdicts, type TrackerVerdict } from "./trackers/verdicts.ts";
 

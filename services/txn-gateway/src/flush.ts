@@ -1,7 +1,7 @@
 // Flush help: one tiny flushing commit behind all commits since the last one, so that no commit
 // waits for the server's own timers. Self-clocked: at most one in flight, none while nothing was
 // committed since the last began.
-import { sleep } from "@highwater/store";
+import { sleep } from "@highwater/runtime";
 import { type Deps } from "./deps.ts";
 import { type PrimaryEpoch } from "./primary.ts";
 

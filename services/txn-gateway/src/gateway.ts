@@ -1,5 +1,6 @@
 // The gateway without HTTP: makes its parts, joins them, starts and stops them in order.
 import { type EpochId } from "@highwater/protocol";
+import { sleep } from "@highwater/runtime";
 import {
   Admission,
   Callers,
@@ -11,7 +12,7 @@ import {
   ScheduleCheck,
   registerProcess,
 } from "@highwater/service";
-import { makeAuthorityRule, sleep } from "@highwater/store";
+import { makeAuthorityRule } from "@highwater/store";
 import { ActiveTransactions } from "./active.ts";
 import { Announcer } from "./announcer.ts";
 import { Attempts } from "./attempts.ts";

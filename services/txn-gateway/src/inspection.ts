@@ -7,8 +7,8 @@ import {
   type TransactionStateResponse,
   type TxnId,
 } from "@highwater/protocol";
+import { sleep } from "@highwater/runtime";
 import { type DeploymentKeys } from "@highwater/service";
-import { sleep } from "@highwater/store";
 import { type ActiveTransactions } from "./active.ts";
 import { type Deps } from "./deps.ts";
 import { type Durability } from "./durability.ts";

@@ -10,7 +10,7 @@ import {
   outranks,
   parseOffset,
 } from "@highwater/protocol";
-import { type Clock } from "@highwater/store";
+import { type Clock } from "@highwater/runtime";
 
 export interface WaitTarget {
   readonly epoch: string;

@@ -8,7 +8,8 @@ import {
   type TxnId,
 } from "@highwater/protocol";
 import { type Served, type TransactionResponse } from "@highwater/protocol";
-import { type Execution, sleep } from "@highwater/store";
+import { sleep } from "@highwater/runtime";
+import { type Execution } from "@highwater/store";
 import { type Announced } from "./announcer.ts";
 import { type Deps } from "./deps.ts";
 import { type Durability } from "./durability.ts";

@@ -1,7 +1,8 @@
 // Unknown outcomes are resolved, never guessed: when a connection dies during COMMIT, the id is settled on the primary.
 // Either its receipt is there, or a tombstone is from now on, and then it can never commit.
 import { type EpochId } from "@highwater/protocol";
-import { type ReceiptKey, sleep } from "@highwater/store";
+import { sleep } from "@highwater/runtime";
+import { type ReceiptKey } from "@highwater/store";
 import { Batcher } from "./batcher.ts";
 import { type Deps } from "./deps.ts";
 import { type Finality } from "./finality.ts";

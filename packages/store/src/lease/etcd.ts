@@ -1,6 +1,6 @@
 // etcd's version 3 over its JSON gateway: as much as reading a leader key needs. Owns endpoints, time limits and the login;
 // knows nothing of what the key means.
-import { type Clock } from "../clock.ts";
+import { type Clock } from "@highwater/runtime";
 
 export interface HttpRequest {
   readonly url: string;

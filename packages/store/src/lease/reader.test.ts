@@ -1,7 +1,7 @@
 // The reader against a scripted etcd and a clock that only the test moves; a real one is asked in test/lease.etcd.test.ts.
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
-import { FakeClock, settled } from "../../test/fake-clock.ts";
+import { FakeClock, settle } from "@highwater/runtime/testing";
 import { EtcdClient, type HttpRequest, type HttpResponse } from "./etcd.ts";
 import { LEASE_MARGIN_MS, LeaseReader } from "./reader.ts";
 
@@ -74,14 +74,14 @@ describe("the lease reader", () => {
         });
       });
     const lease = reader();
-    await settled();
+    await settle();
     assert.deepEqual(JSON.parse(asked[0]?.body ?? ""), { key: base64("/service/shop/leader") });
     clock.nowMs += 300;
     answers[0]?.();
-    await settled();
+    await settle();
     clock.nowMs += 400;
     answers[1]?.();
-    await settled();
+    await settle();
     assert.deepEqual(lease.view, {
       kind: "held",
       term: { node: "east", revision: "5" },
@@ -95,7 +95,7 @@ describe("the lease reader", () => {
   it("keeps what it read while it cannot read, and says why", async () => {
     answer = leader("east", "20");
     const lease = reader();
-    await settled();
+    await settle();
     const { view } = lease;
     answer = () => Promise.reject(new Error("refused"));
     await clock.advance(POLL_MS);
@@ -108,13 +108,13 @@ describe("the lease reader", () => {
     lease.stop();
     asked = [];
     await clock.advance(10 * POLL_MS);
-    assert.deepEqual([asked.length, clock.pending], [0, 0]);
+    assert.deepEqual([asked.length, clock.pendingTimers], [0, 0]);
   });
 
   it("ends what it believed when the key has moved, even if the new holder's time cannot be read", async () => {
     answer = leader("east", "20");
     const lease = reader();
-    await settled();
+    await settle();
     answer = (request) =>
       request.url.endsWith("/v3/lease/timetolive")
         ? { status: 503, body: "{}" }
@@ -133,13 +133,13 @@ describe("the lease reader", () => {
     for (const ttl of ["-1", undefined]) {
       answer = leader("east", ttl as string);
       const lease = reader();
-      await settled();
+      await settle();
       assert.ok(lease.view.kind === "held" && lease.view.validUntilMs < clock.nowMs);
       lease.stop();
     }
     answer = () => ok({ kvs: [{ value: base64("east"), create_revision: "5" }] });
     const lease = reader();
-    await settled();
+    await settle();
     assert.ok(lease.view.kind === "held" && lease.view.validUntilMs < clock.nowMs);
     answer = () => ok({ header: {} });
     await clock.advance(POLL_MS);
@@ -150,7 +150,7 @@ describe("the lease reader", () => {
   it("confirms a term only by a question that is sent after the call", async () => {
     answer = leader("member-1", "20");
     const lease = reader({ "member-1": "east" });
-    await settled();
+    await settle();
     const term = { node: "east", revision: "5" };
     const before = asked.length;
     assert.equal(await lease.confirm(term), true);
@@ -196,7 +196,7 @@ describe("the lease reader, asked for candidates", () => {
   it("reads them and the leader key at one moment, and names them as nodes", async () => {
     answer = manager("member-1", "member-2");
     const lease = reader(members);
-    await settled();
+    await settle();
     asked = [];
     assert.deepEqual(await lease.candidates(term), { kind: "known", nodes: ["west"] });
     assert.equal(asked.length, 1);
@@ -219,7 +219,7 @@ describe("the lease reader, asked for candidates", () => {
   it("has none for a term that is over, and believes in it no longer", async () => {
     answer = manager("member-1", "member-2");
     const lease = reader(members);
-    await settled();
+    await settle();
     answer = manager("member-1", "member-2", "6");
     assert.equal(await lease.candidates(term), null, "the same holder, but not without a break");
     answer = manager("member-2", "");
@@ -242,7 +242,7 @@ describe("the etcd client", () => {
     const hosts = (): string[] => asked.map(({ url }) => new URL(url).hostname);
     answer = (request) => (request.url.startsWith(ONE) ? never(request) : leader("east", "20")(request));
     const slow = etcd.readKey("k");
-    await settled();
+    await settle();
     assert.deepEqual(hosts(), ["one"]);
     await clock.advance(TIMEOUT_MS);
     assert.equal((await slow)?.value, "east");
@@ -256,7 +256,7 @@ describe("the etcd client", () => {
     await assert.rejects(etcd.readKey("k"), /one:2379: status 503: etcdserver: no leader; two:2379/);
     answer = () => ({ status: 200, body: "<html>" });
     await assert.rejects(etcd.readKey("k"), /no JSON/);
-    assert.equal(clock.pending, 0);
+    assert.equal(clock.pendingTimers, 0);
   });
 
   it("logs in where the URL has a user, again when the token is refused, and tells no secret", async () => {

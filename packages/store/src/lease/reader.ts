@@ -1,5 +1,5 @@
 // Reads a leader key and its lease again and again. Owns the loop, and how long an answer may be trusted.
-import { type Clock, sleep } from "../clock.ts";
+import { type Clock, sleep } from "@highwater/runtime";
 import { type Candidates, candidatesOf } from "./candidates.ts";
 import { type EtcdClient, type EtcdKey } from "./etcd.ts";
 import { type LeaseSource, type LeaseTerm, type LeaseView } from "./view.ts";

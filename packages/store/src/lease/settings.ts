@@ -1,5 +1,5 @@
 // The environment variables that say what makes a node the primary; the same for every service of a system.
-import { type Clock } from "../clock.ts";
+import { type Clock } from "@highwater/runtime";
 import { type AuthorityRule } from "../watch.ts";
 import { EtcdClient, fetchPost, type HttpPost } from "./etcd.ts";
 import { LeaseReader } from "./reader.ts";

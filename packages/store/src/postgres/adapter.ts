@@ -7,7 +7,7 @@ import {
   type NodeSpec,
   type Offset,
 } from "@highwater/protocol";
-import { type Clock } from "../clock.ts";
+import { type Clock } from "@highwater/runtime";
 import {
   type Adoption,
   type Execution,

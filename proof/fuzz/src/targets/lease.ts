@@ -1,6 +1,6 @@
 // The answers of etcd: what is no answer says nothing, and changes nothing of what is known of the lease.
 import assert from "node:assert/strict";
-import { FakeClock, settle } from "@highwater/service/testing";
+import { FakeClock, settle } from "@highwater/runtime/testing";
 import { EtcdClient, LeaseReader } from "@highwater/store/internals";
 import { pure, type Target } from "../target.ts";
 

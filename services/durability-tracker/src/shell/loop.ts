@@ -7,16 +7,15 @@ import {
   ownedName,
   type StallEvent,
 } from "@highwater/protocol";
+import { type Clock, sleep } from "@highwater/runtime";
 import { type DeploymentKeys, type Log } from "@highwater/service";
 import {
   type Authority,
   AuthorityWatcher,
   type Candidates,
-  type Clock,
   makeAuthorityRule,
   type NodeReport,
   type PositionsReport,
-  sleep,
   type Store,
   type LeaseTerm,
 } from "@highwater/store";

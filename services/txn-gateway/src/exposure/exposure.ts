@@ -8,7 +8,7 @@ import {
   type Offset,
   parseOffset,
 } from "@highwater/protocol";
-import { type Clock, sleep } from "@highwater/store";
+import { type Clock, sleep } from "@highwater/runtime";
 import { type HistogramSeries, type Log } from "@highwater/service";
 import { type Metrics } from "../metrics.ts";
 import { type Ack } from "../txn/request.ts";

@@ -12,6 +12,7 @@ import { type Cluster, startCluster } from "@highwater/lab-cluster";
 import { eventually } from "@highwater/lab-tools/process";
 import { programFile, SERVICE_ROLE, systemRoles } from "@highwater/lab-system";
 import { EpochGraph, HighwaterError, type NodeSpec } from "@highwater/protocol";
+import { realClock } from "@highwater/runtime";
 import {
   type AuditEntry,
   decideAuthority,
@@ -21,7 +22,6 @@ import {
 } from "@highwater/store";
 import { KeyRing, ownerTag, type Principal } from "@highwater/service";
 import { roleUrl } from "../../src/identity/role-url.ts";
-import { realClock } from "@highwater/service";
 import { MemoryLog } from "../support/fakes.ts";
 
 /** The owner of the role app_orders: its first key's id. */

@@ -2,10 +2,10 @@
 // The command `failover-candidate`: environment, standard streams and exit codes; nothing else.
 import { readFileSync } from "node:fs";
 import { HighwaterError } from "@highwater/protocol";
+import { realClock } from "@highwater/runtime";
 import {
   internalCredential,
   readSettings,
-  realClock,
   secret,
   tlsAuthority,
   topology,

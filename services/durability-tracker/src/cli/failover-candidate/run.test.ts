@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type LevelRule, type Offset } from "@highwater/protocol";
-import { type Clock, type NodeReport, type Store } from "@highwater/store";
+import { type Clock } from "@highwater/runtime";
+import { type NodeReport, type Store } from "@highwater/store";
 import { epochId } from "../../../test/support/core.ts";
 import { FIRST, NODES, replica } from "../../../test/support/failover.ts";
 import { type FailoverPreviewRequest } from "../../failover/wire.ts";

@@ -4,7 +4,7 @@
 import { readFileSync } from "node:fs";
 import { hostname, userInfo } from "node:os";
 import { HighwaterError } from "@highwater/protocol";
-import { realClock } from "@highwater/service";
+import { realClock } from "@highwater/runtime";
 import { AUTHORITY_VARIABLES, makeAuthorityRule, PostgresKeys } from "@highwater/store";
 import { loadStoreConfig } from "../../config.ts";
 import { makeStore } from "../../runtime.ts";

@@ -1,12 +1,11 @@
 // Which node the command changes: the authoritative primary, by the same rule as the services'. And when a change is safe.
 import { type EpochId, HighwaterError, outranks } from "@highwater/protocol";
+import { type Clock, sleep } from "@highwater/runtime";
 import {
   type Authority,
   type AuthorityRule,
   AuthorityWatcher,
-  type Clock,
   type NodeReport,
-  sleep,
   type Store,
 } from "@highwater/store";
 

@@ -1,5 +1,5 @@
 // The real clock and chance: the only file of this package that touches them.
-import { type Clock } from "@highwater/store";
+import { type Clock } from "./clock.ts";
 
 export const realClock: Clock = {
   monotonicMs: () => performance.now(),
