@@ -109,8 +109,19 @@ export default tseslint.config(
     rules: {
       "no-restricted-imports": forbidImports([
         {
+          regex: "^@highwater/(?!authority|protocol|runtime|lab-)",
+          message: "The store knows only the rules of authority, the protocol and the runtime.",
+        },
+      ]),
+    },
+  },
+  {
+    files: ["packages/authority/**"],
+    rules: {
+      "no-restricted-imports": forbidImports([
+        {
           regex: "^@highwater/(?!protocol|runtime|lab-)",
-          message: "The store knows only the protocol and the runtime.",
+          message: "The rules of authority know only the protocol and the runtime.",
         },
       ]),
     },

@@ -253,7 +253,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "an epoch's log is taken to be here up to the switch point",
     patch: {
-      file: "packages/store/src/fork.ts",
+      file: "packages/authority/src/fork.ts",
       find: `  return { cause: "promotion", fork: maxOffset(witnessed, watched), limit: switchedAt ?? end };`,
       replace: `  return { cause: "promotion", fork: maxOffset(witnessed, switchedAt ?? end), limit: switchedAt ?? end };`,
     },
@@ -262,7 +262,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "after a crash the log is taken to be here up to its end",
     patch: {
-      file: "packages/store/src/fork.ts",
+      file: "packages/authority/src/fork.ts",
       find: `return { cause, fork: witnessed, limit: minOffset`,
       replace: `return { cause, fork: end, limit: minOffset`,
     },

@@ -1,4 +1,5 @@
 // The gateway without HTTP: makes its parts, joins them, starts and stops them in order.
+import { makeAuthorityRule } from "@highwater/authority";
 import { type EpochId } from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
 import {
@@ -12,7 +13,6 @@ import {
   ScheduleCheck,
   registerProcess,
 } from "@highwater/service";
-import { makeAuthorityRule } from "@highwater/store";
 import { ActiveTransactions } from "./active.ts";
 import { Announcer } from "./announcer.ts";
 import { Attempts } from "./attempts.ts";

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { type LeaseSource, type LeaseView, type NodeReport } from "@highwater/authority";
 import { type EpochId, type EpochRecord, HighwaterError, type Offset } from "@highwater/protocol";
-import { type LeaseSource, type LeaseView, type NodeReport, type Store } from "@highwater/store";
+import { type Store } from "@highwater/store";
 import { EPOCH_A, EPOCH_B, FakeClock, MemoryLog, settle } from "../test/support/fakes.ts";
 import { type Deps } from "./deps.ts";
 import { Primary, type PrimaryEpoch } from "./primary.ts";

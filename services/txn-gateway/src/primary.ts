@@ -1,13 +1,8 @@
 // Where transactions run now: the authoritative primary and its epoch, as this gateway sees them.
 // Owns the watcher and what follows from its answers; the rule "who is it?" is the store's.
+import { type Authority, type AuthorityRule, AuthorityWatcher, type NodeReport } from "@highwater/authority";
 import { type EpochGraph, type EpochId, type EpochRecord, HighwaterError } from "@highwater/protocol";
-import {
-  type Authority,
-  type AuthorityRule,
-  AuthorityWatcher,
-  type NodeReport,
-  type Store,
-} from "@highwater/store";
+import { type Store } from "@highwater/store";
 import { type Log } from "@highwater/service";
 import { type Deps } from "./deps.ts";
 

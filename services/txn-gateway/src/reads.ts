@@ -1,7 +1,8 @@
 // Reads near the user: which replica may serve one, and whether what it showed may be believed. Everything that is in doubt
 // goes to the primary.
+import { type NodeReport } from "@highwater/authority";
 import { HighwaterError, type Offset, type Served } from "@highwater/protocol";
-import { type NodeReport, type ReplicaReading } from "@highwater/store";
+import { type ReplicaReading } from "@highwater/store";
 import { type ActiveTransactions } from "./active.ts";
 import { type ResultHold } from "./answers/result-memory.ts";
 import { refuseTruncated, withinTime } from "./bounds.ts";

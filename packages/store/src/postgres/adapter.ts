@@ -1,5 +1,6 @@
 // The PostgreSQL adapter of the store port: which connection does what. The work itself is in the files beside it.
 import type pg from "pg";
+import { type NodeReport } from "@highwater/authority";
 import {
   type EpochId,
   type EpochRecord,
@@ -13,7 +14,6 @@ import {
   type Execution,
   type KeyCheck,
   type MintRequest,
-  type NodeReport,
   type Opening,
   type PoolReport,
   type PositionsReport,

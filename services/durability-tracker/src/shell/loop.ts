@@ -1,5 +1,13 @@
 // Feeds the core with what happens and carries out what it asks for. The only owner of the core's state; judges nothing.
 import {
+  type Authority,
+  AuthorityWatcher,
+  type Candidates,
+  type LeaseTerm,
+  makeAuthorityRule,
+  type NodeReport,
+} from "@highwater/authority";
+import {
   type BrokenPromiseData,
   type UnlistedData,
   type EpochId,
@@ -9,16 +17,7 @@ import {
 } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
 import { type DeploymentKeys, type Log } from "@highwater/service";
-import {
-  type Authority,
-  AuthorityWatcher,
-  type Candidates,
-  makeAuthorityRule,
-  type NodeReport,
-  type PositionsReport,
-  type Store,
-  type LeaseTerm,
-} from "@highwater/store";
+import { type PositionsReport, type Store } from "@highwater/store";
 import { type Config, exposureLevelOf } from "../config.ts";
 import {
   asksForCandidates,

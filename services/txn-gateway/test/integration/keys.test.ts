@@ -8,18 +8,13 @@ import { hostname, tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import pg from "pg";
+import { decideAuthority } from "@highwater/authority";
 import { type Cluster, startCluster } from "@highwater/lab-cluster";
 import { eventually } from "@highwater/lab-tools/process";
 import { programFile, SERVICE_ROLE, systemRoles } from "@highwater/lab-system";
 import { EpochGraph, HighwaterError, type NodeSpec } from "@highwater/protocol";
 import { realClock } from "@highwater/runtime";
-import {
-  type AuditEntry,
-  decideAuthority,
-  PostgresKeys,
-  PostgresStore,
-  POSTGRES_DEFAULTS,
-} from "@highwater/store";
+import { type AuditEntry, PostgresKeys, PostgresStore, POSTGRES_DEFAULTS } from "@highwater/store";
 import { KeyRing, ownerTag, type Principal } from "@highwater/service";
 import { roleUrl } from "../../src/identity/role-url.ts";
 import { MemoryLog } from "../support/fakes.ts";

@@ -1,7 +1,8 @@
 // Asks the nodes and the trackers, all at once, each within its own limit, until what replicas have on disk stands still.
+import { type NodeReport } from "@highwater/authority";
 import { type EpochId, EpochRecord, validate } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
-import { type NodeReport, type Store, type Witness } from "@highwater/store";
+import { type Store, type Witness } from "@highwater/store";
 import Type from "typebox";
 import { type TrackerMemory } from "../../failover/history.ts";
 import { type TrackerPreviews } from "../../failover/report.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type EpochId, EpochGraph, type EpochRecord } from "@highwater/protocol";
-import { type Authority, decideAuthority } from "./authority.ts";
-import { decideByOperator } from "./authority-operator.ts";
-import { type NodeReport } from "./port.ts";
+import { type Authority, decideAuthority } from "./ancestry.ts";
+import { type NodeReport } from "./nodes.ts";
+import { decideByOperator } from "./operator.ts";
 
 /** Epochs by name, so that a case reads like its story. */
 const id = (name: string): EpochId => name as EpochId;

@@ -1,8 +1,8 @@
 // The environment variables that say what makes a node the primary; the same for every service of a system.
 import { type Clock } from "@highwater/runtime";
-import { type AuthorityRule } from "../watch.ts";
-import { EtcdClient, fetchPost, type HttpPost } from "./etcd.ts";
-import { LeaseReader } from "./reader.ts";
+import { type AuthorityRule } from "./watch.ts";
+import { EtcdClient, fetchPost, type HttpPost } from "./lease/etcd.ts";
+import { LeaseReader } from "./lease/reader.ts";
 
 interface LeaseSettings {
   /** Base URLs of etcd's members; a user and password in them are used to log in. */

@@ -4,10 +4,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
+import { type Authority, decideAuthority, type NodeReport } from "@highwater/authority";
 import { type EpochId, EpochGraph, type EpochRecord } from "@highwater/protocol";
-import { type Authority, decideAuthority } from "./authority.ts";
-import { MemoryStore, MemoryWorld } from "./memory.ts";
-import { type NodeReport } from "./port.ts";
+import { MemoryStore, MemoryWorld } from "../memory.ts";
 
 const NAMES = ["a", "b", "c"] as const;
 const MINT = { minSeq: 1, streamed: null, finalMarks: {} };

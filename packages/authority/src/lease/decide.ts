@@ -2,8 +2,8 @@
 // was read is valid; otherwise no node. The reports of other writable nodes about themselves do not
 // count. (docs/decisions/0011-authority-from-a-lease.md)
 import { type EpochGraph, type EpochId, outranks } from "@highwater/protocol";
-import { type Authority, obeyed, strangersTo, withoutHistory } from "../authority.ts";
-import { type NodeReport } from "../port.ts";
+import { type Authority, obeyed, strangersTo, withoutHistory } from "../ancestry.ts";
+import { type NodeReport } from "../nodes.ts";
 import { type LeaseView } from "./view.ts";
 
 export interface LeaseEvidence {

@@ -2,8 +2,8 @@
 // A node outranks another if and only if its history contains the other's current epoch, or an operator chose it.
 // Never by sequence number, never by timeline, never by log position.
 import { type EpochGraph, type EpochId, outranks } from "@highwater/protocol";
-import { isStale, unnamedBy } from "./authority-command.ts";
-import { type NodeReport } from "./port.ts";
+import { isStale, unnamedBy } from "./command.ts";
+import { type NodeReport } from "./nodes.ts";
 
 export type Authority =
   /** `mint`: the node is the authority, but its epoch has yet to begin. */
@@ -100,7 +100,7 @@ export function obeyed(
   return { kind: "none", reason };
 }
 
-export function mintOn(report: NodeReport, graph: EpochGraph): Authority {
+function mintOn(report: NodeReport, graph: EpochGraph): Authority {
   const supersedes = report.command === null ? [] : endedBy(report, report.command.overrules, graph);
   return { kind: "mint", node: report.node, command: report.command?.id ?? null, supersedes };
 }

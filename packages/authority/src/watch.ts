@@ -1,13 +1,13 @@
 // Asks every node for itself, again and again, and keeps the answer to "who is the primary?" up to date.
-// Owns the loop and what was seen; the rule is in authority.ts, and what follows from it is the service's.
+// Owns the loop and what was seen; the rules are in ancestry.ts, operator.ts and lease/decide.ts, and what follows from it is the service's.
 import { EpochGraph, type EpochId, type EpochRecord } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
-import { type Authority, decideAuthority } from "./authority.ts";
-import { decideByOperator } from "./authority-operator.ts";
+import { type Authority, decideAuthority } from "./ancestry.ts";
+import { decideByOperator } from "./operator.ts";
 import { type Candidates } from "./lease/candidates.ts";
 import { decideByLease } from "./lease/decide.ts";
 import { type LeaseSource, type LeaseTerm } from "./lease/view.ts";
-import { type NodeReport, type Store } from "./port.ts";
+import { type NodeReport, type NodeSource } from "./nodes.ts";
 
 /** What makes a node the primary. Every process of a system has to use the same rule. */
 export type AuthorityRule =
@@ -16,7 +16,7 @@ export type AuthorityRule =
   | { readonly kind: "lease"; readonly lease: LeaseSource };
 
 export interface WatcherOptions {
-  readonly store: Store;
+  readonly store: NodeSource;
   readonly clock: Clock;
   readonly intervalMs: number;
   /**

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type EpochId, EpochGraph, type EpochRecord } from "@highwater/protocol";
-import { type Authority } from "../authority.ts";
-import { type NodeReport } from "../port.ts";
+import { type Authority } from "../ancestry.ts";
+import { type NodeReport } from "../nodes.ts";
 import { decideByLease, type LeaseEvidence } from "./decide.ts";
 
 const NOW_MS = 1_000;

@@ -1,7 +1,7 @@
 // Authority by operators' commands alone: whatever the nodes make of themselves, only a node that was chosen is followed.
 import { type EpochGraph, type EpochId } from "@highwater/protocol";
-import { type Authority, decideAuthority } from "./authority.ts";
-import { type NodeReport } from "./port.ts";
+import { type Authority, decideAuthority } from "./ancestry.ts";
+import { type NodeReport } from "./nodes.ts";
 
 /**
  * As by ancestry, among the nodes whose current epoch began with a command, or with the store

@@ -1,7 +1,7 @@
 // Does an operator's command still count? It was given against a world that the operator knew; when it is found on a node that
 // could not be reached for a while, that world may be over. (docs/decisions/0010-a-command-names-what-it-overrules.md)
 import { type EpochGraph, type EpochId, outranks } from "@highwater/protocol";
-import { type NodeReport } from "./port.ts";
+import { type NodeReport } from "./nodes.ts";
 
 /**
  * A node that answers reports an epoch that the command does not name. A service that sees these

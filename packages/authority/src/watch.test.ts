@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { type EpochId, type EpochRecord } from "@highwater/protocol";
 import { FakeClock, settle } from "@highwater/runtime/testing";
-import { type Authority } from "./authority.ts";
-import { type NodeReport, type Store } from "./port.ts";
+import { type Authority } from "./ancestry.ts";
+import { type NodeReport, type NodeSource } from "./nodes.ts";
 import { ScriptedLease } from "../test/scripted-lease.ts";
 import { AuthorityWatcher, type WatcherOptions } from "./watch.ts";
 
@@ -88,7 +88,7 @@ describe("the authority watcher", () => {
         if (answer === undefined || answer instanceof Error) throw answer ?? new Error("no answer");
         return answer;
       },
-    } as unknown as Store;
+    } as NodeSource;
     return new AuthorityWatcher({
       store,
       clock,
