@@ -18,7 +18,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "a safe transaction is answered at its commit",
     patch: {
-      file: gateway("outcomes"),
+      file: gateway("outcomes/outcomes"),
       find: "const fate = await durability.await(promised, how.maxWaitMs, how.signal);",
       replace:
         'const fate = (await Promise.resolve("durable")) as Awaited<ReturnType<typeof durability.await>>;',

@@ -1,5 +1,5 @@
 // Interactive transactions: opened, called one call at a time, and ended by their client, by a time limit or by a failure.
-// Owns that none is left behind with its session; how a commit ends is in outcomes.ts.
+// Owns that none is left behind with its session; how a commit ends is in outcomes/.
 import {
   HighwaterError,
   type OwnedId,
@@ -11,13 +11,13 @@ import {
 } from "@highwater/protocol";
 import { type Opening } from "@highwater/store";
 import { type ResultHold } from "../answers/result-memory.ts";
-import { type AttemptLabels } from "../attempts.ts";
-import { lifespanMs, refuseTruncated, type TimeBounds, withinTime } from "../bounds.ts";
+import { type AttemptLabels } from "../attempts/attempts.ts";
+import { lifespanMs, refuseTruncated, type TimeBounds, withinTime } from "../attempts/bounds.ts";
 import { type Principal, requireScope } from "@highwater/service";
 import { type Admitted, UNCOUNTED } from "../exposure/exposure.ts";
-import { type Attempt } from "../outcomes.ts";
-import { type PrimaryEpoch } from "../primary.ts";
-import { StoreCall, storeError, TransactionTrace } from "../tracing.ts";
+import { type Attempt } from "../outcomes/outcomes.ts";
+import { type PrimaryEpoch } from "../primary/primary.ts";
+import { StoreCall, storeError, TransactionTrace } from "../tracing/transaction-trace.ts";
 import { type Committed } from "../txn/answer.ts";
 import { type Caller } from "../txn/caller.ts";
 import { INTERACTIVE } from "../txn/digest.ts";
@@ -27,6 +27,7 @@ import { Calls } from "./calls.ts";
 import { type End, EndedTransactions, endedError } from "./ended.ts";
 import { resolveLate } from "./late-calls.ts";
 import { Lifetime, type LifetimeLimits } from "./lifetime.ts";
+import { OpenLimits } from "./open-limits.ts";
 import {
   type CallResult,
   digestOfBegin,
@@ -36,7 +37,6 @@ import {
   type Known,
   type Open,
 } from "./open.ts";
-import { OpenLimits } from "./open-limits.ts";
 import { openOn } from "./opening.ts";
 import { type Pinned, SessionHeaders, wrongGateway } from "./session-header.ts";
 

@@ -1,14 +1,14 @@
 // One-shot transactions, from an accepted request to its answer: admit, announce, run once. How an attempt ends is in
-// outcomes.ts, reads that need not run on the primary are in reads.ts, and the rules are in txn/.
+// outcomes/, reads that need not run on the primary are in reads.ts, and the rules are in txn/.
 import { HighwaterError } from "@highwater/protocol";
 import { type Execution, type TransactionSpec } from "@highwater/store";
+import { type ResultHold, type ResultMemory } from "../answers/result-memory.ts";
+import { type Config } from "../config.ts";
+import { type Deps } from "../deps.ts";
+import { type Exposure, UNCOUNTED } from "../exposure/exposure.ts";
 import { type ActiveTransactions } from "./active.ts";
 import { type Attempts } from "./attempts.ts";
-import { type ResultHold, type ResultMemory } from "./answers/result-memory.ts";
 import { lifespanMs, refuseTruncated, withinTime } from "./bounds.ts";
-import { type Config } from "./config.ts";
-import { type Deps } from "./deps.ts";
-import { type Exposure, UNCOUNTED } from "./exposure/exposure.ts";
 import {
   type DeploymentKeys,
   NOBODY,
@@ -16,19 +16,19 @@ import {
   requireScope,
   sessionPrincipal,
 } from "@highwater/service";
-import { type Metrics } from "./metrics.ts";
-import { type CommitResponse, type Attempt, type Hold, type Outcomes } from "./outcomes.ts";
-import { type Primary } from "./primary.ts";
+import { type Metrics } from "../metrics.ts";
+import { type CommitResponse, type Attempt, type Hold, type Outcomes } from "../outcomes/outcomes.ts";
+import { type Refusals } from "../outcomes/refusals.ts";
+import { type Primary } from "../primary/primary.ts";
+import { TransactionTrace } from "../tracing/transaction-trace.ts";
+import { type Committed } from "../txn/answer.ts";
+import { type Caller } from "../txn/caller.ts";
+import { digestOf } from "../txn/digest.ts";
+import { checkIdWindow } from "../txn/id-window.ts";
+import { type Accepted } from "../txn/request.ts";
 import { type Reads } from "./reads.ts";
-import { type Refusals } from "./refusals.ts";
-import { TransactionTrace } from "./tracing.ts";
-import { type Committed } from "./txn/answer.ts";
-import { type Caller } from "./txn/caller.ts";
-import { digestOf } from "./txn/digest.ts";
-import { checkIdWindow } from "./txn/id-window.ts";
-import { type Accepted } from "./txn/request.ts";
 
-export { type CommitResponse } from "./outcomes.ts";
+export { type CommitResponse } from "../outcomes/outcomes.ts";
 
 /** An answer and the memory of its results, which who sends it releases. */
 export interface HeldResponse extends CommitResponse {

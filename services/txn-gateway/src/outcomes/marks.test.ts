@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { EpochGraph, type EpochRecord, type Offset } from "@highwater/protocol";
 import fc from "fast-check";
-import { EPOCH_A, EPOCH_B, FakeClock, marksOf } from "../test/support/fakes.ts";
+import { EPOCH_A, EPOCH_B, FakeClock, marksOf } from "../../test/support/fakes.ts";
 import { MarkBoard, type WaitEnd } from "./marks.ts";
 
 function makeBoard(currentEpoch: () => string | null = () => null) {

@@ -1,9 +1,9 @@
 // Commits that an epoch's end has left open in traces: no mark can show any more whether they have
 // survived. A tracker is asked, so that a loss ends the trace of its transaction as the error that
 // it is.
-import { type Verdicts } from "./trackers/verdicts.ts";
-import { type TransactionTrace } from "./tracing.ts";
-import { type Tokens } from "./txn/tokens.ts";
+import { type Verdicts } from "../trackers/verdicts.ts";
+import { type Tokens } from "../txn/tokens.ts";
+import { type TransactionTrace } from "./transaction-trace.ts";
 
 /**
  * Longer than the reconciliation of a failover; a commit without a verdict by then has no end in

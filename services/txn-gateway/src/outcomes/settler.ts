@@ -3,11 +3,11 @@
 import { type EpochId } from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
 import { type ReceiptKey } from "@highwater/store";
-import { Batcher } from "./batcher.ts";
-import { type Deps } from "./deps.ts";
+import { Batcher } from "../batcher.ts";
+import { type Deps } from "../deps.ts";
+import { type Primary, type PrimaryEpoch } from "../primary/primary.ts";
 import { type Finality } from "./finality.ts";
-import { type Primary, type PrimaryEpoch } from "./primary.ts";
-import { type Settled, settledOf } from "./txn/settled.ts";
+import { type Settled, settledOf } from "./settled.ts";
 
 /** How long another session that holds the id is waited for before it is said to hold it. */
 const PATIENCE_MS = 500;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type EpochId, type Offset } from "@highwater/protocol";
-import { EPOCH_A, FakeClock, MemoryLog, newId, ScriptedTransport, settle } from "../test/support/fakes.ts";
+import { EPOCH_A, FakeClock, MemoryLog, newId, ScriptedTransport, settle } from "../../test/support/fakes.ts";
 import { Announcer } from "./announcer.ts";
 
 const NEAR = "http://near:1";

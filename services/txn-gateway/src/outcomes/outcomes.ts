@@ -10,22 +10,22 @@ import {
 import { type Served, type TransactionResponse } from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
 import { type Execution } from "@highwater/store";
-import { type Announced } from "./announcer.ts";
-import { type Deps } from "./deps.ts";
+import { type Deps } from "../deps.ts";
+import { type Exposed, type Exposure } from "../exposure/exposure.ts";
+import { type Metrics } from "../metrics.ts";
+import { type FlushHelp } from "../primary/flush.ts";
+import { type Primary, type PrimaryEpoch } from "../primary/primary.ts";
+import { type TransactionTrace } from "../tracing/transaction-trace.ts";
+import { type Announced } from "../trackers/announcer.ts";
+import { type Committed, transactionAnswer } from "../txn/answer.ts";
+import { type Acknowledgement } from "../txn/request.ts";
+import { type Tokens } from "../txn/tokens.ts";
 import { type Durability } from "./durability.ts";
-import { type Exposed, type Exposure } from "./exposure/exposure.ts";
 import { type Finality } from "./finality.ts";
-import { type FlushHelp } from "./flush.ts";
 import { type LookUps } from "./look-ups.ts";
 import { type MarkBoard } from "./marks.ts";
-import { type Metrics } from "./metrics.ts";
-import { type Primary, type PrimaryEpoch } from "./primary.ts";
+import { refusalOf, type Settled } from "./settled.ts";
 import { type Settler, type WhenHeld } from "./settler.ts";
-import { type Committed, transactionAnswer } from "./txn/answer.ts";
-import { type TransactionTrace } from "./tracing.ts";
-import { type Acknowledgement } from "./txn/request.ts";
-import { refusalOf, type Settled } from "./txn/settled.ts";
-import { type Tokens } from "./txn/tokens.ts";
 
 export interface OutcomeContext {
   readonly deps: Deps;

@@ -9,18 +9,18 @@ import {
 } from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
 import { type DeploymentKeys } from "@highwater/service";
-import { type ActiveTransactions } from "./active.ts";
-import { type Deps } from "./deps.ts";
+import { type ActiveTransactions } from "../attempts/active.ts";
+import { type Deps } from "../deps.ts";
+import { type FlushHelp } from "../primary/flush.ts";
+import { type Primary } from "../primary/primary.ts";
+import { type Losses } from "../trackers/losses.ts";
+import { stateOf } from "../txn/answer.ts";
+import { type Tokens } from "../txn/tokens.ts";
 import { type Durability } from "./durability.ts";
 import { type Finality } from "./finality.ts";
-import { type FlushHelp } from "./flush.ts";
 import { type LookUps } from "./look-ups.ts";
 import { type MarkBoard } from "./marks.ts";
-import { type Primary } from "./primary.ts";
-import { type Losses } from "./trackers/losses.ts";
-import { stateOf } from "./txn/answer.ts";
-import { type Settled } from "./txn/settled.ts";
-import { type Tokens } from "./txn/tokens.ts";
+import { type Settled } from "./settled.ts";
 
 export interface InspectionContext {
   readonly clock: Deps["clock"];

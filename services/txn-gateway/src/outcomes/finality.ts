@@ -4,10 +4,10 @@
 // reported when the tombstone has reached the level at which nothing is at risk any more. By the
 // same rule trackers report losses (publishProven() of the tracker's core), also in this: once an
 // operator has chosen a history, what it has lost is lost.
-import { type FlushHelp } from "./flush.ts";
+import { type FlushHelp } from "../primary/flush.ts";
+import { type Primary } from "../primary/primary.ts";
 import { type MarkBoard, type WaitEnd } from "./marks.ts";
-import { type Primary } from "./primary.ts";
-import { type Settled } from "./txn/settled.ts";
+import { type Settled } from "./settled.ts";
 
 export interface FinalityContext {
   readonly marks: MarkBoard;

@@ -4,9 +4,9 @@ import { test } from "node:test";
 import { decodeToken, type EpochId, type Offset, parseTxnId } from "@highwater/protocol";
 import { type FinishedSpan, Tracer } from "@highwater/service";
 import { testDeploymentKeys } from "@highwater/service/testing";
+import { Tokens } from "../txn/tokens.ts";
 import { endCarriedTraces } from "./lost-traces.ts";
-import { TransactionTrace } from "./tracing.ts";
-import { Tokens } from "./txn/tokens.ts";
+import { TransactionTrace } from "./transaction-trace.ts";
 
 const ID = parseTxnId("01890a5d-ac96-774b-bcce-b302099a8057") ?? assert.fail();
 const EPOCH = "11111111-1111-4111-8111-111111111111" as EpochId;

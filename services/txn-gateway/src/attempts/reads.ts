@@ -3,21 +3,21 @@
 import { type NodeReport } from "@highwater/authority";
 import { HighwaterError, type Offset, type Served } from "@highwater/protocol";
 import { type ReplicaReading } from "@highwater/store";
+import { type ResultHold } from "../answers/result-memory.ts";
+import { type Config } from "../config.ts";
+import { type Deps } from "../deps.ts";
+import { type Metrics } from "../metrics.ts";
+import { readAt } from "../outcomes/outcomes.ts";
+import { mayRestOnData } from "../outcomes/refusals.ts";
+import { type FlushHelp } from "../primary/flush.ts";
+import { type Primary, type PrimaryEpoch } from "../primary/primary.ts";
 import { type ActiveTransactions } from "./active.ts";
-import { type ResultHold } from "./answers/result-memory.ts";
 import { refuseTruncated, withinTime } from "./bounds.ts";
-import { type Config } from "./config.ts";
-import { type Deps } from "./deps.ts";
-import { type FlushHelp } from "./flush.ts";
-import { type Metrics } from "./metrics.ts";
-import { readAt } from "./outcomes.ts";
-import { mayRestOnData } from "./refusals.ts";
-import { type Primary, type PrimaryEpoch } from "./primary.ts";
 import { sessionPrincipal } from "@highwater/service";
-import { type Committed } from "./txn/answer.ts";
-import { type Caller } from "./txn/caller.ts";
-import { type Accepted, type ReadPlacement, type PresentedToken } from "./txn/request.ts";
-import { type Verdicts, type TrackerVerdict } from "./trackers/verdicts.ts";
+import { type Verdicts, type TrackerVerdict } from "../trackers/verdicts.ts";
+import { type Committed } from "../txn/answer.ts";
+import { type Caller } from "../txn/caller.ts";
+import { type Accepted, type ReadPlacement, type PresentedToken } from "../txn/request.ts";
 
 export interface ReadContext {
   readonly config: Config;

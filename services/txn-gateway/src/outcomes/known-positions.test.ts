@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type EpochId, type Offset } from "@highwater/protocol";
 import { KnownPositions } from "./known-positions.ts";
-import { type Settled } from "./txn/settled.ts";
+import { type Settled } from "./settled.ts";
 
 const PROMISED = 50_000;
 const attempt = "01980000-0000-7000-8000-000000000001" as EpochId;

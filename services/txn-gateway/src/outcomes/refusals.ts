@@ -1,12 +1,12 @@
 // A refusal is an answer too: "already paid" can rest on a row that a failure takes away. Owns what is said of such an error, and when: to
 // a safe transaction when what it rests on is durable, to a fast one at once, with a token to wait by.
 import { formatOffset, HighwaterError, type TxnId } from "@highwater/protocol";
+import { type FlushHelp } from "../primary/flush.ts";
+import { type PrimaryEpoch } from "../primary/primary.ts";
+import { type Acknowledgement } from "../txn/request.ts";
+import { type Tokens } from "../txn/tokens.ts";
 import { type Durability } from "./durability.ts";
-import { type FlushHelp } from "./flush.ts";
 import { type LookUps } from "./look-ups.ts";
-import { type PrimaryEpoch } from "./primary.ts";
-import { type Acknowledgement } from "./txn/request.ts";
-import { type Tokens } from "./txn/tokens.ts";
 
 export interface RefusalContext {
   readonly lookUps: LookUps;

@@ -1,11 +1,11 @@
 // Looking receipts up on the primary, many at a time.
 import { type EpochId, type ErrorCode, HighwaterError, type Offset } from "@highwater/protocol";
 import { type ReceiptKey, type ReceiptsAsOf } from "@highwater/store";
-import { Batcher } from "./batcher.ts";
-import { type Deps } from "./deps.ts";
+import { Batcher } from "../batcher.ts";
+import { type Deps } from "../deps.ts";
+import { type Primary, type PrimaryEpoch } from "../primary/primary.ts";
 import { KnownPositions } from "./known-positions.ts";
-import { type Primary, type PrimaryEpoch } from "./primary.ts";
-import { type Settled, settledOf } from "./txn/settled.ts";
+import { type Settled, settledOf } from "./settled.ts";
 
 const BATCH_MAX = 1_000;
 const RETRY_MS = 500;

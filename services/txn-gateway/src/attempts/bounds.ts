@@ -1,8 +1,8 @@
 // The bounds of one request: how long it may run, and how much it may answer.
 import { HighwaterError, type StatementResult, type TxnId } from "@highwater/protocol";
+import { type ResultHold } from "../answers/result-memory.ts";
+import { type Config } from "../config.ts";
 import { type ActiveTransactions } from "./active.ts";
-import { type ResultHold } from "./answers/result-memory.ts";
-import { type Config } from "./config.ts";
 
 /**
  * A read that was cut short is refused: nothing is undone by that. A statement that has written is

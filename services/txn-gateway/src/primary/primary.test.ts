@@ -3,8 +3,8 @@ import { test } from "node:test";
 import { type LeaseSource, type LeaseView, type NodeReport } from "@highwater/authority";
 import { type EpochId, type EpochRecord, HighwaterError, type Offset } from "@highwater/protocol";
 import { type Store } from "@highwater/store";
-import { EPOCH_A, EPOCH_B, FakeClock, MemoryLog, settle } from "../test/support/fakes.ts";
-import { type Deps } from "./deps.ts";
+import { EPOCH_A, EPOCH_B, FakeClock, MemoryLog, settle } from "../../test/support/fakes.ts";
+import { type Deps } from "../deps.ts";
 import { Primary, type PrimaryEpoch } from "./primary.ts";
 
 const record = (id: string, seq: number, previous: string | null = null): EpochRecord => ({

@@ -2,7 +2,7 @@
 // waits for the server's own timers. Self-clocked: at most one in flight, none while nothing was
 // committed since the last began.
 import { sleep } from "@highwater/runtime";
-import { type Deps } from "./deps.ts";
+import { type Deps } from "../deps.ts";
 import { type PrimaryEpoch } from "./primary.ts";
 
 const RETRY_MS_MIN = 50;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type EpochId } from "@highwater/protocol";
 import { type Store } from "@highwater/store";
-import { EPOCH_A, EPOCH_B, FakeClock, MemoryLog, settle } from "../test/support/fakes.ts";
+import { EPOCH_A, EPOCH_B, FakeClock, MemoryLog, settle } from "../../test/support/fakes.ts";
 import { FlushHelp } from "./flush.ts";
 
 const PRIMARY_EPOCH = { node: "a", epoch: EPOCH_A as EpochId };

@@ -3,7 +3,7 @@
 // reaches it on a busy log, or when trackers have nothing else to watch. Tombstones are receipts, too. Owns no verdict.
 import { type EpochId, type Offset } from "@highwater/protocol";
 import { type ReceiptKey } from "@highwater/store";
-import { type Settled } from "./txn/settled.ts";
+import { type Settled } from "./settled.ts";
 
 interface Known {
   /** The epoch that the receipt names, or what a tombstone says: that one can give way to a commit. */

@@ -25,16 +25,16 @@ import {
   ScriptedTransport,
   type Sent,
   settle,
-} from "../test/support/fakes.ts";
-import { type Config, loadConfig } from "./config.ts";
-import { type Deps } from "./deps.ts";
-import { Gateway } from "./gateway.ts";
+} from "../../test/support/fakes.ts";
+import { type Config, loadConfig } from "../config.ts";
+import { type Deps } from "../deps.ts";
+import { Gateway } from "../gateway.ts";
 import { type CommitResponse } from "./transactions.ts";
 import { ANYBODY } from "@highwater/service";
 import { TEST_DEPLOYMENT } from "@highwater/service/testing";
-import { type Caller } from "./txn/caller.ts";
-import { digestOf } from "./txn/digest.ts";
-import { type Accepted } from "./txn/request.ts";
+import { type Caller } from "../txn/caller.ts";
+import { digestOf } from "../txn/digest.ts";
+import { type Accepted } from "../txn/request.ts";
 
 const TRACKER = "http://tracker:1";
 

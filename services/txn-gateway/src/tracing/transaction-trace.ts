@@ -8,7 +8,7 @@ import {
   traceFields,
   type TracePart,
 } from "@highwater/service";
-import { type Tokens } from "./txn/tokens.ts";
+import { type Tokens } from "../txn/tokens.ts";
 
 export interface Traced {
   readonly id: TxnId;

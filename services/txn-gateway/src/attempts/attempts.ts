@@ -1,15 +1,15 @@
 // What every attempt at a transaction has in common, however it came in: one-shot, in a batch, interactive, or by Neon's wire. It owns
-// the announcement before the write, the timed call of the store, and the figures of the end; how an attempt ends is in outcomes.ts.
+// the announcement before the write, the timed call of the store, and the figures of the end; how an attempt ends is in outcomes/.
 import { HighwaterError } from "@highwater/protocol";
 import { type BeforeSend, type Execution } from "@highwater/store";
-import { type Announcer, type Intent } from "./announcer.ts";
-import { type Config } from "./config.ts";
-import { type Deps } from "./deps.ts";
-import { type MarkBoard } from "./marks.ts";
-import { type Metrics } from "./metrics.ts";
-import { type Attempt, type CommitResponse } from "./outcomes.ts";
-import { storeError, type TransactionTrace } from "./tracing.ts";
-import { type Acknowledgement, type AcceptedBegin } from "./txn/request.ts";
+import { type Config } from "../config.ts";
+import { type Deps } from "../deps.ts";
+import { type Metrics } from "../metrics.ts";
+import { type MarkBoard } from "../outcomes/marks.ts";
+import { type Attempt, type CommitResponse } from "../outcomes/outcomes.ts";
+import { storeError, type TransactionTrace } from "../tracing/transaction-trace.ts";
+import { type Announcer, type Intent } from "../trackers/announcer.ts";
+import { type Acknowledgement, type AcceptedBegin } from "../txn/request.ts";
 
 export interface AttemptContext {
   readonly config: Pick<Config, "maxWaiting">;

@@ -1,8 +1,8 @@
 // How busy the sessions to the database are, for /metrics.
 import { GATEWAY, type Log } from "@highwater/service";
 import { type Store } from "@highwater/store";
-import { type Config } from "./config.ts";
-import { type Metrics } from "./metrics.ts";
+import { type Config } from "../config.ts";
+import { type Metrics } from "../metrics.ts";
 
 export function registerPoolGauges(
   metrics: Pick<Metrics, "read" | "poolWait">,

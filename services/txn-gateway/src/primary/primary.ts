@@ -1,10 +1,10 @@
 // Where transactions run now: the authoritative primary and its epoch, as this gateway sees them.
-// Owns the watcher and what follows from its answers; the rule "who is it?" is the store's.
+// Owns the watcher and what follows from its answers; the rule "who is it?" is packages/authority.
 import { type Authority, type AuthorityRule, AuthorityWatcher, type NodeReport } from "@highwater/authority";
 import { type EpochGraph, type EpochId, type EpochRecord, HighwaterError } from "@highwater/protocol";
 import { type Store } from "@highwater/store";
 import { type Log } from "@highwater/service";
-import { type Deps } from "./deps.ts";
+import { type Deps } from "../deps.ts";
 
 /** One node in one epoch. A request runs in the epoch in which it arrived, or not at all. */
 export interface PrimaryEpoch {

@@ -1,8 +1,8 @@
 // When is a committed transaction durable, or lost? Marks of its own epoch say it while that lasts, a tracker afterwards.
 import { type EpochId, type Offset } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
+import { type Verdicts, type TrackerVerdict } from "../trackers/verdicts.ts";
 import { type MarkBoard } from "./marks.ts";
-import { type Verdicts, type TrackerVerdict } from "./trackers/verdicts.ts";
 
 export interface Promised {
   readonly token: string;

@@ -1,10 +1,10 @@
 // Nothing is forgotten: every write transaction is announced to every tracker before its COMMIT, and its position after.
-// Counts what no tracker has acknowledged, whose bound exposure/ keeps; the queues are in trackers/announcements.ts.
+// Counts what no tracker has acknowledged, whose bound exposure/ keeps; the queues are in announcements.ts.
 import { randomBytes } from "node:crypto";
 import { type Announcement, type EpochId, formatOffset, type Offset, type TxnId } from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
-import { type Deps } from "./deps.ts";
-import { Item, TrackerQueue, type TrackerQueueOptions } from "./trackers/announcements.ts";
+import { type Deps } from "../deps.ts";
+import { Item, TrackerQueue, type TrackerQueueOptions } from "./announcements.ts";
 
 export interface AnnouncerOptions {
   readonly gateway: string;
