@@ -1,6 +1,7 @@
 // The transactions under way here, by owner and id: one never runs twice at a time on one gateway, and none for ever.
-import { type OwnedId, ownedName } from "@highwater/protocol";
+import { HighwaterError, type OwnedId, ownedName, type TxnId } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
+import { RETRY_MS } from "../retry.ts";
 
 interface Entry {
   readonly ended: Promise<void>;
@@ -13,6 +14,11 @@ interface Deadline {
 }
 
 const SWEEP_MS = 500;
+
+/** The refusal of an id that is under way here. */
+export function idInUse(id: TxnId): HighwaterError {
+  return new HighwaterError("transaction_in_progress", { transactionId: id, retryAfterMs: RETRY_MS.sameId });
+}
 
 export class ActiveTransactions {
   readonly #clock: Clock;

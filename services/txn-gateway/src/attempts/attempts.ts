@@ -7,6 +7,7 @@ import { type Deps } from "../deps.ts";
 import { type Metrics } from "../metrics.ts";
 import { type MarkBoard } from "../outcomes/marks.ts";
 import { type Attempt, type CommitResponse } from "../outcomes/outcomes.ts";
+import { RETRY_MS } from "../retry.ts";
 import { storeError, type TransactionTrace } from "../tracing/transaction-trace.ts";
 import { type Announcer, type Intent } from "../trackers/announcer.ts";
 import { type Acknowledgement, type AcceptedBegin } from "../txn/request.ts";
@@ -26,8 +27,6 @@ export interface AttemptLabels {
   readonly form: "one_shot" | "interactive";
 }
 
-const RETRY_MS = 500;
-
 export class Attempts {
   readonly #context: AttemptContext;
 
@@ -41,7 +40,7 @@ export class Attempts {
     if (ack !== "durable" || marks.waiting < config.maxWaiting) return;
     throw new HighwaterError("overloaded", {
       detail: "Too many safe transactions wait for durability.",
-      ...{ limit: { name: "maxWaiting", value: config.maxWaiting }, retryAfterMs: RETRY_MS },
+      ...{ limit: { name: "maxWaiting", value: config.maxWaiting }, retryAfterMs: RETRY_MS.place },
     });
   }
 

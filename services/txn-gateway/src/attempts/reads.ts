@@ -14,6 +14,7 @@ import { type Primary, type PrimaryEpoch } from "../primary/primary.ts";
 import { type ActiveTransactions } from "./active.ts";
 import { refuseTruncated, withinTime } from "./bounds.ts";
 import { sessionPrincipal } from "@highwater/service";
+import { RETRY_MS } from "../retry.ts";
 import { type Verdicts, type TrackerVerdict } from "../trackers/verdicts.ts";
 import { type Committed } from "../txn/answer.ts";
 import { type Caller } from "../txn/caller.ts";
@@ -39,7 +40,6 @@ export interface NearbyRead {
   readonly served: Served;
 }
 
-const AUTHORITY_WAIT_MS = 200;
 /** Trackers settle what an unknown epoch has left in about a round trip to another region. */
 const VERDICT_WAIT_MS = 2_000;
 /** Certainly not in the current history, so no read has to show it. */
@@ -49,7 +49,6 @@ const DISCARDED: ReadonlySet<TrackerVerdict> = new Set<TrackerVerdict>([
   "retried",
   "expired",
 ]);
-const RETRY_MS = 200;
 
 export class Reads {
   readonly #parts: ReadContext;
@@ -63,7 +62,7 @@ export class Reads {
     const { caller, hold } = from;
     const { primary, flush, metrics } = this.#parts;
     const { after } = placement;
-    const primaryEpoch = await primary.admit(AUTHORITY_WAIT_MS);
+    const primaryEpoch = await primary.admit();
     if (after !== null) await this.#checkAfter(after, primaryEpoch, caller);
     const replica = placement.mode === "local" ? this.#replicaFor(request, primaryEpoch) : null;
     if (replica === null) return null;
@@ -101,7 +100,7 @@ export class Reads {
     throw new HighwaterError("epoch_changed", {
       detail:
         "The epoch of `after` is not in this gateway's history, and trackers have not settled its verdict; retry.",
-      retryAfterMs: RETRY_MS,
+      retryAfterMs: RETRY_MS.soon,
     });
   }
 

@@ -6,7 +6,7 @@ import { type ResultHold, type ResultMemory } from "../answers/result-memory.ts"
 import { type Config } from "../config.ts";
 import { type Deps } from "../deps.ts";
 import { type Exposure, UNCOUNTED } from "../exposure/exposure.ts";
-import { type ActiveTransactions } from "./active.ts";
+import { type ActiveTransactions, idInUse } from "./active.ts";
 import { type Attempts } from "./attempts.ts";
 import { lifespanMs, refuseTruncated, withinTime } from "./bounds.ts";
 import {
@@ -20,6 +20,7 @@ import { type Metrics } from "../metrics.ts";
 import { type CommitResponse, type Attempt, type Hold, type Outcomes } from "../outcomes/outcomes.ts";
 import { type Refusals } from "../outcomes/refusals.ts";
 import { type Primary } from "../primary/primary.ts";
+import { RETRY_MS } from "../retry.ts";
 import { TransactionTrace } from "../tracing/transaction-trace.ts";
 import { type Committed } from "../txn/answer.ts";
 import { type Caller } from "../txn/caller.ts";
@@ -59,9 +60,6 @@ interface Run {
   readonly trace: TransactionTrace | null;
 }
 
-/** A request that arrives between two epochs waits so long for the next before it is refused. */
-const AUTHORITY_WAIT_MS = 200;
-const RETRY_MS = 500;
 const OWNER_SHARE = 0.5;
 
 export class Transactions {
@@ -151,14 +149,13 @@ export class Transactions {
       futureMs: config.idFutureMs,
     });
     const end = active.begin({ id, owner });
-    if (end === null)
-      throw new HighwaterError("transaction_in_progress", { transactionId: id, retryAfterMs: RETRY_MS });
+    if (end === null) throw idInUse(id);
     const held: Promise<unknown>[] = [];
     const holdId: Hold = (until) => held.push(until);
     try {
       if (active.size > this.#activeMax) throw this.#full();
       if (owner !== NOBODY && active.countOf(owner) > this.#ownerMax) throw this.#shareFull();
-      const primaryEpoch = await primary.admit(AUTHORITY_WAIT_MS);
+      const primaryEpoch = await primary.admit();
       const { exposed, slow } = readOnly ? UNCOUNTED : exposure.admit(owner, ack);
       if (slow !== null) await slow;
       const digest = readOnly ? 0n : digestOf(request);
@@ -220,5 +217,5 @@ function traceOf(trace: RequestTrace, request: Accepted): TransactionTrace {
 }
 
 function overloaded(detail: string, limit: { name: string; value: number }): HighwaterError {
-  return new HighwaterError("overloaded", { detail, limit, retryAfterMs: RETRY_MS });
+  return new HighwaterError("overloaded", { detail, limit, retryAfterMs: RETRY_MS.place });
 }

@@ -11,6 +11,7 @@ import {
 } from "@highwater/protocol";
 import { type Opening } from "@highwater/store";
 import { type ResultHold } from "../answers/result-memory.ts";
+import { idInUse } from "../attempts/active.ts";
 import { type AttemptLabels } from "../attempts/attempts.ts";
 import { lifespanMs, refuseTruncated, type TimeBounds, withinTime } from "../attempts/bounds.ts";
 import { type Principal, requireScope } from "@highwater/service";
@@ -41,8 +42,6 @@ import { openOn } from "./opening.ts";
 import { type Pinned, SessionHeaders, wrongGateway } from "./session-header.ts";
 
 const AT_ONCE: Acknowledgement = { ack: "commit", level: "", maxWaitMs: 0 };
-const AUTHORITY_WAIT_MS = 200;
-const RETRY_MS = 500;
 /** Whatever a key allows: what a dead gateway leaves holds its id for twice as long. */
 const TOTAL_TIMEOUT_MS_MAX = 86_400_000;
 
@@ -121,8 +120,7 @@ export class Interactive {
   /** The id, and a place among the open ones. */
   #enter(id: TxnId, principal: Principal): () => void {
     const freeId = this.#parts.active.begin({ id, owner: principal.owner });
-    if (freeId === null)
-      throw new HighwaterError("transaction_in_progress", { transactionId: id, retryAfterMs: RETRY_MS });
+    if (freeId === null) throw idInUse(id);
     try {
       const freePlace = this.#limits.enter(principal);
       let hasLeft = false;
@@ -151,7 +149,7 @@ export class Interactive {
       idleTimeoutMs: limits.idleTimeoutMs ?? config.idleTimeoutMs,
       totalTimeoutMs: Math.min(limits.totalTimeoutMs ?? config.totalTimeoutMs, TOTAL_TIMEOUT_MS_MAX),
     };
-    const primaryEpoch = await primary.admit(AUTHORITY_WAIT_MS);
+    const primaryEpoch = await primary.admit();
     const digest = readOnly ? 0n : INTERACTIVE;
     const attempt: Attempt = {
       ...{ id, tag: keys.receiptTag(owner, id), primaryEpoch, readOnly, owner, digest },

@@ -36,8 +36,6 @@ export interface InspectionContext {
   readonly tokens: Tokens;
 }
 
-/** Between two epochs a look-up waits at least so long for the next. */
-const AUTHORITY_WAIT_MS = 200;
 /**
  * So long at least a look-up waits for a tombstone to be safe; for trackers to report a loss; and
  * for the mark of a position that it has just read, above which the log goes on. Two polls of an
@@ -62,7 +60,7 @@ export class Inspection {
     const deadlineMs = clock.monotonicMs() + waitMs;
     const leftMs = (): number => Math.max(0, deadlineMs - clock.monotonicMs());
     if (!(await this.#isOver({ id, owner }, waitMs))) return { id, state: "active", marks: marks.newest };
-    const primaryEpoch = await primary.admit(Math.max(AUTHORITY_WAIT_MS, leftMs()));
+    const primaryEpoch = await primary.admit(leftMs());
     const tag = keys.receiptTag(owner, id);
     const settled = await lookUps.find(primaryEpoch, { id, tag }, "primary_unavailable");
     // It must not be run anew yet: a failover could still undo that it was settled.

@@ -4,11 +4,11 @@ import { type ReceiptKey, type ReceiptsAsOf } from "@highwater/store";
 import { Batcher } from "../batcher.ts";
 import { type Deps } from "../deps.ts";
 import { type Primary, type PrimaryEpoch } from "../primary/primary.ts";
+import { RETRY_MS } from "../retry.ts";
 import { KnownPositions } from "./known-positions.ts";
 import { type Settled, settledOf } from "./settled.ts";
 
 const BATCH_MAX = 1_000;
-const RETRY_MS = 500;
 
 export interface LogEnd {
   readonly epoch: EpochId;
@@ -44,7 +44,8 @@ export class LookUps {
     } catch (cause) {
       this.#primary.wake();
       if (cause instanceof HighwaterError) throw cause;
-      throw new HighwaterError(onFailure, { transactionId: key.id, retryAfterMs: RETRY_MS }, { cause });
+      const details = { transactionId: key.id, retryAfterMs: RETRY_MS.unsettled };
+      throw new HighwaterError(onFailure, details, { cause });
     }
   }
 

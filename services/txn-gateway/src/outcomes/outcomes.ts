@@ -15,6 +15,7 @@ import { type Exposed, type Exposure } from "../exposure/exposure.ts";
 import { type Metrics } from "../metrics.ts";
 import { type FlushHelp } from "../primary/flush.ts";
 import { type Primary, type PrimaryEpoch } from "../primary/primary.ts";
+import { RETRY_MS } from "../retry.ts";
 import { type TransactionTrace } from "../tracing/transaction-trace.ts";
 import { type Announced } from "../trackers/announcer.ts";
 import { type Committed, transactionAnswer } from "../txn/answer.ts";
@@ -69,7 +70,6 @@ export type Hold = (until: Promise<unknown>) => void;
 
 /** How long a client waits for an unknown outcome to be settled; the settling itself goes on for longer. */
 const SETTLE_ANSWER_MS = 10_000;
-const RETRY_MS = 500;
 
 export class Outcomes {
   readonly #parts: OutcomeContext;
@@ -143,7 +143,7 @@ export class Outcomes {
     if ((await this.#parts.finality.await(settled, SETTLE_ANSWER_MS)) !== "reached")
       throw new HighwaterError("commit_unconfirmed", {
         detail: "The id is settled, but a failover could still undo that; retry.",
-        ...{ transactionId: attempt.id, retryAfterMs: RETRY_MS },
+        ...{ transactionId: attempt.id, retryAfterMs: RETRY_MS.unsettled },
       });
     this.#announceSettled(attempt, settled);
     return this.#fromReceipt(attempt, settled);
@@ -170,7 +170,7 @@ export class Outcomes {
       over.abort();
     });
     if (settled !== null) return this.#fromReceipt(attempt, settled);
-    const details = { transactionId: id, retryAfterMs: 2 * RETRY_MS };
+    const details = { transactionId: id, retryAfterMs: RETRY_MS.primary };
     throw new HighwaterError("commit_unconfirmed", details, { cause });
   }
 

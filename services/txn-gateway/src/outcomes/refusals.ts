@@ -3,6 +3,7 @@
 import { formatOffset, HighwaterError, type TxnId } from "@highwater/protocol";
 import { type FlushHelp } from "../primary/flush.ts";
 import { type PrimaryEpoch } from "../primary/primary.ts";
+import { RETRY_MS } from "../retry.ts";
 import { type Acknowledgement } from "../txn/request.ts";
 import { type Tokens } from "../txn/tokens.ts";
 import { type Durability } from "./durability.ts";
@@ -27,7 +28,6 @@ export interface Refused {
  * supported, and syntax. Every other error of a statement may come from data, or from code that has read some.
  */
 const NOT_OF_DATA = /^(?:08|0A|25|53|54|57|58|F0|XX)|^42601$/;
-const RETRY_MS = 500;
 
 /** True for an error that the same statements may not meet in another history. */
 export function mayRestOnData({ code, details }: HighwaterError): boolean {
@@ -59,7 +59,7 @@ export class Refusals {
     const end = await lookUps.end(primaryEpoch).catch(() => null);
     if (end?.epoch !== primaryEpoch.epoch)
       return isSafe
-        ? new HighwaterError("epoch_changed", { transactionId: id, retryAfterMs: RETRY_MS })
+        ? new HighwaterError("epoch_changed", { transactionId: id, retryAfterMs: RETRY_MS.unsettled })
         : cause;
     const { epoch, offset } = end;
     const token = tokens.of({ kind: "read", id, epoch, offset, attempt: epoch, owner });
@@ -79,7 +79,7 @@ export class Refusals {
     const { open, statement } = cause.details;
     return new HighwaterError("refusal_unconfirmed", {
       detail: `The statement may have failed because of data that ${why}: ${cause.message}`,
-      ...{ transactionId: id, open, statement, retryAfterMs: RETRY_MS },
+      ...{ transactionId: id, open, statement, retryAfterMs: RETRY_MS.unsettled },
       evidence: { state: isOpen ? "pending" : "lost", ...evidence, level },
     });
   }

@@ -1,6 +1,7 @@
 // The meaning of a receipt for its transaction, and the answer to a client when it did not commit.
 import { type EpochId, HighwaterError, type Offset, type TxnId } from "@highwater/protocol";
 import { type ReceiptKey, type ReceiptsAsOf, type ReceiptState } from "@highwater/store";
+import { RETRY_MS } from "../retry.ts";
 
 export type Settled =
   | {
@@ -49,9 +50,12 @@ export function refusalOf(kind: Exclude<Settled["kind"], "committed">, id: TxnId
     case "out_of_window":
       return new HighwaterError("id_out_of_window", { transactionId: id });
     case "held":
-      return new HighwaterError("transaction_in_progress", { transactionId: id, retryAfterMs: 1_000 });
+      return new HighwaterError("transaction_in_progress", {
+        transactionId: id,
+        retryAfterMs: RETRY_MS.held,
+      });
     case "absent":
       // The receipt that refused the request is gone: a failover took it back in between.
-      return new HighwaterError("epoch_changed", { transactionId: id, retryAfterMs: 100 });
+      return new HighwaterError("epoch_changed", { transactionId: id, retryAfterMs: RETRY_MS.atOnce });
   }
 }

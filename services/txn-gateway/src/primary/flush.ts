@@ -5,8 +5,8 @@ import { sleep } from "@highwater/runtime";
 import { type Deps } from "../deps.ts";
 import { type PrimaryEpoch } from "./primary.ts";
 
-const RETRY_MS_MIN = 50;
-const RETRY_MS_MAX = 2_000;
+const BACKOFF_MS_MIN = 50;
+const BACKOFF_MS_MAX = 2_000;
 
 export class FlushHelp {
   readonly #deps: Pick<Deps, "clock" | "store" | "log">;
@@ -41,14 +41,14 @@ export class FlushHelp {
   async #run(): Promise<void> {
     const { clock, store, log } = this.#deps;
     this.#running = true;
-    let retryMs = RETRY_MS_MIN;
+    let retryMs = BACKOFF_MS_MIN;
     while (this.#wanted !== null && !this.#stop.signal.aborted) {
       const taken = this.#wanted;
       const { node, epoch } = taken;
       this.#wanted = null;
       try {
         await store.helpFlush(node, epoch);
-        retryMs = RETRY_MS_MIN;
+        retryMs = BACKOFF_MS_MIN;
       } catch (cause) {
         if (this.#stop.signal.aborted) break;
         log.warn("flush_help_failed", { node, cause });
@@ -56,7 +56,7 @@ export class FlushHelp {
         // What it was for is still not flushed.
         if (this.#endedEpoch !== epoch) this.#wanted ??= taken;
         await sleep(clock, retryMs, this.#stop.signal);
-        retryMs = Math.min(RETRY_MS_MAX, 2 * retryMs);
+        retryMs = Math.min(BACKOFF_MS_MAX, 2 * retryMs);
       }
     }
     this.#running = false;

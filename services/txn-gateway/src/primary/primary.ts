@@ -5,6 +5,7 @@ import { type EpochGraph, type EpochId, type EpochRecord, HighwaterError } from 
 import { type Store } from "@highwater/store";
 import { type Log } from "@highwater/service";
 import { type Deps } from "../deps.ts";
+import { RETRY_MS } from "../retry.ts";
 
 /** One node in one epoch. A request runs in the epoch in which it arrived, or not at all. */
 export interface PrimaryEpoch {
@@ -25,8 +26,8 @@ export interface PrimaryOptions {
 
 /** Trackers get this long to record a new epoch before the gateway tries. */
 const TRACKERS_FIRST_MS = 2_000;
-/** What a client should wait before it asks again; a failover takes seconds. */
-const RETRY_MS = 1_000;
+/** Work that arrives between two epochs waits so long for the next before it is refused. */
+const NEXT_EPOCH_MS = 200;
 const WAKE_PAUSE_MS = 50;
 /** A clock reading of the server that is older says less than the gateway's own clock. */
 const SERVER_TIME_VALID_MS = 10 * 60_000;
@@ -113,14 +114,14 @@ export class Primary {
   }
 
   /**
-   * The epoch for work that begins now. Errors: also while the deployment keys of this gateway are
-   * not those of the others.
+   * The epoch for work that begins now, and can wait for so long at least. Errors: also while the
+   * deployment keys of this gateway are not those of the others.
    */
-  async admit(limitMs: number): Promise<PrimaryEpoch> {
-    const primaryEpoch = this.current ?? (await this.await(limitMs));
+  async admit(leftMs = 0): Promise<PrimaryEpoch> {
+    const primaryEpoch = this.current ?? (await this.await(Math.max(NEXT_EPOCH_MS, leftMs)));
     const detail = this.#options.scheduleFault();
     if (detail === null) return primaryEpoch;
-    throw new HighwaterError("primary_unavailable", { detail, retryAfterMs: RETRY_MS });
+    throw new HighwaterError("primary_unavailable", { detail, retryAfterMs: RETRY_MS.primary });
   }
 
   #nextEpoch(limitMs: number): Promise<PrimaryEpoch | null> {
@@ -139,10 +140,8 @@ export class Primary {
 
   /** Why no transaction can run now, as an error of the catalogue. */
   refusal(): HighwaterError {
-    const { kind } = this.#authority;
-    if (kind === "split")
-      return new HighwaterError("split_brain", { detail: this.reason(), retryAfterMs: RETRY_MS });
-    return new HighwaterError("primary_unavailable", { detail: this.reason(), retryAfterMs: RETRY_MS });
+    const code = this.#authority.kind === "split" ? "split_brain" : "primary_unavailable";
+    return new HighwaterError(code, { detail: this.reason(), retryAfterMs: RETRY_MS.primary });
   }
 
   reason(): string {
