@@ -82,7 +82,10 @@ export default tseslint.config(
     files: ["lab/**/*.ts", "loadtests/**/*.ts", "proof/soak/**/*.ts"],
     rules: { "@typescript-eslint/no-import-type-side-effects": "error" },
   },
-  { files: ["packages/protocol/**"], rules: { "no-restricted-imports": forbidImports([notOurs]) } },
+  {
+    files: ["packages/protocol/**", "packages/runtime/**"],
+    rules: { "no-restricted-imports": forbidImports([notOurs]) },
+  },
   {
     files: ["sdk/ts/src/**"],
     rules: {
@@ -106,8 +109,19 @@ export default tseslint.config(
     rules: {
       "no-restricted-imports": forbidImports([
         {
-          regex: "^@highwater/(?!protocol|lab-)",
-          message: "The store knows only the protocol.",
+          regex: "^@highwater/(?!authority|protocol|runtime|lab-)",
+          message: "The store knows only the rules of authority, the protocol and the runtime.",
+        },
+      ]),
+    },
+  },
+  {
+    files: ["packages/authority/**"],
+    rules: {
+      "no-restricted-imports": forbidImports([
+        {
+          regex: "^@highwater/(?!protocol|runtime|lab-)",
+          message: "The rules of authority know only the protocol and the runtime.",
         },
       ]),
     },

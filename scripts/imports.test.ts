@@ -68,8 +68,8 @@ for (const [back, isFound] of [
 ] as const)
   test(`${isFound ? "a circle and a crossing" : "no import"}: ${back}`, () => {
     const files = {
-      "scripts/here.ts": `import { rule } from "@highwater/store/rules";`,
-      "packages/store/src/rules.ts": `import "./there.ts";`,
+      "scripts/here.ts": `import { suite } from "@highwater/store/conformance";`,
+      "packages/store/src/conformance.ts": `import "./there.ts";`,
       "packages/store/src/there.ts": back,
     };
     const made = importsOf(new Map(Object.entries(files)));

@@ -1,7 +1,8 @@
 // Measures the cost of a trace for the gateway's process: the processor time of everything that it
 // does for one transaction's trace, up to the last byte that leaves for a collector in another
 // process. Unlike throughput, the result hardly depends on other work of the machine.
-import { realClock, startTelemetry } from "@highwater/service";
+import { realClock } from "@highwater/runtime";
+import { startTelemetry } from "@highwater/service";
 import { type EpochId, type Offset, parseTxnId } from "@highwater/protocol";
 import { TransactionTrace } from "@highwater/txn-gateway/internals";
 

@@ -194,7 +194,3 @@ export class BenchSystem implements AsyncDisposable {
     return this.close();
   }
 }
-
-export function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
-}

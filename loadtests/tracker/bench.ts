@@ -1,6 +1,7 @@
 // Runs the parts one after the other on one system; the last of them leaves the primary dead.
 import { availableParallelism, loadavg } from "node:os";
-import { BenchSystem, pause } from "./bench-system.ts";
+import { setTimeout as pause } from "node:timers/promises";
+import { BenchSystem } from "./bench-system.ts";
 import type { CommitOrders } from "./commits-process.ts";
 import { Helper } from "./helper.ts";
 import { measureIdle } from "./idle.ts";

@@ -1,6 +1,7 @@
 // What a tracker takes while nothing is pending: it goes on looking at three nodes, now and then.
+import { setTimeout as pause } from "node:timers/promises";
 import { cpuOf, cpuOfBackends, spentBetween } from "../gateway/cpu.ts";
-import { type BenchSystem, pause } from "./bench-system.ts";
+import type { BenchSystem } from "./bench-system.ts";
 
 export interface Idle {
   readonly seconds: number;

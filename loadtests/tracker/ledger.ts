@@ -2,12 +2,13 @@
 // mark over many of them, and the time to be back after a restart. They are announced without ever
 // having been committed, at positions that belong to other log records: for the ledger there is no
 // difference, and a million commits would take minutes.
+import { setTimeout as pause } from "node:timers/promises";
 import { eventually } from "@highwater/lab-tools/process";
 import type { ServiceProcess } from "@highwater/lab-system";
 import type { EpochId, Marks } from "@highwater/protocol";
 import { HttpConnection } from "../gateway/http-connection.ts";
 import { acknowledgedAtMs } from "./acknowledgements.ts";
-import { type BenchSystem, LEVEL, pause } from "./bench-system.ts";
+import { type BenchSystem, LEVEL } from "./bench-system.ts";
 import { hostMs } from "./helper.ts";
 import { announceMany, type Committed, newIds } from "./many.ts";
 import { MarkListener } from "./mark-listener.ts";

@@ -1,11 +1,12 @@
 // A region is lost while very many transactions are pending. Measures the time from the new
 // primary's first write until there is a verdict for each of them, and checks that every verdict is
 // true.
+import { setTimeout as pause } from "node:timers/promises";
 import { eventually } from "@highwater/lab-tools/process";
 import type { TokenVerdict } from "@highwater/protocol";
 import pg from "pg";
 import { HttpConnection } from "../gateway/http-connection.ts";
-import { type BenchSystem, LEVEL, pause, PRIMARY, REPLICAS } from "./bench-system.ts";
+import { type BenchSystem, LEVEL, PRIMARY, REPLICAS } from "./bench-system.ts";
 import { announceMany, askVerdicts, batches, type Committed, commitMany, tokenOf } from "./many.ts";
 
 export interface Reconciliation {

@@ -1,10 +1,11 @@
 // Thousands of streams at once while transactions commit. Measures the memory and processor time of
 // a stream in the tracker, and the delay until the last stream receives a mark.
 import { readFileSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
 import { cpuOf, spentBetween } from "../gateway/cpu.ts";
 import { quantile } from "../gateway/segment.ts";
 import { acknowledgedAtMs, type Acknowledgements } from "./acknowledgements.ts";
-import { type BenchSystem, LEVEL, pause } from "./bench-system.ts";
+import { type BenchSystem, LEVEL } from "./bench-system.ts";
 import type { CommitOrders } from "./commits-process.ts";
 import { Helper } from "./helper.ts";
 import type { Receipts, StreamOrders } from "./stream-clients-process.ts";

@@ -2,7 +2,7 @@
 import { writeFile } from "node:fs/promises";
 import { connect, createServer, type AddressInfo } from "node:net";
 import { startCluster } from "@highwater/lab-cluster";
-import { realClock } from "@highwater/service";
+import { realClock } from "@highwater/runtime";
 import { POSTGRES_DEFAULTS, PostgresStore } from "@highwater/store";
 import { callsOf, NODE } from "./src/targets/postgres-wire.ts";
 

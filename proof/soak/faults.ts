@@ -1,5 +1,6 @@
 // Light faults all along, one after the other and in the same order again and again, so that each third of a run has seen the
 // same. One gateway and one tracker are never ended: what they hold on to is what grows.
+import { setTimeout as pause } from "node:timers/promises";
 import type { SoakSystem } from "./soak-system.ts";
 
 export interface FaultLine {
@@ -16,7 +17,6 @@ const CUT_MS = 4_000;
 
 type Fault = (soak: SoakSystem, round: number) => Promise<string>;
 
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 const pick = (from: readonly string[], round: number): string => from[round % from.length] ?? "";
 
 /** Not of the last region, whose services are never ended. */

@@ -1,6 +1,7 @@
 // Offers ten times as much as the gateway can take, and for a while of that nothing becomes
 // durable. The gateway refuses what does not fit, every acknowledged transaction gets its verdict,
 // and afterwards all is as before.
+import { setTimeout as pause } from "node:timers/promises";
 import type { ServiceProcess } from "@highwater/lab-system";
 import type { Bar } from "../../loadtests/gateway/results.ts";
 import { Helper } from "../../loadtests/tracker/helper.ts";
@@ -68,8 +69,6 @@ const RECOVERED_MS = 20;
 const HEAP_MIB = 16;
 const MEBIBYTE = 1_048_576;
 const PROBE_EVERY_MS = 100;
-
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 export async function runOverload({ dir, calmS, overloadS }: OverloadOptions): Promise<Overload> {
   await using soak = await SoakSystem.start(dir, {

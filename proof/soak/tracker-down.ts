@@ -1,6 +1,7 @@
 // A tracker is down for minutes while the others work on at full load. When it is back, it has a
 // verdict for every transaction of that time, and clients that ask another tracker have noticed
 // nothing.
+import { setTimeout as pause } from "node:timers/promises";
 import type { Bar } from "../../loadtests/gateway/results.ts";
 import { median } from "../../loadtests/gateway/results.ts";
 import { Helper } from "../../loadtests/tracker/helper.ts";
@@ -58,8 +59,6 @@ const POLL_MS = 20;
  */
 const DISTURBED_FACTOR = 2;
 const DISTURBED_MS = 25;
-
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 export async function runTrackerDown(options: TrackerDownOptions): Promise<TrackerDown> {
   await using soak = await SoakSystem.start(options.dir);

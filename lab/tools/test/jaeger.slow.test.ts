@@ -1,7 +1,8 @@
 // Goal: what the services send by OTLP is what a real Jaeger answers: ids, times, kinds, errors, links and attributes.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { realClock, startTelemetry } from "@highwater/service";
+import { realClock } from "@highwater/runtime";
+import { startTelemetry } from "@highwater/service";
 import { DevJaeger, findJaeger, JAEGER_VARIABLE, whyNoJaeger } from "../src/jaeger/index.ts";
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";

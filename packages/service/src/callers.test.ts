@@ -4,12 +4,12 @@ import { EventEmitter } from "node:events";
 import { type ServerResponse } from "node:http";
 import { beforeEach, test } from "node:test";
 import { HighwaterError } from "@highwater/protocol";
+import { FakeClock, settle } from "@highwater/runtime/testing";
 import { Callers } from "./callers.ts";
 import { Admission } from "./identity/admission.ts";
 import { ANYBODY } from "./identity/anonymous.ts";
 import { FELLOW_SERVICE } from "./identity/internal.ts";
 import { authenticationUnavailable, type Principal, unauthenticated } from "./identity/principal.ts";
-import { FakeClock, settle } from "./testing.ts";
 
 /** As much of a response as callers look at. */
 class Response extends EventEmitter {

@@ -2,7 +2,7 @@
 // away.
 import { type ServerResponse } from "node:http";
 import { type ErrorCode, HighwaterError } from "@highwater/protocol";
-import { type Clock } from "@highwater/store";
+import { type Clock } from "@highwater/runtime";
 import { type Caller } from "./caller.ts";
 import { type Admission } from "./identity/admission.ts";
 import { type Authenticator, type Principal } from "./identity/principal.ts";

@@ -111,7 +111,6 @@ export {
 export { installJsonBody } from "./plugins/json-body.ts";
 export { installRouteTable, type Route, routesOf } from "./plugins/route-table.ts";
 export { type ProcessOptions, type ProcessContext, runProcess, type Served } from "./process.ts";
-export { realClock } from "./runtime.ts";
 export { makeServer, type ServerOptions } from "./server.ts";
 export {
   hostOf,

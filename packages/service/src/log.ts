@@ -1,5 +1,5 @@
 // One JSON object per event and line. A cause is written by chosen fields only.
-import { type Clock } from "@highwater/store";
+import { type Clock } from "@highwater/runtime";
 import { type LogEvent } from "./log-events.ts";
 
 /** `cause` is written as its name, code, message and stack; secrets do not belong in any field. */

@@ -4,9 +4,9 @@
 import { readFileSync } from "node:fs";
 import { type FastifyInstance } from "fastify";
 import { type Topology, topologyWarnings } from "@highwater/protocol";
+import { realClock, realRandom } from "@highwater/runtime";
 import { jsonLog, type Log } from "./log.ts";
 import { type Family } from "./metrics/index.ts";
-import { realClock, realRandom } from "./runtime.ts";
 import { type Env, type Loaded, type ReadFile } from "./settings/setting.ts";
 import { tlsWarnings } from "./settings/tls.ts";
 import { readTelemetry, startTelemetry, type Telemetry, type Tracer } from "./telemetry/index.ts";

@@ -7,9 +7,9 @@ import { join } from "node:path";
 import { afterEach, beforeEach, test } from "node:test";
 import { eventually } from "@highwater/lab-tools/process";
 import { DEFAULT_LEVELS, type NodeSpec, type Topology } from "@highwater/protocol";
+import { FakeClock } from "@highwater/runtime/testing";
 import { type LogFields } from "./log.ts";
 import { MetricSet } from "./metrics/index.ts";
-import { FakeClock } from "./testing.ts";
 import { TopologyFile, topologyPath } from "./topology-file.ts";
 
 const NODES: NodeSpec[] = ["east", "west"].map((id) => ({

@@ -3,7 +3,7 @@
 import { readFile } from "node:fs/promises";
 import { isDeepStrictEqual } from "node:util";
 import { type NodeSpec, type Topology, topologyWarnings } from "@highwater/protocol";
-import { type Clock, sleep } from "@highwater/store";
+import { type Clock, sleep } from "@highwater/runtime";
 import { type Log } from "./log.ts";
 import { type Counter, type MetricSet, PROCESS } from "./metrics/index.ts";
 import { parseTopology } from "./settings/readers.ts";

@@ -4,8 +4,8 @@ import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
 import { type JWTPayload, SignJWT, UnsecuredJWT } from "jose";
 import { HighwaterError } from "@highwater/protocol";
+import { FakeClock } from "@highwater/runtime/testing";
 import { JwtAuthenticator, type JwtOptions } from "../src/identity/jwt.ts";
-import { FakeClock } from "../src/testing.ts";
 import { type Claims, type IssuerKey, makeKey, TestIssuer } from "../src/testing/issuer.ts";
 
 const issuer = new TestIssuer();

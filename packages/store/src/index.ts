@@ -1,20 +1,8 @@
-// The store: the port, who is the primary, and the PostgreSQL adapter. (`/memory` is for simulation only.)
+// The store: the port and the PostgreSQL adapter. (`/memory` is for simulation only.)
 export * from "./port.ts";
 export * from "./audit.ts";
-export * from "./authority.ts";
-export { type Clock, sleep } from "./clock.ts";
 export * from "./events.ts";
 export * from "./keys.ts";
-export { type AuthorityRule, AuthorityWatcher, type WatcherOptions } from "./watch.ts";
-export { type Candidates } from "./lease/candidates.ts";
-export {
-  AUTHORITY_VARIABLES,
-  type AuthoritySettings,
-  describeAuthority,
-  makeAuthorityRule,
-  readAuthority,
-} from "./lease/settings.ts";
-export { type LeaseSource, type LeaseTerm, type LeaseView } from "./lease/view.ts";
 export { POSTGRES_DEFAULTS, PostgresStore, type PostgresStoreOptions } from "./postgres/adapter.ts";
 export { enterAct } from "./postgres/audit.ts";
 export { PostgresClient } from "./postgres/client.ts";

@@ -1,5 +1,3 @@
 // Parts of the store that fuzzing calls directly. Nothing that ships imports this file.
-export { EtcdClient } from "./lease/etcd.ts";
-export { LeaseReader } from "./lease/reader.ts";
 export { formatLsn, parseLsn } from "./postgres/lsn.ts";
 export { changesRows, changesSession, leadingWords, refusal } from "./postgres/statement-guard.ts";

@@ -1,5 +1,6 @@
 // The reference adapter of the store port, for simulation only: a MemoryWorld that the caller steps, and stores that stand
 // on it, one for each process of the simulation. Everything happens inside the call; the promises only carry it out.
+import { type NodeReport } from "@highwater/authority";
 import {
   type EpochId,
   type EpochRecord,
@@ -18,7 +19,6 @@ import {
   type Execution,
   type KeyCheck,
   type MintRequest,
-  type NodeReport,
   type Opening,
   type PoolReport,
   type PositionsReport,

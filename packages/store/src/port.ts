@@ -1,5 +1,6 @@
 // The store port: what Highwater needs from a replicated database, in the words of the domain.
 // Nothing outside an adapter knows how a position, an epoch or a receipt is kept; one conformance suite drives them all.
+import { type NodeSource } from "@highwater/authority";
 import {
   type EpochId,
   type EpochRecord,
@@ -15,40 +16,6 @@ export interface StoreNode {
   readonly id: string;
   readonly region: string;
   readonly zone: string;
-}
-
-/** An operator's word that a node is the primary. */
-export interface OperatorCommand {
-  readonly id: string;
-  /** Epochs outside the node's history that the operator knows of and gives up. */
-  readonly overrules: readonly EpochId[];
-}
-
-/** What one node says of itself. A report is evidence of the moment at which it was asked for, never of later ones. */
-export interface NodeReport {
-  readonly node: string;
-  readonly role: "primary" | "replica";
-  /** Differs whenever the server was started anew. */
-  readonly incarnation: string;
-  /** The service's tables exist on the node. */
-  readonly prepared: boolean;
-  /** Epoch records in this node's history, oldest first. */
-  readonly epochs: readonly EpochRecord[];
-  /** The epoch that this primary is in; null on a replica, and on a primary whose epoch is not minted yet. */
-  readonly current: EpochId | null;
-  /** Everything at or below is on this node's disk. On a replica: of its own history, which need not be the primary's. */
-  readonly flushed: Offset;
-  /** Primary: end of the log. Replica: what it has replayed. */
-  readonly applied: Offset;
-  /** Why this node's disk must not be counted (for instance: it does not flush); null when it may. */
-  readonly unfit: string | null;
-  /** The replica's own view of the stream that feeds it; `session` names one uninterrupted stream. */
-  readonly upstream: { readonly session: string; readonly flushed: Offset } | null;
-  /** A stream feeds this replica now; what the primary shows under its name while none does is of an earlier life. */
-  readonly isFed: boolean;
-  /** An operator's command that names this node as the primary and has not been carried out yet. */
-  readonly command: OperatorCommand | null;
-  readonly serverTimeMs: number;
 }
 
 /** What a node's own tables prove of an epoch's log. */
@@ -339,12 +306,10 @@ export interface StoreObserver {
   onUnprotected(node: string, role: string, rights: readonly string[]): void;
 }
 
-export interface Store {
+export interface Store extends NodeSource {
   readonly nodes: readonly StoreNode[];
   /** Creates or upgrades the service's tables on the primary; idempotent, safe when two run it at once. */
   prepare(node: string): Promise<void>;
-  /** Everything a node can say of itself. Rejects when it cannot be asked in time. */
-  probe(node: string): Promise<NodeReport>;
   /** The highest witness of the epoch that the node has replayed; null when it has none. */
   witnessOf(node: string, epoch: EpochId): Promise<Witness | null>;
   /**

@@ -11,7 +11,7 @@ import {
   type Statement,
   type TxnId,
 } from "@highwater/protocol";
-import { type Clock } from "../src/clock.ts";
+import { realClock } from "@highwater/runtime";
 import { type Execution, type TransactionSpec } from "../src/port.ts";
 import { keyOf } from "../src/conformance/bench.ts";
 import { serviceRoleStatements } from "../src/postgres/service-role.ts";
@@ -36,17 +36,6 @@ export { keyOf };
 
 /** Begins a receipt of the transaction's own, as a client of the database would: $1 id, $2 tag, $3 epoch. */
 export const INSERT_RECEIPT = "INSERT INTO highwater.receipt (id, tag, epoch, digest) VALUES ($1, $2, $3, 7)";
-
-export const realClock: Clock = {
-  monotonicMs: () => performance.now(),
-  wallMs: () => Date.now(),
-  after: (delayMs, callback) => {
-    const timer = setTimeout(callback, delayMs);
-    return () => {
-      clearTimeout(timer);
-    };
-  },
-};
 
 export function newId(ageMs = 0): TxnId {
   return makeUuidV7(Date.now() - ageMs, randomBytes(10));

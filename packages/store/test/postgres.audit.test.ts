@@ -8,6 +8,7 @@ import type pg from "pg";
 import { type Cluster, startCluster } from "@highwater/lab-cluster";
 import { eventually } from "@highwater/lab-tools/process";
 import { type NodeSpec } from "@highwater/protocol";
+import { realClock } from "@highwater/runtime";
 import { type AuditEntry } from "../src/audit.ts";
 import { DEFAULT_LIMITS, type NewApiKey } from "../src/keys.ts";
 import { type PostgresStore } from "../src/postgres/adapter.ts";
@@ -19,7 +20,6 @@ import {
   MINT,
   nodeSpecs,
   PATIENT,
-  realClock,
   SERVICE_ROLE,
   startTestCluster,
 } from "./postgres-cluster.ts";

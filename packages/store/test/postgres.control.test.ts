@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type EpochId, type NodeSpec, type TxnId } from "@highwater/protocol";
+import { realClock } from "@highwater/runtime";
 import { type OpenTransaction, type TransactionSpec } from "../src/port.ts";
 import { type PostgresStore } from "../src/postgres/adapter.ts";
 import { sessionLost } from "../src/postgres/failures.ts";
@@ -10,16 +11,7 @@ import { OutOfStep, type Step } from "../src/postgres/pipeline.ts";
 import { quiet } from "../src/postgres/plan.ts";
 import { PreparedStatements } from "../src/postgres/prepared.ts";
 import { runPipeline, type Session } from "../src/postgres/session.ts";
-import {
-  commitOf,
-  connect,
-  errorOf,
-  keyOf,
-  newId,
-  OneServer,
-  realClock,
-  specOf,
-} from "./postgres-cluster.ts";
+import { commitOf, connect, errorOf, keyOf, newId, OneServer, specOf } from "./postgres-cluster.ts";
 
 const NAMES = "SELECT name, statement FROM pg_prepared_statements";
 const READER = { readOnly: true, principal: "reader" } as const;

@@ -5,6 +5,7 @@ import { type ClientBase } from "pg";
 import { type Cluster } from "@highwater/lab-cluster";
 import { eventually } from "@highwater/lab-tools/process";
 import { type EpochId, HighwaterError, type NodeSpec } from "@highwater/protocol";
+import { realClock } from "@highwater/runtime";
 import { eventConformance, newEvent } from "../src/conformance/events.ts";
 import { FIRST_POSITION, type RecordedEvent } from "../src/events.ts";
 import { PostgresEvents, type PostgresEventsOptions } from "../src/postgres/events.ts";
@@ -15,7 +16,6 @@ import {
   nodeSpecs,
   OneServer,
   PATIENT,
-  realClock,
   startTestCluster,
 } from "./postgres-cluster.ts";
 

@@ -6,6 +6,7 @@ import { after, before, describe, it } from "node:test";
 import pg from "pg";
 import { type Cluster } from "@highwater/lab-cluster";
 import { eventually } from "@highwater/lab-tools/process";
+import { realClock } from "@highwater/runtime";
 import { type ApiKey, DEFAULT_LIMITS, type NewApiKey } from "../src/keys.ts";
 import { PostgresKeys } from "../src/postgres/keys.ts";
 import {
@@ -14,7 +15,6 @@ import {
   MINT,
   nodeSpecs,
   PATIENT,
-  realClock,
   SERVICE_ROLE,
   startTestCluster,
 } from "./postgres-cluster.ts";

@@ -8,6 +8,7 @@ import pg from "pg";
 import { type Cluster } from "@highwater/lab-cluster";
 import { eventually } from "@highwater/lab-tools/process";
 import { type EpochId, type NodeSpec } from "@highwater/protocol";
+import { realClock } from "@highwater/runtime";
 import { DEFAULT_LIMITS } from "../src/keys.ts";
 import { type PostgresStore } from "../src/postgres/adapter.ts";
 import { PostgresClient } from "../src/postgres/client.ts";
@@ -19,7 +20,6 @@ import {
   MINT,
   nodeSpecs,
   PATIENT,
-  realClock,
   SERVICE_ROLE,
   specOf,
   startTestCluster,

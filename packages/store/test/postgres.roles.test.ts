@@ -5,6 +5,7 @@ import { after, before, describe, it } from "node:test";
 import { type Cluster } from "@highwater/lab-cluster";
 import { eventually } from "@highwater/lab-tools/process";
 import { type EpochId, type NodeSpec, type TxnId } from "@highwater/protocol";
+import { realClock } from "@highwater/runtime";
 import { type TransactionSpec } from "../src/port.ts";
 import { type PostgresStore } from "../src/postgres/adapter.ts";
 import {
@@ -15,7 +16,6 @@ import {
   makeStore,
   MINT,
   nodeSpecs,
-  realClock,
   SERVICE_ROLE,
   specOf,
   startTestCluster,

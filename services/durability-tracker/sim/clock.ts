@@ -1,6 +1,6 @@
 // The clock of one simulated process: the time of the run, and how far the process is ahead of it. Timers fire when the run rests.
 import { txnTimestampMs } from "@highwater/protocol";
-import { type Clock } from "@highwater/store";
+import { type Clock } from "@highwater/runtime";
 import { txnId } from "../test/support/core.ts";
 
 /** The ids of a run were made in this millisecond. */

@@ -1,7 +1,8 @@
 // How an epoch begins on a server of the simulated store, by the rules of the real one: first its record, which does not count
 // yet, then the place where it starts. Anything can happen in between.
+import { forkOf } from "@highwater/authority";
 import { type EpochId, type EpochRecord, type Offset } from "@highwater/protocol";
-import { forkOf, type MintRequest } from "@highwater/store/rules";
+import { type MintRequest } from "@highwater/store";
 import { epochId } from "../test/support/core.ts";
 import { type Rec, type RecOf, type SimNode } from "./node.ts";
 import { type Truth } from "./truth.ts";

@@ -1,9 +1,10 @@
 // One simulated gateway process: the product's gateway, over a simulated clock, store and network, and the clients that call it.
 // A client knows only what it was answered.
+import { type Authority } from "@highwater/authority";
 import { decodeToken, type EpochId, HighwaterError, parseOffset, type TxnId } from "@highwater/protocol";
 import { DEFAULT_LIMITS, type Log, type Principal } from "@highwater/service";
 import { TEST_DEPLOYMENT } from "@highwater/service/testing";
-import { type Authority, type Store } from "@highwater/store";
+import { type Store } from "@highwater/store";
 import {
   type Accepted,
   type Config,

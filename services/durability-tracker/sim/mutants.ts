@@ -253,7 +253,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "an epoch's log is taken to be here up to the switch point",
     patch: {
-      file: "packages/store/src/fork.ts",
+      file: "packages/authority/src/fork.ts",
       find: `  return { cause: "promotion", fork: maxOffset(witnessed, watched), limit: switchedAt ?? end };`,
       replace: `  return { cause: "promotion", fork: maxOffset(witnessed, switchedAt ?? end), limit: switchedAt ?? end };`,
     },
@@ -262,7 +262,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "after a crash the log is taken to be here up to its end",
     patch: {
-      file: "packages/store/src/fork.ts",
+      file: "packages/authority/src/fork.ts",
       find: `return { cause, fork: witnessed, limit: minOffset`,
       replace: `return { cause, fork: end, limit: minOffset`,
     },
@@ -314,7 +314,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "ids are announced after their COMMIT",
     patch: {
-      file: gateway("transactions"),
+      file: gateway("attempts/transactions"),
       find: `deps.store.execute(primaryEpoch.node, spec, bounds.signal)`,
       replace: `deps.store.execute(primaryEpoch.node, { ...spec, onBeforeSend: () => undefined }, bounds.signal)
           .then((execution) => (spec.onBeforeSend?.(), execution))`,
@@ -324,7 +324,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "the mark of another epoch counts for a gateway's wait",
     patch: {
-      file: gateway("marks"),
+      file: gateway("outcomes/marks"),
       find: `    return this.#marks.get(epoch)?.get(level);`,
       replace: `    const marks = [...this.#marks.values()].map((levels) => levels.get(level) ?? (0n as Offset));
     return marks.reduce((most, mark) => (epoch !== "" && mark > most ? mark : most), 0n as Offset);`,
@@ -335,7 +335,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: "a wait ends below its place",
     series: 2,
     patch: {
-      file: gateway("marks"),
+      file: gateway("outcomes/marks"),
       find: `for (const waiter of waiters.splice(0, firstAbove(waiters, mark))) waiter`,
       replace: `for (const waiter of waiters.splice(0, mark > 0n ? waiters.length : 0)) waiter`,
     },
@@ -343,7 +343,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "a tombstone is answered before it is final",
     patch: {
-      file: gateway("finality"),
+      file: gateway("outcomes/finality"),
       find: `return marks.wait({ epoch, level: isChosen ? chosenLevel : level, offset }, limitMs, signal);`,
       replace: `if (offset >= 0n) return Promise.resolve("reached");
     return marks.wait({ epoch, level: isChosen ? chosenLevel : level, offset }, limitMs, signal);`,
@@ -353,7 +353,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "a tombstone is final at the weakest level",
     patch: {
-      file: gateway("finality"),
+      file: gateway("outcomes/finality"),
       find: `const isChosen = kind === "lost" && primary`,
       replace: `const isChosen = kind !== "lost" || primary`,
     },
@@ -363,7 +363,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "an attempt of an ended epoch is settled as aborted",
     patch: {
-      file: gateway("settler"),
+      file: gateway("outcomes/settler"),
       find: `primaryEpoch.epoch === attempt ? "aborted" : "lost"`,
       replace: `primaryEpoch.epoch === attempt ? "aborted" : "aborted"`,
     },
@@ -372,7 +372,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "the announcement of what may have committed is withdrawn",
     patch: {
-      file: gateway("outcomes"),
+      file: gateway("outcomes/outcomes"),
       find: `if (settled.kind === "aborted") announced?.withdraw();`,
       replace: `if (settled.kind !== "committed") announced?.withdraw();`,
     },

@@ -1,8 +1,8 @@
 // One run of the simulation: a world, its gateways and its trackers, and everything that lies between them. Each operation has
 // a seed of its own, so that taking one out of a script changes nothing of the others.
 import { setImmediate as turn } from "node:timers/promises";
+import { type Authority, type NodeReport } from "@highwater/authority";
 import { type EpochId, ownedName } from "@highwater/protocol";
-import { type Authority, type NodeReport } from "@highwater/store/rules";
 import { type CoreConfig, type Published, type TrackerEvent } from "../src/core/index.ts";
 import { type Config } from "@highwater/txn-gateway/embedded";
 import { peerVerdictOf } from "../src/events/new-events.ts";

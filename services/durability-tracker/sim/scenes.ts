@@ -1,6 +1,6 @@
 // Whole scenes, so that scripts get anywhere, and the peace at the end of each: the same operations, one after the other.
+import { type Authority } from "@highwater/authority";
 import { type EpochId, outranks } from "@highwater/protocol";
-import { type Authority } from "@highwater/store/rules";
 import { type SimTracker } from "./tracker.ts";
 import { type Act, clone, command, connect, OPS, present, primary, promote, size } from "./ops.ts";
 import { type SimNode } from "./node.ts";

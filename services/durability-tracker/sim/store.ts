@@ -1,10 +1,10 @@
 // The simulated store as one gateway process reaches it. Every call of the gateway waits here until the run decides that it gets
 // to its node, and whether the answer gets back.
+import { type NodeReport } from "@highwater/authority";
 import { type EpochId, HighwaterError, type TxnId } from "@highwater/protocol";
 import {
   type Execution,
   type KeyCheck,
-  type NodeReport,
   type ReceiptKey,
   type ReceiptsAsOf,
   type ReceiptState,

@@ -1,8 +1,8 @@
 // One simulated tracker: the product's core, with a disk that may be torn, a clock that may jump, and an inbox in which words
 // are late, lost, repeated and out of order. Does what the shell does around the core, and remembers what it has told.
+import { type NodeReport } from "@highwater/authority";
 import { type EpochId, type Offset, type Verdict } from "@highwater/protocol";
-import { type NewEvent, type Store } from "@highwater/store";
-import { type MintRequest, type NodeReport } from "@highwater/store/rules";
+import { type MintRequest, type NewEvent, type Store } from "@highwater/store";
 import {
   type AnnouncedItem,
   type CoreConfig,

@@ -1,7 +1,7 @@
 // Who is the primary, as one process of the simulation sees it: the store's rule over the newest word of every node that can be
 // asked. The same bookkeeping as the real watcher's, without its clock.
+import { type Authority, decideAuthority, type NodeReport } from "@highwater/authority";
 import { EpochGraph, type EpochId } from "@highwater/protocol";
-import { type Authority, decideAuthority, type NodeReport } from "@highwater/store/rules";
 
 export class Watcher {
   readonly graph = new EpochGraph();

@@ -1,8 +1,8 @@
 // A small replicated store: servers that lose what they had not flushed and reuse its offsets, streams that die without
 // anybody noticing, promotions, superseded branches. What it shows is only what real servers would say.
+import { type NodeReport } from "@highwater/authority";
 import { type EpochId, type Offset, type TxnId } from "@highwater/protocol";
 import { type KeyCheck, type NewEvent } from "@highwater/store";
-import { type NodeReport } from "@highwater/store/rules";
 import { type NodeSite } from "../src/core/index.ts";
 import { txnId } from "../test/support/core.ts";
 import { IDS_MS } from "./clock.ts";

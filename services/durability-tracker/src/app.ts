@@ -1,6 +1,7 @@
 // The tracker as an application: joins its parts, starts and stops them. Listening, signals and exit codes are main.ts's.
 import { type FastifyInstance } from "fastify";
 import { HighwaterError, UNSERVED_HEADER } from "@highwater/protocol";
+import { type Clock, sleep } from "@highwater/runtime";
 import {
   Admission,
   Callers,
@@ -15,7 +16,6 @@ import {
   ScheduleCheck,
   serverCertificate,
 } from "@highwater/service";
-import { type Clock, sleep } from "@highwater/store";
 import { type Config, exposureFaults, exposureLevelOf, leaseFaults } from "./config.ts";
 import { heldCount, levelNames, whyNotSynchronous } from "./core/index.ts";
 import { type TrackerDeps } from "./deps.ts";

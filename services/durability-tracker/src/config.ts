@@ -1,5 +1,11 @@
 // The environment as a frozen Config: every variable of the tracker, in one table.
 import {
+  AUTHORITY_VARIABLES,
+  type AuthoritySettings,
+  describeAuthority,
+  readAuthority,
+} from "@highwater/authority";
+import {
   DEPLOYMENT_SETTINGS,
   describeSchedule,
   type Env,
@@ -22,13 +28,7 @@ import {
   type ValuesOf,
   variablesOf,
 } from "@highwater/service";
-import {
-  AUTHORITY_VARIABLES,
-  type AuthoritySettings,
-  describeAuthority,
-  POSTGRES_DEFAULTS,
-  readAuthority,
-} from "@highwater/store";
+import { POSTGRES_DEFAULTS } from "@highwater/store";
 
 import { WEBHOOK_SETTINGS } from "./webhooks/settings.ts";
 

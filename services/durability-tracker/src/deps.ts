@@ -1,12 +1,7 @@
 // What the tracker needs from the world: time, the log, the store and its ledger on disk.
+import { type Clock } from "@highwater/runtime";
 import { type Log, type TopologyFile, type Tracer } from "@highwater/service";
-import {
-  type Clock,
-  type EventStore,
-  type KeyReader,
-  type PostgresEventsOptions,
-  type Store,
-} from "@highwater/store";
+import { type EventStore, type KeyReader, type PostgresEventsOptions, type Store } from "@highwater/store";
 import { type LedgerFile } from "./shell/ledger-file.ts";
 import { type Resolve } from "./webhooks/index.ts";
 

@@ -1,5 +1,6 @@
 // The real store and ledger. The only file of this service that touches them.
-import { type Log, realClock, type TopologyFile, type Tracer } from "@highwater/service";
+import { realClock } from "@highwater/runtime";
+import { type Log, type TopologyFile, type Tracer } from "@highwater/service";
 import { PostgresEvents, PostgresKeys, PostgresStore, POSTGRES_DEFAULTS } from "@highwater/store";
 import { type Config } from "./config.ts";
 import { type TrackerDeps } from "./deps.ts";

@@ -5,6 +5,7 @@ import { type Family, installCallers, isAnonymous, makeServer, serverCertificate
 import { type Config } from "./config.ts";
 import { type Deps } from "./deps.ts";
 import { Gateway } from "./gateway.ts";
+import { RETRY_MS } from "./retry.ts";
 import { batchRoutes } from "./routes/batch.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { interactiveRoutes } from "./routes/interactive.ts";
@@ -40,7 +41,8 @@ export function buildGateway(
       return;
     }
     void reply.header(UNSERVED_HEADER, "true");
-    done(new HighwaterError("overloaded", { detail: "The service is shutting down.", retryAfterMs: 1_000 }));
+    const detail = "The service is shutting down.";
+    done(new HighwaterError("overloaded", { detail, retryAfterMs: RETRY_MS.shutdown }));
   });
   // A kept-alive connection would hold up the end of the server.
   app.addHook("onSend", (_request, reply, _payload, done) => {

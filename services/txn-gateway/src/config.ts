@@ -1,4 +1,10 @@
 // The environment as a frozen Config: every variable of the gateway, in one table.
+import {
+  AUTHORITY_VARIABLES,
+  type AuthoritySettings,
+  describeAuthority,
+  readAuthority,
+} from "@highwater/authority";
 import { type Topology } from "@highwater/protocol";
 import {
   DEPLOYMENT_SETTINGS,
@@ -31,13 +37,7 @@ import {
   type ValuesOf,
   variablesOf,
 } from "@highwater/service";
-import {
-  AUTHORITY_VARIABLES,
-  type AuthoritySettings,
-  describeAuthority,
-  POSTGRES_DEFAULTS,
-  readAuthority,
-} from "@highwater/store";
+import { POSTGRES_DEFAULTS } from "@highwater/store";
 import {
   EXPOSURE_RANGES,
   EXPOSURE_VARIABLES,

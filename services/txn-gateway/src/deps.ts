@@ -1,6 +1,7 @@
 // What the gateway needs from the world: time, chance, the log, the store and the way to the trackers.
+import { type Clock } from "@highwater/runtime";
 import { type Log, type TopologyFile, type Tracer } from "@highwater/service";
-import { type Clock, type KeyReader, type Store } from "@highwater/store";
+import { type KeyReader, type Store } from "@highwater/store";
 
 interface Rng {
   /** Evenly distributed in [0, 1). */

@@ -2,5 +2,5 @@
 export { type Config, loadConfig } from "./config.ts";
 export { type Deps, type HttpReply, type HttpStream, type TrackerTransport } from "./deps.ts";
 export { Gateway } from "./gateway.ts";
-export { type HeldResponse } from "./transactions.ts";
+export { type HeldResponse } from "./attempts/transactions.ts";
 export { type Accepted } from "./txn/request.ts";

@@ -1,5 +1,7 @@
 // The gateway without HTTP: makes its parts, joins them, starts and stops them in order.
+import { makeAuthorityRule } from "@highwater/authority";
 import { type EpochId } from "@highwater/protocol";
+import { sleep } from "@highwater/runtime";
 import {
   Admission,
   Callers,
@@ -11,37 +13,36 @@ import {
   ScheduleCheck,
   registerProcess,
 } from "@highwater/service";
-import { makeAuthorityRule, sleep } from "@highwater/store";
-import { ActiveTransactions } from "./active.ts";
-import { Announcer } from "./announcer.ts";
-import { Attempts } from "./attempts.ts";
 import { type Pace } from "./answers/answer-stream.ts";
 import { ResultMemory } from "./answers/result-memory.ts";
+import { ActiveTransactions } from "./attempts/active.ts";
+import { Attempts } from "./attempts/attempts.ts";
+import { Reads } from "./attempts/reads.ts";
+import { Transactions } from "./attempts/transactions.ts";
 import { type Config } from "./config.ts";
 import { type Deps } from "./deps.ts";
-import { Durability } from "./durability.ts";
 import { Exposure } from "./exposure/exposure.ts";
 import { registerExposureGauges } from "./exposure/gauges.ts";
-import { Finality } from "./finality.ts";
-import { FlushHelp } from "./flush.ts";
-import { Inspection } from "./inspection.ts";
 import { Interactive } from "./interactive/interactive.ts";
-import { LookUps } from "./look-ups.ts";
-import { endCarriedTraces } from "./lost-traces.ts";
-import { MarkBoard } from "./marks.ts";
 import { Metrics } from "./metrics.ts";
-import { Outcomes } from "./outcomes.ts";
-import { registerPoolGauges } from "./pool-gauges.ts";
-import { Primary } from "./primary.ts";
-import { Reads } from "./reads.ts";
-import { Refusals } from "./refusals.ts";
-import { Settler } from "./settler.ts";
-import { TransactionTrace } from "./tracing.ts";
+import { Durability } from "./outcomes/durability.ts";
+import { Finality } from "./outcomes/finality.ts";
+import { Inspection } from "./outcomes/inspection.ts";
+import { LookUps } from "./outcomes/look-ups.ts";
+import { MarkBoard } from "./outcomes/marks.ts";
+import { Outcomes } from "./outcomes/outcomes.ts";
+import { Refusals } from "./outcomes/refusals.ts";
+import { Settler } from "./outcomes/settler.ts";
+import { FlushHelp } from "./primary/flush.ts";
+import { registerPoolGauges } from "./primary/pool-gauges.ts";
+import { Primary } from "./primary/primary.ts";
+import { endCarriedTraces } from "./tracing/lost-traces.ts";
+import { TransactionTrace } from "./tracing/transaction-trace.ts";
+import { Announcer } from "./trackers/announcer.ts";
 import { Losses } from "./trackers/losses.ts";
 import { TrackerOrder } from "./trackers/order.ts";
 import { TrackerStream } from "./trackers/stream.ts";
 import { Verdicts } from "./trackers/verdicts.ts";
-import { Transactions } from "./transactions.ts";
 import { type RequestRules } from "./txn/request.ts";
 import { Tokens } from "./txn/tokens.ts";
 
@@ -209,7 +210,7 @@ export class Gateway {
   }
 
   #endCarriedTraces({ exposure: { level } }: Config): void {
-    // The account's traces are those that outcomes.ts has given it.
+    // The account's traces are those that outcomes/outcomes.ts has given it.
     const carried = this.#exposure.carriedTraces.filter((trace) => trace instanceof TransactionTrace);
     void endCarriedTraces(carried, level, { verdicts: this.#verdicts, tokens: this.#tokens });
   }

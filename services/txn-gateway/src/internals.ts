@@ -7,7 +7,7 @@ export { authorizationOf } from "./neon/headers.ts";
 export { paramText } from "./neon/params.ts";
 export { readRequest } from "./neon/request.ts";
 export { decoderOf, KNOWN_ARRAYS } from "./neon/values.ts";
-export { TransactionTrace } from "./tracing.ts";
+export { TransactionTrace } from "./tracing/transaction-trace.ts";
 export { TrackerOrder } from "./trackers/order.ts";
 export { readSse } from "./trackers/sse.ts";
 export { TrackerStream } from "./trackers/stream.ts";

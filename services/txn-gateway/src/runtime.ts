@@ -1,6 +1,7 @@
 // The real chance, store and network. The only file of this service that touches them.
-import { type ProcessContext, realClock } from "@highwater/service";
-import { type Clock, PostgresKeys, PostgresStore } from "@highwater/store";
+import { type Clock, realClock } from "@highwater/runtime";
+import { type ProcessContext } from "@highwater/service";
+import { PostgresKeys, PostgresStore } from "@highwater/store";
 import { type Config, type StoreConfig } from "./config.ts";
 import { type Deps } from "./deps.ts";
 import { roleUrl } from "./identity/role-url.ts";

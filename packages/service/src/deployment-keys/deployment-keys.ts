@@ -8,7 +8,7 @@ import {
   txnTimestampMs,
   uuidOfHex,
 } from "@highwater/protocol";
-import { type Clock } from "@highwater/store";
+import { type Clock } from "@highwater/runtime";
 import { Hmac } from "./hmac.ts";
 import { type DeploymentKey, type Schedule } from "./settings.ts";
 

@@ -1,6 +1,7 @@
 // Do the services of a deployment have the same schedule of keys? Each compares its own with check values in the store, which the
 // first of them has written. (docs/decisions/0101-services-compare-their-schedules.md)
-import { type Clock, type KeyCheck, sleep, type Store } from "@highwater/store";
+import { type Clock, sleep } from "@highwater/runtime";
+import { type KeyCheck, type Store } from "@highwater/store";
 import { type Log } from "../log.ts";
 import { type DeploymentKeys } from "./deployment-keys.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { HighwaterError } from "@highwater/protocol";
-import { FakeClock } from "../testing.ts";
+import { FakeClock } from "@highwater/runtime/testing";
 import { Admission, type AdmissionDefaults } from "./admission.ts";
 import { ANYBODY } from "./anonymous.ts";
 import { DEFAULT_LIMITS, type KeyLimits, type Principal } from "./principal.ts";

@@ -2,7 +2,7 @@
 // requests in flight. Synchronous, and without an allocation for a principal that is known. Unused
 // principals are forgotten.
 import { HighwaterError } from "@highwater/protocol";
-import { type Clock } from "@highwater/store";
+import { type Clock } from "@highwater/runtime";
 import { type KeyLimits, type Principal } from "./principal.ts";
 
 /** For principals whose own limit is null. Null here: unlimited. */

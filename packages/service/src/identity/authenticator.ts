@@ -1,5 +1,6 @@
 // Which authenticator the settings ask for.
-import { type Clock, type KeyReader } from "@highwater/store";
+import { type Clock } from "@highwater/runtime";
+import { type KeyReader } from "@highwater/store";
 import { type Log } from "../log.ts";
 import { AnonymousAuthenticator } from "./anonymous.ts";
 import { BearerAuthenticator } from "./bearer.ts";

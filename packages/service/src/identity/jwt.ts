@@ -10,7 +10,7 @@ import {
   type JWTVerifyGetKey,
 } from "jose";
 import { HighwaterError } from "@highwater/protocol";
-import { type Clock } from "@highwater/store";
+import { type Clock } from "@highwater/runtime";
 import { TokenCache } from "./token-cache.ts";
 import { jwtPrincipal, type TokenClaims } from "./jwt-claims.ts";
 import {

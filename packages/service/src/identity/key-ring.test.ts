@@ -3,8 +3,9 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { HighwaterError } from "@highwater/protocol";
+import { FakeClock, settle } from "@highwater/runtime/testing";
 import { type ApiKey, DEFAULT_LIMITS, type KeyReader } from "@highwater/store";
-import { FakeClock, MemoryLog, settle } from "../testing.ts";
+import { MemoryLog } from "../testing.ts";
 import { hashSecret, makeKeyText } from "./key-text.ts";
 import { KeyRing } from "./key-ring.ts";
 import { ownerTag } from "./principal.ts";

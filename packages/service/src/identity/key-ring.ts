@@ -1,7 +1,8 @@
 // All API keys in memory, kept up to date from the store: a request costs a look-up and a hash, and
 // no database. Changes take effect here within one refresh. While the store cannot be asked, what
 // was last known goes on working.
-import { type ApiKey, type Clock, type KeyReader, sleep } from "@highwater/store";
+import { type Clock, sleep } from "@highwater/runtime";
+import { type ApiKey, type KeyReader } from "@highwater/store";
 import { type Log } from "../log.ts";
 import { isSecret, type KeyText, parseKeyText } from "./key-text.ts";
 import {

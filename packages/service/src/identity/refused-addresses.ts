@@ -1,7 +1,7 @@
 // How often credentials from one address have been refused lately. An address that sends many bad
 // ones gets no more work done for new ones; good ones that are known go on working from there.
 import { HighwaterError } from "@highwater/protocol";
-import { type Clock } from "@highwater/store";
+import { type Clock } from "@highwater/runtime";
 
 /** So many at once, and so many a second in the long run. */
 const BURST = 100;

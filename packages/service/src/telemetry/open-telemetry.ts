@@ -19,7 +19,7 @@ import {
 } from "@opentelemetry/sdk-metrics";
 import { BatchSpanProcessor } from "@opentelemetry/sdk-trace-base";
 import { ROOT_CONTEXT, trace, TraceFlags } from "@opentelemetry/api";
-import { type Clock } from "@highwater/store";
+import { type Clock } from "@highwater/runtime";
 import { type LogEntry } from "../log.ts";
 import { type Family } from "../metrics/family.ts";
 import { type ServiceIdentity } from "../metrics/process.ts";

@@ -1,5 +1,6 @@
 // What the tests of the suite have in common: transactions, epochs and receipts in one line each, and the checks on them.
 import assert from "node:assert/strict";
+import { type Authority, decideAuthority } from "@highwater/authority";
 import {
   type EpochId,
   EpochGraph,
@@ -13,7 +14,6 @@ import {
   uuidOfHex,
 } from "@highwater/protocol";
 import { hash } from "node:crypto";
-import { type Authority, decideAuthority } from "../authority.ts";
 import { type ConformanceHarness, type MakeHarness } from "./harness.ts";
 import {
   type Execution,

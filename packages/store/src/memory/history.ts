@@ -1,4 +1,5 @@
 // What a log says: the records of one physical log and the tables that replaying them gives. No node, no time.
+import { type OperatorCommand } from "@highwater/authority";
 import {
   type EpochId,
   type EpochRecord,
@@ -7,7 +8,7 @@ import {
   txnTimestampMs,
   ZERO,
 } from "@highwater/protocol";
-import { type OperatorCommand, type Receipt, type ReceiptKey } from "../port.ts";
+import { type Receipt, type ReceiptKey } from "../port.ts";
 
 export type Change =
   | { readonly kind: "prepared" }

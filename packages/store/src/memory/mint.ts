@@ -1,4 +1,5 @@
-// Begins an epoch on a memory node, by the same rules as the real adapter (postgres/mint.ts, fork.ts).
+// Begins an epoch on a memory node, by the same rules as the real adapter (postgres/mint.ts, forkOf).
+import { forkOf } from "@highwater/authority";
 import {
   type EpochId,
   type EpochRecord,
@@ -7,7 +8,6 @@ import {
   parseOffset,
   ZERO,
 } from "@highwater/protocol";
-import { forkOf } from "../fork.ts";
 import { type MintRequest } from "../port.ts";
 import { type Change, sizeOf } from "./history.ts";
 import { type MemoryNode } from "./node.ts";

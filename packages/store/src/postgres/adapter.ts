@@ -1,5 +1,6 @@
 // The PostgreSQL adapter of the store port: which connection does what. The work itself is in the files beside it.
 import type pg from "pg";
+import { type NodeReport } from "@highwater/authority";
 import {
   type EpochId,
   type EpochRecord,
@@ -7,13 +8,12 @@ import {
   type NodeSpec,
   type Offset,
 } from "@highwater/protocol";
-import { type Clock } from "../clock.ts";
+import { type Clock } from "@highwater/runtime";
 import {
   type Adoption,
   type Execution,
   type KeyCheck,
   type MintRequest,
-  type NodeReport,
   type Opening,
   type PoolReport,
   type PositionsReport,

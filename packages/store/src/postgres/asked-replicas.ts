@@ -5,7 +5,7 @@
 // the replica's disk. No stream has to be identified for that.
 import { type ClientBase } from "pg";
 import { type EpochId, type NodeSpec, type Offset } from "@highwater/protocol";
-import { type Clock } from "../clock.ts";
+import { type Clock } from "@highwater/runtime";
 import { type PositionsReport } from "../port.ts";
 import { parseLsn } from "./lsn.ts";
 import { type RecognisedReplicas } from "./replica-streams.ts";

@@ -1,6 +1,6 @@
 // One lazily opened connection for one purpose; calls take turns, and a call that fails or outlasts its limit ends the connection.
 import type pg from "pg";
-import { type Clock } from "../clock.ts";
+import { type Clock } from "@highwater/runtime";
 import { PostgresClient } from "./client.ts";
 
 export interface ChannelOptions {

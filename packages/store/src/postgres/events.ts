@@ -1,7 +1,7 @@
 // The events in PostgreSQL. Two connections to each node, opened when they are needed: who records never keeps a reader waiting.
 import { type ClientBase } from "pg";
 import { type DurabilityEventType, type EpochId, HighwaterError, type NodeSpec } from "@highwater/protocol";
-import { type Clock } from "../clock.ts";
+import { type Clock } from "@highwater/runtime";
 import {
   bestOfKeys,
   comparePositions,

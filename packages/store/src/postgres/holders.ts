@@ -2,7 +2,7 @@
 // whose transaction is older than any may be. Owns what is remembered of the former, and the rows that say how old.
 import { randomUUID } from "node:crypto";
 import { type EpochId, HighwaterError } from "@highwater/protocol";
-import { type Clock } from "../clock.ts";
+import { type Clock } from "@highwater/runtime";
 import { type ReceiptKey } from "../port.ts";
 import { type Channel } from "./channel.ts";
 import { REGISTER_LIMIT } from "./sql.ts";

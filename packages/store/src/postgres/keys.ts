@@ -1,8 +1,8 @@
 // API keys in PostgreSQL, and the login roles that they are mapped to. One connection to each node, opened when it is needed.
 import pg from "pg";
 import { type NodeSpec } from "@highwater/protocol";
+import { type Clock } from "@highwater/runtime";
 import { type Act, type AuditEntry, type AuditQuestion } from "../audit.ts";
-import { type Clock } from "../clock.ts";
 import {
   type ApiKey,
   DEFAULT_LIMITS,

@@ -1,7 +1,7 @@
 // Locks on the service's own tables. They are never advisory: everybody who can run SQL can take an advisory lock. The mode needs a
 // right to change the table, which no application has, it cannot be taken on a replica, and it lets everybody read.
 import { type ClientBase } from "pg";
-import { type Clock } from "../clock.ts";
+import { type Clock } from "@highwater/runtime";
 import { type Channel } from "./channel.ts";
 
 const LOCK_NOT_AVAILABLE = "55P03";

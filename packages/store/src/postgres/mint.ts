@@ -7,8 +7,8 @@
 // an epoch since. No lock is held over a round trip.
 import { randomUUID } from "node:crypto";
 import { type ClientBase } from "pg";
+import { type Fork, forkOf } from "@highwater/authority";
 import { type EpochId, type EpochRecord, type Offset } from "@highwater/protocol";
-import { type Fork, forkOf } from "../fork.ts";
 import { type MintRequest } from "../port.ts";
 import { namingHolders } from "./locks.ts";
 import { readLogEnd } from "./log-end.ts";
@@ -191,7 +191,7 @@ function isCopied(
   return opened === undefined ? sentinel !== undefined : !opened.in_place;
 }
 
-/** Gathers what the server and this history can prove; the rule itself is in fork.ts. */
+/** Gathers what the server and this history can prove; the rule itself is `forkOf`. */
 function findFork(
   { previous, sentinel, opened, isCopy, server, timeline, end }: Seen,
   request: MintRequest,

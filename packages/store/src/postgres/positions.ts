@@ -4,7 +4,7 @@
 // where they stand.
 import { type ClientBase } from "pg";
 import { type EpochId, ZERO } from "@highwater/protocol";
-import { type Clock } from "../clock.ts";
+import { type Clock } from "@highwater/runtime";
 import { type PositionsReport } from "../port.ts";
 import { endOfLog, parseLsn } from "./lsn.ts";
 import { type ReplicaStream, type ReplicaStreams } from "./replica-streams.ts";

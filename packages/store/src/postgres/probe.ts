@@ -1,7 +1,7 @@
 // What a node says of itself.
 import { type ClientBase } from "pg";
+import { type NodeReport } from "@highwater/authority";
 import { type EpochId, maxOffset, ZERO } from "@highwater/protocol";
-import { type NodeReport } from "../port.ts";
 import { endOfLog, parseLsn } from "./lsn.ts";
 import { type EpochRow, epochRecord } from "./rows.ts";
 import { type SentinelRow } from "./mint.ts";

@@ -1,7 +1,7 @@
 // Looking receipts up, and settling keys that have none with a tombstone.
 import { type ClientBase } from "pg";
 import { type EpochId, HighwaterError, txnTimestampMs } from "@highwater/protocol";
-import { type Clock } from "../clock.ts";
+import { type Clock } from "@highwater/runtime";
 import {
   type Receipt,
   type ReceiptKey,

@@ -1,6 +1,6 @@
 // One database session as transactions use it: a connection, its prepared statements, and how to cancel what it runs.
 import { type PoolClient } from "pg";
-import { type Clock } from "../clock.ts";
+import { type Clock } from "@highwater/runtime";
 import { type ReceiptKey } from "../port.ts";
 import { destroy } from "./channel.ts";
 import { OutOfStep, Pipeline, type PipelineLimits, type PipelineOutcome, type Step } from "./pipeline.ts";

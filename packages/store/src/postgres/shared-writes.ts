@@ -2,7 +2,7 @@
 // have lately been quick go to a session several at a time, in one write, each a transaction of its own with its own Sync.
 // Owns the queue and what becomes of those behind a failed one; how a transaction ends is in execute.ts.
 import { type EpochId, HighwaterError } from "@highwater/protocol";
-import { type Clock } from "../clock.ts";
+import { type Clock } from "@highwater/runtime";
 import { type Execution, type StoreObserver, type TransactionSpec } from "../port.ts";
 import {
   concludeOn,

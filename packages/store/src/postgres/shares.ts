@@ -2,7 +2,7 @@
 // most three quarters of them while others use the role too, and waits outside of the shared queue.
 // Alone, a principal may have them all.
 import { HighwaterError } from "@highwater/protocol";
-import { type Clock } from "../clock.ts";
+import { type Clock } from "@highwater/runtime";
 import { cancelledFor } from "./write-pool.ts";
 
 export interface SharesOptions {

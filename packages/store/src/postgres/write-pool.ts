@@ -3,8 +3,8 @@
 // names to the server the epoch that it is meant for.
 import pg from "pg";
 import { type EpochId, HighwaterError } from "@highwater/protocol";
+import { type Clock } from "@highwater/runtime";
 import { destroy, startupOptions } from "./channel.ts";
-import { type Clock } from "../clock.ts";
 import { PostgresClient } from "./client.ts";
 import { Pipeline } from "./pipeline.ts";
 import { PreparedStatements } from "./prepared.ts";

@@ -9,6 +9,7 @@ export interface Mutant {
   readonly faults: readonly string[];
 }
 
+const authority = (file: string): string => `packages/authority/src/${file}.ts`;
 const store = (file: string): string => `packages/store/src/${file}.ts`;
 const gateway = (file: string): string => `services/txn-gateway/src/${file}.ts`;
 const tracker = (file: string): string => `services/durability-tracker/src/${file}.ts`;
@@ -17,7 +18,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "a safe transaction is answered at its commit",
     patch: {
-      file: gateway("outcomes"),
+      file: gateway("outcomes/outcomes"),
       find: "const fate = await durability.await(promised, how.maxWaitMs, how.signal);",
       replace:
         'const fate = (await Promise.resolve("durable")) as Awaited<ReturnType<typeof durability.await>>;',
@@ -45,7 +46,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "a crash keeps the whole log",
     patch: {
-      file: store("fork"),
+      file: authority("fork"),
       find: "return { cause, fork: witnessed, limit: minOffset(end, facts.recoveredAt ?? end) };",
       replace: "return { cause, fork: end, limit: end };",
     },
@@ -81,7 +82,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "a promoted replica is taken to have all of the old log",
     patch: {
-      file: store("fork"),
+      file: authority("fork"),
       find: 'return { cause: "promotion", fork: maxOffset(witnessed, watched), limit: switchedAt ?? end };',
       replace: 'return { cause: "promotion", fork: (end + 100_000_000n) as Offset, limit: null };',
     },

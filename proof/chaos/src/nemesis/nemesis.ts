@@ -1,8 +1,9 @@
 // The nemesis of the three-region system: three lanes that break things side by side (nodes, network, services), each drawing
 // from a deck of its own, and the repair of everything at the end.
+import { setTimeout as pause } from "node:timers/promises";
 import { defaultRoundTripMs } from "@highwater/lab-cluster";
 import { type System } from "@highwater/lab-system";
-import { nowMs, pause, reasonOf, within } from "../clock.ts";
+import { nowMs, reasonOf, within } from "../clock.ts";
 import { type FaultLog } from "../parts.ts";
 import { type Nemesis, type NemesisOptions } from "../system.ts";
 import { Deck } from "./deck.ts";

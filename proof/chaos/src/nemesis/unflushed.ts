@@ -2,8 +2,8 @@
 // leaves those pages, so the log behind the flush position is wiped here by hand.
 import { open } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { Client } from "pg";
-import { pause } from "../clock.ts";
 import { serverProcesses, signalAll } from "./server-processes.ts";
 import { type World } from "./world.ts";
 

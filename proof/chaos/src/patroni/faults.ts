@@ -1,7 +1,7 @@
 // The faults of a cluster under Patroni, each a real one: hosts, Patroni, PostgreSQL, etcd and the
 // links between them. After each fault the nemesis waits until Patroni has repaired what it can,
 // and starts what was killed.
-import { pause } from "../clock.ts";
+import { setTimeout as pause } from "node:timers/promises";
 import { type Card } from "../nemesis/deck.ts";
 import { type Random } from "../nemesis/random.ts";
 import { fillDisk, fillQuota, slowDownDisk, withoutStrace } from "./etcd-disk.ts";

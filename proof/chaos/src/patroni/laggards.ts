@@ -1,5 +1,5 @@
 // Failures after which Patroni, set so, promotes a standby that lacks what another one had acknowledged.
-import { pause } from "../clock.ts";
+import { setTimeout as pause } from "node:timers/promises";
 import { type PatroniFault } from "./faults.ts";
 
 /** Long enough for transactions to be acknowledged by the standby that is fed. */

@@ -1,8 +1,9 @@
 // The nemesis of a cluster under Patroni: one lane breaks the cluster, one the services. Patroni
 // decides which node is promoted, and the nemesis records the result. With Patroni's right settings
 // every failure keeps every level but the primary's own disk.
+import { setTimeout as pause } from "node:timers/promises";
 import { eventually } from "@highwater/lab-tools/process";
-import { nowMs, pause, reasonOf, within } from "../clock.ts";
+import { nowMs, reasonOf, within } from "../clock.ts";
 import { Deck } from "../nemesis/deck.ts";
 import { Random } from "../nemesis/random.ts";
 import { type Nemesis, type NemesisOptions } from "../system.ts";

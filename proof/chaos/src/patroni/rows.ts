@@ -1,10 +1,10 @@
 // Does a promise survive what Patroni does next? The measured cases run one after another on one
 // cluster, each with its own settings. In each, one standby lags, the other one acknowledges
 // transactions, and then that one is gone as well.
+import { setTimeout as pause } from "node:timers/promises";
 import { eventually } from "@highwater/lab-tools/process";
 import { makeUuidV7 } from "@highwater/protocol";
 import { type PatroniSettings } from "@highwater/lab-cluster";
-import { pause } from "../clock.ts";
 import { type PatroniSystem } from "./system.ts";
 
 type Deed =

@@ -2,8 +2,9 @@
 import assert from "node:assert/strict";
 import { rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { FakeClock } from "@highwater/runtime/testing";
 import { MetricSet, parseTopology, TopologyFile } from "@highwater/service";
-import { FakeClock, MemoryLog } from "@highwater/service/testing";
+import { MemoryLog } from "@highwater/service/testing";
 import * as tracker from "@highwater/durability-tracker/config";
 import * as gateway from "@highwater/txn-gateway/config";
 import { SECRET_IN_PLACE, TOPOLOGY } from "../samples.ts";

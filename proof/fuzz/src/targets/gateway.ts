@@ -11,7 +11,8 @@ import {
   type TransactionResponse,
   validate,
 } from "@highwater/protocol";
-import { FakeClock, MemoryLog, testDeploymentKeys } from "@highwater/service/testing";
+import { FakeClock } from "@highwater/runtime/testing";
+import { MemoryLog, testDeploymentKeys } from "@highwater/service/testing";
 import { changesRows, changesSession, leadingWords, refusal } from "@highwater/store/internals";
 import {
   acceptBegin,

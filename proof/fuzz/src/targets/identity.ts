@@ -2,13 +2,13 @@
 import assert from "node:assert/strict";
 import { type JWTPayload } from "jose";
 import { type EpochId, type TxnId } from "@highwater/protocol";
+import { realClock } from "@highwater/runtime";
 import {
   ANYBODY,
   InternalAuthenticator,
   internalCredential,
   parseKeyText,
   type Principal,
-  realClock,
 } from "@highwater/service";
 import { testDeploymentKeys } from "@highwater/service/testing";
 import {

@@ -1,7 +1,7 @@
 // The answers of etcd: what is no answer says nothing, and changes nothing of what is known of the lease.
 import assert from "node:assert/strict";
-import { FakeClock, settle } from "@highwater/service/testing";
-import { EtcdClient, LeaseReader } from "@highwater/store/internals";
+import { EtcdClient, LeaseReader } from "@highwater/authority/internals";
+import { FakeClock, settle } from "@highwater/runtime/testing";
 import { pure, type Target } from "../target.ts";
 
 const base64 = (text: string): string => Buffer.from(text).toString("base64");

@@ -1,7 +1,7 @@
 // A server that is not PostgreSQL, or is no more: whatever bytes come, every call of the store ends.
 import { readFileSync } from "node:fs";
 import { HighwaterError, makeUuidV7, type EpochId } from "@highwater/protocol";
-import { realClock } from "@highwater/service";
+import { realClock } from "@highwater/runtime";
 import { POSTGRES_DEFAULTS, PostgresStore } from "@highwater/store";
 import { NEXT, partsOf, ScriptedServer } from "../postgres-script.ts";
 import { EPOCH } from "../samples.ts";

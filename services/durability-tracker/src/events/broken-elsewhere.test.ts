@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { EpochGraph, type EpochId, type EpochRecord, type TxnId } from "@highwater/protocol";
-import { FakeClock, MemoryLog, settle } from "@highwater/service/testing";
+import { FakeClock, settle } from "@highwater/runtime/testing";
+import { MemoryLog } from "@highwater/service/testing";
 import { MemoryEventLog, MemoryEvents } from "@highwater/store/memory";
 import { epochId, record } from "../../test/support/core.ts";
 import { type Published } from "../core/index.ts";

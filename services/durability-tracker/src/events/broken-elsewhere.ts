@@ -2,8 +2,9 @@
 // another tracker than the one that reported to it. Owns how far it has read; the consequences of a
 // peer verdict are the core's.
 import { type EpochGraph } from "@highwater/protocol";
+import { type Clock, sleep } from "@highwater/runtime";
 import { type Log } from "@highwater/service";
-import { type Clock, comparePositions, type EventStore, sleep } from "@highwater/store";
+import { comparePositions, type EventStore } from "@highwater/store";
 import { type Published } from "../core/index.ts";
 import { type PrimaryEpoch } from "./event-log.ts";
 import { peerVerdictOf } from "./new-events.ts";

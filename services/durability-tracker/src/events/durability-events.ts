@@ -8,8 +8,9 @@ import {
   type StallEvent,
   type UnlistedData,
 } from "@highwater/protocol";
+import { type Clock, sleep } from "@highwater/runtime";
 import { type Log } from "@highwater/service";
-import { type Clock, comparePositions, type EventStore, sleep, type Store } from "@highwater/store";
+import { comparePositions, type EventStore, type Store } from "@highwater/store";
 import { type BecameDurable, markIn, type Published, type TrackerState, unlisted } from "../core/index.ts";
 import { type ReadExpiryTime } from "../shell/expiry-clock.ts";
 import { BrokenElsewhere } from "./broken-elsewhere.ts";

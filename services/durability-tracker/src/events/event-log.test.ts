@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type EpochId, HighwaterError, type Offset } from "@highwater/protocol";
-import { FakeClock, MemoryLog, settle } from "@highwater/service/testing";
+import { FakeClock, settle } from "@highwater/runtime/testing";
+import { MemoryLog } from "@highwater/service/testing";
 import { type NewEvent } from "@highwater/store";
 import { MemoryEventLog, MemoryEvents } from "@highwater/store/memory";
 import { EventLog, type PrimaryEpoch } from "./event-log.ts";

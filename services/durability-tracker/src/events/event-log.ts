@@ -2,14 +2,13 @@
 // here only when the recording is as safe as the store can make it. Owns the order, the retries and
 // the bound on memory; not the contents.
 import { type EpochId, HighwaterError, type Offset } from "@highwater/protocol";
+import { type Clock, sleep } from "@highwater/runtime";
 import { type Log } from "@highwater/service";
 import {
-  type Clock,
   type EventStore,
   MAX_EVENTS_PER_RECORDING,
   type NewEvent,
   type RecordedEvent,
-  sleep,
 } from "@highwater/store";
 import { type OutboxStore } from "./outbox-store.ts";
 

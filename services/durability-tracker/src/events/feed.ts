@@ -2,15 +2,9 @@
 // under the same ids, also what a tracker has recorded that is dead by now. Owns who listens; how
 // it is written to them is theirs.
 import { type DurabilityEventType, type EpochGraph, type EpochId, HighwaterError } from "@highwater/protocol";
+import { type Clock, sleep } from "@highwater/runtime";
 import { type Log } from "@highwater/service";
-import {
-  type Clock,
-  comparePositions,
-  type EventFilter,
-  type EventStore,
-  type RecordedEvent,
-  sleep,
-} from "@highwater/store";
+import { comparePositions, type EventFilter, type EventStore, type RecordedEvent } from "@highwater/store";
 import { type BecameDurable } from "../core/index.ts";
 import { type PrimaryEpoch } from "./event-log.ts";
 import { isMissed, type ReadingOn, readOn } from "./reading-on.ts";

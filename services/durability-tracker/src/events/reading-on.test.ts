@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type EpochId } from "@highwater/protocol";
-import { realClock } from "@highwater/service";
-import { type EventStore, sleep } from "@highwater/store";
+import { realClock, sleep } from "@highwater/runtime";
+import { type EventStore } from "@highwater/store";
 import { MemoryEventLog, MemoryEvents } from "@highwater/store/memory";
 import { EPOCH, NEXT, record, SIBLING, stored, Tracker } from "../../test/support/events.ts";
 

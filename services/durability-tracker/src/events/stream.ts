@@ -3,7 +3,8 @@
 // one that does not read is cut off, and comes back with the last id that it has received.
 import { type ServerResponse } from "node:http";
 import { type EventsBegin, type LiveDurableEvent } from "@highwater/protocol";
-import { type Clock, comparePositions, type RecordedEvent, sleep } from "@highwater/store";
+import { type Clock, sleep } from "@highwater/runtime";
+import { comparePositions, type RecordedEvent } from "@highwater/store";
 import { type BecameDurable } from "../core/index.ts";
 import { type EventFeed, type Listener } from "./feed.ts";
 import { durableData } from "./new-events.ts";

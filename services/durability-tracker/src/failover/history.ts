@@ -1,5 +1,6 @@
 // Which history is the one to go on with, and which of the nodes that answer are of it. By epoch records alone: a position
 // says nothing of the history that it is a place in.
+import { type NodeReport } from "@highwater/authority";
 import {
   EpochGraph,
   type EpochId,
@@ -8,7 +9,7 @@ import {
   type Offset,
   outranks,
 } from "@highwater/protocol";
-import { type NodeReport, type StoreNode, type Witness } from "@highwater/store";
+import { type StoreNode, type Witness } from "@highwater/store";
 
 /** What a node is in an election after the current epoch. */
 export const STANDINGS = [

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import Fastify from "fastify";
 import fc from "fast-check";
 import { type Problem } from "@highwater/protocol";
+import { FakeClock } from "@highwater/runtime/testing";
 import {
   Admission,
   AnonymousAuthenticator,
@@ -11,7 +12,7 @@ import {
   installCallers,
   installErrorHandling,
 } from "@highwater/service";
-import { FakeClock, MemoryLog } from "@highwater/service/testing";
+import { MemoryLog } from "@highwater/service/testing";
 import { Driven, epochId, record, txnId } from "../../test/support/core.ts";
 import { registerFailoverRoutes } from "../routes/failover.ts";
 import { previewFailover } from "./preview.ts";

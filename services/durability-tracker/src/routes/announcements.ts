@@ -12,8 +12,8 @@ import {
   type TxnId,
   validate,
 } from "@highwater/protocol";
+import { type Clock } from "@highwater/runtime";
 import { callerOf, NOBODY } from "@highwater/service";
-import { type Clock } from "@highwater/store";
 import { type AnnouncedItem, judgeHeld, levelNames } from "../core/index.ts";
 import { type LedgerFile } from "../shell/ledger-file.ts";
 import { type TrackerLoop } from "../shell/loop.ts";

@@ -1,6 +1,7 @@
 // The time by which anything expires that the store keeps. No single clock is trusted: any of them may jump.
+import { type Clock } from "@highwater/runtime";
 import { type Log } from "@highwater/service";
-import { type Clock, type Store } from "@highwater/store";
+import { type Store } from "@highwater/store";
 
 /**
  * Clocks that are kept by NTP differ by far less; beyond it one of them was set, and it is unknown

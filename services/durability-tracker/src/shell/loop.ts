@@ -1,5 +1,13 @@
 // Feeds the core with what happens and carries out what it asks for. The only owner of the core's state; judges nothing.
 import {
+  type Authority,
+  AuthorityWatcher,
+  type Candidates,
+  type LeaseTerm,
+  makeAuthorityRule,
+  type NodeReport,
+} from "@highwater/authority";
+import {
   type BrokenPromiseData,
   type UnlistedData,
   type EpochId,
@@ -7,19 +15,9 @@ import {
   ownedName,
   type StallEvent,
 } from "@highwater/protocol";
+import { type Clock, sleep } from "@highwater/runtime";
 import { type DeploymentKeys, type Log } from "@highwater/service";
-import {
-  type Authority,
-  AuthorityWatcher,
-  type Candidates,
-  type Clock,
-  makeAuthorityRule,
-  type NodeReport,
-  type PositionsReport,
-  sleep,
-  type Store,
-  type LeaseTerm,
-} from "@highwater/store";
+import { type PositionsReport, type Store } from "@highwater/store";
 import { type Config, exposureLevelOf } from "../config.ts";
 import {
   asksForCandidates,

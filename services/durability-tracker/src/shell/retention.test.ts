@@ -1,7 +1,8 @@
 // When receipts are maintained: at once in each epoch, and then in turns; what fails is tried again.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { FakeClock, MemoryLog, settle } from "@highwater/service/testing";
+import { FakeClock, settle } from "@highwater/runtime/testing";
+import { MemoryLog } from "@highwater/service/testing";
 import { type Store } from "@highwater/store";
 import { Driven, epochId, off, record } from "../../test/support/core.ts";
 import { runRetention } from "./retention.ts";

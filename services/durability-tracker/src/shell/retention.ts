@@ -1,7 +1,8 @@
 // Keeps room for the receipts of the next ids, and lets those go that are not needed any more.
 import { type EpochId } from "@highwater/protocol";
+import { type Clock, sleep } from "@highwater/runtime";
 import { type Log } from "@highwater/service";
-import { type Clock, type RetentionReport, sleep, type Store } from "@highwater/store";
+import { type RetentionReport, type Store } from "@highwater/store";
 import { markIn, type TrackerState } from "../core/index.ts";
 import { type ReadExpiryTime } from "./expiry-clock.ts";
 

@@ -1,9 +1,11 @@
 // Marks of an ended epoch that this tracker had seen, and may have published, bind all trackers:
 // they are written behind the record of the next epoch, where the others read them. Owns when; what
 // follows from it is the core's.
+import { type NodeReport } from "@highwater/authority";
 import { type EpochId, type EpochRecord, parseOffset } from "@highwater/protocol";
+import { type Clock } from "@highwater/runtime";
 import { type Log } from "@highwater/service";
-import { type Clock, type NodeReport, type Store } from "@highwater/store";
+import { type Store } from "@highwater/store";
 import { knownMark, type TrackerState } from "../core/index.ts";
 
 export interface SharedMarksDeps {

@@ -1,6 +1,6 @@
 // Whether the tracker still sees the primary. Owns the moment since which it has not; the contents
 // of the reports are the core's.
-import { type Clock } from "@highwater/store";
+import { type Clock } from "@highwater/runtime";
 
 /** A question that has no answer for so long makes the tracker blind. An idle tracker asks once a second. */
 const BLIND_AFTER_MS = 1_000;

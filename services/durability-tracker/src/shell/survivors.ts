@@ -1,7 +1,9 @@
 // Asks replicas that have not followed the current epoch up to where they have the log of the one
 // before. Owns when; what follows from it is the core's.
+import { type NodeReport } from "@highwater/authority";
 import { type EpochId, type Offset } from "@highwater/protocol";
-import { type Clock, type NodeReport, type Store } from "@highwater/store";
+import { type Clock } from "@highwater/runtime";
+import { type Store } from "@highwater/store";
 import { type TrackerState } from "../core/index.ts";
 
 export interface SurvivorsDeps {

@@ -1,7 +1,7 @@
 // Counts and logs what must not be overlooked.
 import { type BrokenPromiseData, type StallEvent } from "@highwater/protocol";
+import { type Clock } from "@highwater/runtime";
 import { type Counter, type Log } from "@highwater/service";
-import { type Clock } from "@highwater/store";
 import { type Published } from "../core/index.ts";
 
 /**

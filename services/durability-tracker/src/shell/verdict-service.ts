@@ -12,8 +12,8 @@ import {
   type VerdictsRequest,
   type VerdictsResponse,
 } from "@highwater/protocol";
+import { type Clock, sleep } from "@highwater/runtime";
 import { type Caller, type Counter, mayReadOf, NOBODY, type Principal } from "@highwater/service";
-import { type Clock, sleep } from "@highwater/store";
 import { entryKey, judge, levelNames, type Token } from "../core/index.ts";
 import { type TrackerLoop } from "./loop.ts";
 import { currentMarks } from "./stream.ts";

@@ -14,7 +14,7 @@ import {
   WEBHOOK_LIMITS,
   type WebhookSecret,
 } from "@highwater/protocol";
-import { type Clock } from "@highwater/store";
+import { type Clock } from "@highwater/runtime";
 import { type AllowList, checkedAddresses, checkUrl, type Resolve } from "./address.ts";
 import { type Database, type Executor } from "./database.ts";
 import * as deliveries from "./deliveries.ts";

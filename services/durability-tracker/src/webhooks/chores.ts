@@ -2,8 +2,9 @@
 // of disabled endpoints, measures the queue, hastens what a wrong clock has put off, and removes
 // what is too old.
 import { type WebhookDisabledData } from "@highwater/protocol";
+import { type Clock, sleep } from "@highwater/runtime";
 import { type Log } from "@highwater/service";
-import { type Clock, type NewEvent, sleep } from "@highwater/store";
+import { type NewEvent } from "@highwater/store";
 import { type ReadExpiryTime } from "../shell/expiry-clock.ts";
 import { type Database } from "./database.ts";
 import { expireDeliveries, hastenSome } from "./deliveries.ts";

@@ -4,7 +4,7 @@ import { request as requestHttp, type IncomingMessage, type RequestOptions } fro
 import { request as requestHttps } from "node:https";
 import { type LookupFunction } from "node:net";
 import { type AttemptOutcome, HighwaterError, WEBHOOK_LIMITS } from "@highwater/protocol";
-import { type Clock } from "@highwater/store";
+import { type Clock } from "@highwater/runtime";
 import {
   type AllowList,
   checkedAddresses,

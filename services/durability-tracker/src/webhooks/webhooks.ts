@@ -2,8 +2,9 @@
 // sends what is enqueued.
 import { type ClientBase } from "pg";
 import { HighwaterError, type NodeSpec } from "@highwater/protocol";
+import { type Clock, sleep } from "@highwater/runtime";
 import { type Log } from "@highwater/service";
-import { type Clock, type NewEvent, type FreshEvent, sleep } from "@highwater/store";
+import { type NewEvent, type FreshEvent } from "@highwater/store";
 import { type ReadExpiryTime } from "../shell/expiry-clock.ts";
 import { type PrimaryEpoch } from "../events/event-log.ts";
 import { type Resolve } from "./address.ts";

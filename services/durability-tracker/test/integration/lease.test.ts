@@ -9,7 +9,7 @@ import { after, before, test } from "node:test";
 import { Etcd, type HeldKey } from "@highwater/lab-cluster";
 import { eventually } from "@highwater/lab-tools/process";
 import { type EpochId, type LevelRule, makeUuidV7, type Offset } from "@highwater/protocol";
-import { realClock as clock } from "@highwater/service";
+import { realClock as clock } from "@highwater/runtime";
 import { TEST_DEPLOYMENT, testDeploymentKeys } from "@highwater/service/testing";
 import { type PositionsReport } from "@highwater/store";
 import { MemoryStore, MemoryWorld } from "@highwater/store/memory";

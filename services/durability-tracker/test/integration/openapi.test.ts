@@ -9,13 +9,13 @@ import { fileURLToPath } from "node:url";
 import { eventually } from "@highwater/lab-tools/process";
 import { System } from "@highwater/lab-system";
 import { makeUuidV7, type TransactionResponse } from "@highwater/protocol";
+import { realClock } from "@highwater/runtime";
 import {
   type Example,
   internalCredential,
   type Json,
   jsonLog,
   type Operation,
-  realClock,
   routesOf,
 } from "@highwater/service";
 import { TEST_DEPLOYMENT } from "@highwater/service/testing";

@@ -9,6 +9,7 @@ import {
   type Offset,
   type TxnId,
 } from "@highwater/protocol";
+import { realClock } from "@highwater/runtime";
 import {
   Admission,
   Callers,
@@ -16,7 +17,6 @@ import {
   installCallers,
   installErrorHandling,
   type Principal,
-  realClock,
 } from "@highwater/service";
 import { MemoryLog } from "@highwater/service/testing";
 import { type EventStore, type NewEvent } from "@highwater/store";

@@ -1,6 +1,7 @@
 // Builders for the tests of an election: three regions, epoch records, and what nodes say of themselves.
+import { type NodeReport } from "@highwater/authority";
 import { type EpochRecord, type Offset } from "@highwater/protocol";
-import { type NodeReport, type StoreNode } from "@highwater/store";
+import { type StoreNode } from "@highwater/store";
 import { epochId, record } from "./core.ts";
 import { type Situation, type Wishes } from "../../src/failover/candidate.ts";
 

@@ -2,7 +2,7 @@
 // changes its mind between the check and the connection.
 import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
-import { realClock } from "@highwater/service";
+import { realClock } from "@highwater/runtime";
 import { type HostAddress, parseAllowList, type Resolve } from "../../src/webhooks/address.ts";
 import { type Attempt, exchange } from "../../src/webhooks/exchange.ts";
 import { resolveName } from "../../src/webhooks/resolve.ts";

@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import { type FastifyInstance, type InjectOptions } from "fastify";
 import { type Cluster, startCluster } from "@highwater/lab-cluster";
 import { type CreatedWebhook, type EpochId, makeUuidV7, type NodeSpec } from "@highwater/protocol";
+import { realClock } from "@highwater/runtime";
 import {
   Admission,
   Callers,
@@ -11,7 +12,6 @@ import {
   type Log,
   makeServer,
   type Principal,
-  realClock,
   type Scope,
 } from "@highwater/service";
 import {

@@ -2,7 +2,7 @@
 // read is cut off, and the memory of its results is free again.
 import { Readable } from "node:stream";
 import { type FastifyReply } from "fastify";
-import { type Clock } from "@highwater/store";
+import { type Clock } from "@highwater/runtime";
 import { jsonPieces, PIECE_CHARS } from "./json-pieces.ts";
 import { type ResultHold } from "./result-memory.ts";
 

@@ -2,12 +2,12 @@
 // gets at most half of it, so that the others can go on.
 import { HighwaterError } from "@highwater/protocol";
 import { type ResultMeter } from "@highwater/store";
+import { RETRY_MS } from "../retry.ts";
 
 /** What one owner may have of the whole. */
 const OWNER_SHARE = 1 / 2;
 /** Above this part of a bound nothing new is admitted; the rest is for what already runs. */
 const ADMITTED_TO = 3 / 4;
-const RETRY_MS = 1_000;
 
 export class ResultMemory {
   readonly #maxBytes: number;
@@ -54,7 +54,7 @@ export class ResultMemory {
     return new HighwaterError("overloaded", {
       detail: `Unread results take all their memory: ${most} bytes for all callers, half of that for one owner. Read results faster, or retry later.`,
       limit: { name: "resultMemoryBytes", value: this.#maxBytes },
-      retryAfterMs: RETRY_MS,
+      retryAfterMs: RETRY_MS.room,
     });
   }
 }

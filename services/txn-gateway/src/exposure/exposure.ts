@@ -8,9 +8,10 @@ import {
   type Offset,
   parseOffset,
 } from "@highwater/protocol";
-import { type Clock, sleep } from "@highwater/store";
+import { type Clock, sleep } from "@highwater/runtime";
 import { type HistogramSeries, type Log } from "@highwater/service";
 import { type Metrics } from "../metrics.ts";
+import { RETRY_MS } from "../retry.ts";
 import { type Ack } from "../txn/request.ts";
 import { Account, type Exposed } from "./account.ts";
 import { DrainRate } from "./drain-rate.ts";
@@ -62,7 +63,6 @@ const SLOW_MS_MAX = 100;
 /** Safe transactions wait for their marks anyway, and so cannot pile up as fast; their bound is this many times the other. */
 const SAFE_FACTOR = 2;
 const ANNOUNCEMENTS = "maxPendingAnnouncements";
-const RETRY_MS = 1_000;
 const RETRY_MS_MIN = 100;
 /** A level that stands still may go on at any moment, and then no client should wait for long. */
 const RETRY_MS_MAX = 5_000;
@@ -270,7 +270,7 @@ export class Exposure {
         bytes: String(this.#account.bytesOf(tally)),
         oldestMs: oldestMs === null ? null : Math.round(oldestMs),
       },
-      retryAfterMs: isOfAnnouncements ? RETRY_MS : this.#retryAfterMs(use, nowMs),
+      retryAfterMs: isOfAnnouncements ? RETRY_MS.room : this.#retryAfterMs(use, nowMs),
     });
   }
 
@@ -287,7 +287,7 @@ export class Exposure {
   #retryAfterMs({ used, bound }: Use, nowMs: number): number {
     const { pending } = this.#account.total;
     // Others have it all.
-    if (pending === 0) return RETRY_MS;
+    if (pending === 0) return RETRY_MS.room;
     const excess = Math.max(ROOM, 1 - ((1 - ROOM) * bound) / used);
     const waitMs = (excess * pending) / this.#drain.perMs(nowMs);
     return Math.min(RETRY_MS_MAX, Math.max(RETRY_MS_MIN, Math.ceil(waitMs)));

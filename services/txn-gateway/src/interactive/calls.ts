@@ -1,6 +1,7 @@
 // The calls of one interactive transaction: numbered, one at a time, and a repeated one gets the answer that it had.
 import { hash } from "node:crypto";
 import { HighwaterError } from "@highwater/protocol";
+import { RETRY_MS } from "../retry.ts";
 
 interface Call<T> {
   readonly seq: number;
@@ -8,8 +9,6 @@ interface Call<T> {
   readonly outcome: Promise<T>;
   isRunning: boolean;
 }
-
-const RETRY_MS = 200;
 
 export class Calls<T> {
   #last: Call<T> | null = null;
@@ -35,7 +34,7 @@ export class Calls<T> {
       throw new HighwaterError("transaction_in_progress", {
         detail: `Call ${String(last.seq)} of this transaction is still running.`,
         outcome: "not_applied",
-        retryAfterMs: RETRY_MS,
+        retryAfterMs: RETRY_MS.soon,
         open: run !== null,
       });
     const digest = hash("sha256", JSON.stringify(body));

@@ -6,7 +6,7 @@ import {
   type StatementResult,
   type TxnId,
 } from "@highwater/protocol";
-import { type Clock } from "@highwater/store";
+import { type Clock } from "@highwater/runtime";
 
 export interface End {
   /**

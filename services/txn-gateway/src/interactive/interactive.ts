@@ -1,5 +1,5 @@
 // Interactive transactions: opened, called one call at a time, and ended by their client, by a time limit or by a failure.
-// Owns that none is left behind with its session; how a commit ends is in outcomes.ts.
+// Owns that none is left behind with its session; how a commit ends is in outcomes/.
 import {
   HighwaterError,
   type OwnedId,
@@ -11,13 +11,14 @@ import {
 } from "@highwater/protocol";
 import { type Opening } from "@highwater/store";
 import { type ResultHold } from "../answers/result-memory.ts";
-import { type AttemptLabels } from "../attempts.ts";
-import { lifespanMs, refuseTruncated, type TimeBounds, withinTime } from "../bounds.ts";
+import { idInUse } from "../attempts/active.ts";
+import { type AttemptLabels } from "../attempts/attempts.ts";
+import { lifespanMs, refuseTruncated, type TimeBounds, withinTime } from "../attempts/bounds.ts";
 import { type Principal, requireScope } from "@highwater/service";
 import { type Admitted, UNCOUNTED } from "../exposure/exposure.ts";
-import { type Attempt } from "../outcomes.ts";
-import { type PrimaryEpoch } from "../primary.ts";
-import { StoreCall, storeError, TransactionTrace } from "../tracing.ts";
+import { type Attempt } from "../outcomes/outcomes.ts";
+import { type PrimaryEpoch } from "../primary/primary.ts";
+import { StoreCall, storeError, TransactionTrace } from "../tracing/transaction-trace.ts";
 import { type Committed } from "../txn/answer.ts";
 import { type Caller } from "../txn/caller.ts";
 import { INTERACTIVE } from "../txn/digest.ts";
@@ -27,6 +28,7 @@ import { Calls } from "./calls.ts";
 import { type End, EndedTransactions, endedError } from "./ended.ts";
 import { resolveLate } from "./late-calls.ts";
 import { Lifetime, type LifetimeLimits } from "./lifetime.ts";
+import { OpenLimits } from "./open-limits.ts";
 import {
   type CallResult,
   digestOfBegin,
@@ -36,13 +38,10 @@ import {
   type Known,
   type Open,
 } from "./open.ts";
-import { OpenLimits } from "./open-limits.ts";
 import { openOn } from "./opening.ts";
 import { type Pinned, SessionHeaders, wrongGateway } from "./session-header.ts";
 
 const AT_ONCE: Acknowledgement = { ack: "commit", level: "", maxWaitMs: 0 };
-const AUTHORITY_WAIT_MS = 200;
-const RETRY_MS = 500;
 /** Whatever a key allows: what a dead gateway leaves holds its id for twice as long. */
 const TOTAL_TIMEOUT_MS_MAX = 86_400_000;
 
@@ -121,8 +120,7 @@ export class Interactive {
   /** The id, and a place among the open ones. */
   #enter(id: TxnId, principal: Principal): () => void {
     const freeId = this.#parts.active.begin({ id, owner: principal.owner });
-    if (freeId === null)
-      throw new HighwaterError("transaction_in_progress", { transactionId: id, retryAfterMs: RETRY_MS });
+    if (freeId === null) throw idInUse(id);
     try {
       const freePlace = this.#limits.enter(principal);
       let hasLeft = false;
@@ -151,7 +149,7 @@ export class Interactive {
       idleTimeoutMs: limits.idleTimeoutMs ?? config.idleTimeoutMs,
       totalTimeoutMs: Math.min(limits.totalTimeoutMs ?? config.totalTimeoutMs, TOTAL_TIMEOUT_MS_MAX),
     };
-    const primaryEpoch = await primary.admit(AUTHORITY_WAIT_MS);
+    const primaryEpoch = await primary.admit();
     const digest = readOnly ? 0n : INTERACTIVE;
     const attempt: Attempt = {
       ...{ id, tag: keys.receiptTag(owner, id), primaryEpoch, readOnly, owner, digest },

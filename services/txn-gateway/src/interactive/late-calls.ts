@@ -4,14 +4,14 @@
 // header of its begin. It settles nothing if it did not begin a write or may not write.
 import { ERRORS, HighwaterError } from "@highwater/protocol";
 import { type Principal, requireScope } from "@highwater/service";
+import { idInUse } from "../attempts/active.ts";
+import { RETRY_MS } from "../retry.ts";
 import { type Committed } from "../txn/answer.ts";
 import { INTERACTIVE } from "../txn/digest.ts";
 import { endedError } from "./ended.ts";
 import { type InteractiveContext } from "./open.ts";
 import { type Pinned } from "./session-header.ts";
 
-const AUTHORITY_WAIT_MS = 200;
-const RETRY_MS = 500;
 const RETRY_MS_MAX = 5_000;
 const FORGOTTEN = "The transaction was open here, ended some time ago and was rolled back.";
 
@@ -32,11 +32,10 @@ export async function resolveLate(
   requireScope(principal, "write");
   const { owner } = principal;
   const leave = active.begin({ id, owner });
-  if (leave === null)
-    throw new HighwaterError("transaction_in_progress", { transactionId: id, retryAfterMs: RETRY_MS });
+  if (leave === null) throw idInUse(id);
   const held: Promise<unknown>[] = [];
   try {
-    const primaryEpoch = await primary.admit(AUTHORITY_WAIT_MS);
+    const primaryEpoch = await primary.admit();
     // Its client wants it ended, or its gateway's process is gone. No other session is ended for that.
     const tag = keys.receiptTag(owner, id);
     deps.store.giveUp(primaryEpoch.node, { id, tag }, pinned.holder);
@@ -78,6 +77,6 @@ export async function resolveLate(
 /** Who holds the id will have ended at the transaction's deadline; it makes little sense to ask much sooner. */
 function waiting({ code, details }: HighwaterError, leftMs: number): HighwaterError["details"] {
   if (code !== "transaction_in_progress") return { ...details, outcome: "unknown" };
-  const retryAfterMs = Math.ceil(Math.min(RETRY_MS_MAX, Math.max(RETRY_MS, leftMs)));
+  const retryAfterMs = Math.ceil(Math.min(RETRY_MS_MAX, Math.max(RETRY_MS.sameId, leftMs)));
   return { ...details, outcome: "unknown", retryAfterMs };
 }

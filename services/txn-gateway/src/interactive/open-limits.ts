@@ -2,10 +2,10 @@
 import { HighwaterError } from "@highwater/protocol";
 import { type Config } from "../config.ts";
 import { type Principal } from "@highwater/service";
+import { RETRY_MS } from "../retry.ts";
 
 /** Of a role's sessions open transactions may hold so much, and one at least. */
 const SHARE_OF_POOL = 0.75;
-const RETRY_MS = 1_000;
 
 export class OpenLimits {
   readonly #config: Config;
@@ -54,7 +54,7 @@ function refuseAbove(name: string, value: number, open: number): void {
   throw new HighwaterError("too_many_open", {
     detail: `All ${String(value)} interactive transactions are in use (${name}).`,
     limit: { name, value },
-    retryAfterMs: RETRY_MS,
+    retryAfterMs: RETRY_MS.room,
   });
 }
 

@@ -11,6 +11,7 @@ import {
   type TxnId,
 } from "@highwater/protocol";
 import { type DeploymentKeys, type Principal } from "@highwater/service";
+import { RETRY_MS } from "../retry.ts";
 
 /** Of every answer to a call of an interactive transaction; the client sends it back with the next. */
 export const SESSION_HEADER = "highwater-session";
@@ -34,7 +35,6 @@ export interface Pinned extends Begun {
   readonly boot: string;
 }
 
-const RETRY_MS = 100;
 const BOOT_BYTES = 8;
 const UUID_BYTES = 16;
 const DIGEST_BYTES = 8;
@@ -113,5 +113,6 @@ function uuidBytes(uuid: string): Buffer {
 
 export function wrongGateway({ gateway, id }: Pinned, outcome?: Outcome): HighwaterError {
   const detail = `Gateway ${gateway} has the transaction, and this is another one; send the call to ${gateway}.`;
-  return new HighwaterError("wrong_gateway", { detail, transactionId: id, outcome, retryAfterMs: RETRY_MS });
+  const retryAfterMs = RETRY_MS.atOnce;
+  return new HighwaterError("wrong_gateway", { detail, transactionId: id, outcome, retryAfterMs });
 }

@@ -7,6 +7,7 @@ import {
   type Outcome,
   type Retry,
 } from "@highwater/protocol";
+import { RETRY_MS } from "../retry.ts";
 import { type TransactionPart } from "./answer.ts";
 
 /** The driver reads these from an answer of status 400, and nothing else. */
@@ -82,7 +83,6 @@ const SQLSTATE: Partial<Record<ErrorCode, string>> = {
 
 /** Kept as they are: nothing was applied, and proxies and clients know what to do about them. */
 const PLAIN_STATUSES: ReadonlySet<number> = new Set([413, 429, 499, 503]);
-const RETRY_MS_DEFAULT = 1_000;
 const HINTS: Partial<Record<ErrorCode, string>> = {
   transaction_control: "Send the statements of one transaction together, in one batch.",
   unauthenticated:
@@ -108,7 +108,7 @@ export function neonError(error: HighwaterError, transactionId: string | null): 
       highwater: {
         ...{ code, outcome, retry, transactionId: id },
         query: details.statement ?? null,
-        retryAfterMs: waits ? (details.retryAfterMs ?? RETRY_MS_DEFAULT) : null,
+        retryAfterMs: waits ? (details.retryAfterMs ?? RETRY_MS.unsaid) : null,
         fields: details.fields ?? null,
         limit: details.limit ?? null,
         evidence: details.evidence ?? null,

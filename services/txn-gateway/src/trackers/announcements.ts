@@ -1,7 +1,7 @@
 // One tracker's announcements: kept in order, sent in batches, resent until the tracker has them on disk.
 // Self-clocked: one batch in flight, everything since then goes in the next.
 import { type Announcement, LIMITS } from "@highwater/protocol";
-import { sleep } from "@highwater/store";
+import { sleep } from "@highwater/runtime";
 import { hostOf } from "@highwater/service";
 import { type Deps } from "../deps.ts";
 

@@ -1,7 +1,7 @@
 // What trackers say of ids under which there is the tombstone of a loss. A tombstone does not say at which levels the transaction had
 // been durable; the ledgers of the trackers do, to which its gateway had announced it.
 import { LIMITS, type Loss, LossesResponse, type OwnedId } from "@highwater/protocol";
-import { sleep } from "@highwater/store";
+import { sleep } from "@highwater/runtime";
 import { Batcher } from "../batcher.ts";
 import { type Deps } from "../deps.ts";
 import { askTracker } from "./ask-tracker.ts";

@@ -9,7 +9,7 @@ import {
   validate,
   type Validation,
 } from "@highwater/protocol";
-import { sleep } from "@highwater/store";
+import { sleep } from "@highwater/runtime";
 import { hostOf } from "@highwater/service";
 import { type Deps } from "../deps.ts";
 import { type TrackerOrder } from "./order.ts";

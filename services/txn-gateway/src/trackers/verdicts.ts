@@ -1,7 +1,7 @@
 // Asking a tracker what became of transactions: of those whose epoch is over, and of those that are looked up by id.
 // A failover ends all waits at once, so questions travel together; each level has one for now and one that waits.
 import { LIMITS, type Verdict, VerdictsResponse } from "@highwater/protocol";
-import { sleep } from "@highwater/store";
+import { sleep } from "@highwater/runtime";
 import { Batcher } from "../batcher.ts";
 import { type Deps } from "../deps.ts";
 import { askTracker } from "./ask-tracker.ts";

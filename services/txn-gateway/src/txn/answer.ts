@@ -11,7 +11,7 @@ import {
   type TransactionStateResponse,
   type TxnId,
 } from "@highwater/protocol";
-import { type Fate } from "../durability.ts";
+import { type Fate } from "../outcomes/durability.ts";
 
 export interface Committed {
   readonly kind: TokenKind;

@@ -3,8 +3,9 @@
 // Method: three gateways on one server with API keys; transactions that are held open while others use their ids.
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
+import { realClock } from "@highwater/runtime";
 import { DEFAULT_LIMITS, PostgresKeys, type Scope } from "@highwater/store";
-import { hashSecret, makeKeyText, realClock } from "@highwater/service";
+import { hashSecret, makeKeyText } from "@highwater/service";
 import { SESSION_HEADER } from "../../src/interactive/session-header.ts";
 import { newId } from "../support/fakes.ts";
 import {

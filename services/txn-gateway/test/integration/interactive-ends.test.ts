@@ -4,10 +4,10 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { eventually } from "@highwater/lab-tools/process";
 import { type Problem } from "@highwater/protocol";
+import { realClock } from "@highwater/runtime";
 import { DEFAULT_LIMITS, type KeyLimits, PostgresKeys } from "@highwater/store";
 import { hashSecret, makeKeyText } from "@highwater/service";
 import { SESSION_HEADER } from "../../src/interactive/session-header.ts";
-import { realClock } from "@highwater/service";
 import { type Database } from "../support/database.ts";
 import { newId } from "../support/fakes.ts";
 import {

@@ -8,20 +8,15 @@ import { hostname, tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import pg from "pg";
+import { decideAuthority } from "@highwater/authority";
 import { type Cluster, startCluster } from "@highwater/lab-cluster";
 import { eventually } from "@highwater/lab-tools/process";
 import { programFile, SERVICE_ROLE, systemRoles } from "@highwater/lab-system";
 import { EpochGraph, HighwaterError, type NodeSpec } from "@highwater/protocol";
-import {
-  type AuditEntry,
-  decideAuthority,
-  PostgresKeys,
-  PostgresStore,
-  POSTGRES_DEFAULTS,
-} from "@highwater/store";
+import { realClock } from "@highwater/runtime";
+import { type AuditEntry, PostgresKeys, PostgresStore, POSTGRES_DEFAULTS } from "@highwater/store";
 import { KeyRing, ownerTag, type Principal } from "@highwater/service";
 import { roleUrl } from "../../src/identity/role-url.ts";
-import { realClock } from "@highwater/service";
 import { MemoryLog } from "../support/fakes.ts";
 
 /** The owner of the role app_orders: its first key's id. */

@@ -5,11 +5,11 @@ import { after, before, beforeEach, describe, it } from "node:test";
 import { neon, neonConfig, NeonDbError, type NeonQueryFunction, Pool } from "@neondatabase/serverless";
 import { type Cluster, startCluster } from "@highwater/lab-cluster";
 import { decodeToken, parseTxnId } from "@highwater/protocol";
+import { realClock } from "@highwater/runtime";
 import { PostgresKeys, DEFAULT_LIMITS, type Scope } from "@highwater/store";
 import { hashSecret, makeKeyText } from "@highwater/service";
 import { type NeonError } from "../../src/neon/error.ts";
 import { KNOWN_ARRAYS } from "../../src/neon/values.ts";
-import { realClock } from "@highwater/service";
 import { newId } from "../support/fakes.ts";
 import { TestGateway } from "../support/gateway.ts";
 

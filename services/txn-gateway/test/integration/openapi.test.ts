@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { System } from "@highwater/lab-system";
-import { type Example, jsonLog, type Operation, realClock, routesOf } from "@highwater/service";
+import { realClock } from "@highwater/runtime";
+import { type Example, jsonLog, type Operation, routesOf } from "@highwater/service";
 import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 import { assertErrorReference } from "@highwater/service/testing/error-reference";
 import { buildApp, loadConfig, makeDeps } from "../../src/app.ts";

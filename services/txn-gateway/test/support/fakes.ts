@@ -3,7 +3,8 @@ import { randomBytes } from "node:crypto";
 import { makeUuidV7, type Marks, type TxnId } from "@highwater/protocol";
 import { type HttpReply, type HttpStream, type TrackerTransport } from "../../src/deps.ts";
 
-export { FakeClock, MemoryLog, settle } from "@highwater/service/testing";
+export { FakeClock, settle } from "@highwater/runtime/testing";
+export { MemoryLog } from "@highwater/service/testing";
 
 export interface Sent {
   readonly url: string;

@@ -14,7 +14,8 @@ import {
   TransactionStateResponse,
   validate,
 } from "@highwater/protocol";
-import { jsonLog, realClock } from "@highwater/service";
+import { realClock } from "@highwater/runtime";
+import { jsonLog } from "@highwater/service";
 import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 import { buildApp, loadConfig, makeDeps } from "../../src/app.ts";
 import { SESSION_HEADER } from "../../src/interactive/session-header.ts";

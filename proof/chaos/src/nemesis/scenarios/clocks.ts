@@ -1,8 +1,9 @@
 // Wall clocks that jump, ahead or back, while services and servers run, and right themselves a while later. Nothing may expire by
 // them, and no verdict may change. While the primary's clock is wrong, ids of right clocks are refused, and no longer.
+import { setTimeout as pause } from "node:timers/promises";
 import { eventually } from "@highwater/lab-tools/process";
 import { CLOCK_NOTICED_MS, findFaketime } from "@highwater/lab-cluster";
-import { nowMs, pause } from "../../clock.ts";
+import { nowMs } from "../../clock.ts";
 import { type Scenario, type Stage } from "../scenario.ts";
 import { type World } from "../world.ts";
 import { best } from "./failover.ts";

@@ -1,7 +1,7 @@
 // The primary is gone and another node takes over: the best one, a laggard, one that saw too few
 // others, twice in a row, a clean switch there and back, and beside a primary that still serves its
 // own clients.
-import { pause } from "../../clock.ts";
+import { setTimeout as pause } from "node:timers/promises";
 import { readCheckpoint } from "../pg-control.ts";
 import { type Scenario, type Stage } from "../scenario.ts";
 import { byPosition, type World } from "../world.ts";

@@ -1,6 +1,6 @@
 // Histories that contradict each other: older copies, an old primary that an operator names again,
 // two nodes on one timeline. Some of these break promises, and the product has to report it.
-import { pause } from "../../clock.ts";
+import { setTimeout as pause } from "node:timers/promises";
 import { type Scenario } from "../scenario.ts";
 import { copyDatabase } from "../database-copy.ts";
 import { best } from "./failover.ts";

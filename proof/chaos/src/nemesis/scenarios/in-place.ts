@@ -2,9 +2,9 @@
 // replica goes on where it stood. Every level keeps its promises.
 import { execFile } from "node:child_process";
 import { stat } from "node:fs/promises";
+import { setTimeout as pause } from "node:timers/promises";
 import { promisify } from "node:util";
 import { eventually } from "@highwater/lab-tools/process";
-import { pause } from "../../clock.ts";
 import { type Scenario } from "../scenario.ts";
 import { serverProcesses, signalAll } from "../server-processes.ts";
 import { killUnflushed } from "../unflushed.ts";

@@ -1,7 +1,7 @@
 // Links between regions: cut, reset, cut one way, flapping, slow, and a region that no other one
 // reaches. None of these loses anything.
+import { setTimeout as pause } from "node:timers/promises";
 import { defaultRoundTripMs, type LinkControl } from "@highwater/lab-cluster";
-import { pause } from "../../clock.ts";
 import { type Random } from "../random.ts";
 import { type Scenario, type Stage } from "../scenario.ts";
 

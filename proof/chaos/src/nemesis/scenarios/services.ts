@@ -1,8 +1,8 @@
 // Gateways and trackers: killed, restarted, paused, all trackers at once, and a ledger with a torn end. Nothing is lost by it.
 import { appendFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { type ServiceKind, trackerLocation } from "@highwater/lab-system";
-import { pause } from "../../clock.ts";
 import { type Scenario } from "../scenario.ts";
 import { type World } from "../world.ts";
 

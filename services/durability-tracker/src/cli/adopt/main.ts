@@ -2,15 +2,8 @@
 // The command `adopt`: environment, standard streams and exit codes; nothing else.
 import { readFileSync } from "node:fs";
 import { HighwaterError } from "@highwater/protocol";
-import {
-  integer,
-  internalCredential,
-  readSettings,
-  realClock,
-  secret,
-  topology,
-  urls,
-} from "@highwater/service";
+import { realClock } from "@highwater/runtime";
+import { integer, internalCredential, readSettings, secret, topology, urls } from "@highwater/service";
 import { POSTGRES_DEFAULTS, PostgresStore } from "@highwater/store";
 import { parseAdoptCommand, USAGE } from "./parse.ts";
 import { printResult } from "./print.ts";

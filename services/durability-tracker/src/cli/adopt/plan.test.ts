@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { type NodeReport } from "@highwater/authority";
 import { type HighwaterError } from "@highwater/protocol";
-import { type NodeReport } from "@highwater/store";
 import { record } from "../../../test/support/core.ts";
 import { primary, replica } from "../../../test/support/failover.ts";
 import { type Remembered } from "../failover-candidate/ask.ts";

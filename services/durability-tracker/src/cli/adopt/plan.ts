@@ -1,6 +1,6 @@
 // What adopting a database gives up, and what speaks against it. A pure answer from what nodes and trackers say.
+import { type NodeReport } from "@highwater/authority";
 import { EpochGraph, type EpochId, type EpochRecord, outranks } from "@highwater/protocol";
-import { type NodeReport } from "@highwater/store";
 import { type FailoverPreview } from "../../failover/wire.ts";
 import { type Remembered } from "../failover-candidate/ask.ts";
 

@@ -1,6 +1,7 @@
 // From the arguments to the answer: who is asked, what is written, and whether the epoch has begun.
 import { type EpochId } from "@highwater/protocol";
-import { type Adoption, type Clock, sleep, type Store } from "@highwater/store";
+import { type Clock, sleep } from "@highwater/runtime";
+import { type Adoption, type Store } from "@highwater/store";
 import {
   askMemories,
   askNodes,

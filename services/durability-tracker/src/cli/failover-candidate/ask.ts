@@ -1,6 +1,8 @@
 // Asks the nodes and the trackers, all at once, each within its own limit, until what replicas have on disk stands still.
+import { type NodeReport } from "@highwater/authority";
 import { type EpochId, EpochRecord, validate } from "@highwater/protocol";
-import { type Clock, type NodeReport, sleep, type Store, type Witness } from "@highwater/store";
+import { type Clock, sleep } from "@highwater/runtime";
+import { type Store, type Witness } from "@highwater/store";
 import Type from "typebox";
 import { type TrackerMemory } from "../../failover/history.ts";
 import { type TrackerPreviews } from "../../failover/report.ts";

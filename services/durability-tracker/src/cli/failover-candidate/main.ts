@@ -1,18 +1,19 @@
 #!/usr/bin/env node
 // The command `failover-candidate`: environment, standard streams and exit codes; nothing else.
 import { readFileSync } from "node:fs";
+import { readAuthority } from "@highwater/authority";
 import { HighwaterError } from "@highwater/protocol";
+import { realClock } from "@highwater/runtime";
 import {
   internalCredential,
   readSettings,
-  realClock,
   secret,
   tlsAuthority,
   topology,
   trustAuthority,
   urls,
 } from "@highwater/service";
-import { POSTGRES_DEFAULTS, PostgresStore, readAuthority } from "@highwater/store";
+import { POSTGRES_DEFAULTS, PostgresStore } from "@highwater/store";
 import { parseCandidateCommand, USAGE } from "./parse.ts";
 import { printReport } from "./print.ts";
 import { findCandidate } from "./run.ts";

@@ -1,8 +1,10 @@
 // Goal: who is asked what, and what becomes of the answers. Method: the store in memory, and trackers that are functions.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { type NodeReport } from "@highwater/authority";
 import { type LevelRule, type Offset } from "@highwater/protocol";
-import { type Clock, type NodeReport, type Store } from "@highwater/store";
+import { type Clock } from "@highwater/runtime";
+import { type Store } from "@highwater/store";
 import { epochId } from "../../../test/support/core.ts";
 import { FIRST, NODES, replica } from "../../../test/support/failover.ts";
 import { type FailoverPreviewRequest } from "../../failover/wire.ts";

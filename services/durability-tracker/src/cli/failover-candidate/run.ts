@@ -1,6 +1,7 @@
 // From the arguments to the report: who is asked what, in which order. Writes to no node.
 import { type LevelRule } from "@highwater/protocol";
-import { type Clock, type Store } from "@highwater/store";
+import { type Clock } from "@highwater/runtime";
+import { type Store } from "@highwater/store";
 import { type Decision, decideCandidate } from "../../failover/candidate.ts";
 import { type CandidateReport, makeReport, type TrackerPreviews } from "../../failover/report.ts";
 import { askMemories, askNodes, askPreview, hostOf, type Remembered, type TrackerCaller } from "./ask.ts";

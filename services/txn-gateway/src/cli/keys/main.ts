@@ -3,9 +3,10 @@
 // Exit codes: 0 done, 1 not done (or not known to be), 2 wrong arguments or configuration.
 import { readFileSync } from "node:fs";
 import { hostname, userInfo } from "node:os";
+import { AUTHORITY_VARIABLES, makeAuthorityRule } from "@highwater/authority";
 import { HighwaterError } from "@highwater/protocol";
-import { realClock } from "@highwater/service";
-import { AUTHORITY_VARIABLES, makeAuthorityRule, PostgresKeys } from "@highwater/store";
+import { realClock } from "@highwater/runtime";
+import { PostgresKeys } from "@highwater/store";
 import { loadStoreConfig } from "../../config.ts";
 import { makeStore } from "../../runtime.ts";
 import { parseKeysCommand, USAGE } from "./parse.ts";

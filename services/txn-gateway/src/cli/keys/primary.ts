@@ -1,14 +1,8 @@
 // Which node the command changes: the authoritative primary, by the same rule as the services'. And when a change is safe.
+import { type Authority, type AuthorityRule, AuthorityWatcher, type NodeReport } from "@highwater/authority";
 import { type EpochId, HighwaterError, outranks } from "@highwater/protocol";
-import {
-  type Authority,
-  type AuthorityRule,
-  AuthorityWatcher,
-  type Clock,
-  type NodeReport,
-  sleep,
-  type Store,
-} from "@highwater/store";
+import { type Clock, sleep } from "@highwater/runtime";
+import { type Store } from "@highwater/store";
 
 export interface Primary {
   readonly node: string;

@@ -1,11 +1,11 @@
 // Carries a command out: what is checked before, what is written, and what the operator sees.
+import { type AuthorityRule } from "@highwater/authority";
 import { HighwaterError } from "@highwater/protocol";
+import { type Clock } from "@highwater/runtime";
 import {
   accessOf,
   type Act,
   type ApiKey,
-  type AuthorityRule,
-  type Clock,
   isHashablePassword,
   type KeyAdmin,
   type RoleFacts,

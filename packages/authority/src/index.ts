@@ -1,0 +1,16 @@
+// Who is the primary: by ancestry, by a lease or by operators' commands. And where the log of one
+// epoch ends in the history of the next. A store gives it the nodes' reports; the services act on
+// the answer.
+export { type Authority, decideAuthority } from "./ancestry.ts";
+export { type Fork, forkOf } from "./fork.ts";
+export { type Candidates } from "./lease/candidates.ts";
+export { type LeaseSource, type LeaseTerm, type LeaseView } from "./lease/view.ts";
+export { type NodeReport, type NodeSource, type OperatorCommand } from "./nodes.ts";
+export {
+  AUTHORITY_VARIABLES,
+  type AuthoritySettings,
+  describeAuthority,
+  makeAuthorityRule,
+  readAuthority,
+} from "./settings.ts";
+export { type AuthorityRule, AuthorityWatcher } from "./watch.ts";

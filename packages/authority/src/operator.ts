@@ -1,0 +1,30 @@
+// Authority by operators' commands alone: whatever the nodes make of themselves, only a node that was chosen is followed.
+import { type EpochGraph, type EpochId } from "@highwater/protocol";
+import { type Authority, decideAuthority } from "./ancestry.ts";
+import { type NodeReport } from "./nodes.ts";
+
+/**
+ * As by ancestry, among the nodes whose current epoch began with a command, or with the store
+ * itself, and has stayed on that node since: its restarts are followed, a promotion without a
+ * command is not.
+ */
+export function decideByOperator(
+  reports: readonly NodeReport[],
+  known: EpochId | null,
+  graph: EpochGraph,
+): Authority {
+  const followed = reports.filter(
+    (report) => report.role !== "primary" || report.command !== null || isChosen(report),
+  );
+  const authority = decideAuthority(followed, known, graph);
+  const ignored = reports.filter((report) => !followed.includes(report)).map(({ node }) => node);
+  if (authority.kind !== "none" || ignored.length === 0) return authority;
+  const names = ignored.join(", ");
+  return { kind: "none", reason: `${names}: writable without an operator's command; ${authority.reason}` };
+}
+
+function isChosen({ node, epochs }: NodeReport): boolean {
+  // Before the first epoch there is nothing that a command could overrule.
+  const from = epochs.findLastIndex((record) => record.commanded || record.previous === null);
+  return epochs.slice(Math.max(0, from)).every((record) => record.node === node);
+}

@@ -1,0 +1,95 @@
+// Unknown outcomes are resolved, never guessed: when a connection dies during COMMIT, the id is settled on the primary.
+// Either its receipt is there, or a tombstone is from now on, and then it can never commit.
+import { type EpochId } from "@highwater/protocol";
+import { sleep } from "@highwater/runtime";
+import { type ReceiptKey } from "@highwater/store";
+import { Batcher } from "../batcher.ts";
+import { type Deps } from "../deps.ts";
+import { type Primary, type PrimaryEpoch } from "../primary/primary.ts";
+import { type Finality } from "./finality.ts";
+import { type Settled, settledOf } from "./settled.ts";
+
+/** How long another session that holds the id is waited for before it is said to hold it. */
+const PATIENCE_MS = 500;
+/** Longer than a failover; the client is answered sooner. */
+const LIMIT_MS = 60_000;
+const PAUSE_MS = 100;
+/** Between two tries of one without a waiting client. */
+const LONG_PAUSE_MS = 1_000;
+/** A server that dies takes all transactions in flight with it; they are settled together. */
+const BATCH_MAX = 1_000;
+
+/**
+ * The kind of a tombstone: `lost`, that the attempt's epoch is over, and it cannot be known whether
+ * it had committed there.
+ */
+type Tombstone = "aborted" | "lost";
+
+/** What to do about an id that another attempt holds: ask again until that has ended, or answer `held`. */
+export type WhenHeld = "wait_for_held" | "answer_held";
+
+export class Settler {
+  readonly #deps: Pick<Deps, "clock" | "store" | "log">;
+  readonly #primary: Primary;
+  readonly #finality: Finality;
+  readonly #stop = new AbortController();
+  #current: {
+    readonly primaryEpoch: PrimaryEpoch;
+    readonly batchers: Map<Tombstone, Batcher<ReceiptKey, Settled>>;
+  } | null = null;
+
+  constructor(deps: Pick<Deps, "clock" | "store" | "log">, primary: Primary, finality: Finality) {
+    this.#deps = deps;
+    this.#primary = primary;
+    this.#finality = finality;
+  }
+
+  stop(): void {
+    this.#stop.abort();
+  }
+
+  /** Final, also after a failover that keeps what is not at risk. Null when no primary could settle it in time; the id's announcement then leaves it to the trackers. */
+  async settle(
+    key: ReceiptKey,
+    attempt: EpochId,
+    how: { readonly limitMs?: number; readonly whenHeld?: WhenHeld } = {},
+  ): Promise<Settled | null> {
+    const { clock, log } = this.#deps;
+    const { limitMs = LIMIT_MS, whenHeld = "wait_for_held" } = how;
+    const deadlineMs = clock.monotonicMs() + limitMs;
+    const pauseMs = limitMs > LIMIT_MS ? LONG_PAUSE_MS : PAUSE_MS;
+    for (let failures = 0; ;) {
+      try {
+        const leftMs = (): number => Math.min(LIMIT_MS, Math.max(0, deadlineMs - clock.monotonicMs()));
+        const primaryEpoch = await this.#primary.await(leftMs());
+        const tombstone = primaryEpoch.epoch === attempt ? "aborted" : "lost";
+        const settled = await this.#batcherOf(primaryEpoch, tombstone).ask(key);
+        if (settled.kind === "held" && whenHeld === "answer_held") return settled;
+        // Neither a receipt nor a tombstone: not settled.
+        const isSettled = settled.kind !== "absent" && settled.kind !== "held";
+        if (isSettled && (await this.#finality.await(settled, leftMs(), this.#stop.signal)) === "reached")
+          return settled;
+      } catch (cause) {
+        if (failures++ === 0) log.warn("outcome_not_settled_yet", { transactionId: key.id, cause });
+      }
+      if (this.#stop.signal.aborted || clock.monotonicMs() >= deadlineMs) return null;
+      this.#primary.wake();
+      await sleep(clock, pauseMs, this.#stop.signal);
+    }
+  }
+
+  #batcherOf(primaryEpoch: PrimaryEpoch, tombstone: Tombstone): Batcher<ReceiptKey, Settled> {
+    const { node, epoch } = primaryEpoch;
+    if (this.#current?.primaryEpoch.epoch !== epoch) this.#current = { primaryEpoch, batchers: new Map() };
+    const { batchers } = this.#current;
+    let batcher = batchers.get(tombstone);
+    if (batcher === undefined) {
+      batcher = new Batcher<ReceiptKey, Settled>(async (keys) => {
+        const request = { epoch, keys, tombstone, patienceMs: PATIENCE_MS } as const;
+        return settledOf(keys, await this.#deps.store.settle(node, request));
+      }, BATCH_MAX);
+      batchers.set(tombstone, batcher);
+    }
+    return batcher;
+  }
+}

@@ -1,0 +1,64 @@
+// Flush help: one tiny flushing commit behind all commits since the last one, so that no commit
+// waits for the server's own timers. Self-clocked: at most one in flight, none while nothing was
+// committed since the last began.
+import { sleep } from "@highwater/runtime";
+import { type Deps } from "../deps.ts";
+import { type PrimaryEpoch } from "./primary.ts";
+
+const BACKOFF_MS_MIN = 50;
+const BACKOFF_MS_MAX = 2_000;
+
+export class FlushHelp {
+  readonly #deps: Pick<Deps, "clock" | "store" | "log">;
+  readonly #onFailure: () => void;
+  readonly #stop = new AbortController();
+  #wanted: PrimaryEpoch | null = null;
+  #endedEpoch: string | null = null;
+  #running = false;
+
+  constructor(deps: Pick<Deps, "clock" | "store" | "log">, onFailure: () => void) {
+    this.#deps = deps;
+    this.#onFailure = onFailure;
+  }
+
+  /** Something was committed in the epoch. Returns at once. */
+  committed(primaryEpoch: PrimaryEpoch): void {
+    this.#wanted = primaryEpoch;
+    if (!this.#running) void this.#run();
+  }
+
+  /** The epoch has ended: its log can no longer be helped along. */
+  epochEnded(epoch: string): void {
+    this.#endedEpoch = epoch;
+    if (this.#wanted?.epoch === epoch) this.#wanted = null;
+  }
+
+  stop(): void {
+    this.#wanted = null;
+    this.#stop.abort();
+  }
+
+  async #run(): Promise<void> {
+    const { clock, store, log } = this.#deps;
+    this.#running = true;
+    let retryMs = BACKOFF_MS_MIN;
+    while (this.#wanted !== null && !this.#stop.signal.aborted) {
+      const taken = this.#wanted;
+      const { node, epoch } = taken;
+      this.#wanted = null;
+      try {
+        await store.helpFlush(node, epoch);
+        retryMs = BACKOFF_MS_MIN;
+      } catch (cause) {
+        if (this.#stop.signal.aborted) break;
+        log.warn("flush_help_failed", { node, cause });
+        this.#onFailure();
+        // What it was for is still not flushed.
+        if (this.#endedEpoch !== epoch) this.#wanted ??= taken;
+        await sleep(clock, retryMs, this.#stop.signal);
+        retryMs = Math.min(BACKOFF_MS_MAX, 2 * retryMs);
+      }
+    }
+    this.#running = false;
+  }
+}

@@ -1,0 +1,277 @@
+// Where transactions run now: the authoritative primary and its epoch, as this gateway sees them.
+// Owns the watcher and what follows from its answers; the rule "who is it?" is packages/authority.
+import { type Authority, type AuthorityRule, AuthorityWatcher, type NodeReport } from "@highwater/authority";
+import { type EpochGraph, type EpochId, type EpochRecord, HighwaterError } from "@highwater/protocol";
+import { type Store } from "@highwater/store";
+import { type Log } from "@highwater/service";
+import { type Deps } from "../deps.ts";
+import { RETRY_MS } from "../retry.ts";
+
+/** One node in one epoch. A request runs in the epoch in which it arrived, or not at all. */
+export interface PrimaryEpoch {
+  readonly node: string;
+  readonly epoch: EpochId;
+}
+
+export interface PrimaryOptions {
+  /** Default: ancestry. */
+  readonly rule?: AuthorityRule;
+  readonly probeIntervalMs: number;
+  /** How long no tracker has been reachable; trackers begin epochs, the gateway only in their absence. */
+  readonly trackersSilentMs: () => number;
+  /** Why nothing may begin: the deployment keys differ from those of the other services. Null while they agree. */
+  readonly scheduleFault: () => string | null;
+  readonly onEpoch: (primaryEpoch: PrimaryEpoch, ended: PrimaryEpoch | null) => void;
+}
+
+/** Trackers get this long to record a new epoch before the gateway tries. */
+const TRACKERS_FIRST_MS = 2_000;
+/** Work that arrives between two epochs waits so long for the next before it is refused. */
+const NEXT_EPOCH_MS = 200;
+const WAKE_PAUSE_MS = 50;
+/** A clock reading of the server that is older says less than the gateway's own clock. */
+const SERVER_TIME_VALID_MS = 10 * 60_000;
+/** By an older one no id is refused: the server's clock was wrong then, perhaps, and is right by now. */
+const ID_TIME_VALID_MS = 10_000;
+
+type Waiter = (primaryEpoch: PrimaryEpoch | null) => void;
+
+export class Primary {
+  readonly #clock: Deps["clock"];
+  readonly #log: Log;
+  readonly #store: Store;
+  readonly #options: PrimaryOptions;
+  readonly #watcher: AuthorityWatcher;
+  readonly #waiters = new Set<Waiter>();
+  #authority: Authority = { kind: "none", reason: "no node has been probed yet" };
+  #primaryEpoch: PrimaryEpoch | null = null;
+  /**
+   * The last epoch that transactions may have run in; its connections are dropped when another
+   * begins.
+   */
+  #lastEpoch: PrimaryEpoch | null = null;
+  #serverTime: { readonly serverMs: number; readonly atMs: number } | null = null;
+  /** When each node's newest report was asked for. */
+  readonly #askedAtMs = new Map<string, number>();
+  #beginning = false;
+  #wokenAtMs = Number.NEGATIVE_INFINITY;
+  #begunAtMs = Number.NEGATIVE_INFINITY;
+  #stopped = false;
+
+  constructor(deps: Deps, options: PrimaryOptions) {
+    this.#clock = deps.clock;
+    this.#log = deps.log;
+    this.#store = deps.store;
+    this.#options = options;
+    this.#watcher = new AuthorityWatcher({
+      store: deps.store,
+      clock: deps.clock,
+      intervalMs: options.probeIntervalMs,
+      known: null,
+      ...(options.rule === undefined ? {} : { rule: options.rule }),
+      onReport: (report, askedAtMs) => {
+        this.#askedAtMs.set(report.node, askedAtMs);
+        this.#noteTime(report, askedAtMs);
+      },
+      onAuthority: (authority) => {
+        this.#follow(authority);
+      },
+    });
+  }
+
+  start(): void {
+    this.#watcher.start();
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#watcher.stop();
+    for (const settle of [...this.#waiters]) settle(null);
+  }
+
+  /** Asked whenever a request starts: a lease ends without an event, also for a process that was just held up. */
+  get current(): PrimaryEpoch | null {
+    this.#watcher.authorityNow();
+    return this.#primaryEpoch;
+  }
+
+  /** What the nodes that can be asked said last. */
+  get reports(): readonly NodeReport[] {
+    return [...this.#watcher.reports.values()];
+  }
+
+  get authority(): Authority {
+    return this.#authority;
+  }
+
+  /** The current epoch, waiting a moment for one; otherwise throws the error for the client. */
+  async await(limitMs: number): Promise<PrimaryEpoch> {
+    const { current } = this;
+    if (current !== null) return current;
+    const primaryEpoch = this.#stopped ? null : await this.#nextEpoch(limitMs);
+    if (primaryEpoch === null) throw this.refusal();
+    return primaryEpoch;
+  }
+
+  /**
+   * The epoch for work that begins now, and can wait for so long at least. Errors: also while the
+   * deployment keys of this gateway are not those of the others.
+   */
+  async admit(leftMs = 0): Promise<PrimaryEpoch> {
+    const primaryEpoch = this.current ?? (await this.await(Math.max(NEXT_EPOCH_MS, leftMs)));
+    const detail = this.#options.scheduleFault();
+    if (detail === null) return primaryEpoch;
+    throw new HighwaterError("primary_unavailable", { detail, retryAfterMs: RETRY_MS.primary });
+  }
+
+  #nextEpoch(limitMs: number): Promise<PrimaryEpoch | null> {
+    return new Promise((resolve) => {
+      const settle = (primaryEpoch: PrimaryEpoch | null): void => {
+        cancel();
+        this.#waiters.delete(settle);
+        resolve(primaryEpoch);
+      };
+      const cancel = this.#clock.after(limitMs, () => {
+        settle(null);
+      });
+      this.#waiters.add(settle);
+    });
+  }
+
+  /** Why no transaction can run now, as an error of the catalogue. */
+  refusal(): HighwaterError {
+    const code = this.#authority.kind === "split" ? "split_brain" : "primary_unavailable";
+    return new HighwaterError(code, { detail: this.reason(), retryAfterMs: RETRY_MS.primary });
+  }
+
+  reason(): string {
+    switch (this.#authority.kind) {
+      case "primary":
+        return `${this.#authority.node} is the primary`;
+      case "mint":
+        return `the epoch of ${this.#authority.node} has not begun yet`;
+      case "prepare":
+        return `${this.#authority.node} is not prepared yet`;
+      case "none":
+      case "split":
+        return this.#authority.reason;
+    }
+  }
+
+  /** Something has just failed: ask all nodes now. A server that dies fails a thousand requests; that is one reason to ask. */
+  wake(): void {
+    const nowMs = this.#clock.monotonicMs();
+    if (nowMs - this.#wokenAtMs < WAKE_PAUSE_MS) return;
+    this.#wokenAtMs = nowMs;
+    this.#watcher.wake();
+  }
+
+  /** A tracker's epochs: the current one's ancestry, oldest first, itself last. */
+  learn(ancestry: readonly EpochRecord[]): void {
+    const current = ancestry.at(-1)?.id as EpochId | undefined;
+    this.#watcher.learn(ancestry, current ?? null);
+    if (current !== undefined && current !== this.#primaryEpoch?.epoch) this.wake();
+  }
+
+  /** Every epoch that the nodes or the trackers have reported. */
+  get epochs(): EpochGraph {
+    return this.#watcher.graph;
+  }
+
+  /** What is known of an epoch. */
+  recordOf(epoch: EpochId): EpochRecord | undefined {
+    return this.#watcher.graph.get(epoch);
+  }
+
+  /** The epoch before it; null for the first, and for one without a known record. */
+  parentOf(epoch: EpochId): EpochId | null {
+    return (this.recordOf(epoch)?.previous ?? null) as EpochId | null;
+  }
+
+  /** True when `epoch` is, as far as is known, an ancestor of `other`. */
+  isAncestor(epoch: string, other: string): boolean {
+    if (epoch === other) return false;
+    return this.#watcher.graph.ancestry(other as EpochId).some((record) => record.id === epoch);
+  }
+
+  /** The primary's clock, or this host's while the primary's is not known. */
+  serverNowMs(): number {
+    return this.#serverMs(SERVER_TIME_VALID_MS) ?? this.#clock.wallMs();
+  }
+
+  /** The primary's clock; null while it is not known, or was not reported lately. */
+  knownServerMs(): number | null {
+    return this.#serverMs(ID_TIME_VALID_MS);
+  }
+
+  #serverMs(validMs: number): number | null {
+    const nowMs = this.#clock.monotonicMs();
+    const latest = this.#serverTime;
+    if (latest === null || nowMs - latest.atMs > validMs) return null;
+    return latest.serverMs + (nowMs - latest.atMs);
+  }
+
+  #noteTime(report: NodeReport, askedAtMs: number): void {
+    const { authority } = this.#watcher;
+    if (authority.kind === "primary" ? report.node !== authority.node : report.role !== "primary") return;
+    // Somewhere between question and answer; the middle is off by half of that at most.
+    this.#serverTime = {
+      serverMs: report.serverTimeMs,
+      atMs: (askedAtMs + this.#clock.monotonicMs()) / 2,
+    };
+  }
+
+  #follow(authority: Authority): void {
+    const before = this.#authority;
+    this.#authority = authority;
+    this.#primaryEpoch = null;
+    if (authority.kind === "primary") this.#enter({ node: authority.node, epoch: authority.epoch });
+    else if (authority.kind === "mint" || authority.kind === "prepare") {
+      // The last epoch is over: a request that still waits for one of its connections need not wait
+      // for a dead host.
+      if (this.#lastEpoch !== null && before.kind === "primary") this.#store.forget(this.#lastEpoch.node);
+      void this.#begin(authority);
+    }
+    if (JSON.stringify(before) === JSON.stringify(authority)) return;
+    if (authority.kind === "primary") this.#log.info("authority_changed", { ...authority });
+    else if (authority.kind === "split")
+      this.#log.error("split_brain", { nodes: authority.nodes, reason: this.reason() });
+    else this.#log.warn("no_primary", { kind: authority.kind, reason: this.reason() });
+  }
+
+  #enter(primaryEpoch: PrimaryEpoch): void {
+    const ended = this.#lastEpoch;
+    if (ended?.epoch !== primaryEpoch.epoch) {
+      // Before anybody can see the new epoch: no connection that was opened under another role or
+      // epoch may write in it.
+      if (ended !== null) this.#store.forget(ended.node);
+      if (ended?.node !== primaryEpoch.node) this.#store.forget(primaryEpoch.node);
+    }
+    this.#primaryEpoch = primaryEpoch;
+    this.#lastEpoch = primaryEpoch;
+    if (ended?.epoch !== primaryEpoch.epoch) this.#options.onEpoch(primaryEpoch, ended);
+    for (const settle of [...this.#waiters]) settle(primaryEpoch);
+  }
+
+  /** The trackers' work, done here only while none of them can be reached. The watcher asks again until it is done. */
+  async #begin(authority: Extract<Authority, { kind: "mint" | "prepare" }>): Promise<void> {
+    if (this.#beginning || this.#options.trackersSilentMs() < TRACKERS_FIRST_MS) return;
+    // What was asked for before the last step ended does not show it yet: a command would be carried out twice.
+    if ((this.#askedAtMs.get(authority.node) ?? 0) <= this.#begunAtMs) return;
+    this.#beginning = true;
+    try {
+      if (authority.kind === "prepare") await this.#store.prepare(authority.node);
+      else {
+        const { node, command, supersedes } = authority;
+        const minSeq = this.#watcher.graph.maxSeq + 1;
+        await this.#store.mint(node, { minSeq, command, supersedes, streamed: null, finalMarks: {} });
+      }
+      this.#begunAtMs = this.#clock.monotonicMs();
+      this.wake();
+    } catch (cause) {
+      this.#log.warn("epoch_not_begun", { step: authority.kind, node: authority.node, cause });
+    } finally {
+      this.#beginning = false;
+    }
+  }
+}

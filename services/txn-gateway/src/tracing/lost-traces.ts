@@ -1,0 +1,29 @@
+// Commits that an epoch's end has left open in traces: no mark can show any more whether they have
+// survived. A tracker is asked, so that a loss ends the trace of its transaction as the error that
+// it is.
+import { type Verdicts } from "../trackers/verdicts.ts";
+import { type Tokens } from "../txn/tokens.ts";
+import { type TransactionTrace } from "./transaction-trace.ts";
+
+/**
+ * Longer than the reconciliation of a failover; a commit without a verdict by then has no end in
+ * its trace.
+ */
+const LIMIT_MS = 600_000;
+/** More lost transactions than this make no clearer picture. */
+const ASKED_MAX = 2_000;
+
+export async function endCarriedTraces(
+  traces: readonly TransactionTrace[],
+  level: string,
+  { verdicts, tokens }: { readonly verdicts: Pick<Verdicts, "ask">; readonly tokens: Pick<Tokens, "of"> },
+): Promise<void> {
+  const asking = traces.slice(0, ASKED_MAX).map(async (trace) => {
+    const token = trace.tokenBy(tokens);
+    if (token === null) return;
+    const verdict = await verdicts.ask({ token, level, limitMs: LIMIT_MS });
+    if (verdict === "durable" || verdict === "lost" || verdict === "broken" || verdict === "retried")
+      trace.settled(verdict, level);
+  });
+  await Promise.all(asking);
+}

@@ -1,0 +1,171 @@
+// Nothing is forgotten: every write transaction is announced to every tracker before its COMMIT, and its position after.
+// Counts what no tracker has acknowledged, whose bound exposure/ keeps; the queues are in announcements.ts.
+import { randomBytes } from "node:crypto";
+import { type Announcement, type EpochId, formatOffset, type Offset, type TxnId } from "@highwater/protocol";
+import { sleep } from "@highwater/runtime";
+import { type Deps } from "../deps.ts";
+import { Item, TrackerQueue, type TrackerQueueOptions } from "./announcements.ts";
+
+export interface AnnouncerOptions {
+  readonly gateway: string;
+  readonly region: string;
+  readonly trackers: readonly string[];
+  /** Ids that no tracker has acknowledged. */
+  readonly maxPending: number;
+  readonly onContact: () => void;
+  readonly parentOf: TrackerQueueOptions["parentOf"];
+}
+
+/** What a client wants to be known of its transaction. */
+interface Wishes {
+  readonly metadata?: Readonly<Record<string, string>> | undefined;
+  /** Not durable at the level after so long: trackers report it. */
+  readonly maxDelayMs?: number | undefined;
+  readonly level: string;
+}
+
+/** What is announced of an attempt before its COMMIT. */
+export interface Intent extends Wishes {
+  /** It has ended so long from now, or its gateway is gone: its id is not settled sooner. */
+  readonly endsWithinMs: number;
+}
+
+/** The attempt that is announced. */
+export interface Announceable {
+  readonly id: TxnId;
+  readonly primaryEpoch: { readonly epoch: EpochId };
+  /** 0 without authentication. */
+  readonly owner: bigint;
+}
+
+/** An announcement and its position are two items. */
+const ITEMS_PER_ID = 2;
+
+const NOBODYS = {};
+const BOOT_BYTES = 9;
+
+/** The announcements of one attempt at one transaction. */
+export class Announced {
+  readonly #announcer: Announcer;
+  readonly #id: TxnId;
+  readonly #epoch: EpochId;
+  readonly #whose: { readonly owner?: string };
+  readonly #by: string;
+  #unacknowledged = 0;
+  #reached = false;
+
+  constructor(announcer: Announcer, attempt: Announceable, intent: Intent) {
+    const { metadata, maxDelayMs, level, endsWithinMs } = intent;
+    const { id, owner } = attempt;
+    const { epoch } = attempt.primaryEpoch;
+    this.#announcer = announcer;
+    this.#by = announcer.nextAttempt();
+    this.#id = id;
+    this.#epoch = epoch;
+    this.#whose = owner === 0n ? NOBODYS : { owner: owner.toString(10) };
+    this.#send({
+      ...{ kind: "intent", id, epoch, by: this.#by, endsWithinMs, ...this.#whose },
+      ...(maxDelayMs === undefined ? {} : { maxDelayMs, level }),
+      ...(metadata === undefined ? {} : { metadata }),
+    });
+  }
+
+  /** Some tracker has the id on disk by now. */
+  get reached(): boolean {
+    return this.#reached;
+  }
+
+  position(offset: Offset): void {
+    const where = { id: this.#id, epoch: this.#epoch, offset: formatOffset(offset) };
+    this.#send({ kind: "position", ...where, ...this.#whose });
+  }
+
+  /**
+   * The attempt has not committed and never will. Announcements of other attempts under its id
+   * stay.
+   */
+  withdraw(): void {
+    this.#send({ kind: "withdrawn", id: this.#id, epoch: this.#epoch, by: this.#by, ...this.#whose });
+  }
+
+  #send(announcement: Announcement): void {
+    if (!this.#announcer.hasTrackers) return;
+    if (this.#unacknowledged++ === 0) this.#announcer.pendingBegan();
+    const item = new Item(announcement, () => {
+      this.#reached = true;
+      if (--this.#unacknowledged === 0) this.#announcer.pendingEnded();
+    });
+    this.#announcer.enqueue(item);
+  }
+}
+
+export class Announcer {
+  readonly #deps: Pick<Deps, "clock" | "rng" | "log" | "transport">;
+  readonly #queues: readonly TrackerQueue[];
+  readonly #boot = randomBytes(BOOT_BYTES).toString("base64url");
+  #attempts = 0;
+  #pending = 0;
+
+  constructor(deps: Pick<Deps, "clock" | "rng" | "log" | "transport">, options: AnnouncerOptions) {
+    this.#deps = deps;
+    this.#queues = options.trackers.map(
+      (url) =>
+        new TrackerQueue(deps, {
+          gateway: options.gateway,
+          region: options.region,
+          url,
+          trimAbove: ITEMS_PER_ID * options.maxPending,
+          onContact: options.onContact,
+          parentOf: options.parentOf,
+        }),
+    );
+  }
+
+  get hasTrackers(): boolean {
+    return this.#queues.length > 0;
+  }
+
+  /** Ids with an announcement that no tracker has acknowledged. */
+  get pending(): number {
+    return this.#pending;
+  }
+
+  queueLengths(): { tracker: string; length: number }[] {
+    return this.#queues.map((queue) => ({ tracker: queue.host, length: queue.length }));
+  }
+
+  /** Hands the id over to the queues in this very tick. */
+  announce(attempt: Announceable, intent: Intent): Announced {
+    return new Announced(this, attempt, intent);
+  }
+
+  /** Names one attempt among those of all gateways there will ever be. */
+  nextAttempt(): string {
+    return `${this.#boot}.${(++this.#attempts).toString(36)}`;
+  }
+
+  enqueue(item: Item): void {
+    for (const queue of this.#queues) queue.push(item);
+  }
+
+  pendingBegan(): void {
+    this.#pending++;
+  }
+
+  pendingEnded(): void {
+    this.#pending--;
+  }
+
+  /** Until every tracker has everything, or the limit is over. Answers how many ids no tracker has acknowledged. */
+  async flush(limitMs: number): Promise<number> {
+    const over = new AbortController();
+    const all = Promise.all(this.#queues.map((queue) => queue.drained()));
+    await Promise.race([all, sleep(this.#deps.clock, limitMs, over.signal)]);
+    over.abort();
+    return this.#pending;
+  }
+
+  stop(): void {
+    for (const queue of this.#queues) queue.stop();
+  }
+}
