@@ -64,6 +64,7 @@ const GATEWAY = {
 
 const TRACKER = {
   error: {
+    core_failed: "The core's state contradicts itself; the process ends with exit code 1.",
     ledger_failed: "The ledger cannot be used; the process ends with exit code 1.",
     ledger_not_written: "A write to the ledger failed.",
     primary_went_back: "Within an epoch, the primary has less log than before. The tracker ends the epoch.",

@@ -69,7 +69,7 @@ export class Checker implements AnswerWitness, Witness {
   }
 
   onPublished(tracker: SimTracker, published: Published): void {
-    const { standing } = tracker.state;
+    const { standing } = tracker.state.topology;
     const what = `${tracker.name} published ${short(published.id)} of ${short(published.attempt)}`;
     assert.equal(standing.kind, "following", `${what} while nobody reigns`);
     if (standing.kind !== "following") return;
@@ -86,7 +86,7 @@ export class Checker implements AnswerWitness, Witness {
 
   /** Its event may come later, but whoever asks hears of the loss from now on. */
   onLost(tracker: SimTracker, { id, attempt, owner }: LedgerEntry, loss: LostState): void {
-    const { standing } = tracker.state;
+    const { standing } = tracker.state.topology;
     if (standing.kind !== "following" || loss.asOf?.epoch !== standing.epoch) return;
     if (loss.isPublished || loss.reappeared || loss.broken !== 0) return;
     const { settledAt, retriedIn } = loss;
@@ -131,7 +131,7 @@ export class Checker implements AnswerWitness, Witness {
     if (!this.#isFinal(published, standing.epoch)) return "another history that has it may still be kept";
     if (txn?.kind === "read") {
       const token = this.#truth.tokens.find((each) => each.txn === txn);
-      const successor = tracker.state.ancestry.find(({ previous }) => previous === txn.attempt);
+      const successor = tracker.state.topology.ancestry.find(({ previous }) => previous === txn.attempt);
       const kept =
         successor !== undefined &&
         (token?.position.offset ?? 0n) <= BigInt(successor.forkOffset) &&
@@ -208,7 +208,7 @@ export class Checker implements AnswerWitness, Witness {
         const key = keyOf(token, level);
         const before = tracker.reported.get(key)?.verdict ?? verdict;
         if (!tracker.reported.has(key)) this.#meet(token.txn.kind === "read" ? `read ${verdict}` : verdict);
-        const origin = tracker.state.entries.get(entryKey({ id, owner }, attempt))?.origin;
+        const origin = tracker.state.ledger.entries.get(entryKey({ id, owner }, attempt))?.origin;
         const isAtOrigin = origin?.epoch === position.epoch && origin.offset === position.offset;
         const what = `${tracker.name}: ${describe(token, level)}: ${before} -> ${verdict} as published`;
         if (verdict !== before && isAtOrigin) checkChange(tracker, before, verdict, "", what);
@@ -374,7 +374,7 @@ export class Checker implements AnswerWitness, Witness {
 
   #hasReported(tracker: SimTracker, { txn }: Token): boolean {
     if (txn.kind === "read" || tracker.isTorn) return false;
-    const held = tracker.state.entries.get(
+    const held = tracker.state.ledger.entries.get(
       entryKey({ id: txn.id, owner: ownerOf(txn.request) }, txn.attempt),
     );
     return held?.state.kind === "lost" && !held.state.reappeared && held.state.broken === 0;
@@ -389,24 +389,24 @@ export class Checker implements AnswerWitness, Witness {
   #checkLedger(tracker: SimTracker): void {
     const { state } = tracker;
     const levels = this.#config.levels;
-    for (const { key, state: at, reached } of state.entries.values()) {
+    for (const { key, state: at, reached } of state.ledger.entries.values()) {
       const what = `${tracker.name}: ${key}`;
       assert.ok(!UNSETTLED.has(at.kind), `${what} is still ${at.kind}`);
       assert.ok(at.kind !== "lost" || at.isPublished, `${what} is gone, and has no event`);
-      if (at.kind !== "pending" || at.position.epoch !== state.ancestry.at(-1)?.id) continue;
+      if (at.kind !== "pending" || at.position.epoch !== state.topology.ancestry.at(-1)?.id) continue;
       for (const [index, { name }] of levels.entries()) {
         const mark = tracker.marks.get(`${at.position.epoch}/${name}`);
         if (mark !== undefined && mark >= at.position.offset)
           assert.ok((reached & (1 << index)) !== 0, `${what} has reached ${name}, and nobody noticed`);
       }
       if (reached === (1 << levels.length) - 1)
-        assert.ok(state.finished.has(key), `${what} is done, and stays for ever`);
+        assert.ok(state.ledger.finished.has(key), `${what} is done, and stays for ever`);
     }
   }
 
   /** What a tracker has told as lost can never commit in the history that reigns. */
   #checkSettled(tracker: SimTracker, ruler: SimNode): void {
-    for (const { id, kind, state } of tracker.state.entries.values()) {
+    for (const { id, kind, state } of tracker.state.ledger.entries.values()) {
       if (state.kind !== "lost" || kind === "read") continue;
       assert.ok(ruler.receipt(id) !== undefined, `${tracker.name}: ${short(id)} is gone, and not settled`);
     }
@@ -481,7 +481,8 @@ function checkChange(
 
 /** What is counted as things happen is what counting would find, and nothing is held twice. */
 function checkExposure(tracker: SimTracker): void {
-  const { entries, backlog, exposed, config, levelBits } = tracker.state;
+  const { entries, backlog } = tracker.state.ledger;
+  const { config, levelBits } = tracker.state;
   const bit = levelBits.get(config.exposureLevel) ?? 0;
   let total = 0;
   for (const item of backlog) {
@@ -493,7 +494,7 @@ function checkExposure(tracker: SimTracker): void {
   for (const { state: at, announced, kind, reached } of entries.values())
     if (AT_RISK.has(at.kind) && announced && kind === "write" && (reached & bit) === 0) total++;
   const what = `${tracker.name}: the book of what is at risk`;
-  assert.equal(exposed.total, total, what);
+  assert.equal(tracker.state.exposure.total, total, what);
   const reported = exposure(tracker.state);
   const byOwner = Object.values(reported.byOwner).reduce((sum, count) => sum + count, 0);
   assert.equal(byOwner, total, `${what}, by owner`);

@@ -26,7 +26,7 @@ export const MUTANTS: readonly Mutant[] = [
       file: core("verdict"),
       find: `  if (!isCurrent(state, position.epoch)) {
     const why`,
-      replace: `  const mine = markIn(state, (state.ancestry.at(-1)?.id ?? "") as EpochId, level);
+      replace: `  const mine = markIn(state, (state.topology.ancestry.at(-1)?.id ?? "") as EpochId, level);
   if (mine !== null && mine >= position.offset) return { ...plain, verdict: "durable", rule, position };
   if (!isCurrent(state, position.epoch)) {
     const why`,
@@ -83,9 +83,9 @@ export const MUTANTS: readonly Mutant[] = [
     name: "positions of an earlier epoch go on counting",
     patch: {
       file: core("nodes"),
-      find: `  for (const node of state.nodes.values()) {
+      find: `  for (const node of nodesOf(state)) {
     node.position = null;`,
-      replace: `  for (const node of state.nodes.values()) {`,
+      replace: `  for (const node of nodesOf(state)) {`,
     },
   },
   {
@@ -110,7 +110,7 @@ export const MUTANTS: readonly Mutant[] = [
       file: core("announcements"),
       find: `  for (const item of event.items) takeOne`,
       replace: `  for (const item of event.items)
-    if (state.standing.kind !== "following" || item.epoch === state.standing.epoch) takeOne`,
+    if (state.topology.standing.kind !== "following" || item.epoch === state.topology.standing.epoch) takeOne`,
     },
     series: 9,
     from: 11,
@@ -118,7 +118,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "what waits is forgotten when its epoch ends",
     patch: {
-      file: core("placing"),
+      file: core("ledger"),
       find: `    unqueueAll(state);
     backlog.begin`,
       replace: `    backlog.begin`,
@@ -183,15 +183,15 @@ export const MUTANTS: readonly Mutant[] = [
     name: "an epoch that no survivor has seen stays pending",
     patch: {
       file: core("verdict"),
-      find: `  return outranks(state.ancestry, epoch, state.epochs) || isLeftBehind(state, epoch);`,
-      replace: `  return outranks(state.ancestry, epoch, state.epochs);`,
+      find: `  return outranks(state.topology.ancestry, epoch, state.topology.epochs) || isLeftBehind(state, epoch);`,
+      replace: `  return outranks(state.topology.ancestry, epoch, state.topology.epochs);`,
     },
   },
   {
     name: "what was told as lost is not settled in the next history",
     patch: {
       file: core("placing"),
-      find: `        if (entry.kind === "write") state.unproven.add(entry.key);`,
+      find: `        if (entry.kind === "write") doubt(state, entry.key);`,
       replace: ``,
     },
     series: 25,
@@ -210,7 +210,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: "a restart forgets at which levels it was durable",
     from: 130,
     patch: {
-      file: core("state"),
+      file: core("ledger"),
       find: `  if (entry.state.kind === "asked") entry.state = { kind: "unproven" };`,
       replace: `  if (entry.state.kind === "asked") entry.state = { kind: "unproven" };
   entry.reached = 0;`,
@@ -222,8 +222,8 @@ export const MUTANTS: readonly Mutant[] = [
     from: 100,
     patch: {
       file: "services/durability-tracker/src/shell/saving.ts",
-      find: `  for (const [level, offset] of state.marks.get(epoch) ?? []) ledger.saveMark`,
-      replace: `  for (const [level, offset] of epoch === "" ? (state.marks.get(epoch) ?? []) : []) ledger.saveMark`,
+      find: `  for (const [level, offset] of state.topology.marks.get(epoch) ?? []) ledger.saveMark`,
+      replace: `  for (const [level, offset] of epoch === "" ? (state.topology.marks.get(epoch) ?? []) : []) ledger.saveMark`,
     },
     series: 5,
   },
@@ -295,8 +295,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: "what was lost here becomes durable by another's word",
     patch: {
       file: core("peer-verdicts"),
-      find: `  entry.reached |= bits;`,
-      replace: `  entry.reached |= bits | durable;`,
+      find: `  reach(entry, bits);`,
+      replace: `  reach(entry, bits | durable);`,
     },
     series: 13,
     from: 186,

@@ -449,7 +449,7 @@ export const OPS: Readonly<Record<string, readonly [weight: number, act: Act]>> 
     4,
     (play) => {
       const at = tracker(play);
-      const { standing } = at.state;
+      const { standing } = at.state.topology;
       if (standing.kind === "following") play.ask(at, "positions", standing.node);
     },
   ],

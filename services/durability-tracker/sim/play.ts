@@ -239,7 +239,7 @@ export class Play {
       }
       return;
     }
-    const { standing } = tracker.state;
+    const { standing } = tracker.state.topology;
     if (standing.kind !== "following" || node === null || node.epoch !== standing.epoch) return;
     this.transmit(tracker, {
       kind: "event",
@@ -263,7 +263,7 @@ export class Play {
       ...{ node, role, incarnation, epochs, unfit: unfit !== null, upstream, isFed },
     });
     if (isNews) this.decide(tracker);
-    const { standing } = tracker.state;
+    const { standing } = tracker.state.topology;
     if (standing.kind === "following" && standing.node === node && standing.epoch === report.current)
       this.#shareMarks(tracker, report);
     tracker.survivors.look(report, tracker.state);
@@ -284,7 +284,7 @@ export class Play {
 
   /** What the tracker has told is recorded where it reigns, and what others have recorded as broken there is heard. */
   exchangeVerdicts(tracker: SimTracker): void {
-    const { standing } = tracker.state;
+    const { standing } = tracker.state.topology;
     if (standing.kind !== "following") return;
     const node = this.reach(`t${String(tracker.n)}`, standing.node);
     if (node?.epoch !== standing.epoch) return;
@@ -332,14 +332,14 @@ export class Play {
   #beginEpoch(tracker: SimTracker, { node: id, command, supersedes }: Mint): void {
     const node = this.reach(`t${String(tracker.n)}`, id);
     if (node === null || !node.isPrimary) return;
-    const epoch = (tracker.state.ancestry.at(-1)?.id ?? null) as EpochId | null;
-    const known = tracker.state.nodes.get(node.id);
+    const epoch = (tracker.state.topology.ancestry.at(-1)?.id ?? null) as EpochId | null;
+    const known = tracker.state.topology.nodes.get(node.id);
     const streamed =
       epoch === null || known?.streamed == null || known.incarnation === null
         ? null
         : { epoch, offset: known.streamed, incarnation: known.incarnation };
     const finalMarks = Object.fromEntries(
-      [...tracker.state.marks].map(([of, marks]) => [
+      [...tracker.state.topology.marks].map(([of, marks]) => [
         of,
         Object.fromEntries([...marks].map(([level, offset]) => [level, offset.toString()])),
       ]),

@@ -25,7 +25,7 @@ test("an answer that only the ledger could give is not forgotten before the toke
     position,
   } as const;
   it.send(again);
-  assert.equal(it.state.entries.get(`${txnId(1)}/${epochId(1)}`)?.hasOtherTokens, true);
+  assert.equal(it.state.ledger.entries.get(`${txnId(1)}/${epochId(1)}`)?.hasOtherTokens, true);
   it.confirm(120, { a: ["s2", 120], c: ["s3", 120], d: ["s4", 120] });
   assert.equal(it.stateOf(1, 1), "pending", "everywhere by now, and remembered for the other token");
   for (const level of LEVELS) assert.equal(it.verdict(1, 1, 80, level), "durable");

@@ -24,7 +24,7 @@ async function look(play: Play): Promise<void> {
   for (const tracker of play.trackers) {
     for (let round = 0; round < 2; round++) {
       for (const { id } of nodes) play.ask(tracker, "node", id);
-      const { standing } = tracker.state;
+      const { standing } = tracker.state.topology;
       if (standing.kind === "following") play.ask(tracker, "positions", standing.node);
     }
   }
@@ -230,7 +230,8 @@ function everybodyFollows({ trackers, gateways, world: { truth } }: Play, { epoc
   if (epoch === null) return false;
   const isKing = (authority: Authority): boolean => authority.kind === "primary" && authority.epoch === epoch;
   if (!authoritiesOf({ trackers, gateways }).every(({ authority }) => isKing(authority))) return false;
-  const isOver = ({ state: { ancestry, epochs } }: SimTracker, id: EpochId): boolean => {
+  const isOver = ({ state }: SimTracker, id: EpochId): boolean => {
+    const { ancestry, epochs } = state.topology;
     if (id === epoch || outranks(ancestry, id, epochs)) return true;
     // Of an epoch whose record it has not seen, tokens tell the parent and no more.
     const from = epochs.has(id) ? id : truth.parentOf(id);

@@ -11,9 +11,8 @@ import {
   initialState,
   type Published,
   restore,
-  step,
+  type Tracker,
   type TrackerEvent,
-  type TrackerState,
 } from "../src/core/index.ts";
 import { lostEvent } from "../src/events/new-events.ts";
 import { type LedgerFile } from "../src/shell/ledger-file.ts";
@@ -90,7 +89,7 @@ export class SimTracker {
   readonly config: CoreConfig;
   readonly #parts: SimTrackerContext;
   readonly #nodes: number;
-  state: TrackerState;
+  state: Tracker;
   watcher: Watcher;
   ledger: SimLedger;
   survivors: Survivors;
@@ -154,10 +153,10 @@ export class SimTracker {
   }
 
   send(event: TrackerEvent): void {
-    const { effects } = step(this.state, event);
+    const effects = this.state.apply(event);
     this.isDirty = true;
     for (const effect of effects) this.#carryOut(effect);
-    if (this.state.standing.kind === "following") this.isHushed = false;
+    if (this.state.topology.standing.kind === "following") this.isHushed = false;
   }
 
   #carryOut(effect: Effect): void {
@@ -180,7 +179,7 @@ export class SimTracker {
         return;
       case "publish_epochs": {
         for (const stream of this.streams) this.#sendEpochs(stream);
-        const epoch = state.ancestry.at(-1)?.id;
+        const epoch = state.topology.ancestry.at(-1)?.id;
         if (epoch !== undefined) this.ledger.saveCurrentEpoch(epoch as EpochId);
         return;
       }
@@ -216,7 +215,8 @@ export class SimTracker {
   }
 
   #sendEpochs(stream: SimStream): void {
-    if (this.state.ancestry.length > 0) stream.send("epoch", { epochs: this.state.ancestry });
+    if (this.state.topology.ancestry.length > 0)
+      stream.send("epoch", { epochs: this.state.topology.ancestry });
   }
 
   #sendMarks(stream: SimStream): void {
@@ -229,7 +229,7 @@ export class SimTracker {
   }
 
   #noteMarks(epoch: EpochId): void {
-    for (const [level, offset] of this.state.marks.get(epoch) ?? []) {
+    for (const [level, offset] of this.state.topology.marks.get(epoch) ?? []) {
       const key = `${epoch}/${level}`;
       const before = this.marks.get(key);
       if (before === offset) continue;
@@ -241,12 +241,12 @@ export class SimTracker {
 
   /** As the shell does when another epoch is about to reign. */
   saveEpochMarks(): void {
-    saveMarks(this.#file, this.state, (this.state.ancestry.at(-1)?.id ?? null) as EpochId | null);
+    saveMarks(this.#file, this.state, (this.state.topology.ancestry.at(-1)?.id ?? null) as EpochId | null);
   }
 
   /** Everything so far is on disk. `marks`: those that are only saved now and then, too. */
   flush(marks: boolean): void {
-    if (marks) for (const epoch of this.state.marks.keys()) saveMarks(this.#file, this.state, epoch);
+    if (marks) for (const epoch of this.state.topology.marks.keys()) saveMarks(this.#file, this.state, epoch);
     const before = this.ledger.batches;
     this.ledger.flush();
     this.#savedVerdicts = this.lossEvents.length;

@@ -17,7 +17,7 @@ import {
   serverCertificate,
 } from "@highwater/service";
 import { type Config, exposureFaults, exposureLevelOf, leaseFaults } from "./config.ts";
-import { heldCount, levelNames, whyNotSynchronous } from "./core/index.ts";
+import { currentRecord, heldCount, levelNames, whyNotSynchronous } from "./core/index.ts";
 import { type TrackerDeps } from "./deps.ts";
 import { DurabilityEvents, EVENT_DEFAULTS } from "./events/durability-events.ts";
 import { ledgerOutbox } from "./events/ledger-outbox.ts";
@@ -150,7 +150,7 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
         events.onMarks();
       },
       onEpochs: () => {
-        metrics.noteEpoch(loop.state.ancestry.at(-1));
+        metrics.noteEpoch(currentRecord(loop.state));
         stream.publishEpochs(loop.state);
         events.onEpochs();
       },
@@ -213,7 +213,7 @@ function makeSchedule(
   return new ScheduleCheck({
     ...{ keys, store, clock, log },
     primary: () => {
-      const { standing } = loop.state;
+      const { standing } = loop.state.topology;
       return standing.kind === "following" ? standing.node : null;
     },
   });
@@ -231,7 +231,7 @@ function makeEvents(
     ...{ nodes: config.topology.nodes, clock, log, random, resolve, helper: `tracker:${config.name}` },
     ...{ connectTimeoutMs: config.connectTimeoutMs, callTimeoutMs: config.callTimeoutMs },
     primaryEpoch: () => {
-      const { standing } = loop.state;
+      const { standing } = loop.state.topology;
       return standing.kind === "following" ? standing : null;
     },
     prepare: (node) => store.prepare(node),
@@ -320,7 +320,7 @@ function makeCallers(
 ): Callers {
   const { clock } = deps;
   const others = makeAuthenticator(config.identity, deps, () => {
-    const { standing } = loop.state;
+    const { standing } = loop.state.topology;
     return standing.kind === "following" ? standing : null;
   });
   const secrets = [config.internalSecret, config.internalSecretPrevious].filter((one) => one !== null);

@@ -10,6 +10,8 @@ export interface TrackerDeps {
   readonly clock: Clock;
   readonly ledger: LedgerFile;
   readonly log: Log;
+  /** Ends the process: the core's state contradicts itself. */
+  readonly onCoreFailure: (cause: Error) => void;
   /** Opens the store of the API keys; wanted only where keys are accepted. */
   readonly keys: () => KeyReader;
   /** Opens the store of the events; the hook runs in the transaction that records them. */

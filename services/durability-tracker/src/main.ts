@@ -12,9 +12,8 @@ await runProcess({
       makeDeps(config, log, {
         topologyFile,
         tracer,
-        onLedgerFailure: (cause) => {
-          // Without its ledger a tracker could forget: better none than that one.
-          log.error("ledger_failed", { cause });
+        onFailure: (event, cause) => {
+          log.error(event, { cause });
           process.exit(1);
         },
       }),

@@ -11,7 +11,8 @@ export function makeDeps(
   config: Config,
   log: Log,
   options: {
-    readonly onLedgerFailure: (cause: Error) => void;
+    /** Ends the process: a tracker that could forget, or contradicts itself, is worse than none. */
+    readonly onFailure: (event: "ledger_failed" | "core_failed", cause: Error) => void;
     readonly topologyFile?: TopologyFile | undefined;
     readonly tracer?: Tracer | undefined;
   },
@@ -28,7 +29,12 @@ export function makeDeps(
     log,
     topologyFile: options.topologyFile,
     tracer: options.tracer,
-    ledger: new LedgerFile(config.ledgerFile, options.onLedgerFailure),
+    ledger: new LedgerFile(config.ledgerFile, (cause) => {
+      options.onFailure("ledger_failed", cause);
+    }),
+    onCoreFailure: (cause) => {
+      options.onFailure("core_failed", cause);
+    },
     store: new PostgresStore({
       ...POSTGRES_DEFAULTS,
       ...shared,

@@ -2,19 +2,19 @@
 
 export interface OwnerAccount {
   readonly owner: bigint;
-  count: number;
+  readonly count: number;
 }
 
 /** A gateway, by the name that it announces under. */
 export interface Source {
   readonly gateway: string;
   readonly region: string;
-  count: number;
-  announcedAtMs: number;
+  readonly count: number;
+  readonly announcedAtMs: number;
 }
 
 export interface ExposureTotals {
-  total: number;
-  readonly owners: Map<bigint, OwnerAccount>;
-  readonly sources: Map<string, Source>;
+  readonly total: number;
+  readonly owners: ReadonlyMap<bigint, OwnerAccount>;
+  readonly sources: ReadonlyMap<string, Source>;
 }

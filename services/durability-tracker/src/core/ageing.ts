@@ -1,40 +1,28 @@
 // Time passes: forgotten intents are settled, old verdicts leave, and so does what is durable enough for long enough.
 import { type Departing, forgetDeparted, noteDeparted } from "./departed.ts";
 import { expose, dropIdleSources } from "./exposure.ts";
-import { drop, enter, heldCount, tidyHeaps } from "./ledger.ts";
+import { tidyHeaps } from "./heaps.ts";
+import { drop, dropFinished, enter, heldCount, retireWaiting } from "./ledger.ts";
 import { levelBit } from "./levels.ts";
 import { ageEpochs } from "./old-epochs.ts";
-import { type Effect, type TrackerState } from "./types.ts";
+import { askForHeldAgain } from "./proofs.ts";
+import { type Effect, type Ledger, type Own, type TrackerState } from "./types.ts";
 import { hasEnded } from "./verdict.ts";
 
 const MAX_RETIRED_PER_TICK = 1_000;
-const HELD_AGAIN_MS = 1_000;
+
+const own = ({ ledger }: TrackerState): Pick<Own<Ledger>, "retiring"> => ledger;
 
 export function age(state: TrackerState, effects: Effect[]): void {
   settleForgotten(state, effects);
   askForHeldAgain(state);
   ageEpochs(state, effects);
-  const { config, nowMs } = state;
-  for (const [key, sinceMs] of state.finished) {
-    if (nowMs - sinceMs < config.keepVerdictMs) break;
-    const entry = state.entries.get(key);
-    if (entry !== undefined) drop(state, entry, effects);
-    else state.finished.delete(key);
-  }
+  dropFinished(state, effects);
   retireDurable(state, effects);
   retireBacklog(state, effects);
   forgetDeparted(state, effects);
   tidyHeaps(state);
   dropIdleSources(state);
-}
-
-/** An id is left alone for as long as its holder may take; its outcome has to be asked for. */
-function askForHeldAgain(state: TrackerState): void {
-  for (const [key, sinceMs] of state.held) {
-    if (state.nowMs - sinceMs < HELD_AGAIN_MS) break;
-    state.held.delete(key);
-    if (state.entries.has(key)) state.unproven.add(key);
-  }
 }
 
 /**
@@ -43,15 +31,16 @@ function askForHeldAgain(state: TrackerState): void {
  * all who announced it are over.
  */
 function settleForgotten(state: TrackerState, effects: Effect[]): void {
-  const { standing, config, nowMs } = state;
+  const { standing } = state.topology;
+  const { config, nowMs } = state;
   if (standing.kind !== "following") return;
-  for (const key of [...state.intents]) {
-    const entry = state.entries.get(key);
+  for (const key of [...state.ledger.intents]) {
+    const entry = state.ledger.entries.get(key);
     const ageMs = nowMs - (entry?.atMs ?? nowMs);
     if (entry === undefined || ageMs < Math.min(config.intentGraceMs, config.intentPatienceMs)) break;
     // An epoch that is neither may be the next one: a tombstone of this one would deny what commits there.
     const forgotten = hasEnded(state, entry.attempt)
-      ? Math.min(ageMs, nowMs - state.epochSinceMs) >= config.intentGraceMs
+      ? Math.min(ageMs, nowMs - state.topology.epochSinceMs) >= config.intentGraceMs
       : entry.attempt === standing.epoch && ageMs >= Math.max(config.intentPatienceMs, entry.endsWithinMs);
     if (forgotten) enter(state, entry, { kind: "unproven" }, effects);
   }
@@ -60,12 +49,13 @@ function settleForgotten(state: TrackerState, effects: Effect[]): void {
 /** Goes round and round through the entries, oldest first: those that have to stay must not keep it from the others. */
 function retireDurable(state: TrackerState, effects: Effect[]): void {
   const { config, nowMs } = state;
-  state.retiring ??= state.entries.values();
+  const round = own(state);
+  const entries = (round.retiring ??= state.ledger.entries.values());
   const departing: Departing[] = [];
   for (let looked = 0; looked < MAX_RETIRED_PER_TICK; looked++) {
-    const next = state.retiring.next();
+    const next = entries.next();
     if (next.done === true || nowMs - next.value.atMs < config.keepDurableMs) {
-      state.retiring = null;
+      round.retiring = null;
       break;
     }
     const entry = next.value;
@@ -80,10 +70,12 @@ function retireDurable(state: TrackerState, effects: Effect[]): void {
 
 /** The same of the backlog; and sooner when there are too many, for a level may be out of reach for long. */
 function retireBacklog(state: TrackerState, effects: Effect[]): void {
-  const { backlog, config, nowMs } = state;
+  const { backlog } = state.ledger;
+  const { config, nowMs } = state;
   const beyondPrimary = config.levels.filter(({ rule }) => !("primary" in rule)).map(({ name }) => name);
   const others = heldCount(state) - backlog.size;
-  const left = backlog.retire(
+  const left = retireWaiting(
+    state,
     beyondPrimary,
     (item, stay) => nowMs - item.atMs >= config.keepDurableMs || stay + others > config.maxKept,
   );

@@ -4,10 +4,23 @@ import { addDeadline } from "./delays.ts";
 import { type Source } from "./accounts.ts";
 import { entryKey } from "./entry-key.ts";
 import { countEntry, ownerAccount, sourceOf } from "./exposure.ts";
-import { complete, countPresented, drop, enter, isQueued, newEntry, queue } from "./ledger.ts";
+import {
+  amend,
+  becomeAnnounced,
+  complete,
+  drop,
+  enter,
+  isQueued,
+  learnWaiting,
+  newEntry,
+  presentEntry,
+  queue,
+  reach,
+} from "./ledger.ts";
 import { hasAll } from "./levels.ts";
 import { repositionUnplaced, reposition } from "./placing.ts";
 import { reappear, publishLoss } from "./proof.ts";
+import { addParent } from "./topology.ts";
 import {
   type AnnouncedItem,
   type Effect,
@@ -36,13 +49,13 @@ export function takeAnnouncements(state: TrackerState, event: EventOf<"announced
 
 function takeOne(state: TrackerState, item: AnnouncedItem, source: Source | null, effects: Effect[]): void {
   const of = ownedOf(item);
-  const known = state.entries.get(entryKey(of, item.epoch));
-  const isWaiting = item.epoch === state.backlog.epoch && state.backlog.has(of);
+  const known = state.ledger.entries.get(entryKey(of, item.epoch));
+  const isWaiting = item.epoch === state.ledger.backlog.epoch && state.ledger.backlog.has(of);
   switch (item.kind) {
     case "intent":
       if (known?.state.kind === "intent") takeRival(state, item, known, effects);
       if (known === undefined && !isWaiting) takeIntent(state, item, source, effects);
-      else learnMore(state, item, known ?? state.backlog.get(of), effects);
+      else learnMore(state, item, known ?? state.ledger.backlog.get(of), effects);
       return;
     case "position":
       if (item.offset !== undefined && !isWaiting)
@@ -63,8 +76,10 @@ function takeRival(
   // Sent again: it was announced before.
   if (known.announcers.includes(by)) return;
   const isFull = known.announcers.length >= MAX_ANNOUNCERS;
-  known.announcers = isFull ? MANY : [...known.announcers, by];
-  known.endsWithinMs = Math.max(known.endsWithinMs, Math.ceil(state.nowMs - known.atMs) + endsWithinMs);
+  amend(known, {
+    announcers: isFull ? MANY : [...known.announcers, by],
+    endsWithinMs: Math.max(known.endsWithinMs, Math.ceil(state.nowMs - known.atMs) + endsWithinMs),
+  });
   effects.push({ kind: "save", entry: known });
 }
 
@@ -76,7 +91,7 @@ function withdraw(
 ): void {
   const left = known.announcers.filter((announcer) => announcer !== by);
   if (left.length === known.announcers.length) return;
-  known.announcers = left;
+  amend(known, { announcers: left });
   if (left.length === 0) drop(state, known, effects);
   else effects.push({ kind: "save", entry: known });
 }
@@ -91,20 +106,19 @@ function takeIntent(
   source: Source | null,
   effects: Effect[],
 ): void {
-  const entry = announcedEntry(state, item, source);
   const { by = "", endsWithinMs = 0 } = item;
-  entry.announcers = [by];
-  entry.endsWithinMs = endsWithinMs;
+  const entry = announcedEntry(state, item, { source, announcers: [by], endsWithinMs });
   watchDelay(state, item);
   enter(state, entry, { kind: "intent" }, effects);
 }
 
-function announcedEntry(state: TrackerState, item: AnnouncedItem, source: Source | null): LedgerEntry {
-  const about = { attempt: item.epoch, kind: "write", announced: true, source } as const;
-  const entry = newEntry(state, { ...ownedOf(item), ...about });
-  entry.metadata = item.metadata ?? null;
-  state.entries.set(entry.key, entry);
-  return entry;
+function announcedEntry(
+  state: TrackerState,
+  item: AnnouncedItem,
+  about: Partial<Pick<LedgerEntry, "source" | "announcers" | "endsWithinMs" | "origin">>,
+): LedgerEntry {
+  const { epoch: attempt, metadata = null } = item;
+  return newEntry(state, { ...ownedOf(item), attempt, kind: "write", announced: true, metadata, ...about });
 }
 
 /** Its position, or its client's token, was faster than the intent that says the rest. */
@@ -119,8 +133,7 @@ function learnMore(
   if (known.metadata === null && metadata !== undefined) watchDelay(state, item);
   if ("attempt" in known) learnMetadata(state, known, metadata, effects);
   else if (known.metadata === null && metadata !== undefined) {
-    state.backlog.learn(ownedOf(item), metadata);
-    effects.push({ kind: "save_waiting", item: { ...known, metadata } });
+    learnWaiting(state, ownedOf(item), { ...known, metadata }, effects);
   }
 }
 
@@ -153,16 +166,12 @@ function takePosition(
     return;
   }
   if (known === undefined) {
-    const entry = announcedEntry(state, item, source);
-    entry.origin = position;
+    const entry = announcedEntry(state, item, { source, origin: position });
     reposition(state, entry, position, effects);
     return;
   }
   if (!known.announced) {
-    // Until now only its client's token named it.
-    countPresented(state, known, -1);
-    known.announced = true;
-    known.source = source;
+    becomeAnnounced(state, known, source);
     learnMetadata(state, known, item.metadata, effects);
   }
   learnPosition(state, known, position, effects);
@@ -178,7 +187,7 @@ function watchDelay(state: TrackerState, item: AnnouncedItem): void {
 
 /** The epoch's own record may be on no node that survives. Its previous epoch shows which history has left it behind. */
 function learnParent(state: TrackerState, epoch: EpochId, parent: EpochId, effects: Effect[]): void {
-  if (!state.epochs.learnParent(epoch, parent)) return;
+  if (!addParent(state, epoch, parent)) return;
   effects.push({ kind: "save_parent", epoch, parent });
   repositionUnplaced(state, effects);
 }
@@ -191,24 +200,22 @@ export function takeToken(state: TrackerState, event: EventOf<"token_presented">
   const { parent = null, owner, mayEnter = true } = event;
   if (parent !== null) learnParent(state, event.position.epoch, parent, effects);
   // In the backlog only its position matters, and the gateway has announced it.
-  if (event.attempt === state.backlog.epoch && state.backlog.has(event)) return;
-  const known = state.entries.get(entryKey(event, event.attempt));
+  if (event.attempt === state.ledger.backlog.epoch && state.ledger.backlog.has(event)) return;
+  const known = state.ledger.entries.get(entryKey(event, event.attempt));
   if (known !== undefined) {
-    if (isOther(known, event.position)) known.hasOtherTokens = true;
+    if (isOther(known, event.position)) amend(known, { hasOtherTokens: true });
     learnPosition(state, known, event.position, effects);
     return;
   }
-  if (!mayEnter || (state.presented.get(owner) ?? 0) >= state.config.tokensPerOwner) return;
-  const entry = newEntry(state, {
+  if (!mayEnter || (state.ledger.presented.get(owner) ?? 0) >= state.config.tokensPerOwner) return;
+  const entry = presentEntry(state, {
     id: event.id,
     owner: event.owner,
     attempt: event.attempt,
     kind: event.tokenKind,
     announced: false,
+    origin: event.position,
   });
-  entry.origin = event.position;
-  state.entries.set(entry.key, entry);
-  countPresented(state, entry, 1);
   reposition(state, entry, event.position, effects);
 }
 
@@ -220,7 +227,7 @@ function learnMetadata(
   effects: Effect[],
 ): void {
   if (metadata == null || entry.metadata !== null) return;
-  entry.metadata = metadata;
+  amend(entry, { metadata });
   effects.push({ kind: "save", entry });
   if (entry.state.kind === "lost") publishLoss(state, entry, effects);
 }
@@ -238,10 +245,10 @@ function learnPosition(
 ): void {
   // A look-up alone has found it somewhere in a later epoch; its own token says where it committed.
   if (entry.origin === null || (entry.origin.epoch !== entry.attempt && position.epoch === entry.attempt))
-    entry.origin = position;
+    amend(entry, { origin: position });
   const reached = reachedBits(state, position);
   const learned = reached & ~entry.reached;
-  entry.reached |= reached;
+  reach(entry, reached);
   if (entry.state.kind === "intent") {
     reposition(state, entry, position, effects);
     return;

@@ -14,6 +14,12 @@ interface Cursor {
 
 const MIN_ROOM = 1_024;
 
+/** For readers. Its accounts are exposure.ts's. */
+export type BacklogView = Omit<
+  Backlog,
+  "begin" | "relevel" | "add" | "learn" | "advance" | "settle" | "retire"
+>;
+
 export class Backlog {
   #epoch: EpochId | null = null;
   #table = new WaitingTable();

@@ -2,13 +2,15 @@
 import { type Offset, ZERO } from "@highwater/protocol";
 import { hasEntryReached, heldCount } from "./ledger.ts";
 import { levelNames } from "./levels.ts";
-import { type Deadline, type Effect, type TrackerState } from "./types.ts";
+import { type Deadline, type Effect, type Ledger, type Own, type TrackerState } from "./types.ts";
 import { judge } from "./verdict.ts";
 
 const MIN_TIDY = 1_024;
 
+const own = ({ ledger }: TrackerState): Pick<Own<Ledger>, "deadlines"> => ledger as Own<Ledger>;
+
 export function addDeadline(state: TrackerState, deadline: Deadline): void {
-  state.deadlines.push(BigInt(deadline.atMs) as Offset, deadline);
+  own(state).deadlines.push(BigInt(deadline.atMs) as Offset, deadline);
 }
 
 /**
@@ -16,7 +18,8 @@ export function addDeadline(state: TrackerState, deadline: Deadline): void {
  * otherwise.
  */
 export function noticeDelays(state: TrackerState, effects: Effect[]): void {
-  const { standing, deadlines } = state;
+  const { standing } = state.topology;
+  const { deadlines } = own(state);
   if (standing.kind !== "following") return;
   if (deadlines.size > 2 * heldCount(state) + MIN_TIDY)
     deadlines.retain((_, deadline) => isWaiting(state, deadline));
@@ -24,8 +27,8 @@ export function noticeDelays(state: TrackerState, effects: Effect[]): void {
   for (let due = deadlines.popUpTo(now); due !== undefined; due = deadlines.popUpTo(now)) {
     if (!isWaiting(state, due)) continue;
     const { id, owner, attempt } = due;
-    const waiting = attempt === state.backlog.epoch ? state.backlog.get(due) : undefined;
-    const entry = state.entries.get(due.key);
+    const waiting = attempt === state.ledger.backlog.epoch ? state.ledger.backlog.get(due) : undefined;
+    const entry = state.ledger.entries.get(due.key);
     const position = waiting === undefined ? entry?.origin : { epoch: attempt, offset: waiting.offset };
     const about = {
       id,
@@ -59,9 +62,9 @@ function isWaiting(state: TrackerState, deadline: Deadline): boolean {
   const { attempt, key, level } = deadline;
   const levels = levelNames(state);
   const name = levels.includes(level) ? level : (levels.at(-1) ?? "");
-  const waiting = attempt === state.backlog.epoch ? state.backlog.get(deadline) : undefined;
-  if (waiting !== undefined) return !state.backlog.hasReached(waiting, name);
-  const entry = state.entries.get(key);
+  const waiting = attempt === state.ledger.backlog.epoch ? state.ledger.backlog.get(deadline) : undefined;
+  if (waiting !== undefined) return !state.ledger.backlog.hasReached(waiting, name);
+  const entry = state.ledger.entries.get(key);
   if (entry === undefined || ["lost", "expired", "unknown"].includes(entry.state.kind)) return false;
   return !hasEntryReached(state, entry, name);
 }

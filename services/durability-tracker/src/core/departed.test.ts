@@ -32,7 +32,7 @@ function departedDriven(): Driven {
   announce(it, 5, 82, 8n);
   it.positions(100, { b: ["s1", 100] });
   it.sleep(2_000);
-  assert.equal(it.state.backlog.size, 0, "they have left");
+  assert.equal(it.state.ledger.backlog.size, 0, "they have left");
   return it;
 }
 
@@ -77,10 +77,10 @@ test("it is forgotten when every level has the history that lacks it", () => {
   it.follow(first, second);
   it.confirm(90, { a: ["s4", 90] });
   it.sleep(1);
-  assert.equal(it.state.departed.length, 1, "one region has not followed yet");
+  assert.equal(it.state.ledger.departed.length, 1, "one region has not followed yet");
   it.confirm(90, { a: ["s4", 90], b: ["s5", 90] });
   it.sleep(1);
-  assert.equal(it.state.departed.length, 0);
+  assert.equal(it.state.ledger.departed.length, 0);
 });
 
 test("however many leave, the counts stay right and the memory bounded", () => {
@@ -98,12 +98,15 @@ test("however many leave, the counts stay right and the memory bounded", () => {
     it.positions(1_000 + n, { b: ["s1", 1_000 + n] });
     it.sleep(2_000);
   }
-  assert.ok(it.state.departed.length <= 1_000);
-  const counted = it.state.departed.map(({ transactions, owners }) => [
+  assert.ok(it.state.ledger.departed.length <= 1_000);
+  const counted = it.state.ledger.departed.map(({ transactions, owners }) => [
     transactions,
     [...owners.values()].reduce((sum, each) => sum + each.transactions, 0),
   ]);
   for (const [all, byOwner] of counted) assert.equal(all, byOwner);
-  assert.equal(counted.reduce((sum, [all = 0]) => sum + all, 0) + it.state.backlog.size, total);
-  assert.equal(new Set(it.state.departed.map(({ number }) => number)).size, it.state.departed.length);
+  assert.equal(counted.reduce((sum, [all = 0]) => sum + all, 0) + it.state.ledger.backlog.size, total);
+  assert.equal(
+    new Set(it.state.ledger.departed.map(({ number }) => number)).size,
+    it.state.ledger.departed.length,
+  );
 });

@@ -4,8 +4,28 @@
 // these counts; a single verdict is still found by a client that asks with a token or an id.
 import { type EpochId, type Offset, type TxnId } from "@highwater/protocol";
 import { markIn } from "./marks.ts";
-import { type Departed, type Effect, type OwnersDeparted, type TrackerState } from "./types.ts";
+import {
+  type Departed,
+  type Effect,
+  type Ledger,
+  type Own,
+  type OwnersDeparted,
+  type TrackerState,
+} from "./types.ts";
 import { carry } from "./verdict.ts";
+
+type Part = Own<Departed>;
+
+const own = ({ ledger }: TrackerState): Pick<Own<Ledger>, "departed"> => ledger;
+
+function partsOf(state: TrackerState): Part[] {
+  return own(state).departed as Part[];
+}
+
+/** From the disk, in any order. */
+export function restoreDeparted(state: TrackerState, departed: readonly Departed[]): void {
+  own(state).departed = [...departed].sort((a, b) => a.number - b.number);
+}
 
 export interface Departing {
   readonly epoch: EpochId;
@@ -30,22 +50,23 @@ export function noteDeparted(state: TrackerState, departing: readonly Departing[
     changed.add(part);
   }
   for (const part of changed) effects.push({ kind: "save_departed", part });
-  while (state.departed.length > MAX_PARTS && mergeOldest(state, effects));
+  while (state.ledger.departed.length > MAX_PARTS && mergeOldest(state, effects));
 }
 
-function partFor(state: TrackerState, epoch: EpochId, offset: Offset): Departed {
-  const last = state.departed.at(-1);
+function partFor(state: TrackerState, epoch: EpochId, offset: Offset): Part {
+  const departed = partsOf(state);
+  const last = departed.at(-1);
   if (last?.epoch === epoch && last.owners.size < MAX_OWNERS && last.transactions < MAX_TRANSACTIONS)
     return last;
   const number = (last?.number ?? 0) + 1;
   const part = { number, epoch, from: offset, to: offset, transactions: 0, owners: new Map() };
-  state.departed.push(part);
+  departed.push(part);
   return part;
 }
 
-function count(part: Departed, owner: bigint, more: OwnersDeparted): void {
+function count(part: Part, owner: bigint, more: OwnersDeparted): void {
   part.transactions += more.transactions;
-  const known = part.owners.get(owner);
+  const known: Own<OwnersDeparted> | undefined = part.owners.get(owner);
   if (known === undefined) {
     part.owners.set(owner, { ...more });
     return;
@@ -56,7 +77,7 @@ function count(part: Departed, owner: bigint, more: OwnersDeparted): void {
 }
 
 function mergeOldest(state: TrackerState, effects: Effect[]): boolean {
-  const { departed } = state;
+  const departed = partsOf(state);
   const at = departed.findIndex((part, index) => departed[index + 1]?.epoch === part.epoch);
   const [one, next] = departed.slice(at, at + 2);
   if (at < 0 || one === undefined || next === undefined) return false;
@@ -66,7 +87,7 @@ function mergeOldest(state: TrackerState, effects: Effect[]): boolean {
   return true;
 }
 
-function add(one: Departed, { from, to, owners }: Departed): void {
+function add(one: Part, { from, to, owners }: Departed): void {
   if (from < one.from) one.from = from;
   if (to > one.to) one.to = to;
   for (const [owner, more] of owners) count(one, owner, more);
@@ -78,9 +99,10 @@ function add(one: Departed, { from, to, owners }: Departed): void {
  * follow without it, and the owners were informed when this one began.
  */
 export function forgetDeparted(state: TrackerState, effects: Effect[]): void {
-  const { standing, departed } = state;
+  const { standing } = state.topology;
+  const { departed } = state.ledger;
   if (standing.kind !== "following" || departed.length === 0) return;
-  const start = BigInt(state.epochs.get(standing.epoch)?.startOffset ?? "0") as Offset;
+  const start = BigInt(state.topology.epochs.get(standing.epoch)?.startOffset ?? "0") as Offset;
   const isEverywhere = (offset: Offset): boolean =>
     state.config.levels.every(({ name }) => (markIn(state, standing.epoch, name) ?? -1n) >= offset);
   const stay = departed.filter(
@@ -89,13 +111,13 @@ export function forgetDeparted(state: TrackerState, effects: Effect[]): void {
   if (stay.length === departed.length) return;
   for (const part of departed)
     if (!stay.includes(part)) effects.push({ kind: "forget_departed", number: part.number });
-  state.departed = stay;
+  own(state).departed = stay;
 }
 
 /** Those of earlier epochs that no record proves to be in the current history, by epoch. */
 function inDoubt(state: TrackerState): Departed[] {
-  const byEpoch = new Map<EpochId, Departed>();
-  for (const part of state.departed) {
+  const byEpoch = new Map<EpochId, Part>();
+  for (const part of state.ledger.departed) {
     if (carry(state, { epoch: part.epoch, offset: part.to }) !== null) continue;
     const sum = byEpoch.get(part.epoch);
     if (sum === undefined) byEpoch.set(part.epoch, { ...part, owners: copyOf(part.owners) });
@@ -104,7 +126,7 @@ function inDoubt(state: TrackerState): Departed[] {
   return [...byEpoch.values()];
 }
 
-function copyOf(owners: Departed["owners"]): Departed["owners"] {
+function copyOf(owners: Departed["owners"]): Part["owners"] {
   return new Map([...owners].map(([owner, about]) => [owner, { ...about }]));
 }
 
@@ -115,8 +137,8 @@ export function unlisted(state: TrackerState): number {
 
 /** An epoch has begun. */
 export function publishDeparted(state: TrackerState, effects: Effect[]): void {
-  if (state.standing.kind !== "following") return;
-  const currentEpoch = state.standing.epoch;
+  if (state.topology.standing.kind !== "following") return;
+  const currentEpoch = state.topology.standing.epoch;
   for (const { epoch, from, to, owners } of inDoubt(state))
     for (const [owner, about] of owners)
       effects.push({ kind: "publish_unlisted", epoch, currentEpoch, from, to, owner, ...about });

@@ -26,9 +26,9 @@ function promised(offset: number, n = 1): Driven {
 
 /** The reigning epoch's log is on every disk up to here. */
 function everywhere(it: Driven, offset: number): void {
-  const { standing } = it.state;
+  const { standing } = it.state.topology;
   const home = standing.kind === "following" ? standing.node : "";
-  for (const node of ["a", "b", "c", "d"]) if (node !== home) it.report(node, it.state.ancestry);
+  for (const node of ["a", "b", "c", "d"]) if (node !== home) it.report(node, it.state.topology.ancestry);
   const replicas = Object.fromEntries(
     ["a", "b", "c", "d"]
       .filter((node) => node !== home)
@@ -446,7 +446,7 @@ test("a promise that was broken is not durable again when its verdict has left t
   everywhere(it, 100);
   assert.deepEqual(verdicts(it, 1, 1, 80), ["durable", "broken", "broken", "lost"]);
   it.sleep(it.state.config.keepVerdictMs);
-  assert.equal(it.state.entries.size, 0);
+  assert.equal(it.state.ledger.entries.size, 0);
   it.present(1, 1, 80);
   it.answer(95, { 1: { kind: "expired" } });
   assert.deepEqual(verdicts(it, 1, 1, 80), ["expired", "expired", "expired", "expired"]);

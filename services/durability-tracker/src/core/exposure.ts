@@ -1,10 +1,11 @@
 // What is at risk now: announced, committed and not yet durable at the exposure level, by whom and
 // from where. Counted as things happen, so that a report costs nothing per transaction.
 import { type EpochId, type Offset } from "@highwater/protocol";
-import { type OwnerAccount, type Source } from "./accounts.ts";
+import { type ExposureTotals, type OwnerAccount, type Source } from "./accounts.ts";
 import { levelBit } from "./levels.ts";
 import { markIn } from "./marks.ts";
-import { type LedgerEntry, type TrackerState } from "./types.ts";
+import { currentEpoch } from "./topology.ts";
+import { type LedgerEntry, type Own, type TrackerState } from "./types.ts";
 
 /** What is at risk at the exposure level. Shape: ExposureReport of the protocol. */
 export interface Exposure {
@@ -20,12 +21,16 @@ export interface Exposure {
   readonly byOwner: Readonly<Record<string, number>>;
 }
 
+type OwnedEntry = Pick<Own<LedgerEntry>, "owner" | "source" | "isExposed">;
+
+const own = ({ exposure }: TrackerState): Own<ExposureTotals> => exposure as Own<ExposureTotals>;
+
 /** A gateway that has been silent for so long, and has nothing at risk, does not run any more. */
 const SOURCE_KEPT_MS = 600_000;
 const MAX_OWNERS_REPORTED = 1_000;
 
 export function ownerAccount(state: TrackerState, owner: bigint): OwnerAccount {
-  const { owners } = state.exposed;
+  const { owners } = own(state);
   let account = owners.get(owner);
   if (account === undefined) owners.set(owner, (account = { owner, count: 0 }));
   return account;
@@ -33,8 +38,8 @@ export function ownerAccount(state: TrackerState, owner: bigint): OwnerAccount {
 
 /** The gateway as last reported. */
 export function sourceOf(state: TrackerState, gateway: string, region: string): Source {
-  const { sources } = state.exposed;
-  let source = sources.get(gateway);
+  const { sources } = own(state);
+  let source: Own<Source> | undefined = sources.get(gateway);
   if (source === undefined) {
     source = { gateway, region, count: 0, announcedAtMs: state.nowMs };
     sources.set(gateway, source);
@@ -44,8 +49,13 @@ export function sourceOf(state: TrackerState, gateway: string, region: string): 
 }
 
 /** One more, or one less, at risk. */
-export function expose(state: TrackerState, by: 1 | -1, owner: OwnerAccount, source: Source | null): void {
-  state.exposed.total += by;
+export function expose(
+  state: TrackerState,
+  by: 1 | -1,
+  owner: Own<OwnerAccount>,
+  source: Own<Source> | null,
+): void {
+  own(state).total += by;
   owner.count += by;
   if (source !== null) source.count += by;
 }
@@ -54,13 +64,20 @@ export function expose(state: TrackerState, by: 1 | -1, owner: OwnerAccount, sou
 export function countEntry(state: TrackerState, entry: LedgerEntry): void {
   const isExposed = isAtRisk(state, entry);
   if (isExposed === entry.isExposed) return;
-  entry.isExposed = isExposed;
+  const own: OwnedEntry = entry;
+  own.isExposed = isExposed;
   if (isExposed) enlist(state, entry);
   expose(state, isExposed ? 1 : -1, entry.owner, entry.source);
 }
 
+/** The gateway that has announced it. */
+export function attribute(entry: OwnedEntry, source: Source | null): void {
+  entry.source = source;
+}
+
 function isAtRisk(state: TrackerState, entry: LedgerEntry): boolean {
-  if (!entry.announced || entry.kind === "read" || state.entries.get(entry.key) !== entry) return false;
+  if (!entry.announced || entry.kind === "read" || state.ledger.entries.get(entry.key) !== entry)
+    return false;
   if ((entry.reached & levelBit(state, state.config.exposureLevel)) !== 0) return false;
   switch (entry.state.kind) {
     case "pending":
@@ -78,31 +95,33 @@ function isAtRisk(state: TrackerState, entry: LedgerEntry): boolean {
 
 /** Another exposure level, or another set of levels: everything is counted anew. */
 export function countAnew(state: TrackerState): void {
-  state.exposed.total = 0;
-  for (const account of state.exposed.owners.values()) account.count = 0;
-  for (const source of state.exposed.sources.values()) source.count = 0;
-  state.backlog.replaceAccounts(
+  const totals = own(state);
+  totals.total = 0;
+  const accounts: Own<OwnerAccount | Source>[] = [...totals.owners.values(), ...totals.sources.values()];
+  for (const account of accounts) account.count = 0;
+  state.ledger.backlog.replaceAccounts(
     ({ owner }) => ownerAccount(state, owner),
     (source) => listed(state, source),
   );
-  for (const item of state.backlog)
-    if (!state.backlog.hasReached(item, state.config.exposureLevel))
+  for (const item of state.ledger.backlog)
+    if (!state.ledger.backlog.hasReached(item, state.config.exposureLevel))
       expose(state, 1, item.owner, item.source);
-  for (const entry of state.entries.values()) {
-    entry.isExposed = false;
+  for (const entry of state.ledger.entries.values()) {
+    const own: OwnedEntry = entry;
+    own.isExposed = false;
     countEntry(state, entry);
   }
 }
 
 /** What was not at risk may have outlived its accounts. */
-function enlist(state: TrackerState, entry: LedgerEntry): void {
+function enlist(state: TrackerState, entry: OwnedEntry): void {
   entry.owner = ownerAccount(state, entry.owner.owner);
   if (entry.source !== null) entry.source = listed(state, entry.source);
 }
 
 /** The gateway's account; this one, if there is none any more. */
 export function listed(state: TrackerState, source: Source): Source {
-  const { sources } = state.exposed;
+  const { sources } = own(state);
   const known = sources.get(source.gateway);
   if (known === undefined) sources.set(source.gateway, source);
   return known ?? source;
@@ -110,7 +129,7 @@ export function listed(state: TrackerState, source: Source): Source {
 
 /** Lets go of owners and gateways without any entry. */
 export function dropIdleSources(state: TrackerState): void {
-  const { owners, sources } = state.exposed;
+  const { owners, sources } = own(state);
   // What is not at risk may still hold an account that leaves; see enlist().
   for (const [owner, { count }] of owners) if (count === 0) owners.delete(owner);
   for (const [gateway, { count, announcedAtMs }] of sources)
@@ -119,8 +138,8 @@ export function dropIdleSources(state: TrackerState): void {
 
 export function exposure(state: TrackerState): Exposure {
   const level = state.config.exposureLevel;
-  const current = (state.ancestry.at(-1)?.id as EpochId | undefined) ?? null;
-  const { total, owners, sources } = state.exposed;
+  const current = currentEpoch(state);
+  const { total, owners, sources } = state.exposure;
   const byRegion: Record<string, number> = {};
   for (const { region, count } of sources.values()) byRegion[region] = (byRegion[region] ?? 0) + count;
   const most = [...owners.values()].filter(({ count }) => count > 0).sort((a, b) => b.count - a.count);
@@ -139,22 +158,31 @@ export function exposure(state: TrackerState): Exposure {
 }
 
 function bytesAtRisk(state: TrackerState, epoch: EpochId | null, level: string): Offset {
-  if (epoch === null || state.exposed.total === 0) return 0n as Offset;
-  const mark = markIn(state, epoch, level) ?? BigInt(state.epochs.get(epoch)?.startOffset ?? "0");
-  return (state.highestPending > mark ? state.highestPending - mark : 0n) as Offset;
+  if (epoch === null || state.exposure.total === 0) return 0n as Offset;
+  const mark = markIn(state, epoch, level) ?? BigInt(state.topology.epochs.get(epoch)?.startOffset ?? "0");
+  return (state.ledger.highestPending > mark ? state.ledger.highestPending - mark : 0n) as Offset;
 }
 
 function oldestAtRisk(state: TrackerState, level: string): number | null {
-  if (state.exposed.total === 0) return null;
+  if (state.exposure.total === 0) return null;
   const oldest: number[] = [];
-  const first = state.backlog.firstAt(level);
+  const first = state.ledger.backlog.firstAt(level);
   if (first !== undefined) oldest.push(first.atMs);
-  const inDoubt = [state.unproven, state.held.keys(), state.absent, state.unplaced].flatMap((keys) => {
-    for (const key of keys) return [state.entries.get(key)];
+  const inDoubt = [
+    state.proofs.unproven,
+    state.proofs.held.keys(),
+    state.ledger.absent,
+    state.ledger.unplaced,
+  ].flatMap((keys) => {
+    for (const key of keys) return [state.ledger.entries.get(key)];
     return [];
   });
-  const asked = state.asked.values().next().value?.keys[0];
-  const others = [...inDoubt, state.waiting.get(level)?.peek()?.value, state.entries.get(asked ?? "")];
+  const asked = state.proofs.asked.values().next().value?.keys[0];
+  const others = [
+    ...inDoubt,
+    state.ledger.waiting.get(level)?.peek()?.value,
+    state.ledger.entries.get(asked ?? ""),
+  ];
   for (const entry of others) if (entry?.isExposed === true) oldest.push(entry.atMs);
   return oldest.length === 0 ? 0 : Math.max(0, Math.round(state.nowMs - Math.min(...oldest)));
 }

@@ -18,11 +18,11 @@ export function judgeHeld(
   ids: readonly OwnedId[],
   level: string,
 ): readonly (Held | null)[] {
-  const records = state.epochs.records().sort((one, other) => other.seq - one.seq);
-  const attempts = [...state.epochs.unseen(), ...records.map(({ id }) => id as EpochId)];
+  const records = state.topology.epochs.records().sort((one, other) => other.seq - one.seq);
+  const attempts = [...state.topology.epochs.unseen(), ...records.map(({ id }) => id as EpochId)];
   return ids.map((of) => {
     for (const attempt of attempts) {
-      const entry = state.entries.get(entryKey(of, attempt));
+      const entry = state.ledger.entries.get(entryKey(of, attempt));
       if (entry?.origin != null) return held(state, entry, entry.origin, level);
     }
     return null;

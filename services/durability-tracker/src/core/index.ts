@@ -8,12 +8,13 @@ export {
   type SavedEntry,
   type SavedWaiting,
 } from "./state.ts";
-export { step } from "./step.ts";
+export { Tracker } from "./tracker.ts";
+export { currentEpoch, currentRecord } from "./topology.ts";
 export { judge, type Judgement, knownMark, reachedBits, type Token } from "./verdict.ts";
 export { judgeHeld } from "./held.ts";
 export { markIn, reachableLevels } from "./marks.ts";
 export { entryKey } from "./entry-key.ts";
-export { forEachPending, heldCount, pendingAt, wantsPositions } from "./ledger.ts";
+export { forEachPending, heldCount, intentCount, pendingAt, wantsPositions } from "./ledger.ts";
 export { unlisted } from "./departed.ts";
 export { type Waiting } from "./waiting-table.ts";
 export { exposure } from "./exposure.ts";

@@ -2,22 +2,27 @@
 // mark can pass any number of them, and a report costs the same for a thousand as for ten. Their
 // number is exact, and a few of them, evenly chosen in the order of the log, stand for the times of
 // all.
-import { type Effect, type TrackerState } from "./types.ts";
+import { type Effect, type LateArrivals, type Ledger, type Own, type TrackerState } from "./types.ts";
+
+type Late = Own<LateArrivals>;
+
+const own = ({ ledger }: TrackerState): Pick<Own<Ledger>, "late"> => ledger as Own<Ledger>;
 
 /** Those that one mark takes along were announced within a few milliseconds of each other, unless it had stood still. */
 const SAMPLES_MAX = 16;
 
 /** The mark was there before the attempt's position was. */
 export function noteLate(state: TrackerState, level: string, atMs: number): void {
-  let late = state.late.get(level);
-  if (late === undefined) state.late.set(level, (late = { count: 0, sumMs: 0 }));
+  const { late: levels } = own(state);
+  let late: Late | undefined = levels.get(level);
+  if (late === undefined) levels.set(level, (late = { count: 0, sumMs: 0 }));
   late.count++;
   late.sumMs += Math.max(0, state.nowMs - atMs);
 }
 
 /** What came late since the last time that this was asked. */
 export function publishLate(state: TrackerState, effects: Effect[]): void {
-  for (const [level, late] of state.late) {
+  for (const [level, late] of own(state).late as Map<string, Late>) {
     if (late.count === 0) continue;
     effects.push({ kind: "publish_lag", level, count: late.count, lagsMs: [late.sumMs / late.count] });
     late.count = 0;
@@ -28,7 +33,7 @@ export function publishLate(state: TrackerState, effects: Effect[]): void {
 /** The last `count` that the level's mark has passed. */
 export function publishPassed(state: TrackerState, level: string, count: number, effects: Effect[]): void {
   if (count === 0) return;
-  const lagsMs = state.backlog
+  const lagsMs = state.ledger.backlog
     .timesPassed(level, count, Math.min(count, SAMPLES_MAX))
     .map((atMs) => Math.max(0, state.nowMs - atMs));
   effects.push({ kind: "publish_lag", level, count, lagsMs });

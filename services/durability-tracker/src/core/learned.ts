@@ -2,7 +2,7 @@
 // next: they bind this one as well.
 import { type EpochId, type EpochRecord } from "@highwater/protocol";
 import { countEntry } from "./exposure.ts";
-import { enter } from "./ledger.ts";
+import { enter, reach } from "./ledger.ts";
 import { reposition } from "./placing.ts";
 import { reappear, publishLoss } from "./proof.ts";
 import { type Effect, type LedgerEntry, type LogPosition, type TrackerState } from "./types.ts";
@@ -11,7 +11,7 @@ import { brokenBits, hasReappeared, reachedBits } from "./verdict.ts";
 /** Final marks have been raised: of everything of the epoch before, what they promise is learned. */
 export function learnPromises(state: TrackerState, raised: readonly EpochRecord[], effects: Effect[]): void {
   const epochs = new Set(raised.map(({ previous }) => previous as EpochId | null));
-  for (const entry of raised.length === 0 ? [] : [...state.entries.values()])
+  for (const entry of raised.length === 0 ? [] : [...state.ledger.entries.values()])
     if (entry.origin !== null && epochs.has(entry.origin.epoch)) learn(state, entry, entry.origin, effects);
 }
 
@@ -26,7 +26,7 @@ function learn(state: TrackerState, entry: LedgerEntry, origin: LogPosition, eff
   // Where the level promises nothing about what happened there is no word that it could break.
   const bits = brokenBits(state, { ...entry, reached: learned });
   if (bits === 0) return;
-  entry.reached |= bits;
+  reach(entry, bits);
   const { state: at } = entry;
   if (at.kind === "lost" && !at.reappeared) {
     // Reported lost, and another tracker had reported it durable: one of the two verdicts is

@@ -1,33 +1,45 @@
 // The ledger: attempts that are announced or asked about, and the indexes that find them. Moving an entry from one state to
 // another happens here and nowhere else; where to, is decided in placing.ts and proof.ts.
-import { type EpochId, maxOffset, type OwnedId, type TxnId } from "@highwater/protocol";
+import { type EpochId, maxOffset, type OwnedId, type TxnId, ZERO } from "@highwater/protocol";
 import { type OwnerAccount, type Source } from "./accounts.ts";
+import { type Backlog } from "./backlog.ts";
 import { entryKey } from "./entry-key.ts";
-import { countEntry, expose, listed, ownerAccount } from "./exposure.ts";
+import { attribute, countEntry, expose, listed, ownerAccount } from "./exposure.ts";
+import { clearHeaps, makeHeaps, popPassed, pushWaiting } from "./heaps.ts";
 import { noteLate, publishLate, publishPassed } from "./lags.ts";
-import { hasAll, levelBit } from "./levels.ts";
+import { hasAll, levelBit, levelNames } from "./levels.ts";
 import { markIn, reachableLevels } from "./marks.ts";
+import { doubt, settle } from "./proofs.ts";
 import { waitsForManager } from "./synchronous.ts";
+import { currentEpoch } from "./topology.ts";
 import {
   type BecameDurable,
   type Effect,
+  type Ledger,
   type LedgerEntry,
   type LogPosition,
+  type Own,
   type TrackerState,
 } from "./types.ts";
 import { carry, reachedBits } from "./verdict.ts";
 import { type Waiting } from "./waiting-table.ts";
 
+type Owned = Omit<Own<Ledger>, "waiting" | "deadlines" | "departed" | "late" | "retiring">;
+type OwnedEntry = Omit<Own<LedgerEntry>, "owner" | "source" | "isExposed">;
+
+const own = ({ ledger }: TrackerState): Owned => ledger as Own<Ledger>;
+
+/** Adds an entry, in no index yet. */
 export function newEntry(
   state: TrackerState,
-  about: Pick<LedgerEntry, "attempt" | "kind" | "announced"> & OwnedId & Partial<Pick<LedgerEntry, "source">>,
+  about: Pick<LedgerEntry, "attempt" | "kind" | "announced"> &
+    OwnedId &
+    Partial<Omit<LedgerEntry, "key" | "owner" | "isExposed">>,
 ): LedgerEntry {
-  const { owner, source = null, ...rest } = about;
-  return {
-    ...rest,
+  const { owner, ...rest } = about;
+  const entry: LedgerEntry = {
     key: entryKey(about, about.attempt),
-    owner: ownerAccount(state, owner),
-    source,
+    source: null,
     isExposed: false,
     hasOtherTokens: false,
     origin: null,
@@ -37,7 +49,40 @@ export function newEntry(
     announcers: [],
     endsWithinMs: 0,
     metadata: null,
+    ...rest,
+    owner: ownerAccount(state, owner),
   };
+  own(state).entries.set(entry.key, entry);
+  return entry;
+}
+
+/** From the disk. */
+export function restoreEntry(state: TrackerState, saved: LedgerEntry): void {
+  const { nowMs } = state;
+  const entry: OwnedEntry = saved;
+  // A question that was open when the process died was never answered.
+  if (entry.state.kind === "asked") entry.state = { kind: "unproven" };
+  // Times of another process mean nothing here: everything is as old as this one.
+  entry.atMs = nowMs;
+  if (entry.state.kind === "absent") entry.state = { ...entry.state, sinceMs: nowMs };
+  own(state).entries.set(saved.key, saved);
+  countPresented(state, saved, 1);
+  file(state, saved);
+}
+
+/** More is known of an attempt. */
+export function amend(entry: LedgerEntry, facts: Partial<Omit<OwnedEntry, "state" | "reached">>): void {
+  Object.assign(entry, facts);
+}
+
+/** Levels are added, and never taken back. */
+export function reach(entry: OwnedEntry, bits: number): void {
+  entry.reached |= bits;
+}
+
+/** Another state that belongs to the same indexes. */
+export function restate(entry: OwnedEntry, next: LedgerEntry["state"]): void {
+  entry.state = next;
 }
 
 /** Moves an entry to a state, keeps the indexes true and saves it. */
@@ -49,36 +94,38 @@ export function enter(
 ): void {
   // A new report of one that is lost is no answer to the question whether its id is settled in this
   // history.
-  if (next.kind !== "lost") {
-    state.unproven.delete(entry.key);
-    state.held.delete(entry.key);
-  }
-  state.absent.delete(entry.key);
-  state.intents.delete(entry.key);
-  state.unplaced.delete(entry.key);
-  state.finished.delete(entry.key);
-  entry.state = next;
+  if (next.kind !== "lost") settle(state, entry.key);
+  unfile(state, entry);
+  restate(entry, next);
   file(state, entry);
   // A question is nothing worth saving: after a restart it is asked again.
-  if (next.kind !== "asked" && state.entries.has(entry.key)) effects.push({ kind: "save", entry });
+  if (next.kind !== "asked" && state.ledger.entries.has(entry.key)) effects.push({ kind: "save", entry });
+}
+
+function unfile(state: TrackerState, { key }: LedgerEntry): void {
+  const { absent, intents, unplaced, finished } = own(state);
+  absent.delete(key);
+  intents.delete(key);
+  unplaced.delete(key);
+  finished.delete(key);
 }
 
 /** Puts an entry into the indexes that its state belongs to. It is in none that it does not belong to. */
-export function file(state: TrackerState, entry: LedgerEntry): void {
+function file(state: TrackerState, entry: LedgerEntry): void {
   switch (entry.state.kind) {
     case "intent":
-      state.intents.add(entry.key);
+      own(state).intents.add(entry.key);
       break;
     case "unproven":
-      state.unproven.add(entry.key);
+      doubt(state, entry.key);
       break;
     case "absent":
-      state.absent.add(entry.key);
+      own(state).absent.add(entry.key);
       break;
     case "lost":
     case "expired":
     case "unknown":
-      state.finished.set(entry.key, state.nowMs);
+      own(state).finished.set(entry.key, state.nowMs);
       break;
     case "asked":
       break;
@@ -90,53 +137,78 @@ export function file(state: TrackerState, entry: LedgerEntry): void {
 }
 
 function wait(state: TrackerState, entry: LedgerEntry, position: LogPosition): void {
-  if (state.standing.kind !== "following" || state.standing.epoch !== position.epoch) {
-    state.unplaced.add(entry.key);
+  const { standing } = state.topology;
+  const ledger = own(state);
+  if (standing.kind !== "following" || standing.epoch !== position.epoch) {
+    ledger.unplaced.add(entry.key);
     return;
   }
-  if (hasAll(state, entry.reached)) state.finished.set(entry.key, state.nowMs);
-  for (const { name } of state.config.levels) {
-    if ((entry.reached & levelBit(state, name)) === 0) state.waiting.get(name)?.push(position.offset, entry);
-  }
-  state.highestPending = maxOffset(state.highestPending, position.offset);
+  if (hasAll(state, entry.reached)) ledger.finished.set(entry.key, state.nowMs);
+  pushWaiting(state, entry, position.offset);
+  ledger.highestPending = maxOffset(ledger.highestPending, position.offset);
 }
 
 /** Keeps the number of entries true that only tokens have named. */
-export function countPresented(state: TrackerState, entry: LedgerEntry, by: 1 | -1): void {
+function countPresented(state: TrackerState, entry: LedgerEntry, by: 1 | -1): void {
   if (entry.announced) return;
+  const { presented } = own(state);
   const { owner } = entry.owner;
-  const count = (state.presented.get(owner) ?? 0) + by;
-  if (count > 0) state.presented.set(owner, count);
-  else state.presented.delete(owner);
+  const count = (presented.get(owner) ?? 0) + by;
+  if (count > 0) presented.set(owner, count);
+  else presented.delete(owner);
+}
+
+/** An entry for the holder of a token, on its owner's account. */
+export function presentEntry(state: TrackerState, about: Parameters<typeof newEntry>[1]): LedgerEntry {
+  const entry = newEntry(state, about);
+  countPresented(state, entry, 1);
+  return entry;
+}
+
+/** Until now only its client's token named it. */
+export function becomeAnnounced(state: TrackerState, entry: LedgerEntry, source: Source | null): void {
+  countPresented(state, entry, -1);
+  amend(entry, { announced: true });
+  attribute(entry, source);
 }
 
 export function drop(state: TrackerState, entry: LedgerEntry, effects: Effect[]): void {
-  if (state.entries.delete(entry.key)) countPresented(state, entry, -1);
-  state.unproven.delete(entry.key);
-  state.held.delete(entry.key);
-  state.absent.delete(entry.key);
-  state.intents.delete(entry.key);
-  state.unplaced.delete(entry.key);
-  state.finished.delete(entry.key);
+  if (own(state).entries.delete(entry.key)) countPresented(state, entry, -1);
+  settle(state, entry.key);
+  unfile(state, entry);
   countEntry(state, entry);
   effects.push({ kind: "forget", key: entry.key });
 }
 
+/** Final verdicts are remembered for a while. */
+export function dropFinished(state: TrackerState, effects: Effect[]): void {
+  const { entries, finished } = own(state);
+  for (const [key, sinceMs] of finished) {
+    if (state.nowMs - sinceMs < state.config.keepVerdictMs) break;
+    const entry = entries.get(key);
+    if (entry !== undefined) drop(state, entry, effects);
+    else finished.delete(key);
+  }
+}
+
 /** True when attempts of the epoch wait for marks and for nothing else, as far as this tracker knows. */
 export function isQueued(state: TrackerState, attempt: EpochId): boolean {
-  const { standing, backlog } = state;
+  const { standing } = state.topology;
+  const { backlog } = state.ledger;
   return backlog.epoch === attempt && (standing.kind !== "following" || standing.epoch === attempt);
 }
 
 /** Puts an attempt into the backlog, unless every mark has passed it already. */
 export function queue(state: TrackerState, item: Waiting, effects: Effect[]): void {
-  const { backlog, config } = state;
-  state.highestPending = maxOffset(state.highestPending, item.offset);
+  const ledger = own(state);
+  const { backlog } = ledger;
+  const { config } = state;
+  ledger.highestPending = maxOffset(ledger.highestPending, item.offset);
   let isDone = true;
   for (const { name } of config.levels)
     if (backlog.hasReached(item, name)) {
       noteLate(state, name, item.atMs);
-      if (state.publishesDurable) publishDurable(state, name, [item], effects);
+      if (ledger.publishesDurable) publishDurable(state, name, [item], effects);
     } else isDone = false;
   if (isDone) return;
   // An intent's accounts may have been closed since.
@@ -147,36 +219,104 @@ export function queue(state: TrackerState, item: Waiting, effects: Effect[]): vo
   effects.push({ kind: "save_waiting", item });
 }
 
-/** Empties the backlog into entries, whose places are still to be found. */
-export function unqueueAll(state: TrackerState): LedgerEntry[] {
-  const { backlog, config } = state;
-  const { epoch } = backlog;
-  const entries: LedgerEntry[] = [];
-  for (const item of backlog) {
-    if (!backlog.hasReached(item, config.exposureLevel)) expose(state, -1, item.owner, item.source);
-    if (epoch !== null) entries.push(entryOf(state, epoch, item));
-  }
-  return entries;
+/** From the disk: it waits where it stood. */
+export function requeue(state: TrackerState, item: Waiting): void {
+  const ledger = own(state);
+  ledger.backlog.add(item);
+  ledger.highestPending = maxOffset(ledger.highestPending, item.offset);
+  if (!ledger.backlog.hasReached(item, state.config.exposureLevel)) expose(state, 1, item.owner, item.source);
 }
 
-function entryOf(state: TrackerState, attempt: EpochId, item: Waiting): LedgerEntry {
+/** From the disk: the epoch in which the backlog waits, whose marks have been restored. */
+export function restoreBacklog(state: TrackerState, epoch: EpochId | null): void {
+  const { backlog } = own(state);
+  backlog.begin(epoch, levelNames(state));
+  if (epoch === null) return;
+  for (const [level, mark] of state.topology.marks.get(epoch) ?? []) backlog.advance(level, mark);
+}
+
+/**
+ * A new epoch. Attempts that waited in the ended one become entries, to be judged one by one; those
+ * that wait in this one already go on.
+ */
+export function beginWaiting(state: TrackerState, effects: Effect[]): void {
+  const ledger = own(state);
+  const { backlog } = ledger;
+  clearHeaps(state);
+  ledger.highestPending = ZERO;
+  const current = currentEpoch(state);
+  if (current !== null && backlog.epoch !== current) {
+    unqueueAll(state);
+    backlog.begin(current, levelNames(state));
+    effects.push({ kind: "begin_waiting", epoch: current });
+  }
+  if (backlog.highest !== null) ledger.highestPending = backlog.highest;
+}
+
+/** Empties the backlog into entries, whose places are still to be found. */
+function unqueueAll(state: TrackerState): void {
+  const { backlog } = state.ledger;
+  const { epoch } = backlog;
+  for (const item of backlog) {
+    if (!backlog.hasReached(item, state.config.exposureLevel)) expose(state, -1, item.owner, item.source);
+    if (epoch !== null) makeEntry(state, epoch, item);
+  }
+}
+
+function makeEntry(state: TrackerState, attempt: EpochId, item: Waiting): void {
   const { id, offset, atMs, owner, source, metadata } = item;
-  const about = { id, attempt, kind: "write", announced: true, owner: owner.owner, source } as const;
-  const entry = newEntry(state, about);
   const position = { epoch: attempt, offset };
-  entry.origin = position;
-  entry.atMs = atMs;
-  entry.metadata = metadata;
-  entry.state = { kind: "pending", position };
+  let reached = 0;
   for (const { name } of state.config.levels)
-    if (state.backlog.hasReached(item, name)) entry.reached |= levelBit(state, name);
-  state.entries.set(entry.key, entry);
-  return entry;
+    if (state.ledger.backlog.hasReached(item, name)) reached |= levelBit(state, name);
+  newEntry(state, {
+    ...{ id, attempt, kind: "write", announced: true, owner: owner.owner, source },
+    ...{ origin: position, state: { kind: "pending", position }, reached, atMs, metadata },
+  });
+}
+
+/** Metadata of one in the backlog that it lacked. */
+export function learnWaiting(
+  state: TrackerState,
+  of: OwnedId,
+  item: Waiting & { readonly metadata: NonNullable<Waiting["metadata"]> },
+  effects: Effect[],
+): void {
+  own(state).backlog.learn(of, item.metadata);
+  effects.push({ kind: "save_waiting", item });
+}
+
+/** Takes the oldest that pass, and that one of the levels has, out of the backlog. */
+export function retireWaiting(
+  state: TrackerState,
+  ...[levels, passes]: Parameters<Backlog["retire"]>
+): readonly Waiting[] {
+  return own(state).backlog.retire(levels, passes);
+}
+
+/** Other levels than before. Each level's heap holds what waits for it in the current epoch. */
+export function relevel(state: TrackerState, effects: Effect[]): void {
+  const { standing } = state.topology;
+  const { backlog, entries } = own(state);
+  backlog.relevel(levelNames(state));
+  makeHeaps(state);
+  if (standing.kind !== "following") return;
+  for (const entry of [...entries.values()]) {
+    const { state: at, reached } = entry;
+    if (at.kind !== "pending" || at.position.epoch !== standing.epoch) continue;
+    pushWaiting(state, entry, at.position.offset);
+    if (hasAll(state, reached)) complete(state, entry, effects);
+  }
+}
+
+/** Whether somebody subscribes to single transactions that have become durable. */
+export function wantDurable(state: TrackerState, wanted: boolean): void {
+  own(state).publishesDurable = wanted;
 }
 
 /** The prefix property at work: pops whatever the marks have passed; what is durable everywhere leaves the ledger. */
 export function settleByMarks(state: TrackerState, effects: Effect[]): void {
-  const { standing } = state;
+  const { standing } = state.topology;
   if (standing.kind !== "following") return;
   publishLate(state, effects);
   settleBacklog(state, standing.epoch, effects);
@@ -184,33 +324,35 @@ export function settleByMarks(state: TrackerState, effects: Effect[]): void {
     const durable: LedgerEntry[] = [];
     const lagsMs: number[] = [];
     const mark = markIn(state, standing.epoch, name);
-    const heap = state.waiting.get(name);
-    if (mark === null || heap === undefined) continue;
-    for (let entry = heap.popUpTo(mark); entry !== undefined; entry = heap.popUpTo(mark)) {
+    if (mark === null) continue;
+    for (;;) {
+      const entry = popPassed(state, name, mark);
+      if (entry === undefined) break;
       const { state: at } = entry;
       // Met again after it moved on: its new place is in the heap as well, or it does not wait any more.
-      if (state.entries.get(entry.key) !== entry || at.kind !== "pending") continue;
+      if (state.ledger.entries.get(entry.key) !== entry || at.kind !== "pending") continue;
       if (at.position.epoch !== standing.epoch || at.position.offset > mark) continue;
       if ((entry.reached & levelBit(state, name)) === 0 && entry.kind === "write") {
         durable.push(entry);
         if (entry.announced) lagsMs.push(Math.max(0, state.nowMs - entry.atMs));
       }
-      entry.reached |= levelBit(state, name);
+      reach(entry, levelBit(state, name));
       countEntry(state, entry);
       if (hasAll(state, entry.reached)) complete(state, entry, effects);
     }
     if (lagsMs.length > 0) effects.push({ kind: "publish_lag", level: name, count: lagsMs.length, lagsMs });
-    if (state.publishesDurable) publishDurable(state, name, durable, effects);
+    if (state.ledger.publishesDurable) publishDurable(state, name, durable, effects);
   }
 }
 
 function settleBacklog(state: TrackerState, epoch: EpochId, effects: Effect[]): void {
-  const { backlog, config } = state;
+  const { backlog } = own(state);
+  const { config } = state;
   if (backlog.epoch !== epoch) return;
   for (const { name } of config.levels) {
     const mark = markIn(state, epoch, name);
     if (mark === null) continue;
-    if (state.publishesDurable) publishDurable(state, name, backlog.upTo(name, mark), effects);
+    if (state.ledger.publishesDurable) publishDurable(state, name, backlog.upTo(name, mark), effects);
     const isCounted = name === config.exposureLevel;
     const leave = (owner: OwnerAccount, source: Source | null): void => {
       expose(state, -1, owner, source);
@@ -229,13 +371,13 @@ function publishDurable(
   effects: Effect[],
 ): void {
   if (passed.length === 0) return;
-  const currentEpoch = state.backlog.epoch ?? ("" as EpochId);
+  const epoch = state.ledger.backlog.epoch ?? ("" as EpochId);
   const items = passed.map((each): BecameDurable => {
     const { id, metadata } = each;
     const owner = each.owner.owner;
     return "attempt" in each
       ? { id, attempt: each.attempt, origin: each.origin, owner, metadata }
-      : { id, attempt: currentEpoch, origin: { epoch: currentEpoch, offset: each.offset }, owner, metadata };
+      : { id, attempt: epoch, origin: { epoch, offset: each.offset }, owner, metadata };
   });
   effects.push({ kind: "publish_durable", level, items });
 }
@@ -249,41 +391,32 @@ export function complete(state: TrackerState, entry: LedgerEntry, effects: Effec
     drop(state, entry, effects);
     return;
   }
-  if (!state.finished.has(entry.key)) state.finished.set(entry.key, state.nowMs);
+  const { finished } = own(state);
+  if (!finished.has(entry.key)) finished.set(entry.key, state.nowMs);
   effects.push({ kind: "save", entry });
 }
 
 function isKnownByToken(state: TrackerState, { origin, attempt, hasOtherTokens }: LedgerEntry): boolean {
   if (origin?.epoch !== attempt || hasOtherTokens) return false;
-  if (state.ancestry.at(-1)?.id === attempt) return true;
+  if (currentEpoch(state) === attempt) return true;
   return carry(state, origin) !== null && hasAll(state, reachedBits(state, origin));
 }
 
-/** Drops what has moved on from the heaps, once that is most of what they hold: a level may be out of reach for long. */
-export function tidyHeaps(state: TrackerState): void {
-  const { standing } = state;
-  if (standing.kind !== "following") return;
-  for (const [name, heap] of state.waiting) {
-    if (heap.size <= 2 * state.entries.size + MIN_TIDY) continue;
-    heap.retain((offset, entry) => {
-      const { state: at, reached } = entry;
-      if (state.entries.get(entry.key) !== entry || at.kind !== "pending") return false;
-      if ((reached & levelBit(state, name)) !== 0) return false;
-      return at.position.epoch === standing.epoch && at.position.offset === offset;
-    });
-  }
-}
-
-const MIN_TIDY = 1_024;
-
 /** How many attempts wait at the level, as far as this tracker's ledger knows. */
 export function pendingAt(state: TrackerState, level: string): number {
-  return (state.waiting.get(level)?.size ?? 0) + state.backlog.pendingAt(level);
+  return (state.ledger.waiting.get(level)?.size ?? 0) + state.ledger.backlog.pendingAt(level);
+}
+
+/** How many attempts of the epoch are announced, and have no position yet. */
+export function intentCount({ ledger }: TrackerState, epoch: EpochId): number {
+  let count = 0;
+  for (const key of ledger.intents) if (ledger.entries.get(key)?.attempt === epoch) count++;
+  return count;
 }
 
 /** Attempts in the ledger. */
 export function heldCount(state: TrackerState): number {
-  return state.entries.size + state.backlog.size;
+  return state.ledger.entries.size + state.ledger.backlog.size;
 }
 
 export function hasEntryReached(state: TrackerState, entry: LedgerEntry, level: string): boolean {
@@ -300,18 +433,18 @@ export interface Pending {
 
 /** Every write that waits in the current epoch, or the last one. */
 export function forEachPending(state: TrackerState, visit: (pending: Pending) => void): void {
-  const epoch = state.backlog.epoch;
+  const epoch = state.ledger.backlog.epoch;
   if (epoch === null) return;
-  for (const { id, offset, owner, metadata } of state.backlog)
+  for (const { id, offset, owner, metadata } of state.ledger.backlog)
     visit({ id, attempt: epoch, owner: owner.owner, offset, metadata });
-  for (const { id, attempt, kind, owner, metadata, state: at } of state.entries.values())
+  for (const { id, attempt, kind, owner, metadata, state: at } of state.ledger.entries.values())
     if (at.kind === "pending" && at.position.epoch === epoch && kind === "write")
       visit({ id, attempt, owner: owner.owner, offset: at.position.offset, metadata });
 }
 
 /** True while knowing positions a little sooner would settle something: an entry waits at a level that can be reached. */
 export function wantsPositions(state: TrackerState): boolean {
-  if (state.absent.size > 0) return true;
+  if (state.ledger.absent.size > 0) return true;
   // What the HA manager has to do first takes it seconds.
   return reachableLevels(state).some(
     (level) => pendingAt(state, level) > 0 && !waitsForManager(state, level),

@@ -1,5 +1,8 @@
 // Levels as bits. A name keeps its bit for as long as anything on disk may say it, whatever the configuration becomes.
-import { type TrackerState } from "./types.ts";
+import { type Own, type TrackerState } from "./types.ts";
+
+const own = (state: TrackerState): Pick<Own<TrackerState>, "config" | "levelBits"> =>
+  state as Own<TrackerState>;
 
 /** Bits of a number that shifts without a sign. */
 const MAX_LEVELS = 31;
@@ -24,9 +27,25 @@ export function hasAll(state: TrackerState, reached: number): boolean {
   return (reached & all) === all;
 }
 
-/** Gives every configured level a bit. True when one is new. */
-export function nameLevels(state: TrackerState): boolean {
-  const before = state.levelBits.size;
+/** Other levels than before. */
+export function setLevels(
+  state: TrackerState,
+  { levels, exposureLevel }: Pick<TrackerState["config"], "levels" | "exposureLevel">,
+): void {
+  own(state).config = { ...state.config, levels, exposureLevel };
+  nameLevels(state);
+}
+
+/** What is on disk may say the names of levels that are not configured any more. */
+export function restoreLevels(state: TrackerState, saved: ReadonlyMap<string, number>): void {
+  const { levelBits } = own(state);
+  levelBits.clear();
+  for (const [name, bit] of saved) levelBits.set(name, bit);
+  nameLevels(state);
+}
+
+/** Gives every configured level a bit. */
+export function nameLevels(state: TrackerState): void {
   for (const { name } of state.config.levels) {
     if (state.levelBits.has(name)) continue;
     const taken = [...state.levelBits.values()].reduce((bits, bit) => bits | bit, 0);
@@ -34,7 +53,6 @@ export function nameLevels(state: TrackerState): boolean {
     while ((taken & bit) !== 0) bit <<= 1;
     if (state.levelBits.size >= MAX_LEVELS)
       throw new Error(`the ledger knows ${String(MAX_LEVELS)} names of levels already: ${name} has no room`);
-    state.levelBits.set(name, bit);
+    own(state).levelBits.set(name, bit);
   }
-  return state.levelBits.size > before;
 }

@@ -26,7 +26,7 @@ function provenOn(it: Driven, ...epochs: Parameters<Driven["follow"]>): Driven {
 /** As time passes, with the reigning node in sight. */
 function wait(it: Driven, ms: number): void {
   for (let waited = 0; waited < ms; waited += 1_000) {
-    it.report("b", it.state.ancestry, { role: "primary" });
+    it.report("b", it.state.topology.ancestry, { role: "primary" });
     it.sleep(1_000);
   }
 }

@@ -2,19 +2,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type LevelRule } from "@highwater/protocol";
-import { configOf, Driven, off, record } from "../../test/support/core.ts";
-import { markOf } from "./marks.ts";
-import { reachableLevels } from "./index.ts";
+import { configOf, Driven, epochId, off, record } from "../../test/support/core.ts";
+import { markIn, markOf, reachableLevels, setMark } from "./marks.ts";
 import { NOT_SYNCHRONOUS } from "./synchronous.ts";
 
 const nodes = (positions: Record<string, number | null>, unfit: readonly string[] = []) => {
   const { state } = new Driven();
-  for (const [id, node] of state.nodes) {
+  return [...state.topology.nodes].map(([id, node]) => {
     const position = positions[id];
-    node.position = position == null ? null : off(position);
-    node.unfit = unfit.includes(id);
-  }
-  return [...state.nodes.values()];
+    return { ...node, position: position == null ? null : off(position), unfit: unfit.includes(id) };
+  });
 };
 const primary = configOf().nodes[0] ?? { id: "a", region: "east", zone: "1" };
 
@@ -55,4 +52,26 @@ test("a level is in reach if the nodes that are alive and fit could make it", ()
   assert.deepEqual(reachableLevels(it.state), ["zone", "region", "global"]);
   it.send({ kind: "node_unreachable", node: "c" });
   assert.deepEqual(reachableLevels(it.state), ["zone", "region"]);
+});
+
+test("a mark that would fall stops the core, and stays", () => {
+  const it = new Driven();
+  it.follow(record(1));
+  it.positions(50);
+  assert.throws(() => {
+    setMark(it.state, epochId(1), "disk", off(49));
+  }, /would fall from 50 to 49/);
+  assert.equal(markIn(it.state, epochId(1), "disk"), 50n);
+});
+
+test("time that goes back stops the core before anything changes", () => {
+  const it = new Driven();
+  it.follow(record(1));
+  const { nowMs } = it.state;
+  assert.throws(
+    () => it.state.apply({ kind: "node_unreachable", nowMs: nowMs - 1, node: "a" }),
+    /time went back/,
+  );
+  assert.equal(it.state.topology.nodes.get("a")?.alive, true);
+  assert.equal(it.state.nowMs, nowMs);
 });

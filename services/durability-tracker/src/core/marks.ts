@@ -1,7 +1,15 @@
 // From positions to marks: what is the highest offset that has reached a level, by the level's rule.
-import { type EpochId, type LevelRule, type Offset } from "@highwater/protocol";
+import { type EpochId, formatOffset, type LevelRule, type Offset } from "@highwater/protocol";
 import { NOT_SYNCHRONOUS } from "./synchronous.ts";
-import { type NodeSite, type NodeState, type SynchronousSet, type TrackerState } from "./types.ts";
+import {
+  type Effect,
+  type NodeSite,
+  type NodeState,
+  type Own,
+  type SynchronousSet,
+  type Topology,
+  type TrackerState,
+} from "./types.ts";
 
 /** Whether, and up to where, a node has the current epoch's log on its disk. */
 export type PositionOf = (node: NodeState) => Offset | null;
@@ -64,14 +72,67 @@ function lowest(best: ReadonlyMap<string, Offset | null>): Offset | null {
 
 /** The mark of a level in an epoch, or null when none was ever observed. */
 export function markIn(state: TrackerState, epoch: EpochId, level: string): Offset | null {
-  return state.marks.get(epoch)?.get(level) ?? null;
+  return state.topology.marks.get(epoch)?.get(level) ?? null;
+}
+
+const own = ({ topology }: TrackerState): Pick<Own<Topology>, "marks"> => topology as Own<Topology>;
+
+function marksOf(state: TrackerState, epoch: EpochId): Map<string, Offset> {
+  const { marks: epochs } = own(state);
+  let marks = epochs.get(epoch);
+  if (marks === undefined) epochs.set(epoch, (marks = new Map<string, Offset>()));
+  return marks;
+}
+
+/** The only place where a mark changes. If it fell, it would take promises back (SPEC I8). */
+export function setMark(state: TrackerState, epoch: EpochId, level: string, offset: Offset): void {
+  const marks = marksOf(state, epoch);
+  const known = marks.get(level);
+  if (known !== undefined && offset < known)
+    throw new Error(
+      `the mark of ${level} in epoch ${epoch} would fall from ${formatOffset(known)} to ${formatOffset(offset)}`,
+    );
+  marks.set(level, offset);
+}
+
+/** Raises the epoch's marks to what the levels' rules say of the positions. True when one rose. */
+export function raiseMarks(
+  state: TrackerState,
+  epoch: EpochId,
+  primary: NodeSite,
+  positionOf: PositionOf,
+  synchronous: SynchronousSet,
+): boolean {
+  let isRaised = false;
+  for (const { name, rule } of state.config.levels) {
+    const mark = markOf(rule, state.topology.nodes.values(), primary, positionOf, synchronous);
+    if (mark === null || mark <= (markIn(state, epoch, name) ?? -1n)) continue;
+    setMark(state, epoch, name, mark);
+    isRaised = true;
+  }
+  return isRaised;
+}
+
+/** Raises the marks of the current epoch. True when one rose. */
+export function advanceMarks(state: TrackerState, effects: Effect[]): boolean {
+  const { standing, nodes, synchronous } = state.topology;
+  if (standing.kind !== "following") return false;
+  const { epoch } = standing;
+  const primary = nodes.get(standing.node)?.site;
+  if (primary === undefined) return false;
+  // Its marks are none from now on, not unknown.
+  marksOf(state, epoch);
+  const isRaised = raiseMarks(state, epoch, primary, ({ position }) => position, synchronous);
+  if (isRaised) effects.push({ kind: "publish_marks", epoch }, { kind: "save_marks", epoch });
+  return isRaised;
 }
 
 const EVERYTHING = 1n as Offset;
 
 /** Names of the levels that the nodes with a recent report could reach, weakest first. */
 export function reachableLevels(state: TrackerState): string[] {
-  const { standing, nodes, config } = state;
+  const { standing, nodes } = state.topology;
+  const { config } = state;
   if (standing.kind !== "following") return [];
   const primary = nodes.get(standing.node)?.site;
   if (primary === undefined) return [];

@@ -1,12 +1,34 @@
-// What nodes say, and the marks that follow. The delicate part: whose position may be counted in the current epoch.
+// What nodes say. The delicate part: whose position may be counted in the current epoch.
 import { type EpochId, formatOffset, maxOffset, type Offset } from "@highwater/protocol";
 import { learnPromises } from "./learned.ts";
-import { markOf, type PositionOf } from "./marks.ts";
 import { NOT_SYNCHRONOUS, synchronousSet } from "./synchronous.ts";
-import { type Effect, type NodeState, type TrackerEvent, type TrackerState } from "./types.ts";
+import { addRecords, unsettle } from "./topology.ts";
+import {
+  type Effect,
+  type NodeState,
+  type Own,
+  type Topology,
+  type TrackerEvent,
+  type TrackerState,
+} from "./types.ts";
 
 /** Dead streams of one node that a primary can be expected to show at the same time. */
 const MAX_ENDED_FEEDS = 16;
+
+type Node = Own<NodeState>;
+
+const own = ({
+  topology,
+}: TrackerState): Pick<Own<Topology>, "primaryFlushed" | "primaryReport" | "wentBack" | "synchronous"> =>
+  topology;
+
+function nodeOf({ topology }: TrackerState, id: string): Node | undefined {
+  return topology.nodes.get(id);
+}
+
+function nodesOf({ topology }: TrackerState): Iterable<Node> {
+  return topology.nodes.values();
+}
 
 type EventOf<K extends TrackerEvent["kind"]> = Extract<TrackerEvent, { kind: K }>;
 
@@ -15,17 +37,17 @@ type EventOf<K extends TrackerEvent["kind"]> = Extract<TrackerEvent, { kind: K }
  * True when it reported new epochs.
  */
 export function takeReport(state: TrackerState, event: EventOf<"node_reported">, effects: Effect[]): boolean {
-  const fresh = event.epochs.filter((record) => !state.epochs.has(record.id as EpochId));
-  const raised = event.epochs.filter((record) => state.epochs.isRaised(record));
-  state.epochs.add(event.epochs);
+  const fresh = event.epochs.filter((record) => !state.topology.epochs.has(record.id as EpochId));
+  const raised = event.epochs.filter((record) => state.topology.epochs.isRaised(record));
+  addRecords(state, event.epochs);
   if (fresh.length + raised.length > 0) effects.push({ kind: "save_epochs", records: [...fresh, ...raised] });
   learnPromises(state, raised, effects);
-  const node = state.nodes.get(event.node);
+  const node = nodeOf(state, event.node);
   if (node !== undefined) describe(state, node, event);
   return fresh.length > 0;
 }
 
-function describe(state: TrackerState, node: NodeState, event: EventOf<"node_reported">): void {
+function describe(state: TrackerState, node: Node, event: EventOf<"node_reported">): void {
   // A word that was overtaken by a later one: the server may have been started anew in between.
   if (event.askedAtMs < node.askedAtMs) return;
   node.reportedAtMs = event.nowMs;
@@ -34,7 +56,7 @@ function describe(state: TrackerState, node: NodeState, event: EventOf<"node_rep
   node.unfit = event.unfit;
   if (node.incarnation !== event.incarnation) beginLife(node, event.incarnation);
   node.askedAtMs = event.askedAtMs;
-  const { standing } = state;
+  const { standing } = state.topology;
   const newest = event.epochs.at(-1)?.id;
   if (standing.kind !== "following" || event.role !== "replica" || newest !== standing.epoch || event.unfit) {
     // Its history is another one, or not yet this one: nothing that it has counts in this epoch.
@@ -56,7 +78,7 @@ function describe(state: TrackerState, node: NodeState, event: EventOf<"node_rep
  * A server that was started anew has no stream of before: one that the primary still shows feeds no
  * node.
  */
-function beginLife(node: NodeState, incarnation: string): void {
+function beginLife(node: Node, incarnation: string): void {
   node.incarnation = incarnation;
   node.streamed = null;
   node.ownStream = null;
@@ -76,7 +98,7 @@ function isUnconfirmed(node: NodeState, session: string): boolean {
   );
 }
 
-function takeOwnStream(node: NodeState, event: EventOf<"node_reported">): void {
+function takeOwnStream(node: Node, event: EventOf<"node_reported">): void {
   const { upstream } = event;
   if (upstream === null) {
     node.ownStream = null;
@@ -93,7 +115,7 @@ function takeOwnStream(node: NodeState, event: EventOf<"node_reported">): void {
 }
 
 export function takeUnreachable(state: TrackerState, event: EventOf<"node_unreachable">): void {
-  const node = state.nodes.get(event.node);
+  const node = nodeOf(state, event.node);
   if (node !== undefined) node.alive = false;
 }
 
@@ -103,17 +125,17 @@ export function takePositions(
   event: EventOf<"positions_reported">,
   effects: Effect[],
 ): void {
-  const { standing } = state;
+  const { standing } = state.topology;
   if (standing.kind !== "following" || event.epoch !== standing.epoch || event.node !== standing.node) return;
-  const primary = state.nodes.get(event.node);
+  const primary = nodeOf(state, event.node);
   if (primary === undefined || noticeReturn(state, event, effects)) return;
   primary.reportedAtMs = event.nowMs;
   primary.alive = true;
   if (!primary.unfit) raise(primary, event.flushed);
-  state.primaryFlushed = primary.position;
+  own(state).primaryFlushed = primary.position;
   const shown = new Set<string>();
   for (const replica of event.replicas) {
-    const node = state.nodes.get(replica.node);
+    const node = nodeOf(state, replica.node);
     if (node === undefined || node === primary) continue;
     shown.add(replica.node);
     if (node.feed?.session !== replica.session) {
@@ -133,16 +155,16 @@ export function takePositions(
     // A node has one stream at a time, but the primary may go on showing a dead one beside another that feeds the node
     // from elsewhere. One that has brought more than the node had when it named its own is that very one.
     if (
-      node.ownStream !== null &&
+      node.ownStream?.confirmed === false &&
       node.ownStream.seenAtMs <= event.askedAtMs &&
       node.ownStream.hadThen < replica.flushed &&
       node.confirmedFeed === replica.session
     )
-      node.ownStream.confirmed = true;
+      node.ownStream = { ...node.ownStream, confirmed: true };
   }
-  state.synchronous = synchronousSet(state, event);
+  own(state).synchronous = synchronousSet(state, event);
   // A replica that is cut off disappears from the view; the position that it had reached stays true.
-  for (const node of state.nodes.values()) if (!shown.has(node.site.id)) node.feed = null;
+  for (const node of nodesOf(state)) if (!shown.has(node.site.id)) node.feed = null;
 }
 
 /**
@@ -152,55 +174,31 @@ export function takePositions(
  * had arrived: those of replicas arrive in any order.
  */
 function noticeReturn(state: TrackerState, event: EventOf<"positions_reported">, effects: Effect[]): boolean {
-  const { primaryReport: before } = state;
+  const { primaryReport: before } = state.topology;
   const { node, epoch, flushed: now, askedAtMs, nowMs } = event;
   if (before !== null && askedAtMs <= before.askedAtMs) return false;
-  state.primaryReport = { flushed: now, askedAtMs, receivedAtMs: nowMs };
+  own(state).primaryReport = { flushed: now, askedAtMs, receivedAtMs: nowMs };
   if (before === null || now >= before.flushed || askedAtMs < before.receivedAtMs) return false;
   const was = before.flushed;
-  state.wentBack = epoch;
+  own(state).wentBack = epoch;
   const reason = `${node} went back from ${formatOffset(was)} to ${formatOffset(now)} within epoch ${epoch}: an older state was put under the running server; a new epoch is about to begin`;
-  state.standing = { kind: "unsettled", reason, split: false };
+  unsettle(state, reason);
   effects.push({ kind: "disown_epoch", node, epoch, was, now });
   return true;
 }
 
-function raise(node: NodeState, offset: Offset): void {
+function raise(node: Node, offset: Offset): void {
   node.position = node.position === null ? offset : maxOffset(node.position, offset);
   node.streamed = node.streamed === null ? offset : maxOffset(node.streamed, offset);
 }
 
-/** Recomputes the marks of the current epoch; they only ever rise. True when one did. */
-export function advanceMarks(state: TrackerState, effects: Effect[]): boolean {
-  const { standing, config } = state;
-  if (standing.kind !== "following") return false;
-  const primary = state.nodes.get(standing.node)?.site;
-  if (primary === undefined) return false;
-  let marks = state.marks.get(standing.epoch);
-  if (marks === undefined) state.marks.set(standing.epoch, (marks = new Map<string, Offset>()));
-  let advanced = false;
-  for (const { name, rule } of config.levels) {
-    const positionOf: PositionOf = (node) => node.position;
-    const mark = markOf(rule, state.nodes.values(), primary, positionOf, state.synchronous);
-    const known = marks.get(name);
-    if (mark === null || (known !== undefined && mark <= known)) continue;
-    marks.set(name, mark);
-    advanced = true;
-  }
-  if (advanced)
-    effects.push(
-      { kind: "publish_marks", epoch: standing.epoch },
-      { kind: "save_marks", epoch: standing.epoch },
-    );
-  return advanced;
-}
-
 /** A new epoch: no position of any earlier one counts in it. */
 export function forgetPositions(state: TrackerState): void {
-  state.primaryFlushed = null;
-  state.primaryReport = null;
-  state.synchronous = NOT_SYNCHRONOUS;
-  for (const node of state.nodes.values()) {
+  const topology = own(state);
+  topology.primaryFlushed = null;
+  topology.primaryReport = null;
+  topology.synchronous = NOT_SYNCHRONOUS;
+  for (const node of nodesOf(state)) {
     node.position = null;
     node.streamed = null;
     node.confirmedFeed = null;
@@ -211,7 +209,7 @@ export function forgetPositions(state: TrackerState): void {
 
 /** Nodes that have been silent for too long do not count among the survivors. */
 export function noticeSilence(state: TrackerState): void {
-  for (const node of state.nodes.values()) {
+  for (const node of nodesOf(state)) {
     if (node.reportedAtMs !== null && state.nowMs - node.reportedAtMs > state.config.aliveMs)
       node.alive = false;
   }

@@ -6,6 +6,9 @@ interface Item<T> {
   readonly value: T;
 }
 
+/** For readers. */
+export type HeapView<T> = Pick<OffsetHeap<T>, "size" | "peek">;
+
 export class OffsetHeap<T> {
   #items: Item<T>[] = [];
 

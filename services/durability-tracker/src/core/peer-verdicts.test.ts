@@ -100,7 +100,7 @@ test("a read that only another tracker's word had shown to be broken is expired 
   assert.deepEqual(verdicts(it, 80, "read"), ["durable", "broken", "lost"]);
   it.sleep(it.state.config.keepVerdictMs);
   it.sleep(1);
-  assert.equal(it.state.entries.size, 0);
+  assert.equal(it.state.ledger.entries.size, 0);
   if (it.judge(1, 1, 80, "region", "read").needsProof) it.present(1, 1, 80, "read");
   it.positions(200);
   it.sleep(2_000);

@@ -2,7 +2,7 @@
 // everybody, so they bind this one as well, whether it holds the attempt or not. Owns the
 // consequences of such a verdict.
 import { entryKey } from "./entry-key.ts";
-import { enter, newEntry } from "./ledger.ts";
+import { enter, newEntry, reach } from "./ledger.ts";
 import { levelBit } from "./levels.ts";
 import { publishLoss } from "./proof.ts";
 import { type Effect, type LedgerEntry, type Published, type TrackerState } from "./types.ts";
@@ -21,8 +21,9 @@ function takePeerVerdict(state: TrackerState, published: Published, effects: Eff
   // Only of an epoch that has ended can anything be lost; this tracker may not know yet that it
   // has. But an attempt that the other had reported lost under another history can be back in the
   // current epoch.
-  if (published.attempt === state.backlog.epoch && (!isBack || state.backlog.has(published))) return;
-  const entry = state.entries.get(entryKey(published, published.attempt)) ?? entryOf(state, published);
+  if (published.attempt === state.ledger.backlog.epoch && (!isBack || state.ledger.backlog.has(published)))
+    return;
+  const entry = state.ledger.entries.get(entryKey(published, published.attempt)) ?? entryOf(state, published);
   const bits = bitsOf(state, published, "broken");
   const durable = bitsOf(state, published, "durable");
   const { state: at } = entry;
@@ -37,23 +38,19 @@ function takePeerVerdict(state: TrackerState, published: Published, effects: Eff
     const { settledAt, retriedIn } = published;
     // Durable where the level promises nothing about what happened. A loss that was reported here
     // stays one.
-    entry.reached |= durable;
+    reach(entry, durable);
     const lostState = { asOf: null, settledAt, retriedIn, reappeared: isBack, broken, isPublished: true };
     enter(state, entry, { kind: "lost", ...lostState }, effects);
   }
-  entry.reached |= bits;
+  reach(entry, bits);
   publishLoss(state, entry, effects);
 }
 
 function entryOf(state: TrackerState, published: Published): LedgerEntry {
   const { id, attempt, kind, origin, owner, metadata } = published;
-  const entry = newEntry(state, { id, attempt, kind, announced: false, owner });
-  entry.origin = origin;
-  entry.metadata = metadata;
   // Its token alone was enough to read off the marks that it is durable.
-  if (origin !== null) entry.reached = reachedBits(state, origin);
-  state.entries.set(entry.key, entry);
-  return entry;
+  const reached = origin === null ? 0 : reachedBits(state, origin);
+  return newEntry(state, { id, attempt, kind, announced: false, owner, origin, metadata, reached });
 }
 
 function bitsOf(state: TrackerState, { verdicts }: Published, wanted: "broken" | "durable"): number {

@@ -1,9 +1,10 @@
 // Where an entry stands by its evidence: waiting for marks, in doubt until its receipt is looked up, or not to be judged yet.
 import { type EpochId } from "@highwater/protocol";
-import { enter, unqueueAll } from "./ledger.ts";
-import { levelNames } from "./levels.ts";
+import { beginWaiting, enter, reach } from "./ledger.ts";
 import { noteEnded } from "./old-epochs.ts";
 import { reappear } from "./proof.ts";
+import { doubt, forgetLookUps } from "./proofs.ts";
+import { currentEpoch, currentRecord } from "./topology.ts";
 import { type Effect, type LedgerEntry, type LogPosition, type TrackerState } from "./types.ts";
 import { carry, hasEnded, hasReappeared, isKept, reachedBits } from "./verdict.ts";
 
@@ -14,8 +15,8 @@ export function reposition(
   position: LogPosition,
   effects: Effect[],
 ): void {
-  if (state.ancestry.at(-1)?.id !== position.epoch) entry.reached |= reachedBits(state, position);
-  if (state.standing.kind !== "following") {
+  if (currentEpoch(state) !== position.epoch) reach(entry, reachedBits(state, position));
+  if (state.topology.standing.kind !== "following") {
     enter(state, entry, { kind: "pending", position }, effects);
     return;
   }
@@ -31,7 +32,7 @@ export function reposition(
 
 /** A read-only transaction left no receipt: beyond the fork, what it read may be gone. */
 function proveRead(state: TrackerState, entry: LedgerEntry, position: LogPosition, effects: Effect[]): void {
-  const current = state.ancestry.at(-1);
+  const current = currentRecord(state);
   if (current === undefined) return;
   const start: LogPosition = {
     epoch: current.id as EpochId,
@@ -44,34 +45,20 @@ function proveRead(state: TrackerState, entry: LedgerEntry, position: LogPositio
 
 /** Entries that could not be placed before: their epoch was unknown, or no epoch was current. */
 export function repositionUnplaced(state: TrackerState, effects: Effect[]): void {
-  if (state.standing.kind !== "following") return;
+  if (state.topology.standing.kind !== "following") return;
   noteEnded(state, effects);
-  for (const key of [...state.unplaced]) {
-    const entry = state.entries.get(key);
+  for (const key of [...state.ledger.unplaced]) {
+    const entry = state.ledger.entries.get(key);
     if (entry?.state.kind === "pending") reposition(state, entry, entry.state.position, effects);
   }
-}
-
-/** What waited in the ended epoch becomes entries, to be judged one by one; what waits in this one already goes on. */
-function beginBacklog(state: TrackerState, effects: Effect[]): void {
-  const { backlog } = state;
-  const current = state.ancestry.at(-1)?.id as EpochId | undefined;
-  if (current !== undefined && backlog.epoch !== current) {
-    unqueueAll(state);
-    backlog.begin(current, levelNames(state));
-    effects.push({ kind: "begin_waiting", epoch: current });
-  }
-  if (backlog.highest !== null) state.highestPending = backlog.highest;
 }
 
 /** A new epoch: everything that is not final is judged again, and what was lost is looked for once more. */
 export function repositionAll(state: TrackerState, effects: Effect[]): void {
   noteEnded(state, effects);
-  for (const heap of state.waiting.values()) heap.clear();
-  state.highestPending = 0n as LogPosition["offset"];
-  state.asked.clear();
-  beginBacklog(state, effects);
-  for (const entry of [...state.entries.values()]) {
+  forgetLookUps(state);
+  beginWaiting(state, effects);
+  for (const entry of [...state.ledger.entries.values()]) {
     const { state: at, origin } = entry;
     switch (at.kind) {
       case "pending":
@@ -89,7 +76,7 @@ export function repositionAll(state: TrackerState, effects: Effect[]): void {
       case "lost":
         if (origin !== null && hasReappeared(state, entry, origin)) reappear(state, entry, effects);
         // It may have come back with an old primary; and its id must stay dead in this history too.
-        if (entry.kind === "write") state.unproven.add(entry.key);
+        if (entry.kind === "write") doubt(state, entry.key);
         break;
       case "unproven":
       case "expired":

@@ -75,17 +75,21 @@ test("a stream that the primary goes on showing after the replica's restart does
   const it = new Driven();
   it.follow(first);
   it.confirm(100, { b: ["s1", 90] });
-  assert.equal(Number(it.state.nodes.get("b")?.streamed), 90);
+  assert.equal(Number(it.state.topology.nodes.get("b")?.streamed), 90);
   it.report("b", [first], { incarnation: "2" });
   it.positions(100, { b: ["s1", 90] });
   it.report("b", [first], { incarnation: "2" });
   it.positions(100, { b: ["s1", 90] });
-  assert.equal(it.state.nodes.get("b")?.streamed, null, "nothing was seen to arrive in this server's life");
+  assert.equal(
+    it.state.topology.nodes.get("b")?.streamed,
+    null,
+    "nothing was seen to arrive in this server's life",
+  );
   assert.equal(mark(it, "region"), 90, "what is on its disk stays");
   it.positions(120, { b: ["s2", 110] });
   it.report("b", [first], { incarnation: "2" });
   it.positions(130, { b: ["s2", 125] });
-  assert.equal(Number(it.state.nodes.get("b")?.streamed), 125);
+  assert.equal(Number(it.state.topology.nodes.get("b")?.streamed), 125);
 });
 
 test("a replica that is cut off keeps the position that it had", () => {
@@ -95,7 +99,7 @@ test("a replica that is cut off keeps the position that it had", () => {
   it.positions(150);
   it.positions(150, { b: ["s2", 10] });
   assert.equal(mark(it, "region"), 90);
-  assert.equal(Number(it.state.nodes.get("b")?.position), 90);
+  assert.equal(Number(it.state.topology.nodes.get("b")?.position), 90);
 });
 
 test("its own word about a confirmed stream counts when the primary is silent", () => {
@@ -211,8 +215,8 @@ test("late, repeated and lower words never lower a mark or a position", () => {
   it.confirm(100, { b: ["s1", 90] });
   it.positions(70, { b: ["s1", 60] });
   assert.deepEqual([mark(it, "disk"), mark(it, "region")], [100, 90]);
-  assert.equal(Number(it.state.nodes.get("b")?.position), 90);
-  assert.equal(Number(it.state.nodes.get("b")?.streamed), 90);
+  assert.equal(Number(it.state.topology.nodes.get("b")?.position), 90);
+  assert.equal(Number(it.state.topology.nodes.get("b")?.streamed), 90);
 });
 
 test("marks are published when they rise, and only then", () => {
@@ -253,7 +257,7 @@ test("the reign of an epoch without a record is no reign, and ends the one befor
   const it = new Driven();
   it.follow(first);
   it.send({ kind: "epoch_followed", epoch: epochId(2), node: "b" });
-  assert.equal(it.state.standing.kind, "unsettled");
+  assert.equal(it.state.topology.standing.kind, "unsettled");
   assert.equal(count(it.positions(100, {}, { node: "a", epoch: epochId(1) }), "publish_marks"), 0);
 });
 
@@ -274,7 +278,7 @@ test("a dead stream that is first seen after the replica was cloned anew does no
 });
 
 function standing({ state }: Driven): [kind: string, reason: string | null] {
-  const at = state.standing;
+  const at = state.topology.standing;
   return [at.kind, at.kind === "unsettled" ? at.reason : null];
 }
 

@@ -27,7 +27,7 @@ test("a token of a caller that may only read makes no entry and no look-up, and 
   const it = afterCrash();
   it.present(1, 1, 80, "write", { mayEnter: false });
   it.sleep(10_000);
-  assert.equal(it.state.entries.size, 0);
+  assert.equal(it.state.ledger.entries.size, 0);
   assert.deepEqual(it.reads, []);
   assert.equal(it.verdict(1, 1, 80, "disk"), "pending");
   // Somebody who may write asks the same, and the answer is for both.
@@ -44,15 +44,15 @@ test("of what was announced every caller's token says where it committed", () =>
   it.intent(1, 1);
   it.follow(first, second);
   it.present(1, 1, 80, "write", { mayEnter: false });
-  assert.deepEqual(it.state.entries.get(`${txnId(1)}/${epochId(1)}`)?.origin?.offset, 80n);
+  assert.deepEqual(it.state.ledger.entries.get(`${txnId(1)}/${epochId(1)}`)?.origin?.offset, 80n);
 });
 
 test("an owner's tokens fill its own share of the ledger and no other's", () => {
   const it = afterCrash();
   for (let n = 1; n <= 100; n++) it.present(n, 1, 80, "write", { owner: 7n });
-  assert.equal(it.state.entries.size, LIMIT);
+  assert.equal(it.state.ledger.entries.size, LIMIT);
   it.present(200, 1, 80, "write", { owner: 8n });
-  assert.equal(it.state.entries.size, LIMIT + 1);
+  assert.equal(it.state.ledger.entries.size, LIMIT + 1);
   it.sleep(1);
   assert.deepEqual(idsAsked(it), [1, 2, 3, 200].map(txnId));
   assert.equal(it.verdict(50, 1, 80, "disk", "write", 7n), "pending");
@@ -70,13 +70,13 @@ test("what is announced after all, or leaves the ledger, makes room again", () =
   for (let n = 1; n <= LIMIT; n++) it.present(n, 1, 80, "write", { owner: 7n });
   it.announce({ kind: "position", id: txnId(1), epoch: epochId(1), offset: 80n as never, owner: 7n });
   it.present(50, 1, 80, "write", { owner: 7n });
-  assert.equal(it.state.entries.size, LIMIT + 1);
+  assert.equal(it.state.ledger.entries.size, LIMIT + 1);
   it.present(51, 1, 80, "write", { owner: 7n });
-  assert.equal(it.state.entries.size, LIMIT + 1);
+  assert.equal(it.state.ledger.entries.size, LIMIT + 1);
   it.sleep(1);
   settleAll(it);
   // Verdicts are forgotten with their receipts.
   it.sleep(2 * 86_400_000);
   it.sleep(1);
-  assert.deepEqual([...it.state.presented], []);
+  assert.deepEqual([...it.state.ledger.presented], []);
 });

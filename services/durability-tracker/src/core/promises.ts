@@ -1,8 +1,10 @@
 // A promise that a level has made of an epoch's log, held against what its successor's history has of it.
 import { type EpochId, type Offset, parseOffset } from "@highwater/protocol";
 import { levelBit } from "./levels.ts";
-import { type Effect, type LedgerEntry, type TrackerState } from "./types.ts";
+import { type Effect, type LedgerEntry, type Own, type Proofs, type TrackerState } from "./types.ts";
 import { isCovered, knownMark } from "./verdict.ts";
+
+const own = ({ proofs }: TrackerState): Pick<Own<Proofs>, "brokenPromises"> => proofs as Own<Proofs>;
 
 /**
  * An epoch has begun after `before`. Every epoch that it ended is held against its history: those
@@ -14,14 +16,14 @@ export function noticeBrokenPromises(
   effects: Effect[],
 ): void {
   if (before === undefined) return;
-  const own = new Set(state.ancestry.map(({ id }) => id));
-  const chain = state.epochs.ancestry(before);
+  const own = new Set(state.topology.ancestry.map(({ id }) => id));
+  const chain = state.topology.epochs.ancestry(before);
   const parted = chain.findIndex(({ id }) => own.has(id));
   const common = chain[parted];
   // It is not known that the two have met.
   if (common === undefined) return;
-  const from = state.ancestry.findIndex(({ previous }) => previous === common.id);
-  for (const { previous, forkLimit } of from < 0 ? [] : state.ancestry.slice(from)) {
+  const from = state.topology.ancestry.findIndex(({ previous }) => previous === common.id);
+  for (const { previous, forkLimit } of from < 0 ? [] : state.topology.ancestry.slice(from)) {
     const limit = parseOffset(forkLimit ?? "");
     if (previous !== null && limit !== undefined) publishBroken(state, previous as EpochId, limit, effects);
   }
@@ -60,7 +62,7 @@ export function noticeBrokenLoss(
 }
 
 /** Up to where the current history has the log of an epoch that it has ended; null where its records do not say. */
-function keptEnd({ ancestry, epochs }: TrackerState, ended: EpochId): bigint | null {
+function keptEnd({ topology: { ancestry, epochs } }: TrackerState, ended: EpochId): bigint | null {
   const successor = ancestry.find(({ previous }) => previous === ended);
   if (successor !== undefined) return parseOffset(successor.forkOffset ?? "") ?? null;
   const own = new Set(ancestry.map(({ id }) => id));
@@ -70,7 +72,7 @@ function keptEnd({ ancestry, epochs }: TrackerState, ended: EpochId): bigint | n
 }
 
 function isPublished(state: TrackerState, level: string, epoch: EpochId): boolean {
-  return state.brokenPromises.has(`${epoch}/${level}`);
+  return state.proofs.brokenPromises.has(`${epoch}/${level}`);
 }
 
 function publishOnce(
@@ -79,14 +81,14 @@ function publishOnce(
   effects: Effect[],
 ): void {
   if (isPublished(state, range.level, range.epoch)) return;
-  state.brokenPromises.add(`${range.epoch}/${range.level}`);
+  own(state).brokenPromises.add(`${range.epoch}/${range.level}`);
   const transactions = countBetween(state, range.epoch, range.from, range.to);
   effects.push({ kind: "publish_broken_promise", ...range, transactions });
 }
 
 function countBetween(state: TrackerState, epoch: EpochId, from: bigint, to: bigint): number {
   let count = 0;
-  for (const { origin, kind } of state.entries.values())
+  for (const { origin, kind } of state.ledger.entries.values())
     if (kind === "write" && origin?.epoch === epoch && origin.offset > from && origin.offset <= to) count++;
   return count;
 }

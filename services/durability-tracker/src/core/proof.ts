@@ -1,10 +1,11 @@
 // The part that only receipts can prove: asks for them, weighs the answers, and reports losses once
 // the proof itself is safe.
 import { type EpochId, type OwnedId, ownedName, type Verdict } from "@highwater/protocol";
-import { drop, enter } from "./ledger.ts";
+import { amend, drop, enter, restate } from "./ledger.ts";
 import { levelNames } from "./levels.ts";
 import { markIn, reachableLevels } from "./marks.ts";
 import { noticeBrokenLoss } from "./promises.ts";
+import { beginLookUp, clearUnproven, doubt, endLookUp, noteUnpublished, putAside } from "./proofs.ts";
 import {
   type Effect,
   type LedgerEntry,
@@ -22,19 +23,20 @@ const MAX_LOOK_UPS = 4;
 
 /** Asks for the receipts of what only they can prove, in batches. */
 export function askForProof(state: TrackerState, effects: Effect[]): void {
-  const { standing } = state;
-  if (standing.kind !== "following" || state.unproven.size === 0) return;
+  const { proofs, ledger } = state;
+  const { standing } = state.topology;
+  if (standing.kind !== "following" || proofs.unproven.size === 0) return;
   // Self-clocked: while look-ups are under way the next batch grows, instead of one round trip for each id.
-  if (state.asked.size >= MAX_LOOK_UPS) return;
+  if (proofs.asked.size >= MAX_LOOK_UPS) return;
   const lost: LedgerEntry[] = [];
   const stray: LedgerEntry[] = [];
-  for (const key of state.unproven) {
-    const entry = state.entries.get(key);
+  for (const key of proofs.unproven) {
+    const entry = ledger.entries.get(key);
     // In a living epoch nothing was lost: an id without a position there was given up by its gateway.
     if (entry !== undefined)
       (entry.attempt === standing.epoch && entry.origin === null ? stray : lost).push(entry);
   }
-  state.unproven.clear();
+  clearUnproven(state);
   for (const [entries, tombstone] of [
     [lost, "lost"],
     [stray, "aborted"],
@@ -50,11 +52,11 @@ function ask(
   tombstone: "lost" | "aborted",
   effects: Effect[],
 ): void {
-  const { standing } = state;
+  const { standing } = state.topology;
   if (standing.kind !== "following") return;
-  const request = state.nextRequest++;
-  state.asked.set(request, { epoch: standing.epoch, keys: entries.map((entry) => entry.key) });
-  for (const entry of entries) if (entry.state.kind !== "lost") entry.state = { kind: "asked", request };
+  const keys = entries.map((entry) => entry.key);
+  const request = beginLookUp(state, { epoch: standing.epoch, keys });
+  for (const entry of entries) if (entry.state.kind !== "lost") restate(entry, { kind: "asked", request });
   // One receipt answers for all attempts of a transaction.
   const of = new Map(entries.map(ownedOf).map((owned) => [ownedName(owned), owned]));
   effects.push({
@@ -72,14 +74,13 @@ function ownedOf({ id, owner }: LedgerEntry): OwnedId {
 }
 
 export function takeReceipts(state: TrackerState, event: EventOf<"receipts_read">, effects: Effect[]): void {
-  const asked = state.asked.get(event.request);
-  state.asked.delete(event.request);
-  const { standing } = state;
+  const asked = endLookUp(state, event.request);
+  const { standing } = state.topology;
   if (asked === undefined) return;
   const valid =
     standing.kind === "following" && standing.epoch === event.epoch && asked.epoch === event.epoch;
   for (const key of asked.keys) {
-    const entry = state.entries.get(key);
+    const entry = state.ledger.entries.get(key);
     if (entry === undefined) continue;
     const mine =
       entry.state.kind === "lost" || (entry.state.kind === "asked" && entry.state.request === event.request);
@@ -87,31 +88,24 @@ export function takeReceipts(state: TrackerState, event: EventOf<"receipts_read"
     const fact = event.receipts.get(ownedName(ownedOf(entry)));
     // An answer of another epoch proves nothing in this one.
     if (!valid || fact === undefined) putBack(state, entry, effects);
-    else if (fact.kind === "held") putAside(state, entry, effects);
-    else applyProof(state, entry, fact, { epoch: event.epoch, offset: event.asOf }, effects);
+    else if (fact.kind === "held") {
+      putBack(state, entry, effects);
+      putAside(state, key);
+    } else applyProof(state, entry, fact, { epoch: event.epoch, offset: event.asOf }, effects);
   }
 }
 
 export function takeNoReceipts(state: TrackerState, request: number, effects: Effect[]): void {
-  const asked = state.asked.get(request);
-  state.asked.delete(request);
-  for (const key of asked?.keys ?? []) {
-    const entry = state.entries.get(key);
+  for (const key of endLookUp(state, request)?.keys ?? []) {
+    const entry = state.ledger.entries.get(key);
     if (entry === undefined) continue;
     if (entry.state.kind === "lost" || (entry.state.kind === "asked" && entry.state.request === request))
       putBack(state, entry, effects);
   }
 }
 
-/** It stays unproven, and is asked about again a little later: see age(). */
-function putAside(state: TrackerState, entry: LedgerEntry, effects: Effect[]): void {
-  putBack(state, entry, effects);
-  state.unproven.delete(entry.key);
-  state.held.set(entry.key, state.nowMs);
-}
-
 function putBack(state: TrackerState, entry: LedgerEntry, effects: Effect[]): void {
-  if (entry.state.kind === "lost") state.unproven.add(entry.key);
+  if (entry.state.kind === "lost") doubt(state, entry.key);
   else enter(state, entry, { kind: "unproven" }, effects);
 }
 
@@ -127,13 +121,13 @@ function applyProof(
     // Any receipt settles its id in this history as well.
     const retriedIn = fact.kind === "commit" ? fact.epoch : null;
     if (present) reappear(state, entry, effects);
-    if (!present && "epoch" in fact) entry.state = { ...entry.state, asOf, retriedIn };
+    if (!present && "epoch" in fact) restate(entry, { ...entry.state, asOf, retriedIn });
     return;
   }
   switch (fact.kind) {
     case "commit":
       if (present) {
-        entry.origin ??= asOf;
+        if (entry.origin === null) amend(entry, { origin: asOf });
         enter(state, entry, { kind: "pending", position: asOf }, effects);
       } else if (entry.origin === null) {
         // This attempt was never seen to commit, and its client has run it again.
@@ -170,11 +164,12 @@ function applyProof(
  * did if it is not of a later one: everything of this history that is of an epoch stands before all that follow.
  */
 function wasSettledBefore(
-  { ancestry }: TrackerState,
+  { topology }: TrackerState,
   settled: string,
   { attempt, asOf }: { readonly attempt: string; readonly asOf: LogPosition },
 ): boolean {
   if (attempt === asOf.epoch) return true;
+  const { ancestry } = topology;
   const settledAt = ancestry.findIndex(({ id }) => id === settled);
   return settledAt >= 0 && ancestry.findIndex(({ id }) => id === attempt) >= settledAt;
 }
@@ -190,16 +185,17 @@ export function reappear(state: TrackerState, entry: LedgerEntry, effects: Effec
  * Reports proven losses once no failover that respects the exposure level can take the proof back.
  */
 export function publishProven(state: TrackerState, effects: Effect[]): void {
-  const { standing, config } = state;
-  if (standing.kind !== "following" || state.absent.size + state.unpublished.size === 0) return;
+  const { config, ledger, proofs } = state;
+  const { standing } = state.topology;
+  if (standing.kind !== "following" || ledger.absent.size + proofs.unpublished.size === 0) return;
   const levelsFor = finalLevels(state);
-  for (const key of state.unpublished) {
-    const entry = state.entries.get(key);
+  for (const key of proofs.unpublished) {
+    const entry = ledger.entries.get(key);
     if (entry?.state.kind === "lost") publishLoss(state, entry, effects, levelsFor);
-    else state.unpublished.delete(key);
+    else noteUnpublished(state, key, false);
   }
-  for (const key of [...state.absent]) {
-    const entry = state.entries.get(key);
+  for (const key of [...ledger.absent]) {
+    const entry = ledger.entries.get(key);
     if (entry?.state.kind !== "absent") continue;
     const { asOf, sinceMs, retriedIn } = entry.state;
     if (asOf.epoch !== standing.epoch) continue;
@@ -224,12 +220,14 @@ function hasReached(state: TrackerState, level: string, { epoch, offset }: LogPo
  * Attempts that no mark alone can judge, by state. An attempt that is being looked up counts as unproven, and so does one whose id a
  * living attempt holds: either can last for as long as the primary does not answer.
  */
-export function inDoubt(
-  state: TrackerState,
-): Readonly<Record<"intent" | "unproven" | "absent" | "unplaced", number>> {
-  let unproven = state.unproven.size + state.held.size;
-  for (const { keys } of state.asked.values()) unproven += keys.length;
-  return { intent: state.intents.size, unproven, absent: state.absent.size, unplaced: state.unplaced.size };
+export function inDoubt({
+  proofs,
+  ledger,
+}: TrackerState): Readonly<Record<"intent" | "unproven" | "absent" | "unplaced", number>> {
+  let unproven = proofs.unproven.size + proofs.held.size;
+  for (const { keys } of proofs.asked.values()) unproven += keys.length;
+  const { absent, intents, unplaced } = ledger;
+  return { intent: intents.size, unproven, absent: absent.size, unplaced: unplaced.size };
 }
 
 /** Proven losses whose proof has not reached the weakest level at which it may be published, and how long the oldest has waited. */
@@ -237,8 +235,8 @@ export function waitingLosses(state: TrackerState): { readonly count: number; re
   const levelsFor = finalLevels(state);
   let count = 0;
   let oldestMs = 0;
-  for (const key of state.absent) {
-    const entry = state.entries.get(key);
+  for (const key of state.ledger.absent) {
+    const entry = state.ledger.entries.get(key);
     if (entry?.state.kind !== "absent") continue;
     const { asOf, sinceMs } = entry.state;
     const [weakest] = levelsFor(entry);
@@ -294,12 +292,12 @@ export function publishLoss(
 ): void {
   const { state: at } = entry;
   if (at.kind !== "lost") return;
-  if (state.standing.kind === "following") noticeBrokenLoss(state, entry, at.broken, effects);
+  if (state.topology.standing.kind === "following") noticeBrokenLoss(state, entry, at.broken, effects);
   const settledAt = publishableAt(state, entry, levelsFor);
   const isPublished = settledAt !== undefined;
   if (isPublished !== at.isPublished) effects.push({ kind: "save", entry });
-  entry.state = { ...at, settledAt: settledAt ?? at.settledAt, isPublished };
-  state.unpublished[isPublished ? "delete" : "add"](entry.key);
+  restate(entry, { ...at, settledAt: settledAt ?? at.settledAt, isPublished });
+  noteUnpublished(state, entry.key, !isPublished);
   if (isPublished) publish(state, entry, effects);
 }
 
@@ -308,10 +306,11 @@ export function publishLoss(
  * has to be settled there.
  */
 function publishableAt(state: TrackerState, entry: LedgerEntry, levelsFor?: LevelsFor): string | undefined {
-  const { standing, config, nowMs } = state;
+  const { standing } = state.topology;
+  const { config, nowMs } = state;
   const { state: at } = entry;
   if (standing.kind !== "following" || at.kind !== "lost") return undefined;
-  const isFresh = nowMs - (state.finished.get(entry.key) ?? -Infinity) < config.intentGraceMs;
+  const isFresh = nowMs - (state.ledger.finished.get(entry.key) ?? -Infinity) < config.intentGraceMs;
   if (isFresh && isHearsay(entry)) return undefined;
   // A broken promise is one in every history, and a read has no id.
   if (at.reappeared || at.broken !== 0 || entry.kind === "read") return at.settledAt;

@@ -88,7 +88,7 @@ function ask(it: Driven, level: string): string {
 function forget(it: Driven): void {
   it.sleep(it.state.config.keepVerdictMs);
   it.sleep(1);
-  assert.equal(it.state.entries.size, 0);
+  assert.equal(it.state.ledger.entries.size, 0);
 }
 
 const LOST_BY = { node: "b", fork: 40, start: 90, limit: 79 } as const;

@@ -15,7 +15,6 @@ import {
   type SavedEntry,
   type SavedWaiting,
   restore,
-  step,
   type TrackerState,
   type Waiting,
 } from "./index.ts";
@@ -125,7 +124,7 @@ test("a question that was open is written as one that was never asked", () => {
   it.follow(record(1));
   it.position(1, 1, 80);
   it.follow(record(1), record(2, { node: "b", fork: 50, start: 60 }));
-  const held = it.state.entries.get(entryKey({ id: txnId(1), owner: 0n }, epochId(1)));
+  const held = it.state.ledger.entries.get(entryKey({ id: txnId(1), owner: 0n }, epochId(1)));
   assert.equal(held?.state.kind, "asked");
   assert.deepEqual(held && decodeEntry(encodeEntry(held)).state, { kind: "unproven" });
 });
@@ -135,7 +134,7 @@ const LEVELS = configOf().levels.map(({ name }) => name);
 function saved(it: Driven): Restored {
   const disk = new Disk(it.state);
   for (const effect of it.effects) disk.take(effect, it.state);
-  for (const [of, levels] of it.state.marks)
+  for (const [of, levels] of it.state.topology.marks)
     for (const [level, at] of levels) disk.marks.set(`${of}/${level}`, { epoch: of, level, offset: at });
   return disk.read();
 }
@@ -143,9 +142,9 @@ function saved(it: Driven): Restored {
 /** Every attempt that is held, in whichever form. */
 const keysOf = (from: TrackerState): string[] =>
   [
-    ...from.entries.keys(),
-    ...[...from.backlog].map(({ id, owner }) =>
-      entryKey({ id, owner: owner.owner }, from.backlog.epoch ?? epochId(0)),
+    ...from.ledger.entries.keys(),
+    ...[...from.ledger.backlog].map(({ id, owner }) =>
+      entryKey({ id, owner: owner.owner }, from.ledger.backlog.epoch ?? epochId(0)),
     ),
   ].sort();
 
@@ -178,7 +177,7 @@ test("the effects leave everything on disk that the ledger holds, and a restart 
         const again = restore(it.state.config, it.nowMs, saved(it));
         assert.deepEqual(keysOf(again), keysOf(it.state));
         assert.deepEqual(exposure(again).byOwner, exposure(it.state).byOwner);
-        const { standing } = it.state;
+        const { standing } = it.state.topology;
         if (standing.kind !== "following") return;
         const followed = {
           kind: "epoch_followed",
@@ -186,8 +185,8 @@ test("the effects leave everything on disk that the ledger holds, and a restart 
           epoch: standing.epoch,
           node: standing.node,
         } as const;
-        step(again, followed);
-        for (const held of it.state.entries.values()) {
+        again.apply(followed);
+        for (const held of it.state.ledger.entries.values()) {
           if (held.origin === null) continue;
           for (const level of LEVELS) {
             const token: Parameters<typeof judge>[1] = {
@@ -213,8 +212,8 @@ test("metadata cannot pass for an offset", () => {
   const it = new Driven();
   it.follow(record(1));
   it.intent(1, 1);
-  const [held] = it.state.entries.values();
+  const [held] = it.state.ledger.entries.values();
   assert.ok(held);
-  held.metadata = { $offset: "no number" };
-  assert.deepEqual(decodeEntry(encodeEntry(held)).metadata, held.metadata);
+  const metadata = { $offset: "no number" };
+  assert.deepEqual(decodeEntry(encodeEntry({ ...held, metadata })).metadata, metadata);
 });

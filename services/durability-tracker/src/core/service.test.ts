@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { type Offset } from "@highwater/protocol";
 import { count, Driven, epochId, off, record, txnId } from "../../test/support/core.ts";
 import { Disk } from "../../test/support/disk.ts";
-import { type Effect, exposure, heldCount, pendingAt, restore, step, type TrackerEvent } from "./index.ts";
+import { type Effect, exposure, heldCount, pendingAt, restore, type TrackerEvent } from "./index.ts";
 
 const first = record(1);
 const east = { gateway: "g-east", region: "east" };
@@ -185,7 +185,7 @@ test("deadlines of what has left are not kept", () => {
   it.positions(10_000);
   it.sleep(100);
   assert.equal(heldCount(it.state), 0);
-  assert.ok(it.state.deadlines.size <= 1_024);
+  assert.ok(it.state.ledger.deadlines.size <= 1_024);
 });
 
 test("what becomes durable is told while somebody wants to hear of it, and not otherwise", () => {
@@ -261,7 +261,7 @@ test("what is on disk means the same under levels in another order", () => {
   for (const effect of it.effects) disk.take(effect, it.state);
   const config = { ...it.state.config, levels: [...it.state.config.levels].reverse() };
   const again = restore(config, 1, { ...disk.read(), marks: [] });
-  const [held] = again.entries.values();
+  const [held] = again.ledger.entries.values();
   assert.equal(held?.reached, again.levelBits.get("disk"));
   assert.notEqual(held?.reached, 0);
 });
@@ -346,7 +346,7 @@ test("a tracker that comes back goes on with what waited, and makes no entries o
   again.state = restore(again.state.config, again.nowMs, disk.read());
   assert.deepEqual(exposure(again.state).byGateway, exposure(it.state).byGateway);
   again.follow(first);
-  assert.equal(again.state.entries.size, 0);
+  assert.equal(again.state.ledger.entries.size, 0);
   assert.equal(heldCount(again.state), 50);
   again.confirm(200, { b: ["s2", 200], c: ["s3", 200] });
   assert.equal(heldCount(again.state), 0);
@@ -400,5 +400,5 @@ test("a hundred thousand that a mark passes leave in one step, with one word to 
     effects.filter(({ kind }) => kind.startsWith("forget")),
     [{ kind: "forget_waiting", through: 100_099n as Offset }],
   );
-  assert.equal(step(it.state, { kind: "ticked", nowMs: it.nowMs + 1 }).effects.length, 0);
+  assert.equal(it.state.apply({ kind: "ticked", nowMs: it.nowMs + 1 }).length, 0);
 });

@@ -1,30 +1,41 @@
 // A level whose mark stands still while something waits for it is stalled, until the mark moves or nothing waits any more.
 import { type EpochId } from "@highwater/protocol";
 import { pendingAt } from "./ledger.ts";
+import { levelNames } from "./levels.ts";
 import { markIn } from "./marks.ts";
-import { type Effect, type TrackerState } from "./types.ts";
+import { type Effect, type Own, type Topology, type TrackerState } from "./types.ts";
+
+const own = ({ topology }: TrackerState): Pick<Own<Topology>, "stalls"> => topology as Own<Topology>;
 
 export function noticeStalls(state: TrackerState, effects: Effect[]): void {
-  const { standing, config, nowMs } = state;
+  const { standing } = state.topology;
+  const { config, nowMs } = state;
+  const { stalls } = own(state);
   if (standing.kind !== "following") return;
   for (const { name } of config.levels) {
     const mark = markIn(state, standing.epoch, name);
     const pending = pendingAt(state, name);
-    let watch = state.stalls.get(name);
+    let watch = stalls.get(name);
     if (watch === undefined)
-      state.stalls.set(name, (watch = { epoch: standing.epoch, mark, sinceMs: nowMs, isReported: false }));
+      stalls.set(name, (watch = { epoch: standing.epoch, mark, sinceMs: nowMs, isReported: false }));
     const stands = watch.epoch === standing.epoch && watch.mark === mark && pending > 0;
     if (!stands) {
       // In another epoch its first mark is what moves it.
       const moved = watch.epoch === standing.epoch || mark !== null || pending === 0;
       if (watch.isReported && moved) publishStall(state, effects, { name, pending, isStalled: false });
       const isReported = watch.isReported && !moved;
-      state.stalls.set(name, { epoch: standing.epoch, mark, sinceMs: nowMs, isReported });
+      stalls.set(name, { epoch: standing.epoch, mark, sinceMs: nowMs, isReported });
     } else if (!watch.isReported && nowMs - watch.sinceMs >= config.stallAfterMs) {
-      watch.isReported = true;
+      stalls.set(name, { ...watch, isReported: true });
       publishStall(state, effects, { name, pending, isStalled: true });
     }
   }
+}
+
+/** Other levels than before. */
+export function forgetStalls(state: TrackerState): void {
+  const { stalls } = own(state);
+  for (const name of stalls.keys()) if (!levelNames(state).includes(name)) stalls.delete(name);
 }
 
 function publishStall(
@@ -32,8 +43,8 @@ function publishStall(
   effects: Effect[],
   { name, pending, isStalled }: { name: string; pending: number; isStalled: boolean },
 ): void {
-  if (state.standing.kind !== "following") return;
-  const { epoch } = state.standing;
+  if (state.topology.standing.kind !== "following") return;
+  const { epoch } = state.topology.standing;
   effects.push({
     kind: "publish_stall",
     isStalled,
@@ -46,5 +57,5 @@ function publishStall(
 
 /** Nothing of the epoch has reached the level, so its mark stands where the epoch begins. */
 function startOf(state: TrackerState, epoch: EpochId): bigint {
-  return BigInt(state.epochs.get(epoch)?.startOffset ?? "0");
+  return BigInt(state.topology.epochs.get(epoch)?.startOffset ?? "0");
 }

@@ -1,93 +1,102 @@
 // The state at birth: empty, or as the ledger on disk remembers it.
-import {
-  EpochGraph,
-  type EpochId,
-  type EpochRecord,
-  maxOffset,
-  type Offset,
-  ZERO,
-} from "@highwater/protocol";
+import { EpochGraph, type EpochId, type EpochRecord, type Offset, ZERO } from "@highwater/protocol";
 import { type Source } from "./accounts.ts";
 import { Backlog } from "./backlog.ts";
-import { expose, ownerAccount } from "./exposure.ts";
-import { countPresented, file } from "./ledger.ts";
-import { levelNames, nameLevels } from "./levels.ts";
+import { restoreDeparted } from "./departed.ts";
+import { ownerAccount, sourceOf } from "./exposure.ts";
+import { makeHeaps } from "./heaps.ts";
+import { requeue, restoreBacklog, restoreEntry } from "./ledger.ts";
+import { nameLevels, restoreLevels } from "./levels.ts";
+import { setMark } from "./marks.ts";
 import { OffsetHeap } from "./offset-heap.ts";
+import { restoreEnded } from "./old-epochs.ts";
+import { noteUnpublished } from "./proofs.ts";
 import { NOT_SYNCHRONOUS } from "./synchronous.ts";
+import { addParent, addRecords } from "./topology.ts";
+import { Tracker } from "./tracker.ts";
 import {
   type CoreConfig,
   type Deadline,
   type Departed,
   type LedgerEntry,
+  type NodeSite,
+  type NodeState,
   type TrackerState,
 } from "./types.ts";
 import { type Waiting } from "./waiting-table.ts";
 
-export function initialState(config: CoreConfig, nowMs: number): TrackerState {
-  const state: TrackerState = {
+export function initialState(config: CoreConfig, nowMs: number): Tracker {
+  const state = new Tracker({
     config,
     levelBits: new Map(),
     nowMs,
-    standing: { kind: "unsettled", reason: "no primary is known yet", split: false },
-    epochSinceMs: nowMs,
-    seenEnd: null,
-    endedAtMs: new Map(),
-    epochs: new EpochGraph(),
-    ancestry: [],
-    nodes: new Map(
-      config.nodes.map((site) => [
-        site.id,
-        {
-          site,
-          reportedAtMs: null,
-          alive: false,
-          unfit: true,
-          incarnation: null,
-          askedAtMs: -Infinity,
-          position: null,
-          streamed: null,
-          feed: null,
-          confirmedFeed: null,
-          candidateFeed: null,
-          endedFeeds: [],
-          role: null,
-          ownStream: null,
-        },
-      ]),
-    ),
-    marks: new Map(),
-    primaryFlushed: null,
-    primaryReport: null,
-    wentBack: null,
-    synchronous: NOT_SYNCHRONOUS,
-    backlog: new Backlog(),
-    entries: new Map(),
-    presented: new Map(),
-    departed: [],
-    exposed: { total: 0, owners: new Map(), sources: new Map() },
-    stalls: new Map(),
-    late: new Map(),
-    deadlines: new OffsetHeap<Deadline>(),
-    brokenPromises: new Set(),
-    publishesDurable: false,
-    waiting: new Map(config.levels.map(({ name }) => [name, new OffsetHeap<LedgerEntry>()])),
-    unproven: new Set(),
-    held: new Map(),
-    absent: new Set(),
-    unpublished: new Set(),
-    unplaced: new Set(),
-    intents: new Set(),
-    finished: new Map(),
-    retiring: null,
-    asked: new Map(),
-    nextRequest: 1,
-    unflushedSinceMs: null,
-    highestPending: ZERO,
-    helping: false,
-  };
-  state.backlog.begin(null, levelNames(state));
+    topology: {
+      standing: { kind: "unsettled", reason: "no primary is known yet", split: false },
+      epochSinceMs: nowMs,
+      seenEnd: null,
+      endedAtMs: new Map(),
+      epochs: new EpochGraph(),
+      ancestry: [],
+      nodes: new Map(config.nodes.map((site) => [site.id, unheard(site)])),
+      marks: new Map(),
+      primaryFlushed: null,
+      primaryReport: null,
+      wentBack: null,
+      synchronous: NOT_SYNCHRONOUS,
+      stalls: new Map(),
+      unflushedSinceMs: null,
+      helping: false,
+    },
+    ledger: {
+      backlog: new Backlog(),
+      entries: new Map(),
+      presented: new Map(),
+      departed: [],
+      late: new Map(),
+      deadlines: new OffsetHeap<Deadline>(),
+      publishesDurable: false,
+      waiting: new Map(),
+      unplaced: new Set(),
+      absent: new Set(),
+      intents: new Set(),
+      finished: new Map(),
+      retiring: null,
+      highestPending: ZERO,
+    },
+    proofs: {
+      unproven: new Set(),
+      held: new Map(),
+      unpublished: new Set(),
+      asked: new Map(),
+      nextRequest: 1,
+      brokenPromises: new Set(),
+    },
+    exposure: { total: 0, owners: new Map(), sources: new Map() },
+  });
+  restoreBacklog(state, null);
+  makeHeaps(state);
   nameLevels(state);
   return state;
+}
+
+/** A node before its first word. */
+function unheard(site: NodeSite): NodeState {
+  return {
+    site,
+    reportedAtMs: null,
+    alive: false,
+    unfit: true,
+    incarnation: null,
+    askedAtMs: -Infinity,
+    position: null,
+    streamed: null,
+    feed: null,
+    confirmedFeed: null,
+    candidateFeed: null,
+    endedFeeds: [],
+    role: null,
+    ownStream: null,
+  };
 }
 
 /** An entry as it is on disk, where accounts are names. */
@@ -125,84 +134,46 @@ export interface Restored {
  * marks hold for their epochs, and entries that were waiting are proven anew unless their epoch
  * turns out to be current still.
  */
-export function restore(config: CoreConfig, nowMs: number, saved: Restored): TrackerState {
+export function restore(config: CoreConfig, nowMs: number, saved: Restored): Tracker {
   const state = initialState(config, nowMs);
-  restoreLevels(state, saved);
-  state.epochs.add(saved.epochs);
-  for (const [epoch, parent] of saved.parents) state.epochs.learnParent(epoch, parent);
+  restoreLevels(state, saved.levelBits);
+  addRecords(state, saved.epochs);
+  for (const [epoch, parent] of saved.parents) addParent(state, epoch, parent);
   // Every verdict about an epoch that is not old is in the ledger, and is kept from now on. Without one the epoch may not have ended yet.
   for (const { attempt, origin, state: at } of saved.entries)
     if (at.kind === "lost")
-      for (const epoch of [attempt, origin?.epoch ?? attempt]) state.endedAtMs.set(epoch, nowMs);
-  for (const epoch of saved.oldEpochs) state.endedAtMs.set(epoch, -Infinity);
-  for (const { epoch, level, offset } of saved.marks) {
-    let marks = state.marks.get(epoch);
-    if (marks === undefined) state.marks.set(epoch, (marks = new Map<string, Offset>()));
-    marks.set(level, offset);
+      for (const epoch of [attempt, origin?.epoch ?? attempt]) restoreEnded(state, epoch, nowMs);
+  for (const epoch of saved.oldEpochs) restoreEnded(state, epoch, -Infinity);
+  for (const { epoch, level, offset } of saved.marks) setMark(state, epoch, level, offset);
+  for (const { owner, source, ...each } of saved.entries) {
+    const accounts = restoredAccounts(state, owner, source);
+    restoreEntry(state, { ...each, ...accounts, isExposed: false });
+    // Broken promises are reported again: so this process knows which ones are.
+    const { state: at } = each;
+    if (at.kind === "lost" && (!at.isPublished || at.reappeared || at.broken !== 0))
+      noteUnpublished(state, each.key, true);
   }
-  for (const { owner, source, ...each } of saved.entries)
-    restoreEntry(state, {
-      ...each,
-      owner: ownerAccount(state, owner),
-      source: source === null ? null : restoredSource(state, source),
-      isExposed: false,
-    });
-  state.departed = [...saved.departed].sort((a, b) => a.number - b.number);
-  restoreBacklog(state, saved);
+  restoreDeparted(state, saved.departed);
+  // Should another epoch than its own be current, everything in the backlog is looked at anew.
+  restoreBacklog(state, saved.waitingEpoch);
+  restoreWaiting(state, saved.waiting);
   return state;
 }
 
-/** What is on disk may say the names of levels that are not configured any more. */
-function restoreLevels(state: TrackerState, { levelBits }: Restored): void {
-  state.levelBits.clear();
-  for (const [name, bit] of levelBits) state.levelBits.set(name, bit);
-  nameLevels(state);
-}
-
-function restoredSource(state: TrackerState, { gateway, region }: SavedSource): Source {
-  const { sources } = state.exposed;
-  let source = sources.get(gateway);
-  if (source === undefined)
-    sources.set(gateway, (source = { gateway, region, count: 0, announcedAtMs: state.nowMs }));
-  return source;
-}
-
-function restoreEntry(state: TrackerState, entry: LedgerEntry): void {
-  const { nowMs } = state;
-  // A question that was open when the process died was never answered.
-  if (entry.state.kind === "asked") entry.state = { kind: "unproven" };
-  // Times of another process mean nothing here: everything is as old as this one.
-  entry.atMs = nowMs;
-  if (entry.state.kind === "absent") entry.state = { ...entry.state, sinceMs: nowMs };
-  state.entries.set(entry.key, entry);
-  countPresented(state, entry, 1);
-  file(state, entry);
-  // Broken promises are reported again: so this process knows which ones are.
-  const { state: at } = entry;
-  if (at.kind === "lost" && (!at.isPublished || at.reappeared || at.broken !== 0))
-    state.unpublished.add(entry.key);
-}
-
-/**
- * It waits where it stood: should another epoch than its own be current, everything in it is looked
- * at anew.
- */
-function restoreBacklog(state: TrackerState, { waitingEpoch, waiting }: Restored): void {
-  state.backlog.begin(waitingEpoch, levelNames(state));
-  if (waitingEpoch !== null)
-    for (const [level, mark] of state.marks.get(waitingEpoch) ?? []) state.backlog.advance(level, mark);
-  restoreWaiting(state, waiting);
+function restoredAccounts(
+  state: TrackerState,
+  owner: bigint,
+  source: SavedSource | null,
+): Pick<LedgerEntry, "owner" | "source"> {
+  return {
+    owner: ownerAccount(state, owner),
+    source: source === null ? null : sourceOf(state, source.gateway, source.region),
+  };
 }
 
 /** A million of them come in parts. Only before the first step. */
 export function restoreWaiting(state: TrackerState, waiting: Iterable<SavedWaiting>): void {
-  const { backlog, config } = state;
-  for (const { id, offset, metadata, owner, source } of waiting) {
-    const account = ownerAccount(state, owner);
-    const from = source === null ? null : restoredSource(state, source);
-    const atMs = Math.floor(state.nowMs);
-    backlog.add({ id, offset, atMs, owner: account, source: from, metadata });
-    if (!backlog.hasReached({ offset }, config.exposureLevel)) expose(state, 1, account, from);
-  }
-  state.highestPending = maxOffset(state.highestPending, backlog.highest ?? ZERO);
+  const atMs = Math.floor(state.nowMs);
+  for (const { id, offset, metadata, owner, source } of waiting)
+    requeue(state, { id, offset, atMs, metadata, ...restoredAccounts(state, owner, source) });
 }

@@ -2,7 +2,7 @@
 // witnesses' rows in it say up to where. The trackers learn so of promises that only a dead tracker had given.
 import { type EpochId, type Offset } from "@highwater/protocol";
 import { learnPromises } from "./learned.ts";
-import { markIn, markOf, type PositionOf } from "./marks.ts";
+import { type PositionOf, raiseMarks } from "./marks.ts";
 import { NOT_SYNCHRONOUS } from "./synchronous.ts";
 import { type Effect, type TrackerState } from "./types.ts";
 import { hasEnded } from "./verdict.ts";
@@ -13,7 +13,7 @@ export function takeWitnesses(
   { epoch, reached }: { readonly epoch: EpochId; readonly reached: ReadonlyMap<string, Offset> },
   effects: Effect[],
 ): void {
-  const primary = state.nodes.get(state.epochs.get(epoch)?.node ?? "")?.site;
+  const primary = state.topology.nodes.get(state.topology.epochs.get(epoch)?.node ?? "")?.site;
   // While an epoch lives, streams that are confirmed say more.
   if (primary === undefined || !hasEnded(state, epoch)) return;
   // A primary sends nothing that it has not flushed itself.
@@ -23,17 +23,8 @@ export function takeWitnesses(
   );
   const positionOf: PositionOf = ({ site }) =>
     site.id === primary.id ? sent : (reached.get(site.id) ?? null);
-  const marks = state.marks.get(epoch) ?? new Map<string, Offset>();
-  let isRaised = false;
-  for (const { name, rule } of state.config.levels) {
-    const mark = markOf(rule, state.nodes.values(), primary, positionOf, NOT_SYNCHRONOUS);
-    if (mark === null || mark <= (markIn(state, epoch, name) ?? -1n)) continue;
-    marks.set(name, mark);
-    isRaised = true;
-  }
-  if (!isRaised) return;
-  state.marks.set(epoch, marks);
+  if (!raiseMarks(state, epoch, primary, positionOf, NOT_SYNCHRONOUS)) return;
   effects.push({ kind: "save_marks", epoch });
-  const successors = state.epochs.records().filter(({ previous }) => previous === epoch);
+  const successors = state.topology.epochs.records().filter(({ previous }) => previous === epoch);
   learnPromises(state, successors, effects);
 }

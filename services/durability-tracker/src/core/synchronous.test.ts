@@ -85,7 +85,7 @@ test("a stream that is not confirmed in this epoch does not count, nor an unfit 
   assert.match(whyNotSynchronous(it.state, "safe") ?? "", /stream of b is not confirmed/);
   it.positions(50, { x: ["x1", 40] }, { synchronous: listed("x") });
   assert.match(whyNotSynchronous(it.state, "safe") ?? "", /x is no configured node/);
-  it.report("b", it.state.ancestry, { unfit: true });
+  it.report("b", it.state.topology.ancestry, { unfit: true });
   it.positions(50, { b: ["b1", 45] }, { synchronous: listed("b") });
   assert.match(whyNotSynchronous(it.state, "safe") ?? "", /b is unfit/);
   assert.deepEqual(marks(it), [null, null]);
@@ -152,7 +152,7 @@ test("a loss breaks the promise, and a transaction is durable by it until then",
 test("nothing is looked at closely while the manager has to act first; while only a stream is unconfirmed it is", () => {
   const it = new Driven({ levels: LEVELS.slice(0, 2), exposureLevel: "safe" });
   it.follow(record(1));
-  for (const node of ["b", "c"]) it.report(node, it.state.ancestry);
+  for (const node of ["b", "c"]) it.report(node, it.state.topology.ancestry);
   assert.deepEqual(reachableLevels(it.state), ["disk", "safe"]);
   it.position(1, 1, 40);
   assert.ok(wantsPositions(it.state), "nobody has looked yet");
@@ -165,8 +165,8 @@ test("nothing is looked at closely while the manager has to act first; while onl
   );
   assert.ok(!wantsPositions(it.state));
   it.positions(50, { b: ["b1", 20], c: ["c1", 30] }, { synchronous: listed("b", "c") });
-  it.report("c", it.state.ancestry);
-  it.report("b", it.state.ancestry);
+  it.report("c", it.state.topology.ancestry);
+  it.report("b", it.state.topology.ancestry);
   it.positions(50, { b: ["b1", 20], c: ["c1", 30] }, { synchronous: listed("b", "c") });
   assert.ok(!wantsPositions(it.state));
   assert.match(

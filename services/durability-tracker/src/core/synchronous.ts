@@ -31,7 +31,7 @@ export function synchronousSet(
     );
   let lowest: Offset | null = null;
   for (const { node: name, session, flushed } of shown) {
-    const node = state.nodes.get(name);
+    const node = state.topology.nodes.get(name);
     if (node === undefined) return unknown(`${name} is no configured node`);
     if (node.confirmedFeed !== session)
       return unknown(`the stream of ${name} is not confirmed in this epoch`);
@@ -52,7 +52,7 @@ export function asksForCandidates({ config }: TrackerState): boolean {
 export function whyNotSynchronous(state: TrackerState, level: string): string | null {
   const rule = state.config.levels.find(({ name }) => name === level)?.rule;
   if (rule === undefined || !("synchronous" in rule)) return null;
-  const { synchronous } = state;
+  const { synchronous } = state.topology;
   if (synchronous.kind === "unknown") return synchronous.reason;
   if (synchronous.count === rule.synchronous) return null;
   return `the level asks for ${String(rule.synchronous)} synchronous standbys, and the HA manager keeps ${String(synchronous.count)}`;
@@ -60,7 +60,7 @@ export function whyNotSynchronous(state: TrackerState, level: string): string | 
 
 /** Looking closely would settle nothing. */
 export function waitsForManager(state: TrackerState, level: string): boolean {
-  const { synchronous } = state;
+  const { synchronous } = state.topology;
   return whyNotSynchronous(state, level) !== null && (synchronous.kind === "known" || synchronous.isManagers);
 }
 

@@ -55,7 +55,7 @@ const enter: Record<EntryStateKind, (it: Driven) => void> = {
 };
 
 const happen: Record<EventKind, (it: Driven) => void> = {
-  node_reported: (it) => it.report("c", it.state.ancestry),
+  node_reported: (it) => it.report("c", it.state.topology.ancestry),
   node_unreachable: (it) => it.send({ kind: "node_unreachable", node: "c" }),
   // The primary, the only node that is alive, has flushed everything.
   positions_reported: (it) => it.positions(100),
@@ -71,7 +71,8 @@ const happen: Record<EventKind, (it: Driven) => void> = {
       : it.send({
           kind: "receipts_read",
           request: 999,
-          epoch: it.state.standing.kind === "following" ? it.state.standing.epoch : epochId(2),
+          epoch:
+            it.state.topology.standing.kind === "following" ? it.state.topology.standing.epoch : epochId(2),
           asOf: off(70),
           receipts: new Map([[txnId(1), nobody]]),
         }),
@@ -208,6 +209,7 @@ test("SPEC.md names tests that exist", () => {
     "presented",
     "departed",
     "promises",
+    "ownership",
   ].map((name) => `${name}.test.ts`);
   const sources = [
     ...files,

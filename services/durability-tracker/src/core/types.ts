@@ -12,8 +12,8 @@ import {
   type Verdict,
 } from "@highwater/protocol";
 import { type ExposureTotals, type OwnerAccount, type Source } from "./accounts.ts";
-import { type Backlog } from "./backlog.ts";
-import { type OffsetHeap } from "./offset-heap.ts";
+import { type Backlog, type BacklogView } from "./backlog.ts";
+import { type HeapView, type OffsetHeap } from "./offset-heap.ts";
 import { type Waiting } from "./waiting-table.ts";
 
 export interface LogPosition {
@@ -63,31 +63,36 @@ interface Level {
 /** What the tracker knows of one node. Positions belong to an epoch and are never compared across epochs. */
 export interface NodeState {
   readonly site: NodeSite;
-  reportedAtMs: number | null;
-  alive: boolean;
+  readonly reportedAtMs: number | null;
+  readonly alive: boolean;
   /** What it said last of itself; null before its first word. */
-  role: "primary" | "replica" | null;
-  unfit: boolean;
-  incarnation: string | null;
+  readonly role: "primary" | "replica" | null;
+  readonly unfit: boolean;
+  readonly incarnation: string | null;
   /** When the last of its reports that arrived was asked for. */
-  askedAtMs: number;
+  readonly askedAtMs: number;
   /** Highest position on the node's disk that is known to be of the current epoch's log. */
-  position: Offset | null;
+  readonly position: Offset | null;
   /** Up to where a confirmed stream has brought this very server process the current epoch's log. */
-  streamed: Offset | null;
+  readonly streamed: Offset | null;
   /** The stream that the primary shows under this name, and since when it was seen. */
-  feed: { session: string; sinceMs: number } | null;
+  readonly feed: { readonly session: string; readonly sinceMs: number } | null;
   /** The feed during which the current epoch's row was read on the node itself. */
-  confirmedFeed: string | null;
+  readonly confirmedFeed: string | null;
   /** A feed that is confirmed as soon as the primary, asked after `seenAtMs`, shows it once more. */
-  candidateFeed: { session: string; seenAtMs: number } | null;
+  readonly candidateFeed: { readonly session: string; readonly seenAtMs: number } | null;
   /** The latest feeds of earlier lives of this server. The primary may go on showing them for a while. */
-  endedFeeds: readonly string[];
+  readonly endedFeeds: readonly string[];
   /**
    * The node's own name for its stream, seen with the epoch's row, and what it had on disk then. Confirmed by a later word
    * of the primary that shows more: of two streams only the one that is alive gets there.
    */
-  ownStream: { session: string; seenAtMs: number; hadThen: Offset; confirmed: boolean } | null;
+  readonly ownStream: {
+    readonly session: string;
+    readonly seenAtMs: number;
+    readonly hadThen: Offset;
+    readonly confirmed: boolean;
+  } | null;
 }
 
 export type EntryState =
@@ -130,25 +135,25 @@ export interface LedgerEntry {
   readonly attempt: EpochId;
   readonly kind: TokenKind;
   /** A gateway announced it; otherwise somebody asked with a token. */
-  announced: boolean;
+  readonly announced: boolean;
   /** Where it committed, as its token says; null while only its intent is known. */
-  origin: LogPosition | null;
-  state: EntryState;
+  readonly origin: LogPosition | null;
+  readonly state: EntryState;
   /** Levels (bits; see levels.ts) at which it was durable. Terminal. */
-  reached: number;
-  atMs: number;
+  readonly reached: number;
+  readonly atMs: number;
   /** Those who have announced an attempt and not taken it back; of no more interest once it has a position. */
-  announcers: readonly string[];
+  readonly announcers: readonly string[];
   /** After `atMs`: by then every attempt that was announced has ended, or its gateway is gone. */
-  endsWithinMs: number;
+  readonly endsWithinMs: number;
   /** A client was answered whose token has another position than its origin. */
-  hasOtherTokens: boolean;
-  owner: OwnerAccount;
+  readonly hasOtherTokens: boolean;
+  readonly owner: OwnerAccount;
   /** The gateway that announced it; null when none did. */
-  source: Source | null;
+  readonly source: Source | null;
   /** It is counted in the book of what is at risk. */
-  isExposed: boolean;
-  metadata: Readonly<Record<string, string>> | null;
+  readonly isExposed: boolean;
+  readonly metadata: Readonly<Record<string, string>> | null;
 }
 
 /** A client asks for a report if it is not durable at the level by then. */
@@ -181,7 +186,7 @@ interface Stall {
   readonly epoch: EpochId;
   readonly mark: Offset | null;
   readonly sinceMs: number;
-  isReported: boolean;
+  readonly isReported: boolean;
 }
 
 type Standing =
@@ -189,91 +194,130 @@ type Standing =
   | { readonly kind: "unsettled"; readonly reason: string; readonly split: boolean };
 
 /** Attempts that were durable at a level before their positions came, and how long they took together. */
-interface LateArrivals {
-  count: number;
-  sumMs: number;
+export interface LateArrivals {
+  readonly count: number;
+  readonly sumMs: number;
 }
 
+/**
+ * Readable everywhere, and writable in one module for each field: ownership.test.ts names it. The
+ * other modules call its functions.
+ */
 export interface TrackerState {
-  config: CoreConfig;
+  readonly config: CoreConfig;
   /** The bit of every level whose name anything may still say. */
-  readonly levelBits: Map<string, number>;
-  nowMs: number;
-  standing: Standing;
+  readonly levelBits: ReadonlyMap<string, number>;
+  readonly nowMs: number;
+  readonly topology: Topology;
+  readonly ledger: Ledger;
+  readonly proofs: Proofs;
+  readonly exposure: ExposureTotals;
+}
+
+/** Whose log is current, the epochs, what nodes have of them, and the marks that follow. */
+export interface Topology {
+  readonly standing: Standing;
   /** When the current epoch was first seen. */
-  epochSinceMs: number;
+  readonly epochSinceMs: number;
   /** The epoch that this process has seen end, when the current one began. Null when it has followed no other since its start. */
-  seenEnd: EpochId | null;
+  readonly seenEnd: EpochId | null;
   /**
    * By ended epoch, since when this process has known that it has ended; -Infinity: for longer than `keepVerdictMs`, so that verdicts
    * about it may have left the ledger.
    */
-  readonly endedAtMs: Map<EpochId, number>;
+  readonly endedAtMs: ReadonlyMap<EpochId, number>;
   /** Every epoch record ever seen. */
   readonly epochs: EpochGraph;
   /** The current epoch and its ancestors, oldest first. */
-  ancestry: readonly EpochRecord[];
-  readonly nodes: Map<string, NodeState>;
+  readonly ancestry: readonly EpochRecord[];
+  readonly nodes: ReadonlyMap<string, NodeState>;
   /** Marks by epoch and level; those of ended epochs are final. Monotone. */
-  readonly marks: Map<EpochId, Map<string, Offset>>;
+  readonly marks: ReadonlyMap<EpochId, ReadonlyMap<string, Offset>>;
   /** Highest flush position of the primary in the current epoch. */
-  primaryFlushed: Offset | null;
+  readonly primaryFlushed: Offset | null;
   /** The latest of the current primary's reports that was asked for. */
-  primaryReport: {
+  readonly primaryReport: {
     readonly flushed: Offset;
     readonly askedAtMs: number;
     readonly receivedAtMs: number;
   } | null;
   /** An epoch whose primary went back behind what it had on disk: it is never current again. */
-  wentBack: EpochId | null;
+  readonly wentBack: EpochId | null;
   /** Belongs to the current epoch, as positions do. Set as a whole: positions of one word are no use with the set of another. */
-  synchronous: SynchronousSet;
+  readonly synchronous: SynchronousSet;
+  readonly stalls: ReadonlyMap<string, Stall>;
+  /** Since when a pending entry is above the primary's flush position. */
+  readonly unflushedSinceMs: number | null;
+  readonly helping: boolean;
+}
+
+/** The attempts, and in which order they wait and leave. */
+export interface Ledger {
   /** Most of what waits for marks; all else of the ledger is in `entries`. No attempt is in both. */
-  readonly backlog: Backlog;
-  readonly entries: Map<string, LedgerEntry>;
+  readonly backlog: BacklogView;
+  readonly entries: ReadonlyMap<string, LedgerEntry>;
   /** By owner, how many of the entries were never announced. */
-  readonly presented: Map<bigint, number>;
+  readonly presented: ReadonlyMap<bigint, number>;
   /** What left the ledger before every level had it, in the order in which it did. */
-  departed: Departed[];
-  readonly exposed: ExposureTotals;
-  readonly stalls: Map<string, Stall>;
+  readonly departed: readonly Departed[];
   /** By level: attempts that were durable when their positions came, and are yet to be reported. */
-  readonly late: Map<string, LateArrivals>;
+  readonly late: ReadonlyMap<string, LateArrivals>;
   /** By time. */
-  readonly deadlines: OffsetHeap<Deadline>;
-  /** Promises by `epoch/level` that were reported as broken. */
-  readonly brokenPromises: Set<string>;
+  readonly deadlines: HeapView<Deadline>;
   /** Somebody subscribes to single transactions that have become durable. */
-  publishesDurable: boolean;
+  readonly publishesDurable: boolean;
   /** Entries in `pending`, by level, lowest offset first; entries that have moved on are skipped when met. */
-  readonly waiting: Map<string, OffsetHeap<LedgerEntry>>;
-  readonly unproven: Set<string>;
-  /** Entries whose id another attempt held when it was to be settled, and since when; they are asked about again later. */
-  readonly held: Map<string, number>;
-  readonly absent: Set<string>;
-  /**
-   * Entries whose event waits: for a current epoch, for its proof in the current history, or for
-   * metadata.
-   */
-  readonly unpublished: Set<string>;
+  readonly waiting: ReadonlyMap<string, HeapView<LedgerEntry>>;
   /** Entries in `pending` that wait in no heap: their epoch is not current here, or not yet. */
-  readonly unplaced: Set<string>;
+  readonly unplaced: ReadonlySet<string>;
+  /** Entries in `absent`. */
+  readonly absent: ReadonlySet<string>;
   /** Announced ids without a position, oldest first. */
-  readonly intents: Set<string>;
+  readonly intents: ReadonlySet<string>;
   /**
    * Entries that wait for nothing more, in the order in which they became so; they are remembered
    * for a while.
    */
-  readonly finished: Map<string, number>;
+  readonly finished: ReadonlyMap<string, number>;
   /** How far the round through the entries has come that looks for those old enough to leave. */
-  retiring: Iterator<LedgerEntry> | null;
-  readonly asked: Map<number, { readonly epoch: EpochId; readonly keys: readonly string[] }>;
-  nextRequest: number;
-  /** Since when a pending entry is above the primary's flush position. */
-  unflushedSinceMs: number | null;
-  highestPending: Offset;
-  helping: boolean;
+  readonly retiring: Iterator<LedgerEntry> | null;
+  readonly highestPending: Offset;
 }
+
+export interface LookUp {
+  readonly epoch: EpochId;
+  readonly keys: readonly string[];
+}
+
+/** Entries that no mark can judge, by how far their proof has come; and broken promises. */
+export interface Proofs {
+  readonly unproven: ReadonlySet<string>;
+  /** Entries whose id another attempt held when it was to be settled, and since when; they are asked about again later. */
+  readonly held: ReadonlyMap<string, number>;
+  /**
+   * Entries whose event waits: for a current epoch, for its proof in the current history, or for
+   * metadata.
+   */
+  readonly unpublished: ReadonlySet<string>;
+  readonly asked: ReadonlyMap<number, LookUp>;
+  readonly nextRequest: number;
+  /** Promises by `epoch/level` that were reported as broken. */
+  readonly brokenPromises: ReadonlySet<string>;
+}
+
+/** Writable again, for the module that owns the field. */
+export type Own<T> = { -readonly [K in keyof T]: OwnField<T[K]> };
+
+type OwnField<F> =
+  F extends ReadonlyMap<infer K, infer V>
+    ? Map<K, OwnField<V>>
+    : F extends ReadonlySet<infer V>
+      ? Set<V>
+      : F extends BacklogView
+        ? Backlog
+        : F extends HeapView<infer V>
+          ? OffsetHeap<V>
+          : F;
 
 export interface AnnouncedItem {
   readonly kind: "intent" | "position" | "withdrawn";
@@ -431,19 +475,19 @@ export interface BecameDurable {
 
 /** Of one owner in one part of an epoch's log. Ids are in the order of their texts, which is that of their times. */
 export interface OwnersDeparted {
-  transactions: number;
-  firstId: TxnId;
-  lastId: TxnId;
+  readonly transactions: number;
+  readonly firstId: TxnId;
+  readonly lastId: TxnId;
 }
 
 export interface Departed {
   /** Its key on disk. */
   readonly number: number;
   readonly epoch: EpochId;
-  from: Offset;
-  to: Offset;
-  transactions: number;
-  readonly owners: Map<bigint, OwnersDeparted>;
+  readonly from: Offset;
+  readonly to: Offset;
+  readonly transactions: number;
+  readonly owners: ReadonlyMap<bigint, OwnersDeparted>;
 }
 
 export type Effect =
@@ -530,8 +574,3 @@ export type Effect =
   /** Verdicts about the epoch may have left the ledger; or it is current again. */
   | { readonly kind: "save_old_epoch"; readonly epoch: EpochId; readonly isOld: boolean }
   | { readonly kind: "save_marks"; readonly epoch: EpochId };
-
-export interface Step {
-  readonly state: TrackerState;
-  readonly effects: readonly Effect[];
-}

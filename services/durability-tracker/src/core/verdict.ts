@@ -13,6 +13,7 @@ import {
 import { entryKey } from "./entry-key.ts";
 import { hasAll, levelBit } from "./levels.ts";
 import { markIn } from "./marks.ts";
+import { currentEpoch } from "./topology.ts";
 import { type LedgerEntry, type LogPosition, type TrackerState } from "./types.ts";
 
 export interface Judgement {
@@ -43,7 +44,7 @@ export interface Token extends OwnedId {
 
 /** The verdict of a token that the ledger may or may not hold. */
 export function judge(state: TrackerState, token: Token, level: string): Judgement {
-  const held = state.entries.get(token.key ?? entryKey(token, token.attempt));
+  const held = state.ledger.entries.get(token.key ?? entryKey(token, token.attempt));
   // A reported loss binds, even if its position was never learned.
   if (held !== undefined && (held.origin !== null || held.state.kind === "lost")) {
     if (showsMore(state, held, token.position)) {
@@ -72,7 +73,7 @@ export function judge(state: TrackerState, token: Token, level: string): Judgeme
 }
 
 /** No record of its epoch was ever seen, and where that epoch began decides. */
-function namesParent({ epochs }: TrackerState, { position, parent }: Token): boolean {
+function namesParent({ topology: { epochs } }: TrackerState, { position, parent }: Token): boolean {
   return parent != null && !epochs.has(position.epoch) && !epochs.hasParent(position.epoch);
 }
 
@@ -83,7 +84,9 @@ function namesParent({ epochs }: TrackerState, { position, parent }: Token): boo
  */
 function isForgotten(state: TrackerState, { kind, position }: Token): boolean {
   return (
-    kind === "read" && state.endedAtMs.get(position.epoch) === -Infinity && hasEnded(state, position.epoch)
+    kind === "read" &&
+    state.topology.endedAtMs.get(position.epoch) === -Infinity &&
+    hasEnded(state, position.epoch)
   );
 }
 
@@ -125,7 +128,7 @@ export function isKept(state: TrackerState, position: LogPosition): boolean {
 
 export function judgeEntry(state: TrackerState, entry: LedgerEntry, level: string): Judgement {
   const bit = levelBit(state, level);
-  const origin = entry.origin ?? { epoch: entry.attempt, offset: state.highestPending };
+  const origin = entry.origin ?? { epoch: entry.attempt, offset: state.ledger.highestPending };
   const { state: at } = entry;
   const wasDurable = (entry.reached & bit) !== 0;
   switch (at.kind) {
@@ -176,12 +179,12 @@ export function judgeEntry(state: TrackerState, entry: LedgerEntry, level: strin
  */
 function isStillPromised(state: TrackerState, { announced, origin }: LedgerEntry, level: string): boolean {
   if (origin === null) return false;
-  const isRecent = state.nowMs - state.epochSinceMs < state.config.keepVerdictMs;
-  if (!announced && !(state.seenEnd === origin.epoch && isRecent)) return false;
+  const isRecent = state.nowMs - state.topology.epochSinceMs < state.config.keepVerdictMs;
+  if (!announced && !(state.topology.seenEnd === origin.epoch && isRecent)) return false;
   const rule = state.config.levels.find(({ name }) => name === level)?.rule;
   if (rule === undefined || !isCovered(state, rule, origin.epoch)) return true;
-  if (state.brokenPromises.has(`${origin.epoch}/${level}`)) return false;
-  const limit = state.ancestry.find(({ previous }) => previous === origin.epoch)?.forkLimit ?? null;
+  if (state.proofs.brokenPromises.has(`${origin.epoch}/${level}`)) return false;
+  const limit = state.topology.ancestry.find(({ previous }) => previous === origin.epoch)?.forkLimit ?? null;
   return limit === null || origin.offset <= BigInt(limit);
 }
 
@@ -198,7 +201,7 @@ function waitingAt(state: TrackerState, position: LogPosition, level: string, ru
 
 /** The current epoch, or the last one while there is none. */
 function isCurrent(state: TrackerState, epoch: EpochId): boolean {
-  return state.ancestry.at(-1)?.id === epoch;
+  return currentEpoch(state) === epoch;
 }
 
 /**
@@ -206,13 +209,13 @@ function isCurrent(state: TrackerState, epoch: EpochId): boolean {
  * or has left it behind.
  */
 export function hasEnded(state: TrackerState, epoch: EpochId): boolean {
-  return state.standing.kind === "following" && isEnded(state, epoch);
+  return state.topology.standing.kind === "following" && isEnded(state, epoch);
 }
 
 /** ... or the last one while there is none. */
 function isEnded(state: TrackerState, epoch: EpochId): boolean {
   if (isCurrent(state, epoch)) return false;
-  return outranks(state.ancestry, epoch, state.epochs) || isLeftBehind(state, epoch);
+  return outranks(state.topology.ancestry, epoch, state.topology.epochs) || isLeftBehind(state, epoch);
 }
 
 /**
@@ -221,7 +224,7 @@ function isEnded(state: TrackerState, epoch: EpochId): boolean {
  * in the current history. An operator may still choose it; therefore losses are reported no sooner
  * than publishProven() says.
  */
-function isLeftBehind({ ancestry, epochs }: TrackerState, epoch: EpochId): boolean {
+function isLeftBehind({ topology: { ancestry, epochs } }: TrackerState, epoch: EpochId): boolean {
   const current = ancestry.at(-1)?.id as EpochId | undefined;
   const chain = epochs.ancestry(epoch);
   const common = lastCommon(ancestry, chain);
@@ -230,7 +233,7 @@ function isLeftBehind({ ancestry, epochs }: TrackerState, epoch: EpochId): boole
 }
 
 /** True when an operator's command, given after this history and the epoch's had parted, chose this one. */
-export function wasChosenOver({ ancestry, epochs }: TrackerState, epoch: EpochId): boolean {
+export function wasChosenOver({ topology: { ancestry, epochs } }: TrackerState, epoch: EpochId): boolean {
   const common = lastCommon(ancestry, epochs.ancestry(epoch));
   const from = ancestry.findIndex(({ id }) => id === common);
   // A command may confirm an epoch after it has begun: its newest record says so.
@@ -251,9 +254,9 @@ function lastCommon(ancestry: readonly EpochRecord[], chain: readonly EpochRecor
  */
 export function carry(state: TrackerState, position: LogPosition): LogPosition | null {
   let at = position;
-  for (const [index, record] of state.ancestry.entries()) {
+  for (const [index, record] of state.topology.ancestry.entries()) {
     if (record.id !== at.epoch) continue;
-    const successor = state.ancestry[index + 1];
+    const successor = state.topology.ancestry[index + 1];
     if (successor === undefined) return at;
     const next = stepInto(state, at, successor);
     if (next === null) return null;
@@ -266,7 +269,7 @@ export function carry(state: TrackerState, position: LogPosition): LogPosition |
 function stepInto(state: TrackerState, position: LogPosition, successor: EpochRecord): LogPosition | null {
   const fork = parseOffset(successor.forkOffset);
   const start = parseOffset(successor.startOffset);
-  const own = parseOffset(state.epochs.get(position.epoch)?.startOffset ?? "");
+  const own = parseOffset(state.topology.epochs.get(position.epoch)?.startOffset ?? "");
   // What stands at its epoch's own record came from earlier epochs: the successor's history contains the record by being
   // its successor, and nothing commits in an epoch below it.
   const proven = [fork, own].some((limit) => limit !== undefined && position.offset <= limit);
@@ -275,7 +278,8 @@ function stepInto(state: TrackerState, position: LogPosition, successor: EpochRe
 
 /** The successor's history may have followed the epoch's log up to the place; without a limit nothing says that it did. */
 export function isWithinLimit(state: TrackerState, position: LogPosition): boolean {
-  const limit = state.ancestry.find((record) => record.previous === position.epoch)?.forkLimit ?? null;
+  const limit =
+    state.topology.ancestry.find((record) => record.previous === position.epoch)?.forkLimit ?? null;
   return limit !== null && position.offset <= BigInt(limit);
 }
 
@@ -307,9 +311,9 @@ export function isCovered(
  * later ones do not count, and a verdict that was forgotten is found again.
  */
 function stayedOnNode(state: TrackerState, epoch: EpochId, kind: LedgerEntry["kind"]): boolean {
-  const before = new Set(state.epochs.ancestry(epoch).map(({ id }) => id));
-  const node = state.epochs.get(epoch)?.node;
-  const since = state.ancestry.filter(({ id }) => !before.has(id));
+  const before = new Set(state.topology.epochs.ancestry(epoch).map(({ id }) => id));
+  const node = state.topology.epochs.get(epoch)?.node;
+  const since = state.topology.ancestry.filter(({ id }) => !before.has(id));
   return (kind === "read" ? since.slice(0, 1) : since).every((record) => record.node === node);
 }
 
@@ -326,7 +330,7 @@ export function reachedBits(state: TrackerState, position: LogPosition): number 
     if (met.has(at.epoch)) continue;
     met.add(at.epoch);
     const here = at;
-    const successors = state.epochs.records().filter((record) => record.previous === here.epoch);
+    const successors = state.topology.epochs.records().filter((record) => record.previous === here.epoch);
     for (const { name } of state.config.levels) {
       const own = markIn(state, here.epoch, name);
       const recorded = successors.map((record) => parseOffset(record.finalMarks[name] ?? "") ?? null);
@@ -352,9 +356,9 @@ export function knownMark(
   met = new Set<EpochId>(),
 ): Offset | null {
   let highest = markIn(state, epoch, level);
-  const own = parseOffset(state.epochs.get(epoch)?.startOffset ?? "") ?? null;
+  const own = parseOffset(state.topology.epochs.get(epoch)?.startOffset ?? "") ?? null;
   met.add(epoch);
-  for (const successor of state.epochs.records()) {
+  for (const successor of state.topology.epochs.records()) {
     const id = successor.id as EpochId;
     if (successor.previous !== epoch || met.has(id)) continue;
     highest = higherOf(highest, parseOffset(successor.finalMarks[level] ?? "") ?? null);

@@ -325,9 +325,9 @@ describe("an epoch", () => {
       startedAt: "2020-01-01T00:00:00.000000Z",
     };
     for (const tracker of [one, two]) {
-      tracker.state.ancestry = [old, record(EPOCH, 2)];
+      Object.assign(tracker.state.topology, { ancestry: [old, record(EPOCH, 2)] });
       tracker.events.onEpochs();
-      tracker.state.ancestry = [old, record(EPOCH, 2), record(NEXT, 3)];
+      Object.assign(tracker.state.topology, { ancestry: [old, record(EPOCH, 2), record(NEXT, 3)] });
       tracker.events.onEpochs();
       tracker.events.onEpochs();
     }

@@ -101,7 +101,7 @@ export class DurabilityEvents {
     this.#feed = new EventFeed({
       ...{ events, clock, log },
       primaryEpoch: () => this.#primaryEpoch(),
-      epochs: () => deps.state().epochs,
+      epochs: () => deps.state().topology.epochs,
       onDurableWanted: (wanted) => {
         this.#streamsWantDurable = wanted;
         this.#publishWishes();
@@ -110,7 +110,7 @@ export class DurabilityEvents {
     this.#elsewhere = new BrokenElsewhere({
       ...{ events, clock, log },
       primaryEpoch: () => this.#primaryEpoch(),
-      epochs: () => deps.state().epochs,
+      epochs: () => deps.state().topology.epochs,
       onPeerVerdicts: (peerVerdicts) => deps.onBroken?.(peerVerdicts),
     });
     this.#log = new EventLog({
@@ -126,7 +126,7 @@ export class DurabilityEvents {
         this.#feed.wake();
       },
       isJudging: () => {
-        const { asked, unproven } = deps.state();
+        const { asked, unproven } = deps.state().proofs;
         return asked.size > 0 || unproven.size > 0;
       },
     });
@@ -188,7 +188,7 @@ export class DurabilityEvents {
     const { clock, isComplete } = this.#deps;
     // An older one may have been reported and dropped again.
     const sinceMs = clock.wallMs() - this.#settings.keepMs / 2;
-    for (const record of this.#deps.state().ancestry) {
+    for (const record of this.#deps.state().topology.ancestry) {
       if (this.#epochsPublished.has(record.id) || Date.parse(record.startedAt) < sinceMs) continue;
       this.#epochsPublished.add(record.id);
       // An earlier one was reported when it began.
@@ -292,7 +292,7 @@ export class DurabilityEvents {
   }
 
   #primaryEpoch(): PrimaryEpoch | null {
-    const { standing } = this.#deps.state();
+    const { standing } = this.#deps.state().topology;
     return standing.kind === "following" ? standing : null;
   }
 

@@ -45,7 +45,7 @@ class Twins {
 
   keep(tracker: Tracker): void {
     this.#followed = this.sibling;
-    tracker.state.epochs.add([record(SIBLING, 2)]);
+    tracker.state.topology.epochs.add([record(SIBLING, 2)]);
     tracker.primaryEpochOf(SIBLING);
   }
 }
@@ -131,7 +131,7 @@ describe("a history that was given up", () => {
     const asked = tracker.get("?format=json&after=3.1.e3000000");
     twins.first.begin(later);
     for (let at = 0; at < 2; at++) twins.first.append(stored(7n));
-    tracker.state.epochs.add([{ ...record(later, 3), previous: NEXT }]);
+    tracker.state.topology.epochs.add([{ ...record(later, 3), previous: NEXT }]);
     tracker.primaryEpochOf(later);
     const { body } = await asked;
     assert.deepEqual(

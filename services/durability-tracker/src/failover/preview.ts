@@ -1,6 +1,6 @@
 // What promoting a node would lose, as far as one tracker knows. Reads the core's state and changes nothing of it.
 import { type EpochId, formatOffset, type Offset, parseOffset } from "@highwater/protocol";
-import { forEachPending, type TrackerState } from "../core/index.ts";
+import { currentEpoch, forEachPending, intentCount, type TrackerState } from "../core/index.ts";
 import {
   type CandidatePreview,
   type FailoverPreview,
@@ -10,7 +10,7 @@ import {
 
 export function previewFailover(state: TrackerState, request: FailoverPreviewRequest): FailoverPreview {
   const epoch = request.epoch.toLowerCase() as EpochId;
-  const follows = state.ancestry.at(-1)?.id === epoch;
+  const follows = currentEpoch(state) === epoch;
   const counts = request.candidates.map(
     ({ node, offset }) => new Count(node, parseOffset(offset) ?? (0n as Offset), request.list ?? 0),
   );
@@ -18,7 +18,7 @@ export function previewFailover(state: TrackerState, request: FailoverPreviewReq
   const reach = (offset: Offset): void => {
     if (end === null || offset > end) end = offset;
   };
-  const marks = [...(state.marks.get(epoch) ?? [])];
+  const marks = [...(state.topology.marks.get(epoch) ?? [])];
   for (const [, offset] of marks) reach(offset);
   const nodes = follows ? positionsOf(state) : [];
   for (const { position } of nodes) reach(position);
@@ -33,21 +33,15 @@ export function previewFailover(state: TrackerState, request: FailoverPreviewReq
     end: end === null ? null : formatOffset(end),
     marks: Object.fromEntries(marks.map(([level, offset]) => [level, formatOffset(offset)])),
     nodes: nodes.map(({ node, position }) => ({ node, position: formatOffset(position) })),
-    undecided: undecided(state, epoch),
+    undecided: intentCount(state, epoch),
     candidates: counts.map((count) => describe(state, epoch, count, end)),
   };
 }
 
 function positionsOf(state: TrackerState): { node: string; position: Offset }[] {
-  return [...state.nodes.values()].flatMap(({ site, position }) =>
+  return [...state.topology.nodes.values()].flatMap(({ site, position }) =>
     position === null ? [] : [{ node: site.id, position }],
   );
-}
-
-function undecided(state: TrackerState, epoch: EpochId): number {
-  let count = 0;
-  for (const key of state.intents) if (state.entries.get(key)?.attempt === epoch) count++;
-  return count;
 }
 
 /** Counts what lies above a candidate's offset, and keeps the lowest of it by name. */
@@ -105,9 +99,9 @@ function promisesAtStake(
   node: string,
   offset: Offset,
 ): PromiseAtStake[] {
-  const stays = state.epochs.get(epoch)?.node === node;
+  const stays = state.topology.epochs.get(epoch)?.node === node;
   return state.config.levels.flatMap(({ name, rule }) => {
-    const mark = state.marks.get(epoch)?.get(name);
+    const mark = state.topology.marks.get(epoch)?.get(name);
     if (mark === undefined || mark <= offset || ("primary" in rule && !stays)) return [];
     return [{ level: name, from: formatOffset(offset), to: formatOffset(mark) }];
   });
@@ -118,8 +112,8 @@ function promisesAtStake(
  * Above the offset nothing of that kind may lie.
  */
 function isComplete(state: TrackerState, epoch: EpochId, offset: Offset): boolean {
-  if (state.ancestry.at(-1)?.id !== epoch) return false;
-  const marks = state.marks.get(epoch);
+  if (currentEpoch(state) !== epoch) return false;
+  const marks = state.topology.marks.get(epoch);
   const isAbove = (name: string): boolean => (marks?.get(name) ?? offset) > offset;
   const { levels } = state.config;
   const beyond = levels.filter(({ rule }) => !("primary" in rule));

@@ -24,7 +24,7 @@ export function durabilityRoutes(scope: FastifyInstance, { loop, verdicts }: Dur
     return {
       marks: currentMarks(loop.state),
       levels: levelNames(loop.state),
-      epochs: [...loop.state.ancestry],
+      epochs: [...loop.state.topology.ancestry],
       ...(loop.sight.isBlind ? { blind: true as const } : {}),
     };
   });

@@ -20,7 +20,7 @@ export function healthRoutes(
 
   app.get("/readyz", () => {
     if (isStopping()) throw new HighwaterError("overloaded", { detail: "The service is shutting down." });
-    const { standing } = loop.state;
+    const { standing } = loop.state.topology;
     if (standing.kind === "following" && loop.sight.isBlind)
       throw new HighwaterError("primary_unavailable", {
         detail: `${standing.node} has not answered for ${String(Math.round(loop.sight.unansweredMs))} ms; check this tracker's connection to it, and its role.`,

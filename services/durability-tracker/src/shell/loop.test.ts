@@ -14,7 +14,14 @@ const NODES = [{ id: "a", region: "east", zone: "1", url: "postgresql://a/app" }
 
 type Timed<T> = T extends { readonly nowMs: number } ? Omit<T, "nowMs"> : never;
 
-test("clients that wait hear of a loss before its event is recorded", async () => {
+interface Fed {
+  readonly loop: TrackerLoop;
+  readonly calls: string[];
+  readonly failures: Error[];
+  readonly clock: { nowMs: number };
+}
+
+function feed(): Fed {
   const loaded = loadConfig(
     {
       ...TEST_DEPLOYMENT,
@@ -24,9 +31,12 @@ test("clients that wait hear of a loss before its event is recorded", async () =
     () => "",
   );
   assert.ok(loaded.ok);
-  let nowMs = 1_000;
-  const clock = { monotonicMs: () => nowMs, wallMs: () => nowMs, after: () => () => undefined };
-  const deps = { store: silent, clock, ledger: silent, log: silent, deploymentKeys: silent };
+  const time = { nowMs: 1_000 };
+  const nowMs = (): number => time.nowMs;
+  const clock = { monotonicMs: nowMs, wallMs: nowMs, after: () => () => undefined };
+  const failures: Error[] = [];
+  const onCoreFailure = (cause: Error): void => void failures.push(cause);
+  const deps = { store: silent, clock, ledger: silent, log: silent, deploymentKeys: silent, onCoreFailure };
   const calls: string[] = [];
   const listener = new Proxy({} as LoopListener, {
     get: (_, name) => () => {
@@ -34,20 +44,34 @@ test("clients that wait hear of a loss before its event is recorded", async () =
     },
   });
   const loop = new TrackerLoop(loaded.config, deps as unknown as LoopDeps, listener);
+  return { loop, calls, failures, clock: time };
+}
+
+test("a core that contradicts itself ends the process, and nothing of its step is carried out", () => {
+  const { loop, calls, failures, clock } = feed();
+  assert.throws(() => {
+    loop.dispatch({ kind: "authority_unsettled", nowMs: clock.nowMs - 1, reason: "test", split: false });
+  });
+  assert.match(failures.join(), /time went back/);
+  assert.deepEqual(calls, []);
+});
+
+test("clients that wait hear of a loss before its event is recorded", async () => {
+  const { loop, calls, clock } = feed();
   const send = (event: Timed<TrackerEvent>): void => {
-    loop.dispatch({ ...event, nowMs: ++nowMs });
+    loop.dispatch({ ...event, nowMs: ++clock.nowMs });
   };
   const [first, second] = [record(1), record(2, { fork: 50, start: 60 })];
   const node = { node: "a", role: "primary", incarnation: "1", unfit: false, upstream: null } as const;
   for (const epochs of [[first], [first, second]]) {
-    send({ kind: "node_reported", askedAtMs: nowMs, ...node, epochs });
+    send({ kind: "node_reported", askedAtMs: clock.nowMs, ...node, epochs });
     send({ kind: "epoch_followed", epoch: epochId(epochs.length), node: "a" });
   }
   const position = { epoch: epochId(1), offset: off(80) };
   const attempt = { id: txnId(1), owner: 7n, attempt: epochId(1) };
   send({
     kind: "positions_reported",
-    askedAtMs: nowMs,
+    askedAtMs: clock.nowMs,
     node: "a",
     epoch: epochId(2),
     flushed: off(90),

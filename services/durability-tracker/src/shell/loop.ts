@@ -22,6 +22,7 @@ import { type Config, exposureLevelOf } from "../config.ts";
 import {
   asksForCandidates,
   type CoreConfig,
+  currentEpoch,
   type Effect,
   type BecameDurable,
   heldCount,
@@ -29,7 +30,7 @@ import {
   type Published,
   restore,
   restoreWaiting,
-  step,
+  type Tracker,
   type TrackerEvent,
   type TrackerState,
   wantsPositions,
@@ -46,6 +47,8 @@ export interface LoopDeps {
   readonly ledger: LedgerFile;
   readonly log: Log;
   readonly deploymentKeys: DeploymentKeys;
+  /** Ends the process. */
+  readonly onCoreFailure: (cause: Error) => void;
 }
 
 /** What the outside can observe. */
@@ -85,7 +88,7 @@ export class TrackerLoop {
   readonly #deps: LoopDeps;
   readonly #listener: LoopListener;
   readonly #stop = new AbortController();
-  #state: TrackerState;
+  #state: Tracker;
   #watcher: AuthorityWatcher | null = null;
   #wake = new AbortController();
   /** The poll is in the long pause that somebody may cut short. */
@@ -182,12 +185,22 @@ export class TrackerLoop {
   }
 
   dispatch(event: TrackerEvent): void {
-    const { effects } = step(this.#state, event);
+    const effects = this.#apply(event);
     let published = false;
     for (const effect of effects) published = this.#carryOut(effect) || published;
     if (published) this.#publish();
     if (event.kind === "authority_unsettled") this.sight.asked();
     if (event.kind === "announced" || event.kind === "token_presented") this.#wakePoll();
+  }
+
+  /** If the core contradicts itself, the process ends before any effect of the step leaves it. */
+  #apply(event: TrackerEvent): readonly Effect[] {
+    try {
+      return this.#state.apply(event);
+    } catch (cause) {
+      this.#deps.onCoreFailure(cause as Error);
+      throw cause;
+    }
   }
 
   #publish(): void {
@@ -222,7 +235,7 @@ export class TrackerLoop {
       upstream: this.#config.authority.kind === "lease" ? null : report.upstream,
       isFed: report.isFed,
     });
-    const { standing } = this.#state;
+    const { standing } = this.#state.topology;
     if (standing.kind === "following" && standing.node === report.node && report.current === standing.epoch)
       this.#shared.share(report, this.#state);
     this.#survivors.look(report, this.#state);
@@ -298,7 +311,7 @@ export class TrackerLoop {
 
   #streamed(node: string): { epoch: EpochId; offset: Offset; incarnation: string } | null {
     const epoch = this.#currentEpoch();
-    const known = this.#state.nodes.get(node);
+    const known = this.#state.topology.nodes.get(node);
     if (epoch === null || known?.streamed == null || known.incarnation === null) return null;
     return { epoch, offset: known.streamed, incarnation: known.incarnation };
   }
@@ -306,7 +319,7 @@ export class TrackerLoop {
   /** Of every epoch: which of them the next one follows, its node's history says. */
   #finalMarks(): Record<string, Record<string, string>> {
     const offsets: Record<string, Record<string, string>> = {};
-    for (const [epoch, marks] of this.#state.marks)
+    for (const [epoch, marks] of this.#state.topology.marks)
       offsets[epoch] = Object.fromEntries([...marks].map(([level, offset]) => [level, offset.toString()]));
     return offsets;
   }
@@ -315,7 +328,7 @@ export class TrackerLoop {
   #everywhere(): Record<string, string> {
     const levels = this.#state.config.levels.map(({ name }) => name);
     const offsets: Record<string, string> = {};
-    for (const [epoch, marks] of this.#state.marks) {
+    for (const [epoch, marks] of this.#state.topology.marks) {
       const reached = levels.map((level) => marks.get(level) ?? 0n);
       offsets[epoch] = String(reached.reduce((least, mark) => (mark < least ? mark : least)));
     }
@@ -324,7 +337,7 @@ export class TrackerLoop {
 
   /** The current epoch, or the last one while there is none. */
   #currentEpoch(): EpochId | null {
-    return (this.#state.ancestry.at(-1)?.id as EpochId | undefined) ?? null;
+    return currentEpoch(this.#state);
   }
 
   /** True when the effect is something that the outside observes. */
@@ -451,14 +464,14 @@ export class TrackerLoop {
   async #pollPositions(ended: AbortSignal): Promise<void> {
     const { store, clock } = this.#deps;
     while (!ended.aborted) {
-      const { standing } = this.#state;
+      const { standing } = this.#state.topology;
       let pauseMs = this.#config.idlePollMs;
       if (standing.kind === "following") {
         const askedAtMs = clock.monotonicMs();
         const term = this.#watcher?.term ?? null;
         this.sight.asked();
         try {
-          const report = await store.positions(standing.node, this.#state.highestPending);
+          const report = await store.positions(standing.node, this.#state.ledger.highestPending);
           if (ended.aborted) return;
           const isCurrent = report !== null && report.epoch === standing.epoch;
           const confirmed = isCurrent ? await this.#confirm(standing.node, term) : null;
@@ -495,7 +508,7 @@ export class TrackerLoop {
   /** A stream that has just appeared counts only after its node was asked: do not wait for the next round. */
   #askNewcomers(): void {
     let isNew = false;
-    for (const { site, feed, confirmedFeed } of this.#state.nodes.values()) {
+    for (const { site, feed, confirmedFeed } of this.#state.topology.nodes.values()) {
       const session = feed === null || feed.session === confirmedFeed ? null : feed.session;
       if (session !== null && this.#newcomers.get(site.id) !== session) isNew = true;
       if (session === null) this.#newcomers.delete(site.id);

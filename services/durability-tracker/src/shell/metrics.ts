@@ -5,6 +5,8 @@ import { type HistogramSeries, MetricSet, registerProcess, TRACKER } from "@high
 import { type PositionsReport } from "@highwater/store";
 import {
   asksForCandidates,
+  currentEpoch,
+  currentRecord,
   exposure,
   heldCount,
   inDoubt,
@@ -74,12 +76,14 @@ export class TrackerMetrics extends MetricSet {
   #registerMarks({ state, alarms }: TrackerMetricsContext): void {
     const perLevel = (value: (level: string) => number) => () =>
       levelNames(state()).map((level) => ({ labels: { level }, value: value(level) }));
-    const marks = (): [string, bigint][] => [...(state().marks.get(currentOf(state())) ?? [])];
+    const marks = (): [string, bigint][] => [
+      ...(state().topology.marks.get(currentEpoch(state()) ?? ("" as EpochId)) ?? []),
+    ];
     this.read(TRACKER.mark, () =>
       marks().map(([level, offset]) => ({ labels: { level }, value: Number(offset) })),
     );
     this.read(TRACKER.markLag, () => {
-      const { primaryFlushed } = state();
+      const { primaryFlushed } = state().topology;
       if (primaryFlushed === null) return [];
       return marks().map(([level, offset]) => ({
         labels: { level },
@@ -95,7 +99,7 @@ export class TrackerMetrics extends MetricSet {
       perLevel((level) => (alarms.stalled.has(level) ? 1 : 0)),
     );
     this.read(TRACKER.synchronousStandbys, () => {
-      const { synchronous } = state();
+      const { synchronous } = state().topology;
       if (!asksForCandidates(state())) return null;
       return synchronous.kind === "known" ? synchronous.count : 0;
     });
@@ -115,7 +119,7 @@ export class TrackerMetrics extends MetricSet {
   }
 
   #registerNodes({ state, nowMs }: TrackerMetricsContext): void {
-    const nodes = () => [...state().nodes.values()];
+    const nodes = () => [...state().topology.nodes.values()];
     this.read(TRACKER.nodeAlive, () =>
       nodes().map(({ site: { id, region, zone }, alive }) => ({
         labels: { node: id, region, zone },
@@ -123,7 +127,7 @@ export class TrackerMetrics extends MetricSet {
       })),
     );
     this.read(TRACKER.nodePrimary, () => {
-      const { standing } = state();
+      const { standing } = state().topology;
       return nodes().map(({ site: { id, region } }) => ({
         labels: { node: id, region },
         value: standing.kind === "following" && standing.node === id ? 1 : 0,
@@ -136,16 +140,19 @@ export class TrackerMetrics extends MetricSet {
     this.read(TRACKER.nodePosition, positioned(Number));
     this.read(
       TRACKER.replicationLagBytes,
-      positioned((position) => bytesBetween(position, state().primaryFlushed ?? position)),
+      positioned((position) => bytesBetween(position, state().topology.primaryFlushed ?? position)),
     );
     this.read(
       TRACKER.replicationLag,
-      positioned((position) => this.#flushed.lagMs(currentOf(state()), position, nowMs()) / 1_000),
+      positioned(
+        (position) =>
+          this.#flushed.lagMs(currentEpoch(state()) ?? ("" as EpochId), position, nowMs()) / 1_000,
+      ),
     );
   }
 
   #registerEpochs({ state, nowMs }: TrackerMetricsContext): void {
-    const current = (): EpochRecord | undefined => state().ancestry.at(-1);
+    const current = (): EpochRecord | undefined => currentRecord(state());
     this.read(TRACKER.epoch, () => current()?.seq ?? 0);
     this.read(TRACKER.epochInfo, () => {
       const record = current();
@@ -153,11 +160,11 @@ export class TrackerMetrics extends MetricSet {
       return [{ labels: { epoch: record.id, node: record.node, cause: record.cause }, value: 1 }];
     });
     this.read(TRACKER.epochAge, () =>
-      current() === undefined ? null : Math.max(0, nowMs() - state().epochSinceMs) / 1_000,
+      current() === undefined ? null : Math.max(0, nowMs() - state().topology.epochSinceMs) / 1_000,
     );
-    this.read(TRACKER.authoritySettled, () => (state().standing.kind === "following" ? 1 : 0));
+    this.read(TRACKER.authoritySettled, () => (state().topology.standing.kind === "following" ? 1 : 0));
     this.read(TRACKER.splitBrain, () => {
-      const { standing } = state();
+      const { standing } = state().topology;
       return standing.kind === "unsettled" && standing.split ? 1 : 0;
     });
   }
@@ -177,10 +184,6 @@ export class TrackerMetrics extends MetricSet {
   }
 }
 
-function currentOf(state: TrackerState): EpochId {
-  return (state.ancestry.at(-1)?.id ?? "") as EpochId;
-}
-
 function bytesBetween(lower: bigint, upper: bigint): number {
   return upper > lower ? Number(upper - lower) : 0;
 }
@@ -188,7 +191,7 @@ function bytesBetween(lower: bigint, upper: bigint): number {
 /** Of the nodes whose position is known; null when there is none. */
 function slowestOf(state: TrackerState): Offset | null {
   let slowest: Offset | null = null;
-  for (const { position } of state.nodes.values())
+  for (const { position } of state.topology.nodes.values())
     if (position !== null && (slowest === null || position < slowest)) slowest = position;
   return slowest;
 }

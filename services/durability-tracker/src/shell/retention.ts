@@ -36,7 +36,7 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
   let maintainedIn: EpochId | null = null;
   let maintainedMs = 0;
   while (!signal.aborted) {
-    const { standing } = options.state();
+    const { standing } = options.state().topology;
     const nowMs = clock.monotonicMs();
     // A new primary may be far behind, or an old backup: its room for receipts may end before now.
     if (
@@ -64,7 +64,7 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
 
 function isDurableEverywhere(state: TrackerState, noted: RetentionReport): boolean {
   const { epoch, offset } = noted.position;
-  if (state.standing.kind !== "following" || state.standing.epoch !== epoch) return false;
+  if (state.topology.standing.kind !== "following" || state.topology.standing.epoch !== epoch) return false;
   return state.config.levels.every(({ name }) => {
     const mark = markIn(state, epoch, name);
     return mark !== null && mark >= offset;

@@ -20,7 +20,7 @@ export function saveEffect(ledger: LedgerFile, state: TrackerState, effect: Savi
       ledger.forgetWaiting(effect.through);
       // Entries that leave by a mark leave together with it: without the mark the promise would be
       // forgotten.
-      saveMarks(ledger, state, state.backlog.epoch);
+      saveMarks(ledger, state, state.ledger.backlog.epoch);
       return;
     case "begin_waiting":
       ledger.beginWaiting(effect.epoch);
@@ -50,5 +50,5 @@ export function saveEffect(ledger: LedgerFile, state: TrackerState, effect: Savi
 
 export function saveMarks(ledger: LedgerFile, state: TrackerState, epoch: EpochId | null): void {
   if (epoch === null) return;
-  for (const [level, offset] of state.marks.get(epoch) ?? []) ledger.saveMark(epoch, level, offset);
+  for (const [level, offset] of state.topology.marks.get(epoch) ?? []) ledger.saveMark(epoch, level, offset);
 }

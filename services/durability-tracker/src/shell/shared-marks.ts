@@ -63,7 +63,8 @@ export function marksToShare(
 function higherMarks(record: EpochRecord, state: TrackerState): Record<string, string> {
   const higher: Record<string, string> = {};
   if (record.previous === null) return higher;
-  const { config, epochs } = state;
+  const { config } = state;
+  const { epochs } = state.topology;
   // What somebody had written may be gone with the end of the log.
   const before = epochs.get(record.id as EpochId)?.finalMarks ?? {};
   for (const { name } of config.levels) {

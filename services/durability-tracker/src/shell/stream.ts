@@ -1,14 +1,8 @@
 // The SSE stream of marks and epochs. State-based: a client that connects, wherever, first gets the
 // current state, so a resumed stream can miss nothing that still matters.
 import { type ServerResponse } from "node:http";
-import {
-  type EpochId,
-  type EpochRecord,
-  type ExposureReport,
-  type Marks,
-  type StallEvent,
-} from "@highwater/protocol";
-import { exposure, type TrackerState } from "../core/index.ts";
+import { type EpochId, type ExposureReport, type Marks, type StallEvent } from "@highwater/protocol";
+import { currentRecord, exposure, type TrackerState } from "../core/index.ts";
 
 /** A client that does not read is cut off; it comes back and gets the newest state. */
 const MAX_BUFFERED_BYTES = 1024 * 1024;
@@ -52,13 +46,13 @@ export class MarkStream {
     let hello = ": connected\n\n";
     // First: a client that knows another tracker need not read on.
     if (this.#isBlind) hello += this.#blind(state);
-    if (state.ancestry.length > 0) hello += this.#epochs(state);
+    if (state.topology.ancestry.length > 0) hello += this.#epochs(state);
     const marks = currentMarks(state);
     if (marks !== null) hello += this.#event(marks.seq, "mark", marks);
     const risk = viewer.wantsExposure ? exposureReport(state) : null;
     if (risk !== null) {
       const seen = viewer.seesOwners ? risk : { ...risk, byOwner: {} };
-      hello += this.#event(state.ancestry.at(-1)?.seq ?? 0, "exposure", seen);
+      hello += this.#event(currentRecord(state)?.seq ?? 0, "exposure", seen);
     }
     response.write(hello);
     this.#clients.set(response, viewer);
@@ -80,7 +74,7 @@ export class MarkStream {
   }
 
   publishStall(state: TrackerState, stall: StallEvent, isStalled: boolean): void {
-    const seq = state.ancestry.at(-1)?.seq ?? 0;
+    const seq = currentRecord(state)?.seq ?? 0;
     this.#send(this.#event(seq, isStalled ? "stalled" : "recovered", stall));
   }
 
@@ -96,7 +90,7 @@ export class MarkStream {
     const text = JSON.stringify(report);
     if (report === null || text === this.#exposure) return;
     this.#exposure = text;
-    const seq = state.ancestry.at(-1)?.seq ?? 0;
+    const seq = currentRecord(state)?.seq ?? 0;
     const all = this.#event(seq, "exposure", report);
     const withoutOwners = this.#event(seq, "exposure", { ...report, byOwner: {} });
     for (const [client, { seesOwners }] of listeners) write(client, seesOwners ? all : withoutOwners);
@@ -117,11 +111,11 @@ export class MarkStream {
   }
 
   #blind(state: TrackerState): string {
-    return this.#event(state.ancestry.at(-1)?.seq ?? 0, "blind", { blind: this.#isBlind });
+    return this.#event(currentRecord(state)?.seq ?? 0, "blind", { blind: this.#isBlind });
   }
 
   #epochs(state: TrackerState): string {
-    const epochs = state.ancestry.slice(-MAX_EPOCHS);
+    const epochs = state.topology.ancestry.slice(-MAX_EPOCHS);
     return this.#event(epochs.at(-1)?.seq ?? 0, "epoch", { epochs });
   }
 
@@ -152,9 +146,9 @@ function write(client: ServerResponse, text: string): void {
 
 /** The marks of the current epoch as the wire carries them; null while none was ever observed. */
 export function currentMarks(state: TrackerState): Marks | null {
-  const current: EpochRecord | undefined = state.ancestry.at(-1);
+  const current = currentRecord(state);
   if (current === undefined) return null;
-  const marks = state.marks.get(current.id as EpochId) ?? new Map<string, bigint>();
+  const marks = state.topology.marks.get(current.id as EpochId) ?? new Map<string, bigint>();
   const levels = Object.fromEntries([...marks].map(([level, offset]) => [level, offset.toString()]));
   return { epoch: current.id, seq: current.seq, levels };
 }

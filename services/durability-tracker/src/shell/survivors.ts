@@ -26,7 +26,7 @@ export class Survivors {
     this.#deps = deps;
   }
 
-  look({ node, role, epochs }: NodeReport, { standing }: TrackerState): void {
+  look({ node, role, epochs }: NodeReport, { topology: { standing } }: TrackerState): void {
     const { store, clock } = this.#deps;
     const newest = epochs.at(-1)?.id as EpochId | undefined;
     if (role !== "replica" || newest === undefined) return;

@@ -122,14 +122,19 @@ async function withTracker(
     onUnlisted: () => undefined,
   };
   const deploymentKeys = testDeploymentKeys();
-  const loop = new TrackerLoop(config, { store, clock, ledger, log: silent, deploymentKeys }, listener);
+  const onCoreFailure = (cause: Error): never => {
+    throw cause;
+  };
+  const deps = { store, clock, ledger, log: silent, deploymentKeys, onCoreFailure };
+  const loop = new TrackerLoop(config, deps, listener);
   const key = `/service/${scope}/leader`;
   let held: HeldKey = await etcd.hold(key, "east", TTL_S);
   try {
     await loop.start();
     await run({
       ...{ world, store, loop, scope },
-      currentEpoch: () => (loop.state.standing.kind === "following" ? loop.state.standing : null),
+      currentEpoch: () =>
+        loop.state.topology.standing.kind === "following" ? loop.state.topology.standing : null,
       mark: (epoch, level) => markIn(loop.state, epoch, level) ?? (0n as Offset),
       commit: async (node, inEpoch) => {
         const id = makeUuidV7(Date.now(), randomBytes(10));
@@ -185,7 +190,7 @@ test("positions that were told by a primary which is given up before they arrive
     });
     await reported;
     await eventually("the tracker notices", () => {
-      const { standing } = loop.state;
+      const { standing } = loop.state.topology;
       return standing.kind === "unsettled" && standing.reason === "west holds the lease, but is not writable";
     });
     assert.ok(second > first && mark() < second, `${String(mark())} is below ${String(second)}`);

@@ -73,7 +73,7 @@ async function withTracker(use: (tracker: Tracker, address: string) => Promise<v
   assert.ok(loaded.ok);
   const log = jsonLog("durability-tracker", realClock, () => undefined);
   const deps = makeDeps(loaded.config, log, {
-    onLedgerFailure: (cause) => {
+    onFailure: (_, cause) => {
       throw cause;
     },
   });

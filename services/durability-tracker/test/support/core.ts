@@ -11,9 +11,8 @@ import {
   type Judgement,
   type Published,
   type ReceiptFact,
-  step,
+  type Tracker,
   type TrackerEvent,
-  type TrackerState,
 } from "../../src/core/index.ts";
 
 export const epochId = (n: number): EpochId =>
@@ -89,7 +88,7 @@ type Read = Extract<Effect, { kind: "read_receipts" }>;
 
 /** A tracker's core driven by hand: every method sends what a real shell would, at a time that only `sleep` moves on. */
 export class Driven {
-  state: TrackerState;
+  state: Tracker;
   nowMs = 1_000;
   /** Everything that was published of single transactions. */
   readonly published: Published[] = [];
@@ -104,7 +103,7 @@ export class Driven {
 
   send(event: Timed<TrackerEvent>): readonly Effect[] {
     this.nowMs += 1;
-    const { effects } = step(this.state, { ...event, nowMs: this.nowMs });
+    const effects = this.state.apply({ ...event, nowMs: this.nowMs });
     for (const effect of effects) {
       this.effects.push(effect);
       if (effect.kind === "publish_verdict") this.published.push(effect.published);
@@ -159,7 +158,7 @@ export class Driven {
     replicas: Record<string, readonly [string, number]> = {},
     over: { epoch?: EpochId; node?: string; askedAtMs?: number; synchronous?: SynchronousReport } = {},
   ): readonly Effect[] {
-    const { standing } = this.state;
+    const { standing } = this.state.topology;
     const { shown = [], candidates } = over.synchronous ?? {};
     return this.send({
       kind: "positions_reported",
@@ -184,7 +183,7 @@ export class Driven {
     over: Parameters<Driven["report"]>[2] = {},
   ): readonly Effect[] {
     this.positions(flushed, replicas);
-    for (const node of Object.keys(replicas)) this.report(node, this.state.ancestry, over);
+    for (const node of Object.keys(replicas)) this.report(node, this.state.topology.ancestry, over);
     return this.positions(flushed, replicas);
   }
 
@@ -264,7 +263,7 @@ export class Driven {
 
   stateOf(n: number, epoch: number, owner = 0n): string | undefined {
     const of = { id: txnId(n), owner };
-    const { backlog, entries } = this.state;
+    const { backlog, entries } = this.state.ledger;
     if (backlog.epoch === epochId(epoch) && backlog.has(of)) return "pending";
     return entries.get(entryKey(of, epochId(epoch)))?.state.kind;
   }

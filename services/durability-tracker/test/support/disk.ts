@@ -65,7 +65,7 @@ export class Disk {
         this.oldEpochs[effect.isOld ? "add" : "delete"](effect.epoch);
         return;
       case "save_marks":
-        for (const [level, offset] of state.marks.get(effect.epoch) ?? [])
+        for (const [level, offset] of state.topology.marks.get(effect.epoch) ?? [])
           this.marks.set(`${effect.epoch}/${level}`, { epoch: effect.epoch, level, offset });
         return;
       default:

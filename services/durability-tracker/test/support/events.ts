@@ -22,6 +22,7 @@ import { MemoryLog } from "@highwater/service/testing";
 import { type EventStore, type NewEvent } from "@highwater/store";
 import { MemoryEventLog, MemoryEvents } from "@highwater/store/memory";
 import { type Published, type TrackerState } from "../../src/core/index.ts";
+import { follow, unsettle } from "../../src/core/topology.ts";
 import { DurabilityEvents, EVENT_DEFAULTS, type EventSettings } from "../../src/events/durability-events.ts";
 import { MemoryOutbox } from "../../src/events/memory-outbox.ts";
 import { SseClient } from "../../src/events/sse-client.ts";
@@ -81,13 +82,14 @@ export class Tracker {
   private constructor(events: EventStore, settings: Partial<EventSettings>) {
     this.state = {
       config: { levels: LEVELS },
-      standing: { kind: "following", epoch: EPOCH, node: "east" },
-      ancestry: [],
-      departed: [],
-      epochs: epochsOf(record(EPOCH, 1), record(NEXT, 2)),
-      marks: new Map([[EPOCH, new Map([["region", 0n as Offset]])]]),
-      asked: new Map(),
-      unproven: new Set(),
+      topology: {
+        standing: { kind: "following", epoch: EPOCH, node: "east" },
+        ancestry: [],
+        epochs: epochsOf(record(EPOCH, 1), record(NEXT, 2)),
+        marks: new Map([[EPOCH, new Map([["region", 0n as Offset]])]]),
+      },
+      ledger: { departed: [] },
+      proofs: { asked: new Map(), unproven: new Set() },
     } as unknown as TrackerState;
     this.events = new DurabilityEvents(
       {
@@ -145,10 +147,8 @@ export class Tracker {
   }
 
   primaryEpochOf(epoch: EpochId | null): void {
-    this.state.standing =
-      epoch === null
-        ? { kind: "unsettled", reason: "nobody", split: false }
-        : { kind: "following", epoch, node: "east" };
+    if (epoch === null) unsettle(this.state, "nobody");
+    else follow(this.state, epoch, "east");
     this.events.onMarks();
   }
 

@@ -1,40 +1,61 @@
-// step(state, event): the only way in which the tracker's knowledge changes. Synchronous and total;
-// time arrives in events. The state is the core's own and is changed in place (a ledger of a
-// million entries is not copied for a mark); no other code may write to it.
+// One tracker's knowledge: four sub-states, and apply(event), the only way in which they change.
+// Synchronous; time arrives in events. Each field is written by one module (ownership.test.ts), in
+// place: a ledger of a million entries is not copied for a mark. transitions.md has the diagrams.
 // (docs/decisions/0008-the-core-owns-its-state.md)
 import { type EpochId } from "@highwater/protocol";
 import { age } from "./ageing.ts";
 import { takeAnnouncements, takeToken } from "./announcements.ts";
 import { noticeDelays } from "./delays.ts";
-import { reconfigure } from "./levels-change.ts";
-import { settleByMarks } from "./ledger.ts";
-import {
-  advanceMarks,
-  forgetPositions,
-  noticeSilence,
-  takePositions,
-  takeReport,
-  takeUnreachable,
-} from "./nodes.ts";
-import { repositionUnplaced, repositionAll } from "./placing.ts";
 import { publishDeparted } from "./departed.ts";
+import { endHelp, forgetHelp, helpFlush } from "./flush-help.ts";
+import { reconfigure } from "./levels-change.ts";
+import { settleByMarks, wantDurable } from "./ledger.ts";
+import { advanceMarks } from "./marks.ts";
+import { forgetPositions, noticeSilence, takePositions, takeReport, takeUnreachable } from "./nodes.ts";
+import { takePeerVerdicts } from "./peer-verdicts.ts";
+import { repositionUnplaced, repositionAll } from "./placing.ts";
 import { noticeBrokenPromises } from "./promises.ts";
 import { askForProof, publishProven, takeNoReceipts, takeReceipts } from "./proof.ts";
 import { noticeStalls } from "./stalls.ts";
 import { takeWitnesses } from "./survivors.ts";
-import { type Effect, type Step, type TrackerEvent, type TrackerState } from "./types.ts";
-import { takePeerVerdicts } from "./peer-verdicts.ts";
+import { beginEpoch, currentEpoch, follow, unsettle } from "./topology.ts";
+import { type Effect, type Own, type TrackerEvent, type TrackerState } from "./types.ts";
 
-/** A flush by the gateway that committed is on its way for so long before the tracker lends a hand. */
-const HELP_AFTER_MS = 20;
+const own = (state: TrackerState): Pick<Own<TrackerState>, "nowMs"> => state;
 
-export function step(state: TrackerState, event: TrackerEvent): Step {
-  const effects: Effect[] = [];
-  // Monotonic time never goes back; an event that was made earlier and arrives late is as if it arrived now.
-  state.nowMs = Math.max(state.nowMs, event.nowMs);
-  apply(state, event, effects);
-  askForProof(state, effects);
-  return { state, effects };
+export class Tracker implements TrackerState {
+  readonly config: TrackerState["config"];
+  readonly levelBits: TrackerState["levelBits"];
+  readonly nowMs: number;
+  readonly topology: TrackerState["topology"];
+  readonly ledger: TrackerState["ledger"];
+  readonly proofs: TrackerState["proofs"];
+  readonly exposure: TrackerState["exposure"];
+
+  constructor(state: TrackerState) {
+    this.config = state.config;
+    this.levelBits = state.levelBits;
+    this.nowMs = state.nowMs;
+    this.topology = state.topology;
+    this.ledger = state.ledger;
+    this.proofs = state.proofs;
+    this.exposure = state.exposure;
+  }
+
+  /** Throws if an invariant does not hold; then it must not be used any more. */
+  apply(event: TrackerEvent): readonly Effect[] {
+    const effects: Effect[] = [];
+    // Reports are ordered by when they were asked for: if the clock went back, one could confirm a
+    // stream too early.
+    if (event.nowMs < this.nowMs)
+      throw new Error(
+        `time went back from ${String(this.nowMs)} to ${String(event.nowMs)} ms: ${event.kind}`,
+      );
+    own(this).nowMs = event.nowMs;
+    apply(this, event, effects);
+    askForProof(this, effects);
+    return effects;
+  }
 }
 
 function apply(state: TrackerState, event: TrackerEvent, effects: Effect[]): void {
@@ -60,7 +81,7 @@ function apply(state: TrackerState, event: TrackerEvent, effects: Effect[]): voi
       followEpoch(state, event.epoch, event.node, effects);
       return;
     case "authority_unsettled":
-      state.standing = { kind: "unsettled", reason: event.reason, split: event.split };
+      unsettle(state, event.reason, event.split);
       return;
     case "announced":
       takeAnnouncements(state, event, effects);
@@ -85,15 +106,13 @@ function apply(state: TrackerState, event: TrackerEvent, effects: Effect[]): voi
       takeWitnesses(state, event, effects);
       return;
     case "flush_helped":
-      // The help of an earlier epoch may be hanging on a dead node; its end says nothing of the one
-      // in flight now.
-      if (event.epoch === undefined || isFollowed(state, event.epoch)) state.helping = false;
+      endHelp(state, event.epoch);
       return;
     case "configured":
       reconfigure(state, event, effects);
       return;
     case "durable_wanted":
-      state.publishesDurable = event.wanted;
+      wantDurable(state, event.wanted);
       return;
     case "ticked":
       noticeSilence(state);
@@ -105,20 +124,16 @@ function apply(state: TrackerState, event: TrackerEvent, effects: Effect[]): voi
   }
 }
 
-function isFollowed(state: TrackerState, epoch: EpochId): boolean {
-  return state.ancestry.at(-1)?.id === epoch;
-}
-
 function followEpoch(state: TrackerState, epoch: EpochId, node: string, effects: Effect[]): void {
   // Without its record nothing can be said of it, and nothing more of the one before. The record
   // comes with the node's own report, and the report of its epoch after it.
-  if (!state.epochs.has(epoch)) {
-    state.standing = { kind: "unsettled", reason: `epoch ${epoch} has no record yet`, split: false };
+  if (!state.topology.epochs.has(epoch)) {
+    unsettle(state, `epoch ${epoch} has no record yet`);
     return;
   }
-  if (state.wentBack === epoch) return;
-  const before = state.ancestry.at(-1)?.id;
-  state.standing = { kind: "following", epoch, node };
+  if (state.topology.wentBack === epoch) return;
+  const before = currentEpoch(state);
+  follow(state, epoch, node);
   if (before === epoch) {
     // The same epoch seen again after a moment without authority: only what came in between has to
     // be placed.
@@ -127,31 +142,13 @@ function followEpoch(state: TrackerState, epoch: EpochId, node: string, effects:
     return;
   }
   // A process that has just started knows the last epoch by what waited in it.
-  const ended = (before ?? state.backlog.epoch ?? undefined) as EpochId | undefined;
-  state.ancestry = state.epochs.ancestry(epoch).reverse();
-  state.epochSinceMs = state.nowMs;
-  state.seenEnd = (before ?? null) as EpochId | null;
-  state.unflushedSinceMs = null;
-  state.helping = false;
+  const ended = before ?? state.ledger.backlog.epoch ?? undefined;
+  beginEpoch(state, epoch);
+  forgetHelp(state);
   forgetPositions(state);
   effects.push({ kind: "publish_epochs" });
   repositionAll(state, effects);
   noticeBrokenPromises(state, ended, effects);
   publishDeparted(state, effects);
   settleByMarks(state, effects);
-}
-
-/** Exactly one flush in flight, and only while something that is pending has not reached even the primary's disk. */
-function helpFlush(state: TrackerState, effects: Effect[]): void {
-  const { standing } = state;
-  if (standing.kind !== "following") return;
-  if (state.primaryFlushed !== null && state.highestPending <= state.primaryFlushed) {
-    state.unflushedSinceMs = null;
-    return;
-  }
-  if (state.highestPending === 0n) return;
-  state.unflushedSinceMs ??= state.nowMs;
-  if (state.helping || state.nowMs - state.unflushedSinceMs < HELP_AFTER_MS) return;
-  state.helping = true;
-  effects.push({ kind: "help_flush", node: standing.node, epoch: standing.epoch });
 }
