@@ -158,7 +158,7 @@ const Replies = Type.Union([
   Type.Array(Type.Union([Reply, object({ afterMs: Ms, reply: Reply })])),
   object({ afterMs: Ms, reply: Reply }),
 ]);
-export type Replies = Static<typeof Replies>;
+type Replies = Static<typeof Replies>;
 
 export const Script = object({
   transactions: Optional(Replies),
