@@ -1,6 +1,6 @@
-// Marks of an ended epoch that another tracker had seen, and has written behind the record of the
-// next: they bind this one as well.
-import { type EpochId, type EpochRecord } from "@highwater/protocol";
+// Marks of an ended epoch that this tracker learns from others: from another tracker behind the record of the next epoch, or from
+// the log of a survivor. They bind this one as well.
+import { type EpochId } from "@highwater/protocol";
 import { countEntry } from "./exposure.ts";
 import { enter, reach } from "./ledger.ts";
 import { reposition } from "./placing.ts";
@@ -8,10 +8,9 @@ import { reappear, publishLoss } from "./proof.ts";
 import { type Effect, type LedgerEntry, type LogPosition, type TrackerState } from "./types.ts";
 import { brokenBits, hasReappeared, reachedBits } from "./verdict.ts";
 
-/** Final marks have been raised: of everything of the epoch before, what they promise is learned. */
-export function learnPromises(state: TrackerState, raised: readonly EpochRecord[], effects: Effect[]): void {
-  const epochs = new Set(raised.map(({ previous }) => previous as EpochId | null));
-  for (const entry of raised.length === 0 ? [] : [...state.ledger.entries.values()])
+/** Marks of the epochs have been raised: of everything in them, what they promise is learned. */
+export function learnPromises(state: TrackerState, epochs: ReadonlySet<EpochId>, effects: Effect[]): void {
+  for (const entry of epochs.size === 0 ? [] : [...state.ledger.entries.values()])
     if (entry.origin !== null && epochs.has(entry.origin.epoch)) learn(state, entry, entry.origin, effects);
 }
 

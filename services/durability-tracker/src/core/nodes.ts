@@ -41,7 +41,8 @@ export function takeReport(state: TrackerState, event: EventOf<"node_reported">,
   const raised = event.epochs.filter((record) => state.topology.epochs.isRaised(record));
   addRecords(state, event.epochs);
   if (fresh.length + raised.length > 0) effects.push({ kind: "save_epochs", records: [...fresh, ...raised] });
-  learnPromises(state, raised, effects);
+  const ended = raised.flatMap(({ previous }) => (previous === null ? [] : [previous as EpochId]));
+  learnPromises(state, new Set(ended), effects);
   const node = nodeOf(state, event.node);
   if (node !== undefined) describe(state, node, event);
   return fresh.length > 0;

@@ -50,6 +50,25 @@ test("a promise that only a survivor's log tells of is broken, also after its lo
   assert.equal(after.effects.filter(({ kind }) => kind === "save_marks").length > 0, true);
 });
 
+test("a promise of an epoch that no other continues is broken as well, also after its loss was reported", () => {
+  const it = new Driven();
+  it.follow(first);
+  const givenUp = record(2, { fork: 40, start: 45, limit: 40 });
+  it.follow(first, givenUp);
+  it.position(1, 2, 80);
+  for (const node of ["c", "d"]) it.report(node, [first, givenUp]);
+  // A laggard without the second epoch takes over.
+  const heir = { node: "b", previous: first.id, cause: "promotion", fork: 30, start: 60 } as const;
+  it.follow(first, record(3, { ...heir, supersedes: [givenUp.id] }));
+  it.answer(75);
+  it.sleep(60_000);
+  it.positions(80);
+  const reported = (): string[] => LEVELS.map((level) => it.verdict(1, 2, 80, level));
+  assert.deepEqual(reported(), ["lost", "lost", "lost", "lost"]);
+  read(it, 2, { c: 85 });
+  assert.deepEqual(reported(), ["lost", "broken", "broken", "lost"]);
+});
+
 test("of an epoch that has not ended no survivor tells anything", () => {
   const it = deaf();
   read(it, 1, { c: 85 });

@@ -25,6 +25,5 @@ export function takeWitnesses(
     site.id === primary.id ? sent : (reached.get(site.id) ?? null);
   if (!raiseMarks(state, epoch, primary, positionOf, NOT_SYNCHRONOUS)) return;
   effects.push({ kind: "save_marks", epoch });
-  const successors = state.topology.epochs.records().filter(({ previous }) => previous === epoch);
-  learnPromises(state, successors, effects);
+  learnPromises(state, new Set([epoch]), effects);
 }
