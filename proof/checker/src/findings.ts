@@ -33,6 +33,11 @@ export type Ambiguity =
    * log as broken.
    */
   | "broken_as_a_range"
+  /**
+   * Answered as lost in a history that an operator gave up afterwards, and sent again: the id was
+   * refused in that history alone.
+   */
+  | "sent_again_after_its_loss"
   /** A read in an unknown epoch, so it is unknown which values it had to see. */
   | "read_without_epoch"
   /** A value of an epoch whose place among the others is unknown. */

@@ -127,6 +127,18 @@ test("an answer that says lost is one", () => {
   assertViolates(history({ t: { ...spec, receipt: "commit" } }, there), "fate.lost-present");
 });
 
+test("an id that is sent again may run where the history that lost it was given up", () => {
+  const answer = { outcome: "lost", position: null, atMs: 20 } as const;
+  const spec = { does: write, answer, shows: null, epoch: "e3", at: [10, 20], receipt: "commit" } as const;
+  const later = { at: [60, 70], epoch: "e3", does: [append("x", 2)] } as const;
+  const epochs = [epoch("e1", null), epoch("e2", "e1", { inHistory: false }), epoch("e3", "e1")];
+  const reported = [{ attempt: "e3", atMs: 65 }] as const;
+  const run = (failures: readonly HistoryRecord[]): HistoryRecord[] =>
+    history({ t: { ...spec, reported }, later }, { lists: { x: [1, 2] }, epochs }, failures);
+  assertGood(run([failure(50, [])]));
+  assertViolates(run([failure(5, [])]), "fate.lost-present");
+});
+
 test("lost in one epoch, and there by a retry of the same id in another one", () => {
   const epochs = [epoch("e1", null), epoch("e2", "e1")];
   const reported = [

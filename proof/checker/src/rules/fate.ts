@@ -70,11 +70,13 @@ class FateJudge {
     const isBroken = verdicts.some(({ levels }) => levels.some(({ broken }) => broken !== null));
     // With several attempts, one can be lost while another one is there.
     if (isLost && !isBroken && attempts.length < 2 && isPresent(transaction, null) === true) {
-      this.#findings.violation(
-        "fate.lost-present",
-        [txn],
-        () => "T1 was answered as lost, and is there in the end",
-      );
+      if (this.#hasRunSince(transaction)) this.#findings.ambiguity("sent_again_after_its_loss");
+      else
+        this.#findings.violation(
+          "fate.lost-present",
+          [txn],
+          () => "T1 was answered as lost, and is there in the end",
+        );
     }
     const isOpen =
       answer?.outcome === "unknown" && (resolution === null || resolution.outcome === "unresolved");
@@ -86,6 +88,18 @@ class FateJudge {
         () => "T1 was answered as unknown, and nobody ever said more",
       );
     }
+  }
+
+  /** Its only attempt is in an epoch that began after the reply, and so did the failure that kept nothing. */
+  #hasRunSince({ answer, resolution, attempts }: Transaction): boolean {
+    const { firstSeen, failures } = this.#history;
+    const [attempt] = attempts;
+    const repliedMs = (answer?.outcome === "lost" ? answer : resolution)?.atMs ?? Number.POSITIVE_INFINITY;
+    return (
+      attempt !== undefined &&
+      (firstSeen.get(attempt) ?? 0) > repliedMs &&
+      failures.some(({ kept, atMs }) => kept.length === 0 && atMs > repliedMs)
+    );
   }
 
   #judgeTruth(transaction: Transaction, ofAttempt: AttemptVerdicts, level: number): void {
@@ -149,8 +163,11 @@ class FateJudge {
    */
   #isExpiredUndone(transaction: Transaction, { attempt, levels }: AttemptVerdicts, level: number): boolean {
     const { final = new Set(), reports = [] } = levels[level] ?? {};
-    const { answer, resolution } = transaction;
-    const received = [answer?.position, resolution?.position].find((position) => position?.epoch === attempt);
+    const { answer, resolution, attempts } = transaction;
+    // That of a look-up may be of a later epoch than the only attempt.
+    const received = [answer?.position, resolution?.position].find(
+      (position) => position != null && (position.epoch === attempt || attempts.length === 1),
+    );
     const where =
       levels.flatMap((other) => other.reports).find(({ position }) => position !== null)?.position ??
       (received == null ? null : { epoch: received.epoch, offset: BigInt(received.offset) });
