@@ -1,6 +1,9 @@
 // A processor profile of a service, which Node writes when the service stops.
 
-/** The service's environment for a profile in `folder`. Node names the file where no `name` is given. */
+/**
+ * The service's environment for a profile in `folder`. Node names the file where no `name` is
+ * given.
+ */
 export function profileEnv(folder: string | undefined, name?: string): Record<string, string> {
   if (folder === undefined) return {};
   const flags = ["--cpu-prof", `--cpu-prof-dir=${folder}`];

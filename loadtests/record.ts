@@ -1,4 +1,5 @@
-// The one way in which load tests write down what they measured: a JSON file with the machine and the code that it belongs to.
+// The one way in which load tests write down what they measured: a JSON file with the machine and
+// the code that it belongs to.
 import { execFileSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { cpus, loadavg, release, totalmem } from "node:os";
@@ -21,7 +22,10 @@ export interface Machine {
   readonly memory_gib: number;
   readonly kernel: string;
   readonly node: string;
-  /** Of the last minute, when the result was written: what the load test and all other work kept busy. */
+  /**
+   * Of the last minute, when the result was written: what the load test and all other work kept
+   * busy.
+   */
   readonly load_average: number;
 }
 
@@ -55,7 +59,10 @@ function round(value: unknown): unknown {
   return typeof value === "number" ? Number(value.toFixed(DIGITS)) : value;
 }
 
-/** Null where there is no history, as in an archive of the sources; with a plus sign where files differ from it. */
+/**
+ * Null where there is no history, as in an archive of the sources; with a plus sign where files
+ * differ from it.
+ */
 function commit(): string | null {
   try {
     const git = (...args: readonly string[]): string =>

@@ -1,5 +1,5 @@
-// The imports of the project's TypeScript files, for the rules that imports.test.ts checks. An import of types counts as one, and so
-// does what import() loads later.
+// The imports of the project's TypeScript files, for the rules that imports.test.ts checks. An
+// import of types counts as one, and so does what import() loads later.
 import { createRequire, isBuiltin } from "node:module";
 import { dirname, join, relative } from "node:path";
 import ts from "typescript";
@@ -53,7 +53,10 @@ function specifiersIn(path: string, text: string): string[] {
   return found;
 }
 
-/** Imports that should name a package: their path leads from one package's folder into another's. `folders`: of all packages. */
+/**
+ * Imports that should name a package: their path leads from one package's folder into another's.
+ * `folders`: of all packages.
+ */
 export function crossingIn(imports: readonly Import[], folders: readonly string[]): Import[] {
   const folderOf = folderFinder(folders);
   return imports.filter(
@@ -67,8 +70,9 @@ function folderFinder(folders: readonly string[]): (file: string) => string | un
 }
 
 /**
- * Imports of packages that the importing package's manifest does not name. knip says so as well, but not of a package that the root
- * declares, nor of one of ours. `manifests`: by folder. Files of no package are knip's.
+ * Imports of packages that the importing package's manifest does not name. knip says so as well,
+ * but not of a package that the root declares, nor of one of ours. `manifests`: by folder. Files of
+ * no package are knip's.
  */
 export function undeclaredIn(imports: readonly Import[], manifests: ReadonlyMap<string, Manifest>): Import[] {
   const folderOf = folderFinder([...manifests.keys()]);
@@ -82,7 +86,10 @@ export function undeclaredIn(imports: readonly Import[], manifests: ReadonlyMap<
   });
 }
 
-/** For each import that lies on a circle, the files of the shortest one, beginning with the file that imports. */
+/**
+ * For each import that lies on a circle, the files of the shortest one, beginning with the file
+ * that imports.
+ */
 export function circlesIn(imports: readonly Import[]): string[][] {
   const next = new Map<string, Set<string>>();
   for (const { from, to } of imports)

@@ -1,5 +1,6 @@
-// Keeps lock files at one line for each package, so that a change of one package is a change of one line. npm and pip read them as
-// they read their own layout. `make fmt` writes them so; with --check, exit code 1 names those that are not.
+// Keeps lock files at one line for each package, so that a change of one package is a change of one
+// line. npm and pip read them as they read their own layout. `make fmt` writes them so; with
+// --check, exit code 1 names those that are not.
 import { writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { jsonLines } from "@highwater/lab-tools/json";
@@ -16,7 +17,9 @@ export function compactLock(path: string, text: string): string {
     : compactRequirements(text);
 }
 
-/** Joins a requirement with its hashes, and leaves out which package needs it: `pip show` says that. */
+/**
+ * Joins a requirement with its hashes, and leaves out which package needs it: `pip show` says that.
+ */
 function compactRequirements(text: string): string {
   return text
     .replaceAll(/ *\\\n */g, " ")

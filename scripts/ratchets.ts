@@ -4,7 +4,8 @@
 // sdk/python/tests/skips.py. If a figure has to get worse, `make ratchet` writes all figures, and a
 // reviewer judges the diff of scripts/ratchets.json. If one got better, the test passes and says
 // so; `make ratchet` then keeps the gain.
-// Usage: node scripts/ratchets.ts [--write]. Exit codes: 0 written, or no figure is worse; 1 one is.
+// Usage: node scripts/ratchets.ts [--write]. Exit codes: 0 written, or no figure is worse; 1 one
+// is.
 import { writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -24,8 +25,9 @@ type Sections<T> = Readonly<Record<string, Section<T>>>;
 export type Figures = Sections<number>;
 
 /**
- * The slack is how far a figure may be exceeded. A fix of a few lines passes with its test, and a renamed variable may change some bytes;
- * neither can add up to more, because the figure stays. Mutants and skips are counted one by one and have none.
+ * The slack is how far a figure may be exceeded. A fix of a few lines passes with its test, and a
+ * renamed variable may change some bytes; neither can add up to more, because the figure stays.
+ * Mutants and skips are counted one by one and have none.
  */
 const KINDS: Readonly<Record<string, { what: string; slack?: number; isMoreBetter?: boolean }>> = {
   code: { what: "lines of code", slack: 20 },
@@ -69,7 +71,10 @@ export function folderOf(path: string): string {
   return /^(?:packages|services|sdk|infra|lab|proof)\/[^/]+(?=\/)|^[^/]+(?=\/)/.exec(path)?.[0] ?? ".";
 }
 
-/** What the lines of a file count as. JSON, SVG and lists of requirements do not count: they are data, settings or locks. */
+/**
+ * What the lines of a file count as. JSON, SVG and lists of requirements do not count: they are
+ * data, settings or locks.
+ */
 export function kindOf(path: string, text: string): "code" | "tests" | "prose" | undefined {
   if (/^\W*Generated\b/.test(text)) return undefined;
   if (path.endsWith(".md")) return "prose";
@@ -93,7 +98,10 @@ async function linesOf(tree: ReadonlyMap<string, string>): Promise<Figures[strin
   return lines;
 }
 
-/** The sentences that break a rule of prose: of all pages together, and of each folder's sources without tests. */
+/**
+ * The sentences that break a rule of prose: of all pages together, and of each folder's sources
+ * without tests.
+ */
 export async function proseOf(tree: ReadonlyMap<string, string>): Promise<Section<string[]>> {
   const generated = await generatedPages();
   const prose: Record<string, Record<string, string[]>> = {};

@@ -1,5 +1,6 @@
-// Runs test files side by side, each in a process of its own, the unit tests of a package together in one. Every process has to
-// report its end. Afterwards looks for what tests must not leave behind: processes and temporary folders.
+// Runs test files side by side, each in a process of its own, the unit tests of a package together
+// in one. Every process has to report its end. Afterwards looks for what tests must not leave
+// behind: processes and temporary folders.
 import { randomUUID } from "node:crypto";
 import {
   chmodSync,
@@ -118,9 +119,10 @@ const isClean = processes.length + folders.length === 0;
 process.exit(interrupted ?? (isClean ? process.exitCode : 1));
 
 /**
- * Whether there is a file system in memory with room for the run. The clusters write gigabytes that live for seconds, and that costs
- * an ordinary disk more than the tests. It takes nothing from what they prove: no test cuts the power, and what a killed server has
- * written is there afterwards, wherever the folder is.
+ * Whether there is a file system in memory with room for the run. The clusters write gigabytes that
+ * live for seconds, and that costs an ordinary disk more than the tests. It takes nothing from what
+ * they prove: no test cuts the power, and what a killed server has written is there afterwards,
+ * wherever the folder is.
  */
 function hasMemoryFolder(): boolean {
   try {

@@ -1,6 +1,7 @@
-// Reports each test file that has not reported its end. A file's summary is its last report: with it, no earlier one is missing.
-// Without it, a file that ended with code 0 would count as passed, whatever it has left out.
-// Reports also each test that is skipped, or marked as to do, without a reason.
+// Reports each test file that has not reported its end. A file's summary is its last report: with
+// it, no earlier one is missing. Without it, a file that ended with code 0 would count as passed,
+// whatever it has left out. Reports also each test that is skipped, or marked as to do, without a
+// reason.
 import { resolve } from "node:path";
 import type { TestEvent } from "node:test/reporters";
 import FIGURES from "./ratchets.json" with { type: "json" };

@@ -1,6 +1,7 @@
-// Loaded into each process that runs a test file: with --test-force-exit, Node 24.21 ends it once its reports are handed to
-// standard output, and loses those that the pipe has had no room for (nodejs/node#64833). It would wait for an output that it
-// can close, so this one can be: "closed" is when all of it is written. Also notes what time the file has taken.
+// Loaded into each process that runs a test file: with --test-force-exit, Node 24.21 ends it once
+// its reports are handed to standard output, and loses those that the pipe has had no room for
+// (nodejs/node#64833). It would wait for an output that it can close, so this one can be: "closed"
+// is when all of it is written. Also notes what time the file has taken.
 import { appendFileSync, readFileSync } from "node:fs";
 import { isMainThread } from "node:worker_threads";
 
@@ -20,7 +21,9 @@ if (isMainThread && process.env["NODE_TEST_CONTEXT"] !== undefined) {
     });
 }
 
-/** Of this process and of those that it has started and that have ended; 0 where there is no /proc. */
+/**
+ * Of this process and of those that it has started and that have ended; 0 where there is no /proc.
+ */
 function processorSeconds(): number {
   try {
     // The second field is the command in parentheses and may itself contain blanks and parentheses.

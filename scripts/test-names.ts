@@ -7,9 +7,13 @@
 import { readFileSync } from "node:fs";
 import type { EventData } from "node:test";
 
-/** Gathers the names of all tests and suites, each as the names that lead to it, outermost first. */
+/**
+ * Gathers the names of all tests and suites, each as the names that lead to it, outermost first.
+ */
 export class TestNames {
-  /** A test is reported after those inside it, so they wait here for the name that they stand under. */
+  /**
+   * A test is reported after those inside it, so they wait here for the name that they stand under.
+   */
   readonly #reported: { nesting: number; path: string }[] = [];
 
   readonly add = ({ name, nesting }: EventData.TestPass | EventData.TestFail): void => {

@@ -1,5 +1,6 @@
-// What runs on the system while its dashboards are looked at: something of everything that there is a panel for. Errors are part of it (a failover
-// comes in between), so they are counted and not thrown.
+// What runs on the system while its dashboards are looked at: something of everything that there is
+// a panel for. Errors are part of it (a failover comes in between), so they are counted and not
+// thrown.
 import { setTimeout as pause } from "node:timers/promises";
 import { type System } from "@highwater/lab-system";
 import { newId, post, send, type TransactionReply, verdicts } from "@highwater/lab-system/testing";

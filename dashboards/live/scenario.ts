@@ -1,5 +1,5 @@
-// The whole product on this machine with a Prometheus that scrapes it, under load, through the loss of the primary's region: what
-// tests of panels and pictures look at.
+// The whole product on this machine with a Prometheus that scrapes it, under load, through the loss
+// of the primary's region: what tests of panels and pictures look at.
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -38,7 +38,10 @@ export interface Scene extends AsyncDisposable {
   readonly prometheus: DevPrometheus;
   readonly fromSeconds: number;
   readonly toSeconds: number;
-  /** Transactions that were committed in the region, cut off with it, and judged as lost; the load has more of them. */
+  /**
+   * Transactions that were committed in the region, cut off with it, and judged as lost; the load
+   * has more of them.
+   */
   readonly lost: number;
 }
 
@@ -101,7 +104,10 @@ async function makeEndpoint(system: System, url: string): Promise<void> {
   });
 }
 
-/** The primary's log stops flowing, while what it commits is announced; then the region dies, and another one takes over. */
+/**
+ * The primary's log stops flowing, while what it commits is announced; then the region dies, and
+ * another one takes over.
+ */
 async function loseRegion(
   system: System,
   prometheus: DevPrometheus,
@@ -111,7 +117,8 @@ async function loseRegion(
   const statement = { sql: "INSERT INTO account VALUES ($1, 0)" };
   const tokens: string[] = [];
   await stopLog(system, east);
-  // Until the limit of exposure has refused something, and that was scraped: it would die with the gateway, unseen.
+  // Until the limit of exposure has refused something, and that was scraped: it would die with the
+  // gateway, unseen.
   await eventually("its refusals are scraped", async () => {
     const params = [FIRST_LOST + tokens.length];
     const { status, body } = await send(system.gateway(east).url, [{ ...statement, params }]);

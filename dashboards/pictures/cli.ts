@@ -1,5 +1,6 @@
-// Draws a picture of each dashboard from live data: the whole product on this machine, under load, through the loss of a region. Grafana's own
-// panel components draw them in a headless Chromium; there is no Grafana server. `--out FOLDER`, `--seconds N` of load before and after.
+// Draws a picture of each dashboard from live data: the whole product on this machine, under load,
+// through the loss of a region. Grafana's own panel components draw them in a headless Chromium;
+// there is no Grafana server. `--out FOLDER`, `--seconds N` of load before and after.
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -76,7 +77,8 @@ page.on("pageerror", (error) => {
   console.error(`page: ${error.message}`);
   process.exitCode = 1;
 });
-// A page of an origin: without one there is no local storage. Nothing leaves the browser: Grafana would have fonts and icons there.
+// A page of an origin: without one there is no local storage. Nothing leaves the browser: Grafana
+// would have fonts and icons there.
 await page.route("http://dashboards.test/**", (route) =>
   route.request().url() === "http://dashboards.test/"
     ? route.fulfill({ contentType: "text/html", body: "<!doctype html><html><body></body></html>" })

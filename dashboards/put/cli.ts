@@ -1,4 +1,5 @@
-// `make dashboards-put`. Exit codes: 0 all there; 1 Grafana refused or could not be reached; 2 the environment is wrong.
+// `make dashboards-put`. Exit codes: 0 all there; 1 Grafana refused or could not be reached; 2 the
+// environment is wrong.
 import { type Destination, putDashboards } from "./grafana.ts";
 
 const USAGE = `Uploads the data source and the five dashboards to a running Grafana.

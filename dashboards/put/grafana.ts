@@ -1,5 +1,6 @@
-// Puts the committed dashboards, byte for byte, into a Grafana that is running, with the data source that they ask: by its HTTP API,
-// and as often as one likes. Owns the folder `highwater` and nothing else there.
+// Puts the committed dashboards, byte for byte, into a Grafana that is running, with the data
+// source that they ask: by its HTTP API, and as often as one likes. Owns the folder `highwater` and
+// nothing else there.
 import { readdirSync, readFileSync } from "node:fs";
 import { ROOT } from "../src/files.ts";
 
@@ -19,7 +20,10 @@ export interface Destination {
   readonly token: string;
   readonly prometheus: {
     readonly url: string;
-    /** Requests are signed for the workspace of Amazon in this region, as the role that Grafana has; null: not signed. */
+    /**
+     * Requests are signed for the workspace of Amazon in this region, as the role that Grafana has;
+     * null: not signed.
+     */
     readonly awsRegion: string | null;
     readonly scrapeSeconds: number;
   };

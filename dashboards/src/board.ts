@@ -1,4 +1,5 @@
-// What all dashboards have in common: the data source to choose, links to each other, epochs as annotations.
+// What all dashboards have in common: the data source to choose, links to each other, epochs as
+// annotations.
 import {
   AnnotationQueryBuilder,
   type Dashboard,

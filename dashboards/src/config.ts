@@ -1,17 +1,27 @@
-// What an installation may want to change: names, objectives and the bounds at which alerts fire. After a change: `make gen`.
+// What an installation may want to change: names, objectives and the bounds at which alerts fire.
+// After a change: `make gen`.
 import { ERRORS } from "@highwater/protocol";
 
-/** Label values and selectors of the two services; `highwater_service_info` says which process is which. */
+/**
+ * Label values and selectors of the two services; `highwater_service_info` says which process is
+ * which.
+ */
 export const GATEWAY = "txn-gateway";
 export const TRACKER = "durability-tracker";
-/** Of the scrape configuration: an alert has to see a process that is gone, and then nothing but its job is left. */
+/**
+ * Of the scrape configuration: an alert has to see a process that is gone, and then nothing but its
+ * job is left.
+ */
 export const JOBS = { gateway: "highwater-gateway", tracker: "highwater-tracker" } as const;
 
 export const TAG = "highwater";
 /** Where an alert's runbook is; the file's name follows. */
 export const RUNBOOKS = "docs/runbooks/";
 
-/** Outcomes that are the service's fault: those of status 500 and above. Conflicts, refused statements and limits of a key are not. */
+/**
+ * Outcomes that are the service's fault: those of status 500 and above. Conflicts, refused
+ * statements and limits of a key are not.
+ */
 export const FAULTS: readonly string[] = Object.entries(ERRORS)
   .filter(([, { status }]) => status >= 500)
   .map(([code]) => code)
@@ -34,7 +44,9 @@ export const BOUNDS = {
   /** Of a limit of exposure; from 0.8 on gateways delay fast commits. */
   exposureShare: 0.8,
   exposureAgeSeconds: 30,
-  /** How long a proven loss may stay unreported: longer than replicas take to follow a new primary. */
+  /**
+   * How long a proven loss may stay unreported: longer than replicas take to follow a new primary.
+   */
   waitingLossSeconds: 120,
   replicationLagSeconds: 10,
   eventLoopShare: 0.9,

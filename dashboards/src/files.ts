@@ -1,5 +1,5 @@
-// Every generated file, as a path below `dashboards/` and its content: the dashboards as Grafana imports and provisions them, and
-// the rules as Prometheus loads them.
+// Every generated file, as a path below `dashboards/` and its content: the dashboards as Grafana
+// imports and provisions them, and the rules as Prometheus loads them.
 import { jsonLines } from "@highwater/lab-tools/json";
 import * as prettier from "prettier";
 import { stringify } from "yaml";

@@ -1,4 +1,5 @@
-// Panels as all dashboards have them: one look, and no way to leave out the unit or the sentence that says what it shows.
+// Panels as all dashboards have them: one look, and no way to leave out the unit or the sentence
+// that says what it shows.
 import { PanelBuilder as BarGaugeBuilder } from "@grafana/grafana-foundation-sdk/bargauge";
 import {
   BarGaugeDisplayMode,
@@ -89,7 +90,10 @@ export interface Stat extends Common {
 }
 
 export interface Table extends Omit<Common, "unit"> {
-  /** Columns in their order, by label or reference of the query, with the title; a query's value is `Value #A`. */
+  /**
+   * Columns in their order, by label or reference of the query, with the title; a query's value is
+   * `Value #A`.
+   */
   readonly columns: readonly Column[];
 }
 
@@ -172,7 +176,9 @@ export function bars(of: Common & { readonly max: number }): Panel {
   return built;
 }
 
-/** One row for each combination of labels that the first column names, and a column for each query. */
+/**
+ * One row for each combination of labels that the first column names, and a column for each query.
+ */
 export function table(of: Table): Panel {
   const built = new TableBuilder();
   describe(built, of, GRAPH_HEIGHT);
@@ -215,7 +221,10 @@ function describe(built: Panel, of: Omit<Common, "unit">, height: number): void 
     .height(of.height ?? height);
 }
 
-/** A table with numbers where there is room for all of it beside the graph; else only the names below. */
+/**
+ * A table with numbers where there is room for all of it beside the graph; else only the names
+ * below.
+ */
 function legend(width: number): VizLegendOptionsBuilder {
   const built = new VizLegendOptionsBuilder().showLegend(true);
   if (width < COLUMNS / 2)

@@ -1,4 +1,5 @@
-// PromQL that several panels and rules share. `$__…` and `$region` are Grafana's; rules take their range as an argument.
+// PromQL that several panels and rules share. `$__…` and `$region` are Grafana's; rules take their
+// range as an argument.
 import { GATEWAY } from "./config.ts";
 
 const RATE = "$__rate_interval";
@@ -37,6 +38,9 @@ function withSuffix(series: string, suffix: string): string {
   return at < 0 ? series + suffix : series.slice(0, at) + suffix + series.slice(at);
 }
 
-/** The bound of a bucket as a label: Prometheus 3 writes whole numbers with a fraction, older ones as they come. */
+/**
+ * The bound of a bucket as a label: Prometheus 3 writes whole numbers with a fraction, older ones
+ * as they come.
+ */
 export const bucketOf = (seconds: number): string =>
   Number.isInteger(seconds) ? `le=~"${String(seconds)}(\\\\.0)?"` : `le="${String(seconds)}"`;

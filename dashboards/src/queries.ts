@@ -1,5 +1,5 @@
-// Every expression that the generated dashboards and rules contain, for tests and pictures: read from what is committed, not from
-// the code that writes it.
+// Every expression that the generated dashboards and rules contain, for tests and pictures: read
+// from what is committed, not from the code that writes it.
 import { readFileSync } from "node:fs";
 import { parse } from "yaml";
 import { BOARDS, ROOT } from "./files.ts";

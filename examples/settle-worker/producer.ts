@@ -1,5 +1,5 @@
-// Commits payments, and puts the token of each into the queue: somebody else finds out what became of it. It may die at any
-// moment. Settings from the environment; ends on SIGTERM.
+// Commits payments, and puts the token of each into the queue: somebody else finds out what became
+// of it. It may die at any moment. Settings from the environment; ends on SIGTERM.
 //
 //   QUEUE      the file: queue.sqlite
 //   RATE       payments each second: 20
@@ -64,7 +64,10 @@ const paying = setInterval(
   },
   1_000 / Number(RATE),
 );
-/** The same id never runs twice: either it is committed now, or its first attempt's outcome is found. */
+/**
+ * The same id never runs twice: either it is committed now, or its first attempt's outcome is
+ * found.
+ */
 const again = setInterval(() => {
   for (const payment of queue.unanswered()) if (!busy.has(payment.id)) begin(payment);
 }, AGAIN_MS);

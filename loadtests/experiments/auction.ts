@@ -1,5 +1,6 @@
-// Experiment 5, the auction (paper section 2.1) end to end: how long a page waits for its ad when the application chooses, transaction by
-// transaction, against the same application with every commit synchronous.
+// Experiment 5, the auction (paper section 2.1) end to end: how long a page waits for its ad when
+// the application chooses, transaction by transaction, against the same application with every
+// commit synchronous.
 import type { Measurement, Sample } from "./bench.ts";
 import { SCHEMA } from "@highwater/example-ad-exchange/exchange";
 import { type Experiment, LINKS_MS, measureInRounds, NEAR_MS, sized } from "./experiment.ts";

@@ -1,7 +1,10 @@
-// `make experiments`: reruns the papers' experiments, each on a system of its own, and writes its result before the next begins.
-// Options: --quick, --only NAME,…, --resume (leaves out what has a result of the same mode), --profile FOLDER (processor profiles of
-// both services), --page (only draws the figures and the page again).
-// Exit codes: 0 when it was measured and, in a full run, every bar is met; 1 when a bar is missed or an experiment failed.
+// `make experiments`: reruns the papers' experiments, each on a system of its own, and writes its
+// result before the next begins.
+// Options: --quick, --only NAME,…, --resume (leaves out what has a result of the same mode),
+// --profile FOLDER (processor profiles of both services), --page (only draws the figures and the
+// page again).
+// Exit codes: 0 when it was measured and, in a full run, every bar is met; 1 when a bar is missed
+// or an experiment failed.
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { verdictOf } from "../gateway/results.ts";
@@ -69,5 +72,6 @@ if (!values.page)
     else areMet = (await run(experiment)) && areMet;
 // The page is of the results in the tree.
 if (values.page || ELSEWHERE === undefined) await writePage();
-// Seconds are too short for a verdict: a quick run shows that everything works, and its bars are for the reader.
+// Seconds are too short for a verdict: a quick run shows that everything works, and its bars are
+// for the reader.
 process.exit(areMet || mode === "quick" ? 0 : 1);

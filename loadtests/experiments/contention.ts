@@ -1,5 +1,6 @@
-// Experiment 3, contention (thesis figures 4.4 to 4.6, paper figure 8): many clients on a few rows. A commit that waits for a replica
-// with its locks held makes all others that want the row wait, and then aborts them; here nothing is held behind the commit point.
+// Experiment 3, contention (thesis figures 4.4 to 4.6, paper figure 8): many clients on a few rows.
+// A commit that waits for a replica with its locks held makes all others that want the row wait,
+// and then aborts them; here nothing is held behind the commit point.
 import type { Isolation } from "@highwater/protocol";
 import type { Measurement, Sample } from "./bench.ts";
 import { type Context, type Experiment, LINKS_MS, measureInRounds, NEAR_MS, sized } from "./experiment.ts";
@@ -10,7 +11,10 @@ import { type Rows, keyValueTable } from "./load/workload.ts";
 const CLIENTS = 128;
 /** As in the papers: pgbench's --max-tries of six. */
 const RETRIES = 5;
-/** `direct_local` holds its locks while it waits for its own disk, and says nothing about replicas; the figures leave it out, too. */
+/**
+ * `direct_local` holds its locks while it waits for its own disk, and says nothing about replicas;
+ * the figures leave it out, too.
+ */
 const COMPARED = ["fast", "safe", "direct_off", "direct_on"] as const satisfies readonly Subject[];
 
 const SKEWED: Rows = { table: "contention_skewed", rows: 250 };
@@ -55,7 +59,8 @@ export const contention: Experiment = {
     await system.createTables(keyValueTable(SKEWED.table, SKEWED.rows), [SKEWED.table]);
     await system.createTables(keyValueTable(UNIFORM.table, UNIFORM.rows), [UNIFORM.table]);
     const closed = await measureInRounds(context, sizes.rounds, closedLoop(sizes));
-    // A curve over many rates needs no rounds: what disturbs one of its points shows beside its neighbours.
+    // A curve over many rates needs no rounds: what disturbs one of its points shows beside its
+    // neighbours.
     const offered = await measureInRounds(context, 1, offeredRates(sizes));
     const samples = [...closed, ...offered];
     return resultOf(context, sizes, samples);

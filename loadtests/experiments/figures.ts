@@ -1,4 +1,5 @@
-// From samples to what is written down: medians over the rounds, ratios within a round, and the bars.
+// From samples to what is written down: medians over the rounds, ratios within a round, and the
+// bars.
 import { type Bar, median } from "../gateway/results.ts";
 import type { Cores, Labels, Sample } from "./bench.ts";
 
@@ -85,7 +86,10 @@ export interface Chosen {
   readonly labels: Labels;
 }
 
-/** Of one side to the other within each round, whose measurements lie close together, and then the median over the rounds. */
+/**
+ * Of one side to the other within each round, whose measurements lie close together, and then the
+ * median over the rounds.
+ */
 export function ratioOf(
   samples: readonly Sample[],
   { of, to }: { readonly of: Chosen; readonly to: Chosen },

@@ -1,5 +1,5 @@
-// Experiment 1, latency by placement (thesis figures 1.1 and 4.1, paper figures 5 and 6): what a commit costs with its replica in
-// another zone, in a near region and in a far one.
+// Experiment 1, latency by placement (thesis figures 1.1 and 4.1, paper figures 5 and 6): what a
+// commit costs with its replica in another zone, in a near region and in a far one.
 import type { Measurement, Sample } from "./bench.ts";
 import { type Context, type Experiment, LINKS_MS, measureInRounds, NEAR_MS, sized } from "./experiment.ts";
 import { bar, pointsOf, ratioOf, type Result } from "./figures.ts";

@@ -1,5 +1,6 @@
-// docs/benchmarks.md: what people wrote stays as it is, and between the marks of each experiment stands what was measured: the figures,
-// the ratios beside those of the papers, the bars, and who used the processors.
+// docs/benchmarks.md: what people wrote stays as it is, and between the marks of each experiment
+// stands what was measured: the figures, the ratios beside those of the papers, the bars, and who
+// used the processors.
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { verdictOf } from "../gateway/results.ts";
 import { type Machine, RESULTS } from "../record.ts";
@@ -83,12 +84,19 @@ export function barsTable({ bars }: Pick<Result, "bars">): string {
   return ["| bar | measured | |", "| --- | --- | --- |", ...rows].join("\n");
 }
 
-/** Rows of the table of processors: the points at which most was done, for these show what the limit was. */
+/**
+ * Rows of the table of processors: the points at which most was done, for these show what the limit
+ * was.
+ */
 const BUSIEST = 6;
 
-/** A profile of the machine: where two cores are the limit and not the design, this is where it shows. */
+/**
+ * A profile of the machine: where two cores are the limit and not the design, this is where it
+ * shows.
+ */
 export function coresTable(points: readonly Point[]): string {
-  // What ran together shares its cores. A page of the auction is made of the transactions that are counted beside it.
+  // What ran together shares its cores. A page of the auction is made of the transactions that are
+  // counted beside it.
   const together = new Map<string, Point[]>();
   for (const point of points.filter(({ group, kind }) => group !== "all" && kind !== "page")) {
     const key = JSON.stringify([point.labels, point.cores]);

@@ -1,5 +1,5 @@
-// What the papers say about the same ratios, by the names that the experiments give them. Only what their text says: nothing is read off a
-// picture.
+// What the papers say about the same ratios, by the names that the experiments give them. Only what
+// their text says: nothing is read off a picture.
 const SEVENTY_FOUR = '0.26 (thesis 4.5); "almost in half" (paper 7.5)';
 
 export const PAPERS: Readonly<Record<string, string>> = {

@@ -1,5 +1,6 @@
-// The figures, drawn beside the papers': what is on which axis, and one vocabulary of colours for all of them. Vega-Lite draws SVG
-// without a browser; the same points give the same picture, byte for byte.
+// The figures, drawn beside the papers': what is on which axis, and one vocabulary of colours for
+// all of them. Vega-Lite draws SVG without a browser; the same points give the same picture, byte
+// for byte.
 import * as vega from "vega";
 import { compile, type TopLevelSpec } from "vega-lite";
 import type { Point, Result } from "./figures.ts";

@@ -1,5 +1,6 @@
-// What the experiments run on: a primary, a replica behind a link whose round trip can be set, a gateway and a tracker beside the
-// primary. Clients are beside the primary too, as in the papers. Both sides of a comparison use this one database.
+// What the experiments run on: a primary, a replica behind a link whose round trip can be set, a
+// gateway and a tracker beside the primary. Clients are beside the primary too, as in the papers.
+// Both sides of a comparison use this one database.
 import { readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -30,11 +31,15 @@ const SETTINGS = {
   max_wal_size: "4GB",
   // A checkpoint in the middle of one side's turn would be that side's bad luck.
   checkpoint_timeout: "1h",
-  // What PostgreSQL's manual advises for serializable transactions (13.2.3): a sequential scan locks its whole table against all others.
+  // What PostgreSQL's manual advises for serializable transactions (13.2.3): a sequential scan
+  // locks its whole table against all others.
   ...{ random_page_cost: "1.0", cpu_tuple_cost: "0.05", max_pred_locks_per_transaction: "512" },
   ...{ max_pred_locks_per_page: "32" },
 };
-/** A hot row that is waited for behind other waits: stock PostgreSQL waits as long as it takes, and so may the gateway. */
+/**
+ * A hot row that is waited for behind other waits: stock PostgreSQL waits as long as it takes, and
+ * so may the gateway.
+ */
 const GATEWAY_ENV = { GATEWAY_LOCK_TIMEOUT_MS: "60000", GATEWAY_STATEMENT_TIMEOUT_MS: "60000" };
 
 export class ExperimentSystem implements AsyncDisposable {
@@ -47,7 +52,10 @@ export class ExperimentSystem implements AsyncDisposable {
     this.#cluster = cluster;
   }
 
-  /** `profile`: a folder for profiles of the processor time of both services, written when they stop. */
+  /**
+   * `profile`: a folder for profiles of the processor time of both services, written when they
+   * stop.
+   */
   static async start(
     options: {
       readonly profile?: string | undefined;
@@ -120,7 +128,10 @@ export class ExperimentSystem implements AsyncDisposable {
     return started;
   }
 
-  /** As seen from beside the primary. Direct clients have the rights that the gateway's transactions have. */
+  /**
+   * As seen from beside the primary. Direct clients have the rights that the gateway's transactions
+   * have.
+   */
   async addresses(): Promise<Addresses> {
     const [tracker, gateway] = this.#services;
     return {
@@ -155,7 +166,10 @@ export class ExperimentSystem implements AsyncDisposable {
     await this.#cluster.link(HERE, THERE).setRoundTripMs(ms);
   }
 
-  /** Whether commits with `synchronous_commit=on` wait for the replica. Highwater is measured without. */
+  /**
+   * Whether commits with `synchronous_commit=on` wait for the replica. Highwater is measured
+   * without.
+   */
   async setSynchronous(on: boolean): Promise<void> {
     if (on === this.#isSynchronous) return;
     this.#isSynchronous = on;
@@ -169,7 +183,10 @@ export class ExperimentSystem implements AsyncDisposable {
     });
   }
 
-  /** Until the replica has all that the primary has: what one measurement has left is not the next one's business. */
+  /**
+   * Until the replica has all that the primary has: what one measurement has left is not the next
+   * one's business.
+   */
   async settle(): Promise<void> {
     const rows = await this.query("SELECT pg_current_wal_flush_lsn()::text AS lsn");
     const lsn = String(rows[0]?.["lsn"]);

@@ -1,4 +1,5 @@
-// What is measured: a primary and one replica without any relay between, a gateway, and later another one with a tracker.
+// What is measured: a primary and one replica without any relay between, a gateway, and later
+// another one with a tracker.
 import { readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,7 +10,8 @@ import type { LevelRule } from "@highwater/protocol";
 import { profileEnv } from "../profile.ts";
 import { SETUP, TOTAL } from "./workload.ts";
 
-// One region, because the dev cluster connects regions by a relay, and nodes of one region directly.
+// One region, because the dev cluster connects regions by a relay, and nodes of one region
+// directly.
 const REGION = "here";
 const PRIMARY = "primary";
 const REPLICA = "replica";

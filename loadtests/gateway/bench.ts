@@ -1,4 +1,5 @@
-// Runs segments one at a time: who is asked for load, what it cost each process, and whether the table agrees at the end.
+// Runs segments one at a time: who is asked for load, what it cost each process, and whether the
+// table agrees at the end.
 import type { BenchSystem } from "./bench-system.ts";
 import { cpuOf, cpuOfServer, type Spent, spentBetween } from "./cpu.ts";
 import { Generator, type Target } from "./generator.ts";
@@ -44,7 +45,10 @@ export class Bench {
     return { round, series, clients, segment, cpu };
   }
 
-  /** One process for each series: code that has been optimized for one kind of client would be slower with another. */
+  /**
+   * One process for each series: code that has been optimized for one kind of client would be
+   * slower with another.
+   */
   #generatorOf(series: string): Generator {
     let generator = this.#generators.get(series);
     if (generator === undefined) this.#generators.set(series, (generator = new Generator()));
@@ -55,7 +59,10 @@ export class Bench {
     return cpuOfServer(this.#postmaster);
   }
 
-  /** The table counts what has changed it: nothing was called committed that was not, and nothing ran twice. */
+  /**
+   * The table counts what has changed it: nothing was called committed that was not, and nothing
+   * ran twice.
+   */
   async check(): Promise<void> {
     const total = await this.#system.total();
     if (total !== this.#committed)

@@ -1,6 +1,8 @@
-// `make bench-gateway`: the same transaction through the gateway and by node-postgres alone, asynchronous and synchronous,
-// on one primary with one replica and no added delay. Segments take turns, so that what disturbs the machine disturbs all.
-// Options: --rounds N, --seconds S (of a segment), --profile FOLDER (processor profile of the gateway without a tracker).
+// `make bench-gateway`: the same transaction through the gateway and by node-postgres alone,
+// asynchronous and synchronous, on one primary with one replica and no added delay. Segments take
+// turns, so that what disturbs the machine disturbs all.
+// Options: --rounds N, --seconds S (of a segment), --profile FOLDER (processor profile of the
+// gateway without a tracker).
 // Exit codes: 0 when the bars are met, 1 when one is missed or the benchmark failed.
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
@@ -37,7 +39,8 @@ async function run(system: BenchSystem): Promise<boolean> {
       how,
     );
     await system.stop(gateway);
-    // Only now: a tracker reads the positions of the nodes all the time, which the others would pay for as well.
+    // Only now: a tracker reads the positions of the nodes all the time, which the others would pay
+    // for as well.
     const tracked = await system.startGateway({ name: "gateway-with-tracker", withTracker: true });
     const target = { kind: "gateway", url: tracked.url } as const;
     const last = [{ series: "gateway_with_tracker", target, pid: tracked.pid }];

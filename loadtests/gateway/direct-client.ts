@@ -1,4 +1,5 @@
-// The transaction by node-postgres alone, as an application would write it: each statement awaited before the next.
+// The transaction by node-postgres alone, as an application would write it: each statement awaited
+// before the next.
 import pg from "pg";
 import { type Client, ISOLATION, SELECT, UPDATE } from "./workload.ts";
 

@@ -6,7 +6,10 @@ import { HttpClient } from "./http-client.ts";
 import { runSegment } from "./segment.ts";
 import { chooseRow, type Client } from "./workload.ts";
 
-/** Transactions of each client before any clock starts: connections are open then, and statements known to the server. */
+/**
+ * Transactions of each client before any clock starts: connections are open then, and statements
+ * known to the server.
+ */
 const FIRST = 2;
 
 let clients: Client[] = [];

@@ -1,5 +1,6 @@
-// `make bench-overload`: ten times as many clients as the gateway has room for, none of which ever waits. How fast is the
-// refusal, does memory stay flat, and is the service itself again when they have gone? Loopback only, bounded in time.
+// `make bench-overload`: ten times as many clients as the gateway has room for, none of which ever
+// waits. How fast is the refusal, does memory stay flat, and is the service itself again when they
+// have gone? Loopback only, bounded in time.
 import { readFileSync } from "node:fs";
 import { Agent, request } from "node:http";
 import { makeUuidV7 } from "@highwater/protocol";

@@ -1,4 +1,5 @@
-// From the measured segments to the result: medians over the rounds, ratios, the bars and the table.
+// From the measured segments to the result: medians over the rounds, ratios, the bars and the
+// table.
 import { quantile, type Segment } from "./segment.ts";
 
 export const SERIES = ["gateway", "direct_async", "direct_sync", "gateway_with_tracker"] as const;

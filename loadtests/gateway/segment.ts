@@ -1,9 +1,13 @@
-// One measured segment: clients that each run one transaction after the other for a while, and what came of it.
+// One measured segment: clients that each run one transaction after the other for a while, and what
+// came of it.
 import { chooseRow, type Client } from "./workload.ts";
 
 export interface Segment {
   readonly committed: number;
-  /** Attempts that were refused for a conflict and repeated; their time counts into the transaction's. */
+  /**
+   * Attempts that were refused for a conflict and repeated; their time counts into the
+   * transaction's.
+   */
   readonly conflicts: number;
   readonly elapsedMs: number;
   readonly p50Ms: number;

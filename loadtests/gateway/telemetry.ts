@@ -1,7 +1,9 @@
-// `make bench-telemetry`: the same transaction through three gateways on one primary, with one tracker: telemetry off, on as it is
-// by default (traces, metrics and logs by OTLP, one transaction in a hundred), and with every transaction traced. They take turns, each
-// round in another order, so that what disturbs the machine disturbs all; a ratio compares neighbours of one round.
-// Options: --rounds N, --seconds S (of a segment), --clients N (1, 8 or 64), --only-cost (of a trace by itself). Exit codes: 0 when the bar is met, 1 when it is missed or the benchmark failed.
+// `make bench-telemetry`: the same transaction through three gateways on one primary, with one
+// tracker: telemetry off, on as it is by default (traces, metrics and logs by OTLP, one transaction
+// in a hundred), and with every transaction traced. They take turns, each round in another order,
+// so that what disturbs the machine disturbs all; a ratio compares neighbours of one round.
+// Options: --rounds N, --seconds S (of a segment), --clients N (1, 8 or 64), --only-cost (of a
+// trace by itself). Exit codes: 0 when the bar is met, 1 when it is missed or the benchmark failed.
 import { spawn } from "node:child_process";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -1,4 +1,5 @@
-// The one transaction that every client of the benchmark runs, whichever way it reaches the database.
+// The one transaction that every client of the benchmark runs, whichever way it reaches the
+// database.
 
 /** So many that 64 clients seldom meet on one. */
 const ROWS = 10_000;
@@ -6,7 +7,10 @@ export const ISOLATION = "serializable";
 export const UPDATE = "UPDATE bench SET n = n + 1 WHERE id = $1";
 export const SELECT = "SELECT n FROM bench WHERE id = $1";
 
-/** Room on every page for a second version of its rows: updates then touch no index, on any of the paths. */
+/**
+ * Room on every page for a second version of its rows: updates then touch no index, on any of the
+ * paths.
+ */
 export const SETUP = [
   "CREATE TABLE bench (id int PRIMARY KEY, n int NOT NULL DEFAULT 0) WITH (fillfactor = 50)",
   `INSERT INTO bench (id) SELECT generate_series(1, ${String(ROWS)})`,

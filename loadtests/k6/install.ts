@@ -1,4 +1,5 @@
-// Builds k6 into the project's own `.tools`, with the machine's Go: one program, nothing installed outside. Exit code 0 when it is there.
+// Builds k6 into the project's own `.tools`, with the machine's Go: one program, nothing installed
+// outside. Exit code 0 when it is there.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync } from "node:fs";
 import { whyNoGo, K6, K6_FOLDER, K6_PACKAGE } from "./find.ts";

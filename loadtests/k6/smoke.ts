@@ -1,4 +1,5 @@
-// Does everything work, and is it about as fast as it should be? A few transactions a second, for a few seconds. For every change.
+// Does everything work, and is it about as fast as it should be? A few transactions a second, for a
+// few seconds. For every change.
 import { runOne } from "./lib/mix.ts";
 import { GRACEFUL_STOP, number } from "./lib/settings.ts";
 import { STATISTICS, summarize } from "./lib/summary.ts";

@@ -1,5 +1,6 @@
-// For hours: the limits of a steady load, held all the time, first quarter and last quarter beside each other. (`make soak` looks into the
-// processes while faults happen; this looks from outside, and at any deployment.)
+// For hours: the limits of a steady load, held all the time, first quarter and last quarter beside
+// each other. (`make soak` looks into the processes while faults happen; this looks from outside,
+// and at any deployment.)
 import { runOne } from "./lib/mix.ts";
 import { GRACEFUL_STOP, number } from "./lib/settings.ts";
 import { STATISTICS, summarize } from "./lib/summary.ts";

@@ -1,5 +1,5 @@
-// Ten times as much for ten seconds. In the spike transactions may be late or refused; none may be forgotten, and afterwards the service must
-// be what it was before.
+// Ten times as much for ten seconds. In the spike transactions may be late or refused; none may be
+// forgotten, and afterwards the service must be what it was before.
 import { runOne } from "./lib/mix.ts";
 import { GRACEFUL_STOP, number } from "./lib/settings.ts";
 import { STATISTICS, summarize } from "./lib/summary.ts";

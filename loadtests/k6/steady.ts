@@ -1,4 +1,5 @@
-// A load that the service carries all day: transactions arrive at a fixed rate, however long the ones before take.
+// A load that the service carries all day: transactions arrive at a fixed rate, however long the
+// ones before take.
 import { runOne } from "./lib/mix.ts";
 import { GRACEFUL_STOP, number } from "./lib/settings.ts";
 import { STATISTICS, summarize } from "./lib/summary.ts";
@@ -12,7 +13,8 @@ export const options = {
       ...{ preAllocatedVUs: 200, maxVUs: 400, gracefulStop: GRACEFUL_STOP },
     },
   },
-  // What was offered was also begun: an arrival rate that is not kept makes latencies look better than they are.
+  // What was offered was also begun: an arrival rate that is not kept makes latencies look better
+  // than they are.
   thresholds: { ...healthy(), dropped_iterations: ["rate<1"] },
   summaryTrendStats: STATISTICS,
 };

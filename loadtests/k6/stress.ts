@@ -1,5 +1,6 @@
-// To the knee: one step after the other, each with a higher rate, and figures for each. The knee is the last step that keeps the limits;
-// up to KNEE_MIN it must not have come. Promises hold at every step.
+// To the knee: one step after the other, each with a higher rate, and figures for each. The knee is
+// the last step that keeps the limits; up to KNEE_MIN it must not have come. Promises hold at every
+// step.
 import { runOne } from "./lib/mix.ts";
 import { GRACEFUL_STOP, LIMITS, number } from "./lib/settings.ts";
 import { STATISTICS, summarize } from "./lib/summary.ts";

@@ -1,5 +1,5 @@
-// Runs the parts of the benchmark one after the other. Within a part the ways take turns, so that what disturbs the machine
-// disturbs all of them.
+// Runs the parts of the benchmark one after the other. Within a part the ways take turns, so that
+// what disturbs the machine disturbs all of them.
 import { loadavg } from "node:os";
 import { BenchSystem } from "../gateway/bench-system.ts";
 import { cpuOf, cpuOfServer, spentBetween } from "../gateway/cpu.ts";
@@ -47,7 +47,10 @@ const WARM_UP_ROUNDS = 1;
 
 type Progress = (what: string) => void;
 
-/** One process for each way: code that was optimized for one kind of client would be slower with another. */
+/**
+ * One process for each way: code that was optimized for one kind of client would be slower with
+ * another.
+ */
 class Subjects {
   readonly #known = new Map<string, Subject>();
 
@@ -113,7 +116,8 @@ async function measurePromises(url: string, language: Language, sizes: Sizes): P
       const { elapsedMs, cpuMs } = settled;
       samples.push({ language, way, round, bytesEach, elapsedMs, cpuMs, streams });
     }
-  // What has waited for long is asked about all the same: on a machine that is busy enough, that is what some do here.
+  // What has waited for long is asked about all the same: on a machine that is busy enough, that is
+  // what some do here.
   const { questions } = await stateOf(url);
   if (questions !== asked) console.error(`${String(questions - asked)} promises were asked about`);
   return samples;
@@ -123,7 +127,10 @@ async function stateOf(url: string): Promise<ServiceState> {
   return (await (await fetch(`${url}${PATHS.state}`)).json()) as ServiceState;
 }
 
-/** The same client with and without batches, against a gateway and a database that run what they are sent. */
+/**
+ * The same client with and without batches, against a gateway and a database that run what they are
+ * sent.
+ */
 async function measureBatching(sizes: Sizes): Promise<Batching> {
   await using system = await BenchSystem.start();
   const gateway = await system.startGateway({ name: "gateway", withTracker: false });

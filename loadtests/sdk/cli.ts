@@ -1,5 +1,5 @@
-// `make bench-sdk`: what the SDKs cost above a client that is written by hand: processor time of a commit, 10,000 promises kept
-// by one mark, memory of a pending promise; and what batches save.
+// `make bench-sdk`: what the SDKs cost above a client that is written by hand: processor time of a
+// commit, 10,000 promises kept by one mark, memory of a pending promise; and what batches save.
 // Options: --rounds N, --only LANGUAGE,… (typescript, python_async, python_sync).
 // Exit codes: 0 when it was measured, 1 when the benchmark failed.
 import { parseArgs } from "node:util";

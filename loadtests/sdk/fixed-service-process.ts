@@ -1,6 +1,7 @@
-// A gateway and a tracker in one that always give the same answers: what a client costs is then the client's alone, and neither
-// a database nor its neighbours on the machine are measured with it. The answers are those of the real services; a test holds
-// them against the schemas. Prints its address, and ends with its parent.
+// A gateway and a tracker in one that always give the same answers: what a client costs is then the
+// client's alone, and neither a database nor its neighbours on the machine are measured with it.
+// The answers are those of the real services; a test holds them against the schemas. Prints its
+// address, and ends with its parent.
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { decodeToken, type EpochId, type EpochRecord, type Marks } from "@highwater/protocol";

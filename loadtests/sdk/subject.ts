@@ -1,4 +1,5 @@
-// A process that is measured, or serves what is measured: given orders one at a time, and ended with its parent.
+// A process that is measured, or serves what is measured: given orders one at a time, and ended
+// with its parent.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface, type Interface } from "node:readline";

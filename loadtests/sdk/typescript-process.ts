@@ -1,4 +1,5 @@
-// A subject: the TypeScript SDK, the same with batches, or what a program would write by hand with `fetch` alone.
+// A subject: the TypeScript SDK, the same with batches, or what a program would write by hand with
+// `fetch` alone.
 // Usage: typescript-process.ts bare|sdk|batched, with orders on standard input.
 import { createInterface } from "node:readline";
 import { Bare } from "./bare.ts";

@@ -74,7 +74,8 @@ async function measureServing(
   const parts = { system, commits, tracker: { name, url: tracker.url, pid: tracker.pid } };
   say(`${String(sizes.rate)} commits per second`);
   const mark_latency = await measureMarkLatency(parts, sizes);
-  // Only now: code that has not run often is slow, and a tracker that has been up for a while is what idles.
+  // Only now: code that has not run often is slow, and a tracker that has been up for a while is
+  // what idles.
   say("idle");
   await pause(sizes.settleMs);
   const idle = await measureIdle(system, parts.tracker, sizes.idleMs);

@@ -1,5 +1,6 @@
-// `make bench-tracker`: how late a promise is resolved, what the tracker costs busy and idle, with thousands of streams and a
-// million pending transactions, and how soon it has a verdict for everything after a failover.
+// `make bench-tracker`: how late a promise is resolved, what the tracker costs busy and idle, with
+// thousands of streams and a million pending transactions, and how soon it has a verdict for
+// everything after a failover.
 // Options: --profile FOLDER (processor profiles of the trackers).
 // Exit codes: 0 when the bars are met, 1 when one is missed or the benchmark failed.
 import { resolve } from "node:path";

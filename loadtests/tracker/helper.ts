@@ -1,5 +1,5 @@
-// A process of its own for whatever must share no event loop with what it measures. Carries out one order of its parent at a
-// time, and ends with it.
+// A process of its own for whatever must share no event loop with what it measures. Carries out one
+// order of its parent at a time, and ends with it.
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { basename } from "node:path";

@@ -1,4 +1,5 @@
-// Many transactions at once: really committed, announced as a gateway would, and asked about by their tokens.
+// Many transactions at once: really committed, announced as a gateway would, and asked about by
+// their tokens.
 import {
   type EpochId,
   type LIMITS,
@@ -39,8 +40,8 @@ export function newIds(count: number): TxnId[] {
 }
 
 /**
- * Commits so many transactions, one after the other, each with its receipt and nothing else: a gateway's clients would take
- * ten times as long.
+ * Commits so many transactions, one after the other, each with its receipt and nothing else: a
+ * gateway's clients would take ten times as long.
  */
 export async function commitMany(url: string, count: number): Promise<Committed[]> {
   const ids = newIds(count);

@@ -1,5 +1,6 @@
-// How long after a replica's acknowledgement arrived at the primary a client's promise is resolved, and what that costs the
-// tracker and the database. The same for PostgreSQL's own synchronous replication over the same link.
+// How long after a replica's acknowledgement arrived at the primary a client's promise is resolved,
+// and what that costs the tracker and the database. The same for PostgreSQL's own synchronous
+// replication over the same link.
 import { quantile } from "../gateway/segment.ts";
 import { median } from "../gateway/results.ts";
 import { cpuOf, cpuOfBackends, type Spent, spentBetween } from "../gateway/cpu.ts";
@@ -13,7 +14,10 @@ interface LatencyRound {
   readonly p50_ms: number;
   readonly p99_ms: number;
   readonly acknowledgements_per_second: number;
-  /** Processor milliseconds of the tracker, and of the primary's backends that it asks, for 1,000 commits. */
+  /**
+   * Processor milliseconds of the tracker, and of the primary's backends that it asks, for 1,000
+   * commits.
+   */
   readonly tracker_cpu_ms: number | null;
   readonly asked_backends_cpu_ms: number | null;
 }
@@ -45,7 +49,10 @@ export interface LatencyOptions {
   readonly warmUpMs: number;
 }
 
-/** A few acknowledgements may still be on their way when the last promise has been resolved by another. */
+/**
+ * A few acknowledgements may still be on their way when the last promise has been resolved by
+ * another.
+ */
 const EXTRA_COMMIT_MS = 100;
 
 export async function measureMarkLatency(
@@ -160,7 +167,10 @@ async function measureSynchronous(
   };
 }
 
-/** Whether commits with `synchronous_commit=on` wait for a replica of another region, as the level does. */
+/**
+ * Whether commits with `synchronous_commit=on` wait for a replica of another region, as the level
+ * does.
+ */
 async function setSynchronous(system: BenchSystem, on: boolean): Promise<void> {
   const names = on ? `ANY 1 (${REPLICAS.join(", ")})` : "";
   await system.query(`ALTER SYSTEM SET synchronous_standby_names = '${names}'`);

@@ -17,7 +17,9 @@ export async function pace(
   }
 }
 
-/** Lends each of a few things to one piece of work at a time; work that finds none waits its turn. */
+/**
+ * Lends each of a few things to one piece of work at a time; work that finds none waits its turn.
+ */
 export class Lender<T> {
   readonly #free: T[];
   readonly #queue: ((thing: T) => void)[] = [];

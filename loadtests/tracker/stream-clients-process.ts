@@ -1,5 +1,6 @@
-// Thousands of clients of the durability stream, each with a connection of its own, as cheaply as they can be had: what they
-// cost is taken from the same cores as what is measured. They note when each of them received which event, and no more.
+// Thousands of clients of the durability stream, each with a connection of its own, as cheaply as
+// they can be had: what they cost is taken from the same cores as what is measured. They note when
+// each of them received which event, and no more.
 import { readFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { hostMs, serveOrders } from "./helper.ts";
@@ -101,7 +102,9 @@ const orders = {
     }
     ended = 0;
   },
-  /** Whether every stream has received a mark at or above the offset since `take` was called last. */
+  /**
+   * Whether every stream has received a mark at or above the offset since `take` was called last.
+   */
   haveReceived: ({ level, offset }: { level: string; offset: number }): boolean => {
     const received = new Set<number>();
     for (const [at, stream] of streamOf.entries())

@@ -15,7 +15,9 @@ export interface CallerOptions {
   readonly trackers: readonly string[];
 }
 
-/** A transaction that a caller has open: at one gateway, under the header that the gateway gave out. */
+/**
+ * A transaction that a caller has open: at one gateway, under the header that the gateway gave out.
+ */
 export interface OpenTransaction {
   readonly id: string;
   readonly header: string;

@@ -1,4 +1,5 @@
-// `make attack`: strangers with keys of two tenants against a whole system. Exit code 1 when one of them achieves something.
+// `make attack`: strangers with keys of two tenants against a whole system. Exit code 1 when one of
+// them achieves something.
 import { parseArgs } from "node:util";
 import { attack, chosen } from "./run.ts";
 import { Target } from "./target.ts";

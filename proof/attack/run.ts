@@ -1,4 +1,5 @@
-// Runs every recipe, one after the other, and asks after each whether the other tenant can still work.
+// Runs every recipe, one after the other, and asks after each whether the other tenant can still
+// work.
 import { eventually } from "@highwater/lab-tools/process";
 import { type Recipe } from "./recipe.ts";
 import { RECIPES } from "./recipes/index.ts";
@@ -46,7 +47,10 @@ async function hitOf(target: Target, recipe: Recipe): Promise<string | null> {
   }
 }
 
-/** Whatever was tried: another tenant's safe transaction commits, at once or after the failover that was part of it. */
+/**
+ * Whatever was tried: another tenant's safe transaction commits, at once or after the failover that
+ * was part of it.
+ */
 async function afterwards({ other }: Target): Promise<string | null> {
   const commits = (): Promise<unknown> =>
     other.mustCommit("SELECT 1", "INSERT INTO crane.orders VALUES (gen_random_uuid()::text, 'afterwards')");

@@ -1,5 +1,6 @@
-// What is attacked: three regions as `make up` starts them, with API keys, login roles that have passwords, and two tenants.
-// The operator's own connection looks at what an attack did; it never takes part in one.
+// What is attacked: three regions as `make up` starts them, with API keys, login roles that have
+// passwords, and two tenants. The operator's own connection looks at what an attack did; it never
+// takes part in one.
 import { execFile } from "node:child_process";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -82,7 +83,9 @@ export class Target implements AsyncDisposable {
     return Number(row?.["n"]);
   }
 
-  /** A plain SQL session of one of acme's roles, past all services: what a stranger has with psql. */
+  /**
+   * A plain SQL session of one of acme's roles, past all services: what a stranger has with psql.
+   */
   async psql(role: "reader" | "writer", node = this.primary): Promise<Client> {
     const { role: user, password } = role === "reader" ? READER : WRITER;
     const url = new URL(await this.system.cluster.connectionString(node, { user }));
@@ -136,7 +139,10 @@ async function createRoles({ cluster }: System): Promise<void> {
   for (const sql of statements) await cluster.query(primary?.id ?? "", sql);
 }
 
-/** The cluster's own rules trust every connection from this machine. Those of the tenants' roles have to prove themselves. */
+/**
+ * The cluster's own rules trust every connection from this machine. Those of the tenants' roles
+ * have to prove themselves.
+ */
 async function demandPasswords({ cluster }: System): Promise<void> {
   const roles = LOGINS.map(({ role }) => role).join(",");
   for (const { id, dataDir } of cluster.nodes) {

@@ -1,4 +1,5 @@
-// Writes seeds/postgres.json: what a real PostgreSQL answers to the store's calls, as the scripts of the target postgres-wire.
+// Writes seeds/postgres.json: what a real PostgreSQL answers to the store's calls, as the scripts
+// of the target postgres-wire.
 import { writeFile } from "node:fs/promises";
 import { connect, createServer, type AddressInfo } from "node:net";
 import { startCluster } from "@highwater/lab-cluster";

@@ -1,4 +1,5 @@
-// The command of `make soak`: the scenarios one after the other, or one of them; exit code 1 when something grows, or is missing.
+// The command of `make soak`: the scenarios one after the other, or one of them; exit code 1 when
+// something grows, or is missing.
 import { chmod } from "node:fs/promises";
 import { availableParallelism, loadavg } from "node:os";
 import { join } from "node:path";

@@ -1,5 +1,6 @@
-// Light faults all along, one after the other and in the same order again and again, so that each third of a run has seen the
-// same. One gateway and one tracker are never ended: what they hold on to is what grows.
+// Light faults all along, one after the other and in the same order again and again, so that each
+// third of a run has seen the same. One gateway and one tracker are never ended: what they hold on
+// to is what grows.
 import { setTimeout as pause } from "node:timers/promises";
 import type { SoakSystem } from "./soak-system.ts";
 
@@ -62,7 +63,10 @@ async function cutLink(soak: SoakSystem, round: number): Promise<string> {
   return `${primary}/${other}`;
 }
 
-/** As an operator does it: stopped cleanly, so that the replicas have everything; the best of them goes on. */
+/**
+ * As an operator does it: stopped cleanly, so that the replicas have everything; the best of them
+ * goes on.
+ */
 async function switchOver(soak: SoakSystem): Promise<string> {
   const { cluster } = soak;
   const old = await primaryOf(soak);

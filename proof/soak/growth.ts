@@ -20,7 +20,10 @@ export interface Growth {
   readonly middle: number;
   readonly last: number;
   readonly allowed: number;
-  /** By the median of the slopes of all pairs, in the metric's unit. For the reader: nothing is judged by it. */
+  /**
+   * By the median of the slopes of all pairs, in the metric's unit. For the reader: nothing is
+   * judged by it.
+   */
   readonly perHour: number;
   readonly isGrowing: boolean;
 }
@@ -32,9 +35,10 @@ const BUCKETS = 30;
 const HOUR_S = 3_600;
 
 /**
- * The first third is for whatever fills up once and then stays: pools, caches, young generations. From then on what the run
- * does is the same throughout, so the medians of the second and the last third must be, too. Medians, because a fault may
- * double anything for some seconds. Null: too little was measured, or the process did not live through both thirds.
+ * The first third is for whatever fills up once and then stays: pools, caches, young generations.
+ * From then on what the run does is the same throughout, so the medians of the second and the last
+ * third must be, too. Medians, because a fault may double anything for some seconds. Null: too
+ * little was measured, or the process did not live through both thirds.
  */
 export function judgeGrowth(
   points: readonly Point[],

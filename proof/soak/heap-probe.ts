@@ -1,5 +1,6 @@
-// Preloaded into every service of a soak: what its JavaScript heap really holds, once in a while. A collection is forced
-// first: what is still there after it is held by somebody, and a few bytes too many per transaction show within minutes.
+// Preloaded into every service of a soak: what its JavaScript heap really holds, once in a while. A
+// collection is forced first: what is still there after it is held by somebody, and a few bytes too
+// many per transaction show within minutes.
 import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";

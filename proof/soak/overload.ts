@@ -129,7 +129,10 @@ async function ramp(fire: (rate: number, durationMs: number) => Promise<Volley>)
   return best;
 }
 
-/** In the middle third of the overload the primary's region is cut from the others: nothing becomes durable. */
+/**
+ * In the middle third of the overload the primary's region is cut from the others: nothing becomes
+ * durable.
+ */
 async function cutMiddle(soak: SoakSystem, overloadMs: number): Promise<void> {
   await pause(overloadMs / 3);
   await soak.cluster.isolate(soak.home);

@@ -1,5 +1,5 @@
-// The measured lines as one SVG: a panel for each metric, a line for each process. Written by hand, because it is short and
-// nothing has to be installed to look at it.
+// The measured lines as one SVG: a panel for each metric, a line for each process. Written by hand,
+// because it is short and nothing has to be installed to look at it.
 import type { Point } from "./growth.ts";
 
 export interface Panel {
@@ -102,7 +102,10 @@ function pathOf(points: readonly Point[], x: (atS: number) => number, y: (value:
   return strokes.join("");
 }
 
-/** Round steps, about four of them, from zero: what seems to grow is not made to look so by a cut axis. */
+/**
+ * Round steps, about four of them, from zero: what seems to grow is not made to look so by a cut
+ * axis.
+ */
 export function scaleOf(highest: number): { readonly step: number; readonly max: number } {
   const rough = Math.max(highest, 1e-6) / TICKS;
   const power = 10 ** Math.floor(Math.log10(rough));

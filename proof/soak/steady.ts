@@ -1,5 +1,5 @@
-// Steady load with light faults: does anything grow that should not, does everything expire that should, and does every
-// transaction get its verdict?
+// Steady load with light faults: does anything grow that should not, does everything expire that
+// should, and does every transaction get its verdict?
 import { Helper } from "../../loadtests/tracker/helper.ts";
 import type { Bar } from "../../loadtests/gateway/results.ts";
 import { type FaultLine, harass } from "./faults.ts";

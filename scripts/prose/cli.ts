@@ -1,10 +1,14 @@
-// Says which sentences break a rule of prose (rules.ts): those of the files that are named, else those by which a folder exceeds
-// its figures in scripts/ratchets.json. Usage: node scripts/prose/cli.ts [FILE…]. Exit codes: 0 none; 1 some.
+// Says which sentences break a rule of prose (rules.ts): those of the files that are named, else
+// those by which a folder exceeds its figures in scripts/ratchets.json. Usage: node
+// scripts/prose/cli.ts [FILE…]. Exit codes: 0 none; 1 some.
 import { execFileSync } from "node:child_process";
 import { compare, proseOf } from "../ratchets.ts";
 import { readTree, ROOT } from "../tree.ts";
 
-/** A folder has many old findings; the new ones are in what the last commit or the work tree changes. */
+/**
+ * A folder has many old findings; the new ones are in what the last commit or the work tree
+ * changes.
+ */
 const SHOWN = 20;
 
 const paths = new Set(process.argv.slice(2));

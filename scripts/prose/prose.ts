@@ -1,5 +1,6 @@
-// What is prose in a file of Markdown, TypeScript or Python, and which of its sentences break a rule of rules.ts. Code is not
-// prose: neither its spans and blocks nor words that look like code. A string counts only where it is surely a message.
+// What is prose in a file of Markdown, TypeScript or Python, and which of its sentences break a
+// rule of rules.ts. Code is not prose: neither its spans and blocks nor words that look like code.
+// A string counts only where it is surely a message.
 import ts from "typescript";
 import { COLUMNS, RULES } from "./rules.ts";
 
@@ -92,7 +93,10 @@ function blocksOf({ kind: source, text, line: first }: Passage): Block[] {
 const TARGET = /\]\([^)\s]*\)|\]\[[^\]]*\]/g;
 const TESTS = /(?<=\.(?:tf)?test\.\w+`?: |\bTests: )[^|]*/g;
 
-/** Each piece of code, and what follows the path of a test or "Tests:", becomes an X: these are names. Lines stay. */
+/**
+ * Each piece of code, and what follows the path of a test or "Tests:", becomes an X: these are
+ * names. Lines stay.
+ */
 function withoutCode(text: string): string {
   const code = /(`+)(?!`).*?\1|\{@\w+\s[^}]*\}|https?:\S+|<[^<>]*>|[\w$]*(?:\w[.:_/]\w|\w\()[^\s,;|]*[\w)]/gs;
   return text
@@ -144,7 +148,10 @@ interface Scanned {
   readonly messages: readonly (readonly [at: number, said: string])[];
 }
 
-/** Named so, a property or a variable is a message; so is what errors are made with, and what these functions are called with. */
+/**
+ * Named so, a property or a variable is a message; so is what errors are made with, and what these
+ * functions are called with.
+ */
 const NAMES =
   /^(?:title|detail|summary|description|help|question|message|hint|says|why|reason|cause|fix|usage|USAGE)$/;
 const SPEAKERS = /(?:Error|Faults|OutOfStep|^about|^usage|^fail|^die|^super|\.warn|\.error|^console\.\w+)$/;

@@ -1,9 +1,13 @@
-// The rules of prose: words that the glossary replaced, and style. A rule sees one sentence without its code, so names in code pass.
+// The rules of prose: words that the glossary replaced, and style. A rule sees one sentence without
+// its code, so names in code pass.
 
 interface Rule {
   readonly find: RegExp;
   readonly write: string;
-  /** A sentence that breaks the rule, and the same statement as it should read; the test of the linter uses both. */
+  /**
+   * A sentence that breaks the rule, and the same statement as it should read; the test of the
+   * linter uses both.
+   */
   readonly example: readonly [wrong: string, right: string];
 }
 

@@ -1,5 +1,6 @@
-// What each module and example of infra/terraform declares, read by HCL's own parser (compiled to WebAssembly). Not how it is shown:
-// that is terraform.ts's business, nor what it is held against: that is infra/terraform/test's.
+// What each module and example of infra/terraform declares, read by HCL's own parser (compiled to
+// WebAssembly). Not how it is shown: that is terraform.ts's business, nor what it is held against:
+// that is infra/terraform/test's.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -1,5 +1,5 @@
-// Inputs and outputs of what is in infra/terraform: of each module in its README, and of the examples
-// in docs/reference/terraform.md.
+// Inputs and outputs of what is in infra/terraform: of each module in its README, and of the
+// examples in docs/reference/terraform.md.
 import { type Configuration, readConfigurations, type Variable } from "./hcl.ts";
 
 const HEAD = `# Terraform modules and examples

@@ -114,7 +114,9 @@ const PYTHON: Language = {
   record: (value) => `dict[str, ${value}]`,
 };
 
-/** Describes only what is no object: users of the SDK see its own classes in place of the others. */
+/**
+ * Describes only what is no object: users of the SDK see its own classes in place of the others.
+ */
 export function renderPython(): string {
   const types = Object.entries(SHAPES).flatMap(([name, shape]) => {
     const { description, properties, required = [] } = shape;

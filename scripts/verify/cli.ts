@@ -1,6 +1,8 @@
 // `make verify`: what takes hours and runs outside CI, at the commit that is checked out.
-// Options: --only STAGE,… (also the beginning of names, as `soak`), --list (shows the stages and runs nothing), --page (writes the page again).
-// Exit codes: 0 when each stage that was asked for has ended well, 1 when one has failed or the tree has changes, 130 for Ctrl-C.
+// Options: --only STAGE,… (also the beginning of names, as `soak`), --list (shows the stages and
+// runs nothing), --page (writes the page again).
+// Exit codes: 0 when each stage that was asked for has ended well, 1 when one has failed or the
+// tree has changes, 130 for Ctrl-C.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -21,7 +23,10 @@ const { values } = parseArgs({
   },
 });
 
-/** Without the options of `make verify` and without variables that are named as an option of the Makefile: they would change the commands. */
+/**
+ * Without the options of `make verify` and without variables that are named as an option of the
+ * Makefile: they would change the commands.
+ */
 function environment(): NodeJS.ProcessEnv {
   const makefile = readFileSync(join(ROOT, "Makefile"), "utf8");
   const options = new Set([...makefile.matchAll(/\$\(([A-Z][A-Z0-9_]*)\)/g)].map(([, name]) => name));

@@ -1,5 +1,6 @@
-// Runs stages one after another at one commit and records each that has ended in docs/verification.json, so that another machine can go
-// on once that file is committed. Logs of every attempt are in `.tools/verify/COMMIT`. An interrupted stage leaves no record, and a failed
+// Runs stages one after another at one commit and records each that has ended in
+// docs/verification.json, so that another machine can go on once that file is committed. Logs of
+// every attempt are in `.tools/verify/COMMIT`. An interrupted stage leaves no record, and a failed
 // one runs again next time.
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
@@ -57,7 +58,10 @@ export function verifiedCommitOf(root: string): VerifiedCommit {
   return { root, commit, folder: `.tools/verify/${commit.slice(0, 12)}` };
 }
 
-/** What keeps the tree from being the commit, the page and the record excepted; empty if nothing does. */
+/**
+ * What keeps the tree from being the commit, the page and the record excepted; empty if nothing
+ * does.
+ */
 function changesOf({ root, commit }: VerifiedCommit): string {
   const now = verifiedCommitOf(root).commit;
   const changes = git(root, "status", "--porcelain", "--", ".", `:!${PAGE}`, `:!${RECORD}`);
@@ -83,7 +87,10 @@ function write(verified: VerifiedCommit, stage: Stage, done: Done): void {
   writeFileSync(join(verified.root, RECORD), `${JSON.stringify(recorded, null, 1)}\n`);
 }
 
-/** Answers whether each stage has been run, now or before, and has not failed. Errors: the tree is not the commit. */
+/**
+ * Answers whether each stage has been run, now or before, and has not failed. Errors: the tree is
+ * not the commit.
+ */
 export async function runStages(
   verified: VerifiedCommit,
   stages: readonly Stage[],

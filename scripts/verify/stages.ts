@@ -1,4 +1,5 @@
-// The stages of `make verify`, and what each takes from the output of its program: its headline figures and its bars.
+// The stages of `make verify`, and what each takes from the output of its program: its headline
+// figures and its bars.
 
 export interface Figure {
   readonly name: string;
@@ -24,10 +25,15 @@ export interface Outcome {
   readonly figures: readonly Figure[];
 }
 
-/** Bars of benchmarks that say whether answers are right: to miss one is a failure on every machine. */
+/**
+ * Bars of benchmarks that say whether answers are right: to miss one is a failure on every machine.
+ */
 const CORRECTNESS = /^(?:wrong verdicts|unexpected answers)/;
 const VERDICT = /^(met {3}|MISSED) (.+?)(?:: (-?[0-9.e+-]+|NaN|-?Infinity|null))?$/;
-/** The exit code of make is 2 whatever the program's is. Its last line has the program's, in every language. */
+/**
+ * The exit code of make is 2 whatever the program's is. Its last line has the program's, in every
+ * language.
+ */
 const MAKE_1 = /^make: \*\*\* \[.*\] \S+ 1$/;
 
 /** What became of a stage that has ended with this exit code. */

@@ -1,15 +1,18 @@
-// The real system for tests in any language: PostgreSQL, gateway and tracker in three regions, and faults on demand.
+// The real system for tests in any language: PostgreSQL, gateway and tracker in three regions, and
+// faults on demand.
 //
 //     node_modules/.bin/node sdk/conformance/host.ts
 //
-// Start it once for a test run, with a pipe as standard input: it ends, and everything with it, when the pipe closes, which it
-// also does when the parent dies. When all is ready (some seconds) it prints one line of JSON and then nothing more:
+// Start it once for a test run, with a pipe as standard input: it ends, and everything with it,
+// when the pipe closes, which it also does when the parent dies. When all is ready (some seconds)
+// it prints one line of JSON and then nothing more:
 //
 //     {"control": "http://127.0.0.1:4711", "primary": "us-east", "regions": ["us-east", "us-west", "eu-west"],
 //      "endpoints": [{"region": "us-east", "gateway": "http://…", "tracker": "http://…"}, …], "database": "postgresql://…"}
 //
-// `endpoints` has the primary's region first, which changes with a failover: `GET /` on the control answers the same object as it
-// is now. Commands are `POST /NAME` with a JSON object; they answer when they are done, with the description unless said otherwise:
+// `endpoints` has the primary's region first, which changes with a failover: `GET /` on the control
+// answers the same object as it is now. Commands are `POST /NAME` with a JSON object; they answer
+// when they are done, with the description unless said otherwise:
 //
 //     query     {sql, node?}            rows of one statement, as superuser straight on the primary: the truth to compare with
 //     hold      {regions?}              nothing replicates out of the primary's region (or to the named ones): commits stay pending
@@ -21,9 +24,9 @@
 //     cut, uncut                        {service, region?, mode?: "reset" | "blackhole"}: the way of clients to it
 //     mend                              all of the above is undone, and lost regions are back as replicas; the data stays
 //
-// A region is named as it is, or `primary`, `replica 1`, `replica 2`. Variables of the environment that begin with GATEWAY_ or
-// TRACKER_ reach the services. Tests share the system: each test chooses its own names of tables, and a test that breaks something
-// repairs it.
+// A region is named as it is, or `primary`, `replica 1`, `replica 2`. Variables of the environment
+// that begin with GATEWAY_ or TRACKER_ reach the services. Tests share the system: each test
+// chooses its own names of tables, and a test that breaks something repairs it.
 import { createServer } from "node:http";
 import { type AddressInfo } from "node:net";
 import { controlOf } from "./system/control.ts";

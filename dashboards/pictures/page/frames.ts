@@ -1,5 +1,5 @@
-// From what Prometheus answers to Grafana's data frames, as its Prometheus data source makes them, with the panel's field settings
-// and overrides applied by Grafana's own code.
+// From what Prometheus answers to Grafana's data frames, as its Prometheus data source makes them,
+// with the panel's field settings and overrides applied by Grafana's own code.
 import {
   applyFieldOverrides,
   cacheFieldDisplayNames,

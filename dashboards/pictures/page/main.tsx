@@ -1,5 +1,5 @@
-// Draws one dashboard as Grafana would: its own frame, graphs, big numbers, bars and tables, in the grid of the JSON. `window.draw` resolves
-// when everything is on the page.
+// Draws one dashboard as Grafana would: its own frame, graphs, big numbers, bars and tables, in the
+// grid of the JSON. `window.draw` resolves when everything is on the page.
 import {
   type AbsoluteTimeRange,
   type DataFrame,
@@ -53,7 +53,10 @@ const rangeOf = ({ fromMs, toMs }: BoardJson): TimeRange => {
   return { from, to, raw: { from, to } };
 };
 
-/** Grafana's plug-in for annotations is not in its packages: the line and the mark below are drawn here. */
+/**
+ * Grafana's plug-in for annotations is not in its packages: the line and the mark below are drawn
+ * here.
+ */
 function markEpochs(config: UPlotConfigBuilder, annotations: readonly AnnotationJson[]): null {
   config.addHook("draw", (plot) => {
     const { ctx, bbox } = plot;
@@ -236,7 +239,8 @@ window.draw = async (board: BoardJson): Promise<void> => {
       </PanelContextProvider>
     </ThemeContext.Provider>,
   );
-  // Graphs are drawn in the frames that follow, after texts were measured; a table when it knows its size.
+  // Graphs are drawn in the frames that follow, after texts were measured; a table when it knows
+  // its size.
   const tables = all.filter(
     ({ panel, frames }) => panel.type === "table" && frames.some(({ length }) => length > 0),
   );

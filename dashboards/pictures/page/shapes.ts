@@ -1,4 +1,5 @@
-// What the page is given: a dashboard as it is committed, and what Prometheus answered for each of its panels.
+// What the page is given: a dashboard as it is committed, and what Prometheus answered for each of
+// its panels.
 import { type DataTransformerConfig, type FieldConfigSource } from "@grafana/data";
 import {
   type BarGaugeDisplayMode,

@@ -1,4 +1,5 @@
-// The nodes of the store, where the log is in each of them, which node is the primary, and the trackers that watch it.
+// The nodes of the store, where the log is in each of them, which node is the primary, and the
+// trackers that watch it.
 import { type Board } from "../board.ts";
 import { BOUNDS, TRACKER } from "../config.ts";
 import { graph, row, stat, table } from "../panels.ts";

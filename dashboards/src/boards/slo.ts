@@ -1,4 +1,5 @@
-// Objectives: how they are kept, how fast their budgets burn, and which alerts fire. Reads what the recording rules write.
+// Objectives: how they are kept, how fast their budgets burn, and which alerts fire. Reads what the
+// recording rules write.
 import { type Board } from "../board.ts";
 import { allowed, BUDGET_DAYS, RUNBOOKS } from "../config.ts";
 import { graph, row, stat, table } from "../panels.ts";

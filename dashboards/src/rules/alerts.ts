@@ -1,4 +1,5 @@
-// When somebody has to know. Alerts name what users or promises suffer from; causes are in the runbooks.
+// When somebody has to know. Alerts name what users or promises suffer from; causes are in the
+// runbooks.
 import { BOUNDS, JOBS } from "../config.ts";
 import { increase, max, min } from "../promql.ts";
 import { type Alert } from "./rule.ts";

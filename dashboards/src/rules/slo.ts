@@ -1,5 +1,5 @@
-// Objectives as rules: events and bad events of five minutes are recorded, and everything else is made of these two, so that a
-// window of thirty days costs as little as one of five minutes.
+// Objectives as rules: events and bad events of five minutes are recorded, and everything else is
+// made of these two, so that a window of thirty days costs as little as one of five minutes.
 import { allowed, BUDGET_DAYS, FAULTS, OBJECTIVES } from "../config.ts";
 import { bucketOf, max, rate, sum } from "../promql.ts";
 import { type Alert, type Recording, type Severity } from "./rule.ts";
@@ -111,7 +111,10 @@ interface BurnAlert {
   readonly severity: Severity;
 }
 
-/** The windows of Google's SRE workbook: 2% of the budget in an hour, 5% in six; 10% in a day, 10% in three. */
+/**
+ * The windows of Google's SRE workbook: 2% of the budget in an hour, 5% in six; 10% in a day, 10%
+ * in three.
+ */
 export const BURN_ALERTS: readonly BurnAlert[] = [
   { factor: 14.4, long: "1h", short: "5m", severity: "page" },
   { factor: 6, long: "6h", short: "30m", severity: "page" },
@@ -119,7 +122,10 @@ export const BURN_ALERTS: readonly BurnAlert[] = [
   { factor: 1, long: "3d", short: "6h", severity: "ticket" },
 ];
 
-/** Less than this many events per second over the long window: one slow request at night would be a page. */
+/**
+ * Less than this many events per second over the long window: one slow request at night would be a
+ * page.
+ */
 const EVENTS_MIN = 0.05;
 
 const burning = ({ factor, long, short }: BurnAlert): string =>

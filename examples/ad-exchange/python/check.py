@@ -29,7 +29,8 @@ _ROWS = """
       UNION ALL SELECT placed_by, count(*) FROM bid GROUP BY placed_by
       UNION ALL SELECT closed_by, count(*) FROM sale GROUP BY closed_by
     ) AS effects GROUP BY id"""
-# What the exchange itself must be able to rely on: at most one sale, to the highest of the bids, in a closed auction.
+# What the exchange itself must be able to rely on: at most one sale, to the highest of the bids, in
+# a closed auction.
 _BAD_SALES = """
     SELECT auction.id::text, 0 FROM auction LEFT JOIN sale ON sale.auction_id = auction.id
     GROUP BY auction.id, auction.state
@@ -95,7 +96,8 @@ def faults_of(claim: Claim, fate: Fate, rows: Mapping[str, int]) -> list[str]:
             if claim.wrote is True and times == 0:
                 found.append("durable, but its rows are not there")
         case "lost":
-            # Unless another attempt under the same id committed later: then the rows are that one's.
+            # Unless another attempt under the same id committed later: then the rows are that
+            # one's.
             if times > 0 and not fate.is_retried:
                 found.append("lost, but its rows are there")
         case "aborted" | "never ran":

@@ -141,7 +141,8 @@ class Exchange:
             ],
             SAFE,
         )
-        # The answer got lost and this is the outcome of the first attempt, without its rows: read them again.
+        # The answer got lost and this is the outcome of the first attempt, without its rows: read
+        # them again.
         rows = (await self._sale_of(auction) if closed.results is None else closed).rows
         return Sale(rows[0]["advertiser"], rows[0]["cents"]) if rows else None
 
@@ -185,7 +186,8 @@ class Exchange:
                 execution: TransactionOptions = {"isolation": "serializable", "metadata": {"name": name}}
                 own: TransactionOptions = {**options, **execution, "id": transaction_id}
                 transaction = await self._client.transaction(body(transaction_id), **own)
-                # Committed, but not durable within the time that the gateway waits: go on waiting here.
+                # Committed, but not durable within the time that the gateway waits: go on waiting
+                # here.
                 if options.get("ack") == "durable" and transaction.state != "durable":
                     await transaction.durable(level=LEVEL)
                 return transaction

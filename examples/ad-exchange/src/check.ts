@@ -1,5 +1,6 @@
-// The honest end check. Asks the service for its final word about every transaction, then asks the database itself, past
-// all services, what is really there. Every write names its transaction in the application's own tables.
+// The honest end check. Asks the service for its final word about every transaction, then asks the
+// database itself, past all services, what is really there. Every write names its transaction in
+// the application's own tables.
 import { type Cluster } from "@highwater/lab-system";
 import { type Highwater, HighwaterError, type TokenVerdict } from "@highwater/sdk";
 import { type Claim } from "./recorder.ts";
@@ -116,7 +117,10 @@ function faultsOfClaim(
   return faults;
 }
 
-/** Finds out what became of a transaction whose answer went missing. A token, if there is one, goes into the claim. */
+/**
+ * Finds out what became of a transaction whose answer went missing. A token, if there is one, goes
+ * into the claim.
+ */
 async function resolve(client: Highwater, claim: Claim, faults: string[]): Promise<Fate> {
   const deadlineMs = performance.now() + RESOLVE_TIMEOUT_MS;
   // A read without an answer has claimed nothing.
@@ -179,7 +183,10 @@ async function rowsByTransaction(cluster: Cluster, node: string): Promise<Readon
   return new Map(rows.map((row) => [row["id"] as string, row["times"] as number]));
 }
 
-/** What the exchange itself must be able to rely on: at most one sale, to the highest of the bids, in a closed auction. */
+/**
+ * What the exchange itself must be able to rely on: at most one sale, to the highest of the bids,
+ * in a closed auction.
+ */
 async function badSales(cluster: Cluster, node: string): Promise<string[]> {
   const rows = await cluster.query(
     node,

@@ -1,5 +1,6 @@
-// `make demo`: auctions in a three-region system, then the loss of the primary's region in the middle of them, and at
-// the end every promise that was ever given is held against the database. Exit code 1 if one of them was wrong.
+// `make demo`: auctions in a three-region system, then the loss of the primary's region in the
+// middle of them, and at the end every promise that was ever given is held against the database.
+// Exit code 1 if one of them was wrong.
 import { setTimeout as sleep } from "node:timers/promises";
 import { type System } from "@highwater/lab-system";
 import { Highwater } from "@highwater/sdk";
@@ -94,5 +95,6 @@ function report({ publishers, claims, failover, times, findings }: Results): boo
   return wrong === 0 && pending === 0 && lost > 0;
 }
 
-// Everything is closed by now. Left to end by itself, Node 24.21 was once seen to spin in its clean-up.
+// Everything is closed by now. Left to end by itself, Node 24.21 was once seen to spin in its
+// clean-up.
 process.exit(await withSystem({ cluster: { roundTripMs: roundTrips() } }, demo));

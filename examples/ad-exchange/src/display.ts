@@ -1,4 +1,5 @@
-// What a run looks like while it runs: a few lines that are redrawn on a terminal, or one plain line now and then.
+// What a run looks like while it runs: a few lines that are redrawn on a terminal, or one plain
+// line now and then.
 import { type Endpoint } from "@highwater/lab-system";
 import { type Highwater } from "@highwater/sdk";
 import { type Publishers } from "./publishers.ts";

@@ -1,10 +1,12 @@
-// A simplified ad exchange, as its developer would write it (the example of the eventual durability paper, section 2.1).
-// A publisher has an empty slot on a page that a user waits for; advertisers bid for it; the highest bid wins.
+// A simplified ad exchange, as its developer would write it (the example of the eventual durability
+// paper, section 2.1). A publisher has an empty slot on a page that a user waits for; advertisers
+// bid for it; the highest bid wins.
 //
-// The page cannot wait for a remote disk at every step, so CreateAuction and NewBid are *fast*: they answer at their
-// commit, a few milliseconds later, and a failure within the next moments may still lose them. That is a bid less, or a
-// page without an ad. CloseAuction is *safe*: its answer is money, so it waits until the sale would survive the loss
-// of a region. And what is durable is a prefix of what was committed: with the sale, its auction and bids are durable too.
+// The page cannot wait for a remote disk at every step, so CreateAuction and NewBid are *fast*:
+// they answer at their commit, a few milliseconds later, and a failure within the next moments may
+// still lose them. That is a bid less, or a page without an ad. CloseAuction is *safe*: its answer
+// is money, so it waits until the sale would survive the loss of a region. And what is durable is a
+// prefix of what was committed: with the sale, its auction and bids are durable too.
 import {
   HighwaterError,
   newTransactionId,
@@ -20,8 +22,8 @@ export interface Client {
 }
 
 /**
- * Every row names the transaction that wrote it. A real exchange might want that for its audit; here it lets the
- * check find out, without asking any service, what became of each transaction.
+ * Every row names the transaction that wrote it. A real exchange might want that for its audit;
+ * here it lets the check find out, without asking any service, what became of each transaction.
  */
 export const SCHEMA = [
   sql`CREATE TABLE auction (
@@ -93,8 +95,8 @@ export class Exchange {
   }
 
   /**
-   * Safe: closes the auction, picks the winner and records the sale, all or nothing. Undefined when there is no such
-   * open auction: a failure took it before it was durable.
+   * Safe: closes the auction, picks the winner and records the sale, all or nothing. Undefined when
+   * there is no such open auction: a failure took it before it was durable.
    */
   async closeAuction(auctionId: string): Promise<Sale | undefined> {
     const closed = await this.#run(
@@ -113,7 +115,8 @@ export class Exchange {
       ],
       { ack: "durable", level: LEVEL },
     );
-    // The answer got lost and this is the outcome of the first attempt, without its rows: read them again.
+    // The answer got lost and this is the outcome of the first attempt, without its rows: read them
+    // again.
     const { rows } = closed.results === null ? await this.#saleOf(auctionId) : closed;
     const [row] = rows;
     return row && { advertiser: row["advertiser"] as string | null, cents: row["cents"] as number | null };
@@ -132,8 +135,8 @@ export class Exchange {
   }
 
   /**
-   * What an auction looks like now. Fast, it may show what a failure can still undo; safe, everything that it shows is
-   * durable when it answers.
+   * What an auction looks like now. Fast, it may show what a failure can still undo; safe,
+   * everything that it shows is durable when it answers.
    */
   async auctionStatus(auctionId: string, options: { safe: boolean }): Promise<AuctionStatus | undefined> {
     const { rows } = await this.#run(

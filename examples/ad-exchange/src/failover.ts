@@ -1,5 +1,6 @@
-// The loss of the primary's region, as an operator lives through it: the region is cut off, its clients go on
-// committing for a moment, it dies, and the most advanced of the replicas is promoted.
+// The loss of the primary's region, as an operator lives through it: the region is cut off, its
+// clients go on committing for a moment, it dies, and the most advanced of the replicas is
+// promoted.
 import { setTimeout as sleep } from "node:timers/promises";
 import { type System } from "@highwater/lab-system";
 import { type Claim, type Recorder } from "./recorder.ts";
@@ -22,7 +23,10 @@ export interface Failover {
 }
 
 export interface VerdictTimes {
-  /** From the call of promote() to the last verdict about a transaction that was exposed; 0 if none came later. */
+  /**
+   * From the call of promote() to the last verdict about a transaction that was exposed; 0 if none
+   * came later.
+   */
   readonly afterCallMs: number;
   /** The same from when promote() had returned. */
   readonly afterReturnMs: number;
@@ -62,7 +66,10 @@ export async function failOver(
   return { from: primary, to, cutMs, killedMs, promoteCalledMs, promotedMs, exposed };
 }
 
-/** Waits for the promises of the exposed transactions, and says how long after the promotion the last one spoke. */
+/**
+ * Waits for the promises of the exposed transactions, and says how long after the promotion the
+ * last one spoke.
+ */
 export async function verdictTimes(failover: Failover): Promise<VerdictTimes> {
   const { exposed, promoteCalledMs, promotedMs } = failover;
   const settled = Promise.all(exposed.map((claim) => claim.settled));

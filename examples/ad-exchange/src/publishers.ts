@@ -1,5 +1,5 @@
-// The load: publishers with pages that need an ad now. Pages come at their own pace, whatever the exchange does; a page
-// that finds too many others waiting goes out without an ad.
+// The load: publishers with pages that need an ad now. Pages come at their own pace, whatever the
+// exchange does; a page that finds too many others waiting goes out without an ad.
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { HighwaterError } from "@highwater/sdk";
@@ -18,7 +18,10 @@ export const MODERATE: Load = { publishers: 5, pauseMs: 300, bidsPerAuction: 4, 
 
 /** How long an auction takes bids. */
 const BIDDING_MS = 50;
-/** The part of the advertisers that look at the standing bids first, and of publishers that check the sale again. */
+/**
+ * The part of the advertisers that look at the standing bids first, and of publishers that check
+ * the sale again.
+ */
 const LOOKING = 0.2;
 
 export interface Tally {

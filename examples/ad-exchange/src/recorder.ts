@@ -10,7 +10,9 @@ import {
 } from "@highwater/sdk";
 import { type Client } from "./exchange.ts";
 
-/** `unknown`: may or may not have committed; the check asks. `aborted`: certainly came to nothing. */
+/**
+ * `unknown`: may or may not have committed; the check asks. `aborted`: certainly came to nothing.
+ */
 export type ClaimOutcome = "in flight" | "committed" | "aborted" | "unknown";
 export type ClaimVerdict = "durable" | "lost" | "broken";
 
@@ -23,7 +25,10 @@ export interface Claim {
   answer: ClaimOutcome;
   answeredMs: number;
   token: string | undefined;
-  /** Whether it left rows in the application's tables; undefined when its results were not to be had. */
+  /**
+   * Whether it left rows in the application's tables; undefined when its results were not to be
+   * had.
+   */
   wrote: boolean | undefined;
   /** Transactions whose rows it was shown. */
   seen: readonly string[];
@@ -50,7 +55,9 @@ export class Recorder implements Client {
     this.#client = client;
   }
 
-  /** What comes next goes through another client; the promises of the old one are kept as they are. */
+  /**
+   * What comes next goes through another client; the promises of the old one are kept as they are.
+   */
   use(client: Highwater): void {
     this.#client = client;
   }

@@ -24,8 +24,9 @@ export function roundTrips(): Record<string, number> {
 }
 
 /**
- * Puts the publishers beside a region, and says under which addresses they reach the services of all: those of their
- * neighbour directly, those of the others over links as long as the neighbour's.
+ * Puts the publishers beside a region, and says under which addresses they reach the services of
+ * all: those of their neighbour directly, those of the others over links as long as the
+ * neighbour's.
  */
 export async function endpointsBeside(system: System, neighbour: string): Promise<Endpoint[]> {
   for (const region of system.regions)

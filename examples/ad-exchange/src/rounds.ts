@@ -1,6 +1,7 @@
-// `make failover-rounds N=20`: failover after failover on one system, so that epochs pile up. In every round auctions run,
-// the primary's region is lost, another node is promoted, and every promise of the round is held against the database;
-// at the end all promises of all rounds are, once more. Every third round loses the promoted node's region as well.
+// `make failover-rounds N=20`: failover after failover on one system, so that epochs pile up. In
+// every round auctions run, the primary's region is lost, another node is promoted, and every
+// promise of the round is held against the database; at the end all promises of all rounds are,
+// once more. Every third round loses the promoted node's region as well.
 import { setTimeout as sleep } from "node:timers/promises";
 import { type System } from "@highwater/lab-system";
 import { Highwater } from "@highwater/sdk";

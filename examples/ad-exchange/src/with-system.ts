@@ -1,15 +1,20 @@
-// One running system for one program, taken down in every case: at the end, after an error, and on Ctrl-C.
+// One running system for one program, taken down in every case: at the end, after an error, and on
+// Ctrl-C.
 import { exitCodeOf } from "@highwater/lab-tools/process";
 import { System, type SystemOptions } from "@highwater/lab-system";
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
-/** Resolves with the program's exit code: `use` says whether all is well. Its signal means that it is to fall silent. */
+/**
+ * Resolves with the program's exit code: `use` says whether all is well. Its signal means that it
+ * is to fall silent.
+ */
 export async function withSystem(
   options: SystemOptions,
   use: (system: System, interrupted: AbortSignal) => Promise<boolean>,
 ): Promise<number> {
-  // Until the system exists, and at the second Ctrl-C, the program just ends; its children notice and end too.
+  // Until the system exists, and at the second Ctrl-C, the program just ends; its children notice
+  // and end too.
   const die = (signal: NodeJS.Signals): void => process.exit(exitCodeOf(signal));
   for (const name of SIGNALS) process.on(name, die);
   const system = await System.start(options);

@@ -1,5 +1,5 @@
-// What the driver does not hand on: the token of each transaction. A wrapper of its fetch finds it in a header, and lets a
-// caller say with which headers the service is asked.
+// What the driver does not hand on: the token of each transaction. A wrapper of its fetch finds it
+// in a header, and lets a caller say with which headers the service is asked.
 import { AsyncLocalStorage } from "node:async_hooks";
 import { neonConfig } from "@neondatabase/serverless";
 

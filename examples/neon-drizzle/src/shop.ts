@@ -1,4 +1,5 @@
-// A small shop, written for a Neon database: it knows nothing of the service that runs its transactions.
+// A small shop, written for a Neon database: it knows nothing of the service that runs its
+// transactions.
 import { neon, type NeonQueryFunction } from "@neondatabase/serverless";
 import { asc, eq, sql } from "drizzle-orm";
 import { drizzle, type NeonHttpDatabase } from "drizzle-orm/neon-http";

@@ -1,4 +1,5 @@
-// What the shop owes its customers an answer about, in a file of its own: it must not be lost together with the orders.
+// What the shop owes its customers an answer about, in a file of its own: it must not be lost
+// together with the orders.
 import { DatabaseSync } from "node:sqlite";
 
 export interface Order {

@@ -1,5 +1,6 @@
-// Takes orders fast, and writes one e-mail about each as soon as it is known what became of it. It may be stopped, or die,
-// at any moment: what it owes is in the book, and a token can be judged at any later time.
+// Takes orders fast, and writes one e-mail about each as soon as it is known what became of it. It
+// may be stopped, or die, at any moment: what it owes is in the book, and a token can be judged at
+// any later time.
 import {
   type Highwater,
   HighwaterError,
@@ -103,7 +104,10 @@ export class Orders {
     for (const { id } of book.unmailed()) this.#write(id);
   }
 
-  /** The same id never runs twice: either this commits it now, or it finds what the first attempt came to. */
+  /**
+   * The same id never runs twice: either this commits it now, or it finds what the first attempt
+   * came to.
+   */
   #submitAgain(order: OrderRecord): void {
     const { id } = order;
     if (this.#busy.has(id)) return;

@@ -1,4 +1,5 @@
-// One line of JSON for each request when it has ended. No queries, no credentials, no bodies: a path names a transaction at most.
+// One line of JSON for each request when it has ended. No queries, no credentials, no bodies: a
+// path names a transaction at most.
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -9,7 +10,10 @@ const LINE = {
   path: "%PATH(NQ:PATH)%",
   protocol: "%PROTOCOL%",
   status: "%RESPONSE_CODE%",
-  /** Envoy's words for what went wrong, and where it came from: `via_upstream` is a service's own answer. */
+  /**
+   * Envoy's words for what went wrong, and where it came from: `via_upstream` is a service's own
+   * answer.
+   */
   flags: "%RESPONSE_FLAGS%",
   details: "%RESPONSE_CODE_DETAILS%",
   durationMs: "%DURATION%",

@@ -25,7 +25,10 @@ function bootstrap(edge: Edge): object {
   };
 }
 
-/** What arrives is held until it is whole, so a crowd could fill the memory: near the limit new requests are refused instead. */
+/**
+ * What arrives is held until it is whole, so a crowd could fill the memory: near the limit new
+ * requests are refused instead.
+ */
 function overload({ limits }: Edge): object {
   const monitors = "type.googleapis.com/envoy.extensions.resource_monitors";
   const above = (value: number): object[] => [{ name: HEAP_MONITOR, threshold: { value } }];
@@ -54,7 +57,9 @@ function overload({ limits }: Edge): object {
   };
 }
 
-/** Envoy takes it up when one of the two files is replaced by a rename, as certificate managers do. */
+/**
+ * Envoy takes it up when one of the two files is replaced by a rename, as certificate managers do.
+ */
 function certificate({ certificate, key }: { readonly certificate: string; readonly key: string }): object {
   return {
     resources: [

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// The command that makes an edge's files from its source (`make edge`). Exit codes: 0 written, or nothing to write; 1 with --check
-// when there is; 2 when the source is wrong.
+// The command that makes an edge's files from its source (`make edge`). Exit codes: 0 written, or
+// nothing to write; 1 with --check when there is; 2 when the source is wrong.
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";

@@ -7,7 +7,10 @@ import { type Edge } from "./source.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Envoy's words for a connection to a service that ended, or an answer that did not come, after the request may have arrived. */
+/**
+ * Envoy's words for a connection to a service that ended, or an answer that did not come, after the
+ * request may have arrived.
+ */
 const CUT_FLAGS = ["UC", "UR", "LR", "UT", "SI", "UPE", "DT", "UMSDR"];
 /** Its text for a request that was sent to no service. */
 const NOBODY_FLAGS = ["UH", "UF", "UO", "NC", "NR"];
@@ -68,7 +71,8 @@ const KINDS: readonly Kind[] = [
     nobody: wait(NOT_REACHED),
     cut: wait(`${CUT} Nothing was committed by it.`),
   },
-  // Nothing but a commit commits, and what a gateway has open ends with it, or when the connection of a call is cut.
+  // Nothing but a commit commits, and what a gateway has open ends with it, or when the connection
+  // of a call is cut.
   {
     filter: path("/v1/transactions/[^/?]+/statements"),
     nobody: new HighwaterError("gateway_lost", { detail: UNREACHABLE }),
@@ -104,7 +108,8 @@ export function localReplies({ limits }: Edge): Fields {
     retryAfterMs: RETRY_MS,
   });
   const mappers = [
-    // Before all others: where an attempt was cut, whatever else is said of the request does not count.
+    // Before all others: where an attempt was cut, whatever else is said of the request does not
+    // count.
     ...KINDS.map((kind) => mapper(all(flags(CUT_FLAGS), kind.filter), kind.cut, kind.isNeon)),
     ...both(status("EQ", 404), new HighwaterError("not_found")),
     mapper(all(status("EQ", 413), fromTracker), bodyLimit(limits.trackerBodyBytes)),

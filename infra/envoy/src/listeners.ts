@@ -1,4 +1,5 @@
-// Where the edge listens: for clients, with everything that a request passes before it is routed; and for operators.
+// Where the edge listens: for clients, with everything that a request passes before it is routed;
+// and for operators.
 import { join } from "node:path";
 import { accessLog } from "./access-log.ts";
 import { localReplies, OVER_RATE_STATUS } from "./errors.ts";
@@ -55,8 +56,9 @@ function publicListener(edge: Edge): Fields {
 }
 
 /**
- * Linux: what a client has not acknowledged for a minute, and a silent connection that does not answer three probes, is over.
- * Streams are never idle, so one whose client vanished is noticed by the first; what waits for a commit by the second.
+ * Linux: what a client has not acknowledged for a minute, and a silent connection that does not
+ * answer three probes, is over. Streams are never idle, so one whose client vanished is noticed by
+ * the first; what waits for a commit by the second.
  */
 const CLIENTS_THAT_VANISH: readonly Fields[] = [
   { description: "SO_KEEPALIVE", level: 1, name: 9, int_value: 1, state: "STATE_PREBIND" },
@@ -98,7 +100,10 @@ function connectionManager(edge: Edge): Fields {
   };
 }
 
-/** A body is taken in as a whole: no service waits for a slow client, and one that is too large gets to none. */
+/**
+ * A body is taken in as a whole: no service waits for a slow client, and one that is too large gets
+ * to none.
+ */
 function buffer(max_request_bytes: number): Fields {
   return {
     name: BUFFER,
@@ -158,7 +163,10 @@ function bucket(perSecond: number): Fields {
   };
 }
 
-/** The certificate comes from a file beside the bootstrap, which makes Envoy take a renewed one without a restart. */
+/**
+ * The certificate comes from a file beside the bootstrap, which makes Envoy take a renewed one
+ * without a restart.
+ */
 function tlsOf(directory: string): Fields {
   return {
     name: "envoy.transport_sockets.tls",
@@ -181,7 +189,10 @@ function tlsOf(directory: string): Fields {
   };
 }
 
-/** The span of the edge lies between the client's and the gateway's; whether a trace is kept, the collector decides. */
+/**
+ * The span of the edge lies between the client's and the gateway's; whether a trace is kept, the
+ * collector decides.
+ */
 function tracing(region: string): Fields {
   return {
     spawn_upstream_span: false,

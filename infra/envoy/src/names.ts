@@ -1,4 +1,5 @@
-// The names of clusters, by which routes, statistics and the access log speak of where a request goes.
+// The names of clusters, by which routes, statistics and the access log speak of where a request
+// goes.
 
 /** Any gateway, and any tracker: nearest region first. */
 export const GATEWAYS = "gateways";

@@ -35,7 +35,10 @@ export function routes(edge: Edge): Fields[] {
   return [...openTransactions(edge), ...toGateways(edge), ...toTrackers(edge), NOT_FOUND];
 }
 
-/** Calls of an open transaction go to the gateway that has it, which their header names, and to no other. */
+/**
+ * Calls of an open transaction go to the gateway that has it, which their header names, and to no
+ * other.
+ */
 function openTransactions(edge: Edge): Fields[] {
   const call = (names: string): Fields => ({
     safe_regex: { regex: `/v1/transactions/[^/]+/(${names})` },

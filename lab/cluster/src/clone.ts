@@ -11,7 +11,10 @@ import type { Identity } from "./unprivileged.ts";
 const run = promisify(execFile);
 const parallelCopies = 8;
 
-/** Folders whose content belongs to the running server alone; the folder itself must exist in a copy. */
+/**
+ * Folders whose content belongs to the running server alone; the folder itself must exist in a
+ * copy.
+ */
 const contentLeftOut = new Set([
   "pg_dynshmem",
   "pg_notify",
@@ -35,15 +38,19 @@ const controlFile = path.join("global", "pg_control");
 export type WalInCopy = "none" | "needed";
 
 /**
- * Copies a stopped server's directory, with its owner; the target must not exist. By `cp`: for the thousand files of an empty server it
- * takes a fifth of the processor time that calls from here take.
+ * Copies a stopped server's directory, with its owner; the target must not exist. By `cp`: for the
+ * thousand files of an empty server it takes a fifth of the processor time that calls from here
+ * take.
  */
 export async function coldCopy(from: string, to: string): Promise<void> {
   await run("cp", ["-a", from, to], { cwd: "/" });
   for (const name of ["postmaster.pid", "postmaster.opts"]) await rm(path.join(to, name), { force: true });
 }
 
-/** Copies a running server's directory between pg_backup_start and pg_backup_stop; the target must not exist. */
+/**
+ * Copies a running server's directory between pg_backup_start and pg_backup_stop; the target must
+ * not exist.
+ */
 export async function hotCopy(
   source: SqlTarget & { dataDir: string },
   to: string,
@@ -79,7 +86,9 @@ export async function hotCopy(
   }
 }
 
-/** Files that vanish meanwhile are the running server's business: replaying the log puts them right. */
+/**
+ * Files that vanish meanwhile are the running server's business: replaying the log puts them right.
+ */
 async function copyTree(
   from: string,
   to: string,

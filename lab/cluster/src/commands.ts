@@ -77,7 +77,9 @@ function nodeCommand(
   return { usage: `${name} N`, does, words: [1], run: (cluster, [id = ""]) => done(run(cluster, id)) };
 }
 
-/** Answers the text to print. Throws for a line that is no command, and whatever the cluster throws. */
+/**
+ * Answers the text to print. Throws for a line that is no command, and whatever the cluster throws.
+ */
 export async function runCommand(cluster: Cluster, line: string): Promise<string> {
   const [name = "", ...words] = line.trim().split(/\s+/);
   if (name === "help") return helpText();

@@ -65,7 +65,10 @@ export class Etcd implements AsyncDisposable {
     return path.join(this.#dir.path, "data");
   }
 
-  /** The pid of the server; undefined when it does not run. Its guard has the folder in its arguments too, so the name decides. */
+  /**
+   * The pid of the server; undefined when it does not run. Its guard has the folder in its
+   * arguments too, so the name decides.
+   */
   async pid(): Promise<number | undefined> {
     for (const pid of await processesNaming(this.dataDir)) {
       const name = await readFile(`/proc/${String(pid)}/comm`, "utf8").catch(() => "");

@@ -1,5 +1,5 @@
-// All nodes of one cluster together: who is primary, who follows whom, and every call that concerns more than
-// one server. Lives in the supervisor process.
+// All nodes of one cluster together: who is primary, who follows whom, and every call that concerns
+// more than one server. Lives in the supervisor process.
 
 import { rename, rm } from "node:fs/promises";
 import path from "node:path";
@@ -33,7 +33,10 @@ import type {
 import { chooseIdentity, type Identity } from "./unprivileged.ts";
 
 const readyLimitMsDefault = 120_000;
-/** Of one question to one server. A paused server is not asked; any other answers, however busy the machine is. */
+/**
+ * Of one question to one server. A paused server is not asked; any other answers, however busy the
+ * machine is.
+ */
 const askLimitMs = 10_000;
 const streamingPollMs = 20;
 
@@ -215,7 +218,9 @@ export class Fleet {
     return Promise.all(this.nodes.map((node) => this.#statusOf(node)));
   }
 
-  /** Until the named replicas (default: all nodes that are replicas) stream from a running primary. */
+  /**
+   * Until the named replicas (default: all nodes that are replicas) stream from a running primary.
+   */
   async waitForStreaming(ids: readonly string[] | undefined, limitMs: number): Promise<void> {
     const deadline = performance.now() + limitMs;
     const wanted = ids?.map((id) => this.node(id)) ?? this.nodes.filter((node) => node.upstreamId);
@@ -243,8 +248,9 @@ export class Fleet {
   }
 
   /**
-   * Both ends say so, because the replica's receiver alone may be a connection that its upstream has already lost;
-   * and on one timeline, because a replica that is ahead of a promoted node streams from it without ever following.
+   * Both ends say so, because the replica's receiver alone may be a connection that its upstream
+   * has already lost; and on one timeline, because a replica that is ahead of a promoted node
+   * streams from it without ever following.
    */
   async #streams(node: PostgresNode): Promise<boolean> {
     const upstream = node.upstreamId === undefined ? undefined : this.node(node.upstreamId);

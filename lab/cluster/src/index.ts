@@ -1,5 +1,5 @@
-// A real multi-region PostgreSQL cluster on one machine. This file is the public interface: the types, and the
-// Cluster whose methods are calls to the supervisor process.
+// A real multi-region PostgreSQL cluster on one machine. This file is the public interface: the
+// types, and the Cluster whose methods are calls to the supervisor process.
 
 import { SupervisorClient } from "./client.ts";
 import { Clocks } from "./clocks.ts";
@@ -55,12 +55,15 @@ export interface Cluster extends AsyncDisposable {
   /** A relay for any other server, delayed and cut with the link between `from` and `to`. */
   relay(target: RelayTarget): Promise<RelayHandle>;
   /**
-   * A port for a server beside the cluster, which may stop and start again: no other cluster of this machine takes it while
-   * this one lives, also while nothing listens there.
+   * A port for a server beside the cluster, which may stop and start again: no other cluster of
+   * this machine takes it while this one lives, also while nothing listens there.
    */
   reservePort(): Promise<number>;
   link(from: string, to: string): LinkControl;
-  /** Cuts the region from every other location but the excepted ones, also from those first named later. */
+  /**
+   * Cuts the region from every other location but the excepted ones, also from those first named
+   * later.
+   */
   isolate(region: string, options?: { except?: readonly string[] }): Promise<void>;
   healAll(): Promise<void>;
   start(nodeId: string): Promise<void>;
@@ -80,8 +83,8 @@ export interface Cluster extends AsyncDisposable {
    */
   promote(nodeId: string, options?: PromoteOptions): Promise<void>;
   /**
-   * The operator's word that this node is the primary: a row in `highwater.authority_command`. It overrules the epochs of
-   * all nodes that answer now, and those given.
+   * The operator's word that this node is the primary: a row in `highwater.authority_command`. It
+   * overrules the epochs of all nodes that answer now, and those given.
    */
   authorize(nodeId: string, reason?: string, options?: { overrules?: readonly string[] }): Promise<void>;
   /**
@@ -91,8 +94,9 @@ export interface Cluster extends AsyncDisposable {
   follow(nodeId: string, upstreamId: string): Promise<void>;
   mostAdvancedReplica(candidates?: readonly string[]): Promise<string>;
   /**
-   * Replaces the node's data by a fresh copy of the upstream's and starts it as a replica; kills it if it runs. As
-   * after pg_basebackup it has no older log: a replica that is further behind than the copy cannot follow it.
+   * Replaces the node's data by a fresh copy of the upstream's and starts it as a replica; kills it
+   * if it runs. As after pg_basebackup it has no older log: a replica that is further behind than
+   * the copy cannot follow it.
    */
   rejoin(nodeId: string, options?: { upstream?: string }): Promise<void>;
   /** A copy of the data directory, hot if the node runs; it can start alone. Answers its path. */
@@ -104,21 +108,25 @@ export interface Cluster extends AsyncDisposable {
   /** As superuser on database `app`, straight to the node past all relays. */
   query(nodeId: string, sql: string, params?: readonly unknown[]): Promise<Row[]>;
   /**
-   * Until the named replicas (default: all) stream from the upstream they were last given, on its timeline. A
-   * replica that is ahead of a promoted upstream never does: rejoin it. Default 60 s.
+   * Until the named replicas (default: all) stream from the upstream they were last given, on its
+   * timeline. A replica that is ahead of a promoted upstream never does: rejoin it. Default 60 s.
    */
   waitForStreaming(nodeIds?: readonly string[], options?: { timeoutMs?: number }): Promise<void>;
   status(): Promise<NodeStatus[]>;
   /** Ends everything and removes the folder. Idempotent. */
   close(): Promise<void>;
-  /** With `wallClocks`: those of the nodes, and of whatever else is started with an environment of theirs. */
+  /**
+   * With `wallClocks`: those of the nodes, and of whatever else is started with an environment of
+   * theirs.
+   */
   readonly clocks: Clocks | null;
 }
 
 /**
- * Starts a cluster and resolves when the first node is writable and all others stream from it. A started cluster
- * does not keep the program alive, and dies with it.
- * Errors: BAD_OPTION, PG_BINARIES_MISSING, PG_TOO_OLD, PORT_IN_USE, START_FAILED, TIMEOUT, SUPERVISOR_DIED.
+ * Starts a cluster and resolves when the first node is writable and all others stream from it. A
+ * started cluster does not keep the program alive, and dies with it.
+ * Errors: BAD_OPTION, PG_BINARIES_MISSING, PG_TOO_OLD, PORT_IN_USE, START_FAILED, TIMEOUT,
+ * SUPERVISOR_DIED.
  */
 export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
   planNodes(options);

@@ -1,4 +1,5 @@
-// From nothing to running servers: one initdb, cold copies for the replicas, ports, configuration, start.
+// From nothing to running servers: one initdb, cold copies for the replicas, ports, configuration,
+// start.
 
 import { execFile, spawn } from "node:child_process";
 import { chown, mkdir, rm } from "node:fs/promises";
@@ -96,7 +97,8 @@ async function startAll(nodes: readonly PostgresNode[], context: LaunchContext):
       const isFixed = context.planned[index]?.port !== undefined;
       return error instanceof DevClusterError && error.code === "PORT_IN_USE" && !isFixed;
     });
-    // Somebody took a chosen port between the choice and the start: choose again, everywhere from a stop.
+    // Somebody took a chosen port between the choice and the start: choose again, everywhere from a
+    // stop.
     if (lostPorts.length === 0 || attempt === portAttemptsMax) throw failure.reason;
     await Promise.all(nodes.filter((node) => node.isRunning).map((node) => node.stop("fast")));
     const taken = new Set(nodes.map((node) => node.port));
@@ -121,7 +123,10 @@ async function choosePorts(planned: readonly PlannedNode[]): Promise<number[]> {
   return ports;
 }
 
-/** initdb, and the database `app` in single-user mode, which is quicker than a server's start and stop. */
+/**
+ * initdb, and the database `app` in single-user mode, which is quicker than a server's start and
+ * stop.
+ */
 async function initialise(
   dataDir: string,
   binaries: Binaries,

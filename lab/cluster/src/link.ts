@@ -1,4 +1,5 @@
-// The network between locations: delay, cuts and heals of every pair. Owns no socket; relays ask it.
+// The network between locations: delay, cuts and heals of every pair. Owns no socket; relays ask
+// it.
 
 /** Round trips of the default regions, in milliseconds. Any other pair is 0 until it is set. */
 export const defaultRoundTripMs: Readonly<Record<string, number>> = {

@@ -10,8 +10,9 @@ import type { Identity } from "./unprivileged.ts";
 
 const goneLimitMs = 10_000;
 /**
- * Ends what it started, and the server, at once when its standard input ends. (See the guard in lab/tools.) When Patroni alone
- * dies, the guard stays for the server's sake. Backends that stand still do not end with their postmaster by themselves.
+ * Ends what it started, and the server, at once when its standard input ends. (See the guard in
+ * lab/tools.) When Patroni alone dies, the guard stays for the server's sake. Backends that stand
+ * still do not end with their postmaster by themselves.
  */
 const guard = `exec 3<&0
 stop() {
@@ -87,7 +88,8 @@ export class PatroniMember {
   async kill(): Promise<void> {
     const guards = this.#guards;
     this.#guards = [];
-    // A backend that stands still does not notice that its postmaster is gone, and would keep the next one from starting.
+    // A backend that stands still does not notice that its postmaster is gone, and would keep the
+    // next one from starting.
     const server = await this.#server();
     await Promise.all(
       guards.map(async (child) => {
@@ -99,7 +101,8 @@ export class PatroniMember {
       }),
     );
     for (const pid of server) signal(pid, "SIGKILL");
-    // A server that was just being started, or a copy that was being made, had not written its process id.
+    // A server that was just being started, or a copy that was being made, had not written its
+    // process id.
     await this.#end(() => processesNaming(this.dataDir));
   }
 

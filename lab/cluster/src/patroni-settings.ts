@@ -1,5 +1,6 @@
-// Patroni's own settings, as named sets: the one that keeps what Highwater promises, and those that do not, to show it. All
-// sets name the same keys, so that one can replace another while the cluster runs.
+// Patroni's own settings, as named sets: the one that keeps what Highwater promises, and those that
+// do not, to show it. All sets name the same keys, so that one can replace another while the
+// cluster runs.
 
 export const PATRONI_SETTINGS = {
   /** Promotes only a node that was synchronous, and none at all when that one is gone as well. */
@@ -51,7 +52,10 @@ export const PATRONI_SETTINGS = {
 
 export type PatroniSettings = keyof typeof PATRONI_SETTINGS;
 
-/** What does not change while the cluster runs. ttl and loop_wait are the smallest that Patroni takes. */
+/**
+ * What does not change while the cluster runs. ttl and loop_wait are the smallest that Patroni
+ * takes.
+ */
 export function dynamicConfiguration(settings: PatroniSettings, synchronousNodes: number): unknown {
   return {
     ...{ ttl: 20, loop_wait: 1, retry_timeout: 3 },

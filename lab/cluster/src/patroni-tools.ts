@@ -1,4 +1,5 @@
-// Where this machine has what a Patroni cluster needs: Patroni and its Python, and a full PostgreSQL installation.
+// Where this machine has what a Patroni cluster needs: Patroni and its Python, and a full
+// PostgreSQL installation.
 
 import { constants, existsSync } from "node:fs";
 import { access, readdir } from "node:fs/promises";
@@ -22,7 +23,8 @@ export async function findTools(): Promise<Tools | string> {
     return "there is no Patroni: run `make .venv/.installed`";
   if (!(await canReach(patroni, identity, constants.X_OK)))
     return `the servers' user cannot enter ${sitePackages}: clone to a folder that every user can enter`;
-  // A virtual environment's Python is a link to where its maker found one, which may be out of the servers' user's reach.
+  // A virtual environment's Python is a link to where its maker found one, which may be out of the
+  // servers' user's reach.
   const pythons = [path.join(venvDir, "bin", version), `/usr/bin/${version}`, `/usr/local/bin/${version}`];
   const python = await firstReachable(pythons, identity);
   if (python === undefined) return `the servers' user cannot run ${version}`;

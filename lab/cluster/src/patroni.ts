@@ -1,5 +1,6 @@
-// A real Patroni cluster on loopback, for tests that need the HA manager itself: it starts, watches and promotes the servers,
-// and holds the leader key in etcd. Needs a full PostgreSQL installation; the embedded one has no pg_basebackup.
+// A real Patroni cluster on loopback, for tests that need the HA manager itself: it starts, watches
+// and promotes the servers, and holds the leader key in etcd. Needs a full PostgreSQL installation;
+// the embedded one has no pg_basebackup.
 
 import { chmod, chown, mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
@@ -62,7 +63,9 @@ export class PatroniCluster implements AsyncDisposable {
     return typeof tools === "string" ? tools : undefined;
   }
 
-  /** Resolves when there is a leader with a confirmed synchronous standby, and all others stream. */
+  /**
+   * Resolves when there is a leader with a confirmed synchronous standby, and all others stream.
+   */
   static async start(options: PatroniOptions): Promise<PatroniCluster> {
     const tools = await findTools();
     if (typeof tools === "string") throw new DevClusterError("START_FAILED", tools);
@@ -147,8 +150,8 @@ export class PatroniCluster implements AsyncDisposable {
   }
 
   /**
-   * Until there is a writable leader, all other members stream from it, and Patroni has written down as many synchronous
-   * standbys as it is set to keep.
+   * Until there is a writable leader, all other members stream from it, and Patroni has written
+   * down as many synchronous standbys as it is set to keep.
    */
   async settled(): Promise<string> {
     let leader: string | undefined;
@@ -225,7 +228,10 @@ export class PatroniCluster implements AsyncDisposable {
     await this.#member(id).signalPatroni("SIGCONT");
   }
 
-  /** One backend that runs a client's session dies, and with it, as the settings say, the whole server. */
+  /**
+   * One backend that runs a client's session dies, and with it, as the settings say, the whole
+   * server.
+   */
   async crashBackend(id: string): Promise<void> {
     const sql =
       "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
@@ -235,7 +241,10 @@ export class PatroniCluster implements AsyncDisposable {
     signal(row["pid"], "SIGKILL");
   }
 
-  /** From now on the leader sends the standby nothing; it goes on showing the stream. Returns what ends it. */
+  /**
+   * From now on the leader sends the standby nothing; it goes on showing the stream. Returns what
+   * ends it.
+   */
   async starve(standby: string, leader: string): Promise<() => void> {
     const sql = `SELECT pid FROM pg_stat_replication WHERE application_name = '${standby}'`;
     const [row] = await this.query(leader, sql, "postgres");

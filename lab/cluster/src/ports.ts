@@ -5,7 +5,10 @@ import net from "node:net";
 import { DevClusterError } from "./errors.ts";
 
 const attemptsMax = 200;
-/** Above 10080, from which no client may fetch: it is on the list of bad ports of the Fetch standard. */
+/**
+ * Above 10080, from which no client may fetch: it is on the list of bad ports of the Fetch
+ * standard.
+ */
 const lowestPort = 10_100;
 
 /** True if no process listens there now. */
@@ -21,8 +24,9 @@ export function isPortFree(port: number): Promise<boolean> {
 const claims = new Map<number, net.Server>();
 
 /**
- * Takes the port from every other process that chooses here, also while nothing listens on it. A claim is a name in Linux's
- * abstract namespace: like a port it belongs to the network namespace, and it is gone with the process. Elsewhere there is none.
+ * Takes the port from every other process that chooses here, also while nothing listens on it. A
+ * claim is a name in Linux's abstract namespace: like a port it belongs to the network namespace,
+ * and it is gone with the process. Elsewhere there is none.
  */
 async function claim(port: number): Promise<boolean> {
   if (process.platform !== "linux") return true;
@@ -36,9 +40,10 @@ async function claim(port: number): Promise<boolean> {
 }
 
 /**
- * A free port below the range from which the kernel serves outgoing connections, for as long as this process lives. A server
- * keeps its port while it is stopped: a port from that range could meanwhile become somebody's local end, and one that was
- * only free when it was chosen could become the port of another cluster's server.
+ * A free port below the range from which the kernel serves outgoing connections, for as long as
+ * this process lives. A server keeps its port while it is stopped: a port from that range could
+ * meanwhile become somebody's local end, and one that was only free when it was chosen could become
+ * the port of another cluster's server.
  */
 export async function chooseFreePort(taken: ReadonlySet<number>): Promise<number> {
   const range = await readFile("/proc/sys/net/ipv4/ip_local_port_range", "utf8").catch(() => "32768 60999");

@@ -7,7 +7,8 @@ const baseSettings: Readonly<Record<string, string>> = {
   unix_socket_directories: "",
   max_connections: "200",
   shared_buffers: "64MB",
-  // Files in the data directory instead of /dev/shm: small in containers, and littered by a killed server.
+  // Files in the data directory instead of /dev/shm: small in containers, and littered by a killed
+  // server.
   dynamic_shared_memory_type: "mmap",
   fsync: "on",
   wal_level: "replica",

@@ -1,5 +1,5 @@
-// One PostgreSQL server: its configuration, its process, and every way in which that process can end.
-// Knows nothing of the other nodes; fleet.ts does.
+// One PostgreSQL server: its configuration, its process, and every way in which that process can
+// end. Knows nothing of the other nodes; fleet.ts does.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -140,7 +140,9 @@ export class PostgresNode {
     await this.#within(exited, stopLimitMs, `stop (${mode})`);
   }
 
-  /** A host crash: the postmaster and all its children die at once and nothing is written any more. */
+  /**
+   * A host crash: the postmaster and all its children die at once and nothing is written any more.
+   */
   async kill(): Promise<void> {
     const child = this.#child;
     if (child?.pid === undefined) throw this.#badState("is not running");
@@ -184,8 +186,9 @@ export class PostgresNode {
   }
 
   /**
-   * One backend of our own dies by SIGKILL; the postmaster then ends all others and recovers. A second
-   * connection is the witness: once the server closes it, a later successful one is a recovered server's.
+   * One backend of our own dies by SIGKILL; the postmaster then ends all others and recovers. A
+   * second connection is the witness: once the server closes it, a later successful one is a
+   * recovered server's.
    */
   async crashBackend(): Promise<void> {
     await withClient(this, { limitMs: crashLimitMs }, (witness) =>
@@ -242,7 +245,8 @@ export class PostgresNode {
     const child = spawn(binaries.postgres, ["-D", this.dataDir], {
       cwd: this.dataDir,
       stdio: ["ignore", log.fd, log.fd],
-      // Its own group: Ctrl-C in a terminal must not reach the servers before the supervisor decides.
+      // Its own group: Ctrl-C in a terminal must not reach the servers before the supervisor
+      // decides.
       detached: true,
       env: { ...serverEnvironment(), ...environment },
       ...identity,
@@ -265,7 +269,10 @@ export class PostgresNode {
     this.#isReady = true;
   }
 
-  /** The lock file's last line says so, as for pg_ctl: no connection attempts while the server recovers. */
+  /**
+   * The lock file's last line says so, as for pg_ctl: no connection attempts while the server
+   * recovers.
+   */
   async #whenReady(child: ChildProcess, logStart: number): Promise<void> {
     const lock = path.join(this.dataDir, "postmaster.pid");
     const deadline = performance.now() + startLimitMs;

@@ -1,4 +1,5 @@
-// Process trees: PostgreSQL's backends each lead a group of their own, so they are found by parentage.
+// Process trees: PostgreSQL's backends each lead a group of their own, so they are found by
+// parentage.
 
 import { execFile } from "node:child_process";
 import { readFile, readdir } from "node:fs/promises";
@@ -98,8 +99,8 @@ export async function waitGone(pids: readonly number[], limitMs: number): Promis
 }
 
 /**
- * SIGKILL for a process and all it started, at once. The root is stopped first: it can then neither start
- * another child nor notice the death of one.
+ * SIGKILL for a process and all it started, at once. The root is stopped first: it can then neither
+ * start another child nor notice the death of one.
  */
 export async function killTree(root: number): Promise<number[]> {
   signal(root, "SIGSTOP");

@@ -1,6 +1,7 @@
-// TCP relays: every byte between two locations passes through one and takes the link's time.
-// Owns sockets, order, backpressure and due times; the link itself (link.ts) says how long and whether at all.
-// The TCP handshake is not delayed: a new connection costs no round trip, only what is said on it does.
+// TCP relays: every byte between two locations passes through one and takes the link's time. Owns
+// sockets, order, backpressure and due times; the link itself (link.ts) says how long and whether
+// at all. The TCP handshake is not delayed: a new connection costs no round trip, only what is said
+// on it does.
 
 import net from "node:net";
 import type { Link, Path } from "./link.ts";
@@ -9,8 +10,9 @@ import type { Link, Path } from "./link.ts";
 const queuedBytesMax = 8 * 1024 * 1024;
 
 /**
- * The event loop's timers have whole milliseconds and may be late by one. The last stretch is therefore
- * polled with setImmediate: short enough that a steady stream of messages costs little processor time.
+ * The event loop's timers have whole milliseconds and may be late by one. The last stretch is
+ * therefore polled with setImmediate: short enough that a steady stream of messages costs little
+ * processor time.
  */
 const pollBelowMs = 0.3;
 
@@ -156,7 +158,8 @@ class Connection {
       // Nothing was ever sent to the target, so the end need not be reported there.
       if (!isConnected && !this.#upstream.connecting) this.#upstream.destroy();
     });
-    // A client that closes before its connection request could arrive takes back what it has sent on it.
+    // A client that closes before its connection request could arrive takes back what it has sent
+    // on it.
     client.on("end", () => {
       if (!isConnected && !this.#upstream.connecting) abort(client);
     });
@@ -168,7 +171,8 @@ class Connection {
         closed();
       });
     if (this.#path.blocked) this.#path.onOpen.add(this.#connect);
-    // After the line above: when the path opens, connecting comes first and the stalled bytes follow.
+    // After the line above: when the path opens, connecting comes first and the stalled bytes
+    // follow.
     this.#forward = new Pipe(client, this.#upstream, this.#path);
     this.#backward = new Pipe(this.#upstream, client, options.link.path(options.to));
     if (!this.#path.blocked) this.#connect();
@@ -186,7 +190,10 @@ export interface RelayOptions {
   to: string;
   link: Link;
   host: string;
-  /** Asked at every connection: while a cluster is being made, a server may still have to change its port. */
+  /**
+   * Asked at every connection: while a cluster is being made, a server may still have to change its
+   * port.
+   */
   port: () => number;
   listenPort?: number | undefined;
 }

@@ -86,7 +86,8 @@ export async function readEpochs(target: SqlTarget, limitMs: number): Promise<st
 
 /**
  * `overrules`: epochs that the operator knows of and gives up, should the node's history lack them.
- * False if the table does not exist. A hung standby must not hold the operator's word up: local commit.
+ * False if the table does not exist. A hung standby must not hold the operator's word up: local
+ * commit.
  */
 export async function commandAuthority(
   target: SqlTarget,

@@ -1,4 +1,5 @@
-// Short-lived superuser connections over the "management network": straight to the node's port, past all relays.
+// Short-lived superuser connections over the "management network": straight to the node's port,
+// past all relays.
 
 import pg from "pg";
 import { DevClusterError } from "./errors.ts";
@@ -19,8 +20,8 @@ export interface SqlLimits {
 }
 
 /**
- * Runs `body` on a connection of its own. A pool would leave idle backends behind, which `stop("smart")`,
- * DROP DATABASE and everyone who counts connections would meet.
+ * Runs `body` on a connection of its own. A pool would leave idle backends behind, which
+ * `stop("smart")`, DROP DATABASE and everyone who counts connections would meet.
  */
 export async function withClient<T>(
   target: SqlTarget,

@@ -1,6 +1,7 @@
-// The process that owns the servers and the relays, so that the caller's busy event loop delays no packet and the
-// caller's death, however sudden, leaves nothing behind. Started by client.ts; speaks over the IPC channel only. Never imported: it
-// listens for signals and cleans up for the process that it is.
+// The process that owns the servers and the relays, so that the caller's busy event loop delays no
+// packet and the caller's death, however sudden, leaves nothing behind. Started by client.ts;
+// speaks over the IPC channel only. Never imported: it listens for signals and cleans up for the
+// process that it is.
 
 import { rm } from "node:fs/promises";
 import { asDevClusterError, DevClusterError, errorToRecord } from "./errors.ts";

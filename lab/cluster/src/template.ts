@@ -1,5 +1,6 @@
-// Data folders that initdb made once, from which clusters are copied. A copy gets a system identifier of its own, so that two
-// clusters from one template are as foreign to each other as two that initdb made.
+// Data folders that initdb made once, from which clusters are copied. A copy gets a system
+// identifier of its own, so that two clusters from one template are as foreign to each other as two
+// that initdb made.
 
 import { randomBytes } from "node:crypto";
 import { chown, mkdir, mkdtemp, open, readdir, rename, rm, stat } from "node:fs/promises";
@@ -42,8 +43,8 @@ async function makeTemplate({ folder, identity, initialise }: TemplateUse, templ
 }
 
 /**
- * The identifier stands in pg_control, first of all fields and covered by its checksum, and in the header of each segment of the
- * log, which has no checksum.
+ * The identifier stands in pg_control, first of all fields and covered by its checksum, and in the
+ * header of each segment of the log, which has no checksum.
  */
 async function renewSystemIdentifier(dataDir: string): Promise<void> {
   const fresh = randomBytes(8);
@@ -62,7 +63,10 @@ async function renewSystemIdentifier(dataDir: string): Promise<void> {
 
 /** `xlp_sysid` of XLogLongPageHeaderData. */
 const LOG_IDENTIFIER_AT = 24;
-/** Covers the fields of pg_control, which is zeros behind them, and the header of a segment of the log. */
+/**
+ * Covers the fields of pg_control, which is zeros behind them, and the header of a segment of the
+ * log.
+ */
 const PATCHED_BYTES = 512;
 
 async function patch(file: string, change: (head: Buffer) => void): Promise<void> {
@@ -77,7 +81,10 @@ async function patch(file: string, change: (head: Buffer) => void): Promise<void
   }
 }
 
-/** The checksum is the last field of a structure whose size differs between versions; it is where it fits what is before it. */
+/**
+ * The checksum is the last field of a structure whose size differs between versions; it is where it
+ * fits what is before it.
+ */
 function checksumOffset(control: Buffer): number {
   for (let at = 8; at <= control.length - 4; at += 4)
     if (control.readUInt32LE(at) === crc32c(control.subarray(0, at))) return at;

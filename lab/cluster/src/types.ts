@@ -12,19 +12,30 @@ export interface NodeOptions {
 }
 
 export interface ClusterOptions {
-  /** The first is the initial primary. Default: one node in each of us-east, us-west and eu-west. */
+  /**
+   * The first is the initial primary. Default: one node in each of us-east, us-west and eu-west.
+   */
   nodes?: readonly NodeOptions[];
-  /** Round trips by pair, as "us-east/us-west" in either order; overrides the defaults. Unknown pairs are 0. */
+  /**
+   * Round trips by pair, as "us-east/us-west" in either order; overrides the defaults. Unknown
+   * pairs are 0.
+   */
   roundTripMs?: Readonly<Record<string, number>>;
   /** Extra postgresql.conf settings for every node. */
   settings?: Readonly<Record<string, string>>;
-  /** The file of findFaketime(): the servers' wall clocks can then be set, by the ids of their nodes. */
+  /**
+   * The file of findFaketime(): the servers' wall clocks can then be set, by the ids of their
+   * nodes.
+   */
   wallClocks?: string;
   /** Leaves the folder behind, for debugging. */
   keepDir?: boolean;
   /** How long until the primary is writable and every replica streams. Default 120 s. */
   readyTimeoutMs?: number;
-  /** When root starts the cluster: the user of the servers, as a name, `uid` or `uid:gid`. Default `nobody`. */
+  /**
+   * When root starts the cluster: the user of the servers, as a name, `uid` or `uid:gid`. Default
+   * `nobody`.
+   */
   runAs?: string;
   /** The bin folder of another PostgreSQL installation, 15 or newer. Default: the embedded one. */
   pgBinDir?: string;
@@ -63,7 +74,10 @@ export interface NodeStatus {
 }
 
 export interface ConnectionOptions {
-  /** Where the client is: a region or any other name. Elsewhere than the node's region means through a relay. */
+  /**
+   * Where the client is: a region or any other name. Elsewhere than the node's region means through
+   * a relay.
+   */
   from?: string;
   /** Default `postgres`, the superuser. No user has a password. */
   user?: string;
@@ -74,7 +88,10 @@ export interface ConnectionOptions {
 export interface CutOptions {
   /** Which packets stop, seen from the first location of the link. Default both. */
   direction?: CutDirection;
-  /** `blackhole` (default): packets silently stop. `reset`: connections are reset and new ones refused. */
+  /**
+   * `blackhole` (default): packets silently stop. `reset`: connections are reset and new ones
+   * refused.
+   */
   mode?: CutMode;
 }
 
@@ -127,7 +144,9 @@ export interface RestoreOptions {
   upstream?: string;
 }
 
-/** What the supervisor process does for its caller, by name. Arguments and results are plain data. */
+/**
+ * What the supervisor process does for its caller, by name. Arguments and results are plain data.
+ */
 export interface SupervisorApi {
   launch(options: ClusterOptions): Promise<NodeInfo[]>;
   connectionPort(nodeId: string, from: string | undefined): Promise<number>;

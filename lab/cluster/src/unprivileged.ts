@@ -1,4 +1,5 @@
-// PostgreSQL refuses to run as root. Owns the choice of the user it runs as, and of a folder that user can reach.
+// PostgreSQL refuses to run as root. Owns the choice of the user it runs as, and of a folder that
+// user can reach.
 
 import { execFile } from "node:child_process";
 import { constants, type Stats } from "node:fs";
@@ -13,8 +14,8 @@ export interface Identity {
 }
 
 /**
- * The user for the servers: `undefined` means the current one. As root it is `nobody`, or the one that
- * HIGHWATER_PG_USER names: a user name, `uid` or `uid:gid`.
+ * The user for the servers: `undefined` means the current one. As root it is `nobody`, or the one
+ * that HIGHWATER_PG_USER names: a user name, `uid` or `uid:gid`.
  */
 export async function chooseIdentity(wanted: string | undefined): Promise<Identity | undefined> {
   if (process.getuid?.() !== 0) return undefined;
@@ -46,7 +47,9 @@ async function lookUpUser(name: string): Promise<Identity | undefined> {
   return /^\d+$/.test(uid) && /^\d+$/.test(gid) ? { uid: Number(uid), gid: Number(gid) } : undefined;
 }
 
-/** Whether the identity may enter every folder on the way and has the right (R_OK, X_OK) at the end. */
+/**
+ * Whether the identity may enter every folder on the way and has the right (R_OK, X_OK) at the end.
+ */
 export async function canReach(
   file: string,
   identity: Identity | undefined,

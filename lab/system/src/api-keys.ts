@@ -9,7 +9,10 @@ export interface KeyOptions {
   readonly name: string;
   /** Keys of one owner see each other's transactions. Default: the key's own id. */
   readonly owner?: string;
-  /** The database's login role that its transactions run as; when absent one of the owner's own, which `ownRole` makes. */
+  /**
+   * The database's login role that its transactions run as; when absent one of the owner's own,
+   * which `ownRole` makes.
+   */
   readonly role?: string;
   /** Of read, write, admin. */
   readonly scopes: readonly string[];

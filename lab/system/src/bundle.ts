@@ -1,5 +1,6 @@
-// A program in one file. A service loads more than a thousand modules, which takes two thirds of the processor time of its start,
-// and a run of the tests starts hundreds of services. `make demo`, `make up` and the image start them from their sources.
+// A program in one file. A service loads more than a thousand modules, which takes two thirds of
+// the processor time of its start, and a run of the tests starts hundreds of services. `make demo`,
+// `make up` and the image start them from their sources.
 import { existsSync } from "node:fs";
 import { mkdir, readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
@@ -11,7 +12,10 @@ const REQUIRE =
   'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);';
 const bundles = new Map<string, Promise<string>>();
 
-/** The file to start: the program itself, or its bundle where HIGHWATER_SERVICE_BUNDLES names a folder for them. */
+/**
+ * The file to start: the program itself, or its bundle where HIGHWATER_SERVICE_BUNDLES names a
+ * folder for them.
+ */
 export function programFile(main: URL): Promise<string> {
   const source = fileURLToPath(main);
   if (FOLDER === undefined) return Promise.resolve(source);

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// The command `highwater-lab-system` (`make up`): the three-region system, kept running until Ctrl-C.
+// The command `highwater-lab-system` (`make up`): the three-region system, kept running until
+// Ctrl-C.
 import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
 import type { NodeStatus } from "@highwater/lab-cluster";
@@ -139,7 +140,8 @@ async function obey(system: System, line: string): Promise<void> {
 async function main(): Promise<void> {
   const options = readOptions();
   if (options === "help") return console.log(usage);
-  // Until the system exists, and at the second Ctrl-C, the program just ends; its children notice and end too.
+  // Until the system exists, and at the second Ctrl-C, the program just ends; its children notice
+  // and end too.
   const die = (signal: NodeJS.Signals): void => process.exit(exitCodeOf(signal));
   for (const name of SIGNALS) process.on(name, die);
   const startMs = performance.now();
@@ -156,7 +158,8 @@ async function main(): Promise<void> {
   }
   console.log(`Ready in ${((performance.now() - startMs) / 1_000).toFixed(1)} s.\n`);
   console.log(await describe(system));
-  // Standard input may have ended at once, and a running system alone does not keep the program alive.
+  // Standard input may have ended at once, and a running system alone does not keep the program
+  // alive.
   const keepAlive = setInterval(() => undefined, 60_000);
   const input = createInterface({ input: process.stdin, prompt: "> " });
   const prompt = (): void => {

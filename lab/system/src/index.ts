@@ -1,5 +1,6 @@
-// The whole product on one machine: a dev cluster with a gateway and a tracker in every region, each a real process, and
-// every cross-region connection through the cluster's delayed links. For demos, tests and experiments; never for production.
+// The whole product on one machine: a dev cluster with a gateway and a tracker in every region,
+// each a real process, and every cross-region connection through the cluster's delayed links. For
+// demos, tests and experiments; never for production.
 import { existsSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -30,7 +31,10 @@ export interface SystemOptions {
   readonly hasTrackerLinks?: boolean;
   /** The same of gateways, from gatewayLocation(). */
   readonly hasGatewayLinks?: boolean;
-  /** Trackers log in with roles of their own, which become the services' role, so that one can be refused alone: trackerRole(). */
+  /**
+   * Trackers log in with roles of their own, which become the services' role, so that one can be
+   * refused alone: trackerRole().
+   */
   readonly hasTrackerRoles?: boolean;
   /** Every replica is asked itself what it has, and the primary's streams prove nothing. */
   readonly asksReplicas?: boolean;
@@ -142,7 +146,10 @@ export class System implements AsyncDisposable {
     return this.#of(region).edge?.now;
   }
 
-  /** Starts an Envoy in front of the region, which knows all services that there are now. It is stopped with the system. */
+  /**
+   * Starts an Envoy in front of the region, which knows all services that there are now. It is
+   * stopped with the system.
+   */
   async startEdge(region: string, changes: EdgeChanges = {}): Promise<RegionEdge> {
     const at = this.regions.indexOf(region);
     const services = this.#of(region);
@@ -180,12 +187,18 @@ export class System implements AsyncDisposable {
     return found;
   }
 
-  /** The file of nodes and levels that the region's services read; what is written there later, they take up as well. */
+  /**
+   * The file of nodes and levels that the region's services read; what is written there later, they
+   * take up as well.
+   */
   topologyFile(region: string): string {
     return join(this.cluster.dir, "services", `topology-${region}.json`);
   }
 
-  /** Gives the running services of a region other levels. One that is started again has those of the system's options. */
+  /**
+   * Gives the running services of a region other levels. One that is started again has those of the
+   * system's options.
+   */
   async changeLevels(region: string, levels: Topology["levels"]): Promise<void> {
     const file = this.topologyFile(region);
     for (const path of [file, `${file}.tracker`].filter(existsSync)) {
@@ -194,10 +207,13 @@ export class System implements AsyncDisposable {
     }
   }
 
-  /** A new API key, for a system whose services are started with `GATEWAY_AUTH` and `TRACKER_AUTH`. */
+  /**
+   * A new API key, for a system whose services are started with `GATEWAY_AUTH` and `TRACKER_AUTH`.
+   */
   async createKey(options: KeyOptions): Promise<string> {
     if (options.role === undefined) await this.#administer([ownRoleStatement(options)]);
-    // A reader's role is there now, and only a superuser can take from PUBLIC what it must not have.
+    // A reader's role is there now, and only a superuser can take from PUBLIC what it must not
+    // have.
     if (!options.scopes.includes("write")) await this.#administer(protectStatements(SERVICE_ROLE));
     return createKey(this.topologyFile(this.regions[0] ?? ""), options);
   }
@@ -206,7 +222,10 @@ export class System implements AsyncDisposable {
     return revokeKey(this.topologyFile(this.regions[0] ?? ""), key);
   }
 
-  /** The addresses of all regions as seen from a place, own region first; links to others are delayed and can be cut. */
+  /**
+   * The addresses of all regions as seen from a place, own region first; links to others are
+   * delayed and can be cut.
+   */
   async endpoints(from: string): Promise<Endpoint[]> {
     const order = [from, ...this.regions.filter((region) => region !== from)].filter((region) =>
       this.#services.has(region),
@@ -262,8 +281,9 @@ export class System implements AsyncDisposable {
   }
 
   /**
-   * Brings a lost region back: its nodes as fresh copies of the primary, its services with what they have on disk.
-   * Heal the links first. Resolves when its nodes stream and its services have been started.
+   * Brings a lost region back: its nodes as fresh copies of the primary, its services with what
+   * they have on disk. Heal the links first. Resolves when its nodes stream and its services have
+   * been started.
    */
   async reviveRegion(region: string): Promise<void> {
     const nodes = this.cluster.nodes.filter((node) => node.region === region).map((node) => node.id);
@@ -280,7 +300,10 @@ export class System implements AsyncDisposable {
     if (edge !== undefined) await this.startEdge(region, edge.changes);
   }
 
-  /** Starts the gateway or tracker of a region again, at the same address and with what it has on disk. */
+  /**
+   * Starts the gateway or tracker of a region again, at the same address and with what it has on
+   * disk.
+   */
   async restartService(region: string, which: ServiceKind): Promise<void> {
     const services = this.#of(region);
     const at = this.regions.indexOf(region);
@@ -307,7 +330,10 @@ export class System implements AsyncDisposable {
     return this.close();
   }
 
-  /** As the superuser, on the first primary. One after the other: two that change the rights of a function at once fail. */
+  /**
+   * As the superuser, on the first primary. One after the other: two that change the rights of a
+   * function at once fail.
+   */
   #administer(statements: readonly string[]): Promise<void> {
     const [primary] = this.cluster.nodes;
     const turn = this.#administered.then(async () => {
@@ -349,7 +375,10 @@ export class System implements AsyncDisposable {
     return reached.href;
   }
 
-  /** One that the service keeps while it is down: others may still call it there, and it may start again. */
+  /**
+   * One that the service keeps while it is down: others may still call it there, and it may start
+   * again.
+   */
   async #port(at: number, offset: number): Promise<number> {
     const { portBase } = this.#options;
     return portBase === undefined ? this.cluster.reservePort() : portBase + 10 * at + offset;
@@ -412,7 +441,10 @@ export class System implements AsyncDisposable {
   }
 }
 
-/** Waits for all, so that those that have started can be stopped. Errors: one with the messages of all failures. */
+/**
+ * Waits for all, so that those that have started can be stopped. Errors: one with the messages of
+ * all failures.
+ */
 async function allStarted(starting: readonly Promise<ServiceProcess>[]): Promise<ServiceProcess[]> {
   const ended = await Promise.allSettled(starting);
   const faults = ended.flatMap((each) => (each.status === "rejected" ? [each.reason as Error] : []));

@@ -1,4 +1,5 @@
-// `make latency`: what a commit and its durability cost over the default links, one transaction at a time.
+// `make latency`: what a commit and its durability cost over the default links, one transaction at
+// a time.
 import { Highwater, sql } from "@highwater/sdk";
 import { System } from "./index.ts";
 

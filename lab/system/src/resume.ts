@@ -1,5 +1,6 @@
-// `make resume`: how long after a new primary accepts writes the service commits again. The region of the primary is killed
-// and another promoted; one client writes to the new primary directly, another through the gateway beside it.
+// `make resume`: how long after a new primary accepts writes the service commits again. The region
+// of the primary is killed and another promoted; one client writes to the new primary directly,
+// another through the gateway beside it.
 import { setTimeout as pause } from "node:timers/promises";
 import { makeUuidV7 } from "@highwater/protocol";
 import { System } from "./index.ts";

@@ -1,4 +1,5 @@
-// The database roles of a system: what the services and applications log in as. Only a superuser may make them.
+// The database roles of a system: what the services and applications log in as. Only a superuser
+// may make them.
 import { serviceRoleStatements } from "@highwater/store";
 import { type KeyOptions, ownRole } from "./api-keys.ts";
 
@@ -9,7 +10,10 @@ export const APP_ROLE = "app";
 /** A database's name, wherever the cluster makes one. */
 const DATABASE = "app";
 
-/** `trackers`: roles of single trackers. Their sessions become the services' role, which owns what they make. */
+/**
+ * `trackers`: roles of single trackers. Their sessions become the services' role, which owns what
+ * they make.
+ */
 export function systemRoles(trackers: readonly string[]): string[] {
   return [
     ...serviceRoleStatements(SERVICE_ROLE, DATABASE),
@@ -23,7 +27,10 @@ export function systemRoles(trackers: readonly string[]): string[] {
   ];
 }
 
-/** What one owner writes all others may use: the roles of a system differ in who they are, and in whether they may write. */
+/**
+ * What one owner writes all others may use: the roles of a system differ in who they are, and in
+ * whether they may write.
+ */
 export function ownRoleStatement(options: KeyOptions): string {
   const { name, writes } = ownRole(options);
   const create = writes

@@ -1,5 +1,5 @@
-// One gateway or tracker as a real process: its address is the first line that it prints. When it fails to start,
-// the error shows the end of its log.
+// One gateway or tracker as a real process: its address is the first line that it prints. When it
+// fails to start, the error shows the end of its log.
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, fstatSync, openSync } from "node:fs";
 import { copyFile, mkdtemp, readFile } from "node:fs/promises";
@@ -17,7 +17,10 @@ export interface ServiceOptions {
   /** Without keys of a deployment among them, it is the one for development. */
   readonly env: Readonly<Record<string, string>>;
   readonly logFile: string;
-  /** Whether a failure leaves a copy of the log in the machine's place for temporary files; default true. */
+  /**
+   * Whether a failure leaves a copy of the log in the machine's place for temporary files; default
+   * true.
+   */
   readonly keepLog?: boolean;
   readonly startTimeoutMs: number;
 }
@@ -37,12 +40,14 @@ interface Program {
 const PROGRAMS: Readonly<Record<ServiceKind, Program>> = {
   gateway: {
     main: new URL("../../../services/txn-gateway/src/main.ts", import.meta.url),
-    // What belongs to a request in flight outlives the default young generation under load, and is then costly to collect.
+    // What belongs to a request in flight outlives the default young generation under load, and is
+    // then costly to collect.
     flags: ["--max-semi-space-size=64"],
   },
   tracker: {
     main: new URL("../../../services/durability-tracker/src/main.ts", import.meta.url),
-    // Most of a large ledger is not on the heap: without this the collector lets garbage grow to several times the rest.
+    // Most of a large ledger is not on the heap: without this the collector lets garbage grow to
+    // several times the rest.
     flags: ["--max-semi-space-size=16", "--heap-growing-percent=25"],
   },
 };

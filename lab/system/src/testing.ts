@@ -60,7 +60,10 @@ export function send(
   return post(`${gateway}/v1/transactions`, { id: newId(), statements, ...options });
 }
 
-/** One transaction that has to commit; sent again while the service asks for patience, under a new id where it says so. */
+/**
+ * One transaction that has to commit; sent again while the service asks for patience, under a new
+ * id where it says so.
+ */
 export async function commit(
   gateway: string,
   statements: readonly Statement[],
@@ -91,7 +94,10 @@ export async function createTable(system: System, region: string): Promise<void>
   assert.equal(state, "durable");
 }
 
-/** Keys that the node shows, asked from the database itself. A replica may have more on its disk than it shows. */
+/**
+ * Keys that the node shows, asked from the database itself. A replica may have more on its disk
+ * than it shows.
+ */
 export async function keysOn(system: System, node: string): Promise<Set<string>> {
   const rows = await system.cluster.query(node, "SELECT key FROM kv");
   return new Set(rows.map((row) => String(row.key)));
@@ -114,7 +120,8 @@ export async function verdicts(
       assert.ok(!("error" in one), JSON.stringify(one));
       return one;
     });
-    // A tracker that does not see the primary answers early, so that clients ask another one. These ask this one again.
+    // A tracker that does not see the primary answers early, so that clients ask another one. These
+    // ask this one again.
     const isEarly = body.blind === true && performance.now() < untilMs;
     if (!isEarly || found.every(({ verdict }) => verdict !== "pending")) return found;
   }
@@ -181,7 +188,10 @@ export async function commitKeys(
   return done;
 }
 
-/** The keys of the node. A replica's are asked for until they are enough: it shows what it has on its disk a little later. */
+/**
+ * The keys of the node. A replica's are asked for until they are enough: it shows what it has on
+ * its disk a little later.
+ */
 async function keysShown(
   system: System,
   node: string,
@@ -198,7 +208,10 @@ async function keysShown(
   return keys;
 }
 
-/** Every verdict agrees with what the node has: durable is there, lost and broken are not, nothing is left open. */
+/**
+ * Every verdict agrees with what the node has: durable is there, lost and broken are not, nothing
+ * is left open.
+ */
 export async function assertTruth(
   system: System,
   from: { tracker: string; node: string; level?: string },
@@ -228,8 +241,9 @@ export async function assertTruth(
 }
 
 /**
- * Nothing that is committed from now on reaches the replica; the services still reach it. Does not say which of two replicas
- * has more of what the service itself has written meanwhile, as a flush help that comes late: that is for `putAhead`.
+ * Nothing that is committed from now on reaches the replica; the services still reach it. Does not
+ * say which of two replicas has more of what the service itself has written meanwhile, as a flush
+ * help that comes late: that is for `putAhead`.
  */
 export async function starve(
   system: System,
@@ -255,9 +269,10 @@ export async function starve(
 }
 
 /**
- * Ends the other replica's stream, and waits until the heir has all that the other one has received: then the other can follow
- * it when it is promoted. The primary sends to each at its own pace, and the service writes by itself, as a flush help that comes
- * late: without this either may be ahead. The promotion gives the other one its stream again.
+ * Ends the other replica's stream, and waits until the heir has all that the other one has
+ * received: then the other can follow it when it is promoted. The primary sends to each at its own
+ * pace, and the service writes by itself, as a flush help that comes late: without this either may
+ * be ahead. The promotion gives the other one its stream again.
  */
 export async function putAhead(
   system: System,

@@ -1,5 +1,6 @@
-// The load of the auction: publishers that each fill one page after the other, with the application of examples/ad-exchange on either
-// system. Each step of a page is measured for itself, and the page as a whole.
+// The load of the auction: publishers that each fill one page after the other, with the application
+// of examples/ad-exchange on either system. Each step of a page is measured for itself, and the
+// page as a whole.
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { Highwater, type Transaction, type TransactionOptions } from "@highwater/sdk";
@@ -104,7 +105,10 @@ function openClient(
 
 const POOL_MAX = 64;
 
-/** The same application on node-postgres alone: its statements are prepared, and each commits by itself. */
+/**
+ * The same application on node-postgres alone: its statements are prepared, and each commits by
+ * itself.
+ */
 function directClient(
   { url, synchronousCommit }: { readonly url: string; readonly synchronousCommit: string },
   connections: number,
@@ -124,7 +128,8 @@ function directClient(
     for (let attempt = 1; ; attempt++)
       try {
         const { rows } = await pool.query({ name: nameOf(text), text, values: [...params] });
-        // What the exchange looks at. A commit with `synchronous_commit=on` has waited for the replica when it returns.
+        // What the exchange looks at. A commit with `synchronous_commit=on` has waited for the
+        // replica when it returns.
         return { rows, results: [{ rows }], state: "durable" } as unknown as Transaction;
       } catch (cause) {
         if (!CONFLICTS.has((cause as { code?: unknown }).code) || attempt === ATTEMPTS_MAX) throw cause;

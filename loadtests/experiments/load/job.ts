@@ -1,7 +1,8 @@
 // The work of one client of the load generator, one job after the other.
 
 /**
- * `rolled_back`: by the application's own decision, as one of a hundred orders in TPC-C; it counts as done.
+ * `rolled_back`: by the application's own decision, as one of a hundred orders in TPC-C; it counts
+ * as done.
  */
 export type Attempt = "committed" | "conflict" | "rolled_back";
 

@@ -1,9 +1,12 @@
-// Chance that can be repeated: every client of a load generator draws from a sequence of its own that one number begins.
+// Chance that can be repeated: every client of a load generator draws from a sequence of its own
+// that one number begins.
 
 /** Numbers from 0 up to, and without, 1. */
 export type Random = () => number;
 
-/** Mulberry32: 32 bits of state, which is plenty for choosing rows, and a few nanoseconds a number. */
+/**
+ * Mulberry32: 32 bits of state, which is plenty for choosing rows, and a few nanoseconds a number.
+ */
 export function seeded(seed: number): Random {
   let state = seed >>> 0;
   return () => {

@@ -1,4 +1,5 @@
-// Lets the clients of one group work until the window closes, in an open or a closed loop, as pgbench does with and without -R.
+// Lets the clients of one group work until the window closes, in an open or a closed loop, as
+// pgbench does with and without -R.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Random } from "./random.ts";
 import type { Window } from "./window.ts";

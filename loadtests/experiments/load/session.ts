@@ -1,4 +1,5 @@
-// One client's way to the database: a single-statement transaction at a time, through a gateway or straight to PostgreSQL.
+// One client's way to the database: a single-statement transaction at a time, through a gateway or
+// straight to PostgreSQL.
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import type { Isolation } from "@highwater/protocol";
@@ -13,7 +14,9 @@ export interface Session {
   close(): Promise<void>;
 }
 
-/** What PostgreSQL ends a transaction with that may be run again: serialization failure, deadlock. */
+/**
+ * What PostgreSQL ends a transaction with that may be run again: serialization failure, deadlock.
+ */
 export const CONFLICTS: ReadonlySet<unknown> = new Set(["40001", "40P01"]);
 
 export async function openSession(target: Target): Promise<Session> {
@@ -52,12 +55,14 @@ class GatewaySession implements Session {
     const { status, text } = await this.#connection.post("/v1/transactions", JSON.stringify(body));
     const answer = JSON.parse(text) as Answer;
     if (status === 503 && answer.retry === "wait") {
-      // Refused unread, because the machine is overloaded: its wait counts into the transaction's time.
+      // Refused unread, because the machine is overloaded: its wait counts into the transaction's
+      // time.
       await sleep(answer.retryAfterMs ?? RETRY_MS);
       return this.run(statement, readOnly);
     }
     if (status === 409 && answer.retry === "transaction") return false;
-    // A safe transaction that was only said to be pending was not answered as it was asked to be: that is no measurement.
+    // A safe transaction that was only said to be pending was not answered as it was asked to be:
+    // that is no measurement.
     const wanted = ack === "durable" ? "durable" : "committed";
     if (status !== 200 || answer.state !== wanted || answer.results?.[0]?.rowCount !== 1)
       throw new Error(`the gateway answered ${String(status)} ${text}`);
@@ -70,7 +75,10 @@ class GatewaySession implements Session {
   }
 }
 
-/** As an application would write it: a prepared statement that commits by itself, so one round trip in all. */
+/**
+ * As an application would write it: a prepared statement that commits by itself, so one round trip
+ * in all.
+ */
 class DirectSession implements Session {
   readonly #client: pg.Client;
 
@@ -119,7 +127,10 @@ export async function connect(options: {
   return client;
 }
 
-/** Many clients on one session, each in its turn: what a middleware does that has to keep commits in its own order. */
+/**
+ * Many clients on one session, each in its turn: what a middleware does that has to keep commits in
+ * its own order.
+ */
 export function inTurn(session: Session): Session {
   let last: Promise<unknown> = Promise.resolve();
   let closed: Promise<void> | null = null;

@@ -2,8 +2,9 @@
 import type { Isolation } from "@highwater/protocol";
 
 /**
- * `fast`, `safe`: through Highwater, answered at the commit point or at the durability point. The others: stock PostgreSQL by a
- * direct client, by its `synchronous_commit`; `direct_on` waits for the replica.
+ * `fast`, `safe`: through Highwater, answered at the commit point or at the durability point. The
+ * others: stock PostgreSQL by a direct client, by its `synchronous_commit`; `direct_on` waits for
+ * the replica.
  */
 export const SUBJECTS = ["fast", "safe", "direct_off", "direct_local", "direct_on"] as const;
 export type Subject = (typeof SUBJECTS)[number];

@@ -1,8 +1,11 @@
-// What ended inside the measured window, by kind of work: the figures that every experiment is made of.
+// What ended inside the measured window, by kind of work: the figures that every experiment is made
+// of.
 import { quantile } from "../../gateway/segment.ts";
 
 export interface KindStats {
-  /** Of transactions that were done: committed, or rolled back by the application's own decision. */
+  /**
+   * Of transactions that were done: committed, or rolled back by the application's own decision.
+   */
   readonly done: number;
   /** Attempts that were refused for a conflict. */
   readonly aborts: number;
@@ -27,7 +30,10 @@ class Tally {
   givenUp = 0;
 }
 
-/** Only what ends in the window counts: an end that is waited for would make a slow side look slower. */
+/**
+ * Only what ends in the window counts: an end that is waited for would make a slow side look
+ * slower.
+ */
 export class Window {
   readonly #fromMs: number;
   readonly #untilMs: number;

@@ -1,12 +1,15 @@
-// What a group of clients runs: the papers' single-statement transactions. The data sets are made here too, so that both sides
-// of a comparison find the same tables.
+// What a group of clients runs: the papers' single-statement transactions. The data sets are made
+// here too, so that both sides of a comparison find the same tables.
 import { type Random, whole } from "./random.ts";
 
 /** Which rows an update picks. Without `hot`, uniformly. */
 export interface Rows {
   readonly table: string;
   readonly rows: number;
-  /** With this probability one of the first rows, otherwise one of all the others: the thesis' contention level. */
+  /**
+   * With this probability one of the first rows, otherwise one of all the others: the thesis'
+   * contention level.
+   */
   readonly hot?: { readonly share: number; readonly rows: number };
 }
 
@@ -23,7 +26,8 @@ export interface Statement {
 /** The thesis' test table: keys and values, both integers. */
 export function keyValueTable(table: string, rows: number): string[] {
   return [
-    // Room on every page for second versions: an update then touches no index, whichever way it comes.
+    // Room on every page for second versions: an update then touches no index, whichever way it
+    // comes.
     `CREATE TABLE ${table} (key int PRIMARY KEY, value int NOT NULL DEFAULT 0) WITH (fillfactor = 50)`,
     `INSERT INTO ${table} (key) SELECT generate_series(1, ${String(rows)})`,
   ];
@@ -57,7 +61,10 @@ export function statementOf(workload: Workload, random: Random): Statement {
   }
 }
 
-/** Counts what has changed a table: of an update table the sum of its values, of an insert table its rows. */
+/**
+ * Counts what has changed a table: of an update table the sum of its values, of an insert table its
+ * rows.
+ */
 export function countOf(workload: Workload): string | null {
   if (workload.kind === "read") return null;
   const what = workload.kind === "update" ? "coalesce(sum(value), 0)" : "count(*)";

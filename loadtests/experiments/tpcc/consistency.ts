@@ -1,5 +1,5 @@
-// The specification's consistency conditions (clause 3.3.2): each is a query that counts what violates it. They hold after the load and
-// after every run, whatever was aborted meanwhile.
+// The specification's consistency conditions (clause 3.3.2): each is a query that counts what
+// violates it. They hold after the load and after every run, whatever was aborted meanwhile.
 
 export interface Condition {
   /** The number of the clause behind 3.3.2. */

@@ -17,7 +17,10 @@ const SYLLABLES = ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY"
 const LAST_NAMES = 1_000;
 const LETTERS = "abcdefghijklmnopqrstuvwxyz";
 
-/** The run's constant for last names must differ from the load's by 65 to 119, but not by 96 or 112 (clause 2.1.6.1). */
+/**
+ * The run's constant for last names must differ from the load's by 65 to 119, but not by 96 or 112
+ * (clause 2.1.6.1).
+ */
 const C_LAST = { load: 157, run: 240 };
 const C_CUSTOMER = 511;
 const C_ITEM = 4_095;
@@ -40,7 +43,10 @@ export function pickItem(random: Random, { items }: Scale): number {
   return nonUniform(random, { a: 8_191, c: C_ITEM }, [1, items]);
 }
 
-/** With fewer customers there are fewer names, so that every name that is asked for belongs to somebody. */
+/**
+ * With fewer customers there are fewer names, so that every name that is asked for belongs to
+ * somebody.
+ */
 export function namesOf({ customersPerDistrict }: Scale): number {
   return Math.min(LAST_NAMES, customersPerDistrict);
 }

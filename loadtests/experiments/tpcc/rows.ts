@@ -1,4 +1,5 @@
-// The rows of the initial database (clause 4.3.3), drawn from one seed: two loads are equal to the last letter.
+// The rows of the initial database (clause 4.3.3), drawn from one seed: two loads are equal to the
+// last letter.
 import { type Random, whole } from "../load/random.ts";
 import {
   digits,

@@ -1,4 +1,5 @@
-// TPC-C's nine tables (clause 1.3). `orders` and `history` have names of their own because ORDER is a keyword.
+// TPC-C's nine tables (clause 1.3). `orders` and `history` have names of their own because ORDER is
+// a keyword.
 
 export const TABLES = [
   "warehouse",

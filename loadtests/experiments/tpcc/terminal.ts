@@ -1,5 +1,6 @@
-// TPC-C's terminals: each stands in a warehouse and draws its next transaction from a shuffled deck (clause 5.2.4.2). Without keying and
-// thinking times: how many terminals there are says how many transactions are under way.
+// TPC-C's terminals: each stands in a warehouse and draws its next transaction from a shuffled deck
+// (clause 5.2.4.2). Without keying and thinking times: how many terminals there are says how many
+// transactions are under way.
 import type { Isolation } from "@highwater/protocol";
 import type { Random } from "../load/random.ts";
 import type { Addresses, Subject } from "../load/target.ts";

@@ -1,4 +1,5 @@
-// TPC-C's five transactions (clauses 2.4 to 2.8). Statements that do not need each other's answers go in one call, on both sides.
+// TPC-C's five transactions (clauses 2.4 to 2.8). Statements that do not need each other's answers
+// go in one call, on both sides.
 import { type Random, whole } from "../load/random.ts";
 import type { Statement } from "../load/workload.ts";
 import type { Ending, Rows, Tx } from "./database.ts";
@@ -9,7 +10,9 @@ export const KINDS = ["new_order", "payment", "order_status", "delivery", "stock
 export type Kind = (typeof KINDS)[number];
 export const READ_ONLY: ReadonlySet<Kind> = new Set(["order_status", "stock_level"]);
 
-/** Where a terminal stands (clause 2.4.1.1): its warehouse, and the district of its stock levels. */
+/**
+ * Where a terminal stands (clause 2.4.1.1): its warehouse, and the district of its stock levels.
+ */
 export interface Terminal {
   readonly warehouse: number;
   readonly district: number;
@@ -191,7 +194,10 @@ function drawCustomer(random: Random, scale: Scale, warehouse: number, district:
     : { warehouse, district, id: pickCustomer(random, scale) };
 }
 
-/** The customer's number, by SQL, with the warehouse, the district and what is known of the customer as the first three parameters. */
+/**
+ * The customer's number, by SQL, with the warehouse, the district and what is known of the customer
+ * as the first three parameters.
+ */
 function customerId({ id }: Customer): string {
   if (id !== undefined) return "$3::int";
   // Of all that have the name, by their first names, the one in the middle, rounded up.
@@ -223,7 +229,10 @@ function drawPayment(random: Random, scale: Scale, { warehouse }: Terminal): Pay
   };
 }
 
-/** Nothing of it depends on an answer, so all of it goes with the commit: no lock is held while a client thinks. */
+/**
+ * Nothing of it depends on an answer, so all of it goes with the commit: no lock is held while a
+ * client thinks.
+ */
 function payment({ warehouse, district, customer, amount }: Payment): Body {
   const place = (prefix: string): string =>
     ["name", "street_1", "street_2", "city", "state", "zip"].map((name) => `${prefix}_${name}`).join(", ");
@@ -257,7 +266,9 @@ function payment({ warehouse, district, customer, amount }: Payment): Body {
   return () => Promise.resolve(ending);
 }
 
-/** By the number that the customer is looked up by, and by nothing that an answer says: one call. */
+/**
+ * By the number that the customer is looked up by, and by nothing that an answer says: one call.
+ */
 function orderStatus(customer: Customer): Body {
   const owner = `o_w_id = $1 AND o_d_id = $2 AND o_c_id = ${customerId(customer)}`;
   const last = `SELECT max(o_id) FROM orders WHERE ${owner}`;

@@ -1,4 +1,5 @@
-// What is measured besides k6's own metrics. Each pair of `commit_latency` and `durable_latency` is of one transaction.
+// What is measured besides k6's own metrics. Each pair of `commit_latency` and `durable_latency` is
+// of one transaction.
 import { Counter, Rate, Trend } from "k6/metrics";
 
 /** Of fast writes: from the request to its answer. Attempts that conflicted count into it. */

@@ -1,4 +1,5 @@
-// What stands at the end of a run: of each scenario the time to the answer beside the time until durable, and what became of everything.
+// What stands at the end of a run: of each scenario the time to the answer beside the time until
+// durable, and what became of everything.
 
 interface Metric {
   readonly values: Readonly<Record<string, number>>;

@@ -18,7 +18,9 @@ export function p95Within(limitMs: number | null): string[] {
   return [limitMs === null ? "max>=0" : `p(95)<${String(limitMs)}`];
 }
 
-/** With the latencies of a service that is not overloaded. Of one scenario, if its name is given. */
+/**
+ * With the latencies of a service that is not overloaded. Of one scenario, if its name is given.
+ */
 export function healthy(scenario?: string): Record<string, string[]> {
   const of = scenario === undefined ? "" : `{scenario:${scenario}}`;
   return {

@@ -1,6 +1,6 @@
-// Who is the primary? A pure answer from what the nodes report and what this process has seen before.
-// A node outranks another if and only if its history contains the other's current epoch, or an operator chose it.
-// Never by sequence number, never by timeline, never by log position.
+// Who is the primary? A pure answer from what the nodes report and what this process has seen
+// before. A node outranks another if and only if its history contains the other's current epoch, or
+// an operator chose it. Never by sequence number, never by timeline, never by log position.
 import { type EpochGraph, type EpochId, outranks } from "@highwater/protocol";
 import { isStale, unnamedBy } from "./command.ts";
 import { type NodeReport } from "./nodes.ts";
@@ -20,8 +20,8 @@ export type Authority =
   | { readonly kind: "split"; readonly nodes: readonly string[]; readonly reason: string };
 
 /**
- * The authoritative node among the reports.
- * `known`: the epoch that this process last took for current; a node that does not outrank it is a zombie.
+ * The authoritative node among the reports. `known`: the epoch that this process last took for
+ * current; a node that does not outrank it is a zombie.
  */
 export function decideAuthority(
   reports: readonly NodeReport[],
@@ -44,7 +44,8 @@ export function decideAuthority(
     prepared.every(
       (rival) =>
         rival === report ||
-        // A mere zombie stands for an epoch that ours has ended; one that lives in an epoch of its own is no mere zombie.
+        // A mere zombie stands for an epoch that ours has ended; one that lives in an epoch of its
+        // own is no mere zombie.
         (live.includes(rival) ? beats(report, rival, graph) : outranks(report.epochs, lastOf(rival), graph)),
     ),
   );
@@ -60,19 +61,25 @@ export function decideAuthority(
   return { kind: "primary", node: winner.node, epoch: winner.current };
 }
 
-/** The epoch that a writable node stands for: its current one, or between two the last that it had. */
+/**
+ * The epoch that a writable node stands for: its current one, or between two the last that it had.
+ */
 function lastOf(report: NodeReport): EpochId {
   return report.current ?? (report.epochs.at(-1)?.id as EpochId);
 }
 
-/** The rival has ended the report's epoch, and not the other way round: whatever is split, the report is a mere zombie. */
+/**
+ * The rival has ended the report's epoch, and not the other way round: whatever is split, the
+ * report is a mere zombie.
+ */
 function isPast(rival: NodeReport, report: NodeReport, graph: EpochGraph): boolean {
   return outranks(rival.epochs, lastOf(report), graph) && !outranks(report.epochs, lastOf(rival), graph);
 }
 
 function beats(report: NodeReport, rival: NodeReport, graph: EpochGraph): boolean {
   if (rival.current !== null) {
-    // A writable node past the rival's current epoch is its successor, even before its own epoch is minted.
+    // A writable node past the rival's current epoch is its successor, even before its own epoch is
+    // minted.
     if (report.current === rival.current || !outranks(report.epochs, rival.current, graph)) return false;
     return report.current === null || !outranks(rival.epochs, report.current, graph);
   }
@@ -82,7 +89,10 @@ function beats(report: NodeReport, rival: NodeReport, graph: EpochGraph): boolea
   return outranks(report.epochs, last, graph);
 }
 
-/** What an operator's commands on the writable nodes decide; null when there is none that still counts. */
+/**
+ * What an operator's commands on the writable nodes decide; null when there is none that still
+ * counts.
+ */
 export function obeyed(
   primaries: readonly NodeReport[],
   reports: readonly NodeReport[],

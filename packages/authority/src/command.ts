@@ -1,5 +1,6 @@
-// Does an operator's command still count? It was given against a world that the operator knew; when it is found on a node that
-// could not be reached for a while, that world may be over. (docs/decisions/0010-a-command-names-what-it-overrules.md)
+// Does an operator's command still count? It was given against a world that the operator knew; when
+// it is found on a node that could not be reached for a while, that world may be over.
+// (docs/decisions/0010-a-command-names-what-it-overrules.md)
 import { type EpochGraph, type EpochId, outranks } from "@highwater/protocol";
 import { type NodeReport } from "./nodes.ts";
 
@@ -23,7 +24,8 @@ export function unnamedBy(report: NodeReport, epochs: readonly EpochId[], graph:
     // With an epoch goes what it had ended itself: an operator sees the last history, not those
     // that it gave up.
     if (histories.some((history) => outranks(history, id, graph))) return true;
-    // With an epoch goes what followed it by itself, a restart for instance; but not what another command has begun.
+    // With an epoch goes what followed it by itself, a restart for instance; but not what another
+    // command has begun.
     for (const record of graph.ancestry(id)) {
       if (named.has(record.id)) return true;
       if (own.has(record.id) || record.commanded) return false;

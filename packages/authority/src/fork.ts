@@ -1,8 +1,12 @@
-// Where does the previous epoch's log end in this history? A pure rule over what a node's own log and its server can prove.
-// Owned by all adapters whose store is one physical log; how the facts are gathered is theirs.
+// Where does the previous epoch's log end in this history? A pure rule over what a node's own log
+// and its server can prove. Owned by all adapters whose store is one physical log; how the facts
+// are gathered is theirs.
 import { type EpochCause, type EpochId, maxOffset, minOffset, type Offset, ZERO } from "@highwater/protocol";
 
-/** `fork`: the previous epoch's log is in this history at least up to here. `limit`: nothing of it above here; null: no bound. */
+/**
+ * `fork`: the previous epoch's log is in this history at least up to here. `limit`: nothing of it
+ * above here; null: no bound.
+ */
 export interface Fork {
   readonly cause: EpochCause;
   readonly fork: Offset;
@@ -14,14 +18,20 @@ export interface ForkFacts {
   readonly previous: { readonly id: EpochId; readonly startOffset: Offset } | null;
   /** No recovery of any kind has run on this data since the previous epoch was opened on it. */
   readonly unrecovered: boolean;
-  /** The server that opened the previous epoch is still running, so its transactions may be committing right now. */
+  /**
+   * The server that opened the previous epoch is still running, so its transactions may be
+   * committing right now.
+   */
   readonly sameServer: boolean;
   /**
-   * The data was written here by a restore, or copied from another database: a log says nothing of it, nor does anything that was
-   * written into it before.
+   * The data was written here by a restore, or copied from another database: a log says nothing of
+   * it, nor does anything that was written into it before.
    */
   readonly isCopy: boolean;
-  /** The data was moved into another database system, whose log has nothing to do with the previous epoch's. */
+  /**
+   * The data was moved into another database system, whose log has nothing to do with the previous
+   * epoch's.
+   */
   readonly foreignLog: boolean;
   /** A promotion lies between the previous epoch and now. */
   readonly promoted: boolean;
@@ -33,7 +43,10 @@ export interface ForkFacts {
   readonly recoveredAt: Offset | null;
   /** Highest witness of the previous epoch in this history; null when there is none. */
   readonly witnessed: Offset | null;
-  /** How far the caller saw the previous epoch's own stream arrive on this node, which has not been restarted since. */
+  /**
+   * How far the caller saw the previous epoch's own stream arrive on this node, which has not been
+   * restarted since.
+   */
   readonly streamed: Offset | null;
   readonly supersedes: boolean;
 }
@@ -53,15 +66,17 @@ export function forkOf(facts: ForkFacts): Fork {
     if (facts.supersedes) return { cause: "restored", fork: ZERO, limit: ZERO };
     return { cause: "first", fork: ZERO, limit: ZERO };
   }
-  // A witness proves nothing of a copy: a dump can hold one and lack a transaction that came before it in the log and became
-  // visible after it. The epoch's record is older than each of its transactions.
+  // A witness proves nothing of a copy: a dump can hold one and lack a transaction that came before
+  // it in the log and became visible after it. The epoch's record is older than each of its
+  // transactions.
   if (facts.isCopy) return { cause: "restored", fork: previous.startOffset, limit: null };
   if (facts.unrecovered && !promoted && !facts.foreignLog) {
     // The server was stopped cleanly, or never: all of the log is here.
     const cause = facts.supersedes ? "reinstated" : "clean_restart";
     return { cause, fork: end, limit: facts.sameServer ? null : end };
   }
-  // The record says where it ends itself, and that update is in this history too: all up to there is.
+  // The record says where it ends itself, and that update is in this history too: all up to there
+  // is.
   const witnessed = maxOffset(previous.startOffset, facts.witnessed ?? ZERO);
   if (facts.foreignLog)
     return { cause: facts.supersedes ? "reinstated" : "crash_recovery", fork: witnessed, limit: null };
@@ -71,7 +86,8 @@ export function forkOf(facts: ForkFacts): Fork {
     // it stands where the lost end was.
     return { cause, fork: witnessed, limit: minOffset(end, facts.recoveredAt ?? end) };
   }
-  // What arrived but was not valid log is cut off at the switch point; without that point, what arrived proves nothing.
+  // What arrived but was not valid log is cut off at the switch point; without that point, what
+  // arrived proves nothing.
   const { switchedAt, streamed } = facts;
   const watched = switchedAt === null || streamed === null ? ZERO : minOffset(streamed, switchedAt);
   return { cause: "promotion", fork: maxOffset(witnessed, watched), limit: switchedAt ?? end };

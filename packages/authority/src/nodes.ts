@@ -9,7 +9,10 @@ export interface OperatorCommand {
   readonly overrules: readonly EpochId[];
 }
 
-/** What one node says of itself. A report is evidence of the moment at which it was asked for, never of later ones. */
+/**
+ * What one node says of itself. A report is evidence of the moment at which it was asked for, never
+ * of later ones.
+ */
 export interface NodeReport {
   readonly node: string;
   readonly role: "primary" | "replica";
@@ -19,17 +22,30 @@ export interface NodeReport {
   readonly prepared: boolean;
   /** Epoch records in this node's history, oldest first. */
   readonly epochs: readonly EpochRecord[];
-  /** The epoch that this primary is in; null on a replica, and on a primary whose epoch is not minted yet. */
+  /**
+   * The epoch that this primary is in; null on a replica, and on a primary whose epoch is not
+   * minted yet.
+   */
   readonly current: EpochId | null;
-  /** Everything at or below is on this node's disk. On a replica: of its own history, which need not be the primary's. */
+  /**
+   * Everything at or below is on this node's disk. On a replica: of its own history, which need not
+   * be the primary's.
+   */
   readonly flushed: Offset;
   /** Primary: end of the log. Replica: what it has replayed. */
   readonly applied: Offset;
-  /** Why this node's disk must not be counted (for instance: it does not flush); null when it may. */
+  /**
+   * Why this node's disk must not be counted (for instance: it does not flush); null when it may.
+   */
   readonly unfit: string | null;
-  /** The replica's own view of the stream that feeds it; `session` names one uninterrupted stream. */
+  /**
+   * The replica's own view of the stream that feeds it; `session` names one uninterrupted stream.
+   */
   readonly upstream: { readonly session: string; readonly flushed: Offset } | null;
-  /** A stream feeds this replica now; what the primary shows under its name while none does is of an earlier life. */
+  /**
+   * A stream feeds this replica now; what the primary shows under its name while none does is of an
+   * earlier life.
+   */
   readonly isFed: boolean;
   /** An operator's command that names this node as the primary and has not been carried out yet. */
   readonly command: OperatorCommand | null;

@@ -1,4 +1,5 @@
-// Authority by operators' commands alone: whatever the nodes make of themselves, only a node that was chosen is followed.
+// Authority by operators' commands alone: whatever the nodes make of themselves, only a node that
+// was chosen is followed.
 import { type EpochGraph, type EpochId } from "@highwater/protocol";
 import { type Authority, decideAuthority } from "./ancestry.ts";
 import { type NodeReport } from "./nodes.ts";

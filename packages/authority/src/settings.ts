@@ -1,4 +1,5 @@
-// The environment variables that say what makes a node the primary; the same for every service of a system.
+// The environment variables that say what makes a node the primary; the same for every service of a
+// system.
 import { type Clock } from "@highwater/runtime";
 import { type AuthorityRule } from "./watch.ts";
 import { EtcdClient, fetchPost, type HttpPost } from "./lease/etcd.ts";
@@ -32,7 +33,10 @@ export const AUTHORITY_VARIABLES: readonly string[] = [VARIABLE, ...Object.value
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** The settings, and everything that is wrong with them: one line per fault, which begins with its variable and quotes no value. */
+/**
+ * The settings, and everything that is wrong with them: one line per fault, which begins with its
+ * variable and quotes no value.
+ */
 export function readAuthority(env: Env): { readonly settings: AuthoritySettings; readonly faults: string[] } {
   const kind = env[VARIABLE] ?? "ancestry";
   if (kind === "lease") {

@@ -1,5 +1,6 @@
-// Asks every node for itself, again and again, and keeps the answer to "who is the primary?" up to date.
-// Owns the loop and what was seen; the rules are in ancestry.ts, operator.ts and lease/decide.ts, and what follows from it is the service's.
+// Asks every node for itself, again and again, and keeps the answer to "who is the primary?" up to
+// date. Owns the loop and what was seen; the rules are in ancestry.ts, operator.ts and
+// lease/decide.ts, and what follows from it is the service's.
 import { EpochGraph, type EpochId, type EpochRecord } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
 import { type Authority, decideAuthority } from "./ancestry.ts";
@@ -28,10 +29,16 @@ export interface WatcherOptions {
   readonly rule?: AuthorityRule;
   /** Epoch that was current when this process last ran; a history without it is not followed. */
   readonly known: EpochId | null;
-  /** Called for every report, before the authority that follows from it; `askedAtMs` is when the question was sent. */
+  /**
+   * Called for every report, before the authority that follows from it; `askedAtMs` is when the
+   * question was sent.
+   */
   readonly onReport?: (report: NodeReport, askedAtMs: number) => void;
   readonly onUnreachable?: (node: string, cause: unknown) => void;
-  /** Called whenever the answer differs from the last one, and again for `mint` and `prepare` until somebody has acted. */
+  /**
+   * Called whenever the answer differs from the last one, and again for `mint` and `prepare` until
+   * somebody has acted.
+   */
   readonly onAuthority: (authority: Authority) => void;
 }
 
@@ -81,8 +88,9 @@ export class AuthorityWatcher {
   }
 
   /**
-   * The lease's present term. Take it before asking for positions; they count if `confirm`, called after the answer, says so. Null:
-   * no lease is followed, and positions need no confirmation, or no node holds it.
+   * The lease's present term. Take it before asking for positions; they count if `confirm`, called
+   * after the answer, says so. Null: no lease is followed, and positions need no confirmation, or
+   * no node holds it.
    */
   get term(): LeaseTerm | null {
     return this.#lease?.view.kind === "held" ? this.#lease.view.term : null;
@@ -98,7 +106,10 @@ export class AuthorityWatcher {
     return term?.node === node && (await this.#lease.confirm(term));
   }
 
-  /** The same, and who may be promoted in place of the node, as of that moment; null where `confirm` says false. */
+  /**
+   * The same, and who may be promoted in place of the node, as of that moment; null where `confirm`
+   * says false.
+   */
   async candidates(node: string, term: LeaseTerm | null): Promise<Candidates | null> {
     if (this.#lease === null) return { kind: "unknown", reason: "no HA manager's lease is followed" };
     return term?.node === node ? this.#lease.candidates(term) : null;
@@ -200,7 +211,8 @@ export class AuthorityWatcher {
   }
 
   #decide(): void {
-    // The first answer alone could be a zombie's: every node gets its chance to speak, or to be silent, once.
+    // The first answer alone could be a zombie's: every node gets its chance to speak, or to be
+    // silent, once.
     if (this.#asked.size < this.#options.store.nodes.length) return;
     if (this.#stop.signal.aborted) return;
     const next = this.#apply([...this.#reports.values()]);

@@ -1,4 +1,5 @@
-// Ranges of IP addresses, as an operator writes them. An IPv4 address within IPv6 is the IPv4 address.
+// Ranges of IP addresses, as an operator writes them. An IPv4 address within IPv6 is the IPv4
+// address.
 import { BlockList, isIP, isIPv4 } from "node:net";
 
 export interface AddressRange {

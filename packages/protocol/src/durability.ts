@@ -19,8 +19,8 @@ export const DURABILITY_EVENT_TYPES = [
 export type DurabilityEventType = (typeof DURABILITY_EVENT_TYPES)[number];
 
 /**
- * Number of the epoch in which it was recorded, its own number there, and the epoch: two nodes that were promoted side by side
- * give their epochs the same number.
+ * Number of the epoch in which it was recorded, its own number there, and the epoch: two nodes that
+ * were promoted side by side give their epochs the same number.
  */
 export const EventId = Type.String({
   pattern: "^[1-9][0-9]{0,15}\\.[1-9][0-9]{0,15}\\.[0-9a-f]{8}$",
@@ -161,7 +161,10 @@ export type DurabilityEvent = Static<typeof DurabilityEvent>;
 
 const Count = Type.Integer({ minimum: 0 });
 
-/** What would be lost now, at most, if only what the level covers survived. `event: exposure` of the stream. */
+/**
+ * What would be lost now, at most, if only what the level covers survived. `event: exposure` of the
+ * stream.
+ */
 export const ExposureReport = Type.Object(
   {
     epoch: Uuid,

@@ -5,7 +5,10 @@ import { type EpochRecord } from "./schemas.ts";
 /** Epoch records seen anywhere, by id. They only ever accumulate. */
 export class EpochGraph {
   readonly #records = new Map<EpochId, EpochRecord>();
-  /** Of epochs whose own record has not been seen, what a token or a gateway says of the epoch before. */
+  /**
+   * Of epochs whose own record has not been seen, what a token or a gateway says of the epoch
+   * before.
+   */
   readonly #parents = new Map<EpochId, EpochId>();
 
   /**
@@ -58,8 +61,8 @@ export class EpochGraph {
   }
 
   /**
-   * The records of the epoch and its ancestors, newest first; without those that were never seen. Bounded by the number of
-   * epochs, should they ever form a loop.
+   * The records of the epoch and its ancestors, newest first; without those that were never seen.
+   * Bounded by the number of epochs, should they ever form a loop.
    */
   ancestry(id: EpochId): EpochRecord[] {
     const chain: EpochRecord[] = [];

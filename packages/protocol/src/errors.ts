@@ -7,7 +7,8 @@ import { type Details } from "./problem-details.ts";
 export type Outcome = "not_applied" | "applied" | "unknown";
 /**
  * `never`: the request itself is wrong. `transaction`: run the whole body again, with a new id.
- * `resolve_outcome`: ask for the state (or send the same id again) first. `wait`: send the same again later.
+ * `resolve_outcome`: ask for the state (or send the same id again) first. `wait`: send the same
+ * again later.
  */
 export type Retry = "never" | "transaction" | "resolve_outcome" | "wait";
 export type ProblemDetails = Details & { readonly outcome?: Outcome | undefined };

@@ -30,7 +30,10 @@ export const EventPage = Type.Object(
 );
 export type EventPage = Static<typeof EventPage>;
 
-/** `event: begin`: the first of a stream, with the id from which it can be resumed before another event has come. */
+/**
+ * `event: begin`: the first of a stream, with the id from which it can be resumed before another
+ * event has come.
+ */
 export const EventsBegin = Type.Object({ after: EventCursor, missed: EventPage.properties.missed }, closed);
 export type EventsBegin = Static<typeof EventsBegin>;
 

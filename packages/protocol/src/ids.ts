@@ -1,10 +1,14 @@
-// Branded identifiers of the wire: transaction ids, epoch ids and log offsets, with their only parsers and formatters.
+// Branded identifiers of the wire: transaction ids, epoch ids and log offsets, with their only
+// parsers and formatters.
 
 /** A client-chosen UUIDv7 in lower case. */
 export type TxnId = string & { readonly __brand: "TxnId" };
 /** The UUID of an epoch in lower case. */
 export type EpochId = string & { readonly __brand: "EpochId" };
-/** A place in one epoch's log: a non-negative integer of any length. Offsets of different epochs are never compared. */
+/**
+ * A place in one epoch's log: a non-negative integer of any length. Offsets of different epochs are
+ * never compared.
+ */
 export type Offset = bigint & { readonly __brand: "Offset" };
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
@@ -13,7 +17,10 @@ const DECIMAL = /^(0|[1-9][0-9]{0,63})$/;
 
 export const ZERO = 0n as Offset;
 
-/** A transaction as its owner names it. Every owner chooses its ids itself, so two owners may choose the same. */
+/**
+ * A transaction as its owner names it. Every owner chooses its ids itself, so two owners may choose
+ * the same.
+ */
 export interface OwnedId {
   readonly id: TxnId;
   readonly owner: bigint;

@@ -1,4 +1,5 @@
-// The wire contract of Highwater: what a gateway, a tracker and a client say to each other. Imports nothing of ours.
+// The wire contract of Highwater: what a gateway, a tracker and a client say to each other. Imports
+// nothing of ours.
 export * from "./ids.ts";
 export * from "./token.ts";
 export * from "./errors.ts";

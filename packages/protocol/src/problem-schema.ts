@@ -1,4 +1,5 @@
-// The schema of an error's body, with the codes of the catalogue. Answers to clients are written from errors.ts, not from here.
+// The schema of an error's body, with the codes of the catalogue. Answers to clients are written
+// from errors.ts, not from here.
 import Type, { type Static } from "typebox";
 import { type ErrorCode, ERRORS, type Outcome, type Retry } from "./errors.ts";
 import { Details } from "./problem-details.ts";

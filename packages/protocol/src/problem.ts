@@ -13,7 +13,10 @@ export type Problem = ProblemDetails & {
   readonly retry: Retry;
 };
 
-/** The error of every package of this project: a code of the catalogue, the outcome, and the native cause. */
+/**
+ * The error of every package of this project: a code of the catalogue, the outcome, and the native
+ * cause.
+ */
 export class HighwaterError extends Error {
   readonly code: ErrorCode;
   readonly outcome: Outcome;

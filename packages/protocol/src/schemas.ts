@@ -1,4 +1,5 @@
-// TypeBox schemas of every message on the wire; the types are derived from them, never written by hand.
+// TypeBox schemas of every message on the wire; the types are derived from them, never written by
+// hand.
 import Type, { type Static } from "typebox";
 import { about, closed, texts } from "./schema-helpers.ts";
 
@@ -116,7 +117,8 @@ export type Statement = Static<typeof Statement>;
 export const Metadata = Type.Record(
   Type.String(),
   Type.String({ maxLength: LIMITS.metadataChars }),
-  // Closed: a name with a line break does not match the library's own pattern, and its value would not be looked at.
+  // Closed: a name with a line break does not match the library's own pattern, and its value would
+  // not be looked at.
   {
     ...closed,
     maxProperties: LIMITS.metadataEntries,
@@ -210,7 +212,10 @@ export const TransactionRequest = Type.Object(
     statements: Statements,
     ...ExecutionFields,
     ...Acknowledgement,
-    /** Only with `readOnly`: the snapshot has everything that this token's transaction wrote and saw. */
+    /**
+     * Only with `readOnly`: the snapshot has everything that this token's transaction wrote and
+     * saw.
+     */
     after: Type.Optional(TokenText),
     mode: Type.Optional(
       Type.Union([Type.Literal("primary"), Type.Literal("local")], {
@@ -459,7 +464,10 @@ export const VerdictsResponse = Type.Object(
 );
 export type VerdictsResponse = Static<typeof VerdictsResponse>;
 
-/** What a gateway asks of ids under which it found the tombstone of a loss: that says neither which attempt was lost, nor how far it had come. */
+/**
+ * What a gateway asks of ids under which it found the tombstone of a loss: that says neither which
+ * attempt was lost, nor how far it had come.
+ */
 export const LossesRequest = Type.Object(
   {
     of: Type.Array(Type.Object({ id: Uuid, owner: Type.Optional(OwnerText) }, closed), {
@@ -530,7 +538,10 @@ export type BlindEvent = Static<typeof BlindEvent>;
  * An announcement of a gateway to a tracker: an id before its COMMIT, its position after it, or
  * that it came to nothing.
  */
-/** Names one attempt of one gateway: a withdrawal takes back what this very attempt announced, and nothing else. */
+/**
+ * Names one attempt of one gateway: a withdrawal takes back what this very attempt announced, and
+ * nothing else.
+ */
 const AttemptName = Type.String({ minLength: 1, maxLength: 64 });
 
 export const Announcement = Type.Union([
@@ -540,7 +551,10 @@ export const Announcement = Type.Union([
       id: Uuid,
       epoch: Uuid,
       by: AttemptName,
-      /** So long after this was said the attempt has ended, or its gateway is gone. Until then its id is not settled. */
+      /**
+       * So long after this was said the attempt has ended, or its gateway is gone. Until then its
+       * id is not settled.
+       */
       endsWithinMs: Type.Integer({ minimum: 1, maximum: LIMITS.endsWithinMs }),
       /** Absent: it has no owner. */
       owner: Type.Optional(OwnerText),
@@ -580,7 +594,9 @@ export const AnnouncementBatch = Type.Object(
     /** The gateway's. */
     region: Type.Optional(Type.String({ minLength: 1, maxLength: 63 })),
     announcements: Type.Array(Announcement, { minItems: 1, maxItems: LIMITS.announcementsPerBatch }),
-    /** By epoch of the announcements, the one before it: its record may be on no node that survives. */
+    /**
+     * By epoch of the announcements, the one before it: its record may be on no node that survives.
+     */
     parents: Type.Optional(Type.Record(Uuid, Uuid)),
   },
   closed,

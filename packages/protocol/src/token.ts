@@ -1,5 +1,6 @@
-// The token: all that is needed, with marks, to judge a committed transaction without any server-side state. Owns its binary form;
-// the keys that sign it are the deployment's (packages/service). Services read a token by `openToken` only.
+// The token: all that is needed, with marks, to judge a committed transaction without any
+// server-side state. Owns its binary form; the keys that sign it are the deployment's
+// (packages/service). Services read a token by `openToken` only.
 import { type EpochId, type Offset, type TxnId, uuidOfHex } from "./ids.ts";
 
 /** `write`: a receipt can prove it. `read`: a read-only transaction, which leaves no receipt. */
@@ -11,11 +12,15 @@ export interface TokenContent {
   /** Upper bound of everything the transaction wrote and read, in this epoch's log. */
   readonly epoch: EpochId;
   readonly offset: Offset;
-  /** The epoch before `epoch`; null for the first. By it an epoch can be judged that no surviving node has seen. */
+  /**
+   * The epoch before `epoch`; null for the first. By it an epoch can be judged that no surviving
+   * node has seen.
+   */
   readonly parent: EpochId | null;
   /**
-   * Epoch that the transaction's receipt names. It differs from `epoch` only for a token that was issued
-   * later, by a look-up in a successor's history; a receipt of any other epoch belongs to another attempt.
+   * Epoch that the transaction's receipt names. It differs from `epoch` only for a token that was
+   * issued later, by a look-up in a successor's history; a receipt of any other epoch belongs to
+   * another attempt.
    */
   readonly attempt: EpochId;
   /** Whose transaction it is, as an unsigned tag of 128 bits; 0 without authentication. */
@@ -47,7 +52,10 @@ const ATTEMPT_AT = 66;
 const UUID_BYTES = 16;
 const MAC_BYTES = 16;
 const NO_PARENT = "00000000-0000-0000-0000-000000000000";
-/** 64 decimal digits are the most that an offset may have anywhere; they fit in 27 bytes, but not all that fits has 64. */
+/**
+ * 64 decimal digits are the most that an offset may have anywhere; they fit in 27 bytes, but not
+ * all that fits has 64.
+ */
 const MAX_OFFSET_BYTES = 27;
 const OFFSET_LIMIT = 10n ** 64n;
 const BYTES_MIN = ATTEMPT_AT + 1 + MAC_BYTES;
@@ -56,8 +64,9 @@ const BYTES_MAX = ATTEMPT_AT + UUID_BYTES + MAX_OFFSET_BYTES + MAC_BYTES;
 export const TOKEN_CHARS_MAX = PREFIX.length + Math.ceil((BYTES_MAX * 4) / 3);
 
 /**
- * The token as an opaque string: `hw2_` and base64url of flags, key number, id, epoch, parent epoch (zeros: none), owner, other
- * attempt's epoch if any, offset (big-endian), and the MAC of all of that.
+ * The token as an opaque string: `hw2_` and base64url of flags, key number, id, epoch, parent epoch
+ * (zeros: none), owner, other attempt's epoch if any, offset (big-endian), and the MAC of all of
+ * that.
  */
 export function encodeToken(content: TokenContent, signer: TokenSigner): string {
   const { kind, id, epoch, parent, owner, attempt } = content;
@@ -65,7 +74,8 @@ export function encodeToken(content: TokenContent, signer: TokenSigner): string 
   const flags = (kind === "read" ? READ : 0) | (other ? OTHER_ATTEMPT : 0);
   const kid = signer.signingKid;
   const offset = content.offset.toString(16);
-  // As one text, because a token is made for every transaction, and a buffer for each part costs ten times as much.
+  // As one text, because a token is made for every transaction, and a buffer for each part costs
+  // ten times as much.
   const uuids = `${id}${epoch}${parent ?? NO_PARENT}`.replaceAll("-", "");
   const whose = owner.toString(16).padStart(32, "0");
   const hex =
@@ -81,7 +91,10 @@ export function encodeToken(content: TokenContent, signer: TokenSigner): string 
 
 const byte = (value: number): string => value.toString(16).padStart(2, "0");
 
-/** What a token of this deployment says, or undefined. Nothing of it is looked at before its MAC has proved right. */
+/**
+ * What a token of this deployment says, or undefined. Nothing of it is looked at before its MAC has
+ * proved right.
+ */
 export function openToken(text: string, verifier: TokenVerifier): TokenContent | undefined {
   const body = bytesOf(text);
   if (body === undefined) return undefined;
@@ -99,7 +112,10 @@ export function decodeToken(text: string): TokenContent | undefined {
   return body === undefined ? undefined : contentOf(body.subarray(0, -MAC_BYTES));
 }
 
-/** One text for the same bytes: spare bits and characters outside of the encoding would give a token aliases. */
+/**
+ * One text for the same bytes: spare bits and characters outside of the encoding would give a token
+ * aliases.
+ */
 function bytesOf(text: string): Buffer | undefined {
   if (!text.startsWith(PREFIX) || text.length > TOKEN_CHARS_MAX) return undefined;
   const encoded = text.slice(PREFIX.length);
@@ -119,7 +135,8 @@ function contentOf(signed: Buffer): TokenContent | undefined {
   const hex = signed.toString("hex");
   const epoch = uuidOfHex(hex, 2 * EPOCH_AT) as EpochId;
   const attempt = other ? (uuidOfHex(hex, 2 * ATTEMPT_AT) as EpochId) : epoch;
-  // One transaction position has one token: leading zeros and flags that say nothing must not give it aliases.
+  // One transaction position has one token: leading zeros and flags that say nothing must not give
+  // it aliases.
   if ((offsetBytes > 1 && signed[offsetAt] === 0) || (other && attempt === epoch)) return undefined;
   const offset = BigInt(`0x${hex.slice(2 * offsetAt)}`);
   if (offset >= OFFSET_LIMIT) return undefined;

@@ -1,5 +1,6 @@
-// What is wrong with a topology although its schema has nothing against it: nodes that cannot be told apart, levels that
-// cannot be reached. Everything is found at once, so that an operator corrects it once.
+// What is wrong with a topology although its schema has nothing against it: nodes that cannot be
+// told apart, levels that cannot be reached. Everything is found at once, so that an operator
+// corrects it once.
 import { type AddressRange, contains, parseAddressRange } from "./address-range.ts";
 import { type LevelRule, type NodeSpec, type Topology } from "./topology.ts";
 
@@ -41,8 +42,9 @@ function levelFaults({ nodes, levels }: Topology): string[] {
 }
 
 /**
- * Whichever node is the primary, its own domain is one of all, and does not count: what can be reached does not depend
- * on who it is. `primary` and `regions: all` can always be: every region has a node.
+ * Whichever node is the primary, its own domain is one of all, and does not count: what can be
+ * reached does not depend on who it is. `primary` and `regions: all` can always be: every region
+ * has a node.
  */
 function whyUnreachable(rule: LevelRule, nodes: readonly NodeSpec[]): string | null {
   if ("synchronous" in rule) return whyNeverSynchronous(rule.synchronous, nodes);
@@ -54,7 +56,10 @@ function whyUnreachable(rule: LevelRule, nodes: readonly NodeSpec[]): string | n
   return `it needs replicas in ${such(replicas)} besides the primary's, and the topology has ${such(others)}`;
 }
 
-/** Which of its streams are synchronous the primary alone can say, so a replica that is asked itself never counts. */
+/**
+ * Which of its streams are synchronous the primary alone can say, so a replica that is asked itself
+ * never counts.
+ */
 function whyNeverSynchronous(count: number, nodes: readonly NodeSpec[]): string | null {
   const shown = nodes.filter(({ replication }) => replication === undefined || !("ask" in replication));
   const others = shown.length === nodes.length ? nodes.length - 1 : shown.length;
@@ -107,7 +112,10 @@ function criteriaOf({ id, replication }: NodeSpec): Criteria | null {
   return { applicationName, range: address === undefined ? undefined : parseAddressRange(address), slot };
 }
 
-/** A stream that matches two nodes counts for neither: a node whose every stream matches another's could never count. */
+/**
+ * A stream that matches two nodes counts for neither: a node whose every stream matches another's
+ * could never count.
+ */
 function indistinguishable(nodes: readonly NodeSpec[]): string[] {
   const faults: string[] = [];
   for (const [at, one] of nodes.entries())

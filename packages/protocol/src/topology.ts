@@ -1,5 +1,5 @@
-// What an operator configures once for all services of a cluster: nodes, levels and the addresses of the services.
-// The schemas are here; what they cannot see is in topology-faults.ts.
+// What an operator configures once for all services of a cluster: nodes, levels and the addresses
+// of the services. The schemas are here; what they cannot see is in topology-faults.ts.
 import Type, { type Static } from "typebox";
 
 const name = Type.String({ pattern: "^[a-z0-9][a-z0-9_-]{0,62}$" });
@@ -60,7 +60,9 @@ export const NodeSpec = Type.Object(
     url: Type.String({ minLength: 1 }),
     /** Connection string of the application role; the service role's when absent. */
     appUrl: Type.Optional(Type.String({ minLength: 1 })),
-    /** How its stream is recognised on the primary. Default: by the node's id as application name. */
+    /**
+     * How its stream is recognised on the primary. Default: by the node's id as application name.
+     */
     replication: Type.Optional(ReplicaIdentity),
   },
   { additionalProperties: false },

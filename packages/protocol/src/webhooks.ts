@@ -1,4 +1,5 @@
-// The wire of webhooks: how endpoints and deliveries are managed, and the bodies that receivers get (Standard Webhooks 1.0).
+// The wire of webhooks: how endpoints and deliveries are managed, and the bodies that receivers get
+// (Standard Webhooks 1.0).
 import Type, { type Static } from "typebox";
 import {
   BrokenPromiseData,
@@ -28,7 +29,9 @@ export const WEBHOOK_LIMITS = {
   answerBytes: 512,
 } as const;
 
-/** What an endpoint can ask for. `promise.broken` includes every single transaction that was broken. */
+/**
+ * What an endpoint can ask for. `promise.broken` includes every single transaction that was broken.
+ */
 export const WEBHOOK_EVENT_TYPES = DURABILITY_EVENT_TYPES.filter((type) => type !== "transaction.broken");
 export type WebhookEventType = (typeof WEBHOOK_EVENT_TYPES)[number];
 
@@ -221,7 +224,10 @@ const Sequence = Type.Object(
 );
 const page = { page: Type.Integer({ minimum: 1 }), pages: Type.Integer({ minimum: 1 }), sequence: Sequence };
 
-/** A transaction in a message. Metadata too long for one message comes in parts: the same transaction with other names. */
+/**
+ * A transaction in a message. Metadata too long for one message comes in parts: the same
+ * transaction with other names.
+ */
 export const WebhookTransaction = Type.Object(
   {
     event: EventId,

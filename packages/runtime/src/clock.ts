@@ -1,4 +1,5 @@
-// Time as the project's code sees it. The real one is made in a process's runtime.ts; tests and the simulation bring their own.
+// Time as the project's code sees it. The real one is made in a process's runtime.ts; tests and the
+// simulation bring their own.
 export interface Clock {
   /** Milliseconds that never go back; for durations. */
   monotonicMs(): number;

@@ -12,7 +12,10 @@ export interface CallersOptions {
   readonly authenticator: Authenticator;
   readonly admission: Admission;
   readonly clock: Clock;
-  /** The header in which the proxy in front says a client's address, in lower case. Absent: clients connect directly. */
+  /**
+   * The header in which the proxy in front says a client's address, in lower case. Absent: clients
+   * connect directly.
+   */
   readonly addressHeader?: string;
   readonly onRefused: (code: ErrorCode) => void;
 }
@@ -47,7 +50,8 @@ export class Callers {
   }
 
   /**
-   * The caller of a request whose answer goes to `response`; counted as in flight until that has ended, however it ends.
+   * The caller of a request whose answer goes to `response`; counted as in flight until that has
+   * ended, however it ends.
    * Errors: `unauthenticated`, `authentication_unavailable`, `rate_limited`, `concurrency_limited`.
    */
   enter(authorization: string | undefined, response: ServerResponse): Promise<Caller> {
@@ -63,7 +67,8 @@ export class Callers {
   }
 
   /**
-   * Counts another piece of work that came with the caller's request, as if it were a request of its own. Returns what ends it.
+   * Counts another piece of work that came with the caller's request, as if it were a request of
+   * its own. Returns what ends it.
    * Errors: `rate_limited`, `concurrency_limited`.
    */
   also({ principal }: Caller): () => void {
@@ -81,8 +86,9 @@ export class Callers {
   }
 
   /**
-   * The caller of a stream, which may stay for hours: it counts as one request and not as being in flight, and ends when
-   * its credential has ceased to be good. Errors: `unauthenticated`, `authentication_unavailable`, `rate_limited`.
+   * The caller of a stream, which may stay for hours: it counts as one request and not as being in
+   * flight, and ends when its credential has ceased to be good. Errors: `unauthenticated`,
+   * `authentication_unavailable`, `rate_limited`.
    */
   enterStream(authorization: string | undefined, response: ServerResponse): Promise<Caller> {
     return this.#admitted(authorization, response, (principal) => {
@@ -157,7 +163,10 @@ export class Callers {
   }
 }
 
-/** Aborts when the client went away before the answer was written. `onEnd` is called once, however it ended. */
+/**
+ * Aborts when the client went away before the answer was written. `onEnd` is called once, however
+ * it ended.
+ */
 function goneSignal(response: ServerResponse, onEnd: () => void): AbortSignal {
   const gone = new AbortController();
   let isOver = false;

@@ -1,4 +1,5 @@
-// The catalogue of log events: each has one level and one meaning. docs/reference/logs.md is made from it.
+// The catalogue of log events: each has one level and one meaning. docs/reference/logs.md is made
+// from it.
 
 type Level = "error" | "warn" | "info";
 type Events = Readonly<Record<Level, Readonly<Record<string, string>>>>;

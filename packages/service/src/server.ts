@@ -1,4 +1,5 @@
-// A Fastify application with what all services have in common: limits, problem answers and what they mean, 404 and 405, JSON bodies.
+// A Fastify application with what all services have in common: limits, problem answers and what
+// they mean, 404 and 405, JSON bodies.
 import Fastify, { type FastifyInstance } from "fastify";
 import { type Log } from "./log.ts";
 import { installCors } from "./plugins/cors.ts";
@@ -26,11 +27,17 @@ export interface ServerOptions {
   readonly tracer?: Tracer | undefined;
 }
 
-/** Fastify gives up on closing after this; it must outlast the draining of what is open and of what is in flight. */
+/**
+ * Fastify gives up on closing after this; it must outlast the draining of what is open and of what
+ * is in flight.
+ */
 const CLOSE_LIMIT_MS = 60_000;
 /** A body that trickles in holds a connection no longer than this. */
 const REQUEST_TIMEOUT_MS = 60_000;
-/** Longer than the proxies in front keep their connections, or they would send requests into a closing one. */
+/**
+ * Longer than the proxies in front keep their connections, or they would send requests into a
+ * closing one.
+ */
 const KEEP_ALIVE_MS = 75_000;
 
 export function makeServer(options: ServerOptions): FastifyInstance {

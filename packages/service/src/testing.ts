@@ -3,7 +3,10 @@ import { encodeToken, type EpochId, type Offset, type TokenContent, type TxnId }
 import { DeploymentKeys } from "./deployment-keys/deployment-keys.ts";
 import { type Log } from "./log.ts";
 
-/** What makes a service one of the deployment that tests and development systems are. Its secret is public. */
+/**
+ * What makes a service one of the deployment that tests and development systems are. Its secret is
+ * public.
+ */
 export const TEST_DEPLOYMENT = {
   HIGHWATER_DEPLOYMENT: "development",
   HIGHWATER_DEPLOYMENT_KEYS: JSON.stringify([

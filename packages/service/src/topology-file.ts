@@ -1,5 +1,6 @@
-// The file that HIGHWATER_TOPOLOGY names, while the service runs: levels that change in it take effect without a restart.
-// Nothing else of it does: nodes are what a service is made of. Content that is refused changes nothing.
+// The file that HIGHWATER_TOPOLOGY names, while the service runs: levels that change in it take
+// effect without a restart. Nothing else of it does: nodes are what a service is made of. Content
+// that is refused changes nothing.
 import { readFile } from "node:fs/promises";
 import { isDeepStrictEqual } from "node:util";
 import { type NodeSpec, type Topology, topologyWarnings } from "@highwater/protocol";
@@ -24,7 +25,10 @@ export interface TopologyWatcher {
   readonly metrics: MetricSet;
 }
 
-/** Looking at the content, and not at the file's times: a file that is replaced by another, or a link to it, is no less new. */
+/**
+ * Looking at the content, and not at the file's times: a file that is replaced by another, or a
+ * link to it, is no less new.
+ */
 const POLL_MS = 2_000;
 
 /** The path in `@path`; null where the variable holds the topology itself. */
@@ -39,7 +43,10 @@ export class TopologyFile {
   #watcher: TopologyWatcher | null = null;
   #reloads: Counter | null = null;
   #current: Topology;
-  /** The last content that was read, or why it could not be; it is judged when it is there a second time. */
+  /**
+   * The last content that was read, or why it could not be; it is judged when it is there a second
+   * time.
+   */
   #seen: string | null = null;
   /** What was taken or refused last. */
   #judged: string | null = null;
@@ -68,7 +75,10 @@ export class TopologyFile {
     this.#stop.abort();
   }
 
-  /** Reads the file now, and says what is wrong with it however often that has been said. Never rejects. */
+  /**
+   * Reads the file now, and says what is wrong with it however often that has been said. Never
+   * rejects.
+   */
   async reload(): Promise<void> {
     this.#judged = null;
     await this.#look(true);

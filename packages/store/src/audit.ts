@@ -8,12 +8,18 @@ export interface Act {
 }
 
 export interface AuditEntry {
-  /** Rises in the order in which the changes were committed. Numbers may be missing: those of changes that failed. */
+  /**
+   * Rises in the order in which the changes were committed. Numbers may be missing: those of
+   * changes that failed.
+   */
   readonly n: number;
   /** By the server's clock, with microseconds. */
   readonly at: string;
   readonly actor: string;
-  /** The session's login role, address and program, as the server knows them. Null: not known, as of a local socket. */
+  /**
+   * The session's login role, address and program, as the server knows them. Null: not known, as of
+   * a local socket.
+   */
   readonly login: string;
   readonly address: string | null;
   readonly program: string | null;

@@ -9,7 +9,10 @@ export interface EventPosition {
   readonly n: number;
 }
 
-/** Names its history as well: nodes that were promoted side by side give their epochs the same number. */
+/**
+ * Names its history as well: nodes that were promoted side by side give their epochs the same
+ * number.
+ */
 export interface HistoryPosition extends EventPosition {
   /** The epoch with that number; null: below every event. */
   readonly epoch: EpochId | null;
@@ -25,8 +28,8 @@ export function comparePositions(a: EventPosition, b: EventPosition): number {
 
 export interface NewEvent {
   /**
-   * What it is about. Of those who record the same, on whichever tracker, the first one counts, except where a later one is
-   * better informed: see `whatIsBetter`. At most 200 characters.
+   * What it is about. Of those who record the same, on whichever tracker, the first one counts,
+   * except where a later one is better informed: see `whatIsBetter`. At most 200 characters.
    */
   readonly key: string;
   readonly type: DurabilityEventType;
@@ -107,13 +110,20 @@ export const MAX_EVENTS_PER_RECORDING = 5_000;
 export interface EventStore {
   /**
    * Records in one transaction, on the primary's disk when this resolves.
-   * Errors: anything but `epoch_changed` leaves it open whether they were recorded: record them again.
+   * Errors: anything but `epoch_changed` leaves it open whether they were recorded: record them
+   * again.
    */
   record(node: string, epoch: EpochId, events: readonly NewEvent[]): Promise<Recording>;
-  /** In the order of their places. Every later call finds later places only: an event never appears below one that was read. */
+  /**
+   * In the order of their places. Every later call finds later places only: an event never appears
+   * below one that was read.
+   */
   read(node: string, epoch: EpochId, filter: EventFilter): Promise<readonly RecordedEvent[]>;
   extent(node: string, epoch: EpochId): Promise<EventExtent>;
-  /** Drops events of before that time, a bounded number at once; says how many. Milliseconds since 1970, by no clock of the store. */
+  /**
+   * Drops events of before that time, a bounded number at once; says how many. Milliseconds since
+   * 1970, by no clock of the store.
+   */
   expire(node: string, epoch: EpochId, beforeMs: number): Promise<number>;
   close(): void;
 }

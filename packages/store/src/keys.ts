@@ -54,12 +54,18 @@ export interface ApiKey extends NewApiKey {
 
 export interface KeyReader {
   readonly nodes: readonly StoreNode[];
-  /** The keys that were created or changed after `after`, or all of them. Rejects when the node cannot be asked in time. */
+  /**
+   * The keys that were created or changed after `after`, or all of them. Rejects when the node
+   * cannot be asked in time.
+   */
   readKeys(node: string, after: bigint | null): Promise<readonly ApiKey[]>;
   close(): void;
 }
 
-/** What a key's transactions may do. A login role has one of the two, and PostgreSQL holds it to that. */
+/**
+ * What a key's transactions may do. A login role has one of the two, and PostgreSQL holds it to
+ * that.
+ */
 export type RoleAccess = "read" | "write";
 
 export function accessOf(scopes: readonly Scope[]): RoleAccess {
@@ -75,16 +81,24 @@ export interface RoleClaim {
 /** What a database says of one of its roles, as far as it matters to a key. */
 export interface RoleFacts {
   readonly canLogin: boolean;
-  /** Why requests of keys with the access must not run as it, each as what follows "the role x". None: they may. */
+  /**
+   * Why requests of keys with the access must not run as it, each as what follows "the role x".
+   * None: they may.
+   */
   readonly faults: readonly string[];
 }
 
 export interface KeyAdmin extends KeyReader {
   /** Whether the node has the table of keys at all. */
   hasKeys(node: string): Promise<boolean>;
-  /** Why the login role must not make the service's tables, which would be its own; null: it may. */
+  /**
+   * Why the login role must not make the service's tables, which would be its own; null: it may.
+   */
   whyNotPrepare(node: string): Promise<string | null>;
-  /** Changes are entered into the audit log as the act of whom they say; without one as the login role's. */
+  /**
+   * Changes are entered into the audit log as the act of whom they say; without one as the login
+   * role's.
+   */
   insertKey(node: string, key: NewApiKey, act?: Act): Promise<ApiKey>;
   /**
    * The key as it is then, or null when there is none. A revoked key stays revoked, since when it
@@ -94,11 +108,20 @@ export interface KeyAdmin extends KeyReader {
   expireKey(node: string, id: string, expiresAtMs: number, act?: Act): Promise<ApiKey | null>;
   /** Null: there is no such role. */
   readRole(node: string, role: string, access: RoleAccess): Promise<RoleFacts | null>;
-  /** A login role with the rights that the access needs, and no other. The password is hashed before it is sent. */
+  /**
+   * A login role with the rights that the access needs, and no other. The password is hashed before
+   * it is sent.
+   */
   createRole(node: string, role: string, access: RoleAccess, password: string | null): Promise<void>;
-  /** Records whose keys the role is for, once and for all. Resolves with what is recorded: another claim may have been first. */
+  /**
+   * Records whose keys the role is for, once and for all. Resolves with what is recorded: another
+   * claim may have been first.
+   */
   claimRole(node: string, role: string, claim: RoleClaim, act?: Act): Promise<RoleClaim>;
-  /** Takes from PUBLIC what roles that only read must not have, if it can. Resolves with those that the role still has. */
+  /**
+   * Takes from PUBLIC what roles that only read must not have, if it can. Resolves with those that
+   * the role still has.
+   */
   protect(node: string, role: string): Promise<readonly string[]>;
   readAudit(node: string, question: AuditQuestion): Promise<readonly AuditEntry[]>;
 }

@@ -1,5 +1,6 @@
-// The reference adapter of the store port, for simulation only: a MemoryWorld that the caller steps, and stores that stand
-// on it, one for each process of the simulation. Everything happens inside the call; the promises only carry it out.
+// The reference adapter of the store port, for simulation only: a MemoryWorld that the caller
+// steps, and stores that stand on it, one for each process of the simulation. Everything happens
+// inside the call; the promises only carry it out.
 import { type NodeReport } from "@highwater/authority";
 import {
   type EpochId,
@@ -207,7 +208,10 @@ export class MemoryStore implements Store {
     return { wait };
   }
 
-  /** What the receipt's insert would answer, in the order in which a server checks it; null when it goes in. */
+  /**
+   * What the receipt's insert would answer, in the order in which a server checks it; null when it
+   * goes in.
+   */
   #admitReceipt(on: MemoryNode, spec: TransactionSpec): Execution | null {
     const state = stateOf(on, spec);
     if (state.kind === "expired") throw new HighwaterError("id_expired", { transactionId: spec.id });
@@ -255,7 +259,8 @@ export class MemoryStore implements Store {
     return this.#call(node, "readReplica", (on): ReplicaReading => {
       const { newest } = on.history;
       const isFed = on.role === "replica" && this.#world.streamOf(node) !== null;
-      // Fed from another timeline than the newest epoch's, its log runs on over what that epoch may have lost.
+      // Fed from another timeline than the newest epoch's, its log runs on over what that epoch may
+      // have lost.
       if (!isFed || newest?.timeline !== on.timeline) return { kind: "behind" };
       if (read.after !== null && !hasInHistory(on, read.after)) return { kind: "behind" };
       const { record } = newest;

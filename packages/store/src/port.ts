@@ -1,5 +1,6 @@
 // The store port: what Highwater needs from a replicated database, in the words of the domain.
-// Nothing outside an adapter knows how a position, an epoch or a receipt is kept; one conformance suite drives them all.
+// Nothing outside an adapter knows how a position, an epoch or a receipt is kept; one conformance
+// suite drives them all.
 import { type NodeSource } from "@highwater/authority";
 import {
   type EpochId,
@@ -31,7 +32,10 @@ export interface ReplicaPosition {
   /** One uninterrupted stream to the replica. */
   readonly session: string;
   readonly flushed: Offset;
-  /** The primary takes this stream for one of those that its own synchronous commits wait for, each of them, at this moment. */
+  /**
+   * The primary takes this stream for one of those that its own synchronous commits wait for, each
+   * of them, at this moment.
+   */
   readonly synchronous: boolean;
 }
 
@@ -52,21 +56,26 @@ export interface Adoption {
   readonly reason: string;
   readonly issuedBy: string;
   /**
-   * `intact`: only tables of the service are gone, so no receipt is no proof of a loss. `restored`: the whole database was put back,
-   * so what has no receipt is absent.
+   * `intact`: only tables of the service are gone, so no receipt is no proof of a loss. `restored`:
+   * the whole database was put back, so what has no receipt is absent.
    */
   readonly data: "intact" | "restored";
 }
 
 export interface MintRequest {
-  /** Lower bound for the new epoch's sequence number: one more than any that the caller has seen. */
+  /**
+   * Lower bound for the new epoch's sequence number: one more than any that the caller has seen.
+   */
   readonly minSeq: number;
-  /** Epochs known to the caller that the node's history lacks and that the command declares ended. */
+  /**
+   * Epochs known to the caller that the node's history lacks and that the command declares ended.
+   */
   readonly supersedes: readonly EpochId[];
   readonly command: string | null;
   /**
-   * The previous epoch's log is on this node at least up to here, as the caller saw it arrive in a stream that is known
-   * to come from that epoch; valid only while the node is still in `incarnation`.
+   * The previous epoch's log is on this node at least up to here, as the caller saw it arrive in a
+   * stream that is known to come from that epoch; valid only while the node is still in
+   * `incarnation`.
    */
   readonly streamed: {
     readonly epoch: EpochId;
@@ -74,11 +83,15 @@ export interface MintRequest {
     readonly incarnation: string;
   } | null;
   /**
-   * Marks that the caller has seen, by epoch and level. The record keeps those of the epoch before it, which need not be the
-   * one that the caller has followed: offsets of one epoch say nothing of another.
+   * Marks that the caller has seen, by epoch and level. The record keeps those of the epoch before
+   * it, which need not be the one that the caller has followed: offsets of one epoch say nothing of
+   * another.
    */
   readonly finalMarks: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  /** By epoch: up to here every level has it, as far as the caller has seen. No caller settles such an id again. */
+  /**
+   * By epoch: up to here every level has it, as far as the caller has seen. No caller settles such
+   * an id again.
+   */
   readonly everywhere?: Readonly<Record<string, string>>;
 }
 
@@ -87,7 +100,10 @@ export interface MintRequest {
  * memory back.
  */
 export interface ResultMeter {
-  /** Null: it has found room for all rows so far. Otherwise the error of a read that had to leave out rows. */
+  /**
+   * Null: it has found room for all rows so far. Otherwise the error of a read that had to leave
+   * out rows.
+   */
   readonly refusal: HighwaterError | null;
   /** False: there is no room for so much, and nothing was counted. */
   take(bytes: number): boolean;
@@ -118,8 +134,9 @@ export interface FieldDetails {
 }
 
 /**
- * What a receipt is found by. The tag is a UUID that only the deployment can compute, from the transaction's owner and id: a row
- * under the same id with another tag is another transaction's, or forged. A tag appears in no log, error or answer.
+ * What a receipt is found by. The tag is a UUID that only the deployment can compute, from the
+ * transaction's owner and id: a row under the same id with another tag is another transaction's, or
+ * forged. A tag appears in no log, error or answer.
  */
 export interface ReceiptKey {
   readonly id: TxnId;
@@ -136,9 +153,15 @@ export interface TransactionSpec extends ResultLimits, ReceiptKey {
   readonly deferrable?: boolean;
   /** The database's login role that runs it; the service's application role when null or absent. */
   readonly role?: string | null;
-  /** Names the owner, key, role and access that it runs for. Sessions keep nothing from one principal to another. */
+  /**
+   * Names the owner, key, role and access that it runs for. Sessions keep nothing from one
+   * principal to another.
+   */
   readonly principal?: string;
-  /** A digest of what it runs, kept in the receipt. Signed 64-bit, and 0 only for a read, which writes no receipt. */
+  /**
+   * A digest of what it runs, kept in the receipt. Signed 64-bit, and 0 only for a read, which
+   * writes no receipt.
+   */
   readonly digest: bigint;
   /** The service's own when null or absent. */
   readonly statementTimeoutMs?: number | null;
@@ -152,18 +175,25 @@ export interface TransactionSpec extends ResultLimits, ReceiptKey {
 }
 
 /**
- * Called in the tick in which a transaction leaves for the database, before any of it has left; once more when it is sent again.
- * Not called for a transaction that is refused or cancelled before. It must not throw.
+ * Called in the tick in which a transaction leaves for the database, before any of it has left;
+ * once more when it is sent again. Not called for a transaction that is refused or cancelled
+ * before. It must not throw.
  */
 export type BeforeSend = () => void;
 
 export type Execution =
   | {
       readonly kind: "committed";
-      /** `offset` is an upper bound of the commit record's place, unless `exact`; of a read: of everything that it could see. */
+      /**
+       * `offset` is an upper bound of the commit record's place, unless `exact`; of a read: of
+       * everything that it could see.
+       */
       readonly offset: Offset;
       readonly exact: boolean;
-      /** Of a read: what it could see was on the primary's disk already, so there is nothing to help along. */
+      /**
+       * Of a read: what it could see was on the primary's disk already, so there is nothing to help
+       * along.
+       */
       readonly isFlushed?: boolean;
       readonly results: readonly StatementResult[];
     }
@@ -177,18 +207,24 @@ export type Execution =
 export interface OpenTransaction {
   /** Names its session, in any process of the service. */
   readonly holder: string;
-  /** True when nothing is open any more: it has ended, or its session is lost and with it everything it did. */
+  /**
+   * True when nothing is open any more: it has ended, or its session is lost and with it everything
+   * it did.
+   */
   readonly isOver: boolean;
   /**
    * One round trip. After a failed statement only a ROLLBACK TO SAVEPOINT runs in it.
-   * Errors: HighwaterError; `transaction_aborted` when the session is lost. `meter`: of this call alone.
+   * Errors: HighwaterError; `transaction_aborted` when the session is lost. `meter`: of this call
+   * alone.
    */
   run(
     statements: readonly Statement[],
     signal?: AbortSignal,
     meter?: ResultMeter,
   ): Promise<readonly StatementResult[]>;
-  /** Ends it. `results` are those of the statements that rode along. Errors as those of `execute`. */
+  /**
+   * Ends it. `results` are those of the statements that rode along. Errors as those of `execute`.
+   */
   commit(statements: readonly Statement[], options?: OpenCommitOptions): Promise<Execution>;
   /** Ends it, whatever is running in it. Never rejects. */
   rollback(): Promise<void>;
@@ -225,9 +261,15 @@ export type ReplicaReading =
   | {
       readonly kind: "read";
       readonly results: readonly StatementResult[];
-      /** Upper bound of everything that the snapshot shows: the newest epoch in it, and what had been replayed behind it. */
+      /**
+       * Upper bound of everything that the snapshot shows: the newest epoch in it, and what had
+       * been replayed behind it.
+       */
       readonly position: { readonly epoch: EpochId; readonly offset: Offset };
-      /** Age of the newest commit that it has replayed; null when it has replayed none since it started. */
+      /**
+       * Age of the newest commit that it has replayed; null when it has replayed none since it
+       * started.
+       */
       readonly ageMs: number | null;
     }
   /**
@@ -244,8 +286,8 @@ export interface Receipt {
 }
 
 /**
- * `absent`: no receipt, and none was written. `held`: a transaction that may still commit has the id, so it was not settled.
- * `expired`: older than the receipts that are kept.
+ * `absent`: no receipt, and none was written. `held`: a transaction that may still commit has the
+ * id, so it was not settled. `expired`: older than the receipts that are kept.
  */
 export type ReceiptState =
   | Receipt
@@ -262,7 +304,10 @@ export interface ReceiptsAsOf {
   readonly asOf: Offset;
 }
 
-/** Only for transactions that were announced, or that a valid token names: the store keeps what is written here. */
+/**
+ * Only for transactions that were announced, or that a valid token names: the store keeps what is
+ * written here.
+ */
 export interface SettleRequest {
   readonly epoch: EpochId;
   readonly keys: readonly ReceiptKey[];
@@ -302,27 +347,37 @@ export interface PoolReport {
 export interface StoreObserver {
   /** A one-shot transaction has waited for a session for so long, and goes on its way now. */
   onWaited(waitedMs: number): void;
-  /** A role that only reads has rights that it should not have, which only an operator can take away. */
+  /**
+   * A role that only reads has rights that it should not have, which only an operator can take
+   * away.
+   */
   onUnprotected(node: string, role: string, rights: readonly string[]): void;
 }
 
 export interface Store extends NodeSource {
   readonly nodes: readonly StoreNode[];
-  /** Creates or upgrades the service's tables on the primary; idempotent, safe when two run it at once. */
+  /**
+   * Creates or upgrades the service's tables on the primary; idempotent, safe when two run it at
+   * once.
+   */
   prepare(node: string): Promise<void>;
   /** The highest witness of the epoch that the node has replayed; null when it has none. */
   witnessOf(node: string, epoch: EpochId): Promise<Witness | null>;
   /**
-   * The primary's and its replicas' positions; cheap, made to be called hundreds of times a second. Null: no epoch minted.
-   * `wanted`: the highest offset that somebody waits for. A replica that has to be asked itself can only prove what was
-   * witnessed, and then that offset is.
+   * The primary's and its replicas' positions; cheap, made to be called hundreds of times a second.
+   * Null: no epoch minted. `wanted`: the highest offset that somebody waits for. A replica that has
+   * to be asked itself can only prove what was witnessed, and then that offset is.
    */
   positions(node: string, wanted?: Offset | null): Promise<PositionsReport | null>;
-  /** Begins the epoch of a primary that has none, or returns the one that somebody else has just begun. */
+  /**
+   * Begins the epoch of a primary that has none, or returns the one that somebody else has just
+   * begun.
+   */
   mint(node: string, request: MintRequest): Promise<EpochRecord>;
   /**
-   * Ends the epoch where it is current, as after a restore: the log is no proof of anything that was committed in it, and the
-   * next epoch carries over only what has its receipt. Nothing where another epoch is current. For the primary.
+   * Ends the epoch where it is current, as after a restore: the log is no proof of anything that
+   * was committed in it, and the next epoch carries over only what has its receipt. Nothing where
+   * another epoch is current. For the primary.
    */
   disownEpoch(node: string, epoch: EpochId): Promise<void>;
   /**
@@ -332,8 +387,8 @@ export interface Store extends NodeSource {
    */
   raiseFinalMarks(node: string, epoch: EpochId, marks: Readonly<Record<string, string>>): Promise<void>;
   /**
-   * Runs a whole transaction in one round trip. The signal cancels what is running, unless it has committed by then; what
-   * became of the transaction is answered all the same.
+   * Runs a whole transaction in one round trip. The signal cancels what is running, unless it has
+   * committed by then; what became of the transaction is answered all the same.
    * Errors: HighwaterError; `outcome: unknown` when the connection died with the COMMIT on its way.
    */
   execute(node: string, spec: TransactionSpec, signal?: AbortSignal): Promise<Execution>;
@@ -344,7 +399,9 @@ export interface Store extends NodeSource {
   begin(node: string, spec: TransactionSpec, signal?: AbortSignal): Promise<Opening>;
   /** Runs a read-only transaction on a replica. Errors: HighwaterError. */
   readReplica(node: string, read: ReplicaRead, signal?: AbortSignal): Promise<ReplicaReading>;
-  /** Brings everything committed so far to the primary's disk and wakes the streams to the replicas. */
+  /**
+   * Brings everything committed so far to the primary's disk and wakes the streams to the replicas.
+   */
   helpFlush(node: string, epoch: EpochId): Promise<void>;
   lookUp(node: string, keys: readonly ReceiptKey[]): Promise<ReceiptsAsOf>;
   /**
@@ -355,9 +412,15 @@ export interface Store extends NodeSource {
    * transaction holds is `held`.
    */
   settle(node: string, request: SettleRequest): Promise<ReceiptsAsOf>;
-  /** The session that this names (`OpenTransaction.holder`) may be ended if it is found to hold the key when that is settled. */
+  /**
+   * The session that this names (`OpenTransaction.holder`) may be ended if it is found to hold the
+   * key when that is settled.
+   */
   giveUp(node: string, key: ReceiptKey, holder: string): void;
-  /** Makes room for the receipts of the next ids, and drops those of ids older than `expireBeforeMs` if given. */
+  /**
+   * Makes room for the receipts of the next ids, and drops those of ids older than `expireBeforeMs`
+   * if given.
+   */
   maintain(node: string, request: { readonly expireBeforeMs: number | null }): Promise<RetentionReport>;
   /** Of every key that a service of the deployment has published. For the primary. */
   keyChecks(node: string): Promise<readonly KeyCheck[]>;
@@ -367,7 +430,9 @@ export interface Store extends NodeSource {
   pools(): readonly PoolReport[];
   /** From now on the observer is called; there is one at most. */
   observe(observer: StoreObserver): void;
-  /** Drops every connection to the node that writes; those that are opened later are checked anew. */
+  /**
+   * Drops every connection to the node that writes; those that are opened later are checked anew.
+   */
   forget(node: string): void;
   close(): Promise<void>;
 }

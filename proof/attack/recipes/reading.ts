@@ -10,7 +10,10 @@ async function isWritten(target: Target, id: string): Promise<string | null> {
   return rows > 0 ? "a read key has written a row" : null;
 }
 
-/** Names of statements that the service has prepared in the session; the longest list of several tries. */
+/**
+ * Names of statements that the service has prepared in the session; the longest list of several
+ * tries.
+ */
 async function preparedNames(target: Target): Promise<string[]> {
   const sql = "SELECT string_agg(name, ',') FROM pg_catalog.pg_prepared_statements";
   const { body } = await target.reader.read([sql]);

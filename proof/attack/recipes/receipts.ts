@@ -4,7 +4,10 @@ import { newId } from "../caller.ts";
 import { type Recipe } from "../recipe.ts";
 import { type Target } from "../target.ts";
 
-/** Columns of the receipt as the catalogue has them, and values that an attacker can make up for each. */
+/**
+ * Columns of the receipt as the catalogue has them, and values that an attacker can make up for
+ * each.
+ */
 async function guesses(target: Target, id: string): Promise<string[]> {
   const columns = await target.look(
     "SELECT attname::text AS name, atttypid::regtype::text AS type FROM pg_attribute WHERE attrelid = 'highwater.receipt'::regclass AND attnum > 0 ORDER BY attnum",

@@ -2,7 +2,10 @@
 import { described } from "../caller.ts";
 import { type Recipe } from "../recipe.ts";
 
-/** pg_terminate_backend() waits so long until a session has ended: a request in one that is about to end has an unknown outcome. */
+/**
+ * pg_terminate_backend() waits so long until a session has ended: a request in one that is about to
+ * end has an unknown outcome.
+ */
 const GONE_WITHIN_MS = "60000";
 
 export const ROLES: readonly Recipe[] = [
@@ -23,7 +26,8 @@ export const ROLES: readonly Recipe[] = [
         );
         for (let attempt = 0; ; attempt++) {
           const answer = await writer.run(["SELECT 1"]);
-          // A refusal that names the role's setting is as good as an answer: it hurts the one who set it.
+          // A refusal that names the role's setting is as good as an answer: it hurts the one who
+          // set it.
           if (answer.status === 200 || answer.status === 403) return null;
           if (attempt === 5) return `the role's own keys are answered ${described(answer)}`;
         }

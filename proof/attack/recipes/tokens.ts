@@ -23,8 +23,8 @@ async function traces(target: Target): Promise<Traces> {
 }
 
 /**
- * Earlier attacks leave attempts behind that were announced and refused. When their epoch ends, trackers look them up after a grace
- * of seconds, settle them as lost and record events.
+ * Earlier attacks leave attempts behind that were announced and refused. When their epoch ends,
+ * trackers look them up after a grace of seconds, settle them as lost and record events.
  */
 async function waitForVerdicts(target: Target): Promise<void> {
   await eventually("no tracker has anything in doubt, or an event that is not recorded", async () => {
@@ -33,7 +33,10 @@ async function waitForVerdicts(target: Target): Promise<void> {
   });
 }
 
-/** Flags, a key's number, id, epoch, no parent, no owner, an offset, and a MAC of zeros: all but the MAC is known to everybody. */
+/**
+ * Flags, a key's number, id, epoch, no parent, no owner, an offset, and a MAC of zeros: all but the
+ * MAC is known to everybody.
+ */
 function unsigned(id: string, epoch: string): string {
   const uuids = `${id}${epoch}`.replaceAll("-", "");
   const none = "00".repeat(16);

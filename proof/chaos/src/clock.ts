@@ -1,4 +1,5 @@
-// The run's one clock. Monotonic and the same for every process of the machine, as the history asks for.
+// The run's one clock. Monotonic and the same for every process of the machine, as the history asks
+// for.
 
 export function nowMs(): number {
   return Number(process.hrtime.bigint()) / 1e6;

@@ -24,7 +24,9 @@ export interface Command {
   readonly isGood: (result: ChaosResult, isFlagged: boolean) => boolean;
 }
 
-/** Does not return: the process ends with 0, or 1 for a run that is not good, or 2 for a bad option. */
+/**
+ * Does not return: the process ends with 0, or 1 for a run that is not good, or 2 for a bad option.
+ */
 export async function runCommand({ rate, flag, startRig, print, isGood }: Command): Promise<never> {
   const more = flag === undefined ? "" : ` [--${flag}]`;
   const usage = `usage: cli.ts [--duration-s 60] [--seed N] [--rate ${String(rate)}] [--dir FOLDER] [--only KIND,…]${more}`;

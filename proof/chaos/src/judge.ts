@@ -1,4 +1,5 @@
-// Asks the checker, a program of its own that reads only the recorded history, and reads its answer.
+// Asks the checker, a program of its own that reads only the recorded history, and reads its
+// answer.
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 

@@ -1,7 +1,11 @@
-// What a run is made of, and what its parts know of each other: a system under test, a workload, a nemesis.
+// What a run is made of, and what its parts know of each other: a system under test, a workload, a
+// nemesis.
 import { type EpochId, type Failure, type Fault, type FinalState, type WrongClock } from "@highwater/checker";
 
-/** A region's services as a client sees them, nearest first; links to other regions are delayed and can be cut. */
+/**
+ * A region's services as a client sees them, nearest first; links to other regions are delayed and
+ * can be cut.
+ */
 export interface Endpoint {
   readonly region: string;
   readonly gateway: string;
@@ -27,7 +31,10 @@ export interface Target {
   endpoints(from: string): Promise<readonly Endpoint[]>;
   /** How long the services keep receipts. */
   readonly retentionMs: number;
-  /** Where services ask for keys. Clients are dealt out to them, and they have endpoints for webhooks on this machine. */
+  /**
+   * Where services ask for keys. Clients are dealt out to them, and they have endpoints for
+   * webhooks on this machine.
+   */
   readonly owners?: readonly Owner[];
   /** As superuser on the application's database of a node, past all services. */
   query(node: string, sql: string): Promise<readonly Record<string, unknown>[]>;
@@ -56,8 +63,9 @@ export interface Workload {
   /** No new transactions; resolves when those in flight have their answer. */
   stop(): Promise<void>;
   /**
-   * With the system healed: asks for what is unknown, waits for every promise, asks every tracker for its final word, and
-   * reads the final state of the node whose history counts. Resolves when all of that is in the history.
+   * With the system healed: asks for what is unknown, waits for every promise, asks every tracker
+   * for its final word, and reads the final state of the node whose history counts. Resolves when
+   * all of that is in the history.
    */
   settle(primary: string): Promise<FinalState>;
   /** Ends its processes; also after an error. */

@@ -1,4 +1,5 @@
-// What a run says in the end: for people what became of every kind of transaction, and one line of JSON for programs.
+// What a run says in the end: for people what became of every kind of transaction, and one line of
+// JSON for programs.
 import { type ChaosResult } from "./run.ts";
 
 const EXAMPLES_MAX = 3;

@@ -1,5 +1,6 @@
-// One chaos run: a system, a workload, a nemesis; then peace, the last words, and the judgement. Owns the order of things, the
-// limits of time and what is kept; knows nothing of what is broken or how.
+// One chaos run: a system, a workload, a nemesis; then peace, the last words, and the judgement.
+// Owns the order of things, the limits of time and what is kept; knows nothing of what is broken or
+// how.
 import { cp, mkdir } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { TemporaryFolder } from "@highwater/lab-tools/process";

@@ -1,8 +1,12 @@
-// Which transactions are so old that the service may have forgotten them. Nothing else may be called expired.
+// Which transactions are so old that the service may have forgotten them. Nothing else may be
+// called expired.
 import { type FinalState, type Scenario } from "./history.ts";
 import { appendsOf, attemptIn, type History, type Transaction } from "./model.ts";
 
-/** Between the making of an id and the record of it, and between clocks of one machine that are read by different processes. */
+/**
+ * Between the making of an id and the record of it, and between clocks of one machine that are read
+ * by different processes.
+ */
 const CLOCK_SLACK_MS = 1_000;
 
 const TIMED_ID = /^([0-9a-f]{8})-([0-9a-f]{4})-7/;
@@ -32,8 +36,9 @@ export function droppedTooEarlyMs({ retentionMs }: Scenario, { expiry }: FinalSt
 }
 
 /**
- * Gives a transaction the receipt that it must have had, where this has expired and the effects are in the final state. Of two
- * attempts the newer one is there: it could not have run beside the other.
+ * Gives a transaction the receipt that it must have had, where this has expired and the effects are
+ * in the final state. Of two attempts the newer one is there: it could not have run beside the
+ * other.
  */
 export function restoreReceipts({ transactions, final, finalLists, epochs }: History): void {
   const inserted = new Set(final.inserted);

@@ -1,4 +1,5 @@
-// Puts the records of a history together and refuses what contradicts itself as a record. Judges nothing.
+// Puts the records of a history together and refuses what contradicts itself as a record. Judges
+// nothing.
 import { inferAttempts } from "./attempts.ts";
 import { EpochTree } from "./epochs.ts";
 import { restoreReceipts } from "./expiry.ts";

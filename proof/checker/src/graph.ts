@@ -25,7 +25,10 @@ export class Graph {
     return this.#out[node] ?? [];
   }
 
-  /** Sets of more than one node in which every node reaches every other one by edges that `may` be taken (Tarjan). */
+  /**
+   * Sets of more than one node in which every node reaches every other one by edges that `may` be
+   * taken (Tarjan).
+   */
   components(nodes: Iterable<number>, may: (edge: Edge) => boolean): number[][] {
     const order = new Map<number, number>();
     const low = new Map<number, number>();

@@ -1,5 +1,5 @@
-// Keeps every list that was read as the beginning of a longer one that others have read: most are, so that they cost two
-// words each. Lists that disagree are kept apart.
+// Keeps every list that was read as the beginning of a longer one that others have read: most are,
+// so that they cost two words each. Lists that disagree are kept apart.
 
 /** The longest list so far of those that begin alike. */
 export class Spine {

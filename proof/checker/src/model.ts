@@ -183,8 +183,8 @@ export function answeredAt({ answer, attempts, readIn }: Transaction, epoch: Epo
 }
 
 /**
- * Its attempt in the epoch's history, down to a depth. Of two it is the newer one, which cannot have
- * run beside the other.
+ * Its attempt in the epoch's history, down to a depth. Of two it is the newer one, which cannot
+ * have run beside the other.
  */
 export function attemptIn(
   epochs: EpochTree,

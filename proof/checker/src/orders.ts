@@ -103,8 +103,8 @@ export class Orders {
   }
 
   /**
-   * By place in the list. An attempt that was only reported as lost may be an id that was sent again and has not run: where an older
-   * value stands behind it, the value is of an older attempt.
+   * By place in the list. An attempt that was only reported as lost may be an id that was sent
+   * again and has not run: where an older value stands behind it, the value is of an older attempt.
    */
   #attemptsIn({ epoch, spine, length }: Sighting): (EpochId | null)[] {
     const { epochs, writers } = this.#history;

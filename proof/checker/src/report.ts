@@ -20,7 +20,10 @@ export interface Counts {
   readonly unknownResolved: number;
   /** Without an answer: their client was killed. */
   readonly unanswered: number;
-  /** Transactions with a final verdict that is pending, or an unknown outcome that was never resolved. */
+  /**
+   * Transactions with a final verdict that is pending, or an unknown outcome that was never
+   * resolved.
+   */
   readonly pending: number;
   /** Transactions with a broken promise at some level. */
   readonly promisesBroken: number;

@@ -1,4 +1,5 @@
-// Holds each line against the format (history.ts). Fields that the format does not know are let through.
+// Holds each line against the format (history.ts). Fields that the format does not know are let
+// through.
 import { type HistoryRecord } from "./history.ts";
 
 /** Returns what is wrong, with the path to it, or null. */

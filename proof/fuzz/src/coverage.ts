@@ -1,4 +1,5 @@
-// Which of the product's code has run, as V8 counts it: an input that reaches something new is worth changing further.
+// Which of the product's code has run, as V8 counts it: an input that reaches something new is
+// worth changing further.
 import { type Profiler, Session } from "node:inspector";
 
 /** And the bugs that are planted for the loop's own test. */
@@ -26,7 +27,9 @@ export class Coverage {
     return this.#count;
   }
 
-  /** What has run since the last look and never had before. It counts as seen when it is `learn`ed. */
+  /**
+   * What has run since the last look and never had before. It counts as seen when it is `learn`ed.
+   */
   look(): Fresh {
     let found: Profiler.ScriptCoverage[] = [];
     this.#session.post("Profiler.takePreciseCoverage", (_error, { result }) => {

@@ -1,7 +1,10 @@
 // What targets demand of what they call.
 import { type ErrorCode, ERRORS, HighwaterError } from "@highwater/protocol";
 
-/** The value, or null when it was refused as it must be: by an error of the catalogue that says that the request is wrong. */
+/**
+ * The value, or null when it was refused as it must be: by an error of the catalogue that says that
+ * the request is wrong.
+ */
 export function orRefused<T>(call: () => T, codes?: readonly ErrorCode[]): T | null {
   try {
     return call();
@@ -32,7 +35,10 @@ function assertRefusal(cause: unknown, codes?: readonly ErrorCode[]): void {
   JSON.stringify(cause.toProblem());
 }
 
-/** A JSON value, or undefined for what is none: those have been refused before the parsers in question see anything. */
+/**
+ * A JSON value, or undefined for what is none: those have been refused before the parsers in
+ * question see anything.
+ */
 export function jsonOf(input: Buffer): unknown {
   try {
     return JSON.parse(input.toString("utf8")) as unknown;

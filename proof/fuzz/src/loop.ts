@@ -1,4 +1,5 @@
-// The loop: pick an input, change it, run it, keep it when it reached something new; at a failure, make the input small.
+// The loop: pick an input, change it, run it, keep it when it reached something new; at a failure,
+// make the input small.
 import { Coverage } from "./coverage.ts";
 import { mutate } from "./mutate.ts";
 import { Random } from "./random.ts";
@@ -27,7 +28,10 @@ export interface LoopResult {
   readonly failure: Failure | null;
 }
 
-/** What was covered is asked for after so many inputs, since asking costs more than most of them: the quicker, the more. */
+/**
+ * What was covered is asked for after so many inputs, since asking costs more than most of them:
+ * the quicker, the more.
+ */
 const BATCH_MIN = 64;
 const BATCH_MAX = 4_096;
 /** So many times as long as asking takes, inputs run in between. */
@@ -97,7 +101,10 @@ export async function fuzz(target: Target, fuzzed: Fuzzed, options: LoopOptions)
   return { runs, kept: corpus.length - target.seeds.length, covered, failure };
 }
 
-/** Those of the inputs that reach something new: halves of them are run again until it is single ones. */
+/**
+ * Those of the inputs that reach something new: halves of them are run again until it is single
+ * ones.
+ */
 async function whichWereNew(
   coverage: Coverage,
   inputs: readonly Buffer[],
@@ -147,7 +154,10 @@ async function attempt(
   }
 }
 
-/** Lets everything run that waits for nothing but its turn; what it throws ends the thread, with this input on record. */
+/**
+ * Lets everything run that waits for nothing but its turn; what it throws ends the thread, with
+ * this input on record.
+ */
 function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

@@ -1,4 +1,5 @@
-// New inputs from old ones: bytes that are changed, cut, doubled and crossed, and JSON that is changed as JSON is made.
+// New inputs from old ones: bytes that are changed, cut, doubled and crossed, and JSON that is
+// changed as JSON is made.
 import { type Random } from "./random.ts";
 
 export interface Material {

@@ -1,10 +1,14 @@
-// A server that says what a script says, whatever it is asked: one part for each time that the client has said something.
+// A server that says what a script says, whatever it is asked: one part for each time that the
+// client has said something.
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 
 /** Between the parts of a script, as one text of bytes. */
 export const NEXT = Buffer.from("\u0000<next>\u0000", "latin1");
 
-/** Where both wait for each other, the server is the one that gives up: silence is easy to make and soon understood. */
+/**
+ * Where both wait for each other, the server is the one that gives up: silence is easy to make and
+ * soon understood.
+ */
 const SILENCE_MS = 40;
 
 export function partsOf(script: Buffer): Buffer[] {

@@ -26,7 +26,10 @@ export class Random {
   }
 }
 
-/** A number for a text: what a target has to decide by chance it decides by its input, so that an input repeats itself. */
+/**
+ * A number for a text: what a target has to decide by chance it decides by its input, so that an
+ * input repeats itself.
+ */
 export function seedOf(bytes: Uint8Array | string): number {
   let hash = 0x811c9dc5;
   const all = typeof bytes === "string" ? Buffer.from(bytes) : bytes;

@@ -1,4 +1,5 @@
-// Runs targets one after the other, each in a thread, and watches over it: a thread that dies or hangs is a failure, too.
+// Runs targets one after the other, each in a thread, and watches over it: a thread that dies or
+// hangs is a failure, too.
 import { Worker } from "node:worker_threads";
 import { TemporaryFolder } from "@highwater/lab-tools/process";
 import { type Services, type Target } from "./target.ts";
@@ -30,7 +31,10 @@ export interface Report {
 const HEAD_BYTES = 8;
 const INPUT_BYTES_MAX = 1_048_576;
 const LOOK_MS = 250;
-/** With one and the same input, and not waiting for anything: generous, for a machine that has other work. */
+/**
+ * With one and the same input, and not waiting for anything: generous, for a machine that has other
+ * work.
+ */
 const HANG_MS = 60_000;
 
 export function noteInput(shared: SharedArrayBuffer, input: Uint8Array): void {

@@ -1,4 +1,5 @@
-// One real gateway and one real tracker on a real database of one node, for all targets that need them.
+// One real gateway and one real tracker on a real database of one node, for all targets that need
+// them.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Cluster, startCluster } from "@highwater/lab-cluster";

@@ -1,4 +1,5 @@
-// What a reference says of a package, whatever its language: the shape in which both languages' readers hand it to the one renderer.
+// What a reference says of a package, whatever its language: the shape in which both languages'
+// readers hand it to the one renderer.
 
 /** A parameter of a function, or a field of a class, of options or of data. */
 export interface ParameterDoc {

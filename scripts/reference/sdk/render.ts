@@ -1,5 +1,5 @@
-// One page of Markdown from what a language's reader has found. Owns its order, its links and how a docstring becomes text; knows
-// nothing of either language but the name of its code blocks.
+// One page of Markdown from what a language's reader has found. Owns its order, its links and how a
+// docstring becomes text; knows nothing of either language but the name of its code blocks.
 import {
   type ClassEntry,
   type ApiItem,
@@ -41,7 +41,9 @@ class Page {
   readonly #modules: readonly Module[];
   readonly #options: PageOptions;
   readonly #anchors = new Map<Module | ApiItem, string>();
-  /** What a name in a text stands for, by module; what only one of them has leads there from all. */
+  /**
+   * What a name in a text stands for, by module; what only one of them has leads there from all.
+   */
   readonly #targets = new Map<string, Map<string, Module | ApiItem>>();
   readonly #everywhere = new Map<string, Module | ApiItem>();
   /** The module that is being written. */

@@ -1,5 +1,6 @@
-// Reads the public entries of the TypeScript SDK with the compiler that checks it. Owns what is public: what an entry exports, and of
-// that all members but those in private fields and those marked `@internal`.
+// Reads the public entries of the TypeScript SDK with the compiler that checks it. Owns what is
+// public: what an entry exports, and of that all members but those in private fields and those
+// marked `@internal`.
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import ts from "typescript";
@@ -125,7 +126,10 @@ class Reader {
     };
   }
 
-  /** What it extends, as far as users can see that: for what no entry exports, its members stand where they are inherited. */
+  /**
+   * What it extends, as far as users can see that: for what no entry exports, its members stand
+   * where they are inherited.
+   */
   #basesOf(
     declaration: ts.ClassDeclaration | ts.InterfaceDeclaration,
   ): readonly ts.ExpressionWithTypeArguments[] {
@@ -153,7 +157,9 @@ class Reader {
     return inherited && this.#constructorOf(inherited);
   }
 
-  /** Its own ones, and before them those that come from a type of the package which is not exported. */
+  /**
+   * Its own ones, and before them those that come from a type of the package which is not exported.
+   */
   #members(symbol: ts.Symbol, declaration: ts.ClassDeclaration | ts.InterfaceDeclaration): ts.Symbol[] {
     const inherited = new Set<string>();
     for (const base of this.#basesOf(declaration))

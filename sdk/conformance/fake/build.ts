@@ -1,5 +1,6 @@
-// Answers as the service would write them, from the few words of a scenario; each is checked against the protocol's schema, so
-// that no SDK passes on an answer that the service can never give. Epochs are numbers here: 1 is the first.
+// Answers as the service would write them, from the few words of a scenario; each is checked
+// against the protocol's schema, so that no SDK passes on an answer that the service can never
+// give. Epochs are numbers here: 1 is the first.
 import { randomUUID } from "node:crypto";
 import {
   EpochEvent,
@@ -127,8 +128,9 @@ export function rolledBack(id: string): FakeResponse {
 }
 
 /**
- * Verdicts of tokens. Words: `each` is the verdict of all, or the words of it; `byOffset` of those at an offset; `refuse` lists
- * offsets that belong to somebody else; `leaveOut` those that get no answer.
+ * Verdicts of tokens. Words: `each` is the verdict of all, or the words of it; `byOffset` of those
+ * at an offset; `refuse` lists offsets that belong to somebody else; `leaveOut` those that get no
+ * answer.
  */
 export function verdictsOf(
   request: { tokens: readonly string[]; level: string },

@@ -1,5 +1,6 @@
-// One run of a scenario by one language (or by two that pass tokens to each other): its servers, its names, and the calls that
-// go on in the background. Lanes of a scenario run in step, so that they can share the faults of one real system.
+// One run of a scenario by one language (or by two that pass tokens to each other): its servers,
+// its names, and the calls that go on in the background. Lanes of a scenario run in step, so that
+// they can share the faults of one real system.
 import { token } from "../fake/build.ts";
 import { FakeServer } from "../fake/server.ts";
 import { type DriverReply, type Driver } from "./driver.ts";
@@ -24,7 +25,10 @@ export class Lane {
   /** By party. */
   readonly #drivers: ReadonlyMap<string, Driver>;
   readonly #fakes: FakeServer[] = [];
-  /** What each step was answered, without what differs from run to run: all languages must have the same. */
+  /**
+   * What each step was answered, without what differs from run to run: all languages must have the
+   * same.
+   */
   readonly answers: string[] = [];
   readonly #background = new Map<string, Background>();
   readonly #owners = new Map<string, Driver>();
@@ -42,12 +46,16 @@ export class Lane {
     this.#saved = new Map([["table", this.scope]]);
   }
 
-  /** Starts its servers, unless there are endpoints of the real system, and gives every party a client. */
+  /**
+   * Starts its servers, unless there are endpoints of the real system, and gives every party a
+   * client.
+   */
   async begin(endpoints: readonly Json[] | undefined): Promise<void> {
     if (endpoints === undefined)
       for (const script of this.#scenario.servers ?? [{}]) this.#fakes.push(await FakeServer.start(script));
-    // A scenario without faults gives its client one region. A client that knows others takes a busy machine's slowness for a
-    // failure, sends again, and finds that its first copy has committed.
+    // A scenario without faults gives its client one region. A client that knows others takes a
+    // busy machine's slowness for a failure, sends again, and finds that its first copy has
+    // committed.
     const isCalm = !this.#scenario.steps.some(({ verb }) => verb === "fault");
     this.#endpoints =
       (isCalm ? endpoints?.slice(0, 1) : endpoints) ??
@@ -197,7 +205,10 @@ export class Lane {
     }
   }
 
-  /** `{table}` in a text is a name of this lane's own; `$name` as a whole text is what was saved under it. */
+  /**
+   * `{table}` in a text is a name of this lane's own; `$name` as a whole text is what was saved
+   * under it.
+   */
   #render(value: unknown): unknown {
     if (typeof value === "string") {
       const saved = value.startsWith("$") ? this.#saved.get(value.slice(1)) : undefined;

@@ -1,4 +1,5 @@
-// The loopback HTTP through which a test in any language breaks the system: POST /NAME with a JSON object. One at a time.
+// The loopback HTTP through which a test in any language breaks the system: POST /NAME with a JSON
+// object. One at a time.
 import { type IncomingMessage, type ServerResponse } from "node:http";
 import { type ServiceName, type Site } from "./site.ts";
 
@@ -77,7 +78,10 @@ async function command(site: Site, name: string, body: Body): Promise<unknown> {
   return found.run(site, body);
 }
 
-/** Answers `GET /` with the description as it is now; commands with what they return, or `{error}` and status 400. */
+/**
+ * Answers `GET /` with the description as it is now; commands with what they return, or `{error}`
+ * and status 400.
+ */
 export function controlOf(site: Site): (request: IncomingMessage, response: ServerResponse) => void {
   let before: Promise<unknown> = Promise.resolve();
   const answer = async (request: IncomingMessage): Promise<unknown> => {

@@ -159,7 +159,10 @@ export class Site implements AsyncDisposable {
     );
   }
 
-  /** Waits for a tracker that is not ready yet; one that was stopped or paused will not answer by itself. */
+  /**
+   * Waits for a tracker that is not ready yet; one that was stopped or paused will not answer by
+   * itself.
+   */
   async #markOf(region: string): Promise<bigint> {
     const about = `the mark of ${LEVEL} by the tracker of ${region}`;
     const deadlineMs = performance.now() + AGREED_LIMIT_MS;

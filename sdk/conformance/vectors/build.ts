@@ -1,5 +1,6 @@
-// What every SDK must make of the same data, as the protocol and the TypeScript SDK make it of it: tokens, errors, decisions,
-// events of a stream, parameters. Written to the JSON files of this folder by `write.ts`.
+// What every SDK must make of the same data, as the protocol and the TypeScript SDK make it of it:
+// tokens, errors, decisions, events of a stream, parameters. Written to the JSON files of this
+// folder by `write.ts`.
 import {
   decodeToken as known,
   type EpochId,
@@ -79,7 +80,10 @@ const shown = (error: HighwaterError): unknown => {
   return { name, code, outcome, retry, retryAfterMs };
 };
 
-/** Every error of the catalogue, and answers that no service gave: the error, and what a client does next. */
+/**
+ * Every error of the catalogue, and answers that no service gave: the error, and what a client does
+ * next.
+ */
 function errors(): unknown {
   const answers: [number, unknown, number?][] = (Object.keys(ERRORS) as ErrorCode[]).map((code) => [
     ERRORS[code].status,
@@ -109,7 +113,10 @@ function errors(): unknown {
   });
 }
 
-/** What the state of an id means for an attempt whose outcome is unknown, and for one that failed for certain. */
+/**
+ * What the state of an id means for an attempt whose outcome is unknown, and for one that failed
+ * for certain.
+ */
 function resolutions(): unknown {
   const states: TransactionState[] = [
     ...([

@@ -1,5 +1,5 @@
-// Plays a judgement on the book of the TypeScript SDK: marks, epochs and the verdicts of trackers come in, and in between
-// what is known of each promise must be what the judgement expects.
+// Plays a judgement on the book of the TypeScript SDK: marks, epochs and the verdicts of trackers
+// come in, and in between what is known of each promise must be what the judgement expects.
 import assert from "node:assert/strict";
 import { type Verdict } from "@highwater/sdk";
 import { makeEntry, type PendingPromise, PendingSet, type Settlement } from "@highwater/sdk/internals";

@@ -1,4 +1,5 @@
-// Writes the vectors of this folder anew, after the protocol has changed: node sdk/conformance/vectors/write.ts
+// Writes the vectors of this folder anew, after the protocol has changed: node
+// sdk/conformance/vectors/write.ts
 import { writeFileSync } from "node:fs";
 import { jsonLines } from "@highwater/lab-tools/json";
 import { VECTORS } from "./build.ts";

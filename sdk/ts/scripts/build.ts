@@ -1,5 +1,7 @@
-// Builds the package that is published: JavaScript with types beside it, and a manifest that names no source. The repository itself imports the source; so the published package has a directory, and a package.json, of its own. The main entry shares a
-// file with the one for pages and edge workers; source maps have the source.
+// Builds the package that is published: JavaScript with types beside it, and a manifest that names
+// no source. The repository itself imports the source; so the published package has a directory,
+// and a package.json, of its own. The main entry shares a file with the one for pages and edge
+// workers; source maps have the source.
 // Usage: node scripts/build.ts [DIRECTORY]; then `npm pack` or `npm publish` there.
 import { execFileSync } from "node:child_process";
 import { copyFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
@@ -34,7 +36,9 @@ async function clear(directory: string, name: string): Promise<void> {
   await rm(directory, { recursive: true });
 }
 
-/** The main entry, and the same without interactive transactions. A third file has the common parts. */
+/**
+ * The main entry, and the same without interactive transactions. A third file has the common parts.
+ */
 const MAIN = "./src/index.ts";
 const EDGE = "./src/edge.ts";
 
@@ -78,7 +82,10 @@ async function buildEntry(file: string, out: string): Promise<void> {
   await writeFiles(await bundle({ ...COMMON, entryPoints: [file], outfile, plugins: [main] }));
 }
 
-/** The entries that users get, by their sources. The others are for this repository's tests and tools. */
+/**
+ * The entries that users get, by their sources. The others are for this repository's tests and
+ * tools.
+ */
 export function publishedEntries(exports: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(exports).filter(([, file]) => file.startsWith("./src/")));
 }

@@ -1,5 +1,6 @@
-// What an entry of the published package adds to an application that uses all that it exports, and nothing else: the bytes of one
-// minified file, and of the same file packed by gzip. The only place that measures them (decision 0043).
+// What an entry of the published package adds to an application that uses all that it exports, and
+// nothing else: the bytes of one minified file, and of the same file packed by gzip. The only place
+// that measures them (decision 0043).
 import assert from "node:assert/strict";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";

@@ -27,7 +27,9 @@ import {
 } from "./wire.ts";
 
 export interface ErrorDetails extends Omit<Problem, "type" | "title" | "status" | "detail"> {
-  /** Stable identifier: a code of the service's catalogue, or one of this package's own (README). */
+  /**
+   * Stable identifier: a code of the service's catalogue, or one of this package's own (README).
+   */
   readonly code: string;
   /** Whether the transaction was applied. */
   readonly outcome: Outcome;

@@ -1,5 +1,5 @@
-// The check that an answer of the v1 wire has the shape it must have; `make gen` writes the types, and `test/wire.test.ts`
-// proves the guards equal to the protocol's schemas.
+// The check that an answer of the v1 wire has the shape it must have; `make gen` writes the types,
+// and `test/wire.test.ts` proves the guards equal to the protocol's schemas.
 import type * as wire from "./wire-types.ts";
 
 export type * from "./wire-types.ts";

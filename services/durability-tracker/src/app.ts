@@ -1,4 +1,5 @@
-// The tracker as an application: joins its parts, starts and stops them. Listening, signals and exit codes are main.ts's.
+// The tracker as an application: joins its parts, starts and stops them. Listening, signals and
+// exit codes are main.ts's.
 import { type FastifyInstance } from "fastify";
 import { HighwaterError, UNSERVED_HEADER } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
@@ -219,7 +220,10 @@ function makeSchedule(
   });
 }
 
-/** Events and webhooks: what is recorded of the first is enqueued for the second in the same transaction. */
+/**
+ * Events and webhooks: what is recorded of the first is enqueued for the second in the same
+ * transaction.
+ */
 function makeEvents(
   config: Config,
   deps: TrackerDeps,
@@ -334,7 +338,10 @@ function makeCallers(
   });
 }
 
-/** Before the ledger is loaded nothing can be taken in or answered, and while the service shuts down nothing shall. */
+/**
+ * Before the ledger is loaded nothing can be taken in or answered, and while the service shuts down
+ * nothing shall.
+ */
 function isOpen(url: string, isServing: boolean): HighwaterError | undefined {
   if (isServing || !/^\/(?:v1|internal)\//.test(url)) return undefined;
   const detail = "The tracker is starting or shutting down.";

@@ -121,7 +121,10 @@ type Levels = Config["topology"]["levels"];
 
 export type LoadedConfig = Loaded<Config>;
 
-/** The whole configuration, or everything that is wrong with it: one line per fault, beginning with the variable. */
+/**
+ * The whole configuration, or everything that is wrong with it: one line per fault, beginning with
+ * the variable.
+ */
 export function loadConfig(env: Env, readFile: ReadFile): LoadedConfig {
   const { values, faults } = readSettings(SETTINGS, env, readFile);
   const authority = readAuthority(env);

@@ -16,7 +16,10 @@ export { type Config, describeConfig, loadConfig, type LoadedConfig } from "./co
 export { type Deps } from "./deps.ts";
 export { makeDeps } from "./runtime.ts";
 
-/** Requests in flight have so long to end when the service shuts down; then their connections are cut. */
+/**
+ * Requests in flight have so long to end when the service shuts down; then their connections are
+ * cut.
+ */
 const DRAIN_MS = 10_000;
 /** Begins to work when the application is ready, and stops its parts when it is closed. */
 export function buildApp(config: Config, deps: Deps): FastifyInstance {
@@ -82,7 +85,9 @@ function isWork(url: string): boolean {
   return url.startsWith("/v1/") || url.startsWith("/sql");
 }
 
-/** What has been begun may be ended, and its end asked for again, also while the service shuts down. */
+/**
+ * What has been begun may be ended, and its end asked for again, also while the service shuts down.
+ */
 function isOfOpenTransaction(url: string, gateway: Gateway): boolean {
   const id = parseTxnId(
     /^\/v1\/transactions\/([^/?]+)\/(?:statements|commit|rollback)$/.exec(url)?.[1] ?? "",

@@ -14,7 +14,10 @@ export class Batcher<Key, Value> {
   #queue: Entry<Key, Value>[] = [];
   #running = false;
 
-  /** `work` answers a whole batch: it resolves to the function that picks each key's value from the answer. */
+  /**
+   * `work` answers a whole batch: it resolves to the function that picks each key's value from the
+   * answer.
+   */
   constructor(work: (keys: readonly Key[]) => Promise<(key: Key) => Value>, maxKeys: number) {
     this.#work = work;
     this.#maxKeys = maxKeys;

@@ -111,10 +111,15 @@ const SETTINGS = {
   /** Interactive transactions: all of them, and of one key. Each holds a database session. */
   maxOpen: integer("GATEWAY_MAX_OPEN", { fallback: 64, min: 0, max: 100_000 }),
   maxOpenPerKey: integer("GATEWAY_MAX_OPEN_PER_KEY", { fallback: 8, min: 0, max: 100_000 }),
-  /** An open transaction is rolled back when no call has come for so long, and when it has been open for so long. */
+  /**
+   * An open transaction is rolled back when no call has come for so long, and when it has been open
+   * for so long.
+   */
   idleTimeoutMs: integer("GATEWAY_IDLE_TIMEOUT_MS", { fallback: 10_000, min: 1, max: HOUR_MS }),
   totalTimeoutMs: integer("GATEWAY_TOTAL_TIMEOUT_MS", { fallback: 60_000, min: 1, max: HOUR_MS }),
-  /** Safe transactions that may wait for their marks at a time; more are refused before they run. */
+  /**
+   * Safe transactions that may wait for their marks at a time; more are refused before they run.
+   */
   maxWaiting: integer("GATEWAY_MAX_WAITING", { fallback: 20_000, min: 1, max: 1_000_000 }),
   bodyLimitBytes: integer("GATEWAY_BODY_LIMIT_BYTES", {
     fallback: 4 * MEBIBYTE,
@@ -129,7 +134,9 @@ const SETTINGS = {
     min: 1_024,
     max: 512 * MEBIBYTE,
   }),
-  /** Of all results that the process holds, as memory: a value takes up to three times its bytes. */
+  /**
+   * Of all results that the process holds, as memory: a value takes up to three times its bytes.
+   */
   resultMemoryBytes: integer("GATEWAY_RESULT_MEMORY_BYTES", {
     fallback: 512 * MEBIBYTE,
     min: 8_192,
@@ -182,7 +189,10 @@ export const RANGES: ReadonlyMap<string, Range> = new Map([...rangesOf(SETTINGS)
 
 export type LoadedConfig = Loaded<Config>;
 
-/** The whole configuration, or everything that is wrong with it: one line per fault, beginning with the variable. */
+/**
+ * The whole configuration, or everything that is wrong with it: one line per fault, beginning with
+ * the variable.
+ */
 export function loadConfig(env: Env, readFile: ReadFile): LoadedConfig {
   const { values, faults } = readSettings(SETTINGS, env, readFile);
   const authority = readAuthority(env);
@@ -204,7 +214,10 @@ export function loadConfig(env: Env, readFile: ReadFile): LoadedConfig {
   return { ok: true, config: Object.freeze(config) };
 }
 
-/** Without authentication requests run as the role of `appUrl`, and without that as the service's own, which may change every table of it. */
+/**
+ * Without authentication requests run as the role of `appUrl`, and without that as the service's
+ * own, which may change every table of it.
+ */
 function openFaults({ nodes }: Topology): string[] {
   const userOf = (url: string): string => (URL.canParse(url) ? new URL(url).username : "");
   const bare = nodes.filter(({ url, appUrl }) => appUrl === undefined || userOf(appUrl) === userOf(url));
@@ -215,7 +228,10 @@ function openFaults({ nodes }: Topology): string[] {
   ];
 }
 
-/** The configuration without its secrets: connection strings become node names, and trackers lose their credentials. */
+/**
+ * The configuration without its secrets: connection strings become node names, and trackers lose
+ * their credentials.
+ */
 export function describeConfig(config: Config): Record<string, unknown> {
   const { topology: cluster, trackers, authority, rolePasswords: passwords, ...others } = config;
   const {

@@ -1,4 +1,5 @@
-// What the gateway needs from the world: time, chance, the log, the store and the way to the trackers.
+// What the gateway needs from the world: time, chance, the log, the store and the way to the
+// trackers.
 import { type Clock } from "@highwater/runtime";
 import { type Log, type TopologyFile, type Tracer } from "@highwater/service";
 import { type KeyReader, type Store } from "@highwater/store";
@@ -18,10 +19,15 @@ export interface HttpStream {
   readonly chunks: AsyncIterable<Uint8Array>;
 }
 
-/** The way to the trackers. Every call rejects when the tracker cannot be reached or asked in time. */
+/**
+ * The way to the trackers. Every call rejects when the tracker cannot be reached or asked in time.
+ */
 export interface TrackerTransport {
   post(url: string, body: string, timeoutMs: number): Promise<HttpReply>;
-  /** Resolves at the answer's head; `chunks` ends or throws when the connection does, or when the signal aborts. */
+  /**
+   * Resolves at the answer's head; `chunks` ends or throws when the connection does, or when the
+   * signal aborts.
+   */
   open(url: string, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<HttpStream>;
   close(): void;
 }

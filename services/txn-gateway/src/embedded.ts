@@ -1,4 +1,5 @@
-// The gateway without its HTTP server, for a program that plays the world around it: the tracker's simulation.
+// The gateway without its HTTP server, for a program that plays the world around it: the tracker's
+// simulation.
 export { type Config, loadConfig } from "./config.ts";
 export { type Deps, type HttpReply, type HttpStream, type TrackerTransport } from "./deps.ts";
 export { Gateway } from "./gateway.ts";

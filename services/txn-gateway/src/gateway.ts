@@ -46,7 +46,10 @@ import { Verdicts } from "./trackers/verdicts.ts";
 import { type RequestRules } from "./txn/request.ts";
 import { Tokens } from "./txn/tokens.ts";
 
-/** What a tracker knows of the epochs must come before a first look at the nodes: a zombie may be all that answers. */
+/**
+ * What a tracker knows of the epochs must come before a first look at the nodes: a zombie may be
+ * all that answers.
+ */
 const LEARN_FIRST_MS = 2_000;
 const FLUSH_ANNOUNCEMENTS_MS = 2_000;
 const OPEN_POLL_MS = 20;
@@ -278,7 +281,10 @@ export class Gateway {
     this.#settler.stop();
   }
 
-  /** Until every open transaction has been ended by its client, or the limit is over; then the rest is rolled back. */
+  /**
+   * Until every open transaction has been ended by its client, or the limit is over; then the rest
+   * is rolled back.
+   */
   async finishOpen(limitMs: number): Promise<void> {
     const { clock } = this.#deps;
     const untilMs = clock.monotonicMs() + limitMs;

@@ -1,4 +1,5 @@
-// Parts of the gateway that fuzzing and benchmarks call directly. Nothing that ships imports this file.
+// Parts of the gateway that fuzzing and benchmarks call directly. Nothing that ships imports this
+// file.
 export { type Begun, SessionHeaders } from "./interactive/session-header.ts";
 export { neonAnswer } from "./neon/answer.ts";
 export { parseArray } from "./neon/array-text.ts";

@@ -9,7 +9,9 @@ import { HttpTransport } from "./trackers/http-transport.ts";
 
 const LIVENESS_TIMEOUT_MS = 2_000;
 
-/** `callTimeoutMs`: how long a node may take to answer a short question before it counts as gone. */
+/**
+ * `callTimeoutMs`: how long a node may take to answer a short question before it counts as gone.
+ */
 export function makeStore(
   config: StoreConfig,
   clock: Clock,

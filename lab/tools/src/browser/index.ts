@@ -1,5 +1,6 @@
-// A real browser for tests and dashboards, without root and without anything installed on the machine: the headless Chromium that
-// an npm package brings for Linux x64, or the machine's own. Opens no page but our own, so it runs without a sandbox, also as root.
+// A real browser for tests and dashboards, without root and without anything installed on the
+// machine: the headless Chromium that an npm package brings for Linux x64, or the machine's own.
+// Opens no page but our own, so it runs without a sandbox, also as root.
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
@@ -57,7 +58,8 @@ export interface DevBrowser extends AsyncDisposable {
 }
 
 /**
- * Starts it in a folder of its own, which holds everything that it writes and is gone when it is closed; it ends with this process.
+ * Starts it in a folder of its own, which holds everything that it writes and is gone when it is
+ * closed; it ends with this process.
  * Errors: `whyNoBrowser`; that of Playwright when it does not start.
  */
 export async function launchBrowser(): Promise<DevBrowser> {
@@ -92,7 +94,10 @@ const fontsOf = (folder: string): string => `<?xml version="1.0"?>
 </fontconfig>
 `;
 
-/** Where the packed Chromium is afterwards, and the environment in which it finds its libraries and fonts. */
+/**
+ * Where the packed Chromium is afterwards, and the environment in which it finds its libraries and
+ * fonts.
+ */
 async function unpack(folder: string): Promise<{ path: string; env: Record<string, string> }> {
   const program = fileURLToPath(new URL("./unpack.ts", import.meta.url));
   const { stdout } = await promisify(execFile)(process.execPath, [program], {
@@ -101,7 +106,8 @@ async function unpack(folder: string): Promise<{ path: string; env: Record<strin
   });
   const fonts = join(folder, "fonts.conf");
   await writeFile(fonts, fontsOf(folder));
-  // Those that a small system lacks; the same everywhere, so that what runs on one machine runs on the next.
+  // Those that a small system lacks; the same everywhere, so that what runs on one machine runs on
+  // the next.
   const libraries = join(folder, "al2023", "lib");
   return { path: stdout.trim(), env: { LD_LIBRARY_PATH: libraries, FONTCONFIG_FILE: fonts } };
 }

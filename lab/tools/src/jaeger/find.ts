@@ -1,4 +1,5 @@
-// Where Jaeger is: a path that is named, the project's own (`make jaeger` builds it), or the machine's PATH. Looks only.
+// Where Jaeger is: a path that is named, the project's own (`make jaeger` builds it), or the
+// machine's PATH. Looks only.
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";

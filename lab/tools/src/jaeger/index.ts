@@ -1,5 +1,5 @@
-// A real Jaeger on loopback for tests: takes traces by OTLP, keeps them in memory, answers them, and ends with the process that
-// started it. Never for production.
+// A real Jaeger on loopback for tests: takes traces by OTLP, keeps them in memory, answers them,
+// and ends with the process that started it. Never for production.
 import type { ChildProcess } from "node:child_process";
 import { createServer } from "node:net";
 import { endGuarded, isRunning, spawnGuarded, untilTrue } from "@highwater/lab-tools/process";
@@ -69,7 +69,10 @@ export class DevJaeger implements AsyncDisposable {
       });
   }
 
-  /** Resolves when it takes traces and answers them. Errors: `whyNoJaeger`; its own last words when it does not start. */
+  /**
+   * Resolves when it takes traces and answers them. Errors: `whyNoJaeger`; its own last words when
+   * it does not start.
+   */
   static async start(): Promise<DevJaeger> {
     const program = findJaeger();
     if (typeof program === "object") throw new Error(program.why);

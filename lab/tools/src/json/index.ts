@@ -1,6 +1,6 @@
 /**
- * JSON for files that people compare: objects and lists have a line for each member down to `depth`, and one line below it. Ends with a
- * line break.
+ * JSON for files that people compare: objects and lists have a line for each member down to
+ * `depth`, and one line below it. Ends with a line break.
  */
 export function jsonLines(value: unknown, depth: number): string {
   return `${write(value, depth, "")}\n`;

@@ -1,5 +1,5 @@
-// Unpacks a package of the distribution (Debian, Ubuntu), with or without root and without installing it: apt fetches the package
-// and checks its signature, dpkg unpacks it.
+// Unpacks a package of the distribution (Debian, Ubuntu), with or without root and without
+// installing it: apt fetches the package and checks its signature, dpkg unpacks it.
 import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, readdir, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -7,7 +7,10 @@ import { promisify } from "node:util";
 
 const FETCH_LIMIT_MS = 300_000;
 
-/** `to` is then a folder with the package's files, whole or not at all. Errors: the last line of what apt or dpkg said. */
+/**
+ * `to` is then a folder with the package's files, whole or not at all. Errors: the last line of
+ * what apt or dpkg said.
+ */
 export async function unpackDebian(name: string, to: string): Promise<void> {
   await mkdir(dirname(to), { recursive: true });
   const folder = await mkdtemp(`${to}-`);
@@ -23,7 +26,10 @@ export async function unpackDebian(name: string, to: string): Promise<void> {
   }
 }
 
-/** With the machine's package lists; and where these are missing or older than the mirror, with lists of our own. */
+/**
+ * With the machine's package lists; and where these are missing or older than the mirror, with
+ * lists of our own.
+ */
 async function fetchPackage(name: string, folder: string): Promise<void> {
   // Root's apt would hand the download to a user who may not write here.
   const options = ["-q", "-o", "APT::Sandbox::User=root"];

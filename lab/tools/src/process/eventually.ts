@@ -5,9 +5,10 @@ const POLL_MS = 20;
 const LIMIT_MS = 60_000;
 
 /**
- * Polls until the condition gives something else than `false` and `undefined`, and resolves with that. A condition that throws
- * is asked again, so what must not happen meanwhile is given as a value and judged by the caller. `what` names what is waited
- * for, and as a function is asked only when it was waited for in vain.
+ * Polls until the condition gives something else than `false` and `undefined`, and resolves with
+ * that. A condition that throws is asked again, so what must not happen meanwhile is given as a
+ * value and judged by the caller. `what` names what is waited for, and as a function is asked only
+ * when it was waited for in vain.
  * Errors: `not within … ms: …`, whose cause is the last that the condition has thrown.
  */
 export async function eventually<T>(

@@ -1,4 +1,5 @@
-// A temporary folder that is gone at the latest when the program is that made it, however that ended: a signal runs no `finally`.
+// A temporary folder that is gone at the latest when the program is that made it, however that
+// ended: a signal runs no `finally`.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";

@@ -1,5 +1,6 @@
-// A program that is built from its source as the Go module proxy has it: for what no distribution, npm or PyPI has a package of. The
-// module's sum pins its source, and its own go.sum what that is built from. Nothing is installed outside the path that is named.
+// A program that is built from its source as the Go module proxy has it: for what no distribution,
+// npm or PyPI has a package of. The module's sum pins its source, and its own go.sum what that is
+// built from. Nothing is installed outside the path that is named.
 import { execFile } from "node:child_process";
 import { mkdir, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -22,7 +23,8 @@ export interface GoProgram {
 const run = promisify(execFile);
 const env = {
   ...process.env,
-  // The sums that are pinned say more than a database that is asked for them; and no other Go than the machine's is fetched.
+  // The sums that are pinned say more than a database that is asked for them; and no other Go than
+  // the machine's is fetched.
   ...{ GOSUMDB: "off", GOTOOLCHAIN: "local", GOFLAGS: "-mod=readonly -buildvcs=false", CGO_ENABLED: "0" },
 };
 

@@ -1,4 +1,5 @@
-// A program of somebody else, run for tests and for development: it ends with the process that started it, however that went.
+// A program of somebody else, run for tests and for development: it ends with the process that
+// started it, however that went.
 import { type ChildProcess, spawn } from "node:child_process";
 import { constants } from "node:os";
 import { basename } from "node:path";
@@ -12,8 +13,9 @@ export { type Ran, runTool } from "./tool.ts";
 
 const POLL_MS = 20;
 /**
- * The shell outlives neither the program nor its parent, whose end closes the pipe that `read` waits on. (A shell gives what it
- * starts in the background an empty standard input, hence the copy.) Its exit code is the program's.
+ * The shell outlives neither the program nor its parent, whose end closes the pipe that `read`
+ * waits on. (A shell gives what it starts in the background an empty standard input, hence the
+ * copy.) Its exit code is the program's.
  */
 const GUARD =
   'exec 3<&0; "$@" & pid=$!; { read -r _ <&3; kill -9 $pid; } 2>/dev/null & wait $pid 2>/dev/null; code=$?; kill $! 2>/dev/null; exit $code';
@@ -22,7 +24,10 @@ export interface GuardedOptions {
   /** Standard output and standard error; both default to `ignore`. A pipe has to be read. */
   readonly stdout?: "pipe" | "inherit" | "ignore";
   readonly stderr?: "pipe" | "inherit" | "ignore";
-  /** A process group of its own, so that Ctrl-C in the terminal reaches it only through its parent; default false. */
+  /**
+   * A process group of its own, so that Ctrl-C in the terminal reaches it only through its parent;
+   * default false.
+   */
   readonly detached?: boolean;
 }
 
@@ -31,7 +36,10 @@ export function exitCodeOf(signal: NodeJS.Signals): number {
   return 128 + constants.signals[signal];
 }
 
-/** Starts it without waiting for anything. Standard input is the guard's: `endGuarded` ends the program. */
+/**
+ * Starts it without waiting for anything. Standard input is the guard's: `endGuarded` ends the
+ * program.
+ */
 export function spawnGuarded(
   [program, ...args]: readonly [program: string, ...args: string[]],
   { stdout = "ignore", stderr = "ignore", detached = false }: GuardedOptions = {},
@@ -58,7 +66,10 @@ export async function endGuarded(child: ChildProcess): Promise<void> {
   await gone;
 }
 
-/** Waits until `look` answers true. Errors: `it has ended`, `waited in vain`; the caller knows what of, and why. */
+/**
+ * Waits until `look` answers true. Errors: `it has ended`, `waited in vain`; the caller knows what
+ * of, and why.
+ */
 export async function untilTrue(
   child: ChildProcess,
   look: () => Promise<boolean>,

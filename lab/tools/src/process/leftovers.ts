@@ -1,4 +1,5 @@
-// What a program has left running, found by a text that all it starts has in its command line or its environment.
+// What a program has left running, found by a text that all it starts has in its command line or
+// its environment.
 import { readdirSync, readFileSync } from "node:fs";
 
 /**

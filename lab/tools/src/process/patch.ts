@@ -1,4 +1,5 @@
-// A deliberate bug in a program's source, put in while the program is loaded. Nothing on disk changes.
+// A deliberate bug in a program's source, put in while the program is loaded. Nothing on disk
+// changes.
 import { registerHooks } from "node:module";
 
 export interface SourcePatch {
@@ -9,7 +10,10 @@ export interface SourcePatch {
   readonly replace: string;
 }
 
-/** Has to be called before the file is loaded. The loading throws when the text is not there, or is there twice. */
+/**
+ * Has to be called before the file is loaded. The loading throws when the text is not there, or is
+ * there twice.
+ */
 export function patchSource(name: string, { file, find, replace }: SourcePatch): void {
   registerHooks({
     load(url, context, nextLoad) {

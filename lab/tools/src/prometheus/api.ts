@@ -2,7 +2,10 @@
 
 export interface Series {
   readonly labels: Readonly<Record<string, string>>;
-  /** One for a query of an instant; seconds of Unix time, and the value as a number (NaN and infinities included). */
+  /**
+   * One for a query of an instant; seconds of Unix time, and the value as a number (NaN and
+   * infinities included).
+   */
   readonly points: readonly (readonly [seconds: number, value: number])[];
 }
 

@@ -1,5 +1,5 @@
-// Where Prometheus and promtool are: a folder that is named, the project's own (`make .tools/prometheus` fills it), or the
-// machine's PATH. Looks only; `install.ts` fetches.
+// Where Prometheus and promtool are: a folder that is named, the project's own (`make
+// .tools/prometheus` fills it), or the machine's PATH. Looks only; `install.ts` fetches.
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";

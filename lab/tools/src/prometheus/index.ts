@@ -65,7 +65,10 @@ export class DevPrometheus implements AsyncDisposable {
     this.#log = log;
   }
 
-  /** Resolves when it answers queries. Errors: `whyNoPrometheus`; its own last words when it does not start. */
+  /**
+   * Resolves when it answers queries. Errors: `whyNoPrometheus`; its own last words when it does
+   * not start.
+   */
   static async start(options: PrometheusOptions): Promise<DevPrometheus> {
     const { prometheus } = requirePrograms();
     const folder = await TemporaryFolder.make("highwater-prometheus-");
@@ -169,7 +172,10 @@ export interface Finished {
   readonly output: string;
 }
 
-/** Runs promtool to its end. Errors: `whyNoPrometheus`, or that it could not be run; never what it says of its input. */
+/**
+ * Runs promtool to its end. Errors: `whyNoPrometheus`, or that it could not be run; never what it
+ * says of its input.
+ */
 export function promtool(args: readonly string[], folder?: string): Promise<Finished> {
   const options = { timeout: PROMTOOL_LIMIT_MS, ...(folder !== undefined && { cwd: folder }) };
   return new Promise((resolve, reject) => {
@@ -201,7 +207,10 @@ function configOf({
   };
 }
 
-/** What a process says, for as long as it runs: a full pipe would stop it. Keeps the last complaints, which say why it ended. */
+/**
+ * What a process says, for as long as it runs: a full pipe would stop it. Keeps the last
+ * complaints, which say why it ended.
+ */
 class Log {
   readonly #last: string[] = [];
   /** The process is gone, and all that it said has been read. */

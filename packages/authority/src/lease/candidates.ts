@@ -3,7 +3,10 @@
 // unknown: a mark that is missing promises nothing.
 // (docs/decisions/0027-only-what-may-be-promoted.md)
 
-/** Everybody who may take over from the holder of the lease, as of one moment of the manager's own memory. */
+/**
+ * Everybody who may take over from the holder of the lease, as of one moment of the manager's own
+ * memory.
+ */
 export type Candidates =
   | { readonly kind: "known"; readonly nodes: readonly string[] }
   | { readonly kind: "unknown"; readonly reason: string };
@@ -52,7 +55,10 @@ function memberNamed(members: ReadonlyMap<string, string>, name: string): Fields
   return null;
 }
 
-/** A priority of 0 says the same as the tag, and the tag counts for more. A member that has no key now may come back. */
+/**
+ * A priority of 0 says the same as the tag, and the tag counts for more. A member that has no key
+ * now may come back.
+ */
 function isBarred(member: Fields | null): boolean {
   const tags = (member?.tags ?? {}) as Fields;
   if (tags.nofailover !== undefined && tags.nofailover !== null) return Boolean(tags.nofailover);

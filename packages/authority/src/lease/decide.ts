@@ -12,7 +12,10 @@ export interface LeaseEvidence {
   readonly nowMs: number;
 }
 
-/** `known`: the epoch that this process last took for current. A holder whose history lacks it begins a new one over it. */
+/**
+ * `known`: the epoch that this process last took for current. A holder whose history lacks it
+ * begins a new one over it.
+ */
 export function decideByLease(
   lease: LeaseEvidence,
   reports: readonly NodeReport[],
@@ -47,7 +50,8 @@ function firstContact(
   graph: EpochGraph,
 ): Authority {
   if (known !== null || reports.some((report) => report.epochs.length > 0))
-    // The only command that counts under a lease: without one the lease would make any empty database the primary.
+    // The only command that counts under a lease: without one the lease would make any empty
+    // database the primary.
     return obeyed([holder], reports, graph) ?? nobody(withoutHistory([holder]));
   return holder.prepared
     ? { kind: "mint", node: holder.node, command: null, supersedes: [] }

@@ -1,5 +1,5 @@
-// etcd's version 3 over its JSON gateway: as much as reading a leader key needs. Owns endpoints, time limits and the login;
-// knows nothing of what the key means.
+// etcd's version 3 over its JSON gateway: as much as reading a leader key needs. Owns endpoints,
+// time limits and the login; knows nothing of what the key means.
 import { type Clock } from "@highwater/runtime";
 
 export interface HttpRequest {
@@ -18,7 +18,10 @@ export interface HttpResponse {
 export type HttpPost = (request: HttpRequest) => Promise<HttpResponse>;
 
 export interface EtcdOptions {
-  /** Base URLs, tried in this order from the last one that answered; a user and password in them are used to log in. */
+  /**
+   * Base URLs, tried in this order from the last one that answered; a user and password in them are
+   * used to log in.
+   */
   readonly endpoints: readonly string[];
   /** For each endpoint and question. */
   readonly timeoutMs: number;
@@ -59,8 +62,8 @@ export class EtcdClient {
   }
 
   /**
-   * Keys of one moment, linearizable as well: of each name its key, or where it ends in `/` all that begin with it. In
-   * the order of the names.
+   * Keys of one moment, linearizable as well: of each name its key, or where it ends in `/` all
+   * that begin with it. In the order of the names.
    */
   async readTogether(names: readonly string[]): Promise<readonly (readonly EtcdKey[])[]> {
     const success = names.map((name) => ({
@@ -83,7 +86,10 @@ export class EtcdClient {
     return seconds < 0 ? null : seconds * 1_000;
   }
 
-  /** The first endpoint that answers; a member that has lost its cluster does not, and takes its whole time for it. */
+  /**
+   * The first endpoint that answers; a member that has lost its cluster does not, and takes its
+   * whole time for it.
+   */
   async #ask(path: string, body: unknown): Promise<Record<string, unknown>> {
     const failures: string[] = [];
     const first = this.#preferred;

@@ -1,4 +1,5 @@
-// Reads a leader key and its lease again and again. Owns the loop, and how long an answer may be trusted.
+// Reads a leader key and its lease again and again. Owns the loop, and how long an answer may be
+// trusted.
 import { type Clock, sleep } from "@highwater/runtime";
 import { type Candidates, candidatesOf } from "./candidates.ts";
 import { type EtcdClient, type EtcdKey } from "./etcd.ts";
@@ -132,7 +133,10 @@ export class LeaseReader implements LeaseSource {
     }
   }
 
-  /** A key that has moved ends what was believed of it, before anything is known of the new holder's time. */
+  /**
+   * A key that has moved ends what was believed of it, before anything is known of the new holder's
+   * time.
+   */
   #see(found: EtcdKey | null, askedAtMs: number): void {
     const view = this.#view;
     if (view.kind !== "unread" && view.askedAtMs > askedAtMs) return;

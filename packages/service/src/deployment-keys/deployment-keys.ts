@@ -1,5 +1,6 @@
-// The deployment's keys: tags of receipts, and MACs of what services hand out and later get back. Every purpose has keys of its
-// own, derived from the secrets of the schedule, so that a MAC made for one is worth nothing for another.
+// The deployment's keys: tags of receipts, and MACs of what services hand out and later get back.
+// Every purpose has keys of its own, derived from the secrets of the schedule, so that a MAC made
+// for one is worth nothing for another.
 import { hkdfSync, timingSafeEqual } from "node:crypto";
 import {
   type TokenSigner,
@@ -56,8 +57,9 @@ export class DeploymentKeys implements TokenSigner, TokenVerifier {
   }
 
   /**
-   * Tag of the receipt of this owner's transaction, as the text of a UUID: 128 bits that only the deployment's services can make.
-   * The time in the id selects the key, so that every service makes the same tag at any time.
+   * Tag of the receipt of this owner's transaction, as the text of a UUID: 128 bits that only the
+   * deployment's services can make. The time in the id selects the key, so that every service makes
+   * the same tag at any time.
    */
   receiptTag(owner: bigint, id: TxnId): string {
     const key = this.#derive(this.#keyAt(txnTimestampMs(id)), "receipt");
@@ -76,7 +78,10 @@ export class DeploymentKeys implements TokenSigner, TokenVerifier {
     return { kid, mac };
   }
 
-  /** Whether this deployment made the MAC. Every key of the schedule counts, also one whose time is still to come. */
+  /**
+   * Whether this deployment made the MAC. Every key of the schedule counts, also one whose time is
+   * still to come.
+   */
   verify(purpose: Purpose, kid: number, bytes: Uint8Array | string, mac: Uint8Array): boolean {
     if (mac.length !== MAC_BYTES) return false;
     const expected = this.#mac(purpose, kid, bytes);
@@ -102,7 +107,10 @@ export class DeploymentKeys implements TokenSigner, TokenVerifier {
     );
   }
 
-  /** Before the oldest key's time the oldest counts too: what it once followed was dropped when its ids had expired. */
+  /**
+   * Before the oldest key's time the oldest counts too: what it once followed was dropped when its
+   * ids had expired.
+   */
   #keyAt(ms: number): DeploymentKey {
     const key = this.schedule.findLast(({ validFromMs }) => validFromMs <= ms) ?? this.schedule[0];
     if (key === undefined) throw new Error("a schedule has at least one key");

@@ -1,5 +1,6 @@
-// Do the services of a deployment have the same schedule of keys? Each compares its own with check values in the store, which the
-// first of them has written. (docs/decisions/0101-services-compare-their-schedules.md)
+// Do the services of a deployment have the same schedule of keys? Each compares its own with check
+// values in the store, which the first of them has written.
+// (docs/decisions/0101-services-compare-their-schedules.md)
 import { type Clock, sleep } from "@highwater/runtime";
 import { type KeyCheck, type Store } from "@highwater/store";
 import { type Log } from "../log.ts";
@@ -30,7 +31,10 @@ export class ScheduleCheck {
     this.#own = checksOf(options.keys);
   }
 
-  /** Why the service must not work with its schedule; null while it agrees. Of the newest answer: one that does not come says nothing. */
+  /**
+   * Why the service must not work with its schedule; null while it agrees. Of the newest answer:
+   * one that does not come says nothing.
+   */
   get fault(): string | null {
     return this.#fault;
   }

@@ -1,4 +1,5 @@
-// The two variables that make several services one deployment: its name, and the schedule of its secrets.
+// The two variables that make several services one deployment: its name, and the schedule of its
+// secrets.
 import { name, readText } from "../settings/readers.ts";
 import { Faults, type ReadFile, type Setting } from "../settings/setting.ts";
 

@@ -16,11 +16,17 @@ export interface AdmissionOptions {
 /** What is counted for one principal. Handed back to `leave`. */
 export interface Admitted {
   inFlight: number;
-  /** When the bucket is full again; each token that is taken puts it off. This is all there is to know of a bucket. */
+  /**
+   * When the bucket is full again; each token that is taken puts it off. This is all there is to
+   * know of a bucket.
+   */
   fullAtMs: number;
 }
 
-/** Sums of fractions are off by less; without it the last request of a burst would sometimes be refused. */
+/**
+ * Sums of fractions are off by less; without it the last request of a burst would sometimes be
+ * refused.
+ */
 const ROUNDING_MS = 0.001;
 /** Of the requests in flight one may end at any moment. */
 const CONCURRENCY_RETRY_MS = 200;
@@ -62,7 +68,10 @@ export class Admission {
     return counted;
   }
 
-  /** Counts a request that may stay for hours and shall not count as being in flight. Errors: `rate_limited`. */
+  /**
+   * Counts a request that may stay for hours and shall not count as being in flight. Errors:
+   * `rate_limited`.
+   */
   touch(principal: Principal): void {
     const nowMs = this.#clock.monotonicMs();
     this.#spend(principal, this.#of(principal, nowMs), nowMs);
@@ -93,7 +102,10 @@ export class Admission {
     return counted;
   }
 
-  /** The next sweep comes when as many have been added as were left, so that it costs each of them a constant. */
+  /**
+   * The next sweep comes when as many have been added as were left, so that it costs each of them a
+   * constant.
+   */
   #sweep(nowMs: number): void {
     for (const [id, counted] of this.#principals)
       if (counted.inFlight === 0 && counted.fullAtMs <= nowMs) this.#principals.delete(id);

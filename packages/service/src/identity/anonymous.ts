@@ -1,4 +1,5 @@
-// No authentication: everybody is the same one, and may do everything that the service's own role may.
+// No authentication: everybody is the same one, and may do everything that the service's own role
+// may.
 import { type Authenticator, DEFAULT_LIMITS, NOBODY, type Principal, SCOPES } from "./principal.ts";
 
 export const ANYBODY: Principal = Object.freeze({

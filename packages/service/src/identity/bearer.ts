@@ -1,4 +1,5 @@
-// Keys and tokens side by side: which of the two authenticators a credential is for shows in its first characters.
+// Keys and tokens side by side: which of the two authenticators a credential is for shows in its
+// first characters.
 import { KEY_PREFIX } from "./key-text.ts";
 import { type Authenticator, bearerOf, type Principal, unauthenticated } from "./principal.ts";
 

@@ -17,7 +17,10 @@ export const FELLOW_SERVICE: Principal = Object.freeze({
   isService: true,
 });
 
-/** What one service sends to another as its bearer credential. Not the secret itself: that may hold any character. */
+/**
+ * What one service sends to another as its bearer credential. Not the secret itself: that may hold
+ * any character.
+ */
 export function internalCredential(secret: string): string {
   return PREFIX + createHmac("sha256", secret).update("highwater/internal/v1").digest("base64url");
 }

@@ -17,9 +17,14 @@ export interface TokenClaims {
   readonly scopePrefix: string;
   /** The claim that names the database's login role. */
   readonly roleClaim: string;
-  /** Roles that a token may name. An issuer decides who may use the service, not who is a superuser of the database. */
+  /**
+   * Roles that a token may name. An issuer decides who may use the service, not who is a superuser
+   * of the database.
+   */
   readonly roles: readonly string[];
-  /** The claim whose value is the owner: what one has, all who have it may see. Null: the subject. */
+  /**
+   * The claim whose value is the owner: what one has, all who have it may see. Null: the subject.
+   */
   readonly ownerClaim: string | null;
 }
 
@@ -31,7 +36,8 @@ export function jwtPrincipal(payload: JWTPayload, claims: TokenClaims): Principa
   const owner = ownerClaim === null ? subject : textOf(payload, ownerClaim);
   return Object.freeze({
     id: shownId(issuer, subject),
-    // Names of keys' owners have no `#`: no token, whatever it claims, gets to see what belongs to a key.
+    // Names of keys' owners have no `#`: no token, whatever it claims, gets to see what belongs to
+    // a key.
     owner: ownerTag(`jwt:${issuer}#${owner}`),
     role: roleOf(payload, claims),
     scopes: scopesOf(payload, claims.scopePrefix),
@@ -54,7 +60,10 @@ function roleOf(payload: JWTPayload, { roleClaim, roles }: TokenClaims): string 
   });
 }
 
-/** `scope` is a text of words (RFC 8693), `scp` such a text or a list; what this service does not know is not for it. */
+/**
+ * `scope` is a text of words (RFC 8693), `scp` such a text or a list; what this service does not
+ * know is not for it.
+ */
 function scopesOf(payload: JWTPayload, prefix: string): ReadonlySet<Scope> {
   const words = [payload["scope"], payload["scp"]].flatMap((claim) => {
     if (typeof claim === "string") return claim.split(" ");
@@ -63,7 +72,10 @@ function scopesOf(payload: JWTPayload, prefix: string): ReadonlySet<Scope> {
   return new Set(SCOPES.filter((scope) => words.includes(`${prefix}${scope}`)));
 }
 
-/** Issuer and subject, if they are short and plain. Otherwise their beginning and a hash, which keeps it unique. */
+/**
+ * Issuer and subject, if they are short and plain. Otherwise their beginning and a hash, which
+ * keeps it unique.
+ */
 function shownId(issuer: string, subject: string): string {
   const issuerHost = URL.canParse(issuer) ? new URL(issuer).host : issuer;
   const shown = `${issuerHost}#${subject}`;

@@ -1,5 +1,6 @@
-// JSON Web Tokens as bearer credentials: signed by one issuer whose public keys are read from its key set (JWKS).
-// Owns what is demanded of a token and what becomes of its claims; signatures and key sets are the library's.
+// JSON Web Tokens as bearer credentials: signed by one issuer whose public keys are read from its
+// key set (JWKS). Owns what is demanded of a token and what becomes of its claims; signatures and
+// key sets are the library's.
 import {
   createRemoteJWKSet,
   customFetch,
@@ -28,9 +29,15 @@ export interface JwtOptions extends TokenClaims {
   readonly audiences: readonly string[];
   readonly clockToleranceMs: number;
   readonly jwksTimeoutMs: number;
-  /** After the key set was read, a token signed by another key is refused for so long before the set is read again. */
+  /**
+   * After the key set was read, a token signed by another key is refused for so long before the set
+   * is read again.
+   */
   readonly jwksCooldownMs: number;
-  /** A key that the issuer has withdrawn is trusted at most so long; a token that was verified with it, so long again. */
+  /**
+   * A key that the issuer has withdrawn is trusted at most so long; a token that was verified with
+   * it, so long again.
+   */
   readonly jwksMaxAgeMs: number;
   /** Verified tokens that are remembered. */
   readonly cacheSize: number;
@@ -38,8 +45,8 @@ export interface JwtOptions extends TokenClaims {
 }
 
 /**
- * Asymmetric ones only. With a shared secret every gateway could make tokens; and where both kinds are allowed, the public
- * key can be passed off as the secret.
+ * Asymmetric ones only. With a shared secret every gateway could make tokens; and where both kinds
+ * are allowed, the public key can be passed off as the secret.
  */
 const ALGORITHMS = [
   ...["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"],
@@ -49,7 +56,10 @@ const ALGORITHMS = [
 const FAILED_PAUSE_MS = 1_000;
 /** They take the threads of the process, which databases' names and files need too. */
 const VERIFYING_MAX = 64;
-/** RFC 9068, section 2.1, and what issuers write that do not follow it. Other kinds of tokens name themselves. */
+/**
+ * RFC 9068, section 2.1, and what issuers write that do not follow it. Other kinds of tokens name
+ * themselves.
+ */
 const ACCESS_TOKEN = /^(?:application\/)?(?:at\+jwt|jwt)$/i;
 
 export class JwtAuthenticator implements Authenticator {
@@ -121,7 +131,9 @@ export class JwtAuthenticator implements Authenticator {
     return principal;
   }
 
-  /** That a key cannot be had is no fault of the token: its holder shall wait, not throw it away. */
+  /**
+   * That a key cannot be had is no fault of the token: its holder shall wait, not throw it away.
+   */
   #keySet(): JWTVerifyGetKey {
     const { jwksUrl, jwksTimeoutMs, jwksCooldownMs, jwksMaxAgeMs, clock } = this.#options;
     const keySet = createRemoteJWKSet(new URL(jwksUrl), {

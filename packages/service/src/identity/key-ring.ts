@@ -25,7 +25,10 @@ export interface KeyRingOptions {
   readonly refreshMs: number;
 }
 
-/** Reading only what has changed would never notice a row that is gone, nor one that was changed behind the service's back. */
+/**
+ * Reading only what has changed would never notice a row that is gone, nor one that was changed
+ * behind the service's back.
+ */
 const WHOLE_REFRESH_MS = 60_000;
 /** However many unknown keys come: for their sake the store is asked no more often. */
 const UNKNOWN_KEY_PAUSE_MS = 250;
@@ -55,7 +58,10 @@ export class KeyRing implements Authenticator {
   /** When the last refresh began, and whether it was the primary that answered. */
   #refreshedAtMs = Number.NEGATIVE_INFINITY;
   #wasCertain = false;
-  /** The refresh that those wait for whose key is not known. It has not begun yet: one that has may have missed the key. */
+  /**
+   * The refresh that those wait for whose key is not known. It has not begun yet: one that has may
+   * have missed the key.
+   */
   #next: Promise<boolean> | null = null;
   #waiting = 0;
   #isFailing = false;
@@ -150,7 +156,10 @@ export class KeyRing implements Authenticator {
     }
   }
 
-  /** One at a time. True when the primary has answered: then a key that is not there does not exist. Never rejects. */
+  /**
+   * One at a time. True when the primary has answered: then a key that is not there does not exist.
+   * Never rejects.
+   */
   #refresh(): Promise<boolean> {
     if (this.#stop.signal.aborted) return Promise.resolve(false);
     this.#refreshing ??= this.#read().then((isCertain) => {
@@ -191,7 +200,10 @@ export class KeyRing implements Authenticator {
     return [...new Set([primary, this.#progress?.node, ...others])].filter((node) => node !== undefined);
   }
 
-  /** Null when all keys have to be read: another node or another epoch is another history, whose stamps mean nothing here. */
+  /**
+   * Null when all keys have to be read: another node or another epoch is another history, whose
+   * stamps mean nothing here.
+   */
   #progressOn(node: string, epoch: string | null): Progress | null {
     const last = this.#progress;
     if (last === null || last.node !== node || last.epoch !== epoch) return null;

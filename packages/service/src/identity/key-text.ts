@@ -1,7 +1,11 @@
-// The text of an API key: `hwk_ID_SECRET`. The id names the key wherever that may be seen; the secret is only its holder's.
+// The text of an API key: `hwk_ID_SECRET`. The id names the key wherever that may be seen; the
+// secret is only its holder's.
 import { hash, randomBytes, timingSafeEqual } from "node:crypto";
 
-/** 32 characters, none that is easily taken for another: an id is typed by hand when a key is revoked. */
+/**
+ * 32 characters, none that is easily taken for another: an id is typed by hand when a key is
+ * revoked.
+ */
 const ID_CHARS = "abcdefghijkmnpqrstuvwxyz23456789";
 const ID_LENGTH = 8;
 const SECRET_BYTES = 32;
@@ -26,7 +30,10 @@ export function parseKeyText(text: string): KeyText | null {
   return match?.[1] === undefined || match[2] === undefined ? null : { id: match[1], secret: match[2] };
 }
 
-/** What is stored. A secret of 256 random bits cannot be guessed from it, so a slow hash would protect nothing more. */
+/**
+ * What is stored. A secret of 256 random bits cannot be guessed from it, so a slow hash would
+ * protect nothing more.
+ */
 export function hashSecret(secret: string): Buffer {
   return hash("sha256", secret, "buffer");
 }

@@ -1,4 +1,5 @@
-// Who a request comes from, what that one may do, and how a request says so. How it is proved is in the files beside this.
+// Who a request comes from, what that one may do, and how a request says so. How it is proved is in
+// the files beside this.
 import { hash } from "node:crypto";
 import { HighwaterError } from "@highwater/protocol";
 import { type KeyLimits, type Scope } from "@highwater/store";
@@ -29,7 +30,8 @@ export interface Principal {
 export interface Authenticator {
   /**
    * `isKnownOnly`: what is not known to be good is refused without being looked at.
-   * Errors: HighwaterError `unauthenticated`, `authentication_unavailable`, `forbidden`, `rate_limited`.
+   * Errors: HighwaterError `unauthenticated`, `authentication_unavailable`, `forbidden`,
+   * `rate_limited`.
    */
   authenticate(authorization: string | undefined, isKnownOnly?: boolean): Promise<Principal>;
   /**
@@ -63,7 +65,9 @@ export function mayReadOf(principal: Principal, owner: bigint): boolean {
   return principal.isEveryOwner === true || principal.owner === owner;
 }
 
-/** Names whose database session it is: what one principal leaves in a session never reaches another. */
+/**
+ * Names whose database session it is: what one principal leaves in a session never reaches another.
+ */
 export function sessionPrincipal({ id, owner, role, scopes }: Principal): string {
   return `${String(owner)}/${role ?? ""}/${scopes.has("write") ? "write" : "read"}/${id}`;
 }

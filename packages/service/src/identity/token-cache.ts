@@ -1,4 +1,5 @@
-// Verified tokens by their hash, so that a token costs a signature check once and not with every request. Bounded.
+// Verified tokens by their hash, so that a token costs a signature check once and not with every
+// request. Bounded.
 import { hash } from "node:crypto";
 import { type Principal } from "./principal.ts";
 

@@ -1,5 +1,5 @@
-// What a metric is before anything is counted: its name, its labels, and the question that it answers. The catalogue is made of
-// these, and nothing can be exposed that is not in it.
+// What a metric is before anything is counted: its name, its labels, and the question that it
+// answers. The catalogue is made of these, and nothing can be exposed that is not in it.
 
 /** The values that a label has, or, where they cannot be listed, what they are. */
 type LabelValues = readonly string[] | string;
@@ -66,7 +66,10 @@ function define<Labels extends LabelSet>(
   return { kind, name, labels: labels ?? ({} as Labels), unit, help, question, buckets, only: only ?? null };
 }
 
-/** Of answers: from half a millisecond, which is what one round trip costs, to the longest that a client may wait. */
+/**
+ * Of answers: from half a millisecond, which is what one round trip costs, to the longest that a
+ * client may wait.
+ */
 export const LATENCY_SECONDS: readonly number[] = [
   0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5,
   1, 2, 5, 10, 30,

@@ -1,5 +1,6 @@
-// The numbers behind the catalogue's metrics. Counting is an addition in a series that was looked up without making anything, since
-// it is done once and more per transaction; all text and all objects are made when somebody asks.
+// The numbers behind the catalogue's metrics. Counting is an addition in a series that was looked
+// up without making anything, since it is done once and more per transaction; all text and all
+// objects are made when somebody asks.
 import { type LabelSet, type Metric } from "./definition.ts";
 import { type Distribution, type Family, type Labels } from "./family.ts";
 import { renderFamilies } from "./text.ts";
@@ -8,7 +9,10 @@ type Nested<S> = Map<string, Nested<S> | S>;
 
 const LABELS_MAX = 4;
 
-/** The series of one metric by the values of its labels, in the order in which the catalogue names them. */
+/**
+ * The series of one metric by the values of its labels, in the order in which the catalogue names
+ * them.
+ */
 class SeriesTable<S extends object> {
   readonly #names: readonly string[];
   readonly #make: () => S;
@@ -63,7 +67,10 @@ class SeriesTable<S extends object> {
   }
 }
 
-/** Every combination where all values are known: such a series is there, at 0, before anything has happened. */
+/**
+ * Every combination where all values are known: such a series is there, at 0, before anything has
+ * happened.
+ */
 function combinations(labels: LabelSet): string[][] {
   let all: string[][] = [[]];
   for (const values of Object.values(labels)) {
@@ -184,7 +191,10 @@ export class MetricSet {
     return made;
   }
 
-  /** A gauge, or a counter that is kept elsewhere: read whenever somebody asks. Null: there is nothing to say now. */
+  /**
+   * A gauge, or a counter that is kept elsewhere: read whenever somebody asks. Null: there is
+   * nothing to say now.
+   */
   read<M extends Metric>(metric: M, read: () => number | null | readonly SampleOf<M>[]): void {
     this.#add(metric, metric.kind === "histogram" ? "gauge" : metric.kind, () => {
       const value = read();

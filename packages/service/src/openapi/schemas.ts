@@ -1,4 +1,5 @@
-// From the schemas of the wire to those of a document: each named one stands once, and everything else refers to it.
+// From the schemas of the wire to those of a document: each named one stands once, and everything
+// else refers to it.
 import { type TSchema } from "@highwater/protocol";
 
 export type Json = Readonly<Record<string, unknown>>;
@@ -12,7 +13,10 @@ export class Schemas {
   /** By what they are without their descriptions: one may be described anew where it stands. */
   readonly #names: ReadonlyMap<string, { readonly name: string; readonly description?: unknown }>;
 
-  /** `stricter`: what the service checks of a text by other means than its schema, so that it can name the fault. */
+  /**
+   * `stricter`: what the service checks of a text by other means than its schema, so that it can
+   * name the fault.
+   */
   constructor(named: Readonly<Record<string, TSchema>>, stricter: Readonly<Record<string, Json>> = {}) {
     this.#names = new Map(
       Object.entries(named).map(([name, schema]) => {

@@ -5,7 +5,10 @@ import { type ServerResponse } from "node:http";
 import cors, { type FastifyCorsOptions } from "@fastify/cors";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 
-/** Chromium keeps what it was allowed no longer than this. Without it each call of a page would cost a second round trip. */
+/**
+ * Chromium keeps what it was allowed no longer than this. Without it each call of a page would cost
+ * a second round trip.
+ */
 const PREFLIGHT_KEPT_S = 7_200;
 
 /** What a page may read of an answer besides its body. */
@@ -24,7 +27,10 @@ const ALLOWED: FastifyCorsOptions = {
 };
 const REFUSED: FastifyCorsOptions = { origin: false };
 
-/** What is for clients; `/` is where they look whether anybody is there. The rest is for services and operators. */
+/**
+ * What is for clients; `/` is where they look whether anybody is there. The rest is for services
+ * and operators.
+ */
 const FOR_CLIENTS = /^\/(?:v1\/.*|sql|errors(?:\/.*)?|)(?:\?|$)/;
 
 /** To be installed before all other hooks, for what those refuse must be readable too. */
@@ -35,7 +41,8 @@ export function installCors(app: FastifyInstance, origins: readonly string[]): v
     allowed.has(headers.origin ?? "") &&
     FOR_CLIENTS.test(url) &&
     (method !== "OPTIONS" || headers["access-control-request-method"] !== undefined);
-  // Called, and not registered: what is registered is installed after everything that is installed at once.
+  // Called, and not registered: what is registered is installed after everything that is installed
+  // at once.
   cors(
     app,
     {
@@ -49,7 +56,10 @@ export function installCors(app: FastifyInstance, origins: readonly string[]): v
   );
 }
 
-/** The response of Node, for who writes it without Fastify: with the headers that the answer has so far. */
+/**
+ * The response of Node, for who writes it without Fastify: with the headers that the answer has so
+ * far.
+ */
 export function responseOf(reply: FastifyReply): ServerResponse {
   for (const [name, value] of Object.entries(reply.getHeaders()))
     if (value !== undefined) reply.raw.setHeader(name, value);

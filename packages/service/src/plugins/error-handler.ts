@@ -90,7 +90,8 @@ const UNREADABLE: Readonly<Record<string, string>> = {
  * Bytes that are not a request: no route could answer them, so the answer is written to the socket.
  */
 export function refuseConnection(error: Error & { code?: string }, socket: Socket): void {
-  // A connection that a client keeps in reserve: it would take this for the answer to what it is just about to send.
+  // A connection that a client keeps in reserve: it would take this for the answer to what it is
+  // just about to send.
   const isUnused = error.code === TOO_LATE && socket.bytesRead === 0;
   if (error.code === "ECONNRESET" || isUnused || !socket.writable) {
     socket.destroy();

@@ -1,12 +1,15 @@
-// Bodies are JSON in UTF-8, as they are: nothing is unpacked, converted or repaired on the way to the database.
+// Bodies are JSON in UTF-8, as they are: nothing is unpacked, converted or repaired on the way to
+// the database.
 import { isUtf8 } from "node:buffer";
 import { type FastifyInstance } from "fastify";
 import { HighwaterError } from "@highwater/protocol";
 
 export function installJsonBody(app: FastifyInstance): void {
-  // Names like `__proto__` need no search of their own: the schemas refuse every field that they do not know.
+  // Names like `__proto__` need no search of their own: the schemas refuse every field that they do
+  // not know.
   const parse = app.getDefaultJsonParser("ignore", "ignore");
-  // Fastify's own would read text as well, and put a replacement character where the bytes are no UTF-8.
+  // Fastify's own would read text as well, and put a replacement character where the bytes are no
+  // UTF-8.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser<Buffer>("application/json", { parseAs: "buffer" }, (request, body, parsed) => {
     if (!isUtf8(body)) parsed(new HighwaterError("invalid_request", { detail: "The body is not UTF-8." }));

@@ -1,4 +1,5 @@
-// Which paths there are, and under which methods: for the answers to everything else, and for the documentation.
+// Which paths there are, and under which methods: for the answers to everything else, and for the
+// documentation.
 import { type FastifyInstance } from "fastify";
 import { HighwaterError } from "@highwater/protocol";
 
@@ -19,7 +20,10 @@ const ANY_PATH = "*";
 
 const tables = new WeakMap<FastifyInstance, ReadonlyMap<string, Path>>();
 
-/** To be installed before the routes: 404 for a path that there is not, 405 for a method that the path has not. */
+/**
+ * To be installed before the routes: 404 for a path that there is not, 405 for a method that the
+ * path has not.
+ */
 export function installRouteTable(app: FastifyInstance): void {
   const paths = new Map<string, Path>();
   tables.set(app, paths);
@@ -29,7 +33,8 @@ export function installRouteTable(app: FastifyInstance): void {
     paths.set(url, known);
     for (const one of [method].flat()) known.methods.add(one);
   });
-  // Before anything else of the request is looked at: who asks, and what the body is, does not matter here.
+  // Before anything else of the request is looked at: who asks, and what the body is, does not
+  // matter here.
   app.addHook("onRequest", (request, reply, done) => {
     const { routeOptions, method } = request;
     const is404 = request.is404 || routeOptions.url === ANY_PATH;

@@ -73,7 +73,10 @@ export function urls(variable: string): Setting<readonly string[]> {
   };
 }
 
-/** Origins of pages, separated by commas, as browsers write them. All of them at once (`*`) cannot be said. */
+/**
+ * Origins of pages, separated by commas, as browsers write them. All of them at once (`*`) cannot
+ * be said.
+ */
 export function origins(variable: string): Setting<readonly string[]> {
   return {
     variable,

@@ -1,4 +1,5 @@
-// The table of variables for docs/reference. Defaults and bounds of numbers come from the settings themselves.
+// The table of variables for docs/reference. Defaults and bounds of numbers come from the settings
+// themselves.
 import { type Range } from "./setting.ts";
 
 export interface About {
@@ -73,7 +74,10 @@ export function aboutIdentity(prefix: string): AboutVariables {
   };
 }
 
-/** Rows of the table, in the order of the configuration. Throws when it does not know exactly the variables that there are. */
+/**
+ * Rows of the table, in the order of the configuration. Throws when it does not know exactly the
+ * variables that there are.
+ */
 export function referenceRows(
   variables: readonly string[],
   ranges: ReadonlyMap<string, Range>,

@@ -1,4 +1,5 @@
-// The environment as a table of settings: every variable once, every fault reported at once, no fault quoting a value.
+// The environment as a table of settings: every variable once, every fault reported at once, no
+// fault quoting a value.
 export type Env = Readonly<Record<string, string | undefined>>;
 export type ReadFile = (path: string) => string;
 
@@ -35,7 +36,10 @@ export class Faults extends Error {
 export type Loaded<Config> =
   { readonly ok: true; readonly config: Config } | { readonly ok: false; readonly faults: string[] };
 
-/** What the table's variables say, and one line per fault, beginning with the variable. The values count only without faults. */
+/**
+ * What the table's variables say, and one line per fault, beginning with the variable. The values
+ * count only without faults.
+ */
 export function readSettings<Table extends SettingsTable>(
   table: Table,
   env: Env,

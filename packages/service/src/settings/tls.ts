@@ -1,5 +1,6 @@
-// TLS between the services of a deployment: the certificate that a service shows, and the authority that its clients check it by.
-// Read once, at the start: a renewed certificate counts after a restart.
+// TLS between the services of a deployment: the certificate that a service shows, and the authority
+// that its clients check it by. Read once, at the start: a renewed certificate counts after a
+// restart.
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { hostOf, isLoopback, readText } from "./readers.ts";
@@ -13,7 +14,10 @@ export interface ServerCertificate {
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
-/** PEM, or `@` and the path of a file that holds it; null when it is not given. `check` throws where the text is of no use. */
+/**
+ * PEM, or `@` and the path of a file that holds it; null when it is not given. `check` throws where
+ * the text is of no use.
+ */
 function pem(variable: string, what: string, check: (text: string) => unknown): Setting<string | null> {
   return {
     variable,
@@ -44,14 +48,19 @@ export const LISTENER_TLS_SETTINGS = {
   tlsKey: pem("HIGHWATER_TLS_KEY", "a private key without a passphrase", createPrivateKey),
 } as const;
 
-/** The authorities that sign the certificates of trackers; without them those count that Node knows. */
+/**
+ * The authorities that sign the certificates of trackers; without them those count that Node knows.
+ */
 export const tlsAuthority: Setting<string | null> = pem(
   "HIGHWATER_TLS_CA",
   "one or more certificates",
   certificatesOf,
 );
 
-/** For a program that asks services by `fetch`, which takes no authority of its own. From then on it counts for the whole process. */
+/**
+ * For a program that asks services by `fetch`, which takes no authority of its own. From then on it
+ * counts for the whole process.
+ */
 export function trustAuthority(authority: string | null): void {
   if (authority !== null) setDefaultCACertificates([...getCACertificates("default"), authority]);
 }
@@ -104,7 +113,10 @@ const UNTRUSTED = new Set([
   "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
 ]);
 
-/** Why a request to a service failed, where TLS, or the lack of it, is the reason; else the error itself. */
+/**
+ * Why a request to a service failed, where TLS, or the lack of it, is the reason; else the error
+ * itself.
+ */
 export function explainTls(url: string, cause: Error & { readonly code?: string }): Error {
   const { code = "", message } = cause;
   const host = hostOf(url);

@@ -1,5 +1,6 @@
-// The only file that knows OpenTelemetry's SDK, loaded only where telemetry is on: batches, exporters and their own variables are the
-// library's; what a span, a metric or a line of the log is, is ours.
+// The only file that knows OpenTelemetry's SDK, loaded only where telemetry is on: batches,
+// exporters and their own variables are the library's; what a span, a metric or a line of the log
+// is, is ours.
 import { type AnyValueMap, SeverityNumber } from "@opentelemetry/api-logs";
 import { OTLPLogExporter } from "@opentelemetry/exporter-logs-otlp-proto";
 import { OTLPMetricExporter } from "@opentelemetry/exporter-metrics-otlp-proto";
@@ -29,7 +30,9 @@ import { type TelemetrySettings } from "./settings.ts";
 import { type FinishedSpan } from "./tracer.ts";
 
 const SCOPE = { name: "highwater" };
-/** The wall clock may be set; until it differs by so much the spans of one trace keep to one origin. */
+/**
+ * The wall clock may be set; until it differs by so much the spans of one trace keep to one origin.
+ */
 const ORIGIN_TOLERANCE_MS = 20;
 const EXPORT_TIMEOUT_MS = 30_000;
 const SEVERITIES = {

@@ -1,4 +1,5 @@
-// The registry's families in the shape that OpenTelemetry's exporters take. Names and units are the same everywhere.
+// The registry's families in the shape that OpenTelemetry's exporters take. Names and units are the
+// same everywhere.
 import { type HrTime, ValueType } from "@opentelemetry/api";
 import {
   AggregationTemporality,

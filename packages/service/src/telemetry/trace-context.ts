@@ -1,4 +1,5 @@
-// The ids of a span and its trace, and the `traceparent` header that carries them (W3C Trace Context, version 00).
+// The ids of a span and its trace, and the `traceparent` header that carries them (W3C Trace
+// Context, version 00).
 
 export interface SpanContext {
   /** 32 hexadecimal digits. */
@@ -13,7 +14,10 @@ const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{
 const SAMPLED = 1;
 const HEX = 16;
 
-/** Undefined for what is no context: the trace then begins anew, and the request is none the worse for it. */
+/**
+ * Undefined for what is no context: the trace then begins anew, and the request is none the worse
+ * for it.
+ */
 export function parseTraceparent(text: unknown): SpanContext | undefined {
   if (typeof text !== "string") return undefined;
   const [, traceId = "", spanId = "", flags = ""] = TRACEPARENT.exec(text) ?? [];

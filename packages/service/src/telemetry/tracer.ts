@@ -1,5 +1,6 @@
-// Traces that cost next to nothing until they are kept: a trace holds what happened as plain data, and spans are made of it when its
-// request is over, if it is sampled or has gone wrong. Nothing that fails or is lost goes untraced, whatever the sampling.
+// Traces that cost next to nothing until they are kept: a trace holds what happened as plain data,
+// and spans are made of it when its request is over, if it is sampled or has gone wrong. Nothing
+// that fails or is lost goes untraced, whatever the sampling.
 import { ERRORS, type HighwaterError } from "@highwater/protocol";
 import { type Sampling } from "./settings.ts";
 import { parseTraceparent, randomHex, type SpanContext } from "./trace-context.ts";
@@ -157,7 +158,10 @@ export class RequestTrace {
  */
 const NOT_OURS: ReadonlySet<number> = new Set([401, 403, 404, 405, 429]);
 
-/** Keeps the trace for the error, unless it is one that every client has to reckon with: a conflict, or a refusal. */
+/**
+ * Keeps the trace for the error, unless it is one that every client has to reckon with: a conflict,
+ * or a refusal.
+ */
 export function noteFailure(
   trace: RequestTrace | null | undefined,
   { code }: Pick<HighwaterError, "code">,

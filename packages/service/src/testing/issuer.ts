@@ -1,4 +1,5 @@
-// An issuer of tokens: real keys, and a real HTTP server for their key set, which can be changed, broken and counted.
+// An issuer of tokens: real keys, and a real HTTP server for their key set, which can be changed,
+// broken and counted.
 import { createServer, type Server } from "node:http";
 import { type AddressInfo } from "node:net";
 import {
@@ -66,7 +67,10 @@ export class TestIssuer {
     await closed;
   }
 
-  /** A token that is good for a minute from `nowMs`, unless its claims say otherwise; undefined leaves a claim out. */
+  /**
+   * A token that is good for a minute from `nowMs`, unless its claims say otherwise; undefined
+   * leaves a claim out.
+   */
   sign(key: IssuerKey, nowMs: number, claims: Claims = {}, typ?: string): Promise<string> {
     const payload = {
       iss: this.name,

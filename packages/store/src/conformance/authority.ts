@@ -1,4 +1,5 @@
-// Conformance: who is the primary, end to end: from what real nodes report to the epoch that follows.
+// Conformance: who is the primary, end to end: from what real nodes report to the epoch that
+// follows.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type EpochId } from "@highwater/protocol";
@@ -16,7 +17,10 @@ export function authorityTests(makeHarness: MakeHarness): void {
   });
 }
 
-/** A replica is promoted while the old primary lives on: the old one's epoch is an ancestor of the new one's. */
+/**
+ * A replica is promoted while the old primary lives on: the old one's epoch is an ancestor of the
+ * new one's.
+ */
 async function zombie(bench: Bench): Promise<void> {
   const { store, harness, primary } = bench;
   const [heir] = harness.replicas;
@@ -47,7 +51,8 @@ async function zombie(bench: Bench): Promise<void> {
     supersedes: commanded.supersedes,
     command: commanded.command,
     streamed: null,
-    // The caller has followed the epoch that is given up, too. Its offsets mean nothing in the other one's log.
+    // The caller has followed the epoch that is given up, too. Its offsets mean nothing in the
+    // other one's log.
     finalMarks: { [first]: { disk: "5" }, [second.id]: { disk: "7" } },
   };
   const [third, same] = await Promise.all([
@@ -114,7 +119,10 @@ async function splitBrain(bench: Bench): Promise<void> {
   for (const known of [null, settled.id as EpochId]) assert.deepEqual(await bench.authority(known), winner);
 }
 
-/** The first command is given on a node that no process reaches; then another node is chosen, and the first one returns. */
+/**
+ * The first command is given on a node that no process reaches; then another node is chosen, and
+ * the first one returns.
+ */
 async function staleCommand(bench: Bench): Promise<void> {
   const { store, harness, primary } = bench;
   const [heir] = harness.replicas;
@@ -156,7 +164,10 @@ async function staleCommand(bench: Bench): Promise<void> {
   assert.equal((await store.probe(primary)).command, null, "the later command has settled the earlier one");
 }
 
-/** A replica inherits the row that names its primary, is promoted, and the old primary is cloned from it. */
+/**
+ * A replica inherits the row that names its primary, is promoted, and the old primary is cloned
+ * from it.
+ */
 async function inheritedCommand(bench: Bench): Promise<void> {
   const { store, harness, primary } = bench;
   const [heir] = harness.replicas;

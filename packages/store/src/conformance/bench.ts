@@ -1,4 +1,5 @@
-// What the tests of the suite have in common: transactions, epochs and receipts in one line each, and the checks on them.
+// What the tests of the suite have in common: transactions, epochs and receipts in one line each,
+// and the checks on them.
 import assert from "node:assert/strict";
 import { type Authority, decideAuthority } from "@highwater/authority";
 import {
@@ -136,7 +137,9 @@ export class Bench {
     return presence;
   }
 
-  /** Who is the primary, for a process that asks all nodes now and last took `known` for current. */
+  /**
+   * Who is the primary, for a process that asks all nodes now and last took `known` for current.
+   */
   async authority(known: EpochId | null): Promise<Authority> {
     const { otherStore } = this.harness;
     const answers = await Promise.allSettled(otherStore.nodes.map(({ id }) => otherStore.probe(id)));

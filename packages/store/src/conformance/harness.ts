@@ -2,7 +2,10 @@
 import { type EpochId, type Statement, type TxnId } from "@highwater/protocol";
 import { type Store } from "../port.ts";
 
-/** A fresh cluster of a primary and two replicas, without the service's tables, and everything that can happen to it. */
+/**
+ * A fresh cluster of a primary and two replicas, without the service's tables, and everything that
+ * can happen to it.
+ */
 export interface ConformanceHarness {
   readonly store: Store;
   /** Another process's store on the same cluster. */
@@ -25,7 +28,10 @@ export interface ConformanceHarness {
   newId(ageMs?: number): TxnId;
   /** Until so many slow statements run on the node; one when it is left out. */
   untilSlowRuns(node: string, count?: number): Promise<void>;
-  /** Until the replica has everything that is on its upstream's disk, has made it visible, and the upstream knows. */
+  /**
+   * Until the replica has everything that is on its upstream's disk, has made it visible, and the
+   * upstream knows.
+   */
   catchUp(replica: string): Promise<void>;
   /** From now on until the node's next restart nothing reaches its disk by itself. */
   holdFlush(node: string): Promise<void>;

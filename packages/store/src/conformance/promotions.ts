@@ -1,4 +1,5 @@
-// Conformance: what survives when a replica takes the primary's place, and what its first epoch says of it.
+// Conformance: what survives when a replica takes the primary's place, and what its first epoch
+// says of it.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type EpochId, type Offset } from "@highwater/protocol";

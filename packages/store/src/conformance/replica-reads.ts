@@ -1,5 +1,6 @@
-// Conformance: reads on replicas. A read shows at least what its caller asks for, or the replica says that it is behind; also
-// while the log of another history runs over positions that a lost transaction had.
+// Conformance: reads on replicas. A read shows at least what its caller asks for, or the replica
+// says that it is behind; also while the log of another history runs over positions that a lost
+// transaction had.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type EpochId, type Statement } from "@highwater/protocol";
@@ -201,7 +202,8 @@ async function afterPromotion(bench: Bench): Promise<void> {
   await harness.heal(replica);
   await harness.follow(replica, next);
   await writeOver(bench, next, replica, lost);
-  // The log has passed the lost one's position, and no epoch's record says yet that it is another log.
+  // The log has passed the lost one's position, and no epoch's record says yet that it is another
+  // log.
   for (const from of [lost, kept, null]) await isBehind(bench, replica, from);
 
   const record = await bench.mint(next);

@@ -1,4 +1,5 @@
-// Conformance: transactions that stay open between calls, and what is left of them however they end.
+// Conformance: transactions that stay open between calls, and what is left of them however they
+// end.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type EpochId, type ErrorCode } from "@highwater/protocol";

@@ -241,7 +241,8 @@ async function synchronousStreams(bench: Bench): Promise<void> {
   const { store, harness, primary } = bench;
   const [first, second] = harness.replicas;
   const shown = async (): Promise<string[]> => {
-    // At the pace of a poll: what was known of the streams before must not be taken for what they are now.
+    // At the pace of a poll: what was known of the streams before must not be taken for what they
+    // are now.
     const replicas = (await store.positions(primary))?.replicas ?? [];
     assert.equal(replicas.length, 2);
     return replicas.flatMap(({ node, synchronous }) => (synchronous ? [node] : [])).sort();

@@ -1,4 +1,5 @@
-// The reference adapter of the events, for tests only: one history, which the test ends, cuts off and holds up as it likes.
+// The reference adapter of the events, for tests only: one history, which the test ends, cuts off
+// and holds up as it likes.
 import { type EpochId, HighwaterError, type Offset } from "@highwater/protocol";
 import {
   bestOfKeys,

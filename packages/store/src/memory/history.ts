@@ -1,4 +1,5 @@
-// What a log says: the records of one physical log and the tables that replaying them gives. No node, no time.
+// What a log says: the records of one physical log and the tables that replaying them gives. No
+// node, no time.
 import { type OperatorCommand } from "@highwater/authority";
 import {
   type EpochId,
@@ -31,7 +32,10 @@ export interface StoredCommand extends OperatorCommand {
   readonly afterEpochs: number;
 }
 
-/** One atomic entry of a log. Its identity is the object itself: two logs share a prefix if and only if they share records. */
+/**
+ * One atomic entry of a log. Its identity is the object itself: two logs share a prefix if and only
+ * if they share records.
+ */
 export interface LogRecord {
   readonly start: Offset;
   readonly end: Offset;
@@ -142,7 +146,10 @@ export class History {
     this.commands = this.commands.filter((command, index) => index > at || command.node !== node);
   }
 
-  /** The newest command for the node, unless this history has since gone on elsewhere or under another command. */
+  /**
+   * The newest command for the node, unless this history has since gone on elsewhere or under
+   * another command.
+   */
   pendingCommand(node: string): OperatorCommand | null {
     const pending = this.commands.findLast(
       (command) =>

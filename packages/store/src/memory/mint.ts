@@ -1,4 +1,5 @@
-// Begins an epoch on a memory node, by the same rules as the real adapter (postgres/mint.ts, forkOf).
+// Begins an epoch on a memory node, by the same rules as the real adapter (postgres/mint.ts,
+// forkOf).
 import { forkOf } from "@highwater/authority";
 import {
   type EpochId,

@@ -1,5 +1,6 @@
-// One server of the memory world: a log, how much of it is on disk, the tables as far as they are replayed, and the sentinel
-// that only a server which has not recovered since can show. Knows no other node; the world moves records between them.
+// One server of the memory world: a log, how much of it is on disk, the tables as far as they are
+// replayed, and the sentinel that only a server which has not recovered since can show. Knows no
+// other node; the world moves records between them.
 import { type EpochId, type Offset, ZERO } from "@highwater/protocol";
 import { type Execution, type StoreNode } from "../port.ts";
 import { type Change, History, type LogRecord, sizeOf } from "./history.ts";
@@ -37,7 +38,9 @@ export interface MemorySnapshot {
   readonly log: readonly LogRecord[];
   readonly timeline: number;
   readonly switches: readonly TimelineSwitch[];
-  /** Null unless the node had been stopped cleanly: a copy of anything else recovers when it starts. */
+  /**
+   * Null unless the node had been stopped cleanly: a copy of anything else recovers when it starts.
+   */
   readonly sentinel: Sentinel | null;
   readonly isClean: boolean;
 }
@@ -61,7 +64,9 @@ export class MemoryNode {
   isCut = false;
   /** Names the stream from the upstream; renewed whenever that is interrupted. */
   session = 0;
-  /** Bytes of a stream that came from another history were written up to here; they are not a log. */
+  /**
+   * Bytes of a stream that came from another history were written up to here; they are not a log.
+   */
   junkEnd: Offset = ZERO;
   unfit: string | null = null;
   /** By `receiptName`. */
@@ -126,7 +131,10 @@ export class MemoryNode {
     this.#flushed = this.#log.length;
   }
 
-  /** A replica's receipt of records that directly follow its own: written, flushed and, unless held back, replayed. */
+  /**
+   * A replica's receipt of records that directly follow its own: written, flushed and, unless held
+   * back, replayed.
+   */
   receive(records: readonly LogRecord[]): void {
     this.#log.push(...records);
     this.flush();
@@ -144,7 +152,10 @@ export class MemoryNode {
     }
   }
 
-  /** The end of a server process without a word: what is not on disk is gone, and so are its sessions. */
+  /**
+   * The end of a server process without a word: what is not on disk is gone, and so are its
+   * sessions.
+   */
   lose(): void {
     this.#log = this.#log.slice(0, this.#flushed);
     this.#applied = 0;

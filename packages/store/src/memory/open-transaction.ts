@@ -1,5 +1,5 @@
-// An interactive transaction of the memory store: its statements are kept and run again with each call; nothing is written
-// before its commit.
+// An interactive transaction of the memory store: its statements are kept and run again with each
+// call; nothing is written before its commit.
 import { HighwaterError, type Statement, type StatementResult, type TxnId } from "@highwater/protocol";
 import { type Execution, type OpenCommitOptions, type OpenTransaction } from "../port.ts";
 import { refuseUnknown } from "./statements.ts";
@@ -7,7 +7,10 @@ import { refuseUnknown } from "./statements.ts";
 export interface MemoryTransactionContext {
   readonly id: TxnId;
   readonly holder: string;
-  /** What the statements answer, all of them from the first on. Throws as a database would refuse them. */
+  /**
+   * What the statements answer, all of them from the first on. Throws as a database would refuse
+   * them.
+   */
   readonly evaluate: (statements: readonly Statement[]) => readonly StatementResult[];
   readonly commit: (statements: readonly Statement[], options: OpenCommitOptions) => Promise<Execution>;
   /** The session that it had is gone. */

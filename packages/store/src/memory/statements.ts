@@ -1,7 +1,8 @@
-// The statement language of the memory store: just enough for tests to write, read, fail and dawdle.
+// The statement language of the memory store: just enough for tests to write, read, fail and
+// dawdle.
 //   put KEY VALUE    get KEY    fail [SQLSTATE]    slow
-// Words are separated by blanks; `$1` and so on stand for parameters. `slow` holds its transaction open until somebody
-// finishes or terminates it.
+// Words are separated by blanks; `$1` and so on stand for parameters. `slow` holds its transaction
+// open until somebody finishes or terminates it.
 import { HighwaterError, type Statement, type StatementResult, type TxnId } from "@highwater/protocol";
 import { type Change } from "./history.ts";
 
@@ -37,14 +38,20 @@ export function isSlow(statements: readonly Statement[]): boolean {
   return statements.some((statement) => parse(statement)?.verb === "slow");
 }
 
-/** Of an open transaction, before anything is sent: as another store refuses what would end the transaction. */
+/**
+ * Of an open transaction, before anything is sent: as another store refuses what would end the
+ * transaction.
+ */
 export function refuseUnknown(statements: readonly Statement[], transactionId: TxnId): void {
   const statement = statements.findIndex((each) => parse(each) === null);
   if (statement >= 0)
     throw new HighwaterError("statement_failed", { sqlstate: SYNTAX_ERROR, statement, transactionId });
 }
 
-/** What the statements would do to the rows, and what they answer. Throws HighwaterError like a database would refuse them. */
+/**
+ * What the statements would do to the rows, and what they answer. Throws HighwaterError like a
+ * database would refuse them.
+ */
 export function run(
   rows: ReadonlyMap<string, string>,
   spec: { readonly id: TxnId; readonly statements: readonly Statement[]; readonly readOnly: boolean },

@@ -8,7 +8,10 @@ import { type KeyCheck, type ReceiptKey, type StoreNode } from "../port.ts";
 import { receiptName } from "./history.ts";
 import { MemoryNode, type MemorySnapshot } from "./node.ts";
 
-/** What becomes of one call of a store: it arrives and is answered; never arrives; or is carried out and the answer is lost. */
+/**
+ * What becomes of one call of a store: it arrives and is answered; never arrives; or is carried out
+ * and the answer is lost.
+ */
 export type Fate = "answered" | "unreachable" | "answer_lost";
 
 export interface Call {
@@ -32,7 +35,10 @@ export class MemoryWorld {
   readonly wallMs: () => number;
   /** Decides what becomes of each call; a simulation replaces it. */
   fate: (call: Call) => Fate = () => "answered";
-  /** Called between a COMMIT and the reading of its position: whatever it does to the node's log is above the commit. */
+  /**
+   * Called between a COMMIT and the reading of its position: whatever it does to the node's log is
+   * above the commit.
+   */
   afterCommit: (node: string) => void = () => undefined;
   /** By kid. In no history: keys of a deployment change once in months. */
   readonly keyChecks = new Map<number, KeyCheck>();
@@ -81,8 +87,9 @@ export class MemoryWorld {
   }
 
   /**
-   * Brings up to `count` records of the upstream's flushed log to the replica's disk and replays them; returns how many.
-   * From an upstream of another history bytes arrive all the same, and the replica calls them flushed.
+   * Brings up to `count` records of the upstream's flushed log to the replica's disk and replays
+   * them; returns how many. From an upstream of another history bytes arrive all the same, and the
+   * replica calls them flushed.
    */
   replicate(id: string, count = Number.POSITIVE_INFINITY): number {
     const arrived = this.receive(id, count);
@@ -120,7 +127,10 @@ export class MemoryWorld {
     return replica.junkEnd === 0n && (last < 0 || replica.log[last] === upstream.log[last]);
   }
 
-  /** The server that a stream comes from right now, or null. All that a server checks is the timeline and the position. */
+  /**
+   * The server that a stream comes from right now, or null. All that a server checks is the
+   * timeline and the position.
+   */
   #upstreamOf(replica: MemoryNode): MemoryNode | null {
     if (replica.role !== "replica" || !replica.isUp || replica.isCut || replica.upstream === null)
       return null;
@@ -131,7 +141,10 @@ export class MemoryWorld {
     return left !== undefined && left.at >= replica.flushed ? upstream : null;
   }
 
-  /** The replica's stream: from whom, its name, and what the replica says is on its disk; null when there is none. */
+  /**
+   * The replica's stream: from whom, its name, and what the replica says is on its disk; null when
+   * there is none.
+   */
   streamOf(id: string): { upstream: string; session: string; flushed: Offset } | null {
     const replica = this.node(id);
     const upstream = this.#upstreamOf(replica);
@@ -171,7 +184,10 @@ export class MemoryWorld {
 
   // Faults.
 
-  /** The server crashes and recovers at once: what was not on disk is lost, its offsets will be used again. */
+  /**
+   * The server crashes and recovers at once: what was not on disk is lost, its offsets will be used
+   * again.
+   */
   crash(id: string): void {
     const node = this.#running(id);
     node.lose();

@@ -1,4 +1,5 @@
-// The PostgreSQL adapter of the store port: which connection does what. The work itself is in the files beside it.
+// The PostgreSQL adapter of the store port: which connection does what. The work itself is in the
+// files beside it.
 import type pg from "pg";
 import { type NodeReport } from "@highwater/authority";
 import {
@@ -70,7 +71,10 @@ import { principalOf, WritePool } from "./write-pool.ts";
 export interface PostgresStoreOptions {
   readonly nodes: readonly NodeSpec[];
   readonly clock: Clock;
-  /** Names this process to the server, and its row among the witnesses. Unique among running processes. */
+  /**
+   * Names this process to the server, and its row among the witnesses. Unique among running
+   * processes.
+   */
   readonly helper: string;
   readonly retentionMs: number;
   readonly poolSize: number;
@@ -79,7 +83,9 @@ export interface PostgresStoreOptions {
   readonly callTimeoutMs: number;
   readonly statementTimeoutMs: number;
   readonly lockTimeoutMs: number;
-  /** The sessions of each login role, other than the service's own application role, to each node. */
+  /**
+   * The sessions of each login role, other than the service's own application role, to each node.
+   */
   readonly rolePoolSize: number;
   /** A node's connection string for one of those roles. */
   readonly roleUrl?: (nodeUrl: string, role: string) => string;
@@ -96,10 +102,15 @@ export const POSTGRES_DEFAULTS = {
   rolePoolSize: 8,
 } as const;
 
-/** Calls that may have to wait for somebody else's transaction get this many times the usual limit. */
+/**
+ * Calls that may have to wait for somebody else's transaction get this many times the usual limit.
+ */
 const SLOW_CALLS = 10;
 
-/** Another process may be at the same epoch, over a slow link; one that takes longer between two answers stands still. */
+/**
+ * Another process may be at the same epoch, over a slow link; one that takes longer between two
+ * answers stands still.
+ */
 const MINT_PATIENCE_MS = 2_000;
 /** The rescue has had its chance by then; what it may not end is named in the error. */
 const MINT_LOCK_TIMEOUT_MS = 5_000;
@@ -293,7 +304,10 @@ export class PostgresStore implements Store {
     return { ...report, replicas: [...report.replicas, ...this.#asked.report(report, wanted)] };
   }
 
-  /** Whatever session is in the way of the next epoch is ended: only the service's own and its owner's can be. */
+  /**
+   * Whatever session is in the way of the next epoch is ended: only the service's own and its
+   * owner's can be.
+   */
   mint(node: string, request: MintRequest): Promise<EpochRecord> {
     const { rescue } = this.#of(node);
     const how = { rescue, clock: this.#options.clock, everyMs: MINT_PATIENCE_MS };
@@ -506,7 +520,10 @@ export class PostgresStore implements Store {
     return { retentionMs: this.#options.retentionMs };
   }
 
-  /** A connection of its own, opened now: one that was opened while the node was a replica must not write. */
+  /**
+   * A connection of its own, opened now: one that was opened while the node was a replica must not
+   * write.
+   */
   async #withFreshSession<T>(
     node: string,
     work: (client: pg.Client & { processID?: number | null }) => Promise<T>,

@@ -13,7 +13,10 @@ import { WITNESSED_BY_REPLICA } from "./sql.ts";
 
 /** A node that could not be asked is left alone for so long. */
 const RETRY_MS = 100;
-/** The log never ends at a witness, and a reader's offset is the log's end: so often it is brought below one. */
+/**
+ * The log never ends at a witness, and a reader's offset is the log's end: so often it is brought
+ * below one.
+ */
 const BEAT_MS = 1_000;
 
 interface Asked {

@@ -1,4 +1,5 @@
-// The audit log: who gives a change, and what was entered. The entries themselves are the database's to write (migration 0021).
+// The audit log: who gives a change, and what was entered. The entries themselves are the
+// database's to write (migration 0021).
 import { type ClientBase } from "pg";
 import { type Act, type AuditEntry, type AuditQuestion } from "../audit.ts";
 
@@ -10,7 +11,10 @@ export async function enterAct(client: Pick<ClientBase, "query">, { by, reason }
   await client.query(ACT, [by, reason ?? ""]);
 }
 
-/** Runs work in a transaction that says who acts. Errors leave the transaction to the caller, who ends the connection. */
+/**
+ * Runs work in a transaction that says who acts. Errors leave the transaction to the caller, who
+ * ends the connection.
+ */
 export async function actingAs<T>(
   client: ClientBase,
   act: Act | undefined,

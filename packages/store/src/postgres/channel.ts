@@ -1,4 +1,5 @@
-// One lazily opened connection for one purpose; calls take turns, and a call that fails or outlasts its limit ends the connection.
+// One lazily opened connection for one purpose; calls take turns, and a call that fails or outlasts
+// its limit ends the connection.
 import type pg from "pg";
 import { type Clock } from "@highwater/runtime";
 import { PostgresClient } from "./client.ts";
@@ -22,7 +23,10 @@ export class Channel {
     this.#options = options;
   }
 
-  /** Runs `work` when its turn comes; rejects after the call's limit, which does not count the waiting. */
+  /**
+   * Runs `work` when its turn comes; rejects after the call's limit, which does not count the
+   * waiting.
+   */
   async run<T>(work: (client: pg.Client) => Promise<T>, timeoutMs = this.#options.callTimeoutMs): Promise<T> {
     const turn = this.#tail.then(() => this.#runNow(work, timeoutMs));
     this.#tail = turn.catch(() => undefined);
@@ -61,7 +65,8 @@ export class Channel {
       options: startupOptions(settings),
       connectionTimeoutMillis: connectTimeoutMs,
       keepAlive: true,
-      // Calls that do not wait for each other share a round trip; across regions that is what a probe costs.
+      // Calls that do not wait for each other share a round trip; across regions that is what a
+      // probe costs.
       pipeline: true,
     });
     client.on("error", () => {
@@ -113,12 +118,16 @@ export function destroy(client: pg.ClientBase): void {
   connection.stream.destroy();
 }
 
-/** No call thinks for so long between two statements of a transaction: its process is gone or stands still. */
+/**
+ * No call thinks for so long between two statements of a transaction: its process is gone or stands
+ * still.
+ */
 const IDLE_IN_TRANSACTION_MS = 3_000;
 
 /**
- * What the role or the database may have set otherwise. The server gives up when we do, so that no orphan waits on; and it ends a
- * transaction whose process has died, was stopped, or is cut off, so that nothing is locked for longer.
+ * What the role or the database may have set otherwise. The server gives up when we do, so that no
+ * orphan waits on; and it ends a transaction whose process has died, was stopped, or is cut off, so
+ * that nothing is locked for longer.
  */
 export function sessionSettings(limitMs: number): Record<string, string> {
   return {

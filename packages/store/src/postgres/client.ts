@@ -7,8 +7,8 @@ import pg from "pg";
 import { BufferReader } from "pg-protocol/dist/buffer-reader.js";
 import { MessageLimits } from "./message-limits.ts";
 
-// And an error without its last byte would be read for ever: behind the end of its buffer the parser finds empty texts, one
-// after the other, and waits for one that is not.
+// And an error without its last byte would be read for ever: behind the end of its buffer the
+// parser finds empty texts, one after the other, and waits for one that is not.
 const readText = Object.getOwnPropertyDescriptor(BufferReader.prototype, "string")?.value as (
   length: number,
 ) => string;

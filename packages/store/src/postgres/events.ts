@@ -1,4 +1,5 @@
-// The events in PostgreSQL. Two connections to each node, opened when they are needed: who records never keeps a reader waiting.
+// The events in PostgreSQL. Two connections to each node, opened when they are needed: who records
+// never keeps a reader waiting.
 import { type ClientBase } from "pg";
 import { type DurabilityEventType, type EpochId, HighwaterError, type NodeSpec } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
@@ -19,12 +20,15 @@ import {
 import { Channel, sessionSettings } from "./channel.ts";
 import { readLogEnd } from "./log-end.ts";
 
-/** The number of the epoch $1 if this very server process is in it, else NULL; see `SENTINEL_EPOCH` in sql.ts. */
+/**
+ * The number of the epoch $1 if this very server process is in it, else NULL; see `SENTINEL_EPOCH`
+ * in sql.ts.
+ */
 const EPOCH_SEQ = `(SELECT e.seq FROM highwater.epoch e JOIN highwater.current_epoch s ON s.id = e.id WHERE s.id = $1)`;
 
 /**
- * $1 epoch. Locks the counter until the commit and says from where on to count. In any other epoch the NULL violates NOT NULL;
- * and who waited here while a later epoch recorded gets no row.
+ * $1 epoch. Locks the counter until the commit and says from where on to count. In any other epoch
+ * the NULL violates NOT NULL; and who waited here while a later epoch recorded gets no row.
  */
 const LOCK_COUNTER = `INSERT INTO highwater.event_counter AS c (seq, n) VALUES (${EPOCH_SEQ}, 0)
 ON CONFLICT (only_row) DO UPDATE SET seq = excluded.seq, n = CASE WHEN c.seq = excluded.seq THEN c.n ELSE 0 END
@@ -37,8 +41,9 @@ const columnsOf = (table: string): string =>
 const COLUMNS = `${columnsOf("event")}, data::text`;
 
 /**
- * $1 seq, $2 the last n, $3 keys, all different, $4 types, $5 owners, $6 data, $7 the recorder's time. All who record wait for the counter: no races here.
- * The data of what is fresh do not come back: they are what was asked for.
+ * $1 seq, $2 the last n, $3 keys, all different, $4 types, $5 owners, $6 data, $7 the recorder's
+ * time. All who record wait for the counter: no races here. The data of what is fresh do not come
+ * back: they are what was asked for.
  */
 const INSERT = `WITH fresh AS (
   INSERT INTO highwater.event (seq, n, key, type, owner, at, data)
@@ -101,7 +106,10 @@ export interface PostgresEventsOptions {
   readonly helper: string;
   readonly connectTimeoutMs: number;
   readonly callTimeoutMs: number;
-  /** Runs inside the recording transaction, with what it has inserted or revised, in the order of the places; not without any. */
+  /**
+   * Runs inside the recording transaction, with what it has inserted or revised, in the order of
+   * the places; not without any.
+   */
   readonly onRecorded?: (client: ClientBase, fresh: readonly FreshEvent[]) => Promise<void>;
 }
 
@@ -124,7 +132,8 @@ export class PostgresEvents implements EventStore {
         name: `highwater:${helper}:${purpose}`.slice(0, 63),
         settings: {
           ...sessionSettings(limitMs),
-          // A recorder whose host has died must not hold the counter: the server ends its transaction.
+          // A recorder whose host has died must not hold the counter: the server ends its
+          // transaction.
           idle_in_transaction_session_timeout: String(limitMs),
         },
         connectTimeoutMs,
@@ -325,7 +334,10 @@ async function improve(
   return improved;
 }
 
-/** In a transaction of the epoch, holding the counter. A failure ends the connection, and with it the transaction. */
+/**
+ * In a transaction of the epoch, holding the counter. A failure ends the connection, and with it
+ * the transaction.
+ */
 async function locked<T>(
   client: ClientBase,
   epoch: EpochId,
@@ -366,7 +378,10 @@ function missing(key: string): never {
   throw new Error(`event ${key} was neither recorded nor found`);
 }
 
-/** Whatever characters an application uses, and whatever encoding the database has: JSON can be written in ASCII. */
+/**
+ * Whatever characters an application uses, and whatever encoding the database has: JSON can be
+ * written in ASCII.
+ */
 function asciiJson(data: Readonly<Record<string, unknown>>): string {
   return JSON.stringify(data).replace(
     /[\u007f-\uffff]/g,

@@ -1,4 +1,5 @@
-// A whole transaction in one round trip: BEGIN, receipt, statements, COMMIT and the position behind it, in one write.
+// A whole transaction in one round trip: BEGIN, receipt, statements, COMMIT and the position behind
+// it, in one write.
 import { type DatabaseError } from "pg";
 import { type EpochId, HighwaterError, type Offset, type StatementResult } from "@highwater/protocol";
 import { type Execution, type TransactionSpec } from "../port.ts";
@@ -19,7 +20,10 @@ import { DISCARD_ALL } from "./reset.ts";
 import { CANCELLED, endsSession, isStalePlan } from "./sqlstate.ts";
 import { endOfLog, parseLsn } from "./lsn.ts";
 
-/** Statements prepared before a change of the schema may fail once; somebody may change it again at once. */
+/**
+ * Statements prepared before a change of the schema may fail once; somebody may change it again at
+ * once.
+ */
 export const MAX_REPLANS = 3;
 /** A cancellation that comes late may hit the reading of the position, too. */
 const MAX_POSITION_READS = 3;
@@ -59,7 +63,8 @@ export function planOf(
 
 /**
  * Runs the transaction on the session.
- * Errors: HighwaterError, with `outcome` unknown when the connection ended before the server's last word.
+ * Errors: HighwaterError, with `outcome` unknown when the connection ended before the server's last
+ * word.
  */
 export async function executeOn(
   session: Session,
@@ -104,8 +109,8 @@ export async function outcomeOf(
 }
 
 /**
- * What the server's answer means. `stale`: a prepared statement no longer fitted; nothing was applied, and the same work may
- * be done again at once. Errors: HighwaterError.
+ * What the server's answer means. `stale`: a prepared statement no longer fitted; nothing was
+ * applied, and the same work may be done again at once. Errors: HighwaterError.
  */
 export async function concludeOn(
   session: Session,
@@ -141,7 +146,10 @@ export function cutStatement(results: readonly StatementResult[]): number {
   return found < 0 ? results.length : found;
 }
 
-/** The outcome of a write whose position was read behind it and others: as if it had been read behind it alone. */
+/**
+ * The outcome of a write whose position was read behind it and others: as if it had been read
+ * behind it alone.
+ */
 export async function withShared(
   { spec, head, tail }: Planned,
   own: PipelineOutcome,
@@ -179,8 +187,8 @@ function refused(
 }
 
 /**
- * The position of a transaction whose COMMIT was answered. `results`: those of the tail. `snapshot`: what a read-only
- * transaction read with its first snapshot.
+ * The position of a transaction whose COMMIT was answered. `results`: those of the tail.
+ * `snapshot`: what a read-only transaction read with its first snapshot.
  */
 export function endedAt(
   session: Session,
@@ -202,7 +210,8 @@ export function endedAt(
   const position = tail.position === null ? snapshot : results[tail.position];
   const [lsn, epoch, snapshotText, flushed] = position?.rows[0] ?? [];
   if (epoch !== (spec.epoch as string) || lsn == null) {
-    // A write has asserted its epoch with its receipt, so only its position is in doubt; a read has asserted nothing.
+    // A write has asserted its epoch with its receipt, so only its position is in doubt; a read has
+    // asserted nothing.
     if (spec.readOnly) throw new HighwaterError("epoch_changed", { transactionId: spec.id });
     const found = new Error(`committed in epoch ${spec.epoch}, found ${String(epoch)} behind it`);
     throw unconfirmed(spec.id, false, found);

@@ -5,7 +5,10 @@ import { type ResultLimits } from "../port.ts";
 import { OutOfStep } from "./pipeline.ts";
 import { codeOf } from "./sqlstate.ts";
 
-/** What the server said of a statement: of the user's own at `statement`, or of one of the service's. */
+/**
+ * What the server said of a statement: of the user's own at `statement`, or of one of the
+ * service's.
+ */
 export function failureOf(
   error: DatabaseError,
   about: { readonly id: TxnId | undefined; readonly statement: number | undefined },

@@ -1,5 +1,6 @@
-// Whose session may be ended because it holds an id that is to be settled: those that this process was said to end, and those
-// whose transaction is older than any may be. Owns what is remembered of the former, and the rows that say how old.
+// Whose session may be ended because it holds an id that is to be settled: those that this process
+// was said to end, and those whose transaction is older than any may be. Owns what is remembered of
+// the former, and the rows that say how old.
 import { randomUUID } from "node:crypto";
 import { type EpochId, HighwaterError } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
@@ -7,9 +8,13 @@ import { type ReceiptKey } from "../port.ts";
 import { type Channel } from "./channel.ts";
 import { REGISTER_LIMIT } from "./sql.ts";
 
-/** More than can be in flight at a time; the oldest are forgotten, and end when their time is over. */
+/**
+ * More than can be in flight at a time; the oldest are forgotten, and end when their time is over.
+ */
 const MAX_GIVEN_UP = 10_000;
-/** A row counts for its limit and a day beyond its last sight, so it has to be seen now and then. */
+/**
+ * A row counts for its limit and a day beyond its last sight, so it has to be seen now and then.
+ */
 const REGISTER_AGAIN_MS = 3_600_000;
 
 /** Silent sessions, or sessions that their own client wants ended, by the id that they may hold. */
@@ -42,7 +47,10 @@ function nameOf({ id, tag }: ReceiptKey): string {
   return `${id}/${tag}`;
 }
 
-/** Says on the node how long this process's transactions may take, before the first of them begins there. */
+/**
+ * Says on the node how long this process's transactions may take, before the first of them begins
+ * there.
+ */
 export class TransactionLimits {
   readonly #process = randomUUID();
   readonly #name: string;

@@ -1,4 +1,5 @@
-// API keys in PostgreSQL, and the login roles that they are mapped to. One connection to each node, opened when it is needed.
+// API keys in PostgreSQL, and the login roles that they are mapped to. One connection to each node,
+// opened when it is needed.
 import pg from "pg";
 import { type NodeSpec } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
@@ -174,8 +175,8 @@ export class PostgresKeys implements KeyAdmin {
   }
 
   async createRole(node: string, role: string, access: RoleAccess, password: string | null): Promise<void> {
-    // One message, so one transaction: there is never a role that only half exists. A server that logs statements gets to
-    // see no more of the password than it stores.
+    // One message, so one transaction: there is never a role that only half exists. A server that
+    // logs statements gets to see no more of the password than it stores.
     const secret = password === null ? "" : ` PASSWORD ${pg.escapeLiteral(scramVerifier(password))}`;
     const name = pg.escapeIdentifier(role);
     await this.#channelOf(node).run((client) =>

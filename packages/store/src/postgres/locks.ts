@@ -1,5 +1,6 @@
-// Locks on the service's own tables. They are never advisory: everybody who can run SQL can take an advisory lock. The mode needs a
-// right to change the table, which no application has, it cannot be taken on a replica, and it lets everybody read.
+// Locks on the service's own tables. They are never advisory: everybody who can run SQL can take an
+// advisory lock. The mode needs a right to change the table, which no application has, it cannot be
+// taken on a replica, and it lets everybody read.
 import { type ClientBase } from "pg";
 import { type Clock } from "@highwater/runtime";
 import { type Channel } from "./channel.ts";
@@ -29,7 +30,9 @@ export async function lockTable(client: ClientBase, table: string): Promise<void
   await namingHolders(client, [table], () => client.query(`LOCK TABLE ${table} IN EXCLUSIVE MODE`));
 }
 
-/** Runs work that may wait for locks on the tables; when it waited in vain, its error says for whom. */
+/**
+ * Runs work that may wait for locks on the tables; when it waited in vain, its error says for whom.
+ */
 export async function namingHolders<T>(
   client: ClientBase,
   tables: readonly string[],
@@ -46,7 +49,10 @@ export async function namingHolders<T>(
   }
 }
 
-/** Ends those that hold what `waiting` waits for: runs `sql`, with its backend and `values`, every `everyMs` until it is stopped. */
+/**
+ * Ends those that hold what `waiting` waits for: runs `sql`, with its backend and `values`, every
+ * `everyMs` until it is stopped.
+ */
 export function rescueBy(
   waiting: ClientBase & { readonly processID?: number | null },
   sql: string,

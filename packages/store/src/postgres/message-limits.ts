@@ -1,11 +1,15 @@
-// Stands in front of node-postgres' parser, which buffers every message whole, however long: SQL decides how long a row, a notice
-// or an error is. It looks at the length in each message's header. A large row is kept only with the leave of the query that it
-// belongs to, and then in a buffer of exactly its size; a long error or notice is cut; any other long message ends the connection.
+// Stands in front of node-postgres' parser, which buffers every message whole, however long: SQL
+// decides how long a row, a notice or an error is. It looks at the length in each message's header.
+// A large row is kept only with the leave of the query that it belongs to, and then in a buffer of
+// exactly its size; a long error or notice is cut; any other long message ends the connection.
 
 export interface MessageSink {
   /** Whole messages, or parts of small ones, in order. */
   parse(bytes: Buffer): void;
-  /** Asked when everything before the row has been parsed. False: the row is left out. `length`: its body's. */
+  /**
+   * Asked when everything before the row has been parsed. False: the row is left out. `length`: its
+   * body's.
+   */
   mayTakeRow(length: number): boolean;
 }
 
@@ -83,7 +87,10 @@ export class MessageLimits {
     pass(at);
   }
 
-  /** Null: the chunk ends within the header, which is kept. `end`: where the header ends in the chunk. */
+  /**
+   * Null: the chunk ends within the header, which is kept. `end`: where the header ends in the
+   * chunk.
+   */
   #headerAt(chunk: Buffer, at: number): { readonly isSplit: boolean; readonly end: number } | null {
     if (this.#headerFilled === 0 && chunk.length - at >= HEADER_BYTES)
       return { isSplit: false, end: at + HEADER_BYTES };
@@ -99,7 +106,8 @@ export class MessageLimits {
       if (!this.#sink.mayTakeRow(length)) return "skip";
       return collecting(code, length);
     }
-    // The severity and the SQLSTATE come first. Two zeros end the text that was cut, and the message.
+    // The severity and the SQLSTATE come first. Two zeros end the text that was cut, and the
+    // message.
     if (code === ERROR || code === NOTICE) return collecting(code, SMALL_BYTES, 2);
     if (length > OTHER_BYTES_MAX)
       throw new RangeError(

@@ -1,10 +1,12 @@
-// Begins an epoch, in two short transactions. The first appends the record without saying where it is, for only its commit decides
-// that. The second says where, and lets transactions commit in the epoch. A process that dies or freezes in between stops no other: the
-// next one finds the record and completes it. (docs/decisions/0089-no-lock-that-sql-can-take.md)
+// Begins an epoch, in two short transactions. The first appends the record without saying where it
+// is, for only its commit decides that. The second says where, and lets transactions commit in the
+// epoch. A process that dies or freezes in between stops no other: the next one finds the record
+// and completes it. (docs/decisions/0089-no-lock-that-sql-can-take.md)
 //
-// A tracker may be far from the new primary, and no verdict comes before the epoch: so all of it takes two round trips. Everything is
-// read at once, without a lock; then both transactions are sent at once. Under their lock they write only if no other process has begun
-// an epoch since. No lock is held over a round trip.
+// A tracker may be far from the new primary, and no verdict comes before the epoch: so all of it
+// takes two round trips. Everything is read at once, without a lock; then both transactions are
+// sent at once. Under their lock they write only if no other process has begun an epoch since. No
+// lock is held over a round trip.
 import { randomUUID } from "node:crypto";
 import { type ClientBase } from "pg";
 import { type Fork, forkOf } from "@highwater/authority";
@@ -73,8 +75,9 @@ export function mintEpoch(client: ClientBase, node: string, request: MintRequest
   return namingHolders(client, TABLES, async () => {
     let seen = await look(client, node, request);
     if (!seen.server.unlogged) {
-      // An owner of the table made it one that survives a crash. To undo that needs a lock that readers of the sentinel are in the way
-      // of, so it is a step of its own, before anything else is locked; and in such a table no epoch is current anyway.
+      // An owner of the table made it one that survives a crash. To undo that needs a lock that
+      // readers of the sentinel are in the way of, so it is a step of its own, before anything else
+      // is locked; and in such a table no epoch is current anyway.
       await client.query("ALTER TABLE highwater.epoch_sentinel SET UNLOGGED");
       seen = await look(client, node, request);
     }
@@ -93,7 +96,10 @@ export function mintEpoch(client: ClientBase, node: string, request: MintRequest
   });
 }
 
-/** What the server and its history say. A change behind the first of these statements has the writes come to nothing. */
+/**
+ * What the server and its history say. A change behind the first of these statements has the writes
+ * come to nothing.
+ */
 interface Seen {
   readonly epochs: readonly EpochRow[];
   readonly previous: EpochRow | undefined;
@@ -128,7 +134,10 @@ async function look(client: ClientBase, node: string, request: MintRequest): Pro
   };
 }
 
-/** Sent together: the table itself is locked, in a mode that no application can ask for and that lets everybody read. */
+/**
+ * Sent together: the table itself is locked, in a mode that no application can ask for and that
+ * lets everybody read.
+ */
 function underLock(client: ClientBase, work: () => readonly Promise<unknown>[]): Promise<unknown>[] {
   const before = [client.query("BEGIN"), client.query("LOCK TABLE highwater.epoch IN EXCLUSIVE MODE")];
   return [...before, ...work(), client.query("COMMIT")];
@@ -179,8 +188,9 @@ function currentEpoch(
 }
 
 /**
- * The sentinel's row is the previous epoch's as it was written: no copy. Otherwise the other row decides, which a crash leaves there
- * and a restore does not leave as it was. Where an older version of the service began that epoch, there is no such row.
+ * The sentinel's row is the previous epoch's as it was written: no copy. Otherwise the other row
+ * decides, which a crash leaves there and a restore does not leave as it was. Where an older
+ * version of the service began that epoch, there is no such row.
  */
 function isCopied(
   previous: EpochRow | undefined,
@@ -206,20 +216,22 @@ function findFork(
       previous === undefined
         ? null
         : { id: previous.id as EpochId, startOffset: parseLsn(previous.start_offset) },
-    // The sentinel is emptied by every recovery; a row that is still there was written since the last one. One that was rewritten may
-    // have been in a table that survives them.
+    // The sentinel is emptied by every recovery; a row that is still there was written since the
+    // last one. One that was rewritten may have been in a table that survives them.
     unrecovered:
       isSameLife || (sentinel?.id === previous?.id && sentinel?.in_place === true && sentinel.unlogged),
     sameServer: isSameLife || (sentinel?.same_start ?? false),
     isCopy,
     foreignLog: sentinel !== undefined && sentinel.system_identifier !== server.system_identifier,
     promoted,
-    // Where the promotion of this very server left the previous epoch's timeline. How far a crash recovery went says nothing of a
-    // promotion, and a later timeline may have left another one. (The timeline's history file would say more, and only a superuser may
-    // let a role read it without all other files.)
+    // Where the promotion of this very server left the previous epoch's timeline. How far a crash
+    // recovery went says nothing of a promotion, and a later timeline may have left another one.
+    // (The timeline's history file would say more, and only a superuser may let a role read it
+    // without all other files.)
     switchedAt: promoted && timeline === previous.timeline + 1 ? lsnOrNull(server.replayed) : null,
     end,
-    // Every recovery of a primary ends with a checkpoint, which begins where the log goes on. A later one begins above.
+    // Every recovery of a primary ends with a checkpoint, which begins where the log goes on. A
+    // later one begins above.
     recoveredAt: lsnOrNull(server.redo),
     witnessed: lsnOrNull(server.witnessed),
     streamed: watched && streamed !== null ? streamed.offset : null,
@@ -257,8 +269,8 @@ function newRecord(
 }
 
 /**
- * What every level had has left the ledgers, so it is settled for good. Where some of that may be missing, no older id can commit: it may
- * have committed before, and would run a second time.
+ * What every level had has left the ledgers, so it is settled for good. Where some of that may be
+ * missing, no older id can commit: it may have committed before, and would run a second time.
  */
 function idsFrom({ server, previous }: Seen, fork: Fork, request: MintRequest): string {
   const everywhere = BigInt(request.everywhere?.[previous?.id ?? ""] ?? 0);

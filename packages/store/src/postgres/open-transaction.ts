@@ -1,4 +1,5 @@
-// An interactive transaction on one session, from its BEGIN to its end. The session goes back when the transaction is over.
+// An interactive transaction on one session, from its BEGIN to its end. The session goes back when
+// the transaction is over.
 import { type DatabaseError } from "pg";
 import { HighwaterError, type Statement, type StatementResult } from "@highwater/protocol";
 import {
@@ -172,7 +173,10 @@ class PostgresTransaction implements OpenTransaction {
     if (this.isOver) throw sessionLost(id, undefined);
   }
 
-  /** Rejects when the connection has ended before the answer was complete; the session is given up by then. */
+  /**
+   * Rejects when the connection has ended before the answer was complete; the session is given up
+   * by then.
+   */
   async #send(
     head: readonly Step[],
     statements: readonly Statement[],

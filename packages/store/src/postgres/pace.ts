@@ -1,4 +1,5 @@
-// Which statements have lately been quick. Only such transactions share a write: who is behind another waits for it.
+// Which statements have lately been quick. Only such transactions share a write: who is behind
+// another waits for it.
 
 /** By the server's own time, on a busy machine. */
 const QUICK_MS = 20;

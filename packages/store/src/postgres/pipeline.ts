@@ -1,4 +1,5 @@
-// Several statements in one write and one Sync, on top of node-postgres: its client owns the connection, its codec the bytes.
+// Several statements in one write and one Sync, on top of node-postgres: its client owns the
+// connection, its codec the bytes.
 import { type Connection, type DatabaseError, type Submittable } from "pg";
 import { serialize } from "pg-protocol";
 import { type StatementResult } from "@highwater/protocol";
@@ -17,9 +18,15 @@ export interface Step {
    * has changed.
    */
   readonly countAll: boolean;
-  /** A step of the service's own: the command tag that it must be answered with. It has no name in the session. */
+  /**
+   * A step of the service's own: the command tag that it must be answered with. It has no name in
+   * the session.
+   */
   readonly tag?: RegExp | string;
-  /** The step has a name in the session all the same, because its planning costs too much; see `RESET` for what that takes. */
+  /**
+   * The step has a name in the session all the same, because its planning costs too much; see
+   * `RESET` for what that takes.
+   */
   readonly isNamed?: true;
   /** It may answer ROLLBACK: it goes back to a savepoint. */
   readonly mayRollBack?: true;
@@ -28,7 +35,10 @@ export interface Step {
 }
 
 export interface PipelineOutcome {
-  /** Results of the steps that completed, in order. The first step without a result is the one that failed, if any did. */
+  /**
+   * Results of the steps that completed, in order. The first step without a result is the one that
+   * failed, if any did.
+   */
   readonly results: StatementResult[];
   readonly error: DatabaseError | null;
   /** Transaction status of the session afterwards: idle, in a transaction, in a failed one. */
@@ -37,7 +47,10 @@ export interface PipelineOutcome {
   readonly isCut: boolean;
 }
 
-/** A row's values are texts of one or two bytes a character, each with a head, in an array of its own. */
+/**
+ * A row's values are texts of one or two bytes a character, each with a head, in an array of its
+ * own.
+ */
 const CHAR_BYTES = 2;
 const VALUE_BYTES = 40;
 const ROW_BYTES = 64;
@@ -45,7 +58,10 @@ const ROW_BYTES = 64;
 const LARGE_ROW_FACTOR = CHAR_BYTES + 1;
 /** The meter is asked so often, and at the end. */
 const METERED_BYTES = 64 * 1_024;
-/** The session is not in the state that our own statements put it into: what became of the transaction must be looked up. */
+/**
+ * The session is not in the state that our own statements put it into: what became of the
+ * transaction must be looked up.
+ */
 export class OutOfStep extends Error {}
 
 const NOTHING = Buffer.alloc(0);
@@ -63,7 +79,10 @@ interface Building {
   truncated: boolean;
 }
 
-/** Writes all steps at once; resolves at the server's ReadyForQuery, rejects when the connection is lost before it. */
+/**
+ * Writes all steps at once; resolves at the server's ReadyForQuery, rejects when the connection is
+ * lost before it.
+ */
 export class Pipeline implements Submittable {
   readonly done: Promise<PipelineOutcome>;
   readonly #steps: readonly Step[];
@@ -80,7 +99,10 @@ export class Pipeline implements Submittable {
   #isCounted = false;
   #isCut = false;
   #onCut: () => void = () => undefined;
-  /** Statements that the server was asked to parse, and has not. Others behind it may wait for theirs. */
+  /**
+   * Statements that the server was asked to parse, and has not. Others behind it may wait for
+   * theirs.
+   */
   #unparsed = 0;
   #detach: () => void = () => undefined;
   /** What it writes when its turn comes, where that is not just its own messages. */
@@ -139,8 +161,9 @@ export class Pipeline implements Submittable {
   }
 
   /**
-   * Makes the first of them write the messages of all. Each keeps its own Sync, so that a failure ends its own transaction
-   * only. They must then be given to one client, in this order and with nothing in between.
+   * Makes the first of them write the messages of all. Each keeps its own Sync, so that a failure
+   * ends its own transaction only. They must then be given to one client, in this order and with
+   * nothing in between.
    */
   static join(pipelines: readonly Pipeline[]): void {
     const [first, ...others] = pipelines;
@@ -265,7 +288,8 @@ export class Pipeline implements Submittable {
   }
 
   handleError(error: Error): void {
-    // A message of the server ends the pipeline at its Sync, with a ReadyForQuery to come; anything else is the connection's end.
+    // A message of the server ends the pipeline at its Sync, with a ReadyForQuery to come; anything
+    // else is the connection's end.
     if ("severity" in error && !this.#error) {
       this.#error = error as DatabaseError;
       return;
@@ -313,7 +337,10 @@ function unnamedMessages(step: Step): readonly Buffer[] {
   return one;
 }
 
-/** Only our own statements begin and end transactions; EXECUTE answers with the tag of what it has run. */
+/**
+ * Only our own statements begin and end transactions; EXECUTE answers with the tag of what it has
+ * run.
+ */
 const CONTROL_TAGS = new Set(["BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK", "PREPARE TRANSACTION"]);
 
 /** Null when the step did what it was sent for. */
@@ -327,7 +354,10 @@ function wrongTag(step: Step, tag: string): string | null {
   return isRight ? null : `${step.sql.slice(0, 40)} was answered with ${tag}`;
 }
 
-/** Null when the session is as the steps leave it: idle or in the transaction; after an error in a failed one. */
+/**
+ * Null when the session is as the steps leave it: idle or in the transaction; after an error in a
+ * failed one.
+ */
 function wrongStatus(
   leaves: "I" | "T",
   first: Step | undefined,

@@ -1,4 +1,5 @@
-// The steps of a transaction: what is sent before, behind and around the statements of a request. Pure.
+// The steps of a transaction: what is sent before, behind and around the statements of a request.
+// Pure.
 import { HighwaterError, type Isolation, type Param, type Statement, type TxnId } from "@highwater/protocol";
 import { type ResultLimits, type TransactionSpec } from "../port.ts";
 import { type Step } from "./pipeline.ts";
@@ -11,7 +12,10 @@ const ISOLATION_SQL: Readonly<Record<Isolation, string>> = {
   "read committed": "READ COMMITTED",
 };
 
-/** What the server answers to a statement of ours by its first word, when it did what it was sent for. */
+/**
+ * What the server answers to a statement of ours by its first word, when it did what it was sent
+ * for.
+ */
 const TAGS: Readonly<Record<string, RegExp | string>> = {
   BEGIN: "BEGIN",
   SET: "SET",
@@ -32,7 +36,10 @@ const COMMIT_STEPS: readonly Step[] = [quiet(COMMIT_EARLY), quiet(COMMIT)];
 export const POSITION_STEP = quiet(POSITION);
 const END_STEPS: readonly Step[] = [quiet(COMMIT)];
 const SNAPSHOT_STEP = quiet(SNAPSHOT_POSITION);
-/** Only before its first snapshot can a transaction that reads be turned into one that writes, and writes no receipt. */
+/**
+ * Only before its first snapshot can a transaction that reads be turned into one that writes, and
+ * writes no receipt.
+ */
 const FIRST_SNAPSHOT_STEP = quiet("SELECT");
 const RECEIPT_INDEX = 1;
 
@@ -42,11 +49,17 @@ export interface Head {
   readonly steps: readonly Step[];
   /** Index of the receipt's insert; null for a read. */
   readonly receipt: number | null;
-  /** Index of the step that reads the position behind the snapshot; null where there is no such snapshot. */
+  /**
+   * Index of the step that reads the position behind the snapshot; null where there is no such
+   * snapshot.
+   */
   readonly snapshot: number | null;
 }
 
-/** What comes before the first statement. The receipt goes first: a replay is then refused before it runs anything. */
+/**
+ * What comes before the first statement. The receipt goes first: a replay is then refused before it
+ * runs anything.
+ */
 export function headOf(spec: TransactionOptions): Head {
   const { isolation, readOnly, deferrable = false } = spec;
   const begin = beginOf(isolation, readOnly, deferrable);
@@ -56,7 +69,8 @@ export function headOf(spec: TransactionOptions): Head {
     const receipt: Step = { ...quiet(INSERT_RECEIPT, values), isNamed: true };
     return { steps: [begin, receipt, ...limits], receipt: RECEIPT_INDEX, snapshot: null };
   }
-  // In READ COMMITTED every statement has a snapshot of its own; only what is read behind the last one bounds them all.
+  // In READ COMMITTED every statement has a snapshot of its own; only what is read behind the last
+  // one bounds them all.
   if (isolation === "read committed")
     return { steps: [begin, ...limits, FIRST_SNAPSHOT_STEP], receipt: null, snapshot: null };
   const steps = [begin, ...limits, SNAPSHOT_STEP];
@@ -101,7 +115,10 @@ const SHARED_WRITE_TAIL: Tail = { ...WRITE_TAIL, steps: COMMIT_STEPS };
 const READ_TAIL: Tail = { steps: END_STEPS, commit: 0, position: null };
 const LATE_READ_TAIL: Tail = { steps: [...END_STEPS, SNAPSHOT_STEP], commit: 0, position: 1 };
 
-/** What comes behind the last statement. `sharesPosition`: the position of a write is read behind later ones. */
+/**
+ * What comes behind the last statement. `sharesPosition`: the position of a write is read behind
+ * later ones.
+ */
 export function tailOf(
   { readOnly, isolation }: Pick<TransactionOptions, "readOnly" | "isolation">,
   sharesPosition = false,
@@ -122,7 +139,9 @@ function paramText(value: Param): string | null {
   return value === null ? null : String(value);
 }
 
-/** Throws `transaction_control` for a statement that the service cannot run inside its transaction. */
+/**
+ * Throws `transaction_control` for a statement that the service cannot run inside its transaction.
+ */
 export function refuseControl(statements: readonly Statement[], id?: TxnId): void {
   for (const [index, statement] of statements.entries()) {
     const refused = factsOf(statement.sql).refusal;
@@ -140,7 +159,9 @@ export function leavesTraces(statements: readonly Statement[]): boolean {
   return statements.some((statement) => factsOf(statement.sql).changesSession);
 }
 
-/** True when a statement may drop prepared statements of its session, the service's own among them. */
+/**
+ * True when a statement may drop prepared statements of its session, the service's own among them.
+ */
 export function dropsPrepared(statements: readonly Statement[]): boolean {
   return statements.some(({ sql }) => ["DEALLOCATE", "DISCARD"].includes(leadingWords(sql, 1)[0] ?? ""));
 }

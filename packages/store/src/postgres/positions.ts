@@ -10,7 +10,10 @@ import { endOfLog, parseLsn } from "./lsn.ts";
 import { type ReplicaStream, type ReplicaStreams } from "./replica-streams.ts";
 import { BARE_POSITIONS, POSITIONS, POSITIONS_WITH_SOURCES } from "./sql.ts";
 
-/** A process id is not given to another walsender within so short a time: a system counts through all of them first. */
+/**
+ * A process id is not given to another walsender within so short a time: a system counts through
+ * all of them first.
+ */
 const IDENTITIES_MS = 100;
 
 /** Of `quorum` ones the server waits for some, of `potential` ones for none. */
@@ -113,7 +116,10 @@ export class PositionsReader {
   }
 }
 
-/** The server cleans application names of everything but printable ASCII, so tabs and line ends are ours. */
+/**
+ * The server cleans application names of everything but printable ASCII, so tabs and line ends are
+ * ours.
+ */
 function linesOf({ streams }: Row): string[] {
   return streams === null ? [] : streams.split("\n");
 }

@@ -9,10 +9,16 @@ const FILES = readdirSync(MIGRATIONS)
   .sort();
 export const NEWEST_MIGRATION = FILES.at(-1) ?? "";
 
-/** SQLSTATEs of two who create the same schema or table at once: the second one waits for the first, and then fails. */
+/**
+ * SQLSTATEs of two who create the same schema or table at once: the second one waits for the first,
+ * and then fails.
+ */
 const CREATED_BY_ANOTHER: ReadonlySet<string> = new Set(["23505", "42P06", "42P07"]);
 
-/** Applies what is missing, each migration once, under a lock that makes a second process wait and then find nothing to do. */
+/**
+ * Applies what is missing, each migration once, under a lock that makes a second process wait and
+ * then find nothing to do.
+ */
 export async function migrate(client: ClientBase): Promise<void> {
   try {
     await migrateOnce(client);
@@ -26,7 +32,8 @@ async function migrateOnce(client: ClientBase): Promise<void> {
   await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
   try {
     await client.query("SET LOCAL synchronous_commit TO local");
-    // Even with IF NOT EXISTS it takes the right to create, which a copy of a database does not bring along.
+    // Even with IF NOT EXISTS it takes the right to create, which a copy of a database does not
+    // bring along.
     const schema = await client.query("SELECT FROM pg_namespace WHERE nspname = 'highwater'");
     if (schema.rowCount === 0) await client.query("CREATE SCHEMA highwater");
     await client.query(
@@ -48,7 +55,9 @@ async function migrateOnce(client: ClientBase): Promise<void> {
   }
 }
 
-/** In the schema's comment, which every probe reads: one look says whether a migration is missing. */
+/**
+ * In the schema's comment, which every probe reads: one look says whether a migration is missing.
+ */
 async function nameNewest(client: ClientBase, newest: string): Promise<void> {
   const named = await client.query(
     "SELECT FROM pg_namespace n WHERE n.nspname = 'highwater' AND obj_description(n.oid, 'pg_namespace') = $1",
@@ -75,14 +84,15 @@ export function uuidFloor(ms: number): string {
 }
 
 /**
- * What a drop meets that ran out of its time, or that another process is at: it holds the table's lock, has just finished a part
- * of it, or is waited for in turn. A later call finishes what is left.
+ * What a drop meets that ran out of its time, or that another process is at: it holds the table's
+ * lock, has just finished a part of it, or is waited for in turn. A later call finishes what is
+ * left.
  */
 const LEFT_FOR_LATER: ReadonlySet<string> = new Set(["57014", "55P03", "55000", "42P01", "42809", "40P01"]);
 
 /**
- * Partitions, and what once were some, whose end is not above `expired_before`. The one that is being detached comes first:
- * there can be only one.
+ * Partitions, and what once were some, whose end is not above `expired_before`. The one that is
+ * being detached comes first: there can be only one.
  */
 const EXPIRED = `SELECT c.relname AS name, i.inhrelid IS NOT NULL AS is_attached, coalesce(i.inhdetachpending, false) AS is_pending
 FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid, highwater.retention r
@@ -158,7 +168,8 @@ export async function maintainPartitions(
  */
 async function dropExpired(client: ClientBase): Promise<void> {
   await client.query("SET synchronous_commit TO local");
-  // It may wait for long. Two who overlook each other here do no harm: one of them fails and leaves the rest for later.
+  // It may wait for long. Two who overlook each other here do no harm: one of them fails and leaves
+  // the rest for later.
   if ((await client.query(DROPPING)).rowCount !== 0) return;
   try {
     const { rows } = await client.query<ExpiredRow>(EXPIRED);
@@ -206,8 +217,9 @@ function firstStart(config: RetentionConfig, nowMs: number): number {
 }
 
 /**
- * Fills the window with partitions where it has none, whatever was made before by another width or a clock that was wrong. Below
- * `expired_before` receipts were dropped: no id of that time may find a place again. Returns the end of what is covered from now on.
+ * Fills the window with partitions where it has none, whatever was made before by another width or
+ * a clock that was wrong. Below `expired_before` receipts were dropped: no id of that time may find
+ * a place again. Returns the end of what is covered from now on.
  */
 async function addPartitions(
   client: ClientBase,

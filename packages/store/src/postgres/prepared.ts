@@ -1,4 +1,5 @@
-// The prepared statements of one connection: SQL text -> server-side name, least recently used out first.
+// The prepared statements of one connection: SQL text -> server-side name, least recently used out
+// first.
 
 const MAX_STATEMENTS = 256;
 const ORDERED_ABOVE = MAX_STATEMENTS / 2;
@@ -34,7 +35,9 @@ export class PreparedStatements {
     return { name, isNew: true };
   }
 
-  /** A statement without a name: it is parsed in every use, and no SQL can run, list or replace it. */
+  /**
+   * A statement without a name: it is parsed in every use, and no SQL can run, list or replace it.
+   */
   useUnnamed(): void {
     this.#unconfirmed.push("");
   }

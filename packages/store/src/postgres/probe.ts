@@ -18,13 +18,19 @@ interface FactsRow {
   recovery_target: string | null;
 }
 
-/** What a node was when it was last asked; a guess that lets the next probe ask everything in one round trip. */
+/**
+ * What a node was when it was last asked; a guess that lets the next probe ask everything in one
+ * round trip.
+ */
 export interface LastSeen {
   primary: boolean;
   schema: Schema;
 }
 
-/** `outdated`: made by an older version of the service; it has epochs, and the rest has to be upgraded first. */
+/**
+ * `outdated`: made by an older version of the service; it has epochs, and the rest has to be
+ * upgraded first.
+ */
 type Schema = "none" | "outdated" | "prepared";
 
 function schemaOf({ migrated_to: migratedTo }: FactsRow): Schema {
@@ -32,10 +38,13 @@ function schemaOf({ migrated_to: migratedTo }: FactsRow): Schema {
   return migratedTo < NEWEST_MIGRATION ? "outdated" : "prepared";
 }
 
-/** Asks everything at once if the node is still what it was, and again, step by step, if it is not. */
+/**
+ * Asks everything at once if the node is still what it was, and again, step by step, if it is not.
+ */
 export async function probeNode(client: ClientBase, node: string, seen: LastSeen): Promise<NodeReport> {
   const guessed = { ...seen };
-  // The role may change between two statements, never the incarnation: that would end the connection.
+  // The role may change between two statements, never the incarnation: that would end the
+  // connection.
   const asking = readFacts(client, node);
   const guessing = readState(client, node, guessed).catch((cause: unknown) => ({ failed: cause }));
   const facts = await asking;
@@ -69,7 +78,9 @@ async function readFacts(client: ClientBase, node: string): Promise<FactsRow> {
   return facts;
 }
 
-/** Only what a node of this kind can answer: an unlogged table cannot even be named on a replica. */
+/**
+ * Only what a node of this kind can answer: an unlogged table cannot even be named on a replica.
+ */
 async function readState(client: ClientBase, node: string, { primary, schema }: LastSeen): Promise<State> {
   const prepared = schema === "prepared";
   const [epochs, position, sentinel, command] = await Promise.all([

@@ -1,4 +1,5 @@
-// How far up a read-only transaction reaches into the log: no farther than the first look at an equal snapshot.
+// How far up a read-only transaction reaches into the log: no farther than the first look at an
+// equal snapshot.
 import { type EpochId, type Offset } from "@highwater/protocol";
 
 interface Seen {
@@ -8,10 +9,11 @@ interface Seen {
 }
 
 /**
- * The end of the log bounds what a snapshot shows, but much that lies below is nothing that it shows: an open bulk load, a
- * vacuum, a checkpoint. Two equal snapshots (the same transactions finished, the same still running) show the same, so the
- * lowest end that was read behind one of them bounds them all. A committed and visible transaction has its commit record
- * below that end, because the record is written before the transaction leaves the list of those that run.
+ * The end of the log bounds what a snapshot shows, but much that lies below is nothing that it
+ * shows: an open bulk load, a vacuum, a checkpoint. Two equal snapshots (the same transactions
+ * finished, the same still running) show the same, so the lowest end that was read behind one of
+ * them bounds them all. A committed and visible transaction has its commit record below that end,
+ * because the record is written before the transaction leaves the list of those that run.
  */
 export class ReadPositions {
   #seen: Seen | null = null;

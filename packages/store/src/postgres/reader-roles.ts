@@ -1,12 +1,14 @@
-// The boundary of keys that only read: what their login role must not be able to do, and what PUBLIC must not have for it to hold.
+// The boundary of keys that only read: what their login role must not be able to do, and what
+// PUBLIC must not have for it to hold.
 import type pg from "pg";
 
 /** Keeps for all other roles that are there what PUBLIC loses. */
 export const OTHERS = "highwater_others";
 
 /**
- * What PUBLIC may run and a role that only reads must not, READ ONLY or not: writes of large objects and log records, transaction ids, locks
- * without number, and ends of sessions. No lock is let go of by a function that is not here.
+ * What PUBLIC may run and a role that only reads must not, READ ONLY or not: writes of large
+ * objects and log records, transaction ids, locks without number, and ends of sessions. No lock is
+ * let go of by a function that is not here.
  */
 const WRITING_FUNCTIONS = `p.pronamespace = 'pg_catalog'::regnamespace AND (p.proname ~ '^pg_(try_)?advisory_(xact_)?lock(_shared)?$'
   OR p.proname IN ('lo_creat', 'lo_create', 'lo_from_bytea', 'lo_put', 'lowrite', 'lo_truncate', 'lo_truncate64', 'lo_unlink',
@@ -16,8 +18,9 @@ const WRITING_FUNCTIONS = `p.pronamespace = 'pg_catalog'::regnamespace AND (p.pr
 const CAN_BECOME = "pg_roles s ON pg_has_role(r.oid, s.oid, 'MEMBER')";
 
 /**
- * Why a role cannot be that of keys with an access. `role`: an expression for its name; `access`: one for the access. No qualified names
- * of PostgreSQL's own: run it with the search path `pg_catalog`.
+ * Why a role cannot be that of keys with an access. `role`: an expression for its name; `access`:
+ * one for the access. No qualified names of PostgreSQL's own: run it with the search path
+ * `pg_catalog`.
  */
 export const accessFaults = (role: string, access: string): string => `SELECT fault FROM (
   SELECT r.oid, r.rolname, quote_ident(r.rolname) AS name, ${access} = 'read' AS reads, ${access} = 'write' AS writes
@@ -75,9 +78,10 @@ const UNPROTECTED = `SELECT what FROM pg_roles r JOIN highwater.login_role l ON 
 const VET_LOGIN = `SELECT ARRAY(${RECORDED_FAULTS}) AS faults, ARRAY(${UNPROTECTED}) AS unprotected`;
 
 /**
- * Takes from PUBLIC, in this database, what a role that only reads must not have. Applications get it, and every login role that is
- * there and does not read for keys keeps it: nothing that works stops. A role that is made later gets it by a grant. Only a
- * superuser can; for any other nothing changes. Nor does it the second time, or where no role reads for keys.
+ * Takes from PUBLIC, in this database, what a role that only reads must not have. Applications get
+ * it, and every login role that is there and does not read for keys keeps it: nothing that works
+ * stops. A role that is made later gets it by a grant. Only a superuser can; for any other nothing
+ * changes. Nor does it the second time, or where no role reads for keys.
  */
 export const PROTECT = `DO $protect$
 DECLARE
@@ -112,7 +116,10 @@ BEGIN
 END
 $protect$`;
 
-/** SQLSTATEs of a node whose schema, or a replica whose log, has not come to the table of login roles. */
+/**
+ * SQLSTATEs of a node whose schema, or a replica whose log, has not come to the table of login
+ * roles.
+ */
 const UNPREPARED: ReadonlySet<string> = new Set(["3F000", "42P01"]);
 
 export interface Vetted {
@@ -120,7 +127,10 @@ export interface Vetted {
   readonly unprotected: readonly string[];
 }
 
-/** What speaks against running requests as the role, by the access that keys were made with. On a connection of the service's own. */
+/**
+ * What speaks against running requests as the role, by the access that keys were made with. On a
+ * connection of the service's own.
+ */
 export async function vetLogin(client: pg.Client, role: string): Promise<Vetted> {
   try {
     const { rows } = await client.query<Vetted>(VET_LOGIN, [role]);

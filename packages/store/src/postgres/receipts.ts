@@ -44,7 +44,10 @@ export interface SettleContext {
 
 /** A held id costs so long, where others wait to be settled behind it. */
 const HELD_MS = 200;
-/** Ids that are settled one by one in one round trip, and how long that may go on for; the rest counts as held. */
+/**
+ * Ids that are settled one by one in one round trip, and how long that may go on for; the rest
+ * counts as held.
+ */
 const ONE_BY_ONE = 50;
 const ONE_BY_ONE_MS = 5_000;
 /**
@@ -55,8 +58,8 @@ const LOOKS = 4;
 const LOCK_TIMEOUT = "55P03";
 
 /**
- * READ COMMITTED throughout: after the insert met a rival, the read sees who won.
- * A key that a living transaction holds is answered as `held`, and does not keep the others from being settled.
+ * READ COMMITTED throughout: after the insert met a rival, the read sees who won. A key that a
+ * living transaction holds is answered as `held`, and does not keep the others from being settled.
  */
 export async function settleReceipts(
   client: ClientBase & { processID?: number | null },
@@ -87,7 +90,9 @@ export async function settleReceipts(
   );
 }
 
-/** All in one statement; when somebody holds one of them, one by one. Answers those that are held. */
+/**
+ * All in one statement; when somebody holds one of them, one by one. Answers those that are held.
+ */
 async function insertTombstones(
   client: ClientBase,
   { rescue, clock, givenUp }: SettleContext,
@@ -136,8 +141,9 @@ async function isHeld(inserting: Promise<unknown>): Promise<boolean> {
 }
 
 /**
- * In one round trip, and in this order. Receipts that expire between two of the reads then count as found or as expired; with
- * the window read first they would count as absent. And the end of the log is above every receipt that was found.
+ * In one round trip, and in this order. Receipts that expire between two of the reads then count as
+ * found or as expired; with the window read first they would count as absent. And the end of the
+ * log is above every receipt that was found.
  */
 async function readAll(
   client: ClientBase,

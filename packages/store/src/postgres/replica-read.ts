@@ -1,4 +1,5 @@
-// A read-only transaction on a replica, once its snapshot has been proven to contain what it has to.
+// A read-only transaction on a replica, once its snapshot has been proven to contain what it has
+// to.
 import { type EpochId, HighwaterError, type Offset } from "@highwater/protocol";
 import { type ReplicaRead, type ReplicaReading } from "../port.ts";
 import { formatLsn, parseLsn } from "./lsn.ts";
@@ -65,7 +66,8 @@ async function attemptOn(
     if (opened.error !== null) throw refusal(opened, 0);
     const first = snapshotOf(opened.results.at(-1)?.rows[0]);
     if (first === null || (after !== null && !first.hasAfter)) return { kind: "behind" };
-    // In READ COMMITTED every statement has a snapshot of its own: what the last one showed lies below a last look.
+    // In READ COMMITTED every statement has a snapshot of its own: what the last one showed lies
+    // below a last look.
     const body = bodyOf(statements, read);
     const ended = await send([...body, check, quiet("COMMIT")], "I");
     isOpen = ended.status !== "I";
@@ -92,7 +94,9 @@ function refusal({ error, results }: PipelineOutcome, count: number): Error {
   return failureOf(error, { id: undefined, statement: failed < count ? failed : undefined });
 }
 
-/** The service's tables have not come this far yet: there is no such schema, or no such function. */
+/**
+ * The service's tables have not come this far yet: there is no such schema, or no such function.
+ */
 function isUnprepared(error: PipelineOutcome["error"]): boolean {
   return error?.code === "3F000" || error?.code === "42883";
 }
@@ -130,10 +134,12 @@ function snapshotOf(row: readonly (string | null)[] | undefined): Snapshot | nul
 }
 
 /**
- * Above everything that the snapshot shows. A commit can be seen before its record counts as replayed, for as long as it has
- * files to remove: what was replayed behind the snapshot may be that one record short. The record cannot lie above what had
- * been received; once replay has moved on, it is in; and if recovery waits for log, nothing is half done. Each of these bounds it,
- * and the lowest is the best: what was received may end within a record, which a promoted replica does not keep.
+ * Above everything that the snapshot shows. A commit can be seen before its record counts as
+ * replayed, for as long as it has files to remove: what was replayed behind the snapshot may be
+ * that one record short. The record cannot lie above what had been received; once replay has moved
+ * on, it is in; and if recovery waits for log, nothing is half done. Each of these bounds it, and
+ * the lowest is the best: what was received may end within a record, which a promoted replica does
+ * not keep.
  */
 function boundOf({ replayed, replayedNext, received, waits }: Snapshot, last: Snapshot): Offset {
   const moved = [replayedNext, last.replayed].filter((offset) => offset > replayed);

@@ -3,8 +3,9 @@
 import { type PipelineOutcome } from "./pipeline.ts";
 
 /**
- * Behind every write: all that DISCARD ALL takes away but the prepared statements and their plans, the seed of random(), and a
- * look for statements that SQL has prepared. One of those may stand under the name of another one, so a hit ends the session.
+ * Behind every write: all that DISCARD ALL takes away but the prepared statements and their plans,
+ * the seed of random(), and a look for statements that SQL has prepared. One of those may stand
+ * under the name of another one, so a hit ends the session.
  */
 export const RESET = `CLOSE ALL; RESET SESSION AUTHORIZATION; RESET ALL; UNLISTEN *; DISCARD TEMP; DISCARD SEQUENCES;
 SELECT highwater.leave_session()`;

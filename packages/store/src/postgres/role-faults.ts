@@ -1,9 +1,10 @@
-// What a login role must not be, or have, for requests to run as it. Asked when a key is made, when a session is admitted, and of
-// sessions that have been admitted a while ago.
+// What a login role must not be, or have, for requests to run as it. Asked when a key is made, when
+// a session is admitted, and of sessions that have been admitted a while ago.
 
 /**
- * For dangers MEMBER, not USAGE: SET ROLE is open to a member that does not inherit. `role`: an expression for its name. The query has
- * no qualified names: run it with the search path `pg_catalog`.
+ * For dangers MEMBER, not USAGE: SET ROLE is open to a member that does not inherit. `role`: an
+ * expression for its name. The query has no qualified names: run it with the search path
+ * `pg_catalog`.
  */
 export const roleFaults = (role: string): string => `SELECT fault FROM (
   SELECT r.oid, bool_or(s.rolsuper) AS super, bool_or(s.rolreplication) AS replication, bool_or(s.rolbypassrls) AS bypass,

@@ -1,10 +1,14 @@
-// What PostgreSQL stores in a password's place (RFC 5803), made on this side, so that no statement ever holds the password.
+// What PostgreSQL stores in a password's place (RFC 5803), made on this side, so that no statement
+// ever holds the password.
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from "node:crypto";
 
 const ITERATIONS = 4_096;
 const SALT_BYTES = 16;
 const KEY_BYTES = 32;
-/** The server would prepare other texts by rules of Unicode, and so would each client; these all leave as they are. */
+/**
+ * The server would prepare other texts by rules of Unicode, and so would each client; these all
+ * leave as they are.
+ */
 const PLAIN_TEXT = /^[\x20-\x7e]+$/;
 
 /** Only these can be hashed here so that every client can log in with them. */

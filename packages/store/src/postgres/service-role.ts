@@ -1,5 +1,6 @@
-// The database role of gateways and trackers, with the rights that they need and no others. The set-up of a deployment, the dev
-// system and the tests all make it from this list. (docs/guide/durability-levels.md, docs/decisions/0105-…)
+// The database role of gateways and trackers, with the rights that they need and no others. The
+// set-up of a deployment, the dev system and the tests all make it from this list.
+// (docs/guide/durability-levels.md, docs/decisions/0105-…)
 import { readFileSync } from "node:fs";
 import pg from "pg";
 import { OTHERS, PROTECT } from "./reader-roles.ts";
@@ -18,7 +19,10 @@ export const LOGIN_WITHOUT_POWERS = "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE";
 /** Makes the schema and the table of the audit log where they are missing. */
 const AUDIT_LOG = new URL("../../migrations/0020-audit-log.sql", import.meta.url);
 
-/** The services made it themselves, before the set-up was first run: from now on they cannot change what is there. */
+/**
+ * The services made it themselves, before the set-up was first run: from now on they cannot change
+ * what is there.
+ */
 const takeAuditLog = (service: string): string => `DO $$ BEGIN
   IF EXISTS (SELECT FROM pg_namespace WHERE nspname = 'highwater_audit' AND pg_get_userbyid(nspowner) = ${pg.escapeLiteral(service)}) THEN
     ALTER SCHEMA highwater_audit OWNER TO CURRENT_USER;
@@ -27,17 +31,20 @@ const takeAuditLog = (service: string): string => `DO $$ BEGIN
   END IF; END $$`;
 
 /**
- * Makes the groups and the role, and grants the role its rights. To be run once on the primary, by a superuser, or by a role that may
- * make roles, grant the two predefined ones, and owns the database. Again without harm.
+ * Makes the groups and the role, and grants the role its rights. To be run once on the primary, by
+ * a superuser, or by a role that may make roles, grant the two predefined ones, and owns the
+ * database. Again without harm.
  */
 export function serviceRoleStatements(service: string, database: string): string[] {
   const role = pg.escapeIdentifier(service);
   return [
     ...KEY_GROUPS.map((group) => createRole(group, "NOLOGIN")),
     createRole(service, LOGIN_WITHOUT_POWERS),
-    // Where the streams of replicas stand, and when their processes and the receivers began: hidden from others.
+    // Where the streams of replicas stand, and when their processes and the receivers began: hidden
+    // from others.
     `GRANT pg_monitor TO ${role}`,
-    // A session whose gateway is gone holds the row of its receipt, and one with a lock on a private table stops the next epoch.
+    // A session whose gateway is gone holds the row of its receipt, and one with a lock on a
+    // private table stops the next epoch.
     `GRANT pg_signal_backend TO ${role}`,
     // It makes the schemas highwater and highwater_jobs, and owns nothing else.
     `GRANT CONNECT, CREATE ON DATABASE ${pg.escapeIdentifier(database)} TO ${role}`,
@@ -51,8 +58,9 @@ export function serviceRoleStatements(service: string, database: string): string
 }
 
 /**
- * What only a superuser can do, once a role of keys that only read is there, and again for every further one: it takes from PUBLIC
- * what such a role must not have, and leaves it to the service. Run by another role it changes nothing.
+ * What only a superuser can do, once a role of keys that only read is there, and again for every
+ * further one: it takes from PUBLIC what such a role must not have, and leaves it to the service.
+ * Run by another role it changes nothing.
  */
 export function protectStatements(service: string): string[] {
   return [

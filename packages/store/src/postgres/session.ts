@@ -1,4 +1,5 @@
-// One database session as transactions use it: a connection, its prepared statements, and how to cancel what it runs.
+// One database session as transactions use it: a connection, its prepared statements, and how to
+// cancel what it runs.
 import { type PoolClient } from "pg";
 import { type Clock } from "@highwater/runtime";
 import { type ReceiptKey } from "../port.ts";
@@ -31,7 +32,10 @@ export interface Session {
   isLost: boolean;
 }
 
-/** Asks the server, over another connection, to cancel what the backend is running, or to end it altogether. */
+/**
+ * Asks the server, over another connection, to cancel what the backend is running, or to end it
+ * altogether.
+ */
 export interface Canceller {
   readonly clock: Clock;
   cancelBackend(processId: number): Promise<unknown>;
@@ -48,7 +52,10 @@ const RESET_PATIENCE_MS = 2_000;
 export interface PipelineRun extends PipelineLimits {
   readonly steps: readonly Step[];
   readonly signal: AbortSignal | undefined;
-  /** Nothing is undone by that: as soon as rows are left out because of their bytes, the rest is not run. */
+  /**
+   * Nothing is undone by that: as soon as rows are left out because of their bytes, the rest is not
+   * run.
+   */
   readonly cancelWhenCut?: boolean;
 }
 
@@ -59,8 +66,9 @@ export function enter(session: Session, principal: string): void {
 }
 
 /**
- * Sends the steps in one write. Rejects when the connection ends before the answer is complete, and with OutOfStep when the
- * session is not in the state that our own statements put it into; the session is lost then.
+ * Sends the steps in one write. Rejects when the connection ends before the answer is complete, and
+ * with OutOfStep when the session is not in the state that our own statements put it into; the
+ * session is lost then.
  */
 export function runPipeline(
   session: Session,
@@ -74,8 +82,8 @@ export function runPipeline(
 }
 
 /**
- * Sends several transactions behind each other in one write, and behind them the reset of the session. Each is cancelled only
- * while it is its turn.
+ * Sends several transactions behind each other in one write, and behind them the reset of the
+ * session. Each is cancelled only while it is its turn.
  */
 export function runTogether(
   session: Session,
@@ -171,7 +179,8 @@ async function whileCancellable(
     stops.push(askToCancel(session, canceller), cutIfPatienceEnds(session, canceller));
   };
   signal?.addEventListener("abort", cancel, { once: true });
-  // What the server is sending is dropped as it comes, so there is no haste, and the connection may be others' too.
+  // What the server is sending is dropped as it comes, so there is no haste, and the connection may
+  // be others' too.
   if (cancelWhenCut)
     pipeline.whenCut(() => {
       stops.push(askToCancel(session, canceller));
@@ -185,7 +194,10 @@ async function whileCancellable(
   }
 }
 
-/** Asks until it is stopped: a request that reaches the backend between two statements, or before the first, is void. */
+/**
+ * Asks until it is stopped: a request that reaches the backend between two statements, or before
+ * the first, is void.
+ */
 function askToCancel(session: Session, canceller: Canceller): () => void {
   const { clock } = canceller;
   const { processID } = session.client as unknown as { processID: number };

@@ -1,6 +1,7 @@
-// One-shot transactions that share sessions. While sessions are free each gets its own; when more wait than that, those that
-// have lately been quick go to a session several at a time, in one write, each a transaction of its own with its own Sync.
-// Owns the queue and what becomes of those behind a failed one; how a transaction ends is in execute.ts.
+// One-shot transactions that share sessions. While sessions are free each gets its own; when more
+// wait than that, those that have lately been quick go to a session several at a time, in one
+// write, each a transaction of its own with its own Sync. Owns the queue and what becomes of those
+// behind a failed one; how a transaction ends is in execute.ts.
 import { type EpochId, HighwaterError } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
 import { type Execution, type StoreObserver, type TransactionSpec } from "../port.ts";
@@ -45,17 +46,21 @@ interface Waiting {
 /** More would gain little, and the last one waits for all of them. */
 const TOGETHER_MAX = 16;
 /**
- * So many of them share one reading of the position, which costs the server a third of a small transaction. The first of them is
- * answered when the last has ended.
+ * So many of them share one reading of the position, which costs the server a third of a small
+ * transaction. The first of them is answered when the last has ended.
  */
 const ONE_POSITION = 4;
 /**
- * So many sessions, each with several quick transactions on their way, keep a database as busy as one process can; over more
- * of them the same transactions only get in each other's way, and each write carries less.
+ * So many sessions, each with several quick transactions on their way, keep a database as busy as
+ * one process can; over more of them the same transactions only get in each other's way, and each
+ * write carries less.
  */
 const QUICK_SESSIONS = 2;
 const HELD_UP_MS = 10;
-/** In a transaction that has failed nothing runs; and what the failed one would have prepared is not there. */
+/**
+ * In a transaction that has failed nothing runs; and what the failed one would have prepared is not
+ * there.
+ */
 const BEHIND_A_FAILURE: ReadonlySet<string | undefined> = new Set(["25P02", "26000"]);
 const BY_REQUEST = /user request/;
 
@@ -76,7 +81,10 @@ export class SharedWrites {
     this.#options = options;
   }
 
-  /** Errors as those of a session of its own; `overloaded` when none becomes free in time. Nothing was sent then. */
+  /**
+   * Errors as those of a session of its own; `overloaded` when none becomes free in time. Nothing
+   * was sent then.
+   */
   execute(spec: TransactionSpec, signal: AbortSignal | undefined): Promise<Execution> {
     const { queue, size, clock } = this.#options;
     // Whom a free session will take in a moment does not wait yet.
@@ -124,7 +132,10 @@ export class SharedWrites {
     if (this.#queue.length > 0 && !this.#isTiming) this.#time();
   }
 
-  /** What is quick waits for one of a few sessions that are never idle; not for long, should those be held up. */
+  /**
+   * What is quick waits for one of a few sessions that are never idle; not for long, should those
+   * be held up.
+   */
   #wantsServer(): boolean {
     const [first] = this.#queue;
     if (first === undefined || this.#servers < QUICK_SESSIONS || !this.#mayShare(first)) return true;
@@ -212,7 +223,8 @@ export class SharedWrites {
       const waiting = batch[at] as Waiting;
       const { atMs, isClean } = await ended;
       if (isClean && at === 0) this.#wayMs = Math.min(this.#wayMs, atMs - lastMs);
-      // Only the first one's time has the way there and back in it, which is no fault of its statements.
+      // Only the first one's time has the way there and back in it, which is no fault of its
+      // statements.
       const tookMs = atMs - lastMs - (at === 0 ? this.#wayMs : 0);
       this.#pace.note(waiting.spec.statements, isClean ? tookMs : null);
       lastMs = atMs;
@@ -228,7 +240,10 @@ export class SharedWrites {
     return isUsable;
   }
 
-  /** One each while sessions are free: a transaction behind another waits for that one's locks as well. */
+  /**
+   * One each while sessions are free: a transaction behind another waits for that one's locks as
+   * well.
+   */
   #take(): Waiting[] {
     const serving = this.#servers - this.#acquiring;
     const free = Math.max(0, Math.min(QUICK_SESSIONS, this.#options.size) - serving);
@@ -259,7 +274,10 @@ interface Answer {
   readonly whole: Promise<PipelineOutcome>;
 }
 
-/** All in one write. With `sharesPosition` a reading of the position is behind each `ONE_POSITION` of them, and behind the last. */
+/**
+ * All in one write. With `sharesPosition` a reading of the position is behind each `ONE_POSITION`
+ * of them, and behind the last.
+ */
 function sendTogether(
   session: Session,
   canceller: Canceller,
@@ -324,7 +342,10 @@ class Served {
     }
   }
 
-  /** Nothing of it was run, because of another one: it failed before this one, or was to be cancelled and this one was met. */
+  /**
+   * Nothing of it was run, because of another one: it failed before this one, or was to be
+   * cancelled and this one was met.
+   */
   #isUntouched(
     { signal }: Waiting,
     { spec, head, tail }: Planned,

@@ -44,7 +44,10 @@ export class Shares {
     this.#seenMs.set(principal, this.#options.clock.monotonicMs());
   }
 
-  /** Runs the work in its turn. Errors besides its own: `overloaded`, and what the signal says; nothing was run then. */
+  /**
+   * Runs the work in its turn. Errors besides its own: `overloaded`, and what the signal says;
+   * nothing was run then.
+   */
   run<T>(principal: string, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
     this.note(principal);
     if (!this.#isFull(principal)) return this.#runNow(principal, work);

@@ -1,10 +1,12 @@
-// Every SQL text that the adapter sends, with what each is for. Functions and operators are named with their schema where
-// they run on a connection that user statements share: a changed search_path must not change their meaning.
+// Every SQL text that the adapter sends, with what each is for. Functions and operators are named
+// with their schema where they run on a connection that user statements share: a changed
+// search_path must not change their meaning.
 import { roleFaults } from "./role-faults.ts";
 
 /**
- * The epoch of this very server process in this very database, or NULL when it has none. The view says when the sentinel's row
- * counts, in the migration's own schema and without the caller's search_path; the planner puts its text in its place.
+ * The epoch of this very server process in this very database, or NULL when it has none. The view
+ * says when the sentinel's row counts, in the migration's own schema and without the caller's
+ * search_path; the planner puts its text in its place.
  */
 const SENTINEL_EPOCH = `(SELECT s.id FROM highwater.current_epoch s)`;
 
@@ -16,8 +18,8 @@ const holder = (activity: string): string =>
   `concat(${activity}.pid, '/', (extract(epoch FROM ${activity}.backend_start) * 1000000)::bigint)`;
 
 /**
- * What a session of the write pool says of itself. The role may have a search path of its own, so a transaction with ours is
- * around it.
+ * What a session of the write pool says of itself. The role may have a search path of its own, so a
+ * transaction with ours is around it.
  */
 export const ADMISSION = `BEGIN READ ONLY; SET LOCAL search_path TO pg_catalog, pg_temp;
 SELECT pg_is_in_recovery()::text, ${SEGMENT_BYTES}, session_user::text,
@@ -25,9 +27,9 @@ SELECT pg_is_in_recovery()::text, ${SEGMENT_BYTES}, session_user::text,
 ${roleFaults("session_user")}; COMMIT`;
 
 /**
- * $1 id, $2 tag, $3 the epoch in which the request arrived, $4 digest. In any other epoch the NULL is refused, by the policy of row
- * level security or by NOT NULL, and nothing commits. An id that may have committed in what a restore gave up becomes NULL itself: no
- * partition takes it.
+ * $1 id, $2 tag, $3 the epoch in which the request arrived, $4 digest. In any other epoch the NULL
+ * is refused, by the policy of row level security or by NOT NULL, and nothing commits. An id that
+ * may have committed in what a restore gave up becomes NULL itself: no partition takes it.
  */
 export const INSERT_RECEIPT = `INSERT INTO highwater.receipt (id, tag, epoch, digest)
 SELECT CASE WHEN s.ids_from OPERATOR(pg_catalog.>) asked.id THEN NULL ELSE asked.id END, asked.tag, s.id, asked.digest
@@ -42,22 +44,25 @@ export const COMMIT = "COMMIT";
 export const POSITION = "SELECT pg_catalog.pg_current_wal_insert_lsn(), highwater.sentinel_epoch()";
 
 /**
- * What a snapshot can show lies below: the log's end is read after the snapshot was taken, within one statement. Two equal
- * snapshots show the same transactions.
+ * What a snapshot can show lies below: the log's end is read after the snapshot was taken, within
+ * one statement. Two equal snapshots show the same transactions.
  */
 export const SNAPSHOT_POSITION = `SELECT pg_catalog.pg_current_wal_insert_lsn(), highwater.sentinel_epoch(),
   pg_catalog.pg_current_snapshot(), pg_catalog.pg_current_wal_flush_lsn()`;
 
 /**
- * $1 epoch, $2 offset that have to be in the snapshot, or NULL. The function is the migration's; so are the reasons. The last
- * three columns are read behind it, in this order; see replica-read.ts.
+ * $1 epoch, $2 offset that have to be in the snapshot, or NULL. The function is the migration's; so
+ * are the reasons. The last three columns are read behind it, in this order; see replica-read.ts.
  */
 export const REPLICA_SNAPSHOT = `SELECT in_recovery::pg_catalog.text, epoch::pg_catalog.text, is_on_timeline::pg_catalog.text,
   replayed::pg_catalog.text, has_after::pg_catalog.text, age_ms::pg_catalog.text, highwater.replay_waits()::pg_catalog.text,
   pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text, pg_catalog.pg_last_wal_receive_lsn()::pg_catalog.text
 FROM highwater.replica_snapshot($1, $2)`;
 
-/** The schema's comment names the newest migration, see prepare.ts; NULL where there are no tables of the service. */
+/**
+ * The schema's comment names the newest migration, see prepare.ts; NULL where there are no tables
+ * of the service.
+ */
 export const FACTS = `SELECT pg_is_in_recovery() AS in_recovery,
   CASE WHEN to_regclass('highwater.epoch') IS NOT NULL
     THEN coalesce(obj_description(to_regnamespace('highwater'), 'pg_namespace'), '') END AS migrated_to,
@@ -75,7 +80,10 @@ export const EPOCHS = `SELECT seq::text, id::text, previous::text, node, cause, 
   fork_offset::text, fork_limit::text, supersedes::text[] AS supersedes, command IS NOT NULL AS commanded, final_marks
 FROM highwater.epoch WHERE start_offset IS NOT NULL ORDER BY epoch.seq`;
 
-/** $1 epoch, $2 marks by level. Two trackers at once: the second waits for the row, and compares with what the first has written. */
+/**
+ * $1 epoch, $2 marks by level. Two trackers at once: the second waits for the row, and compares
+ * with what the first has written.
+ */
 export const RAISE_FINAL_MARKS = `UPDATE highwater.epoch e SET final_marks = e.final_marks || (
   SELECT coalesce(jsonb_object_agg(told.key, told.value), '{}') FROM jsonb_each_text($2::jsonb) AS told
   WHERE coalesce((e.final_marks ->> told.key)::numeric, -1) < told.value::numeric)
@@ -83,43 +91,57 @@ WHERE e.id = $1 AND EXISTS (SELECT FROM jsonb_each_text($2::jsonb) AS told
   WHERE coalesce((e.final_marks ->> told.key)::numeric, -1) < told.value::numeric)`;
 
 /**
- * $1 node. A command is spent when its history has since gone on elsewhere, or under another command: a replica inherits
- * the row, and the node may be cloned back from it much later.
+ * $1 node. A command is spent when its history has since gone on elsewhere, or under another
+ * command: a replica inherits the row, and the node may be cloned back from it much later.
  */
 export const PENDING_COMMAND = `SELECT c.id::text, c.overrules::text[] AS overrules FROM highwater.authority_command c
 WHERE c.node = $1 AND c.epoch IS NULL AND NOT EXISTS (
   SELECT FROM highwater.epoch e WHERE e.seq > c.after_seq AND e.start_offset IS NOT NULL AND (e.node <> c.node OR e.command IS NOT NULL))
 ORDER BY c.issued_at DESC LIMIT 1`;
 
-/** Of the database that the sentinel is in. The path of a table's file holds it, and no other function that is this cheap does. */
+/**
+ * Of the database that the sentinel is in. The path of a table's file holds it, and no other
+ * function that is this cheap does.
+ */
 const DATABASE_OID = "split_part(pg_relation_filepath('highwater.epoch_sentinel'), '/', -2)";
 
-/** The sentinel as it stands, valid or not. `in_place`: no copy of a row, or of a database, that was written elsewhere. */
+/**
+ * The sentinel as it stands, valid or not. `in_place`: no copy of a row, or of a database, that was
+ * written elsewhere.
+ */
 export const SENTINEL = `SELECT s.id::text, s.system_identifier::text,
   s.started_at = pg_postmaster_start_time() AS same_start,
   s.writer = s.xmin AND s.database_oid = ${DATABASE_OID} AS in_place,
   (SELECT c.relpersistence = 'u' FROM pg_class c WHERE c.oid = 'highwater.epoch_sentinel'::regclass) AS unlogged
 FROM highwater.epoch_sentinel s`;
 
-/** Shown only to roles with pg_read_all_stats. A server that goes through a crash recovery starts another one. */
+/**
+ * Shown only to roles with pg_read_all_stats. A server that goes through a crash recovery starts
+ * another one.
+ */
 const CHECKPOINTER =
   "pg_stat_get_activity(NULL) a WHERE a.backend_type = 'checkpointer' AND a.backend_start IS NOT NULL";
 
 /**
- * The row beside the sentinel's; see migration 0022. `in_place`: it is as it was written here, and so was the sentinel's row, if there
- * is one: ALTER TABLE may have rewritten that. `same_life`: no recovery since then.
+ * The row beside the sentinel's; see migration 0022. `in_place`: it is as it was written here, and
+ * so was the sentinel's row, if there is one: ALTER TABLE may have rewritten that. `same_life`: no
+ * recovery since then.
  */
 export const OPENED_EPOCH = `SELECT o.id::text, o.recovered_at = a.backend_start AS same_life,
   o.writer = o.xmin AND o.database_oid = ${DATABASE_OID} AND NOT EXISTS (SELECT FROM highwater.epoch_sentinel s
     WHERE s.writer <> o.writer OR s.system_identifier <> (SELECT system_identifier FROM pg_control_system())) AS in_place
 FROM highwater.opened_epoch o, ${CHECKPOINTER}`;
 
-/** $1 epoch. From its commit on transactions can commit in the epoch. The log goes on behind the offset: the update itself is in it. */
+/**
+ * $1 epoch. From its commit on transactions can commit in the epoch. The log goes on behind the
+ * offset: the update itself is in it.
+ */
 export const OPEN_EPOCH = `UPDATE highwater.epoch SET start_offset = pg_current_wal_insert_lsn() WHERE id = $1 AND start_offset IS NULL`;
 
 /**
- * $1 command, $2 epoch, if it is the newest. The command may come after the epoch that it confirms: the record says so from then on, in
- * every later comparison. Commands that were given before it are settled with it; one that was given since may overrule more, and waits.
+ * $1 command, $2 epoch, if it is the newest. The command may come after the epoch that it confirms:
+ * the record says so from then on, in every later comparison. Commands that were given before it
+ * are settled with it; one that was given since may overrule more, and waits.
  */
 export const CARRY_OUT = `WITH newest AS (
   SELECT e.id FROM highwater.epoch e WHERE e.start_offset IS NOT NULL ORDER BY e.seq DESC LIMIT 1), confirmed AS (
@@ -176,7 +198,10 @@ FROM (SELECT 1) one
 LEFT JOIN (SELECT e.id, e.ids_from FROM highwater.epoch e WHERE e.start_offset IS NOT NULL ORDER BY e.seq DESC LIMIT 1) newest ON true
 LEFT JOIN highwater.authority_command command ON command.id = $1`;
 
-/** $13 the newest complete epoch. Nothing where another process has begun an epoch since that was read. */
+/**
+ * $13 the newest complete epoch. Nothing where another process has begun an epoch since that was
+ * read.
+ */
 export const BEGIN_EPOCH = `INSERT INTO highwater.epoch (seq, id, previous, node, cause, timeline, started_at, fork_offset, fork_limit,
   supersedes, command, final_marks, ids_from)
 SELECT $1, $2, $3, $4, $5, $6, pg_postmaster_start_time(), $7, $8, $9, $10, $11, $12
@@ -211,7 +236,10 @@ const identified = (address: string, slot: string, slots: string): string =>
 export const BARE_POSITIONS = positions("", "");
 /** And whose they are. */
 export const POSITIONS = identified("''", "''", "");
-/** Where a node is recognised by more than its name: the address a stream comes from, and the slot that it holds. */
+/**
+ * Where a node is recognised by more than its name: the address a stream comes from, and the slot
+ * that it holds.
+ */
 export const POSITIONS_WITH_SOURCES = identified(
   "host(a.client_addr)",
   "s.slot_name",
@@ -223,27 +251,35 @@ export const WITNESSED_BY_REPLICA = `SELECT pg_is_in_recovery() AS in_recovery,
   extract(epoch FROM pg_postmaster_start_time())::text AS started_at, current_setting('fsync') AS fsync,
   (SELECT max(w.reached)::text FROM highwater.witness w WHERE w.epoch = $1) AS reached`;
 
-/** $1 helper. Its commit flushes everything before it and wakes the walsenders; `reached` is proof for later histories. */
+/**
+ * $1 helper. Its commit flushes everything before it and wakes the walsenders; `reached` is proof
+ * for later histories.
+ */
 export const HELP_FLUSH = `INSERT INTO highwater.witness (helper, epoch, reached)
 SELECT $1, s.id, pg_current_wal_insert_lsn() FROM highwater.current_epoch s WHERE s.id = $2
 ON CONFLICT (helper) DO UPDATE SET epoch = excluded.epoch, reached = excluded.reached RETURNING reached::text`;
 
-/** $1 epoch. The end of what is replayed is read behind the snapshot: no witness that it shows lies above. */
+/**
+ * $1 epoch. The end of what is replayed is read behind the snapshot: no witness that it shows lies
+ * above.
+ */
 export const NEWEST_WITNESS = `SELECT max(reached)::text AS reached, (CASE WHEN pg_is_in_recovery()
   THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END)::text AS seen_by FROM highwater.witness WHERE epoch = $1`;
 
 /**
- * $1 ids, $2 their tags. A row for each receipt that is there, `n` its key's place in the arrays. LIMIT has the planner probe the
- * primary key once for each key: rows that SQL has written under the same id with other tags are never read. `kind` as text: its type is
- * another one after the schema was dropped and made anew, and a prepared statement must not notice.
+ * $1 ids, $2 their tags. A row for each receipt that is there, `n` its key's place in the arrays.
+ * LIMIT has the planner probe the primary key once for each key: rows that SQL has written under
+ * the same id with other tags are never read. `kind` as text: its type is another one after the
+ * schema was dropped and made anew, and a prepared statement must not notice.
  */
 export const RECEIPTS = `SELECT k.n::int AS n, r.epoch::text, r.digest::text, r.kind::text
 FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY AS k (id, tag, n)
 CROSS JOIN LATERAL (SELECT r.epoch, r.digest, r.kind FROM highwater.receipt r WHERE r.id = k.id AND r.tag = k.tag LIMIT 1) r`;
 
 /**
- * $1 ids, $2 their tags, $3 epoch, $4 kind. Sorted, so that two trackers with overlapping batches cannot deadlock. In any other epoch
- * it writes nothing: an error would have the server log the row, and the tag with it.
+ * $1 ids, $2 their tags, $3 epoch, $4 kind. Sorted, so that two trackers with overlapping batches
+ * cannot deadlock. In any other epoch it writes nothing: an error would have the server log the
+ * row, and the tag with it.
  */
 export const INSERT_TOMBSTONES = `INSERT INTO highwater.receipt (id, tag, epoch, digest, kind)
 SELECT k.id, k.tag, s.id, 0, $4::highwater.receipt_kind
@@ -268,14 +304,18 @@ export const REGISTER_LIMIT = `WITH gone AS (
 INSERT INTO highwater.transaction_limit (process, name, limit_ms) VALUES ($1, $2, $3)
 ON CONFLICT (process) DO UPDATE SET limit_ms = excluded.limit_ms, seen_at = excluded.seen_at`;
 
-/** Only a superuser can end a superuser's session, and to try would be an error that spares the others, too. */
+/**
+ * Only a superuser can end a superuser's session, and to try would be an error that spares the
+ * others, too.
+ */
 const CAN_BE_ENDED = `(NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = a.usesysid) OR current_setting('is_superuser')::boolean)`;
 
 /**
- * $1 the backend that waits, $2 sessions that are to be ended. Those whose transaction is older than any gateway allows are
- * ended as well: their gateway is gone, for it would have ended them. By what the server itself says of a session and its own
- * clock: a session can change its name, but neither when it began nor when its transaction did. Only while it waits for
- * another's transaction, which has written the same id: who holds another lock is left alone.
+ * $1 the backend that waits, $2 sessions that are to be ended. Those whose transaction is older
+ * than any gateway allows are ended as well: their gateway is gone, for it would have ended them.
+ * By what the server itself says of a session and its own clock: a session can change its name, but
+ * neither when it began nor when its transaction did. Only while it waits for another's
+ * transaction, which has written the same id: who holds another lock is left alone.
  */
 export const END_HOLDERS = `SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
 WHERE a.pid = ANY (pg_blocking_pids($1)) AND ${CAN_BE_ENDED}
@@ -283,7 +323,10 @@ WHERE a.pid = ANY (pg_blocking_pids($1)) AND ${CAN_BE_ENDED}
   AND (${holder("a")} = ANY ($2::text[]) OR a.xact_start < clock_timestamp()
     - (SELECT max(limit_ms) FROM highwater.transaction_limit) * interval '1 millisecond')`;
 
-/** $1 the backend that waits for a lock on a private table, to begin an epoch. One that settles is left alone: it ends soon. */
+/**
+ * $1 the backend that waits for a lock on a private table, to begin an epoch. One that settles is
+ * left alone: it ends soon.
+ */
 export const TERMINATE_BLOCKERS = `SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
 WHERE a.pid = ANY (pg_blocking_pids($1)) AND ${CAN_BE_ENDED}
   AND NOT (a.usename = current_user AND a.application_name LIKE 'highwater:%:settle')`;

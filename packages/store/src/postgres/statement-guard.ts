@@ -1,4 +1,5 @@
-// Finds the statements that would begin, end or prepare a transaction, by their first words; values are never parsed.
+// Finds the statements that would begin, end or prepare a transaction, by their first words; values
+// are never parsed.
 
 export type Refusal = { readonly keyword: string } | null;
 
@@ -17,7 +18,10 @@ const SESSION_WORDS = new Set([
 ]);
 const TRANSACTION_WORDS = new Set(["BEGIN", "START", "COMMIT", "END", "ABORT", "ROLLBACK"]);
 
-/** Up to `count` leading words of a statement in upper case; comments, white space and empty statements are skipped. */
+/**
+ * Up to `count` leading words of a statement in upper case; comments, white space and empty
+ * statements are skipped.
+ */
 export function leadingWords(sql: string, count: number): string[] {
   const words: string[] = [];
   let at = 0;
@@ -31,7 +35,10 @@ export function leadingWords(sql: string, count: number): string[] {
   return words;
 }
 
-/** White space, `--` and nested block comments; `;` too, because PostgreSQL drops empty statements before a command. */
+/**
+ * White space, `--` and nested block comments; `;` too, because PostgreSQL drops empty statements
+ * before a command.
+ */
 function skipBlank(sql: string, from: number): number {
   let at = from;
   for (;;) {
@@ -63,7 +70,10 @@ function skipBlockComment(sql: string, from: number): number {
   return at;
 }
 
-/** The keyword for which a statement is refused, or null when it may run inside the service's transaction. */
+/**
+ * The keyword for which a statement is refused, or null when it may run inside the service's
+ * transaction.
+ */
 export function refusal(sql: string): Refusal {
   const [first, second, third] = leadingWords(sql, 3);
   if (first === undefined) return null;
@@ -78,7 +88,10 @@ export function refusal(sql: string): Refusal {
 const SESSION_CALLS =
   /\bset_config\b|\bpg_(?:try_)?advisory_lock|\b(?:create|into)\s+(?:local\s+|global\s+)?temp(?:orary)?\b/i;
 
-/** True when a statement may change the session beyond its transaction. (What the functions it calls do is not seen.) */
+/**
+ * True when a statement may change the session beyond its transaction. (What the functions it calls
+ * do is not seen.)
+ */
 export function changesSession(sql: string): boolean {
   const [first, second] = leadingWords(sql, 2);
   if (first === undefined) return false;
@@ -110,7 +123,10 @@ const FACTS_KEPT = 1_024;
 const KEPT_CHARS = 16_384;
 const known = new Map<string, StatementFacts>();
 
-/** The same texts come again and again, and each is looked at once; when the memory is full it begins anew. */
+/**
+ * The same texts come again and again, and each is looked at once; when the memory is full it
+ * begins anew.
+ */
 export function factsOf(sql: string): StatementFacts {
   const found = known.get(sql);
   if (found !== undefined) return found;

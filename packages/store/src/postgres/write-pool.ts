@@ -32,7 +32,10 @@ export interface WritePoolOptions {
 /** A session that one transaction has to itself. It must be released, once. */
 export interface SessionLease {
   readonly session: Session;
-  /** `keep`: the session is in a known state and idle. `isReset`: it keeps nothing of what it was used for. */
+  /**
+   * `keep`: the session is in a known state and idle. `isReset`: it keeps nothing of what it was
+   * used for.
+   */
   release(how: { readonly keep: boolean; readonly isReset: boolean }): void;
 }
 
@@ -48,8 +51,9 @@ export interface UseOptions {
 
 const IDLE_SESSION_MS = 60_000;
 /**
- * The server ends a session whose gateway is gone, and with it the transaction: at once where the host says so, else within
- * half a minute. Without them a session of a dead host holds its id and its locks for two hours.
+ * The server ends a session whose gateway is gone, and with it the transaction: at once where the
+ * host says so, else within half a minute. Without them a session of a dead host holds its id and
+ * its locks for two hours.
  */
 const WHILE_CLIENT_LIVES = {
   client_connection_check_interval: "1000",
@@ -68,7 +72,10 @@ const POOL_TIMEOUT = "timeout exceeded when trying to connect";
 const OUT_OF_RESOURCES = /^53/;
 /** SQLSTATE class of an invalid authorization, and a database to which the role may not connect. */
 const REFUSES_LOGIN = /^(?:28...|42501)$/;
-/** What node-postgres says when the server asks for a password and there is none, or it proves nothing; it has no code for it. */
+/**
+ * What node-postgres says when the server asks for a password and there is none, or it proves
+ * nothing; it has no code for it.
+ */
 const REFUSED_PASSWORD = /^SASL: /;
 
 export class WritePool {
@@ -88,7 +95,8 @@ export class WritePool {
 
   /**
    * Runs `work` on a session; a session that `work` leaves by an error of unknown outcome is ended.
-   * Errors: `overloaded`, `primary_unavailable`, `epoch_changed`, `forbidden`; none of them has applied anything.
+   * Errors: `overloaded`, `primary_unavailable`, `epoch_changed`, `forbidden`; none of them has
+   * applied anything.
    */
   async use<T>(epoch: EpochId, how: UseOptions, work: (session: Session) => Promise<T>): Promise<T> {
     const lease = await this.acquire(epoch, how.signal);
@@ -109,7 +117,10 @@ export class WritePool {
     }
   }
 
-  /** Errors as those of `use`; and when the signal aborts the waiting its reason, if that is one of ours, or `cancelled`. */
+  /**
+   * Errors as those of `use`; and when the signal aborts the waiting its reason, if that is one of
+   * ours, or `cancelled`.
+   */
   async acquire(epoch: EpochId, signal?: AbortSignal): Promise<SessionLease> {
     const client = await this.#checkOut(epoch, signal);
     this.#inUse.add(client);
@@ -180,7 +191,10 @@ export class WritePool {
     return new HighwaterError(code, { retryAfterMs: 1_000 }, { cause });
   }
 
-  /** A session, unless the pool is thrown away first: who waits has sent nothing, and need not wait for a dead host. */
+  /**
+   * A session, unless the pool is thrown away first: who waits has sent nothing, and need not wait
+   * for a dead host.
+   */
   #waitFor(pool: pg.Pool, signal: AbortSignal | undefined): Promise<pg.PoolClient> {
     return new Promise((resolve, reject) => {
       const giveUp = reject;
@@ -194,7 +208,8 @@ export class WritePool {
         (client) => {
           signal?.removeEventListener("abort", onAbort);
           if (this.#waiting.delete(giveUp)) resolve(client);
-          // It waited in vain, and the session is as good as new, unless the whole pool was thrown away.
+          // It waited in vain, and the session is as good as new, unless the whole pool was thrown
+          // away.
           else client.release(this.#pool !== pool);
         },
         (cause: Error) => {
@@ -241,7 +256,10 @@ export class WritePool {
     return pool;
   }
 
-  /** First use of a session: it must have been opened on a primary, or PostgreSQL keeps it a reader of the old role. */
+  /**
+   * First use of a session: it must have been opened on a primary, or PostgreSQL keeps it a reader
+   * of the old role.
+   */
   async #admit(client: pg.PoolClient): Promise<Session> {
     const { onReplica = false } = this.#options;
     const { inRecovery, ...known } = await this.#vet(client);
@@ -259,7 +277,10 @@ export class WritePool {
     return session;
   }
 
-  /** Errors: `forbidden` when requests must not run as the role; the service's own role is the operator's choice. */
+  /**
+   * Errors: `forbidden` when requests must not run as the role; the service's own role is the
+   * operator's choice.
+   */
   async #vet(client: pg.PoolClient): Promise<Admission> {
     // What the answer says may be as old as the question.
     const vettedMs = this.#options.clock.monotonicMs();
@@ -287,7 +308,10 @@ export class WritePool {
     return { inRecovery: inRecovery === "true", segmentBytes: BigInt(segmentBytes), holder, vettedMs };
   }
 
-  /** Off the caller's path: gives the session back only when it keeps nothing of what it was used for. */
+  /**
+   * Off the caller's path: gives the session back only when it keeps nothing of what it was used
+   * for.
+   */
   async #resetAndRelease(session: Session): Promise<void> {
     session.client.release(!(await reset(session, this.#options)));
   }
@@ -317,7 +341,10 @@ export class WritePool {
   }
 }
 
-/** Whose transaction it is: requests of one principal may share a session's prepared statements, and those of two may not. */
+/**
+ * Whose transaction it is: requests of one principal may share a session's prepared statements, and
+ * those of two may not.
+ */
 export function principalOf(spec: { readonly principal?: string } | undefined): string {
   return spec?.principal ?? "";
 }

@@ -1,5 +1,5 @@
-// The command `make chaos-mutants`: every mutant of the product under the faults that bring it out. The checker has to find
-// each. The last line is JSON; the exit code is 1 when one was not found.
+// The command `make chaos-mutants`: every mutant of the product under the faults that bring it out.
+// The checker has to find each. The last line is JSON; the exit code is 1 when one was not found.
 import { parseArgs } from "node:util";
 import { startThreeRegions } from "../nemesis/three-regions.ts";
 import { runChaos } from "../run.ts";

@@ -1,5 +1,6 @@
-// Deliberate bugs in the product's own services. Under the faults that each one names, the checker has to find every one of
-// them. A patch replaces a text that occurs exactly once, so that this list cannot rot.
+// Deliberate bugs in the product's own services. Under the faults that each one names, the checker
+// has to find every one of them. A patch replaces a text that occurs exactly once, so that this
+// list cannot rot.
 import { type SourcePatch } from "@highwater/lab-tools/process";
 
 export interface Mutant {
@@ -95,7 +96,8 @@ export const MUTANTS: readonly Mutant[] = [
       find: 'const code = readOnly ? "primary_unavailable" : "commit_unconfirmed";',
       replace: 'const code = readOnly ? "primary_unavailable" : "serialization_failure";',
     },
-    // Each reset hits what is on its way back. A crash hits hardly any: replies on their way arrive.
+    // Each reset hits what is on its way back. A crash hits hardly any: replies on their way
+    // arrive.
     faults: ["reset_link", "flapping_link"],
   },
   {

@@ -1,10 +1,12 @@
-// Which scenario is next. Cards are drawn from a shuffled deck, so that every run meets most kinds and none twice before
-// the others; chance alone would leave some out for ten minutes.
+// Which scenario is next. Cards are drawn from a shuffled deck, so that every run meets most kinds
+// and none twice before the others; chance alone would leave some out for ten minutes.
 import { type Random } from "./random.ts";
 
 export interface Card {
   readonly kind: string;
-  /** In one deck of so many, for what would make the rest of the run say little: 1 is every deck. */
+  /**
+   * In one deck of so many, for what would make the rest of the run say little: 1 is every deck.
+   */
   readonly oneIn: number;
 }
 

@@ -1,5 +1,5 @@
-// The nemesis of the three-region system: three lanes that break things side by side (nodes, network, services), each drawing
-// from a deck of its own, and the repair of everything at the end.
+// The nemesis of the three-region system: three lanes that break things side by side (nodes,
+// network, services), each drawing from a deck of its own, and the repair of everything at the end.
 import { setTimeout as pause } from "node:timers/promises";
 import { defaultRoundTripMs } from "@highwater/lab-cluster";
 import { type System } from "@highwater/lab-system";
@@ -120,7 +120,10 @@ export class ThreeRegionNemesis implements Nemesis {
     });
   }
 
-  /** A scenario has left something behind that it did not mean to. The node that it had chosen stays chosen. */
+  /**
+   * A scenario has left something behind that it did not mean to. The node that it had chosen stays
+   * chosen.
+   */
   async #rescue(scenario: Scenario): Promise<void> {
     try {
       if (scenario.needs.includes("services")) await this.#reviveServices();

@@ -1,4 +1,5 @@
-// What a scenario is: one kind of trouble, from the first blow until the system is as healthy as it was before.
+// What a scenario is: one kind of trouble, from the first blow until the system is as healthy as it
+// was before.
 import { type Card } from "./deck.ts";
 import { type Random } from "./random.ts";
 import { type Resource } from "./turn.ts";

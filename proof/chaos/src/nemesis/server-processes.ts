@@ -1,4 +1,5 @@
-// The processes of one PostgreSQL server, seen from outside: what a fault limits, stops or reads there.
+// The processes of one PostgreSQL server, seen from outside: what a fault limits, stops or reads
+// there.
 import { readdir, readFile } from "node:fs/promises";
 import { type World } from "./world.ts";
 

@@ -1,4 +1,5 @@
-// The system that `make chaos` breaks: three regions with a database node, a gateway and a tracker each, on our own cluster.
+// The system that `make chaos` breaks: three regions with a database node, a gateway and a tracker
+// each, on our own cluster.
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { findFaketime } from "@highwater/lab-cluster";

@@ -1,11 +1,15 @@
-// Who may break what: what one scenario takes for itself, no other touches meanwhile. First come, first served.
+// Who may break what: what one scenario takes for itself, no other touches meanwhile. First come,
+// first served.
 
 export type Resource = "network" | "services";
 
 export class Turns {
   readonly #last = new Map<Resource, Promise<void>>();
 
-  /** Takes the resources one after another, always in the same order, so that two who want both cannot block each other. */
+  /**
+   * Takes the resources one after another, always in the same order, so that two who want both
+   * cannot block each other.
+   */
   async with<T>(resources: readonly Resource[], body: () => Promise<T>): Promise<T> {
     const releases: (() => void)[] = [];
     try {

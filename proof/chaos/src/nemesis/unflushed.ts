@@ -1,5 +1,6 @@
-// A power failure that takes what was written and not flushed: the kernel's page cache dies with the machine. A plain kill
-// leaves those pages, so the log behind the flush position is wiped here by hand.
+// A power failure that takes what was written and not flushed: the kernel's page cache dies with
+// the machine. A plain kill leaves those pages, so the log behind the flush position is wiped here
+// by hand.
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -11,7 +12,10 @@ const TRIES = 10;
 const ANSWER_LIMIT_MS = 2_000;
 const BETWEEN_TRIES_MS = 50;
 
-/** One backend still runs, so it counts what it has not flushed itself; PostgreSQL keeps the flush position in shared memory. */
+/**
+ * One backend still runs, so it counts what it has not flushed itself; PostgreSQL keeps the flush
+ * position in shared memory.
+ */
 const FLUSHED = `SELECT pg_walfile_name(lsn) AS file, (pg_walfile_name_offset(lsn)).file_offset AS at
 FROM (SELECT pg_current_wal_flush_lsn() AS lsn) flushed`;
 
@@ -21,8 +25,9 @@ interface FlushPosition {
 }
 
 /**
- * Kills the primary and wipes its log behind the flush position. Everything is stopped before the position is read, so that
- * nothing is flushed, and thus acknowledged, between the reading and the kill. Returns the number of bytes that were wiped.
+ * Kills the primary and wipes its log behind the flush position. Everything is stopped before the
+ * position is read, so that nothing is flushed, and thus acknowledged, between the reading and the
+ * kill. Returns the number of bytes that were wiped.
  */
 export async function killUnflushed(world: World): Promise<number> {
   const node = world.primary;
@@ -39,7 +44,10 @@ export async function killUnflushed(world: World): Promise<number> {
   }
 }
 
-/** The server stays stopped. A process that was stopped inside a lock which the query needs gets another chance to leave it. */
+/**
+ * The server stays stopped. A process that was stopped inside a lock which the query needs gets
+ * another chance to leave it.
+ */
 async function stopAndRead(world: World, node: string, client: Client): Promise<FlushPosition> {
   const { rows } = await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
   const own = rows[0]?.pid;
@@ -60,7 +68,10 @@ async function stopAndRead(world: World, node: string, client: Client): Promise<
   }
 }
 
-/** Zeros from the place to the end of the file: a recovery takes that for the end of the log. Returns how many were not zero. */
+/**
+ * Zeros from the place to the end of the file: a recovery takes that for the end of the log.
+ * Returns how many were not zero.
+ */
 async function wipe(path: string, at: number): Promise<number> {
   const file = await open(path, "r+");
   try {

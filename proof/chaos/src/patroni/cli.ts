@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// The command `make chaos-patroni`: one run beside a real Patroni, a readable verdict, and last one line of JSON.
+// The command `make chaos-patroni`: one run beside a real Patroni, a readable verdict, and last one
+// line of JSON.
 import { runCommand } from "../command.ts";
 import { isClean } from "../run.ts";
 import { startPatroniRig } from "./rig.ts";

@@ -1,5 +1,6 @@
-// Makes the disk under a running etcd slow or full. strace delays the server's writes to its files or fails them with ENOSPC; all
-// other calls go through. A full quota needs no strace: etcd has an alarm for it.
+// Makes the disk under a running etcd slow or full. strace delays the server's writes to its files
+// or fails them with ENOSPC; all other calls go through. A full quota needs no strace: etcd has an
+// alarm for it.
 import { execFile } from "node:child_process";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -24,7 +25,8 @@ export function withoutStrace(): Promise<string | null> {
 export async function slowDownDisk(etcd: Etcd, delayMs: number): Promise<() => Promise<void>> {
   const release = await tamper(etcd, `delay_enter=${String(Math.round(delayMs * 1_000))}`);
   const beganAtMs = performance.now();
-  // A lone member answers the first request before it writes it (etcd issue 14370). The second one waits for that write.
+  // A lone member answers the first request before it writes it (etcd issue 14370). The second one
+  // waits for that write.
   const isSlow = await put(etcd)
     .then(() => put(etcd))
     .then(
@@ -36,7 +38,9 @@ export async function slowDownDisk(etcd: Etcd, delayMs: number): Promise<() => P
   throw new Error("etcd writes as fast as before");
 }
 
-/** Fails every write. Resolves when the server has exited because of it; its files stay as they are. */
+/**
+ * Fails every write. Resolves when the server has exited because of it; its files stay as they are.
+ */
 export async function fillDisk(etcd: Etcd): Promise<void> {
   const release = await tamper(etcd, "error=ENOSPC");
   try {
@@ -47,7 +51,10 @@ export async function fillDisk(etcd: Etcd): Promise<void> {
   }
 }
 
-/** Raises the alarm that etcd raises when its quota is used up: it refuses writes until the returned function is called. */
+/**
+ * Raises the alarm that etcd raises when its quota is used up: it refuses writes until the returned
+ * function is called.
+ */
 export async function fillQuota(etcd: Etcd): Promise<() => Promise<void>> {
   const alarm = async (action: "ACTIVATE" | "DEACTIVATE"): Promise<void> => {
     await etcd.call("/v3/maintenance/alarm", { action, alarm: "NOSPACE" });

@@ -1,4 +1,5 @@
-// Failures after which Patroni, set so, promotes a standby that lacks what another one had acknowledged.
+// Failures after which Patroni, set so, promotes a standby that lacks what another one had
+// acknowledged.
 import { setTimeout as pause } from "node:timers/promises";
 import { type PatroniFault } from "./faults.ts";
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// The command `make patroni-rows`: every measured case on one real cluster, a table, and last one line of JSON.
+// The command `make patroni-rows`: every measured case on one real cluster, a table, and last one
+// line of JSON.
 import { parseArgs } from "node:util";
 import { faultOf, type Outcome, playRow, ROW_SYSTEM, type Row, ROWS } from "./rows.ts";
 import { PatroniSystem } from "./system.ts";

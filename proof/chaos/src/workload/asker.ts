@@ -1,4 +1,5 @@
-// Asks random trackers now and then, while faults go on, what they say of random recent transactions.
+// Asks random trackers now and then, while faults go on, what they say of random recent
+// transactions.
 import { setTimeout as pause } from "node:timers/promises";
 import { type Level, type TxnId } from "@highwater/checker";
 import { type Journal } from "./journal.ts";

@@ -1,5 +1,5 @@
-// Ids that are sent once more about when they expire. Before that the answer is the one of the first time, and after it the id
-// is refused: it never runs again.
+// Ids that are sent once more about when they expire. Before that the answer is the one of the
+// first time, and after it the id is refused: it never runs again.
 import { setTimeout as pause } from "node:timers/promises";
 import { type Random } from "./random.ts";
 import { type Reruns } from "./reruns.ts";

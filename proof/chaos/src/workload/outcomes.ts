@@ -50,7 +50,9 @@ function outcomeOf(
 
 const STRENGTH = ["aborted", "lost", "unknown", "committed"] as const;
 
-/** Of two answers about the same id the one that says more; of two commits the one that has results. */
+/**
+ * Of two answers about the same id the one that says more; of two commits the one that has results.
+ */
 export function better(a: Outcome, b: Outcome): Outcome {
   const [first, second] = [STRENGTH.indexOf(a.outcome), STRENGTH.indexOf(b.outcome)];
   if (first !== second) return first > second ? a : b;

@@ -1,4 +1,5 @@
-// Seeded chance, so that a client that is started again with the same seed chooses the same operations.
+// Seeded chance, so that a client that is started again with the same seed chooses the same
+// operations.
 
 export class Random {
   #state: number;

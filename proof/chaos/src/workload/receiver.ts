@@ -1,5 +1,6 @@
-// A receiver of webhooks as they are in the field: now and then it fails, hangs or is away, and then its messages come again. It
-// records every request and what it has answered; what the messages are worth is the checker's to say.
+// A receiver of webhooks as they are in the field: now and then it fails, hangs or is away, and
+// then its messages come again. It records every request and what it has answered; what the
+// messages are worth is the checker's to say.
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";

@@ -1,5 +1,6 @@
-// A line of work that commits in its own region and at once reads what it has written through a gateway of another one, where
-// a replica may serve it. Now and then it reads there without having to see anything in particular.
+// A line of work that commits in its own region and at once reads what it has written through a
+// gateway of another one, where a replica may serve it. Now and then it reads there without having
+// to see anything in particular.
 import { setTimeout as pause } from "node:timers/promises";
 import { type TxnId } from "@highwater/checker";
 import { type Highwater, newTransactionId } from "@highwater/sdk";

@@ -1,5 +1,5 @@
-// What applications do at once when a failure has lost them something. A failure loses hundreds together: only so many of
-// them are run again at a time, and the rest is given up.
+// What applications do at once when a failure has lost them something. A failure loses hundreds
+// together: only so many of them are run again at a time, and the rest is given up.
 const AT_A_TIME_MAX = 8;
 const WAITING_MAX = 64;
 

@@ -1,4 +1,5 @@
-// The application's tables, and each operation as the statements that do it. Rows name the transaction that wrote them.
+// The application's tables, and each operation as the statements that do it. Rows name the
+// transaction that wrote them.
 import { type Operation, type Shown, type TxnId } from "@highwater/checker";
 
 export const ACCOUNTS = 12;

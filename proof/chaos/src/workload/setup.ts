@@ -1,4 +1,5 @@
-// The application's tables, made through the product itself, so safe that no failure of the run can take them back.
+// The application's tables, made through the product itself, so safe that no failure of the run can
+// take them back.
 import { setTimeout as pause } from "node:timers/promises";
 import { type Level } from "@highwater/checker";
 import { Highwater, HighwaterError, newTransactionId } from "@highwater/sdk";

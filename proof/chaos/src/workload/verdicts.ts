@@ -28,7 +28,10 @@ interface VerdictsAnswer {
   }[];
 }
 
-/** In the order of the tokens, or undefined when the tracker does not answer, or answers with an error. */
+/**
+ * In the order of the tokens, or undefined when the tracker does not answer, or answers with an
+ * error.
+ */
 export async function askVerdicts(
   tracker: string,
   question: Question,

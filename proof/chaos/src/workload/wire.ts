@@ -1,4 +1,5 @@
-// The gateway's wire, spoken without the SDK where that has no word for it: interactive transactions and reads near the user.
+// The gateway's wire, spoken without the SDK where that has no word for it: interactive
+// transactions and reads near the user.
 import { authorization } from "./credential.ts";
 import { type Values } from "./schema.ts";
 

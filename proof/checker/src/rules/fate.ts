@@ -90,7 +90,10 @@ class FateJudge {
     }
   }
 
-  /** Its only attempt is in an epoch that began after the reply, and so did the failure that kept nothing. */
+  /**
+   * Its only attempt is in an epoch that began after the reply, and so did the failure that kept
+   * nothing.
+   */
   #hasRunSince({ answer, resolution, attempts }: Transaction): boolean {
     const { firstSeen, failures } = this.#history;
     const [attempt] = attempts;

@@ -1,4 +1,5 @@
-// The final state: each transaction is in it as a whole or not at all, and money is where the transfers have put it.
+// The final state: each transaction is in it as a whole or not at all, and money is where the
+// transfers have put it.
 import { type Findings } from "../findings.ts";
 import { type Operation, type TxnId } from "../history.ts";
 import { type History, type Transaction, isAborted } from "../model.ts";

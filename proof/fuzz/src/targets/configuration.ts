@@ -1,4 +1,5 @@
-// What an operator writes: the environment of both services, the files that it names, and the levels that change later.
+// What an operator writes: the environment of both services, the files that it names, and the
+// levels that change later.
 import assert from "node:assert/strict";
 import { rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -59,7 +60,10 @@ const TRACKER: Env = {
   TRACKER_WEBHOOK_DELAYS_MS: "5000,300000",
 };
 
-/** One variable in a line, so that a change of bytes stays within one; `@file` reads what follows an empty line. */
+/**
+ * One variable in a line, so that a change of bytes stays within one; `@file` reads what follows an
+ * empty line.
+ */
 function write(env: Env, file = ""): string {
   return [...Object.entries(env).map(([name, value]) => `${name}=${value}`), "", file].join("\n");
 }

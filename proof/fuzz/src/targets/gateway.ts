@@ -1,4 +1,5 @@
-// What a gateway reads: transactions in its own words and in Neon's, SQL as far as it looks at it, and its trackers' answers.
+// What a gateway reads: transactions in its own words and in Neon's, SQL as far as it looks at it,
+// and its trackers' answers.
 import assert from "node:assert/strict";
 import { Readable } from "node:stream";
 import {

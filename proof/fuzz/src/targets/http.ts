@@ -1,4 +1,5 @@
-// The routes of both services over real sockets: bodies that are nearly right, headers that are not, and bytes that are no HTTP.
+// The routes of both services over real sockets: bodies that are nearly right, headers that are
+// not, and bytes that are no HTTP.
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { type EpochId, makeUuidV7, type TxnId } from "@highwater/protocol";

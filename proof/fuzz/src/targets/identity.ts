@@ -1,4 +1,5 @@
-// Who calls: credentials in the Authorization header, the claims of tokens, and the header that pins a transaction.
+// Who calls: credentials in the Authorization header, the claims of tokens, and the header that
+// pins a transaction.
 import assert from "node:assert/strict";
 import { type JWTPayload } from "jose";
 import { type EpochId, type TxnId } from "@highwater/protocol";

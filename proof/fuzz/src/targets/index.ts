@@ -1,4 +1,5 @@
-// All targets, in the order in which they run, each with the file that has it: a thread loads no other.
+// All targets, in the order in which they run, each with the file that has it: a thread loads no
+// other.
 import { type Target } from "../target.ts";
 
 const FILES = [

@@ -1,4 +1,5 @@
-// The answers of etcd: what is no answer says nothing, and changes nothing of what is known of the lease.
+// The answers of etcd: what is no answer says nothing, and changes nothing of what is known of the
+// lease.
 import assert from "node:assert/strict";
 import { EtcdClient, LeaseReader } from "@highwater/authority/internals";
 import { FakeClock, settle } from "@highwater/runtime/testing";

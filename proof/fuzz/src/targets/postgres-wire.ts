@@ -1,4 +1,5 @@
-// A server that is not PostgreSQL, or is no more: whatever bytes come, every call of the store ends.
+// A server that is not PostgreSQL, or is no more: whatever bytes come, every call of the store
+// ends.
 import { readFileSync } from "node:fs";
 import { HighwaterError, makeUuidV7, type EpochId } from "@highwater/protocol";
 import { realClock } from "@highwater/runtime";

@@ -76,7 +76,10 @@ const results = pure({
   },
 });
 
-/** An answer for each call: a status in the first line, a header in each further one, and behind an empty line the body. */
+/**
+ * An answer for each call: a status in the first line, a header in each further one, and behind an
+ * empty line the body.
+ */
 const WANTED = ["transaction", "status", "verdicts", "stream"] as const;
 const SEPARATOR = "\n====\n";
 const answer = (status: number, body: unknown, type = "application/json"): string =>

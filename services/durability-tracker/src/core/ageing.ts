@@ -1,4 +1,5 @@
-// Time passes: forgotten intents are settled, old verdicts leave, and so does what is durable enough for long enough.
+// Time passes: forgotten intents are settled, old verdicts leave, and so does what is durable
+// enough for long enough.
 import { type Departing, forgetDeparted, noteDeparted } from "./departed.ts";
 import { expose, dropIdleSources } from "./exposure.ts";
 import { tidyHeaps } from "./heaps.ts";
@@ -38,7 +39,8 @@ function settleForgotten(state: TrackerState, effects: Effect[]): void {
     const entry = state.ledger.entries.get(key);
     const ageMs = nowMs - (entry?.atMs ?? nowMs);
     if (entry === undefined || ageMs < Math.min(config.intentGraceMs, config.intentPatienceMs)) break;
-    // An epoch that is neither may be the next one: a tombstone of this one would deny what commits there.
+    // An epoch that is neither may be the next one: a tombstone of this one would deny what commits
+    // there.
     const forgotten = hasEnded(state, entry.attempt)
       ? Math.min(ageMs, nowMs - state.topology.epochSinceMs) >= config.intentGraceMs
       : entry.attempt === standing.epoch && ageMs >= Math.max(config.intentPatienceMs, entry.endsWithinMs);
@@ -46,7 +48,10 @@ function settleForgotten(state: TrackerState, effects: Effect[]): void {
   }
 }
 
-/** Goes round and round through the entries, oldest first: those that have to stay must not keep it from the others. */
+/**
+ * Goes round and round through the entries, oldest first: those that have to stay must not keep it
+ * from the others.
+ */
 function retireDurable(state: TrackerState, effects: Effect[]): void {
   const { config, nowMs } = state;
   const round = own(state);
@@ -68,7 +73,10 @@ function retireDurable(state: TrackerState, effects: Effect[]): void {
   noteDeparted(state, departing, effects);
 }
 
-/** The same of the backlog; and sooner when there are too many, for a level may be out of reach for long. */
+/**
+ * The same of the backlog; and sooner when there are too many, for a level may be out of reach for
+ * long.
+ */
 function retireBacklog(state: TrackerState, effects: Effect[]): void {
   const { backlog } = state.ledger;
   const { config, nowMs } = state;

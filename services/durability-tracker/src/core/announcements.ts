@@ -1,4 +1,5 @@
-// What gateways announce and what clients present: from words about an attempt to an entry of the ledger.
+// What gateways announce and what clients present: from words about an attempt to an entry of the
+// ledger.
 import { type EpochId, type Offset, type OwnedId } from "@highwater/protocol";
 import { addDeadline } from "./delays.ts";
 import { type Source } from "./accounts.ts";
@@ -32,7 +33,10 @@ import {
 import { hasReappeared, isOther, reachedBits } from "./verdict.ts";
 import { type Waiting } from "./waiting-table.ts";
 
-/** Attempts of one id that are told apart. When there are more the id is settled after the last deadline, withdrawn or not. */
+/**
+ * Attempts of one id that are told apart. When there are more the id is settled after the last
+ * deadline, withdrawn or not.
+ */
 const MAX_ANNOUNCERS = 16;
 /** No attempt has a name like that, so none is taken back. */
 const MANY: readonly string[] = Object.freeze(["* many"]);
@@ -66,7 +70,10 @@ function takeOne(state: TrackerState, item: AnnouncedItem, source: Source | null
   }
 }
 
-/** The same id at another gateway, or once more at the same one: each attempt counts until it is taken back or its time is over. */
+/**
+ * The same id at another gateway, or once more at the same one: each attempt counts until it is
+ * taken back or its time is over.
+ */
 function takeRival(
   state: TrackerState,
   { by = "", endsWithinMs = 0 }: AnnouncedItem,
@@ -185,7 +192,10 @@ function watchDelay(state: TrackerState, item: AnnouncedItem): void {
   addDeadline(state, { ...of, key: entryKey(of, epoch), attempt: epoch, level, atMs });
 }
 
-/** The epoch's own record may be on no node that survives. Its previous epoch shows which history has left it behind. */
+/**
+ * The epoch's own record may be on no node that survives. Its previous epoch shows which history
+ * has left it behind.
+ */
 function learnParent(state: TrackerState, epoch: EpochId, parent: EpochId, effects: Effect[]): void {
   if (!addParent(state, epoch, parent)) return;
   effects.push({ kind: "save_parent", epoch, parent });
@@ -193,8 +203,8 @@ function learnParent(state: TrackerState, epoch: EpochId, parent: EpochId, effec
 }
 
 /**
- * Somebody holds a token that only a look-up can judge: from now on the ledger holds it too, as far as its owner has room left.
- * Only tokens that this deployment has signed come here.
+ * Somebody holds a token that only a look-up can judge: from now on the ledger holds it too, as far
+ * as its owner has room left. Only tokens that this deployment has signed come here.
  */
 export function takeToken(state: TrackerState, event: EventOf<"token_presented">, effects: Effect[]): void {
   const { parent = null, owner, mayEnter = true } = event;
@@ -219,7 +229,10 @@ export function takeToken(state: TrackerState, event: EventOf<"token_presented">
   reposition(state, entry, event.position, effects);
 }
 
-/** The metadata that the entry lacked. If its loss was published without them, it is published again. */
+/**
+ * The metadata that the entry lacked. If its loss was published without them, it is published
+ * again.
+ */
 function learnMetadata(
   state: TrackerState,
   entry: LedgerEntry,

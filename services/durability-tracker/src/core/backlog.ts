@@ -104,7 +104,10 @@ export class Backlog {
     if (slot !== undefined) this.#table.setMetadata(slot, metadata);
   }
 
-  /** Moves a level's mark on, and visits those that it has passed now, lowest first. Answers how many they are. */
+  /**
+   * Moves a level's mark on, and visits those that it has passed now, lowest first. Answers how
+   * many they are.
+   */
   advance(level: string, mark: Offset, visit?: (owner: OwnerAccount, source: Source | null) => void): number {
     const cursor = this.#cursors.get(level);
     if (cursor === undefined || (cursor.mark !== null && mark <= cursor.mark)) return 0;
@@ -119,7 +122,10 @@ export class Backlog {
     return cursor.at - from;
   }
 
-  /** Since when some of the last `count` that the level's mark has passed were waiting; they are evenly chosen. */
+  /**
+   * Since when some of the last `count` that the level's mark has passed were waiting; they are
+   * evenly chosen.
+   */
   timesPassed(level: string, count: number, samples: number): number[] {
     const end = this.#cursors.get(level)?.at ?? this.#head;
     const first = Math.max(this.#head, end - count);
@@ -137,7 +143,10 @@ export class Backlog {
     return items;
   }
 
-  /** Lets go of those that every level has passed; answers the highest offset of them, or null if there was none. */
+  /**
+   * Lets go of those that every level has passed; answers the highest offset of them, or null if
+   * there was none.
+   */
   settle(): Offset | null {
     let to = this.#end;
     for (const { at } of this.#cursors.values()) to = Math.min(to, at);

@@ -34,7 +34,9 @@ export interface Departing {
   readonly owner: bigint;
 }
 
-/** A part with as many transactions, or owners, is full: what leaves later goes into another one. */
+/**
+ * A part with as many transactions, or owners, is full: what leaves later goes into another one.
+ */
 const MAX_TRANSACTIONS = 10_000;
 const MAX_OWNERS = 200;
 /** Above this number the two oldest neighbours of an epoch become one. */

@@ -12,7 +12,10 @@ export interface Held {
   readonly judgement: Judgement;
 }
 
-/** Of each id the newest attempt that is known to have committed, judged as its token would be; null where none is held. */
+/**
+ * Of each id the newest attempt that is known to have committed, judged as its token would be; null
+ * where none is held.
+ */
 export function judgeHeld(
   state: TrackerState,
   ids: readonly OwnedId[],

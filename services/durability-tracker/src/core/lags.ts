@@ -8,7 +8,10 @@ type Late = Own<LateArrivals>;
 
 const own = ({ ledger }: TrackerState): Pick<Own<Ledger>, "late"> => ledger as Own<Ledger>;
 
-/** Those that one mark takes along were announced within a few milliseconds of each other, unless it had stood still. */
+/**
+ * Those that one mark takes along were announced within a few milliseconds of each other, unless it
+ * had stood still.
+ */
 const SAMPLES_MAX = 16;
 
 /** The mark was there before the attempt's position was. */

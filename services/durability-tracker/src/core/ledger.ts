@@ -1,5 +1,6 @@
-// The ledger: attempts that are announced or asked about, and the indexes that find them. Moving an entry from one state to
-// another happens here and nowhere else; where to, is decided in placing.ts and proof.ts.
+// The ledger: attempts that are announced or asked about, and the indexes that find them. Moving an
+// entry from one state to another happens here and nowhere else; where to, is decided in placing.ts
+// and proof.ts.
 import { type EpochId, maxOffset, type OwnedId, type TxnId, ZERO } from "@highwater/protocol";
 import { type OwnerAccount, type Source } from "./accounts.ts";
 import { type Backlog } from "./backlog.ts";
@@ -110,7 +111,10 @@ function unfile(state: TrackerState, { key }: LedgerEntry): void {
   finished.delete(key);
 }
 
-/** Puts an entry into the indexes that its state belongs to. It is in none that it does not belong to. */
+/**
+ * Puts an entry into the indexes that its state belongs to. It is in none that it does not belong
+ * to.
+ */
 function file(state: TrackerState, entry: LedgerEntry): void {
   switch (entry.state.kind) {
     case "intent":
@@ -191,7 +195,10 @@ export function dropFinished(state: TrackerState, effects: Effect[]): void {
   }
 }
 
-/** True when attempts of the epoch wait for marks and for nothing else, as far as this tracker knows. */
+/**
+ * True when attempts of the epoch wait for marks and for nothing else, as far as this tracker
+ * knows.
+ */
 export function isQueued(state: TrackerState, attempt: EpochId): boolean {
   const { standing } = state.topology;
   const { backlog } = state.ledger;
@@ -314,7 +321,10 @@ export function wantDurable(state: TrackerState, wanted: boolean): void {
   own(state).publishesDurable = wanted;
 }
 
-/** The prefix property at work: pops whatever the marks have passed; what is durable everywhere leaves the ledger. */
+/**
+ * The prefix property at work: pops whatever the marks have passed; what is durable everywhere
+ * leaves the ledger.
+ */
 export function settleByMarks(state: TrackerState, effects: Effect[]): void {
   const { standing } = state.topology;
   if (standing.kind !== "following") return;
@@ -329,7 +339,8 @@ export function settleByMarks(state: TrackerState, effects: Effect[]): void {
       const entry = popPassed(state, name, mark);
       if (entry === undefined) break;
       const { state: at } = entry;
-      // Met again after it moved on: its new place is in the heap as well, or it does not wait any more.
+      // Met again after it moved on: its new place is in the heap as well, or it does not wait any
+      // more.
       if (state.ledger.entries.get(entry.key) !== entry || at.kind !== "pending") continue;
       if (at.position.epoch !== standing.epoch || at.position.offset > mark) continue;
       if ((entry.reached & levelBit(state, name)) === 0 && entry.kind === "write") {
@@ -442,7 +453,10 @@ export function forEachPending(state: TrackerState, visit: (pending: Pending) =>
       visit({ id, attempt, owner: owner.owner, offset: at.position.offset, metadata });
 }
 
-/** True while knowing positions a little sooner would settle something: an entry waits at a level that can be reached. */
+/**
+ * True while knowing positions a little sooner would settle something: an entry waits at a level
+ * that can be reached.
+ */
 export function wantsPositions(state: TrackerState): boolean {
   if (state.ledger.absent.size > 0) return true;
   // What the HA manager has to do first takes it seconds.

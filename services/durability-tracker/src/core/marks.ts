@@ -1,4 +1,5 @@
-// From positions to marks: what is the highest offset that has reached a level, by the level's rule.
+// From positions to marks: what is the highest offset that has reached a level, by the level's
+// rule.
 import { type EpochId, formatOffset, type LevelRule, type Offset } from "@highwater/protocol";
 import { NOT_SYNCHRONOUS } from "./synchronous.ts";
 import {
@@ -15,8 +16,8 @@ import {
 export type PositionOf = (node: NodeState) => Offset | null;
 
 /**
- * The rule's mark: the k-th largest position over distinct failure domains that qualify; null when too few are known.
- * A region or zone counts once, by its best node: losing it loses all of them.
+ * The rule's mark: the k-th largest position over distinct failure domains that qualify; null when
+ * too few are known. A region or zone counts once, by its best node: losing it loses all of them.
  */
 export function markOf(
   rule: LevelRule,

@@ -65,10 +65,11 @@ function describe(state: TrackerState, node: Node, event: EventOf<"node_reported
     node.ownStream = null;
     return;
   }
-  // The epoch's row is on the node. If the primary showed the same stream before the node was asked and shows it still
-  // at its next word, then the stream's positions are of this epoch.
+  // The epoch's row is on the node. If the primary showed the same stream before the node was asked
+  // and shows it still at its next word, then the stream's positions are of this epoch.
   const { feed } = node;
-  // Cloned anew and not connected yet: what the primary shows under its name is a dead stream of an earlier life.
+  // Cloned anew and not connected yet: what the primary shows under its name is a dead stream of an
+  // earlier life.
   if (event.isFed === false) node.candidateFeed = null;
   else if (feed !== null && feed.sinceMs <= event.askedAtMs && isUnconfirmed(node, feed.session))
     node.candidateFeed = { session: feed.session, seenAtMs: event.nowMs };
@@ -148,13 +149,15 @@ export function takePositions(
     if (node.candidateFeed?.session === replica.session && node.candidateFeed.seenAtMs <= event.askedAtMs) {
       node.confirmedFeed = replica.session;
       node.candidateFeed = null;
-      // What the node had in an earlier stream may be gone if it was cloned anew; what it says now is what it has.
+      // What the node had in an earlier stream may be gone if it was cloned anew; what it says now
+      // is what it has.
       node.position = null;
       node.streamed = null;
     }
     if (node.confirmedFeed === replica.session && !node.unfit) raise(node, replica.flushed);
-    // A node has one stream at a time, but the primary may go on showing a dead one beside another that feeds the node
-    // from elsewhere. One that has brought more than the node had when it named its own is that very one.
+    // A node has one stream at a time, but the primary may go on showing a dead one beside another
+    // that feeds the node from elsewhere. One that has brought more than the node had when it named
+    // its own is that very one.
     if (
       node.ownStream?.confirmed === false &&
       node.ownStream.seenAtMs <= event.askedAtMs &&
@@ -164,7 +167,8 @@ export function takePositions(
       node.ownStream = { ...node.ownStream, confirmed: true };
   }
   own(state).synchronous = synchronousSet(state, event);
-  // A replica that is cut off disappears from the view; the position that it had reached stays true.
+  // A replica that is cut off disappears from the view; the position that it had reached stays
+  // true.
   for (const node of nodesOf(state)) if (!shown.has(node.site.id)) node.feed = null;
 }
 

@@ -1,4 +1,5 @@
-// Where an entry stands by its evidence: waiting for marks, in doubt until its receipt is looked up, or not to be judged yet.
+// Where an entry stands by its evidence: waiting for marks, in doubt until its receipt is looked
+// up, or not to be judged yet.
 import { type EpochId } from "@highwater/protocol";
 import { beginWaiting, enter, reach } from "./ledger.ts";
 import { noteEnded } from "./old-epochs.ts";
@@ -20,11 +21,13 @@ export function reposition(
     enter(state, entry, { kind: "pending", position }, effects);
     return;
   }
-  // Where it had been carried over to may be a history that was given up, and the one it came from may not be.
+  // Where it had been carried over to may be a history that was given up, and the one it came from
+  // may not be.
   const carried = carry(state, position) ?? (entry.origin === null ? null : carry(state, entry.origin));
   if (carried !== null) enter(state, entry, { kind: "pending", position: carried }, effects);
   else if (!hasEnded(state, position.epoch)) {
-    // An epoch that is unknown here, or not outranked, may be newer than the one that this tracker follows: no verdict.
+    // An epoch that is unknown here, or not outranked, may be newer than the one that this tracker
+    // follows: no verdict.
     enter(state, entry, { kind: "pending", position }, effects);
   } else if (entry.kind === "read") proveRead(state, entry, position, effects);
   else enter(state, entry, { kind: "unproven" }, effects);
@@ -53,7 +56,10 @@ export function repositionUnplaced(state: TrackerState, effects: Effect[]): void
   }
 }
 
-/** A new epoch: everything that is not final is judged again, and what was lost is looked for once more. */
+/**
+ * A new epoch: everything that is not final is judged again, and what was lost is looked for once
+ * more.
+ */
 export function repositionAll(state: TrackerState, effects: Effect[]): void {
   noteEnded(state, effects);
   forgetLookUps(state);

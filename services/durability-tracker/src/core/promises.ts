@@ -1,4 +1,5 @@
-// A promise that a level has made of an epoch's log, held against what its successor's history has of it.
+// A promise that a level has made of an epoch's log, held against what its successor's history has
+// of it.
 import { type EpochId, type Offset, parseOffset } from "@highwater/protocol";
 import { levelBit } from "./levels.ts";
 import { type Effect, type LedgerEntry, type Own, type Proofs, type TrackerState } from "./types.ts";
@@ -41,7 +42,10 @@ function publishBroken(state: TrackerState, ended: EpochId, limit: Offset, effec
   }
 }
 
-/** A loss that breaks a promise proves that the level's mark was not kept, also where no limit says so. */
+/**
+ * A loss that breaks a promise proves that the level's mark was not kept, also where no limit says
+ * so.
+ */
 export function noticeBrokenLoss(
   state: TrackerState,
   entry: LedgerEntry,
@@ -61,7 +65,10 @@ export function noticeBrokenLoss(
   }
 }
 
-/** Up to where the current history has the log of an epoch that it has ended; null where its records do not say. */
+/**
+ * Up to where the current history has the log of an epoch that it has ended; null where its records
+ * do not say.
+ */
 function keptEnd({ topology: { ancestry, epochs } }: TrackerState, ended: EpochId): bigint | null {
   const successor = ancestry.find(({ previous }) => previous === ended);
   if (successor !== undefined) return parseOffset(successor.forkOffset ?? "") ?? null;

@@ -26,13 +26,15 @@ export function askForProof(state: TrackerState, effects: Effect[]): void {
   const { proofs, ledger } = state;
   const { standing } = state.topology;
   if (standing.kind !== "following" || proofs.unproven.size === 0) return;
-  // Self-clocked: while look-ups are under way the next batch grows, instead of one round trip for each id.
+  // Self-clocked: while look-ups are under way the next batch grows, instead of one round trip for
+  // each id.
   if (proofs.asked.size >= MAX_LOOK_UPS) return;
   const lost: LedgerEntry[] = [];
   const stray: LedgerEntry[] = [];
   for (const key of proofs.unproven) {
     const entry = ledger.entries.get(key);
-    // In a living epoch nothing was lost: an id without a position there was given up by its gateway.
+    // In a living epoch nothing was lost: an id without a position there was given up by its
+    // gateway.
     if (entry !== undefined)
       (entry.attempt === standing.epoch && entry.origin === null ? stray : lost).push(entry);
   }
@@ -137,7 +139,8 @@ function applyProof(
       }
       return;
     case "lost":
-      // Somebody had settled the id for another attempt, and this one was refused: it never committed.
+      // Somebody had settled the id for another attempt, and this one was refused: it never
+      // committed.
       if (entry.origin === null && wasSettledBefore(state, fact.epoch, { attempt: entry.attempt, asOf }))
         drop(state, entry, effects);
       else enter(state, entry, { kind: "absent", asOf, sinceMs: state.nowMs, retriedIn: null }, effects);
@@ -154,14 +157,16 @@ function applyProof(
       enter(state, entry, { kind: "unknown" }, effects);
       return;
     case "absent":
-      // Settling writes a tombstone for the absent: an adapter that says so has not done what it was asked.
+      // Settling writes a tombstone for the absent: an adapter that says so has not done what it
+      // was asked.
       enter(state, entry, { kind: "unproven" }, effects);
   }
 }
 
 /**
- * Whether a tombstone of that epoch refused the attempt. In a living epoch nothing was lost, so there it did. In an ended one it
- * did if it is not of a later one: everything of this history that is of an epoch stands before all that follow.
+ * Whether a tombstone of that epoch refused the attempt. In a living epoch nothing was lost, so
+ * there it did. In an ended one it did if it is not of a later one: everything of this history that
+ * is of an epoch stands before all that follow.
  */
 function wasSettledBefore(
   { topology }: TrackerState,
@@ -217,8 +222,9 @@ function hasReached(state: TrackerState, level: string, { epoch, offset }: LogPo
 }
 
 /**
- * Attempts that no mark alone can judge, by state. An attempt that is being looked up counts as unproven, and so does one whose id a
- * living attempt holds: either can last for as long as the primary does not answer.
+ * Attempts that no mark alone can judge, by state. An attempt that is being looked up counts as
+ * unproven, and so does one whose id a living attempt holds: either can last for as long as the
+ * primary does not answer.
  */
 export function inDoubt({
   proofs,
@@ -230,7 +236,10 @@ export function inDoubt({
   return { intent: intents.size, unproven, absent: absent.size, unplaced: unplaced.size };
 }
 
-/** Proven losses whose proof has not reached the weakest level at which it may be published, and how long the oldest has waited. */
+/**
+ * Proven losses whose proof has not reached the weakest level at which it may be published, and how
+ * long the oldest has waited.
+ */
 export function waitingLosses(state: TrackerState): { readonly count: number; readonly oldestMs: number } {
   const levelsFor = finalLevels(state);
   let count = 0;
@@ -268,7 +277,10 @@ function finalLevels(state: TrackerState): (entry: LedgerEntry) => readonly stri
   };
 }
 
-/** A read left no receipt: another tracker's mark, which is on its way through the store, may say that it was kept. */
+/**
+ * A read left no receipt: another tracker's mark, which is on its way through the store, may say
+ * that it was kept.
+ */
 function mayBeKept(state: TrackerState, { kind, origin }: LedgerEntry): boolean {
   return kind === "read" && origin !== null && isWithinLimit(state, origin);
 }
@@ -283,7 +295,10 @@ function isHearsay({ kind, announced, metadata }: LedgerEntry): boolean {
 
 type LevelsFor = ReturnType<typeof finalLevels>;
 
-/** Publishes a loss at once, or as soon as its event may be recorded. Clients that ask have the verdict meanwhile. */
+/**
+ * Publishes a loss at once, or as soon as its event may be recorded. Clients that ask have the
+ * verdict meanwhile.
+ */
 export function publishLoss(
   state: TrackerState,
   entry: LedgerEntry,

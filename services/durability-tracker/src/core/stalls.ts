@@ -1,4 +1,5 @@
-// A level whose mark stands still while something waits for it is stalled, until the mark moves or nothing waits any more.
+// A level whose mark stands still while something waits for it is stalled, until the mark moves or
+// nothing waits any more.
 import { type EpochId } from "@highwater/protocol";
 import { pendingAt } from "./ledger.ts";
 import { levelNames } from "./levels.ts";

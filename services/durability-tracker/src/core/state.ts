@@ -139,7 +139,8 @@ export function restore(config: CoreConfig, nowMs: number, saved: Restored): Tra
   restoreLevels(state, saved.levelBits);
   addRecords(state, saved.epochs);
   for (const [epoch, parent] of saved.parents) addParent(state, epoch, parent);
-  // Every verdict about an epoch that is not old is in the ledger, and is kept from now on. Without one the epoch may not have ended yet.
+  // Every verdict about an epoch that is not old is in the ledger, and is kept from now on. Without
+  // one the epoch may not have ended yet.
   for (const { attempt, origin, state: at } of saved.entries)
     if (at.kind === "lost")
       for (const epoch of [attempt, origin?.epoch ?? attempt]) restoreEnded(state, epoch, nowMs);

@@ -48,7 +48,10 @@ export function asksForCandidates({ config }: TrackerState): boolean {
   return config.levels.some(({ rule }) => "synchronous" in rule);
 }
 
-/** Why a level that counts synchronous standbys gets no mark from the newest word; null where it does. */
+/**
+ * Why a level that counts synchronous standbys gets no mark from the newest word; null where it
+ * does.
+ */
 export function whyNotSynchronous(state: TrackerState, level: string): string | null {
   const rule = state.config.levels.find(({ name }) => name === level)?.rule;
   if (rule === undefined || !("synchronous" in rule)) return null;

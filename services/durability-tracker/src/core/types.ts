@@ -37,13 +37,24 @@ export interface CoreConfig {
   readonly stallAfterMs: number;
   /** A node without a report for so long does not count among the survivors. */
   readonly aliveMs: number;
-  /** How long a tombstone may wait for the strongest level that the survivors can reach, before the next weaker one. */
+  /**
+   * How long a tombstone may wait for the strongest level that the survivors can reach, before the
+   * next weaker one.
+   */
   readonly publishPatienceMs: number;
-  /** An id that was announced so long ago, has met its deadline and never got a position is settled. */
+  /**
+   * An id that was announced so long ago, has met its deadline and never got a position is settled.
+   */
   readonly intentPatienceMs: number;
-  /** After its epoch ended an id without a position is settled so soon: time for its gateway to withdraw it. See also proof.ts. */
+  /**
+   * After its epoch ended an id without a position is settled so soon: time for its gateway to
+   * withdraw it. See also proof.ts.
+   */
   readonly intentGraceMs: number;
-  /** An entry that is durable at some level beyond the primary leaves after this time, whatever the other levels do. */
+  /**
+   * An entry that is durable at some level beyond the primary leaves after this time, whatever the
+   * other levels do.
+   */
   readonly keepDurableMs: number;
   /** Above this number the oldest of those leave sooner. */
   readonly maxKept: number;
@@ -60,7 +71,10 @@ interface Level {
   readonly rule: LevelRule;
 }
 
-/** What the tracker knows of one node. Positions belong to an epoch and are never compared across epochs. */
+/**
+ * What the tracker knows of one node. Positions belong to an epoch and are never compared across
+ * epochs.
+ */
 export interface NodeState {
   readonly site: NodeSite;
   readonly reportedAtMs: number | null;
@@ -73,19 +87,27 @@ export interface NodeState {
   readonly askedAtMs: number;
   /** Highest position on the node's disk that is known to be of the current epoch's log. */
   readonly position: Offset | null;
-  /** Up to where a confirmed stream has brought this very server process the current epoch's log. */
+  /**
+   * Up to where a confirmed stream has brought this very server process the current epoch's log.
+   */
   readonly streamed: Offset | null;
   /** The stream that the primary shows under this name, and since when it was seen. */
   readonly feed: { readonly session: string; readonly sinceMs: number } | null;
   /** The feed during which the current epoch's row was read on the node itself. */
   readonly confirmedFeed: string | null;
-  /** A feed that is confirmed as soon as the primary, asked after `seenAtMs`, shows it once more. */
+  /**
+   * A feed that is confirmed as soon as the primary, asked after `seenAtMs`, shows it once more.
+   */
   readonly candidateFeed: { readonly session: string; readonly seenAtMs: number } | null;
-  /** The latest feeds of earlier lives of this server. The primary may go on showing them for a while. */
+  /**
+   * The latest feeds of earlier lives of this server. The primary may go on showing them for a
+   * while.
+   */
   readonly endedFeeds: readonly string[];
   /**
-   * The node's own name for its stream, seen with the epoch's row, and what it had on disk then. Confirmed by a later word
-   * of the primary that shows more: of two streams only the one that is alive gets there.
+   * The node's own name for its stream, seen with the epoch's row, and what it had on disk then.
+   * Confirmed by a later word of the primary that shows more: of two streams only the one that is
+   * alive gets there.
    */
   readonly ownStream: {
     readonly session: string;
@@ -116,7 +138,10 @@ export type EntryState =
    */
   | {
       readonly kind: "lost";
-      /** Where the newest proof stands. Null: another tracker had it, or it is to be asked for after a restart. */
+      /**
+       * Where the newest proof stands. Null: another tracker had it, or it is to be asked for after
+       * a restart.
+       */
       readonly asOf: LogPosition | null;
       readonly settledAt: string;
       readonly retriedIn: EpochId | null;
@@ -142,7 +167,10 @@ export interface LedgerEntry {
   /** Levels (bits; see levels.ts) at which it was durable. Terminal. */
   readonly reached: number;
   readonly atMs: number;
-  /** Those who have announced an attempt and not taken it back; of no more interest once it has a position. */
+  /**
+   * Those who have announced an attempt and not taken it back; of no more interest once it has a
+   * position.
+   */
   readonly announcers: readonly string[];
   /** After `atMs`: by then every attempt that was announced has ended, or its gateway is gone. */
   readonly endsWithinMs: number;
@@ -193,7 +221,10 @@ type Standing =
   | { readonly kind: "following"; readonly epoch: EpochId; readonly node: string }
   | { readonly kind: "unsettled"; readonly reason: string; readonly split: boolean };
 
-/** Attempts that were durable at a level before their positions came, and how long they took together. */
+/**
+ * Attempts that were durable at a level before their positions came, and how long they took
+ * together.
+ */
 export interface LateArrivals {
   readonly count: number;
   readonly sumMs: number;
@@ -219,11 +250,14 @@ export interface Topology {
   readonly standing: Standing;
   /** When the current epoch was first seen. */
   readonly epochSinceMs: number;
-  /** The epoch that this process has seen end, when the current one began. Null when it has followed no other since its start. */
+  /**
+   * The epoch that this process has seen end, when the current one began. Null when it has followed
+   * no other since its start.
+   */
   readonly seenEnd: EpochId | null;
   /**
-   * By ended epoch, since when this process has known that it has ended; -Infinity: for longer than `keepVerdictMs`, so that verdicts
-   * about it may have left the ledger.
+   * By ended epoch, since when this process has known that it has ended; -Infinity: for longer than
+   * `keepVerdictMs`, so that verdicts about it may have left the ledger.
    */
   readonly endedAtMs: ReadonlyMap<EpochId, number>;
   /** Every epoch record ever seen. */
@@ -243,7 +277,10 @@ export interface Topology {
   } | null;
   /** An epoch whose primary went back behind what it had on disk: it is never current again. */
   readonly wentBack: EpochId | null;
-  /** Belongs to the current epoch, as positions do. Set as a whole: positions of one word are no use with the set of another. */
+  /**
+   * Belongs to the current epoch, as positions do. Set as a whole: positions of one word are no use
+   * with the set of another.
+   */
   readonly synchronous: SynchronousSet;
   readonly stalls: ReadonlyMap<string, Stall>;
   /** Since when a pending entry is above the primary's flush position. */
@@ -253,7 +290,9 @@ export interface Topology {
 
 /** The attempts, and in which order they wait and leave. */
 export interface Ledger {
-  /** Most of what waits for marks; all else of the ledger is in `entries`. No attempt is in both. */
+  /**
+   * Most of what waits for marks; all else of the ledger is in `entries`. No attempt is in both.
+   */
   readonly backlog: BacklogView;
   readonly entries: ReadonlyMap<string, LedgerEntry>;
   /** By owner, how many of the entries were never announced. */
@@ -266,7 +305,10 @@ export interface Ledger {
   readonly deadlines: HeapView<Deadline>;
   /** Somebody subscribes to single transactions that have become durable. */
   readonly publishesDurable: boolean;
-  /** Entries in `pending`, by level, lowest offset first; entries that have moved on are skipped when met. */
+  /**
+   * Entries in `pending`, by level, lowest offset first; entries that have moved on are skipped
+   * when met.
+   */
   readonly waiting: ReadonlyMap<string, HeapView<LedgerEntry>>;
   /** Entries in `pending` that wait in no heap: their epoch is not current here, or not yet. */
   readonly unplaced: ReadonlySet<string>;
@@ -292,7 +334,10 @@ export interface LookUp {
 /** Entries that no mark can judge, by how far their proof has come; and broken promises. */
 export interface Proofs {
   readonly unproven: ReadonlySet<string>;
-  /** Entries whose id another attempt held when it was to be settled, and since when; they are asked about again later. */
+  /**
+   * Entries whose id another attempt held when it was to be settled, and since when; they are asked
+   * about again later.
+   */
   readonly held: ReadonlyMap<string, number>;
   /**
    * Entries whose event waits: for a current epoch, for its proof in the current history, or for
@@ -438,7 +483,10 @@ export type TrackerEvent =
     }
   /** `epoch`: of the help that has ended; when it is left out, the help that is in flight. */
   | { readonly kind: "flush_helped"; readonly nowMs: number; readonly epoch?: EpochId }
-  /** Other levels, or other rules for them. A level whose rule has changed keeps its mark: it was true of the rule before. */
+  /**
+   * Other levels, or other rules for them. A level whose rule has changed keeps its mark: it was
+   * true of the rule before.
+   */
   | {
       readonly kind: "configured";
       readonly nowMs: number;
@@ -473,7 +521,10 @@ export interface BecameDurable {
   readonly metadata: Readonly<Record<string, string>> | null;
 }
 
-/** Of one owner in one part of an epoch's log. Ids are in the order of their texts, which is that of their times. */
+/**
+ * Of one owner in one part of an epoch's log. Ids are in the order of their texts, which is that of
+ * their times.
+ */
 export interface OwnersDeparted {
   readonly transactions: number;
   readonly firstId: TxnId;
@@ -549,7 +600,10 @@ export type Effect =
       readonly of: readonly OwnedId[];
       readonly tombstone: "lost" | "aborted";
     }
-  /** The primary had this on disk, and has only that now: another state was put under the running server. */
+  /**
+   * The primary had this on disk, and has only that now: another state was put under the running
+   * server.
+   */
   | {
       readonly kind: "disown_epoch";
       readonly node: string;

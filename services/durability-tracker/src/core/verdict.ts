@@ -1,4 +1,5 @@
-// The rules: what is the verdict of a transaction at a level, and by which evidence. Missing evidence is `pending`.
+// The rules: what is the verdict of a transaction at a level, and by which evidence. Missing
+// evidence is `pending`.
 import {
   type EpochId,
   type EpochRecord,
@@ -99,7 +100,10 @@ export function isOther({ state: at, origin }: LedgerEntry, position: LogPositio
   return origin.epoch !== position.epoch || origin.offset !== position.offset;
 }
 
-/** What the holder of a token could read off the marks binds, even if the ledger found the attempt by a look-up alone. */
+/**
+ * What the holder of a token could read off the marks binds, even if the ledger found the attempt
+ * by a look-up alone.
+ */
 function showsMore(state: TrackerState, held: LedgerEntry, position: LogPosition): boolean {
   const { origin, reached } = held;
   if (origin?.epoch === position.epoch && origin.offset === position.offset) return false;
@@ -119,8 +123,8 @@ export function hasReappeared(
 }
 
 /**
- * What was on a disk was on the primary's, so the epoch's log had no other records there ever after; and the successor's
- * history followed that log beyond the place.
+ * What was on a disk was on the primary's, so the epoch's log had no other records there ever
+ * after; and the successor's history followed that log beyond the place.
  */
 export function isKept(state: TrackerState, position: LogPosition): boolean {
   return isWithinLimit(state, position) && reachedBits(state, position) !== 0;
@@ -188,7 +192,10 @@ function isStillPromised(state: TrackerState, { announced, origin }: LedgerEntry
   return limit === null || origin.offset <= BigInt(limit);
 }
 
-/** Pending or durable by the marks of the place's epoch, in which it is known to be part of the history. */
+/**
+ * Pending or durable by the marks of the place's epoch, in which it is known to be part of the
+ * history.
+ */
 function waitingAt(state: TrackerState, position: LogPosition, level: string, rule: string): Judgement {
   if (!isCurrent(state, position.epoch)) {
     const why = isEnded(state, position.epoch) ? "R5 being proven" : "R10 unknown epoch";
@@ -232,7 +239,10 @@ function isLeftBehind({ topology: { ancestry, epochs } }: TrackerState, epoch: E
   return !outranks(chain.reverse(), current, epochs);
 }
 
-/** True when an operator's command, given after this history and the epoch's had parted, chose this one. */
+/**
+ * True when an operator's command, given after this history and the epoch's had parted, chose this
+ * one.
+ */
 export function wasChosenOver({ topology: { ancestry, epochs } }: TrackerState, epoch: EpochId): boolean {
   const common = lastCommon(ancestry, epochs.ancestry(epoch));
   const from = ancestry.findIndex(({ id }) => id === common);
@@ -242,15 +252,19 @@ export function wasChosenOver({ topology: { ancestry, epochs } }: TrackerState, 
   return ancestry.slice(from + 1).some(isChoice);
 }
 
-/** Where a history, newest first, has parted from this one; undefined when it is not known that they have met. */
+/**
+ * Where a history, newest first, has parted from this one; undefined when it is not known that they
+ * have met.
+ */
 function lastCommon(ancestry: readonly EpochRecord[], chain: readonly EpochRecord[]): string | undefined {
   const own = new Set(ancestry.map(({ id }) => id));
   return chain.find(({ id }) => own.has(id))?.id;
 }
 
 /**
- * The place in the current epoch from which a transaction at `position` of an earlier one continues, if that needs no
- * look-up: in every step its place is proven to be in the successor's history. Null when a receipt has to be looked up.
+ * The place in the current epoch from which a transaction at `position` of an earlier one
+ * continues, if that needs no look-up: in every step its place is proven to be in the successor's
+ * history. Null when a receipt has to be looked up.
  */
 export function carry(state: TrackerState, position: LogPosition): LogPosition | null {
   let at = position;
@@ -265,18 +279,24 @@ export function carry(state: TrackerState, position: LogPosition): LogPosition |
   return isCurrent(state, at.epoch) ? at : null;
 }
 
-/** Where a transaction at `position` continues in a successor of its epoch; null when that is not proven. */
+/**
+ * Where a transaction at `position` continues in a successor of its epoch; null when that is not
+ * proven.
+ */
 function stepInto(state: TrackerState, position: LogPosition, successor: EpochRecord): LogPosition | null {
   const fork = parseOffset(successor.forkOffset);
   const start = parseOffset(successor.startOffset);
   const own = parseOffset(state.topology.epochs.get(position.epoch)?.startOffset ?? "");
-  // What stands at its epoch's own record came from earlier epochs: the successor's history contains the record by being
-  // its successor, and nothing commits in an epoch below it.
+  // What stands at its epoch's own record came from earlier epochs: the successor's history
+  // contains the record by being its successor, and nothing commits in an epoch below it.
   const proven = [fork, own].some((limit) => limit !== undefined && position.offset <= limit);
   return proven && start !== undefined ? { epoch: successor.id as EpochId, offset: start } : null;
 }
 
-/** The successor's history may have followed the epoch's log up to the place; without a limit nothing says that it did. */
+/**
+ * The successor's history may have followed the epoch's log up to the place; without a limit
+ * nothing says that it did.
+ */
 export function isWithinLimit(state: TrackerState, position: LogPosition): boolean {
   const limit =
     state.topology.ancestry.find((record) => record.previous === position.epoch)?.forkLimit ?? null;
@@ -295,7 +315,10 @@ export function brokenBits(state: TrackerState, entry: LedgerEntry): number {
   return bits;
 }
 
-/** True when the rule promises that what happened since the epoch loses nothing of it, or no read of it. */
+/**
+ * True when the rule promises that what happened since the epoch loses nothing of it, or no read of
+ * it.
+ */
 export function isCovered(
   state: TrackerState,
   rule: LevelRule,
@@ -306,9 +329,10 @@ export function isCovered(
 }
 
 /**
- * The primary's own disk survives a crash of the process or the host, not that another node takes over; every other level
- * survives the loss of the primary and of whatever is near it. A read is lost by the first epoch after its own history, or by none:
- * later ones do not count, and a verdict that was forgotten is found again.
+ * The primary's own disk survives a crash of the process or the host, not that another node takes
+ * over; every other level survives the loss of the primary and of whatever is near it. A read is
+ * lost by the first epoch after its own history, or by none: later ones do not count, and a verdict
+ * that was forgotten is found again.
  */
 function stayedOnNode(state: TrackerState, epoch: EpochId, kind: LedgerEntry["kind"]): boolean {
   const before = new Set(state.topology.epochs.ancestry(epoch).map(({ id }) => id));
@@ -346,8 +370,9 @@ export function reachedBits(state: TrackerState, position: LogPosition): number 
 }
 
 /**
- * How far an epoch's log is known to have been durable at a level, in the epoch or where it was carried over to from there: the
- * highest place that has the level's bit in reachedBits(). `met`: successors that are not asked.
+ * How far an epoch's log is known to have been durable at a level, in the epoch or where it was
+ * carried over to from there: the highest place that has the level's bit in reachedBits(). `met`:
+ * successors that are not asked.
  */
 export function knownMark(
   state: TrackerState,

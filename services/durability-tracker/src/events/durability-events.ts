@@ -44,7 +44,10 @@ export interface Page {
   readonly missed: boolean;
 }
 
-/** Whether somebody beside the streams wants to have it recorded that a transaction has become durable. */
+/**
+ * Whether somebody beside the streams wants to have it recorded that a transaction has become
+ * durable.
+ */
 export type WantsDurable = (owner: bigint, metadata: Readonly<Record<string, string>> | null) => boolean;
 
 export interface DurabilityEventsDeps {

@@ -31,7 +31,10 @@ export interface EventLogDeps {
   readonly prepare: (node: string) => Promise<void>;
   /** Called at every recording; `fresh`: how many events no tracker had recorded before. */
   readonly onRecorded: (events: readonly RecordedEvent[], fresh: number) => void;
-  /** A recording that reaches the strongest level in no such time is let go: its events will soon be dropped as well. */
+  /**
+   * A recording that reaches the strongest level in no such time is let go: its events will soon be
+   * dropped as well.
+   */
   readonly keepMs: number;
   /**
    * While verdicts are being found, their events wait a little: both need the same store. Default:
@@ -125,7 +128,10 @@ export class EventLog {
     await this.#running;
   }
 
-  /** Never fails, never waits. Goes to disk with everything else that is queued for the ledger in this tick. */
+  /**
+   * Never fails, never waits. Goes to disk with everything else that is queued for the ledger in
+   * this tick.
+   */
   publish(event: NewEvent): void {
     if (this.#running === null) throw new Error("the outbox was not started");
     const number = ++this.#last;
@@ -208,7 +214,10 @@ export class EventLog {
     this.#confirm();
   }
 
-  /** In another epoch what was not safe may be missing: everything that is still here is recorded again. */
+  /**
+   * In another epoch what was not safe may be missing: everything that is still here is recorded
+   * again.
+   */
   #startOver(epoch: EpochId): void {
     this.#epoch = epoch;
     this.#failures = 0;
@@ -282,7 +291,10 @@ export class EventLog {
     for (const { bytes } of batch) this.#aheadBytes -= bytes;
   }
 
-  /** One that the store cannot take must not keep the others waiting. It stays on disk, and the next epoch tries again. */
+  /**
+   * One that the store cannot take must not keep the others waiting. It stays on disk, and the next
+   * epoch tries again.
+   */
   #narrow(batch: readonly Kept[], cause: unknown): void {
     this.#batchLimit = Math.max(1, Math.floor(batch.length / 2));
     const [only] = batch;

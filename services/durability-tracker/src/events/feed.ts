@@ -23,7 +23,10 @@ export interface Listener {
   /** Null: does not subscribe to what has become durable. */
   readonly durable: DurableFilter | null;
   onEvents(events: readonly RecordedEvent[]): void;
-  /** The feed goes on in another history than the listener has read. It has left, and can join again where it reads on. */
+  /**
+   * The feed goes on in another history than the listener has read. It has left, and can join again
+   * where it reads on.
+   */
   onParted(): void;
   onDurable(item: BecameDurable, level: string): void;
 }
@@ -38,7 +41,10 @@ export interface FeedDeps {
   readonly onDurableWanted: (wanted: boolean) => void;
 }
 
-/** While somebody listens the store is asked so often, besides after each recording of this tracker's own. */
+/**
+ * While somebody listens the store is asked so often, besides after each recording of this
+ * tracker's own.
+ */
 const POLL_MS = 250;
 const PAGE = 1_000;
 /** A client may come from a tracker that learned of a new epoch sooner. */
@@ -79,7 +85,10 @@ export class EventFeed {
     return this.#epoch === epoch ? this.#head : null;
   }
 
-  /** Whether somebody who has read up to there in that epoch can join: `later` when the feed has not followed into it yet. */
+  /**
+   * Whether somebody who has read up to there in that epoch can join: `later` when the feed has not
+   * followed into it yet.
+   */
   canJoin(upTo: Cursor, epoch: EpochId): "now" | "later" | "read_more" {
     if (this.#listeners.size === 0 || this.#head === null) return "now";
     if (this.#epoch !== epoch) return "later";
@@ -121,7 +130,8 @@ export class EventFeed {
   }
 
   /**
-   * Where somebody who has read up to the cursor reads on. An epoch that is not known here is waited for a little.
+   * Where somebody who has read up to the cursor reads on. An epoch that is not known here is
+   * waited for a little.
    * Errors: HighwaterError `primary_unavailable`.
    */
   async readOn(cursor: Cursor): Promise<ReadingOn & { readonly primaryEpoch: PrimaryEpoch }> {
@@ -136,7 +146,10 @@ export class EventFeed {
     }
   }
 
-  /** Null: at the end. Errors: HighwaterError `primary_unavailable`, `epoch_changed`, or what the store throws. */
+  /**
+   * Null: at the end. Errors: HighwaterError `primary_unavailable`, `epoch_changed`, or what the
+   * store throws.
+   */
   async begin(after: Cursor | null): Promise<Beginning> {
     const reading = after === null ? null : await this.readOn(after);
     const primaryEpoch = reading?.primaryEpoch ?? this.#primaryEpoch();

@@ -6,7 +6,10 @@ export interface OutboxLedger {
   saveOutbox(key: string, body: string): void;
   removeOutbox(key: string): void;
   flush(): Promise<void>;
-  /** What is on disk behind the key, in the order of the keys; a bounded part of it, and nothing when there is no more. */
+  /**
+   * What is on disk behind the key, in the order of the keys; a bounded part of it, and nothing
+   * when there is no more.
+   */
   loadOutbox(after: string): Promise<ReadonlyMap<string, string>>;
 }
 

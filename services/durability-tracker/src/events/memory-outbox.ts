@@ -1,4 +1,5 @@
-// For tests: an outbox on a disk that keeps what was flushed, of a process that may die at any moment.
+// For tests: an outbox on a disk that keeps what was flushed, of a process that may die at any
+// moment.
 import { type OutboxStore } from "./outbox-store.ts";
 
 export class MemoryOutbox implements OutboxStore {

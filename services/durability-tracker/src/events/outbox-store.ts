@@ -1,4 +1,5 @@
-// Where the outbox keeps what is not safe in the store yet: rows of the tracker's ledger file, in the order of their keys.
+// Where the outbox keeps what is not safe in the store yet: rows of the tracker's ledger file, in
+// the order of their keys.
 
 export interface OutboxStore {
   /**
@@ -9,6 +10,9 @@ export interface OutboxStore {
   remove(key: string): void;
   /** Everything queued so far is on disk when it resolves. */
   flush(): Promise<void>;
-  /** At most `limit` of the entries on disk whose keys come behind `after` (as plain text), in the order of their keys. */
+  /**
+   * At most `limit` of the entries on disk whose keys come behind `after` (as plain text), in the
+   * order of their keys.
+   */
   load(after: string, limit: number): Promise<ReadonlyMap<string, string>>;
 }

@@ -7,9 +7,10 @@ import { type Cursor, cursorAt, FIRST_CURSOR } from "./wire.ts";
 export interface ReadingOn {
   readonly from: Cursor;
   /**
-   * `here`: the cursor is in this history. `parted`: it is in another one, so the reader goes back to the beginning of the last
-   * epoch that both have; it may have read a part of that epoch's events which ends elsewhere than here. `unknown`: no epoch of
-   * that name is known, so it goes back to the first event.
+   * `here`: the cursor is in this history. `parted`: it is in another one, so the reader goes back
+   * to the beginning of the last epoch that both have; it may have read a part of that epoch's
+   * events which ends elsewhere than here. `unknown`: no epoch of that name is known, so it goes
+   * back to the first event.
    */
   readonly found: "here" | "parted" | "unknown";
 }

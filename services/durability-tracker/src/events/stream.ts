@@ -100,7 +100,9 @@ export class EventStream implements Listener {
     this.#hasBegun = true;
   }
 
-  /** Page by page, until nothing is between the client and the feed's head; then the feed goes on. */
+  /**
+   * Page by page, until nothing is between the client and the feed's head; then the feed goes on.
+   */
   async #catchUp(): Promise<void> {
     const { feed, clock } = this.#options;
     const { owner, types } = this;

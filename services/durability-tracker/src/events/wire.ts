@@ -1,4 +1,5 @@
-// Events and the places between them as the wire carries them. Owns cursors: places that name their history.
+// Events and the places between them as the wire carries them. Owns cursors: places that name their
+// history.
 import { type DurabilityEvent, type DurabilityEventType } from "@highwater/protocol";
 import {
   type EventPosition,
@@ -9,14 +10,20 @@ import {
 
 /** A place as a client names it. */
 export interface Cursor extends EventPosition {
-  /** The id of the epoch with this number, or how it begins: a client names no more of it. Empty: below every event. */
+  /**
+   * The id of the epoch with this number, or how it begins: a client names no more of it. Empty:
+   * below every event.
+   */
   readonly epoch: string;
 }
 
 export const FIRST_CURSOR: Cursor = Object.freeze({ ...FIRST_POSITION, epoch: "" });
 
 const FIRST_TEXT = "0.0";
-/** Siblings have equal numbers and random ids: these digits of two of them are equal once in four thousand million times. */
+/**
+ * Siblings have equal numbers and random ids: these digits of two of them are equal once in four
+ * thousand million times.
+ */
 const EPOCH_CHARS = 8;
 const CURSOR = /^([1-9][0-9]{0,15})\.(0|[1-9][0-9]{0,15})\.([0-9a-f]{8})$/;
 

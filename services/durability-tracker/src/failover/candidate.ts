@@ -32,7 +32,10 @@ export interface Wishes {
 export interface Situation extends ClusterReports {
   /** Weakest first. */
   readonly levels: readonly { readonly name: string; readonly rule: LevelRule }[];
-  /** Under a lease it is not the operator who makes the primary, and two writable nodes are no split brain. */
+  /**
+   * Under a lease it is not the operator who makes the primary, and two writable nodes are no split
+   * brain.
+   */
   readonly isLease: boolean;
   /** Nodes whose position has changed between the last two looks. */
   readonly moving: ReadonlySet<string>;
@@ -70,7 +73,9 @@ export interface Decision {
   readonly refusal: Refusal | null;
   /** In plain words: why it is refused, or what is accepted. */
   readonly reasons: readonly string[];
-  /** Epochs outside the history of the chosen node, or of the occupant, which a command has to name. */
+  /**
+   * Epochs outside the history of the chosen node, or of the occupant, which a command has to name.
+   */
   readonly overrules: readonly EpochId[];
 }
 
@@ -184,7 +189,10 @@ function mostAdvanced(nodes: readonly NodeFinding[], { region, zone, excluded }:
   return best;
 }
 
-/** A node that is not of the current history may have acknowledged before it left it: what it says now bounds nothing. */
+/**
+ * A node that is not of the current history may have acknowledged before it left it: what it says
+ * now bounds nothing.
+ */
 function boundsOf(nodes: readonly NodeFinding[], { ignored }: Wishes): (node: string) => Bound {
   const bounds = new Map(nodes.map(({ node, position }) => [node, position ?? ("unknown" as const)]));
   return (node) => (ignored.has(node) ? "nothing" : (bounds.get(node) ?? "unknown"));

@@ -86,7 +86,10 @@ function isAbove(a: Bound, b: Bound): boolean {
   return a === "unknown" || b === "nothing" || a > b;
 }
 
-/** The highest mark that k of the domains can have made; with fewer domains than k there never was one. */
+/**
+ * The highest mark that k of the domains can have made; with fewer domains than k there never was
+ * one.
+ */
 function kthHighest(bounds: readonly Bound[], k: number): Bound {
   const sorted = [...bounds].sort((a, b) => (isAbove(a, b) ? -1 : isAbove(b, a) ? 1 : 0));
   return sorted[k - 1] ?? "nothing";

@@ -1,5 +1,5 @@
-// Which history is the one to go on with, and which of the nodes that answer are of it. By epoch records alone: a position
-// says nothing of the history that it is a place in.
+// Which history is the one to go on with, and which of the nodes that answer are of it. By epoch
+// records alone: a position says nothing of the history that it is a place in.
 import { type NodeReport } from "@highwater/authority";
 import {
   EpochGraph,
@@ -17,9 +17,13 @@ export const STANDINGS = [
   "candidate",
   /** Writable, in the current epoch. */
   "primary",
-  /** Writable, of the current history, and its own epoch has yet to begin: restarted or promoted. */
+  /**
+   * Writable, of the current history, and its own epoch has yet to begin: restarted or promoted.
+   */
   "writable",
-  /** Of an earlier part of the same history: the current epoch's record has not been replayed there. */
+  /**
+   * Of an earlier part of the same history: the current epoch's record has not been replayed there.
+   */
   "behind",
   "other_history",
   /** It must not be promoted: its disk does not count. */
@@ -55,7 +59,10 @@ export interface TrackerMemory {
 export interface ClusterReports {
   readonly nodes: readonly StoreNode[];
   readonly reports: ReadonlyMap<string, NodeReport>;
-  /** Of the newest epoch of each that answers, read after its report; null: it has none. Left out: it did not say. */
+  /**
+   * Of the newest epoch of each that answers, read after its report; null: it has none. Left out:
+   * it did not say.
+   */
   readonly witnesses: ReadonlyMap<string, Witness | null>;
   /** Why the others do not answer. */
   readonly failures: ReadonlyMap<string, string>;
@@ -110,8 +117,9 @@ export function findNodes(answers: ClusterReports, epoch: EpochRecord, graph: Ep
 type Standing = Pick<NodeFinding, "standing" | "reason" | "position">;
 
 /**
- * A server that was restored from an older copy and went on has the epoch's record, and log of its own above that. If it
- * has replayed beyond another node's witness and lacks that witness, its log is another one, however far it goes.
+ * A server that was restored from an older copy and went on has the epoch's record, and log of its
+ * own above that. If it has replayed beyond another node's witness and lacks that witness, its log
+ * is another one, however far it goes.
  */
 function refuseStranger(
   { reports, witnesses }: ClusterReports,

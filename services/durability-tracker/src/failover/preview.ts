@@ -1,4 +1,5 @@
-// What promoting a node would lose, as far as one tracker knows. Reads the core's state and changes nothing of it.
+// What promoting a node would lose, as far as one tracker knows. Reads the core's state and changes
+// nothing of it.
 import { type EpochId, formatOffset, type Offset, parseOffset } from "@highwater/protocol";
 import { currentEpoch, forEachPending, intentCount, type TrackerState } from "../core/index.ts";
 import {
@@ -108,8 +109,8 @@ function promisesAtStake(
 }
 
 /**
- * What every level has reached has left the ledger, and what one beyond the primary has reached may have left with time.
- * Above the offset nothing of that kind may lie.
+ * What every level has reached has left the ledger, and what one beyond the primary has reached may
+ * have left with time. Above the offset nothing of that kind may lie.
  */
 function isComplete(state: TrackerState, epoch: EpochId, offset: Offset): boolean {
   if (currentEpoch(state) !== epoch) return false;

@@ -1,4 +1,5 @@
-// What the command says, as data: the decision, and beside it what trackers know that the nodes do not.
+// What the command says, as data: the decision, and beside it what trackers know that the nodes do
+// not.
 import Type, { type Static } from "typebox";
 import { LevelName, type Offset, OffsetText, parseOffset, Uuid } from "@highwater/protocol";
 import { type Decision, type LevelFinding, type Refusal, REFUSALS, type Wishes } from "./candidate.ts";
@@ -201,7 +202,10 @@ function nodeReport(
   };
 }
 
-/** Trackers hold the same unless one was away: of each number the highest is the nearest to the truth. */
+/**
+ * Trackers hold the same unless one was away: of each number the highest is the nearest to the
+ * truth.
+ */
 function lossOf(node: string, position: Offset, { previews, end }: Evidence): Loss {
   const previewed = previews.flatMap(({ follows, candidates }) =>
     candidates.filter((candidate) => candidate.node === node).map((candidate) => ({ follows, ...candidate })),

@@ -36,7 +36,10 @@ export const FailoverPreviewRequest = Type.Object(
 );
 export type FailoverPreviewRequest = Static<typeof FailoverPreviewRequest>;
 
-/** Everything of the epoch above `from`, up to `to`, was promised by the level, and is not on the candidate. */
+/**
+ * Everything of the epoch above `from`, up to `to`, was promised by the level, and is not on the
+ * candidate.
+ */
 export const PromiseAtStake = Type.Object({ level: LevelName, from: OffsetText, to: OffsetText }, closed);
 export type PromiseAtStake = Static<typeof PromiseAtStake>;
 

@@ -1,4 +1,5 @@
-// What gateways announce: taken in, and acknowledged when it is on local disk. And what they ask of ids whose tokens they lack.
+// What gateways announce: taken in, and acknowledged when it is on local disk. And what they ask of
+// ids whose tokens they lack.
 import { type FastifyInstance, type FastifyRequest } from "fastify";
 import {
   AnnouncementBatch,

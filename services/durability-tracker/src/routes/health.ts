@@ -1,4 +1,5 @@
-// /healthz: the process runs. /readyz: it follows an authoritative primary. /metrics: Prometheus text.
+// /healthz: the process runs. /readyz: it follows an authoritative primary. /metrics: Prometheus
+// text.
 import { type FastifyInstance } from "fastify";
 import { HighwaterError } from "@highwater/protocol";
 import { levelNames, type TrackerState, whyNotSynchronous } from "../core/index.ts";
@@ -40,7 +41,10 @@ export function healthRoutes(
   );
 }
 
-/** Levels that nothing can reach until the HA manager has its synchronous standbys, each with the reason. */
+/**
+ * Levels that nothing can reach until the HA manager has its synchronous standbys, each with the
+ * reason.
+ */
 function waiting(state: TrackerState): { readonly waiting?: Readonly<Record<string, string>> } {
   const reasons = levelNames(state).flatMap((level) => {
     const reason = whyNotSynchronous(state, level);

@@ -1,4 +1,5 @@
-// The time by which anything expires that the store keeps. No single clock is trusted: any of them may jump.
+// The time by which anything expires that the store keeps. No single clock is trusted: any of them
+// may jump.
 import { type Clock } from "@highwater/runtime";
 import { type Log } from "@highwater/service";
 import { type Store } from "@highwater/store";
@@ -10,8 +11,9 @@ import { type Store } from "@highwater/store";
 export const CLOCK_SPREAD_MAX_MS = 60_000;
 
 /**
- * The earliest of all clocks, and never faster than this process's own monotonic clock since it first saw them agree. A clock that
- * is set ahead expires nothing; one that is set back, or a process that slept, only keeps more.
+ * The earliest of all clocks, and never faster than this process's own monotonic clock since it
+ * first saw them agree. A clock that is set ahead expires nothing; one that is set back, or a
+ * process that slept, only keeps more.
  */
 export class ExpiryClock {
   #anchor: { readonly timeMs: number; readonly atMs: number } | null = null;

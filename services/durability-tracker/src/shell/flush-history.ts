@@ -32,7 +32,10 @@ export class FlushHistory {
     this.#apartMs *= 2;
   }
 
-  /** Since when the first that is above the position has been on the primary's disk; 0 when nothing is. */
+  /**
+   * Since when the first that is above the position has been on the primary's disk; 0 when nothing
+   * is.
+   */
   lagMs(epoch: EpochId, position: Offset, nowMs: number): number {
     if (epoch !== this.#epoch) return 0;
     const first = this.#kept.find(({ offset }) => offset > position);

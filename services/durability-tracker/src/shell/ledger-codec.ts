@@ -15,7 +15,10 @@ interface SavedPosition {
   readonly offset: string;
 }
 
-/** The same with offsets as texts. Metadata are a client's: as a text of their own, whatever they say stays theirs. */
+/**
+ * The same with offsets as texts. Metadata are a client's: as a text of their own, whatever they
+ * say stays theirs.
+ */
 type EntryBody = Omit<SavedEntry, "origin" | "state" | "owner" | "metadata"> & {
   readonly origin: SavedPosition | null;
   readonly state: Exclude<LedgerEntry["state"], { kind: "pending" | "absent" }> | PositionedState;
@@ -132,7 +135,10 @@ export function decodeWaiting(key: string, body: string): SavedWaiting {
 const LENGTH_DIGITS = 2;
 const UUID_CHARS = 36;
 
-/** An offset as a text that sorts like the number: with the number of its digits, at most 64, in front. */
+/**
+ * An offset as a text that sorts like the number: with the number of its digits, at most 64, in
+ * front.
+ */
 export function sortable(offset: Offset): string {
   const digits = offset.toString();
   return `${String(digits.length).padStart(LENGTH_DIGITS, "0")}${digits}`;

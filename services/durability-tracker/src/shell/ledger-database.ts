@@ -36,7 +36,10 @@ export interface KeptRow {
 const PART = 10_000;
 /** Behind every key of the same offset. */
 const AFTER_KEYS = "0";
-/** Since version 1 rows begin with their sum, since 2 keys name owners by tags of 128 bits, and since 3 entries have the glossary's names. */
+/**
+ * Since version 1 rows begin with their sum, since 2 keys name owners by tags of 128 bits, and
+ * since 3 entries have the glossary's names.
+ */
 const VERSION = 3;
 const SUM_CHARS = 8;
 
@@ -56,8 +59,8 @@ export class LedgerDatabase {
     const database = new DatabaseSync(file);
     this.#database = database;
     try {
-      // EXCLUSIVE: a second tracker on the same file is refused. FULL: an acknowledged announcement is on the disk, not only
-      // handed to the system.
+      // EXCLUSIVE: a second tracker on the same file is refused. FULL: an acknowledged announcement
+      // is on the disk, not only handed to the system.
       database.exec(
         "PRAGMA locking_mode = EXCLUSIVE; PRAGMA busy_timeout = 2000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;",
       );
@@ -102,14 +105,18 @@ export class LedgerDatabase {
       );
   }
 
-  /** The next rows by key, a bounded number of them; none when there are no more. Throws when one is damaged. */
+  /**
+   * The next rows by key, a bounded number of them; none when there are no more. Throws when one is
+   * damaged.
+   */
   read(table: AnyTable, after: string): KeptRow[] {
     const rows = this.#reads.get(table)?.all(after) ?? [];
     let before = after;
     return rows.map((found) => {
       const row = { key: String(found["key"]), body: String(found["body"]) };
       const body = unsummed(table, row);
-      // Out of order, or again: a part of the file lies in the place of another one, whose rows are gone. (Keys are ASCII.)
+      // Out of order, or again: a part of the file lies in the place of another one, whose rows are
+      // gone. (Keys are ASCII.)
       if (body === null || row.key <= before) throw new Error(`a row of ${table} is damaged`);
       before = row.key;
       return { key: row.key, body };
@@ -145,8 +152,9 @@ export class LedgerDatabase {
 }
 
 /**
- * SQLite begins anew where it finds no page, and deletes the log beside it; and it passes over the log where the first page
- * says that there is none. Either would leave a ledger with less in it, or nothing.
+ * SQLite begins anew where it finds no page, and deletes the log beside it; and it passes over the
+ * log where the first page says that there is none. Either would leave a ledger with less in it, or
+ * nothing.
  */
 function assertHead(file: string): void {
   const isLogged = sizeOf(`${file}-wal`) > 0;
@@ -157,7 +165,10 @@ function assertHead(file: string): void {
     throw new Error("the file is not a ledger's, or damaged");
 }
 
-/** Where a SQLite file says how it is written and read (its format, section 1.3.4), and what it says with a log. */
+/**
+ * Where a SQLite file says how it is written and read (its format, section 1.3.4), and what it says
+ * with a log.
+ */
 const HEAD_BYTES = 100;
 const FORMAT_AT = [18, 20] as const;
 const LOGGED = 2;

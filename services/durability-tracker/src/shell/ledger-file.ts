@@ -1,5 +1,5 @@
-// The ledger on local disk: what the core must find again after a kill. Batches itself: one write in flight, the next
-// takes everything since. Nothing here judges.
+// The ledger on local disk: what the core must find again after a kill. Batches itself: one write
+// in flight, the next takes everything since. Nothing here judges.
 import { Worker } from "node:worker_threads";
 import { type EpochId, type EpochRecord, type Offset, ownedName } from "@highwater/protocol";
 import {
@@ -74,7 +74,10 @@ export class LedgerFile {
     });
   }
 
-  /** For good: what could not be written is in memory only, and would be acknowledged when it is announced again. */
+  /**
+   * For good: what could not be written is in memory only, and would be acknowledged when it is
+   * announced again.
+   */
   #fail(error: Error): void {
     this.#failed = error;
     this.#onFailure(error);
@@ -150,7 +153,10 @@ export class LedgerFile {
     }
   }
 
-  /** What is on disk behind the key, in the order of the keys; a bounded part of it, and nothing when there is no more. */
+  /**
+   * What is on disk behind the key, in the order of the keys; a bounded part of it, and nothing
+   * when there is no more.
+   */
   async loadOutbox(after: string): Promise<ReadonlyMap<string, string>> {
     const reply = await this.#ask({ kind: "read", table: "outbox", after });
     return new Map(reply.kind === "rows" ? reply.rows.map(({ key, body }) => [key, body]) : []);

@@ -1,4 +1,5 @@
-// Runs in a worker thread, so that a disk's flush never delays a mark: the ledger's file behind messages.
+// Runs in a worker thread, so that a disk's flush never delays a mark: the ledger's file behind
+// messages.
 import { parentPort, workerData } from "node:worker_threads";
 import { type AnyTable, type KeptRow, type LedgerBatch, LedgerDatabase } from "./ledger-database.ts";
 

@@ -1,4 +1,5 @@
-// Feeds the core with what happens and carries out what it asks for. The only owner of the core's state; judges nothing.
+// Feeds the core with what happens and carries out what it asks for. The only owner of the core's
+// state; judges nothing.
 import {
   type Authority,
   AuthorityWatcher,
@@ -98,7 +99,10 @@ export class TrackerLoop {
    * cut off.
    */
   #polling = new AbortController();
-  /** Nodes on which an epoch is being begun; a call to one that has just been cut off must not keep others waiting. */
+  /**
+   * Nodes on which an epoch is being begun; a call to one that has just been cut off must not keep
+   * others waiting.
+   */
   readonly #acting = new Set<string>();
   readonly #shared: SharedMarks;
   readonly #survivors: Survivors;
@@ -209,7 +213,10 @@ export class TrackerLoop {
     changed.resolve(undefined);
   }
 
-  /** While somebody waits for a verdict, positions are watched closely even if the ledger has no reason to. */
+  /**
+   * While somebody waits for a verdict, positions are watched closely even if the ledger has no
+   * reason to.
+   */
   async whileInterested<T>(work: () => Promise<T>): Promise<T> {
     this.#interested++;
     this.#wakePoll();
@@ -497,7 +504,10 @@ export class TrackerLoop {
     }
   }
 
-  /** Null when somebody else could have been chosen meanwhile. Whom the manager may promote is asked only if it matters. */
+  /**
+   * Null when somebody else could have been chosen meanwhile. Whom the manager may promote is asked
+   * only if it matters.
+   */
   async #confirm(node: string, term: LeaseTerm | null): Promise<{ candidates?: Candidates } | null> {
     if (this.#watcher === null) return null;
     if (!asksForCandidates(this.#state)) return (await this.#watcher.confirm(node, term)) ? {} : null;
@@ -505,7 +515,10 @@ export class TrackerLoop {
     return candidates === null ? null : { candidates };
   }
 
-  /** A stream that has just appeared counts only after its node was asked: do not wait for the next round. */
+  /**
+   * A stream that has just appeared counts only after its node was asked: do not wait for the next
+   * round.
+   */
   #askNewcomers(): void {
     let isNew = false;
     for (const { site, feed, confirmedFeed } of this.#state.topology.nodes.values()) {
@@ -518,7 +531,8 @@ export class TrackerLoop {
   }
 
   #wakePoll(): void {
-    // A poll that is under way may have asked before; the next one follows it at the busy pace anyway.
+    // A poll that is under way may have asked before; the next one follows it at the busy pace
+    // anyway.
     if (!this.#rests) return;
     this.#rests = false;
     this.#wake.abort(WOKEN);

@@ -57,8 +57,9 @@ export function marksToShare(
 }
 
 /**
- * The marks of the epoch before that are above those in the record. Also those of the primary's own disk, which promise nothing
- * about another node's history: what was on a disk proves that a read below the fork's limit was kept.
+ * The marks of the epoch before that are above those in the record. Also those of the primary's own
+ * disk, which promise nothing about another node's history: what was on a disk proves that a read
+ * below the fork's limit was kept.
  */
 function higherMarks(record: EpochRecord, state: TrackerState): Record<string, string> {
   const higher: Record<string, string> = {};

@@ -2,7 +2,10 @@
 // of the reports are the core's.
 import { type Clock } from "@highwater/runtime";
 
-/** A question that has no answer for so long makes the tracker blind. An idle tracker asks once a second. */
+/**
+ * A question that has no answer for so long makes the tracker blind. An idle tracker asks once a
+ * second.
+ */
 const BLIND_AFTER_MS = 1_000;
 
 export class Sight {
@@ -17,7 +20,9 @@ export class Sight {
     this.#onChange = onChange;
   }
 
-  /** The primary's positions may have moved without the tracker's knowledge: others may know more. */
+  /**
+   * The primary's positions may have moved without the tracker's knowledge: others may know more.
+   */
   get isBlind(): boolean {
     return this.#isBlind;
   }

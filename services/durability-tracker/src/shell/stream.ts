@@ -13,7 +13,10 @@ const MAX_EPOCHS = 64;
 export interface Viewer {
   /** The principal's. */
   readonly id: string;
-  /** What is at risk, a few times a second: gateways and dashboards want it, and thousands of clients do not. */
+  /**
+   * What is at risk, a few times a second: gateways and dashboards want it, and thousands of
+   * clients do not.
+   */
   readonly wantsExposure: boolean;
   /** The exposure of others is for the services alone. */
   readonly seesOwners: boolean;
@@ -100,7 +103,10 @@ export class MarkStream {
     this.#send(": alive\n\n");
   }
 
-  /** Ends the streams of a tracker that stays blind: a client that does not know the event may reach another one. */
+  /**
+   * Ends the streams of a tracker that stays blind: a client that does not know the event may reach
+   * another one.
+   */
   closeIfBlind(): void {
     if (this.#isBlind) this.close();
   }
@@ -124,7 +130,10 @@ export class MarkStream {
     return `id: ${String(seq)}.${String(++this.#sequence)}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
   }
 
-  /** The same bytes for everybody, framed and encoded once: of what a mark costs, thousands of clients pay only the write. */
+  /**
+   * The same bytes for everybody, framed and encoded once: of what a mark costs, thousands of
+   * clients pay only the write.
+   */
   #send(text: string): void {
     const chunk = Buffer.from(`${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`);
     for (const client of this.#clients.keys()) {

@@ -30,7 +30,10 @@ export class VerdictLog {
     this.#clock = clock;
   }
 
-  /** `reason`: why an HA manager's standbys are no proof now; null where that is not what it waits for. */
+  /**
+   * `reason`: why an HA manager's standbys are no proof now; null where that is not what it waits
+   * for.
+   */
   stall(stall: StallEvent, isStalled: boolean, reason: string | null): void {
     if (isStalled) {
       this.stalled.add(stall.level);

@@ -1,4 +1,5 @@
-// Answers what became of the transactions whose tokens somebody holds. Judges by the core, and waits where that was asked for.
+// Answers what became of the transactions whose tokens somebody holds. Judges by the core, and
+// waits where that was asked for.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import {
   type EpochId,
@@ -27,13 +28,19 @@ export interface VerdictServiceOptions {
   /** Tokens of one principal that requests may wait for. */
   readonly maxWaitingPerKey: number;
   readonly tokens: TokenVerifier;
-  /** Why the tracker's deployment keys say nothing of a token; null while they are those of the other services. */
+  /**
+   * Why the tracker's deployment keys say nothing of a token; null while they are those of the
+   * other services.
+   */
   readonly scheduleFault: () => string | null;
 }
 
 /** Two looks at what is pending are at least so far apart. */
 const REJUDGE_MS = 2;
-/** After a look it rests so many times as long as that took: very many tokens must not keep the marks waiting. */
+/**
+ * After a look it rests so many times as long as that took: very many tokens must not keep the
+ * marks waiting.
+ */
 const REST = 4;
 /** So many tokens are read and judged in one turn of the event loop: about 5 ms. */
 const SLICE = 500;
@@ -84,7 +91,10 @@ export class VerdictService {
     this.#stop = stop;
   }
 
-  /** One answer for each token, in their order: a token that is refused spoils no other. Errors: `unknown_level`, `primary_unavailable`. */
+  /**
+   * One answer for each token, in their order: a token that is refused spoils no other. Errors:
+   * `unknown_level`, `primary_unavailable`.
+   */
   async answer(request: VerdictsRequest, { principal, signal }: Caller): Promise<VerdictsResponse> {
     const level = this.#levelOf(request.level);
     const answers = new Map<string, TokenVerdict | RefusedToken>();
@@ -152,8 +162,8 @@ export class VerdictService {
   }
 
   /**
-   * As #wait(), but ends early while the tracker is blind. Right after a failover every tracker is for a moment, so a question that
-   * finds it blind waits that moment out.
+   * As #wait(), but ends early while the tracker is blind. Right after a failover every tracker is
+   * for a moment, so a question that finds it blind waits that moment out.
    */
   async #waitInSight(look: () => boolean, waitMs: number, gone: AbortSignal): Promise<void> {
     const clock = this.#clock;
@@ -165,8 +175,8 @@ export class VerdictService {
   }
 
   /**
-   * Until none is pending, or the time is over, or the caller has gone. `leavesBlind`: or the tracker goes blind, because another one
-   * may have the answer.
+   * Until none is pending, or the time is over, or the caller has gone. `leavesBlind`: or the
+   * tracker goes blind, because another one may have the answer.
    */
   async #wait(look: () => boolean, waitMs: number, gone: AbortSignal, leavesBlind: boolean): Promise<void> {
     const over = new AbortController();

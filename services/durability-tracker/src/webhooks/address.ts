@@ -12,7 +12,10 @@ export interface HostAddress {
 /** All addresses of a name. Rejects when there is none. */
 export type Resolve = (hostname: string, signal: AbortSignal) => Promise<readonly HostAddress[]>;
 
-/** What an operator allows although it is not public: names of hosts, addresses, and ranges of addresses. */
+/**
+ * What an operator allows although it is not public: names of hosts, addresses, and ranges of
+ * addresses.
+ */
 export interface AllowList {
   readonly hosts: ReadonlySet<string>;
   readonly ranges: readonly (readonly [ipaddr.IPv4 | ipaddr.IPv6, number])[];
@@ -77,7 +80,10 @@ export function hostnameOf(url: URL): string {
   return url.hostname.startsWith("[") ? url.hostname.slice(1, -1) : url.hostname;
 }
 
-/** The addresses to connect to, one of these and no other. Errors: HighwaterError `webhook_url_refused`. */
+/**
+ * The addresses to connect to, one of these and no other. Errors: HighwaterError
+ * `webhook_url_refused`.
+ */
 export async function checkedAddresses(
   url: URL,
   { allow, resolve, signal }: { allow: AllowList; resolve: Resolve; signal: AbortSignal },
@@ -121,7 +127,10 @@ function mayBePrivate(url: URL, allow: AllowList): boolean {
   return isAddress(hostname) ? isAllowedAddress(hostname, allow) : allow.ranges.length > 0;
 }
 
-/** IPv4 in four decimal parts only: what else some parsers take for an address, others take for another one. */
+/**
+ * IPv4 in four decimal parts only: what else some parsers take for an address, others take for
+ * another one.
+ */
 function isAddress(text: string): boolean {
   return ipaddr.IPv4.isValidFourPartDecimal(text) || (text.includes(":") && ipaddr.IPv6.isValid(text));
 }

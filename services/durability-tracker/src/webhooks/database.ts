@@ -19,7 +19,10 @@ export type Row = pg.QueryResultRow;
 export type Executor = Pick<pg.ClientBase, "query">;
 
 const IDLE_MS = 30_000;
-/** The job library's own statements, such as those that make its tables, may take this many times the usual limit. */
+/**
+ * The job library's own statements, such as those that make its tables, may take this many times
+ * the usual limit.
+ */
 const SLOW_CALLS = 10;
 /** Serialization failure and deadlock: nothing was applied. */
 const CONFLICTS: ReadonlySet<string> = new Set(["40001", "40P01"]);
@@ -35,7 +38,8 @@ export class Database {
     const limitMs = SLOW_CALLS * callTimeoutMs;
     const settings = {
       search_path: "pg_catalog",
-      // No wait for a replica: a delivery that a failover forgets is made again with its event, under the same id.
+      // No wait for a replica: a delivery that a failover forgets is made again with its event,
+      // under the same id.
       synchronous_commit: "local",
       default_transaction_isolation: "read\\ committed",
       default_transaction_read_only: "off",
@@ -50,7 +54,8 @@ export class Database {
         .map(([key, value]) => `-c ${key}=${value}`)
         .join(" "),
       connectionTimeoutMillis: connectTimeoutMs,
-      // A server that is gone answers nothing; the connection is given up a little after it would have been by the server.
+      // A server that is gone answers nothing; the connection is given up a little after it would
+      // have been by the server.
       query_timeout: limitMs + connectTimeoutMs,
       idleTimeoutMillis: IDLE_MS,
       keepAlive: true,
@@ -72,7 +77,10 @@ export class Database {
     return (await this.#pool.query<R>(text, [...values])).rows;
   }
 
-  /** Runs it again when the server could not fit it in among others. `act`: whose change it is, for the audit log. */
+  /**
+   * Runs it again when the server could not fit it in among others. `act`: whose change it is, for
+   * the audit log.
+   */
   async transaction<T>(work: (client: Executor) => Promise<T>, act?: Act): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       try {

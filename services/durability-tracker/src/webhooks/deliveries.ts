@@ -1,4 +1,5 @@
-// Deliveries in the store: who may send one now, what became of an attempt, and what is asked for again.
+// Deliveries in the store: who may send one now, what became of an attempt, and what is asked for
+// again.
 import {
   type AttemptOutcome,
   type DeliveryAttempt,
@@ -36,8 +37,8 @@ const POSTPONE = `UPDATE highwater.webhook_delivery
 SET job = $2, next_attempt_at = clock_timestamp() + $3::float8 * interval '1 millisecond' WHERE id = $1`;
 
 /**
- * $1 endpoint. Locked before the delivery, as a deletion does it: the second change of a delivery in one transaction makes the
- * server look at its endpoint again.
+ * $1 endpoint. Locked before the delivery, as a deletion does it: the second change of a delivery
+ * in one transaction makes the server look at its endpoint again.
  */
 const KEEP = `SELECT FROM highwater.webhook_endpoint WHERE id = $1 FOR KEY SHARE`;
 
@@ -49,8 +50,9 @@ const IS_OVER = `(disabled_at IS NULL AND ($2::boolean
   OR coalesce(statement_timestamp() - failing_since >= $3::float8 * interval '1 millisecond', false)))`;
 
 /**
- * $1 endpoint, $2 whether it is gone, $3 milliseconds of failures that are too many. By the server's clock throughout. The row
- * is not joined with itself: two that do this at once would each hold what the other waits for.
+ * $1 endpoint, $2 whether it is gone, $3 milliseconds of failures that are too many. By the
+ * server's clock throughout. The row is not joined with itself: two that do this at once would each
+ * hold what the other waits for.
  */
 const FAILED = `UPDATE highwater.webhook_endpoint SET
   failing_since = coalesce(failing_since, statement_timestamp()),
@@ -106,10 +108,11 @@ RETURNING d.id, d.job, d.place::text`;
 const AHEAD = "clock_timestamp() + interval '5 seconds'";
 
 /**
- * $1 milliseconds of a claim, $2 limit. Finds deliveries whose times come from a clock that was ahead: it was set back, or a server
- * with another clock has taken over. Such a delivery was tried last (or, never tried, made) in the future, so its next attempt would
- * wait for as long as that clock was ahead; or its claim is longer than $1, and no claim is. Its sender may still be at it: the
- * claim is cut to $1 and not taken away.
+ * $1 milliseconds of a claim, $2 limit. Finds deliveries whose times come from a clock that was
+ * ahead: it was set back, or a server with another clock has taken over. Such a delivery was tried
+ * last (or, never tried, made) in the future, so its next attempt would wait for as long as that
+ * clock was ahead; or its claim is longer than $1, and no claim is. Its sender may still be at it:
+ * the claim is cut to $1 and not taken away.
  */
 const HASTEN = `UPDATE highwater.webhook_delivery SET job = gen_random_uuid(), next_attempt_at = clock_timestamp(),
   sending_until = CASE WHEN sending_until > clock_timestamp() THEN clock_timestamp() + $1::float8 * interval '1 millisecond' END
@@ -290,7 +293,10 @@ export async function recoverSome(
   return rows.sort((a, b) => Number(a.place) - Number(b.place)).map(({ id, job }) => ({ delivery: id, job }));
 }
 
-/** Makes at most `limit` deliveries due that a wrong clock has put off. The caller enqueues the new job of each. */
+/**
+ * Makes at most `limit` deliveries due that a wrong clock has put off. The caller enqueues the new
+ * job of each.
+ */
 export async function hastenSome(
   client: Executor,
   { claimMs, limit }: { readonly claimMs: number; readonly limit: number },

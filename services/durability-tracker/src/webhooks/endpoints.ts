@@ -13,7 +13,10 @@ const millis = (column: string): string => `floor(extract(epoch FROM ${column}) 
 const COLUMNS = `id, url, description, events, filter, disabled_why, ${millis("created_at")} AS created_ms,
   ${millis("disabled_at")} AS disabled_ms, ${millis("failing_since")} AS failing_ms`;
 
-/** Those who create one take turns, or two of one owner would both be the last that it may have. Deliveries go on. */
+/**
+ * Those who create one take turns, or two of one owner would both be the last that it may have.
+ * Deliveries go on.
+ */
 const TAKE_TURN = "LOCK TABLE highwater.webhook_endpoint IN SHARE ROW EXCLUSIVE MODE";
 const COUNT = `SELECT count(*)::int AS count FROM highwater.webhook_endpoint WHERE owner = $1`;
 const INSERT = `INSERT INTO highwater.webhook_endpoint (id, owner, url, description, events, filter, secret)
@@ -21,7 +24,10 @@ VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING ${COLUMNS}`;
 const LIST = `SELECT ${COLUMNS} FROM highwater.webhook_endpoint WHERE owner = $1 ORDER BY created_at, id`;
 const READ = `SELECT ${COLUMNS} FROM highwater.webhook_endpoint WHERE owner = $1 AND id = $2`;
 
-/** $1 owner, $2 id, then what changes or NULL: $3 url, $4 description, $5 events, $6 filter, $7 whether it is disabled. */
+/**
+ * $1 owner, $2 id, then what changes or NULL: $3 url, $4 description, $5 events, $6 filter, $7
+ * whether it is disabled.
+ */
 const CHANGE = `UPDATE highwater.webhook_endpoint SET url = coalesce($3, url), description = coalesce($4, description),
   events = coalesce($5::text[], events), filter = coalesce($6, filter),
   disabled_at = CASE WHEN $7::boolean THEN coalesce(disabled_at, clock_timestamp())

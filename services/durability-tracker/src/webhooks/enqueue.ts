@@ -5,8 +5,8 @@ import { type Jobs, newJobId } from "./jobs.ts";
 import { type Interest, type Message, messagesFor, webhookTypeOf } from "./message.ts";
 
 /**
- * $1 types, $2 owners, $3 whether there are events of everybody. Locked against deletion until the commit: the messages refer
- * to the endpoints.
+ * $1 types, $2 owners, $3 whether there are events of everybody. Locked against deletion until the
+ * commit: the messages refer to the endpoints.
  */
 const INTERESTED = `SELECT e.id, e.owner::text, e.events, e.filter, e.disabled_at IS NOT NULL AS is_disabled
 FROM highwater.webhook_endpoint e WHERE e.events && $1::text[] AND (e.owner = ANY ($2::numeric[]) OR $3::boolean)
@@ -36,7 +36,10 @@ interface InterestRow {
   is_disabled: boolean;
 }
 
-/** How many messages there are now because of these events. `jobs`: what to enqueue with, asked for only when it is needed. */
+/**
+ * How many messages there are now because of these events. `jobs`: what to enqueue with, asked for
+ * only when it is needed.
+ */
 export async function enqueueEvents(
   client: Executor,
   events: readonly FreshEvent[],

@@ -1,5 +1,6 @@
-// One attempt over HTTP: connects to an address that was checked and to no other, follows nothing, reads little, and is over
-// after its limit whatever the receiver does. Never rejects: what went wrong is an outcome.
+// One attempt over HTTP: connects to an address that was checked and to no other, follows nothing,
+// reads little, and is over after its limit whatever the receiver does. Never rejects: what went
+// wrong is an outcome.
 import { request as requestHttp, type IncomingMessage, type RequestOptions } from "node:http";
 import { request as requestHttps } from "node:https";
 import { type LookupFunction } from "node:net";
@@ -95,7 +96,8 @@ async function talk(outgoing: Outgoing, options: ExchangeOptions, signal: AbortS
       "user-agent": USER_AGENT,
       ...outgoing.headers,
     },
-    // A connection of its own: one that is kept may lead to an address that would be refused by now.
+    // A connection of its own: one that is kept may lead to an address that would be refused by
+    // now.
     agent: false,
     lookup: pinned(addresses),
     signal,

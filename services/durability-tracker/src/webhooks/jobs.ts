@@ -31,7 +31,10 @@ export interface TakenJob {
 export interface JobsOptions {
   /** A job that was taken and not completed for so long is given to another. */
   readonly expireSeconds: number;
-  /** How often that is looked for. Jobs that are done go then, too: all of them in one statement, so there must not be many. */
+  /**
+   * How often that is looked for. Jobs that are done go then, too: all of them in one statement, so
+   * there must not be many.
+   */
   readonly superviseSeconds: number;
   readonly onError: (cause: unknown) => void;
 }
@@ -50,7 +53,10 @@ export class Jobs {
     this.#boss = boss;
   }
 
-  /** Makes or upgrades the queue's tables; the library does that under a lock, so two trackers may come at once. */
+  /**
+   * Makes or upgrades the queue's tables; the library does that under a lock, so two trackers may
+   * come at once.
+   */
   static async open(database: Database, options: JobsOptions): Promise<Jobs> {
     const { expireSeconds, superviseSeconds, onError } = options;
     const boss = new PgBoss({

@@ -31,7 +31,10 @@ interface Item {
   readonly bytes: number;
 }
 
-/** Around the items: type, timestamp, page numbers, event ids of 42 characters, names, brackets. Tested. */
+/**
+ * Around the items: type, timestamp, page numbers, event ids of 42 characters, names, brackets.
+ * Tested.
+ */
 const ENVELOPE_BYTES = 512;
 const PAGE_BYTES = WEBHOOK_LIMITS.bodyBytes - ENVELOPE_BYTES;
 /** `,"part":99,"parts":99` and the comma to the next item. */
@@ -158,7 +161,10 @@ function bytesOf(data: unknown): number {
   return Buffer.byteLength(JSON.stringify(data)) + 1;
 }
 
-/** The keys of events are the same wherever they are recorded; their ids differ when a failover makes them be recorded again. */
+/**
+ * The keys of events are the same wherever they are recorded; their ids differ when a failover
+ * makes them be recorded again.
+ */
 function messageId(endpoint: string, type: string, keys: readonly string[]): string {
   const digest = hash("sha256", JSON.stringify([endpoint, type, ...keys.toSorted()]), "base64url");
   return `msg_${digest.slice(0, 32)}`;

@@ -1,5 +1,6 @@
-// Names to addresses: from the hosts file, else from the name servers, asked over sockets of their own. Not by getaddrinfo: that
-// takes one of four threads of the process for each name, and name servers that do not answer would stop all other work there.
+// Names to addresses: from the hosts file, else from the name servers, asked over sockets of their
+// own. Not by getaddrinfo: that takes one of four threads of the process for each name, and name
+// servers that do not answer would stop all other work there.
 import { Resolver } from "node:dns/promises";
 import { readFile } from "node:fs/promises";
 import { isIP } from "node:net";

@@ -18,7 +18,10 @@ export const RETRY_DELAYS_MS: readonly number[] = Object.freeze([
   24 * HOUR_MS,
 ]);
 
-/** A tenth of a delay at most: receivers that failed together are not called again all at once, and none too early. */
+/**
+ * A tenth of a delay at most: receivers that failed together are not called again all at once, and
+ * none too early.
+ */
 const JITTER = 0.1;
 
 export interface Failure {
@@ -44,7 +47,8 @@ export function nextAttempt({ failures, retryAfterMs, delaysMs, random }: Failur
 export function parseRetryAfter(text: string | undefined, nowMs: number): number | null {
   const value = text?.trim() ?? "";
   if (/^[0-9]{1,9}$/.test(value)) return Number(value) * SECOND_MS;
-  // An HTTP date begins with the name of a day; the parser itself would take almost anything for a date.
+  // An HTTP date begins with the name of a day; the parser itself would take almost anything for a
+  // date.
   const atMs = /^[A-Z][a-z]{2,8},? /.test(value) ? Date.parse(value) : NaN;
   return Number.isNaN(atMs) ? null : Math.max(0, atMs - nowMs);
 }

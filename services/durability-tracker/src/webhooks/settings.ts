@@ -1,4 +1,5 @@
-// What an operator sets about webhooks: rows for the tracker's table of variables, and what they mean together.
+// What an operator sets about webhooks: rows for the tracker's table of variables, and what they
+// mean together.
 import { type AboutVariables, about, Faults, integer, listOf, NONE, type Setting } from "@highwater/service";
 import { type AllowList, NOTHING_ALLOWED, parseAllowList } from "./address.ts";
 import { RETRY_DELAYS_MS } from "./schedule.ts";

@@ -97,8 +97,8 @@ export class Webhooks {
   }
 
   /**
-   * The events' own transaction also makes their deliveries. Rejects when there are some to be made and the queue is not open
-   * yet: the events are recorded again a little later.
+   * The events' own transaction also makes their deliveries. Rejects when there are some to be made
+   * and the queue is not open yet: the events are recorded again a little later.
    */
   readonly onRecorded = async (client: ClientBase, events: readonly FreshEvent[]): Promise<void> => {
     const made = await enqueueEvents(client, events, () => this.#session().jobs);
@@ -210,7 +210,10 @@ export class Webhooks {
     this.#deps.onWants?.(wantsOf(wishes));
   }
 
-  /** Exchanges that are under way end by themselves; what became of them is found out by another attempt. */
+  /**
+   * Exchanges that are under way end by themselves; what became of them is found out by another
+   * attempt.
+   */
   async #end(): Promise<void> {
     const open = this.#open;
     this.#open = null;

@@ -1,4 +1,5 @@
-// Takes jobs and sends what they stand for. As many trackers as there are do this at once, over the same queue.
+// Takes jobs and sends what they stand for. As many trackers as there are do this at once, over the
+// same queue.
 import { type Clock, sleep } from "@highwater/runtime";
 import { type Log } from "@highwater/service";
 import { type DeliveryStatus } from "@highwater/protocol";
@@ -14,7 +15,10 @@ export interface WorkerSettings {
   readonly disableAfterMs: number;
   /** Exchanges at once. */
   readonly concurrency: number;
-  /** The same to one endpoint, by all trackers together: one that hangs shall not keep the others waiting. */
+  /**
+   * The same to one endpoint, by all trackers together: one that hangs shall not keep the others
+   * waiting.
+   */
   readonly concurrencyPerEndpoint: number;
   /** Pause between two looks at an empty queue. */
   readonly pollMs: number;
@@ -67,7 +71,8 @@ export class Worker {
           isFailing = true;
         }
       }
-      // Less than there was room for is no sign of an empty queue: one endpoint's jobs may hide another's.
+      // Less than there was room for is no sign of an empty queue: one endpoint's jobs may hide
+      // another's.
       if (taken === 0) await this.#pause();
     }
   }
@@ -129,7 +134,9 @@ export class Worker {
     await this.#note(job, attempt, { failures: failures + 1, type });
   }
 
-  /** The attempt, what it means for the delivery and the endpoint, and the next job, all or nothing. */
+  /**
+   * The attempt, what it means for the delivery and the endpoint, and the next job, all or nothing.
+   */
   async #note(
     job: TakenJob,
     attempt: Attempt,

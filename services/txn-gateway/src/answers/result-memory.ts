@@ -1,5 +1,5 @@
-// One budget for the results that the process holds: from the database's first row until the answer has been written. An owner
-// gets at most half of it, so that the others can go on.
+// One budget for the results that the process holds: from the database's first row until the answer
+// has been written. An owner gets at most half of it, so that the others can go on.
 import { HighwaterError } from "@highwater/protocol";
 import { type ResultMeter } from "@highwater/store";
 import { RETRY_MS } from "../retry.ts";
@@ -23,7 +23,10 @@ export class ResultMemory {
     return this.#used;
   }
 
-  /** Throws `overloaded` when so much is held that another transaction might find no room for its results. */
+  /**
+   * Throws `overloaded` when so much is held that another transaction might find no room for its
+   * results.
+   */
   refuse(owner: bigint): void {
     if (!this.#isBelow(ADMITTED_TO, owner, 0)) throw this.full();
   }
@@ -59,7 +62,10 @@ export class ResultMemory {
   }
 }
 
-/** The memory of one transaction's or call's results. It is given back when all who use them have released it. */
+/**
+ * The memory of one transaction's or call's results. It is given back when all who use them have
+ * released it.
+ */
 export class ResultHold implements ResultMeter {
   readonly #memory: ResultMemory;
   readonly #owner: bigint;
@@ -96,7 +102,9 @@ export class ResultHold implements ResultMeter {
     this.#memory.add(this.#owner, bytes);
   }
 
-  /** Another user, who has to release it once; also of what was released and is cached elsewhere. */
+  /**
+   * Another user, who has to release it once; also of what was released and is cached elsewhere.
+   */
   keep(): this {
     if (this.#users === 0) this.#memory.add(this.#owner, this.#bytes);
     this.#users++;

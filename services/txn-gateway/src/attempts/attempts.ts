@@ -1,5 +1,6 @@
-// What every attempt at a transaction has in common, however it came in: one-shot, in a batch, interactive, or by Neon's wire. It owns
-// the announcement before the write, the timed call of the store, and the figures of the end; how an attempt ends is in outcomes/.
+// What every attempt at a transaction has in common, however it came in: one-shot, in a batch,
+// interactive, or by Neon's wire. It owns the announcement before the write, the timed call of the
+// store, and the figures of the end; how an attempt ends is in outcomes/.
 import { HighwaterError } from "@highwater/protocol";
 import { type BeforeSend, type Execution } from "@highwater/store";
 import { type Config } from "../config.ts";
@@ -44,7 +45,10 @@ export class Attempts {
     });
   }
 
-  /** Announces a write in the tick in which it leaves for the database, before it does. Sent again, it is announced already. */
+  /**
+   * Announces a write in the tick in which it leaves for the database, before it does. Sent again,
+   * it is announced already.
+   */
   announcing(attempt: Attempt, intent: Intent): BeforeSend {
     return () => {
       if (!attempt.readOnly) attempt.announced ??= this.#context.announcer.announce(attempt, intent);
@@ -72,7 +76,9 @@ export class Attempts {
     }
   }
 
-  /** Counts what a request came to. Null labels: nothing was run for it, so its time says nothing. */
+  /**
+   * Counts what a request came to. Null labels: nothing was run for it, so its time says nothing.
+   */
   async counted<A extends { readonly body: { readonly state: CommitResponse["body"]["state"] | "active" } }>(
     { ack }: Pick<Acknowledgement, "ack">,
     { labels, trace }: { readonly labels: AttemptLabels | null; readonly trace: TransactionTrace | null },

@@ -29,12 +29,16 @@ export function refuseTruncated(
   });
 }
 
-/** Between the end of a request's time and that of its database session: seen late, cancelled, and then cut. */
+/**
+ * Between the end of a request's time and that of its database session: seen late, cancelled, and
+ * then cut.
+ */
 const END_MARGIN_MS = 3_000;
 
 /**
- * How long a transaction may be there that has this limit: what the gateway promises to those who would settle its id. An
- * interactive one has its time twice, since its COMMIT has as long as everything before it.
+ * How long a transaction may be there that has this limit: what the gateway promises to those who
+ * would settle its id. An interactive one has its time twice, since its COMMIT has as long as
+ * everything before it.
  */
 export function lifespanMs(totalTimeoutMs: number, form: "one_shot" | "interactive"): number {
   return (form === "interactive" ? 2 * totalTimeoutMs : totalTimeoutMs) + END_MARGIN_MS;
@@ -47,7 +51,10 @@ export interface TimeBounds {
   end(): void;
 }
 
-/** Cancels when the client goes away, or when the time is over, whatever time limits the statements have set for themselves. */
+/**
+ * Cancels when the client goes away, or when the time is over, whatever time limits the statements
+ * have set for themselves.
+ */
 export function withinTime(
   active: ActiveTransactions,
   totalTimeoutMs: number,

@@ -1,5 +1,5 @@
-// Reads near the user: which replica may serve one, and whether what it showed may be believed. Everything that is in doubt
-// goes to the primary.
+// Reads near the user: which replica may serve one, and whether what it showed may be believed.
+// Everything that is in doubt goes to the primary.
 import { type NodeReport } from "@highwater/authority";
 import { HighwaterError, type Offset, type Served } from "@highwater/protocol";
 import { type ReplicaReading } from "@highwater/store";
@@ -57,7 +57,10 @@ export class Reads {
     this.#parts = parts;
   }
 
-  /** Null: the primary has to serve it. Errors: those of the statements, `forbidden`, `epoch_changed`. */
+  /**
+   * Null: the primary has to serve it. Errors: those of the statements, `forbidden`,
+   * `epoch_changed`.
+   */
   async nearby(request: Accepted, placement: ReadPlacement, from: ReadFrom): Promise<NearbyRead | null> {
     const { caller, hold } = from;
     const { primary, flush, metrics } = this.#parts;
@@ -104,7 +107,10 @@ export class Reads {
     });
   }
 
-  /** A replica in this region, unless the primary is in it as well. A replica has no serializable snapshots. */
+  /**
+   * A replica in this region, unless the primary is in it as well. A replica has no serializable
+   * snapshots.
+   */
   #replicaFor({ isolation }: Accepted, primaryEpoch: PrimaryEpoch): NodeReport | null {
     const { config, primary } = this.#parts;
     if (isolation === "serializable") return null;
@@ -157,8 +163,8 @@ export class Reads {
   }
 
   /**
-   * A promise of durability needs more than the replica's word: the primary, asked after the snapshot was taken, is still in
-   * the epoch that the snapshot names, and feeds this very replica.
+   * A promise of durability needs more than the replica's word: the primary, asked after the
+   * snapshot was taken, is still in the epoch that the snapshot names, and feeds this very replica.
    */
   async #mayBelieve(
     read: Extract<ReplicaReading, { kind: "read" }>,
@@ -184,7 +190,8 @@ export class Reads {
       region: this.#regionOf(replica.node),
       role: "replica",
       behindBytes,
-      // The age of its newest commit says how old its data is only while there is something that it has not got.
+      // The age of its newest commit says how old its data is only while there is something that it
+      // has not got.
       behindMs: behindBytes === "0" ? 0 : read.ageMs,
     };
   }

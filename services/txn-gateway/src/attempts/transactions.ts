@@ -1,5 +1,6 @@
-// One-shot transactions, from an accepted request to its answer: admit, announce, run once. How an attempt ends is in
-// outcomes/, reads that need not run on the primary are in reads.ts, and the rules are in txn/.
+// One-shot transactions, from an accepted request to its answer: admit, announce, run once. How an
+// attempt ends is in outcomes/, reads that need not run on the primary are in reads.ts, and the
+// rules are in txn/.
 import { HighwaterError } from "@highwater/protocol";
 import { type Execution, type TransactionSpec } from "@highwater/store";
 import { type ResultHold, type ResultMemory } from "../answers/result-memory.ts";

@@ -32,7 +32,10 @@ export class Account {
   readonly #ended = new Set<EpochId>();
   #startOffset = ZERO;
   #mark: Offset | undefined;
-  /** Where bytes are counted from while there is no mark: the first commit of this gateway in the epoch. */
+  /**
+   * Where bytes are counted from while there is no mark: the first commit of this gateway in the
+   * epoch.
+   */
   #floor: Offset | null = null;
   /** Pending in the epoch, lowest offset first. */
   readonly #queue = new Fifo<Exposed>();
@@ -64,7 +67,10 @@ export class Account {
     return { owner: tally, state: "reserved", offset: ZERO, atMs: 0, trace: null };
   }
 
-  /** It has certainly not committed, or is not this gateway's to count. Of one that is no reservation any more: nothing. */
+  /**
+   * It has certainly not committed, or is not this gateway's to count. Of one that is no
+   * reservation any more: nothing.
+   */
   release(exposed: Exposed): void {
     if (exposed.state !== "reserved") return;
     exposed.state = "over";
@@ -72,7 +78,10 @@ export class Account {
     this.#forget(exposed.owner);
   }
 
-  /** It has committed, at the place. Of one that is no reservation any more: nothing. True when it is durable already. */
+  /**
+   * It has committed, at the place. Of one that is no reservation any more: nothing. True when it
+   * is durable already.
+   */
   commit(
     exposed: Exposed,
     at: { readonly epoch: EpochId; readonly offset: Offset; readonly nowMs: number },
@@ -99,8 +108,9 @@ export class Account {
   }
 
   /**
-   * Everything of the epoch at or below the mark is durable. A mark of another epoch, or a lower one, changes nothing.
-   * Answers how many it has settled, and visits those that committed in this epoch; of the others some may be lost.
+   * Everything of the epoch at or below the mark is durable. A mark of another epoch, or a lower
+   * one, changes nothing. Answers how many it has settled, and visits those that committed in this
+   * epoch; of the others some may be lost.
    */
   advance(epoch: string, mark: Offset, visit?: (exposed: Exposed) => void): number {
     if (epoch !== this.#epoch || (this.#mark !== undefined && this.#mark >= mark)) return 0;

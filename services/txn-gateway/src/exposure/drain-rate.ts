@@ -1,4 +1,5 @@
-// How fast something drains, as an average that forgets: what came in the last few seconds counts most.
+// How fast something drains, as an average that forgets: what came in the last few seconds counts
+// most.
 
 const FORGET_MS = 2_000;
 

@@ -1,5 +1,6 @@
-// Who may commit before what was committed is durable: counts every transaction from its admission, slows fast ones down as a
-// limit comes near, and refuses them at it. The account is in account.ts, what others have in others.ts.
+// Who may commit before what was committed is durable: counts every transaction from its admission,
+// slows fast ones down as a limit comes near, and refuses them at it. The account is in account.ts,
+// what others have in others.ts.
 import {
   type EpochId,
   type EpochRecord,
@@ -25,7 +26,10 @@ export interface ExposureContext {
   readonly clock: Clock;
   readonly log: Pick<Log, "warn">;
   readonly metrics: Pick<Metrics, "exposureDelays" | "exposureRefusals" | "durabilityLag">;
-  /** Ids that no tracker has acknowledged, and how many there may be; they have a bound of their own. */
+  /**
+   * Ids that no tracker has acknowledged, and how many there may be; they have a bound of their
+   * own.
+   */
   readonly announcements: { readonly pending: () => number; readonly max: number };
 }
 
@@ -46,7 +50,10 @@ export interface Admitted {
 interface Use {
   readonly limit: Pick<ExposureLimit, "name" | "scope" | "value">;
   readonly used: number;
-  /** At it new ones are refused. Lower than the limit's value where this gateway has to keep to its share. */
+  /**
+   * At it new ones are refused. Lower than the limit's value where this gateway has to keep to its
+   * share.
+   */
   readonly bound: number;
   readonly tally: Tally;
 }
@@ -60,7 +67,10 @@ export interface LimitSample {
 /** From here on fast transactions are slowed, more the nearer the bound is. */
 const SLOW_FROM = 0.8;
 const SLOW_MS_MAX = 100;
-/** Safe transactions wait for their marks anyway, and so cannot pile up as fast; their bound is this many times the other. */
+/**
+ * Safe transactions wait for their marks anyway, and so cannot pile up as fast; their bound is this
+ * many times the other.
+ */
 const SAFE_FACTOR = 2;
 const ANNOUNCEMENTS = "maxPendingAnnouncements";
 const RETRY_MS_MIN = 100;
@@ -115,7 +125,8 @@ export class Exposure {
 
   /**
    * Counts a write transaction that is about to run; `commit` or `release` must follow.
-   * Errors: `exposure_limit`, and it is not counted. A safe one waits for its mark and is not slowed down.
+   * Errors: `exposure_limit`, and it is not counted. A safe one waits for its mark and is not
+   * slowed down.
    */
   admit(owner: bigint, ack: Ack): Admitted {
     if (!this.#options.hasTrackers) return UNCOUNTED;
@@ -127,7 +138,9 @@ export class Exposure {
     return { exposed, slow: sleep(this.#parts.clock, delayMs) };
   }
 
-  /** Errors: `exposure_limit` where not even a safe transaction could be admitted. Counts nothing. */
+  /**
+   * Errors: `exposure_limit` where not even a safe transaction could be admitted. Counts nothing.
+   */
   refuse(owner: bigint): void {
     if (this.#options.hasTrackers) this.#check(owner, "durable");
   }
@@ -171,7 +184,10 @@ export class Exposure {
     return this.#account.carried.flatMap(({ trace }) => (trace === null ? [] : [trace]));
   }
 
-  /** What a tracker counts. At another level than this gateway's it says nothing here, and somebody should know. */
+  /**
+   * What a tracker counts. At another level than this gateway's it says nothing here, and somebody
+   * should know.
+   */
   observe(report: ExposureReport): void {
     const isOtherLevel = !this.#others.observe(report, this.#account, this.#parts.clock.monotonicMs());
     if (isOtherLevel && !this.#isOtherLevel)
@@ -283,7 +299,10 @@ export class Exposure {
     return `Too much is committed but not yet durable at level ${this.level}: ${is}${share}.`;
   }
 
-  /** By the observed rate: a mark takes everything below it along, so what is too much of one drains with all the others. */
+  /**
+   * By the observed rate: a mark takes everything below it along, so what is too much of one drains
+   * with all the others.
+   */
   #retryAfterMs({ used, bound }: Use, nowMs: number): number {
     const { pending } = this.#account.total;
     // Others have it all.

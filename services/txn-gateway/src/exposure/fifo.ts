@@ -1,5 +1,5 @@
-// A queue in an array: the head moves, and what it has left behind is cut off when it is the larger half, so that every
-// element costs a constant.
+// A queue in an array: the head moves, and what it has left behind is cut off when it is the larger
+// half, so that every element costs a constant.
 
 /** Below that nothing is cut off. */
 const CUT_MIN = 1_024;
@@ -24,7 +24,10 @@ export class Fifo<T> {
     this.#items.push(item);
   }
 
-  /** Puts it before all those at the end for which `isBehind` holds. Costs as many steps as there are of them. */
+  /**
+   * Puts it before all those at the end for which `isBehind` holds. Costs as many steps as there
+   * are of them.
+   */
   insert(item: T, isBehind: (other: T) => boolean): void {
     let at = this.#items.length;
     while (at > this.#head) {

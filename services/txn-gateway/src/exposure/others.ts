@@ -99,7 +99,10 @@ export class Others {
     return scope === "all" ? latest.all : latest.region;
   }
 
-  /** Of the whole log in the epoch: another gateway may have committed behind the newest of this one. */
+  /**
+   * Of the whole log in the epoch: another gateway may have committed behind the newest of this
+   * one.
+   */
   bytes(epoch: string | null): number {
     return this.#latest?.epoch === epoch ? this.#latest.bytes : 0;
   }

@@ -1,4 +1,5 @@
-// The variables that bound what may be lost: at which level it is counted, and how much of it there may be.
+// The variables that bound what may be lost: at which level it is counted, and how much of it there
+// may be.
 import {
   type AboutVariables,
   about,

@@ -1,5 +1,5 @@
-// What is counted of one party, a key's owner or all of them: transactions in flight, those that are committed and not
-// durable yet, the oldest of them, and the place of the newest.
+// What is counted of one party, a key's owner or all of them: transactions in flight, those that
+// are committed and not durable yet, the oldest of them, and the place of the newest.
 import { type Offset } from "@highwater/protocol";
 import { Fifo } from "./fifo.ts";
 
@@ -8,7 +8,10 @@ export interface ExposedTrace {
   settled(fate: "durable", level: string): void;
 }
 
-/** One transaction, from its admission until it is durable, lost or has come to nothing. Made by `Account` alone. */
+/**
+ * One transaction, from its admission until it is durable, lost or has come to nothing. Made by
+ * `Account` alone.
+ */
 export interface Exposed {
   readonly owner: Tally;
   /** `reserved`: in flight. `pending`: committed, and not durable at the level. */
@@ -26,7 +29,9 @@ export class Tally {
   readonly owner: bigint | null;
   reserved = 0;
   #pending = 0;
-  /** In the order in which they were committed. Those that are over leave when they are the first. */
+  /**
+   * In the order in which they were committed. Those that are over leave when they are the first.
+   */
   readonly #order = new Fifo<Exposed>();
   #newest: Offset | null = null;
   /** Number of the epoch in which the newest is. */

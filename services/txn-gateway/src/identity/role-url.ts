@@ -1,9 +1,11 @@
-// Logging in to a node as a key's role: the node's connection string with another user, and the passwords of the roles.
+// Logging in to a node as a key's role: the node's connection string with another user, and the
+// passwords of the roles.
 import { HighwaterError } from "@highwater/protocol";
 
 /**
- * The same server, database and options for another role. Without a password none is sent: the server must then trust the
- * connection by its own rules. Errors: `internal`, which does not quote the URL, for it holds a password.
+ * The same server, database and options for another role. Without a password none is sent: the
+ * server must then trust the connection by its own rules. Errors: `internal`, which does not quote
+ * the URL, for it holds a password.
  */
 export function roleUrl(nodeUrl: string, role: string, password: string | undefined): string {
   const refused = (): HighwaterError =>

@@ -1,4 +1,5 @@
-// The calls of one interactive transaction: numbered, one at a time, and a repeated one gets the answer that it had.
+// The calls of one interactive transaction: numbered, one at a time, and a repeated one gets the
+// answer that it had.
 import { hash } from "node:crypto";
 import { HighwaterError } from "@highwater/protocol";
 import { RETRY_MS } from "../retry.ts";
@@ -17,7 +18,10 @@ export class Calls<T> {
     return this.#last?.seq ?? 0;
   }
 
-  /** True when `take` would run a call of this number, instead of answering as before or refusing it. */
+  /**
+   * True when `take` would run a call of this number, instead of answering as before or refusing
+   * it.
+   */
   wouldRun(seq: number): boolean {
     return this.#last?.isRunning !== true && seq === this.lastSeq + 1;
   }

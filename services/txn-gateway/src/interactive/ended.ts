@@ -1,4 +1,5 @@
-// What is remembered of interactive transactions that have ended: how, and the calls that may yet be repeated.
+// What is remembered of interactive transactions that have ended: how, and the calls that may yet
+// be repeated.
 import {
   HighwaterError,
   type OwnedId,
@@ -27,7 +28,10 @@ interface Ended<T> {
 
 /** For a client that comes back late. Still later calls are answered by the receipt. */
 const KEEP_MS = 5 * 60_000;
-/** The oldest go first when there are more, or when the answers that are kept with them have become too large. */
+/**
+ * The oldest go first when there are more, or when the answers that are kept with them have become
+ * too large.
+ */
 const KEPT_MAX = 20_000;
 const KEPT_BYTES_MAX = 64 * 1_048_576;
 /** What an entry costs besides the text in it. */

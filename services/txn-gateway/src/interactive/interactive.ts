@@ -1,5 +1,6 @@
-// Interactive transactions: opened, called one call at a time, and ended by their client, by a time limit or by a failure.
-// Owns that none is left behind with its session; how a commit ends is in outcomes/.
+// Interactive transactions: opened, called one call at a time, and ended by their client, by a time
+// limit or by a failure. Owns that none is left behind with its session; how a commit ends is in
+// outcomes/.
 import {
   HighwaterError,
   type OwnedId,
@@ -67,7 +68,10 @@ export class Interactive {
     return this.#open.size;
   }
 
-  /** True while somebody's is open, and as long as its calls are remembered. Looks through all: for a shutdown. */
+  /**
+   * True while somebody's is open, and as long as its calls are remembered. Looks through all: for
+   * a shutdown.
+   */
   isKnown(id: TxnId): boolean {
     return [...this.#open.values()].some(({ known }) => known.attempt.id === id) || this.#ended.isKnown(id);
   }
@@ -103,7 +107,8 @@ export class Interactive {
       retentionMs: config.retentionMs,
       futureMs: config.idFutureMs,
     });
-    // Whether it will be safe its commit says; there is no sense in beginning what could not be committed either way.
+    // Whether it will be safe its commit says; there is no sense in beginning what could not be
+    // committed either way.
     if (!request.readOnly) this.#parts.exposure.refuse(principal.owner);
     this.#parts.memory.refuse(principal.owner);
     const leave = this.#enter(id, principal);
@@ -257,7 +262,10 @@ export class Interactive {
     }
   }
 
-  /** Repeated, it is answered anew from what was committed: only the waiting for durability is not over at once. */
+  /**
+   * Repeated, it is answered anew from what was committed: only the waiting for durability is not
+   * over at once.
+   */
   async commit(pinned: Pinned, request: AcceptedCommit, caller: Caller): Promise<HeldCallResult> {
     const { id } = pinned;
     // Of one that is over, a repeated commit only reports the outcome.
@@ -269,7 +277,10 @@ export class Interactive {
     );
   }
 
-  /** Throws the error to answer. Whether the transaction is safe its commit says; what a statement shows before is as fast as its rows. */
+  /**
+   * Throws the error to answer. Whether the transaction is safe its commit says; what a statement
+   * shows before is as fast as its rows.
+   */
   async #refused(
     cause: unknown,
     attempt: Attempt,
@@ -357,7 +368,8 @@ export class Interactive {
 
   /**
    * Counts the commit that is about to run, and says what it has to wait before.
-   * Errors: `exposure_limit`, `overloaded`; the call has then not been made, and may come again under its number.
+   * Errors: `exposure_limit`, `overloaded`; the call has then not been made, and may come again
+   * under its number.
    */
   #admit(id: TxnId, { seq, ack }: AcceptedCommit, { principal }: Caller): Admitted {
     const { exposure, attempts } = this.#parts;
@@ -383,9 +395,11 @@ export class Interactive {
   }
 
   /**
-   * The rollback of a transaction that another gateway has, or had: its id is settled, so that it never commits any more.
-   * Errors: `wrong_gateway` for one that only reads, which there is nothing to settle of; `out_of_sequence`, outcome
-   * `applied`, when it has committed; those of a settlement that takes too long.
+   * The rollback of a transaction that another gateway has, or had: its id is settled, so that it
+   * never commits any more.
+   * Errors: `wrong_gateway` for one that only reads, which there is nothing to settle of;
+   * `out_of_sequence`, outcome `applied`, when it has committed; those of a settlement that takes
+   * too long.
    */
   async settle(pinned: Pinned, { principal }: Caller): Promise<HeldCallResult> {
     const { id } = pinned;
@@ -463,7 +477,10 @@ export class Interactive {
     return this.#open.get(ownedName(open.known.attempt)) === open;
   }
 
-  /** Takes it off the table at once; its session, its id and its place are free when the database has let go of them. */
+  /**
+   * Takes it off the table at once; its session, its id and its place are free when the database
+   * has let go of them.
+   */
   #end(open: Open, end: End, until: Promise<unknown> = Promise.resolve()): Promise<void> {
     if (!this.#isOpen(open)) return Promise.resolve();
     const { attempt } = open.known;

@@ -36,7 +36,8 @@ export async function resolveLate(
   const held: Promise<unknown>[] = [];
   try {
     const primaryEpoch = await primary.admit();
-    // Its client wants it ended, or its gateway's process is gone. No other session is ended for that.
+    // Its client wants it ended, or its gateway's process is gone. No other session is ended for
+    // that.
     const tag = keys.receiptTag(owner, id);
     deps.store.giveUp(primaryEpoch.node, { id, tag }, pinned.holder);
     const attempt = {
@@ -74,7 +75,10 @@ export async function resolveLate(
   }
 }
 
-/** Who holds the id will have ended at the transaction's deadline; it makes little sense to ask much sooner. */
+/**
+ * Who holds the id will have ended at the transaction's deadline; it makes little sense to ask much
+ * sooner.
+ */
 function waiting({ code, details }: HighwaterError, leftMs: number): HighwaterError["details"] {
   if (code !== "transaction_in_progress") return { ...details, outcome: "unknown" };
   const retryAfterMs = Math.ceil(Math.min(RETRY_MS_MAX, Math.max(RETRY_MS.sameId, leftMs)));

@@ -1,4 +1,5 @@
-// When an open transaction expires: when no call has come for a while, or when it has been open for too long.
+// When an open transaction expires: when no call has come for a while, or when it has been open for
+// too long.
 import { type Clock } from "@highwater/runtime";
 
 export interface LifetimeLimits {

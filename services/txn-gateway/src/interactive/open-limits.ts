@@ -1,4 +1,5 @@
-// How many transactions may be open: in all, of one key, and of one login role, whose sessions one-shot transactions need too.
+// How many transactions may be open: in all, of one key, and of one login role, whose sessions
+// one-shot transactions need too.
 import { HighwaterError } from "@highwater/protocol";
 import { type Config } from "../config.ts";
 import { type Principal } from "@highwater/service";
@@ -17,7 +18,10 @@ export class OpenLimits {
     this.#config = config;
   }
 
-  /** The function that gives the place back, to be called once. Errors: `too_many_open`, which names the limit. */
+  /**
+   * The function that gives the place back, to be called once. Errors: `too_many_open`, which names
+   * the limit.
+   */
   enter({ id, role, limits }: Principal): () => void {
     const { maxOpen, maxOpenPerKey, poolSize, rolePoolSize } = this.#config;
     const roleName = role ?? "";
@@ -44,7 +48,10 @@ export class OpenLimits {
   }
 }
 
-/** Of a role's places for one key: all but the last, so that another key can always come; half while another has one. */
+/**
+ * Of a role's places for one key: all but the last, so that another key can always come; half while
+ * another has one.
+ */
 function shareOf(places: number, hasOthers: boolean): number {
   return Math.max(1, hasOthers ? Math.floor(places / 2) : places - 1);
 }

@@ -53,7 +53,10 @@ export interface HeldCallResult extends CallResult {
   readonly hold: ResultHold | null;
 }
 
-/** What a call came to. A commit is answered from it anew each time: how durable it is by then is no part of it. */
+/**
+ * What a call came to. A commit is answered from it anew each time: how durable it is by then is no
+ * part of it.
+ */
 export type Done =
   | { readonly kind: "answered"; readonly answer: CallResult; readonly hold: ResultHold | null }
   | {

@@ -1,4 +1,5 @@
-// The opening of an interactive transaction on the database, within the time and for as long as its client is there.
+// The opening of an interactive transaction on the database, within the time and for as long as its
+// client is there.
 import { HighwaterError } from "@highwater/protocol";
 import { sessionPrincipal } from "@highwater/service";
 import { type Opening } from "@highwater/store";

@@ -1,6 +1,7 @@
-// The header that pins an interactive transaction to its gateway: `<gateway>.<begin>.<mac>`. A proxy routes on its first part. The
-// second says which begin it belongs to. The third proves that a gateway of the deployment wrote it for this very principal, so
-// the header is the proof that its caller began the transaction. (docs/decisions/0088-what-proves-a-begin.md)
+// The header that pins an interactive transaction to its gateway: `<gateway>.<begin>.<mac>`. A
+// proxy routes on its first part. The second says which begin it belongs to. The third proves that
+// a gateway of the deployment wrote it for this very principal, so the header is the proof that its
+// caller began the transaction. (docs/decisions/0088-what-proves-a-begin.md)
 import { randomBytes } from "node:crypto";
 import {
   type EpochId,
@@ -13,7 +14,9 @@ import {
 import { type DeploymentKeys, type Principal } from "@highwater/service";
 import { RETRY_MS } from "../retry.ts";
 
-/** Of every answer to a call of an interactive transaction; the client sends it back with the next. */
+/**
+ * Of every answer to a call of an interactive transaction; the client sends it back with the next.
+ */
 export const SESSION_HEADER = "highwater-session";
 
 /** What one begin is known by. */
@@ -23,7 +26,10 @@ export interface Begun {
   readonly epoch: EpochId;
   /** Sixteen hexadecimal digits of what the begin asked for. */
   readonly digest: string;
-  /** The transaction has ended by then, by the database's clock, or its gateway is gone. Whole milliseconds. */
+  /**
+   * The transaction has ended by then, by the database's clock, or its gateway is gone. Whole
+   * milliseconds.
+   */
   readonly deadlineMs: number;
   /** The database session that has it, as the store names it. */
   readonly holder: string;
@@ -59,12 +65,15 @@ export class SessionHeaders {
     return `${pinned}.${Buffer.concat([Buffer.from([kid]), mac]).toString("base64url")}`;
   }
 
-  /** What the header says, or null when no gateway of the deployment wrote it for this principal. */
+  /**
+   * What the header says, or null when no gateway of the deployment wrote it for this principal.
+   */
   read(header: string, principal: Principal): Pinned | null {
     const macAt = header.lastIndexOf(".");
     const pinned = header.slice(0, Math.max(0, macAt));
     const signature = Buffer.from(header.slice(macAt + 1), "base64url");
-    // The decoder skips characters that are not of the encoding; with them a header would have other spellings.
+    // The decoder skips characters that are not of the encoding; with them a header would have
+    // other spellings.
     const [kid] = signature;
     if (kid === undefined || signature.toString("base64url") !== header.slice(macAt + 1)) return null;
     if (!this.#keys.verify("session", kid, signedText(pinned, principal), signature.subarray(1))) return null;

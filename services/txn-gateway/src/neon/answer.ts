@@ -1,4 +1,5 @@
-// From the results of a transaction to the wire's answer, with the `transaction` that this service adds to it.
+// From the results of a transaction to the wire's answer, with the `transaction` that this service
+// adds to it.
 import { type StatementResult, type TransactionResponse } from "@highwater/protocol";
 import { type FieldDetails } from "@highwater/store";
 import { type Format } from "./headers.ts";
@@ -126,6 +127,7 @@ function rowsAs({ fields, rows }: StatementResult, { rawText, arrayMode }: Forma
     }),
   );
   if (arrayMode) return decoded;
-  // fromEntries, not assignment: a column may be called __proto__. Of columns with one name the last one stays.
+  // fromEntries, not assignment: a column may be called __proto__. Of columns with one name the
+  // last one stays.
   return decoded.map((row) => Object.fromEntries(fields.map(({ name }, column) => [name, row[column]])));
 }

@@ -1,6 +1,10 @@
-// PostgreSQL's text of an array to a nested list. Linear in the text: one value may be as large as a whole result.
+// PostgreSQL's text of an array to a nested list. Linear in the text: one value may be as large as
+// a whole result.
 
-/** Throws when the text is not an array as the server writes it. Bounds in front (`[0:1]={…}`) have no place in a list. */
+/**
+ * Throws when the text is not an array as the server writes it. Bounds in front (`[0:1]={…}`) have
+ * no place in a list.
+ */
 export function parseArray(text: string, decode: (element: string) => unknown): unknown[] {
   const outermost: unknown[] = [];
   const open: unknown[][] = [outermost];

@@ -1,4 +1,5 @@
-// Errors in the wire's shape: what the driver puts on its NeonDbError, and under `highwater` all that this service knows.
+// Errors in the wire's shape: what the driver puts on its NeonDbError, and under `highwater` all
+// that this service knows.
 import {
   type ErrorCode,
   ERRORS,
@@ -118,8 +119,9 @@ export function neonError(error: HighwaterError, transactionId: string | null): 
 }
 
 /**
- * The transaction has committed, but its rows cannot be answered: they are over a limit, or it ran under this id before
- * and they are not kept. To answer fewer rows than there are would be a wrong answer, which this wire has no word for.
+ * The transaction has committed, but its rows cannot be answered: they are over a limit, or it ran
+ * under this id before and they are not kept. To answer fewer rows than there are would be a wrong
+ * answer, which this wire has no word for.
  */
 export function rowsMissing(
   why: "replayed" | "truncated",
@@ -147,8 +149,9 @@ export function rowsMissing(
 }
 
 /**
- * The driver gives a program only the fields of a 400, so that is what everything becomes that a program has to decide
- * about. An unknown outcome is one of these also because a 503 would be repeated by proxies, under a new id.
+ * The driver gives a program only the fields of a 400, so that is what everything becomes that a
+ * program has to decide about. An unknown outcome is one of these also because a 503 would be
+ * repeated by proxies, under a new id.
  */
 function statusOf({ code, outcome }: HighwaterError): number {
   const { status } = ERRORS[code];

@@ -1,11 +1,15 @@
-// The request headers of the wire: how rows are written, how a batch runs, who asks, and what this service adds to that.
+// The request headers of the wire: how rows are written, how a batch runs, who asks, and what this
+// service adds to that.
 import { HighwaterError, type Isolation } from "@highwater/protocol";
 import { type Ack } from "../txn/request.ts";
 
 export type RequestHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
 export interface Format {
-  /** Values as PostgreSQL's text. Otherwise booleans, numbers that JSON can hold, JSON and arrays are decoded. */
+  /**
+   * Values as PostgreSQL's text. Otherwise booleans, numbers that JSON can hold, JSON and arrays
+   * are decoded.
+   */
   readonly rawText: boolean;
   /** Rows as arrays. Otherwise as objects by column name. */
   readonly arrayMode: boolean;
@@ -114,8 +118,9 @@ export function wishesOf(headers: RequestHeaders): Wishes {
 }
 
 /**
- * The credential as an Authorization header: the header itself, or else the password of the connection string. User,
- * host, database and options of that string are the client's own words and are not looked at.
+ * The credential as an Authorization header: the header itself, or else the password of the
+ * connection string. User, host, database and options of that string are the client's own words and
+ * are not looked at.
  */
 export function authorizationOf(headers: RequestHeaders): string | undefined {
   const header = single(headers, "authorization");

@@ -1,4 +1,5 @@
-// Parameters of a query, as JSON has them, to PostgreSQL's text: null, scalars, arrays as array literals, objects as JSON.
+// Parameters of a query, as JSON has them, to PostgreSQL's text: null, scalars, arrays as array
+// literals, objects as JSON.
 import { isExactNumber } from "./exact-json.ts";
 
 /** The text of a value from `parseExactly`. */
@@ -9,7 +10,9 @@ export function paramText(value: unknown): string | null {
   return JSON.stringify(value);
 }
 
-/** Strings are always quoted, so that "NULL", an empty one and one with a comma stay what they are. */
+/**
+ * Strings are always quoted, so that "NULL", an empty one and one with a comma stay what they are.
+ */
 function arrayLiteral(values: readonly unknown[]): string {
   return `{${values.map(element).join(",")}}`;
 }
@@ -22,7 +25,10 @@ function element(value: unknown): string {
   return typeof value === "object" && !isExactNumber(value) ? quoted(text) : text;
 }
 
-/** Not JSON's quoting: in an array literal a backslash only stands before the character that it protects. */
+/**
+ * Not JSON's quoting: in an array literal a backslash only stands before the character that it
+ * protects.
+ */
 function quoted(text: string): string {
   return `"${text.replace(/["\\]/g, "\\$&")}"`;
 }

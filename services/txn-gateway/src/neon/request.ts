@@ -1,4 +1,5 @@
-// From a body and headers of the wire to a transaction that is accepted by the rules of every other one.
+// From a body and headers of the wire to a transaction that is accepted by the rules of every other
+// one.
 import { HighwaterError, type TransactionRequest, type TxnId } from "@highwater/protocol";
 import { type Accepted, acceptRequest, type RequestRules } from "../txn/request.ts";
 import { parseExactly } from "./exact-json.ts";
@@ -37,7 +38,10 @@ interface Query {
   readonly arrayMode: boolean | undefined;
 }
 
-/** `mayWrite`: false for a credential that may only read; its transactions are read-only without saying so. */
+/**
+ * `mayWrite`: false for a credential that may only read; its transactions are read-only without
+ * saying so.
+ */
 export interface Asking {
   readonly headers: RequestHeaders;
   /** The body's text, whatever content type it came under: the driver says text/plain. */

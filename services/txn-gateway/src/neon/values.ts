@@ -1,4 +1,5 @@
-// Values as the wire has them without Neon-Raw-Text-Output: what JSON can hold is decoded, everything else stays text.
+// Values as the wire has them without Neon-Raw-Text-Output: what JSON can hold is decoded,
+// everything else stays text.
 import { parseArray } from "./array-text.ts";
 import { parseExactly } from "./exact-json.ts";
 
@@ -16,8 +17,9 @@ const DECODED_ARRAYS: ReadonlyMap<number, number> = new Map([
 ]);
 
 /**
- * The server's other own array types of base types, ranges and multiranges: lists of texts. Only box[] (1020) is not here,
- * because it separates its elements with semicolons. Types that users have created stay text, arrays of them too.
+ * The server's other own array types of base types, ranges and multiranges: lists of texts. Only
+ * box[] (1020) is not here, because it separates its elements with semicolons. Types that users
+ * have created stay text, arrays of them too.
  */
 const TEXT_ARRAYS: ReadonlySet<number> = new Set([
   ...[
@@ -36,14 +38,17 @@ const TEXT_ARRAYS: ReadonlySet<number> = new Set([
 
 export const KNOWN_ARRAYS: ReadonlySet<number> = new Set([...TEXT_ARRAYS, ...DECODED_ARRAYS.keys()]);
 
-/** What is nested deeper could be parsed, perhaps, but not written: writing JSON takes the stack. */
+/**
+ * What is nested deeper could be parsed, perhaps, but not written: writing JSON takes the stack.
+ */
 const MAX_DEPTH = 500;
 
 /** How the values of a column are decoded; null when they stay text. */
 export function decoderOf(oid: number): ((text: string) => unknown) | null {
   const decode = strictDecoderOf(oid);
   if (decode === null) return null;
-  // Its transaction has committed: what cannot be decoded stays text, and the answer is given all the same.
+  // Its transaction has committed: what cannot be decoded stays text, and the answer is given all
+  // the same.
   return (text) => {
     if (isDeep(text)) return text;
     try {

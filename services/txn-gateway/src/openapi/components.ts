@@ -40,7 +40,9 @@ const NAMED: Readonly<Record<string, TSchema>> = {
   Uuid: protocol.Uuid,
 };
 
-/** What the service checks of a text by other means than its schema, so that it can name the fault. */
+/**
+ * What the service checks of a text by other means than its schema, so that it can name the fault.
+ */
 const STRICTER: Readonly<Record<string, Json>> = {
   TransactionId: {
     pattern: "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-7[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$",

@@ -1,4 +1,5 @@
-// The OpenAPI document of the gateway, from its operations and the schemas of the wire. docs/reference/openapi.json is this.
+// The OpenAPI document of the gateway, from its operations and the schemas of the wire.
+// docs/reference/openapi.json is this.
 import { HighwaterError } from "@highwater/protocol";
 import { ERROR_OPERATIONS, type Json, makeOpenApi, type Operation } from "@highwater/service";
 import { neonError } from "../neon/error.ts";

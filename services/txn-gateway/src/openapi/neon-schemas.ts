@@ -1,4 +1,5 @@
-// The messages of POST /sql, for the documentation: neon/request.ts reads them and neon/answer.ts and neon/error.ts write them.
+// The messages of POST /sql, for the documentation: neon/request.ts reads them and neon/answer.ts
+// and neon/error.ts write them.
 import Type from "typebox";
 import {
   type ErrorCode,

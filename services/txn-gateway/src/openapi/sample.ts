@@ -1,4 +1,5 @@
-// The values of the documentation's examples. A test that sends them puts in those of a transaction of its own.
+// The values of the documentation's examples. A test that sends them puts in those of a transaction
+// of its own.
 import {
   type Marks,
   type OpenTransactionResponse,

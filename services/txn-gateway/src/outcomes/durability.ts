@@ -1,4 +1,5 @@
-// When is a committed transaction durable, or lost? Marks of its own epoch say it while that lasts, a tracker afterwards.
+// When is a committed transaction durable, or lost? Marks of its own epoch say it while that lasts,
+// a tracker afterwards.
 import { type EpochId, type Offset } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
 import { type Verdicts, type TrackerVerdict } from "../trackers/verdicts.ts";
@@ -25,7 +26,10 @@ export class Durability {
     this.#verdicts = verdicts;
   }
 
-  /** For a transaction that this gateway has just committed: `pending` only when the time is over, or the client is gone. */
+  /**
+   * For a transaction that this gateway has just committed: `pending` only when the time is over,
+   * or the client is gone.
+   */
   async await(promised: Promised, limitMs: number, signal?: AbortSignal): Promise<Fate> {
     const deadlineMs = this.#clock.monotonicMs() + limitMs;
     const end = await this.#marks.wait(promised, limitMs, signal);

@@ -18,7 +18,10 @@ export interface FinalityContext {
    * marks.
    */
   readonly level: string | null;
-  /** What is lost to a history that an operator has chosen is final from here on: the primary's own disk. */
+  /**
+   * What is lost to a history that an operator has chosen is final from here on: the primary's own
+   * disk.
+   */
   readonly chosenLevel: string;
 }
 
@@ -39,9 +42,11 @@ export class Finality {
       return Promise.resolve("reached");
     const { kind, epoch, offset } = settled;
     const { current: primaryEpoch } = primary;
-    // The position was read after the tombstone; nothing need be there yet that would bring it to disk.
+    // The position was read after the tombstone; nothing need be there yet that would bring it to
+    // disk.
     if (primaryEpoch?.epoch === epoch) flush.committed(primaryEpoch);
-    // `aborted` is about the epoch that the tombstone is in: that this one was chosen does not keep a failover from undoing it.
+    // `aborted` is about the epoch that the tombstone is in: that this one was chosen does not keep
+    // a failover from undoing it.
     const isChosen = kind === "lost" && primary.recordOf(epoch)?.commanded === true;
     return marks.wait({ epoch, level: isChosen ? chosenLevel : level, offset }, limitMs, signal);
   }

@@ -1,4 +1,5 @@
-// What became of an owner's transaction under an id: by its receipt, by a tracker's verdict, and by the marks.
+// What became of an owner's transaction under an id: by its receipt, by a tracker's verdict, and by
+// the marks.
 import {
   type EpochId,
   formatOffset,
@@ -82,7 +83,10 @@ export class Inspection {
     return { id, state: stateOf(fate), token, position, level, marks: marks.newest };
   }
 
-  /** As the trackers say, which know how durable it had been; what none of them holds is lost at every level. */
+  /**
+   * As the trackers say, which know how durable it had been; what none of them holds is lost at
+   * every level.
+   */
   async #ofLost(
     { id, owner, level }: OwnedId & { readonly level: string },
     limitMs: number,

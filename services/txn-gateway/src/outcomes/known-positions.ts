@@ -1,19 +1,25 @@
-// Where a receipt stands in the log, as this gateway first learned it: when it committed the transaction, or when it first looked the
-// receipt up. A receipt does not say where it is. A position that is read anew for every question rises with the log, and no mark
-// reaches it on a busy log, or when trackers have nothing else to watch. Tombstones are receipts, too. Owns no verdict.
+// Where a receipt stands in the log, as this gateway first learned it: when it committed the
+// transaction, or when it first looked the receipt up. A receipt does not say where it is. A
+// position that is read anew for every question rises with the log, and no mark reaches it on a
+// busy log, or when trackers have nothing else to watch. Tombstones are receipts, too. Owns no
+// verdict.
 import { type EpochId, type Offset } from "@highwater/protocol";
 import { type ReceiptKey } from "@highwater/store";
 import { type Settled } from "./settled.ts";
 
 interface Known {
-  /** The epoch that the receipt names, or what a tombstone says: that one can give way to a commit. */
+  /**
+   * The epoch that the receipt names, or what a tombstone says: that one can give way to a commit.
+   */
   readonly attempt: EpochId | "aborted" | "lost";
   /** Of the offset, an upper bound of the receipt's position. */
   readonly epoch: EpochId;
   readonly offset: Offset;
 }
 
-/** Some 200 bytes each, and at most twice as many. Of older ones the position is read again, once. */
+/**
+ * Some 200 bytes each, and at most twice as many. Of older ones the position is read again, once.
+ */
 const KEPT_MIN = 50_000;
 
 export class KnownPositions {

@@ -37,7 +37,10 @@ export class LookUps {
     return this.#ends.ask(node);
   }
 
-  /** A receipt with the lowest position that is known of it. Errors: the given code when the node cannot be asked; the primary is then asked for anew. */
+  /**
+   * A receipt with the lowest position that is known of it. Errors: the given code when the node
+   * cannot be asked; the primary is then asked for anew.
+   */
   async find(primaryEpoch: PrimaryEpoch, key: ReceiptKey, onFailure: ErrorCode): Promise<Settled> {
     try {
       return this.known.lowest(key, await this.#batcherOf(primaryEpoch.node).ask(key));

@@ -110,7 +110,10 @@ export class MarkBoard {
     this.#newest = { epoch: current.id, seq: current.seq, levels: toWire(this.#levelsOf(current.id)) };
   }
 
-  /** While this gateway knows the primary, its own authority decides, and the word of a stream otherwise. */
+  /**
+   * While this gateway knows the primary, its own authority decides, and the word of a stream
+   * otherwise.
+   */
   #mayFollow(ancestry: readonly EpochRecord[]): boolean {
     const next = ancestry.at(-1)?.id;
     const { epochs, currentEpoch } = this.#options;
@@ -156,7 +159,10 @@ export class MarkBoard {
     });
   }
 
-  /** Ends every wait as if its time were over: the service shuts down, and a timeout is never a loss. */
+  /**
+   * Ends every wait as if its time were over: the service shuts down, and a timeout is never a
+   * loss.
+   */
   stop(): void {
     this.#stopped = true;
     for (const levels of this.#waits.values())
@@ -201,7 +207,10 @@ function firstNotBelow(waiters: readonly Waiter[], offset: Offset): number {
   return lowerBound(waiters, (waiter) => waiter.offset >= offset);
 }
 
-/** Index of the first waiter for which `holds`, which must be true for all waiters behind it as well. */
+/**
+ * Index of the first waiter for which `holds`, which must be true for all waiters behind it as
+ * well.
+ */
 function lowerBound(waiters: readonly Waiter[], holds: (waiter: Waiter) => boolean): number {
   let low = 0;
   let high = waiters.length;

@@ -1,5 +1,6 @@
-// From an attempt's end to its answer: what a failed or unknown execution means, what a used id stands for, and when the
-// answer may say `durable`. One-shot and interactive transactions end here alike.
+// From an attempt's end to its answer: what a failed or unknown execution means, what a used id
+// stands for, and when the answer may say `durable`. One-shot and interactive transactions end here
+// alike.
 import {
   type EpochId,
   HighwaterError,
@@ -68,7 +69,10 @@ export interface CommitResponse {
 /** Keeps an id from being used again until the promise has settled. */
 export type Hold = (until: Promise<unknown>) => void;
 
-/** How long a client waits for an unknown outcome to be settled; the settling itself goes on for longer. */
+/**
+ * How long a client waits for an unknown outcome to be settled; the settling itself goes on for
+ * longer.
+ */
 const SETTLE_ANSWER_MS = 10_000;
 
 export class Outcomes {
@@ -79,8 +83,9 @@ export class Outcomes {
   }
 
   /**
-   * The attempt's transaction, or why there is none. `executing` is what the store answers to its COMMIT. The attempt is
-   * counted as exposed from here on if and only if it has committed, or may have.
+   * The attempt's transaction, or why there is none. `executing` is what the store answers to its
+   * COMMIT. The attempt is counted as exposed from here on if and only if it has committed, or may
+   * have.
    */
   async conclude(attempt: Attempt, executing: Promise<Execution>, hold: Hold): Promise<Committed> {
     const { primary } = this.#parts;
@@ -93,7 +98,8 @@ export class Outcomes {
         void this.#settleExposed(attempt);
         throw cause;
       }
-      // Another attempt holds the id and may yet commit; this one has not run. To settle the id would end that one.
+      // Another attempt holds the id and may yet commit; this one has not run. To settle the id
+      // would end that one.
       if (cause.code === "transaction_in_progress") {
         this.#release(attempt);
         throw cause;
@@ -101,7 +107,8 @@ export class Outcomes {
       if (cause.outcome === "unknown") return this.resolve(attempt, hold, cause, "wait_for_held");
       this.#release(attempt);
       if (cause.code === "primary_unavailable" || cause.code === "epoch_changed") primary.wake();
-      // It never commits. An earlier attempt under its id may have: what that one announced stays, by its own name.
+      // It never commits. An earlier attempt under its id may have: what that one announced stays,
+      // by its own name.
       attempt.announced?.withdraw();
       throw cause;
     }
@@ -150,9 +157,10 @@ export class Outcomes {
   }
 
   /**
-   * The connection died during COMMIT, or its gateway is gone: find out, or make it so that it never commits. Only for those who
-   * began the attempt. Errors: `commit_unconfirmed` when that takes too long; `transaction_in_progress` when another attempt
-   * holds the id, unless that is to be waited for; those of a settled id.
+   * The connection died during COMMIT, or its gateway is gone: find out, or make it so that it
+   * never commits. Only for those who began the attempt. Errors: `commit_unconfirmed` when that
+   * takes too long; `transaction_in_progress` when another attempt holds the id, unless that is to
+   * be waited for; those of a settled id.
    */
   async resolve(attempt: Attempt, hold: Hold, cause: HighwaterError, whenHeld: WhenHeld): Promise<Committed> {
     const { deps, primary } = this.#parts;
@@ -217,8 +225,9 @@ export class Outcomes {
   }
 
   /**
-   * A position may be announced only in the epoch that the receipt names; what was carried over since then the trackers
-   * know from the original's announcement. `lost` is their own word, which a withdrawal must not undo.
+   * A position may be announced only in the epoch that the receipt names; what was carried over
+   * since then the trackers know from the original's announcement. `lost` is their own word, which
+   * a withdrawal must not undo.
    */
   #announceSettled({ announced, primaryEpoch }: Attempt, settled: Settled): void {
     if (settled.kind === "aborted") announced?.withdraw();
@@ -232,13 +241,17 @@ export class Outcomes {
     if (settled.kind !== "committed") throw refusalOf(settled.kind, id);
     if (settled.digest !== attempt.digest) throw new HighwaterError("id_reused", { transactionId: id });
     const { current: primaryEpoch } = this.#parts.primary;
-    // The position was read after the receipt; nothing need be there yet that would bring it to disk.
+    // The position was read after the receipt; nothing need be there yet that would bring it to
+    // disk.
     if (primaryEpoch?.epoch === settled.epoch) this.#parts.flush.committed(primaryEpoch);
     const { epoch, offset, attempt: run } = settled;
     return { kind: "write", id, epoch, offset, attempt: run, owner, isFlushed: false, results: null };
   }
 
-  /** Answers at the commit point or at the durability point, as it was asked; a client that is gone waits for nothing. */
+  /**
+   * Answers at the commit point or at the durability point, as it was asked; a client that is gone
+   * waits for nothing.
+   */
   async answer(
     committed: Committed,
     announced: Announced | null,
@@ -265,8 +278,8 @@ export class Outcomes {
     if (ack === "commit") return answer("committed");
     const { epoch, offset } = committed;
     const promised = { token, epoch, offset, level };
-    // What a read saw may still need help to get to disk; help where none is needed would be a commit that the next read sees
-    // and has to wait for.
+    // What a read saw may still need help to get to disk; help where none is needed would be a
+    // commit that the next read sees and has to wait for.
     const { current: primaryEpoch } = this.#parts.primary;
     if (committed.kind === "read" && !committed.isFlushed && primaryEpoch?.epoch === epoch)
       this.#parts.flush.committed(primaryEpoch);

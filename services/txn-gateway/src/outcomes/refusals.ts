@@ -1,5 +1,6 @@
-// A refusal is an answer too: "already paid" can rest on a row that a failure takes away. Owns what is said of such an error, and when: to
-// a safe transaction when what it rests on is durable, to a fast one at once, with a token to wait by.
+// A refusal is an answer too: "already paid" can rest on a row that a failure takes away. Owns what
+// is said of such an error, and when: to a safe transaction when what it rests on is durable, to a
+// fast one at once, with a token to wait by.
 import { formatOffset, HighwaterError, type TxnId } from "@highwater/protocol";
 import { type FlushHelp } from "../primary/flush.ts";
 import { type PrimaryEpoch } from "../primary/primary.ts";
@@ -24,8 +25,9 @@ export interface Refused {
 }
 
 /**
- * SQLSTATEs that say nothing of what is stored: connections, transaction states, resources, limits, operators, the system, faults, what is not
- * supported, and syntax. Every other error of a statement may come from data, or from code that has read some.
+ * SQLSTATEs that say nothing of what is stored: connections, transaction states, resources, limits,
+ * operators, the system, faults, what is not supported, and syntax. Every other error of a
+ * statement may come from data, or from code that has read some.
  */
 const NOT_OF_DATA = /^(?:08|0A|25|53|54|57|58|F0|XX)|^42601$/;
 

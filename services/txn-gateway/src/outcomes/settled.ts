@@ -8,15 +8,24 @@ export type Settled =
       readonly kind: "committed";
       /** The epoch that the receipt names. */
       readonly attempt: EpochId;
-      /** An upper bound, read after the receipt was; `epoch` differs from `attempt` after a failover. */
+      /**
+       * An upper bound, read after the receipt was; `epoch` differs from `attempt` after a
+       * failover.
+       */
       readonly epoch: EpochId;
       readonly offset: Offset;
-      /** No earlier position of it is known here: marks may have passed its commit for long, and not this offset. */
+      /**
+       * No earlier position of it is known here: marks may have passed its commit for long, and not
+       * this offset.
+       */
       readonly isFirst: boolean;
       readonly digest: bigint;
     }
   | {
-      /** A tombstone says so. It is at or below the offset in the epoch, and as safe as what is there. */
+      /**
+       * A tombstone says so. It is at or below the offset in the epoch, and as safe as what is
+       * there.
+       */
       readonly kind: "aborted" | "lost";
       readonly epoch: EpochId;
       readonly offset: Offset;

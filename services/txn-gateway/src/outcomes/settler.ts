@@ -1,5 +1,6 @@
-// Unknown outcomes are resolved, never guessed: when a connection dies during COMMIT, the id is settled on the primary.
-// Either its receipt is there, or a tombstone is from now on, and then it can never commit.
+// Unknown outcomes are resolved, never guessed: when a connection dies during COMMIT, the id is
+// settled on the primary. Either its receipt is there, or a tombstone is from now on, and then it
+// can never commit.
 import { type EpochId } from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
 import { type ReceiptKey } from "@highwater/store";
@@ -25,7 +26,10 @@ const BATCH_MAX = 1_000;
  */
 type Tombstone = "aborted" | "lost";
 
-/** What to do about an id that another attempt holds: ask again until that has ended, or answer `held`. */
+/**
+ * What to do about an id that another attempt holds: ask again until that has ended, or answer
+ * `held`.
+ */
 export type WhenHeld = "wait_for_held" | "answer_held";
 
 export class Settler {
@@ -48,7 +52,10 @@ export class Settler {
     this.#stop.abort();
   }
 
-  /** Final, also after a failover that keeps what is not at risk. Null when no primary could settle it in time; the id's announcement then leaves it to the trackers. */
+  /**
+   * Final, also after a failover that keeps what is not at risk. Null when no primary could settle
+   * it in time; the id's announcement then leaves it to the trackers.
+   */
   async settle(
     key: ReceiptKey,
     attempt: EpochId,

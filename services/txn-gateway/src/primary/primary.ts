@@ -17,9 +17,15 @@ export interface PrimaryOptions {
   /** Default: ancestry. */
   readonly rule?: AuthorityRule;
   readonly probeIntervalMs: number;
-  /** How long no tracker has been reachable; trackers begin epochs, the gateway only in their absence. */
+  /**
+   * How long no tracker has been reachable; trackers begin epochs, the gateway only in their
+   * absence.
+   */
   readonly trackersSilentMs: () => number;
-  /** Why nothing may begin: the deployment keys differ from those of the other services. Null while they agree. */
+  /**
+   * Why nothing may begin: the deployment keys differ from those of the other services. Null while
+   * they agree.
+   */
   readonly scheduleFault: () => string | null;
   readonly onEpoch: (primaryEpoch: PrimaryEpoch, ended: PrimaryEpoch | null) => void;
 }
@@ -31,7 +37,10 @@ const NEXT_EPOCH_MS = 200;
 const WAKE_PAUSE_MS = 50;
 /** A clock reading of the server that is older says less than the gateway's own clock. */
 const SERVER_TIME_VALID_MS = 10 * 60_000;
-/** By an older one no id is refused: the server's clock was wrong then, perhaps, and is right by now. */
+/**
+ * By an older one no id is refused: the server's clock was wrong then, perhaps, and is right by
+ * now.
+ */
 const ID_TIME_VALID_MS = 10_000;
 
 type Waiter = (primaryEpoch: PrimaryEpoch | null) => void;
@@ -89,7 +98,10 @@ export class Primary {
     for (const settle of [...this.#waiters]) settle(null);
   }
 
-  /** Asked whenever a request starts: a lease ends without an event, also for a process that was just held up. */
+  /**
+   * Asked whenever a request starts: a lease ends without an event, also for a process that was
+   * just held up.
+   */
   get current(): PrimaryEpoch | null {
     this.#watcher.authorityNow();
     return this.#primaryEpoch;
@@ -158,7 +170,10 @@ export class Primary {
     }
   }
 
-  /** Something has just failed: ask all nodes now. A server that dies fails a thousand requests; that is one reason to ask. */
+  /**
+   * Something has just failed: ask all nodes now. A server that dies fails a thousand requests;
+   * that is one reason to ask.
+   */
   wake(): void {
     const nowMs = this.#clock.monotonicMs();
     if (nowMs - this.#wokenAtMs < WAKE_PAUSE_MS) return;
@@ -253,10 +268,14 @@ export class Primary {
     for (const settle of [...this.#waiters]) settle(primaryEpoch);
   }
 
-  /** The trackers' work, done here only while none of them can be reached. The watcher asks again until it is done. */
+  /**
+   * The trackers' work, done here only while none of them can be reached. The watcher asks again
+   * until it is done.
+   */
   async #begin(authority: Extract<Authority, { kind: "mint" | "prepare" }>): Promise<void> {
     if (this.#beginning || this.#options.trackersSilentMs() < TRACKERS_FIRST_MS) return;
-    // What was asked for before the last step ended does not show it yet: a command would be carried out twice.
+    // What was asked for before the last step ended does not show it yet: a command would be
+    // carried out twice.
     if ((this.#askedAtMs.get(authority.node) ?? 0) <= this.#begunAtMs) return;
     this.#beginning = true;
     try {

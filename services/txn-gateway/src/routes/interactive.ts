@@ -13,7 +13,10 @@ type Call = FastifyRequest<{ Params: { id: string } }>;
 export function interactiveRoutes(app: FastifyInstance, gateway: Gateway): void {
   const { interactive, rules } = gateway;
 
-  /** The transaction that the address and the header name together, and whether it is on this gateway. */
+  /**
+   * The transaction that the address and the header name together, and whether it is on this
+   * gateway.
+   */
   const named = (
     request: Call,
     reply: FastifyReply,
@@ -63,7 +66,8 @@ export function interactiveRoutes(app: FastifyInstance, gateway: Gateway): void 
     const { pin, isHere } = named(request, reply);
     const rollback = acceptRollback(request.body);
     const caller = callerOf(request);
-    // Its gateway may be gone, and a COMMIT from there be under way: who wants it undone need not know, for it is settled.
+    // Its gateway may be gone, and a COMMIT from there be under way: who wants it undone need not
+    // know, for it is settled.
     return send(
       reply,
       await (isHere ? interactive.rollback(pin, rollback, caller) : interactive.settle(pin, caller)),

@@ -1,4 +1,5 @@
-// POST /sql: the Neon serverless HTTP wire. Read the request, call, answer, in the wire's own shapes; neon/ has the rules.
+// POST /sql: the Neon serverless HTTP wire. Read the request, call, answer, in the wire's own
+// shapes; neon/ has the rules.
 import { randomBytes } from "node:crypto";
 import { type ServerResponse } from "node:http";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
@@ -43,7 +44,10 @@ export function neonContext(deps: Pick<Deps, "log">, gateway: Gateway): NeonCont
   };
 }
 
-/** In a scope of its own: the driver's body is text to Fastify, and errors have another shape than elsewhere. */
+/**
+ * In a scope of its own: the driver's body is text to Fastify, and errors have another shape than
+ * elsewhere.
+ */
 export function neonRoutes(app: FastifyInstance, parts: NeonContext): void {
   const callers = new WeakMap<FastifyRequest, Caller>();
   void app.register((scope, _options, done) => {

@@ -24,7 +24,8 @@ export function transactionRoutes(app: FastifyInstance, gateway: Gateway): void 
     async (request) => {
       const { wait, level, owner } = readQuery(request.query);
       const { principal, signal } = callerOf(request);
-      // One owner's ids say nothing to another: who asks for another's needs the right to see everybody's.
+      // One owner's ids say nothing to another: who asks for another's needs the right to see
+      // everybody's.
       if (owner !== undefined && owner !== principal.owner) requireScope(principal, "admin");
       const id = checkId(request.params.id);
       const asked = { owner: owner ?? principal.owner, level: checkLevel(level, rules.levels), waitMs: wait };

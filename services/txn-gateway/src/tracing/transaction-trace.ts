@@ -1,5 +1,6 @@
-// What a transaction leaves in a trace: its own span, the database's, and the one from its commit to its durability, which may end
-// long after the request. Numbers only, until something of it is kept.
+// What a transaction leaves in a trace: its own span, the database's, and the one from its commit
+// to its durability, which may end long after the request. Numbers only, until something of it is
+// kept.
 import { type EpochId, HighwaterError, type Offset, type TxnId } from "@highwater/protocol";
 import {
   type FinishedSpan,

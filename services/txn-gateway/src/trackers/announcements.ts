@@ -1,5 +1,5 @@
-// One tracker's announcements: kept in order, sent in batches, resent until the tracker has them on disk.
-// Self-clocked: one batch in flight, everything since then goes in the next.
+// One tracker's announcements: kept in order, sent in batches, resent until the tracker has them on
+// disk. Self-clocked: one batch in flight, everything since then goes in the next.
 import { type Announcement, LIMITS } from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
 import { hostOf } from "@highwater/service";
@@ -87,7 +87,9 @@ export class TrackerQueue {
     if (!this.#running) void this.#run();
   }
 
-  /** Resolves when nothing is left to send. A tracker that is being retried is tried again at once. */
+  /**
+   * Resolves when nothing is left to send. A tracker that is being retried is tried again at once.
+   */
   drained(): Promise<void> {
     this.#wake.abort();
     this.#wake = new AbortController();
@@ -100,7 +102,10 @@ export class TrackerQueue {
     this.#wake.abort();
   }
 
-  /** The ledger of another tracker holds what is left out; what no tracker has acknowledged always stays. */
+  /**
+   * The ledger of another tracker holds what is left out; what no tracker has acknowledged always
+   * stays.
+   */
   #trim(): void {
     const before = this.#items.length;
     this.#items = this.#items.filter((item, index) => index < this.#sending || !item.acknowledged);

@@ -1,5 +1,6 @@
-// Nothing is forgotten: every write transaction is announced to every tracker before its COMMIT, and its position after.
-// Counts what no tracker has acknowledged, whose bound exposure/ keeps; the queues are in announcements.ts.
+// Nothing is forgotten: every write transaction is announced to every tracker before its COMMIT,
+// and its position after. Counts what no tracker has acknowledged, whose bound exposure/ keeps; the
+// queues are in announcements.ts.
 import { randomBytes } from "node:crypto";
 import { type Announcement, type EpochId, formatOffset, type Offset, type TxnId } from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
@@ -156,7 +157,10 @@ export class Announcer {
     this.#pending--;
   }
 
-  /** Until every tracker has everything, or the limit is over. Answers how many ids no tracker has acknowledged. */
+  /**
+   * Until every tracker has everything, or the limit is over. Answers how many ids no tracker has
+   * acknowledged.
+   */
   async flush(limitMs: number): Promise<number> {
     const over = new AbortController();
     const all = Promise.all(this.#queues.map((queue) => queue.drained()));

@@ -1,4 +1,5 @@
-// HTTP to the trackers over kept-alive connections. Node's own client: an announcement costs half of what `fetch` takes.
+// HTTP to the trackers over kept-alive connections. Node's own client: an announcement costs half
+// of what `fetch` takes.
 import {
   Agent as HttpAgent,
   type ClientRequest,

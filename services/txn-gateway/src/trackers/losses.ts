@@ -1,5 +1,6 @@
-// What trackers say of ids under which there is the tombstone of a loss. A tombstone does not say at which levels the transaction had
-// been durable; the ledgers of the trackers do, to which its gateway had announced it.
+// What trackers say of ids under which there is the tombstone of a loss. A tombstone does not say
+// at which levels the transaction had been durable; the ledgers of the trackers do, to which its
+// gateway had announced it.
 import { LIMITS, type Loss, LossesResponse, type OwnedId } from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
 import { Batcher } from "../batcher.ts";
@@ -20,7 +21,10 @@ export class Losses {
     this.#trackers = trackers;
   }
 
-  /** Null: no tracker that answers holds it. `pending` only when the time is over, or the caller has gone. */
+  /**
+   * Null: no tracker that answers holds it. `pending` only when the time is over, or the caller has
+   * gone.
+   */
   async ask(
     of: OwnedId,
     { level, limitMs }: { readonly level: string; readonly limitMs: number },

@@ -1,4 +1,5 @@
-// Server-sent events from bytes in any chunking. The format is the library's; UTF-8 across chunks and the size bound are ours.
+// Server-sent events from bytes in any chunking. The format is the library's; UTF-8 across chunks
+// and the size bound are ours.
 import { createParser } from "eventsource-parser";
 
 export interface SseEvent {

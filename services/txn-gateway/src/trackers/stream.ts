@@ -1,5 +1,6 @@
-// The one stream of marks, epochs and what is exposed, from the nearest tracker that can be reached.
-// Owns connecting, watching for silence and falling over to the next; what the events mean is for its listeners.
+// The one stream of marks, epochs and what is exposed, from the nearest tracker that can be
+// reached. Owns connecting, watching for silence and falling over to the next; what the events mean
+// is for its listeners.
 import {
   BlindEvent,
   EpochEvent,
@@ -30,7 +31,9 @@ export interface TrackerStreamOptions {
 const SILENCE_MS = 15_000;
 const BACKOFF_MS_MIN = 50;
 const BACKOFF_MS_MAX = 2_000;
-/** A stream from a tracker farther away is given up this often, to see whether a nearer one is back. */
+/**
+ * A stream from a tracker farther away is given up this often, to see whether a nearer one is back.
+ */
 const NEARER_AFTER_MS = 60_000;
 
 export class TrackerStream {

@@ -1,5 +1,6 @@
-// Asking a tracker what became of transactions: of those whose epoch is over, and of those that are looked up by id.
-// A failover ends all waits at once, so questions travel together; each level has one for now and one that waits.
+// Asking a tracker what became of transactions: of those whose epoch is over, and of those that are
+// looked up by id. A failover ends all waits at once, so questions travel together; each level has
+// one for now and one that waits.
 import { LIMITS, type Verdict, VerdictsResponse } from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
 import { Batcher } from "../batcher.ts";
@@ -15,7 +16,10 @@ export interface VerdictQuestion {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** How long a tracker may wait for verdicts that are still pending. Short: who asks meanwhile waits for the next batch. */
+/**
+ * How long a tracker may wait for verdicts that are still pending. Short: who asks meanwhile waits
+ * for the next batch.
+ */
 const WAIT_MS = 500;
 const OPEN: ReadonlySet<TrackerVerdict> = new Set<TrackerVerdict>([null, "pending", "unknown"]);
 const PAUSE_MS = 200;
@@ -48,7 +52,10 @@ export class Verdicts {
     this.#stop.abort();
   }
 
-  /** The verdict, as soon as it is another than `pending`, or `pending` when the time is over. Null: no tracker answers. */
+  /**
+   * The verdict, as soon as it is another than `pending`, or `pending` when the time is over. Null:
+   * no tracker answers.
+   */
   async ask({ token, level, limitMs, signal }: VerdictQuestion): Promise<TrackerVerdict> {
     const { clock } = this.#deps;
     const deadlineMs = clock.monotonicMs() + limitMs;

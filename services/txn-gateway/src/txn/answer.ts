@@ -20,7 +20,10 @@ export interface Committed {
   readonly offset: Offset;
   readonly attempt: EpochId;
   readonly owner: bigint;
-  /** Everything below the offset is on the primary's disk; true when that is not known to be otherwise. */
+  /**
+   * Everything below the offset is on the primary's disk; true when that is not known to be
+   * otherwise.
+   */
   readonly isFlushed: boolean;
   /** Null for a replay: the original results are not kept. */
   readonly results: readonly StatementResult[] | null;

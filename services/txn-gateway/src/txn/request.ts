@@ -1,4 +1,5 @@
-// From a request body to an accepted transaction: schema, defaults and the rules that need neither clock nor database.
+// From a request body to an accepted transaction: schema, defaults and the rules that need neither
+// clock nor database.
 import {
   BatchRequest,
   BeginRequest,
@@ -44,7 +45,9 @@ export interface PresentedToken extends TokenContent {
   readonly text: string;
 }
 
-/** Where a read may run. `local`: in the gateway's region, if what it must contain has got there. */
+/**
+ * Where a read may run. `local`: in the gateway's region, if what it must contain has got there.
+ */
 export interface ReadPlacement {
   readonly after: PresentedToken | null;
   readonly mode: "primary" | "local";
@@ -124,7 +127,10 @@ export function acceptRequest(body: unknown, rules: RequestRules): Accepted {
   };
 }
 
-/** Throws `invalid_request` for what is wrong with the whole; each transaction is for `acceptRequest`. */
+/**
+ * Throws `invalid_request` for what is wrong with the whole; each transaction is for
+ * `acceptRequest`.
+ */
 export function acceptBatch(body: unknown): BatchRequest {
   return checked(BatchRequest, body);
 }
@@ -208,8 +214,8 @@ function executionFaults(request: Omit<BeginRequest, "statements" | "id">): stri
 }
 
 /**
- * PostgreSQL's wire ends a text at its first zero character, and half of a surrogate pair has no UTF-8: with either, another
- * text would arrive than the one that was sent.
+ * PostgreSQL's wire ends a text at its first zero character, and half of a surrogate pair has no
+ * UTF-8: with either, another text would arrive than the one that was sent.
  */
 function statementFaults(statements: readonly Statement[]): string[] {
   const faults: string[] = [];

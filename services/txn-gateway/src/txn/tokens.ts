@@ -1,4 +1,5 @@
-// Makes the tokens of transactions: what is known of one, the parent of its epoch, and the deployment's MAC.
+// Makes the tokens of transactions: what is known of one, the parent of its epoch, and the
+// deployment's MAC.
 import { encodeToken, type EpochId, type TokenContent, type TokenSigner } from "@highwater/protocol";
 
 export class Tokens {

@@ -1,4 +1,5 @@
-// Every metric of both services: nothing else can be exposed. docs/reference/metrics.md is made from it.
+// Every metric of both services: nothing else can be exposed. docs/reference/metrics.md is made
+// from it.
 import { type Metric } from "../definition.ts";
 import { GATEWAY } from "./gateway.ts";
 import { PROCESS } from "./process.ts";

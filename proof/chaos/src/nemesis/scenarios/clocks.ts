@@ -1,5 +1,6 @@
-// Wall clocks that jump, ahead or back, while services and servers run, and right themselves a while later. Nothing may expire by
-// them, and no verdict may change. While the primary's clock is wrong, ids of right clocks are refused, and no longer.
+// Wall clocks that jump, ahead or back, while services and servers run, and right themselves a
+// while later. Nothing may expire by them, and no verdict may change. While the primary's clock is
+// wrong, ids of right clocks are refused, and no longer.
 import { setTimeout as pause } from "node:timers/promises";
 import { eventually } from "@highwater/lab-tools/process";
 import { CLOCK_NOTICED_MS, findFaketime } from "@highwater/lab-cluster";
@@ -29,7 +30,10 @@ interface WrongTime {
   readonly names: readonly string[];
 }
 
-/** The clocks are wrong while `body` runs, and right when this resolves; the record covers all of that time. */
+/**
+ * The clocks are wrong while `body` runs, and right when this resolves; the record covers all of
+ * that time.
+ */
 async function withWrongTime(
   stage: Stage,
   { of, names }: WrongTime,
@@ -53,7 +57,10 @@ async function withWrongTime(
   }
 }
 
-/** Asked of a new process of the server, which knows no older time. One that does not run will start with the right time. */
+/**
+ * Asked of a new process of the server, which knows no older time. One that does not run will start
+ * with the right time.
+ */
 async function isRight(world: World, node: string): Promise<void> {
   await eventually(
     `the clock of ${node} is right`,

@@ -1,5 +1,5 @@
-// Nodes that fail and come back as what they were: the primary recovers on its own timeline and uses its offsets again, a
-// replica goes on where it stood. Every level keeps its promises.
+// Nodes that fail and come back as what they were: the primary recovers on its own timeline and
+// uses its offsets again, a replica goes on where it stood. Every level keeps its promises.
 import { execFile } from "node:child_process";
 import { stat } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
@@ -120,7 +120,8 @@ export const PRIMARY_IN_PLACE: readonly Scenario[] = [
     },
   },
   {
-    // Nothing reaches the disk while clients go on: those processes that write the log in the background stand still.
+    // Nothing reaches the disk while clients go on: those processes that write the log in the
+    // background stand still.
     kind: "stalling_disk",
     oneIn: 1,
     needs: [],
@@ -265,8 +266,8 @@ export const REPLICA_IN_PLACE: readonly Scenario[] = [
 ];
 
 /**
- * No file of the server grows beyond a few pages any more. It is refused with another error number than on a full disk, at
- * the same place: the log cannot be written, and the server goes down.
+ * No file of the server grows beyond a few pages any more. It is refused with another error number
+ * than on a full disk, at the same place: the log cannot be written, and the server goes down.
  */
 async function fillDisk(world: World, node: string): Promise<void> {
   const { postmaster, children } = await serverProcesses(world, node);

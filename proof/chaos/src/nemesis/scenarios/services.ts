@@ -1,4 +1,5 @@
-// Gateways and trackers: killed, restarted, paused, all trackers at once, and a ledger with a torn end. Nothing is lost by it.
+// Gateways and trackers: killed, restarted, paused, all trackers at once, and a ledger with a torn
+// end. Nothing is lost by it.
 import { appendFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -97,7 +98,8 @@ export const SERVICES: readonly Scenario[] = [
     },
   },
   {
-    // Services differ in their levels for a while: one has a level more, which trackers count and later forget.
+    // Services differ in their levels for a while: one has a level more, which trackers count and
+    // later forget.
     kind: "levels_changed",
     oneIn: 2,
     needs: ["services"],

@@ -1,4 +1,5 @@
-// The arguments of the command `adopt`, as data. Every fault is named; nothing is asked or done here.
+// The arguments of the command `adopt`, as data. Every fault is named; nothing is asked or done
+// here.
 import { parseArgs } from "node:util";
 import { type Adoption } from "@highwater/store";
 import { badInput } from "../failover-candidate/parse.ts";

@@ -1,4 +1,5 @@
-// What adopting a database gives up, and what speaks against it. A pure answer from what nodes and trackers say.
+// What adopting a database gives up, and what speaks against it. A pure answer from what nodes and
+// trackers say.
 import { type NodeReport } from "@highwater/authority";
 import { EpochGraph, type EpochId, type EpochRecord, outranks } from "@highwater/protocol";
 import { type FailoverPreview } from "../../failover/wire.ts";
@@ -8,7 +9,10 @@ export interface AdoptionPlan {
   readonly node: string;
   /** Why the command is not given; empty: it can be. */
   readonly obstacles: readonly string[];
-  /** Epochs that nodes or trackers know and that the node's history neither has nor ends, oldest first. */
+  /**
+   * Epochs that nodes or trackers know and that the node's history neither has nor ends, oldest
+   * first.
+   */
   readonly givenUp: readonly EpochRecord[];
   /** Of the newest epoch that each tracker follows. */
   readonly trackers: readonly TrackerLoss[];

@@ -1,4 +1,5 @@
-// Asks the nodes and the trackers, all at once, each within its own limit, until what replicas have on disk stands still.
+// Asks the nodes and the trackers, all at once, each within its own limit, until what replicas have
+// on disk stands still.
 import { type NodeReport } from "@highwater/authority";
 import { type EpochId, EpochRecord, validate } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
@@ -20,7 +21,9 @@ const LOOK_MS = 300;
 const TRACKER_TIMEOUT_MS = 5_000;
 const MAX_ANSWER_BYTES = 16 * 1_048_576;
 
-/** Two looks at least; more, until `waitMs` are over, while a position differs from the look before. */
+/**
+ * Two looks at least; more, until `waitMs` are over, while a position differs from the look before.
+ */
 export async function askNodes(store: Store, clock: Clock, waitMs: number): Promise<NodeAnswers> {
   const untilMs = clock.monotonicMs() + waitMs;
   let before = await look(store);
@@ -53,7 +56,8 @@ async function look(store: Store): Promise<Omit<NodeAnswers, "moving">> {
         .probe(id)
         .then(async (report) => {
           const newest = report.epochs.at(-1)?.id as EpochId | undefined;
-          // After the report: what it has replayed by then can be seen now. A node that stops in between says nothing of it.
+          // After the report: what it has replayed by then can be seen now. A node that stops in
+          // between says nothing of it.
           const witness =
             newest === undefined ? null : await store.witnessOf(id, newest).catch(() => undefined);
           reports.set(id, report);

@@ -1,4 +1,5 @@
-// The arguments of the command `failover-candidate`, as data. Every fault is named; nothing is asked or done here.
+// The arguments of the command `failover-candidate`, as data. Every fault is named; nothing is
+// asked or done here.
 import { parseArgs } from "node:util";
 import { HighwaterError } from "@highwater/protocol";
 import { type Wishes } from "../../failover/candidate.ts";

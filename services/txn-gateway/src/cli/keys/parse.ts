@@ -1,4 +1,5 @@
-// The arguments of the command `keys`, as data. Every fault is named; nothing is asked or done here.
+// The arguments of the command `keys`, as data. Every fault is named; nothing is asked or done
+// here.
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
 import { HighwaterError } from "@highwater/protocol";
 import { parseFingerprint } from "@highwater/service";

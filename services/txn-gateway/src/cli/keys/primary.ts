@@ -1,4 +1,5 @@
-// Which node the command changes: the authoritative primary, by the same rule as the services'. And when a change is safe.
+// Which node the command changes: the authoritative primary, by the same rule as the services'. And
+// when a change is safe.
 import { type Authority, type AuthorityRule, AuthorityWatcher, type NodeReport } from "@highwater/authority";
 import { type EpochId, HighwaterError, outranks } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
@@ -51,7 +52,10 @@ function refusal(authority: Authority): HighwaterError {
   return new HighwaterError(code, { detail: "reason" in authority ? authority.reason : authority.kind });
 }
 
-/** This process remembers no epoch, so an old primary could be all that is writable; but the replicas may know better. */
+/**
+ * This process remembers no epoch, so an old primary could be all that is writable; but the
+ * replicas may know better.
+ */
 function refuseZombie(primary: NodeReport, { reports, graph }: AuthorityWatcher): void {
   for (const other of reports.values()) {
     const last = other.epochs.at(-1)?.id as EpochId | undefined;

@@ -35,7 +35,10 @@ const AUDIT_PAGE = 1_000;
 
 type ActingCommand = Exclude<KeysCommand, { kind: "help" | "generate" }>;
 
-/** A key that no service knows yet: made where its holder is, so that only its fingerprint has to travel. */
+/**
+ * A key that no service knows yet: made where its holder is, so that only its fingerprint has to
+ * travel.
+ */
 export function generate(json: boolean, { print, note }: Pick<KeysDeps, "print" | "note">): void {
   const made = makeKeyText();
   const fingerprint = fingerprintOf(made);
@@ -131,7 +134,8 @@ async function create(command: CreateCommand, primary: Primary, deps: KeysDeps):
   );
   const described = describeKey(key, primary.serverTimeMs);
   if (command.fingerprint === null) {
-    // At once: should the process end while it waits below, the key would be lost, and it is written nowhere else.
+    // At once: should the process end while it waits below, the key would be lost, and it is
+    // written nowhere else.
     deps.print(command.json ? JSON.stringify({ key: made.text, ...described }, null, 2) : made.text);
     deps.note(
       `The key ${id} was created. Store it now: it is shown only once, and the service keeps only a hash.`,
@@ -157,7 +161,10 @@ async function change(
   await printReplication("the change", primary, deps);
 }
 
-/** A change that only the primary has is gone after a failover; a revocation above all should not be. */
+/**
+ * A change that only the primary has is gone after a failover; a revocation above all should not
+ * be.
+ */
 async function printReplication(what: string, primary: Primary, deps: KeysDeps): Promise<void> {
   const replication = await awaitReplicas(deps.store, deps.clock, primary.node);
   if (replication === null) {
