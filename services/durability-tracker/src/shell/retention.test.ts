@@ -14,6 +14,8 @@ class World implements AsyncDisposable {
   readonly core = new Driven();
   readonly maintained: string[] = [];
   isReachable = true;
+  /** Calls at this node have no end. */
+  hanging: string | null = null;
   readonly #stop = new AbortController();
   readonly #ended: Promise<void>;
 
@@ -21,6 +23,7 @@ class World implements AsyncDisposable {
     this.core.follow(record(1));
     const store: Pick<Store, "maintain"> = {
       maintain: (node) => {
+        if (node === this.hanging) return new Promise(() => undefined);
         if (!this.isReachable) return Promise.reject(new Error("cut off"));
         this.maintained.push(node);
         const position = { epoch: epochId(1), offset: off(1) };
@@ -69,6 +72,16 @@ test("a round that failed is tried again soon", async () => {
   await world.pass(3_000);
   assert.deepEqual(world.maintained, ["a"]);
   world.isReachable = true;
+  await world.pass(1_000);
+  assert.deepEqual(world.maintained, ["a", "b"]);
+});
+
+test("a round that hangs at the old primary does not hold up the next epoch", async () => {
+  await using world = new World();
+  await world.pass(1_000);
+  world.hanging = "a";
+  await world.pass(EVERY_MS);
+  world.core.follow(record(1), record(2, { node: "b", fork: 10, start: 20, limit: 10 }));
   await world.pass(1_000);
   assert.deepEqual(world.maintained, ["a", "b"]);
 });
