@@ -5,10 +5,19 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type TxnId } from "@highwater/protocol";
 import { testDeploymentKeys } from "@highwater/service/testing";
+import pg from "pg";
 import { EAST, eventually, FaultySystem, isIntentOf, isPositionOf, newId, WEST } from "./support.ts";
 
 /** Long enough for a commit, short enough for a test: after it an id without a position is looked up. */
 const PATIENCE = { TRACKER_INTENT_PATIENCE_MS: "2000" };
+
+async function lock(connectionString: string): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString });
+  await client.connect();
+  await client.query("BEGIN");
+  await client.query("LOCK TABLE kv");
+  return client;
+}
 
 test("kill -9 of a gateway at each step: nothing that it committed is forgotten", async () => {
   await using faulty = await FaultySystem.start(PATIENCE);
@@ -16,8 +25,10 @@ test("kill -9 of a gateway at each step: nothing that it committed is forgotten"
   await faulty.starve(WEST);
   const committed: string[] = [];
 
-  // Committed, and no tracker has the position: the intent alone has to be enough.
+  // Committed, and no tracker has the position: the intent alone has to be enough. The table is locked until both
+  // trackers have it: on a slow machine an intent that is sent again would otherwise come with the position.
   const silent = newId();
+  const locked = await lock(await system.cluster.connectionString(EAST));
   const positions = [EAST, WEST].map((region) => faulty.proxy(region).hold("request", isPositionOf(silent)));
   const [intentEast, intentWest] = [EAST, WEST].map((region) =>
     faulty.proxy(region).hold("answer", isIntentOf(silent)),
@@ -30,6 +41,7 @@ test("kill -9 of a gateway at each step: nothing that it committed is forgotten"
     await intent?.reached;
     intent?.release();
   }
+  await locked.end();
   for (const position of positions) await position.reached;
   await system.gateway(EAST).kill();
   for (const position of positions) position.release();
