@@ -1,5 +1,5 @@
 // Goal: receipts, ids and events that expire while nodes fail and clocks jump make no answer wrong, and nothing is forgotten early.
-// Method: the three-region system with a retention of 40 s, a failover and wrong clocks, for long enough that the first receipts
+// Method: the three-region system with a retention of 50 s, a failover and wrong clocks, for long enough that the first receipts
 // are dropped; then the checker, and the same history with a retention that is longer than the product's, which must not pass.
 import assert from "node:assert/strict";
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
@@ -15,7 +15,7 @@ import { isClean, runChaos } from "../src/run.ts";
 import { startWorkload } from "../src/workload/index.ts";
 
 const SEED = 5;
-const DURATION_MS = 30_000;
+const DURATION_MS = 40_000;
 const RATE = 30;
 const CLOCKS = ["primary_clock", "gateway_clock", "tracker_clock"];
 const KINDS = ["lose_primary", "kill_tracker", ...CLOCKS];

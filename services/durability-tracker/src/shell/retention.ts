@@ -65,8 +65,8 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
     const startedMs = clock.monotonicMs();
     if (standing.kind === "following") {
       const { node, epoch } = standing;
-      // A new primary may be far behind, or an old backup: its room for receipts may end before now. A
-      // round that hangs at the old one must not hold this one up.
+      // A new primary may be far behind, or an old backup: its room for receipts may end before
+      // now. A round that hangs at the old one must not hold this one up.
       const isFirst = latest?.epoch !== epoch;
       if (isFirst || isDue(latest, startedMs - everyMs)) {
         latest = { epoch, startedMs, state: "running" };

@@ -25,8 +25,9 @@ test("kill -9 of a gateway at each step: nothing that it committed is forgotten"
   await faulty.starve(WEST);
   const committed: string[] = [];
 
-  // Committed, and no tracker has the position: the intent alone has to be enough. The table is locked until both
-  // trackers have it: on a slow machine an intent that is sent again would otherwise come with the position.
+  // Committed, and no tracker has the position: the intent alone has to be enough. The table is
+  // locked until both trackers have it: on a slow machine an intent that is sent again would
+  // otherwise come with the position.
   const silent = newId();
   const locked = await lock(await system.cluster.connectionString(EAST));
   const positions = [EAST, WEST].map((region) => faulty.proxy(region).hold("request", isPositionOf(silent)));
