@@ -9,10 +9,11 @@ import {
   LIVING_GATEWAYS,
   LIVING_TRACKERS,
   pinnedTo,
+  POSTGRES,
   TRACES,
   TRACKERS,
 } from "./names.ts";
-import { type Edge, type EdgeNode, type EdgeRegion } from "./source.ts";
+import { type Edge, type EdgeGateway, type EdgeNode, type EdgeRegion } from "./source.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -30,6 +31,7 @@ export function clusters(edge: Edge): Fields[] {
   return [
     pool(GATEWAYS, edge, ({ gateways }) => gateways),
     pool(TRACKERS, edge, ({ trackers }) => trackers),
+    ...(edge.listen.postgresPort === undefined ? [] : [postgres(edge)]),
     living(LIVING_GATEWAYS, edge, ({ gateways }) => gateways),
     living(LIVING_TRACKERS, edge, ({ trackers }) => trackers),
     ...edge.regions.flatMap(({ name: region, gateways }) =>
@@ -40,12 +42,17 @@ export function clusters(edge: Edge): Fields[] {
   ];
 }
 
-function pool(name: string, edge: Edge, nodesOf: (region: EdgeRegion) => readonly EdgeNode[]): Fields {
+function pool(
+  name: string,
+  edge: Edge,
+  nodesOf: (region: EdgeRegion) => readonly EdgeGateway[],
+  endpointOf?: EndpointOf,
+): Fields {
   const localities = localitiesOf(edge.regions, nodesOf);
   const most = Math.max(...localities.map(({ nodes }) => nodes.length));
   return {
     // With it one ready node of a region counts as all of the region.
-    ...service(edge, name, localities, { overprovisioning_factor: 100 * most }),
+    ...service(edge, name, localities, { policy: { overprovisioning_factor: 100 * most }, endpointOf }),
     lb_policy: "LEAST_REQUEST",
     common_lb_config: { healthy_panic_threshold: { value: 1 } },
     health_checks: checks("/readyz", "1s"),
@@ -62,7 +69,7 @@ function pool(name: string, edge: Edge, nodesOf: (region: EdgeRegion) => readonl
 }
 
 /** Checks only whether they live, for the edge's own readiness. */
-function living(name: string, edge: Edge, nodesOf: (region: EdgeRegion) => readonly EdgeNode[]): Fields {
+function living(name: string, edge: Edge, nodesOf: (region: EdgeRegion) => readonly EdgeGateway[]): Fields {
   return {
     ...service(edge, name, localitiesOf(edge.regions, nodesOf)),
     health_checks: checks("/healthz", "2s"),
@@ -80,9 +87,35 @@ function checks(path: string, interval: string): Fields[] {
   ];
 }
 
+/**
+ * Takes the connections of PostgreSQL clients, by the readiness that gateways report over HTTP.
+ * The bytes pass as they are, so only the checks speak TLS.
+ */
+function postgres(edge: Edge): Fields {
+  const { transport_socket: tls, ...cluster } = pool(
+    POSTGRES,
+    edge,
+    ({ gateways }) => gateways.filter(({ postgresPort }) => postgresPort !== undefined),
+    ({ postgresPort, ...node }) => ({
+      ...at({ ...node, port: postgresPort ?? node.port }),
+      health_check_config: { port_value: node.port },
+    }),
+  );
+  if (tls === undefined) return cluster;
+  const match = { isCheck: true };
+  return {
+    ...cluster,
+    transport_socket_matches: [{ name: "checks", match, transport_socket: tls }],
+    health_checks: checks("/readyz", "1s").map((check) => ({
+      ...check,
+      transport_socket_match_criteria: match,
+    })),
+  };
+}
+
 function localitiesOf(
   regions: readonly EdgeRegion[],
-  nodesOf: (region: EdgeRegion) => readonly EdgeNode[],
+  nodesOf: (region: EdgeRegion) => readonly EdgeGateway[],
 ): Locality[] {
   return regions
     .map((region) => ({ region: region.name, nodes: nodesOf(region) }))
@@ -114,10 +147,20 @@ function ending({ name }: EdgeNode): Fields {
 
 interface Locality {
   readonly region: string;
-  readonly nodes: readonly EdgeNode[];
+  readonly nodes: readonly EdgeGateway[];
 }
 
-function service(edge: Edge, name: string, localities: readonly Locality[], policy: Fields = {}): Fields {
+type EndpointOf = (node: EdgeGateway) => Fields;
+
+function service(
+  edge: Edge,
+  name: string,
+  localities: readonly Locality[],
+  {
+    policy = {},
+    endpointOf = at,
+  }: { readonly policy?: Fields; readonly endpointOf?: EndpointOf | undefined } = {},
+): Fields {
   const addresses = localities.flatMap(({ nodes }) => nodes.map(({ address }) => address));
   const authority = edge.serviceAuthority;
   return {
@@ -131,7 +174,7 @@ function service(edge: Edge, name: string, localities: readonly Locality[], poli
       endpoints: localities.map(({ region, nodes }, priority) => ({
         priority,
         locality: { region },
-        lb_endpoints: nodes.map((node) => ({ endpoint: { ...at(node), hostname: node.name } })),
+        lb_endpoints: nodes.map((node) => ({ endpoint: { ...endpointOf(node), hostname: node.name } })),
       })),
     },
     circuit_breakers: {

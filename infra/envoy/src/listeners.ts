@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { accessLog } from "./access-log.ts";
 import { localReplies, OVER_RATE_STATUS } from "./errors.ts";
-import { ADMIN, LIVING_GATEWAYS, LIVING_TRACKERS, TRACES } from "./names.ts";
+import { ADMIN, LIVING_GATEWAYS, LIVING_TRACKERS, POSTGRES, TRACES } from "./names.ts";
 import { BUFFER, durationOf, routes } from "./routes.ts";
 import { type Edge } from "./source.ts";
 
@@ -30,8 +30,42 @@ const ROUTER: Fields = {
 };
 
 export function listeners(edge: Edge): Fields[] {
-  return [publicListener(edge), ...(edge.operators === undefined ? [] : [operatorListener(edge.operators)])];
+  const { address, postgresPort } = edge.listen;
+  return [
+    publicListener(edge),
+    ...(postgresPort === undefined ? [] : [postgresListener(address, postgresPort)]),
+    ...(edge.operators === undefined ? [] : [operatorListener(edge.operators)]),
+  ];
 }
+
+/** A session stays at its gateway until one of the two sides ends it, however long it is idle. */
+function postgresListener(address: string, port: number): Fields {
+  return {
+    name: POSTGRES,
+    address: { socket_address: { address, port_value: port } },
+    socket_options: CLIENTS_THAT_VANISH,
+    ignore_global_conn_limit: false,
+    filter_chains: [
+      {
+        filters: [
+          {
+            name: "envoy.filters.network.tcp_proxy",
+            typed_config: {
+              "@type": "type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy",
+              stat_prefix: POSTGRES,
+              cluster: POSTGRES,
+              idle_timeout: "0s",
+              max_connect_attempts: CONNECT_ATTEMPTS,
+            },
+          },
+        ],
+      },
+    ],
+  };
+}
+
+/** Nothing has been sent yet when a connection fails, so another gateway may be tried. */
+const CONNECT_ATTEMPTS = 3;
 
 function publicListener(edge: Edge): Fields {
   const { address, port, tls } = edge.listen;

@@ -7,6 +7,8 @@ export const TRACKERS = "trackers";
 /** The same, and whether they live at all: no request goes there. */
 export const LIVING_GATEWAYS = "living_gateways";
 export const LIVING_TRACKERS = "living_trackers";
+/** Any gateway's port for PostgreSQL clients: nearest region first. */
+export const POSTGRES = "postgres";
 /** Envoy's own interface: only its statistics are shown, and only to operators. */
 export const ADMIN = "admin";
 export const TRACES = "traces";

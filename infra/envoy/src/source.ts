@@ -17,11 +17,14 @@ const closed = { additionalProperties: false };
 /** One gateway or tracker, as this edge reaches it. Its address is a name or a number. */
 const EdgeNode = Type.Object({ name: serviceName, address: host, port }, closed);
 export type EdgeNode = Static<typeof EdgeNode>;
+/** `postgresPort`: its GATEWAY_PG_PORT, if clients reach that through this edge. */
+const EdgeGateway = Type.Object({ ...EdgeNode.properties, postgresPort: Type.Optional(port) }, closed);
+export type EdgeGateway = Static<typeof EdgeGateway>;
 
 const EdgeRegion = Type.Object(
   {
     name: regionName,
-    gateways: Type.Array(EdgeNode, { maxItems: 100 }),
+    gateways: Type.Array(EdgeGateway, { maxItems: 100 }),
     trackers: Type.Array(EdgeNode, { maxItems: 100 }),
   },
   closed,
@@ -63,6 +66,10 @@ export const EdgeSource = Type.Object(
         address: host,
         port: Type.Integer({ minimum: 0, maximum: 65_535 }),
         tls: Type.Optional(Type.Object({ certificate: file, key: file }, closed)),
+        /**
+         * For PostgreSQL clients. The edge passes their bytes through; the gateway terminates TLS.
+         */
+        postgresPort: Type.Optional(Type.Integer({ minimum: 0, maximum: 65_535 })),
       },
       closed,
     ),
@@ -102,7 +109,7 @@ export interface Edge extends Required<
   readonly traces: EdgeSource["traces"];
   readonly serviceAuthority: EdgeSource["serviceAuthority"];
   readonly limits: typeof DEFAULT_LIMITS & Static<typeof EdgeLimits>;
-  readonly gateways: readonly EdgeNode[];
+  readonly gateways: readonly EdgeGateway[];
   readonly trackers: readonly EdgeNode[];
 }
 
@@ -138,8 +145,13 @@ export function readSource(value: unknown): { readonly edge: Edge } | { readonly
   };
 }
 
-function faultsOf({ region, regions }: EdgeSource): string[] {
+function faultsOf({ region, regions, listen }: EdgeSource): string[] {
   const faults: string[] = [];
+  const hasPostgres = regions.some(({ gateways }) =>
+    gateways.some((each) => each.postgresPort !== undefined),
+  );
+  if (listen.postgresPort !== undefined && !hasPostgres)
+    faults.push("/listen/postgresPort: needs a gateway with postgresPort, its GATEWAY_PG_PORT");
   if (regions[0]?.name !== region) faults.push(`/regions/0/name: must be ${region}, where this edge runs`);
   for (const [what, names] of [
     ["regions", regions.map(({ name }) => name)],

@@ -78,8 +78,18 @@ test("every fault of a source is told at once", async () => {
     "/regions/0/name: must be us-east, where this edge runs",
     "/regions: gateways are told apart by their names, and us-west-1 is there twice",
   ]);
-  const empty = readSource({ ...source, regions: [{ name: "us-east", gateways: [], trackers: [] }] });
+  const { postgresPort: _, ...listen } = source.listen;
+  const empty = readSource({ ...source, listen, regions: [{ name: "us-east", gateways: [], trackers: [] }] });
   assert.ok("faults" in empty);
+  const httpOnly = {
+    ...first,
+    gateways: first.gateways.map(({ name, address, port }) => ({ name, address, port })),
+  };
+  const postgres = readSource({ ...source, regions: [httpOnly] });
+  assert.ok("faults" in postgres);
+  assert.deepEqual(postgres.faults, [
+    "/listen/postgresPort: needs a gateway with postgresPort, its GATEWAY_PG_PORT",
+  ]);
   assert.deepEqual(empty.faults, ["/regions: there must be gateways", "/regions: there must be trackers"]);
 });
 

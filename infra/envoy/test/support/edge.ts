@@ -13,6 +13,7 @@ const LIMIT_MS = 30_000;
 export type Changes = Partial<Omit<EdgeSource, "listen" | "directory" | "adminSocket">> & {
   readonly tls?: EdgeSource["listen"]["tls"];
   readonly port?: number;
+  readonly postgresPort?: number;
 };
 
 export async function makeFolder(): Promise<string> {
@@ -40,10 +41,15 @@ export class TestEdge implements AsyncDisposable {
 
   static async start(changes: Changes & Pick<EdgeSource, "regions">, folder?: string): Promise<TestEdge> {
     const directory = folder ?? (await makeFolder());
-    const { tls, port = 0, ...rest } = changes;
+    const { tls, port = 0, postgresPort, ...rest } = changes;
     const source: EdgeSource = {
       region: changes.regions[0]?.name ?? "",
-      listen: { address: "127.0.0.1", port, ...(tls && { tls }) },
+      listen: {
+        address: "127.0.0.1",
+        port,
+        ...(tls && { tls }),
+        ...(postgresPort !== undefined && { postgresPort }),
+      },
       directory,
       adminSocket: join(directory, "admin.sock"),
       accessLog: join(directory, "access.log"),
