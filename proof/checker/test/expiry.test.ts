@@ -261,9 +261,14 @@ test("what was lost and came back may be durable to trackers that have forgotten
   const everywhere = ["disk", "region", "global"].flatMap((level) =>
     reported.map((report) => ({ ...report, level, by: "event" as const })),
   );
-  const spec = { at: AT, does: write, reported: everywhere, final: "durable" } as const;
+  const asked = { by: "asked", tracker: "near", verdict: "broken", atMs: 70 } as const;
   const final = { lists: { x: [1] } };
   const failures = [failure(20, []), failure(50, [])];
-  assertGood(run({ [OLD]: spec }, final, failures));
-  assertViolates(history({ [OLD]: spec }, final, failures), "fate.verdict-changed");
+  for (const heard of [everywhere, [...everywhere, asked]]) {
+    const spec = { at: AT, does: write, reported: heard, final: "durable" } as const;
+    assertGood(run({ [OLD]: spec }, final, failures));
+    assertViolates(history({ [OLD]: spec }, final, failures), "fate.verdict-changed");
+    const gone = { ...spec, receipt: null };
+    assertViolates(run({ [OLD]: gone }, {}, failures), "fate.verdict-changed");
+  }
 });

@@ -241,7 +241,7 @@ class FateJudge {
     }
     this.#judgeAgreement(transaction, level, spoken, isBeyond);
     if (reports.length > 1) {
-      this.#judgeChanges(txn, at, spoken, isBeyond);
+      this.#judgeChanges(transaction, ofAttempt, spoken, { at, isBeyond });
       if (!isBeyond) this.#judgeBrokenKept(transaction, ofAttempt, at, spoken);
     }
   }
@@ -278,7 +278,13 @@ class FateJudge {
   }
 
   /** No source changes durable to lost or lost to durable, and broken stays broken. */
-  #judgeChanges(txn: string, at: string, { reports, final }: Spoken, isBeyond: boolean): void {
+  #judgeChanges(
+    transaction: Transaction,
+    ofAttempt: AttemptVerdicts,
+    { reports, final }: Spoken,
+    { at, isBeyond }: { readonly at: string; readonly isBeyond: boolean },
+  ): void {
+    const { txn } = transaction.invocation;
     const sources = Map.groupBy(reports, sourceOf);
     const logged = isLoggedAsBroken({ reports });
     for (const [source, said] of sources) {
@@ -308,7 +314,9 @@ class FateJudge {
       const last = said.find(
         ({ by, verdict }) => by === "final" && (verdict === "durable" || verdict === "lost"),
       );
-      if (last !== undefined) {
+      if (last !== undefined && this.#isForgottenReturn(transaction, ofAttempt, last))
+        this.#findings.ambiguity("returned_and_forgotten");
+      else if (last !== undefined) {
         this.#findings.violation("fate.verdict-changed", [txn], () => {
           return `${source} said of T1 at ${at} that it is broken, and in the end that it is ${last.verdict}`;
         });
@@ -321,13 +329,29 @@ class FateJudge {
   #judgeBrokenKept(transaction: Transaction, ofAttempt: AttemptVerdicts, at: string, spoken: Spoken): void {
     const holds = spoken.reports.find(({ by, verdict }) => by === "final" && verdict === "durable");
     if (holds === undefined || !isLoggedAsBroken(spoken)) return;
-    const isOver = mayBeExpired(this.#history.scenario, transaction, holds.atMs);
-    if (isOver && hasReturned(ofAttempt) && isPresent(transaction, ofAttempt.attempt) === true)
+    if (this.#isForgottenReturn(transaction, ofAttempt, holds))
       this.#findings.ambiguity("returned_and_forgotten");
     else
       this.#findings.violation("fate.verdict-changed", [transaction.invocation.txn], () => {
         return `${LOG} said of T1 at ${at} that it is broken, and ${holds.tracker ?? ""} in the end that it is durable`;
       });
+  }
+
+  /**
+   * It was lost, came back and is there. When trackers have forgotten that it was reported as
+   * broken, its position alone decides: SPEC.md, R8.
+   */
+  #isForgottenReturn(
+    transaction: Transaction,
+    ofAttempt: AttemptVerdicts,
+    { verdict, atMs }: Report,
+  ): boolean {
+    return (
+      verdict === "durable" &&
+      mayBeExpired(this.#history.scenario, transaction, atMs) &&
+      hasReturned(ofAttempt) &&
+      isPresent(transaction, ofAttempt.attempt) === true
+    );
   }
 
   #requireVerdicts(transaction: Transaction): void {
