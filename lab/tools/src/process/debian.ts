@@ -1,5 +1,5 @@
-// Unpacks a package of the distribution (Debian, Ubuntu), with or without root and without
-// installing it: apt fetches the package and checks its signature, dpkg unpacks it.
+// Unpacks packages of the distribution (Debian, Ubuntu), with or without root and without
+// installing them: apt fetches each package and checks its signature, dpkg unpacks it.
 import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, readdir, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -8,18 +8,18 @@ import { promisify } from "node:util";
 const FETCH_LIMIT_MS = 300_000;
 
 /**
- * `to` is then a folder with the package's files, whole or not at all. Errors: the last line of
- * what apt or dpkg said.
+ * `to` is then a folder with the files of the packages, whole or not at all. Errors: the last line
+ * of what apt or dpkg said.
  */
-export async function unpackDebian(name: string, to: string): Promise<void> {
+export async function unpackDebian(names: readonly string[], to: string): Promise<void> {
   await mkdir(dirname(to), { recursive: true });
   const folder = await mkdtemp(`${to}-`);
   try {
-    await fetchPackage(name, folder);
-    const file = (await readdir(folder)).find((each) => each.endsWith(".deb"));
-    if (file === undefined) throw new Error("apt-get fetched nothing");
+    await fetchPackages(names, folder);
+    const packages = (await readdir(folder)).filter((each) => each.endsWith(".deb"));
+    if (packages.length === 0) throw new Error("apt-get fetched nothing");
     const files = join(folder, "files");
-    await run("dpkg", ["-x", join(folder, file), files], folder);
+    for (const file of packages) await run("dpkg", ["-x", join(folder, file), files], folder);
     await rename(files, to);
   } finally {
     await rm(folder, { recursive: true, force: true });
@@ -30,18 +30,18 @@ export async function unpackDebian(name: string, to: string): Promise<void> {
  * With the machine's package lists; and where these are missing or older than the mirror, with
  * lists of our own.
  */
-async function fetchPackage(name: string, folder: string): Promise<void> {
+async function fetchPackages(names: readonly string[], folder: string): Promise<void> {
   // Root's apt would hand the download to a user who may not write here.
   const options = ["-q", "-o", "APT::Sandbox::User=root"];
   try {
-    await run("apt-get", [...options, "download", name], folder);
+    await run("apt-get", [...options, "download", ...names], folder);
   } catch {
     const [lists, cache] = [join(folder, "lists"), join(folder, "cache")];
     await mkdir(join(lists, "partial"), { recursive: true });
     await mkdir(join(cache, "archives", "partial"), { recursive: true });
     const own = [...options, "-o", `Dir::State::Lists=${lists}`, "-o", `Dir::Cache=${cache}`];
     await run("apt-get", [...own, "update"], folder);
-    await run("apt-get", [...own, "download", name], folder);
+    await run("apt-get", [...own, "download", ...names], folder);
   }
 }
 

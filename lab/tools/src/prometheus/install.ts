@@ -6,7 +6,7 @@ import { findPrograms, UNPACKED } from "./find.ts";
 
 if (!existsSync(UNPACKED)) {
   try {
-    await unpackDebian("prometheus", UNPACKED);
+    await unpackDebian(["prometheus"], UNPACKED);
   } catch (cause) {
     const others = findPrograms();
     const next = "why" in others ? "tests that need it will be skipped" : `taking ${others.prometheus}`;
