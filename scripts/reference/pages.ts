@@ -3,7 +3,7 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { jsonLines } from "@highwater/lab-tools/json";
-import { describeError, type ErrorCode, ERRORS } from "@highwater/protocol";
+import { classOf, describeError, type ErrorCode, ERRORS } from "@highwater/protocol";
 import { configRows as trackerConfigRows } from "@highwater/durability-tracker/config-reference";
 import { configRows } from "@highwater/txn-gateway/config-reference";
 import { makeDocument as makeTrackerDocument } from "@highwater/durability-tracker/openapi";
@@ -59,10 +59,13 @@ function renderErrors(page: string): string {
   const rows = all.map(({ code, status, outcome, retry, title }) =>
     ["", `[\`${code}\`](#${code})`, status, outcome, retry, title, ""].join(" | ").trim(),
   );
-  const sections = all.map(
-    ({ code, cause, fix, example }) =>
-      `## \`${code}\`\n\n**Cause.** ${cause}\n\n**Fix.** ${fix}\n\n\`\`\`json\n${JSON.stringify(example, null, 2)}\n\`\`\`\n`,
-  );
+  const sections = all.map(({ code, cause, fix, example }) => {
+    const own = Object.entries(example).filter(([name, value]) => classOf(code)[name as "code"] !== value);
+    const fields = own.map(([name, value]) => `"${name}": ${JSON.stringify(value)}`);
+    const body = fields.length === 1 ? `{ ${fields.join("")} }` : `{\n  ${fields.join(",\n  ")}\n}`;
+    const block = fields.length === 0 ? "" : `\n\`\`\`json\n${body}\n\`\`\`\n`;
+    return `## \`${code}\`\n\n**Cause.** ${cause}\n\n**Fix.** ${fix}\n${block}`;
+  });
   const [head = ""] = withRows(page, rows).split("\n## ");
   return [head.trimEnd(), "", ...sections].join("\n");
 }

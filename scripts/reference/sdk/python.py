@@ -139,8 +139,9 @@ def signature_of(
     line = f"{head}{name}({', '.join(parts)}){returns}"
     if len(line) <= WIDTH:
         return line
-    inside = "".join(f"    {part},\n" for part in parts)
-    return f"{head}{name}(\n{inside}){returns}"
+    # The list of parameters has the types, then.
+    untyped = (re.sub(r"^(\W*\w+): .*?(?: (=) (.*))?$", r"\1\2\3", part) for part in parts)
+    return f"{head}{name}({', '.join(untyped)}){returns}"
 
 
 def params_of(function: griffe.Function, documented: Json, types: Types) -> list[Json]:

