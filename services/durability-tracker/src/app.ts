@@ -18,7 +18,7 @@ import {
   serverCertificate,
 } from "@highwater/service";
 import { type Config, exposureFaults, exposureLevelOf, leaseFaults } from "./config.ts";
-import { currentRecord, heldCount, levelNames, whyNotSynchronous } from "./core/index.ts";
+import { heldCount, levelNames } from "./core/index.ts";
 import { type TrackerDeps } from "./deps.ts";
 import { DurabilityEvents, EVENT_DEFAULTS } from "./events/durability-events.ts";
 import { ledgerOutbox } from "./events/ledger-outbox.ts";
@@ -75,13 +75,13 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
   const { loop, stream, callers, events, webhooks, metrics, schedule, stopping } = parts;
   let isStarted = false;
   const app = makeServer({
-    ...{ bodyLimitBytes: config.bodyLimitBytes, log: deps.log, corsOrigins: config.corsOrigins },
-    ...{
-      cutOnClose: true,
-      tracer: deps.tracer,
-      certificate: serverCertificate(config),
-      openOn: isAnonymous(config.identity) ? config.host : undefined,
-    },
+    bodyLimitBytes: config.bodyLimitBytes,
+    log: deps.log,
+    corsOrigins: config.corsOrigins,
+    cutOnClose: true,
+    tracer: deps.tracer,
+    certificate: serverCertificate(config),
+    openOn: isAnonymous(config.identity) ? config.host : undefined,
   });
   app.addHook("onRequest", (request, reply, done) => {
     const refusal = isOpen(request.url, isStarted && !stopping.signal.aborted);
@@ -114,9 +114,14 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
         stream.publishExposure(loop.state);
       });
       void runRetention({
-        ...{ store: deps.store, clock: deps.clock, log: deps.log },
-        ...{ retentionMs: config.retentionMs, everyMs: config.maintainMs, signal: stopping.signal },
-        ...{ state: () => loop.state, readTime: parts.readTime },
+        store: deps.store,
+        clock: deps.clock,
+        log: deps.log,
+        retentionMs: config.retentionMs,
+        everyMs: config.maintainMs,
+        signal: stopping.signal,
+        state: () => loop.state,
+        readTime: parts.readTime,
       });
     },
     close: async () => {
@@ -142,66 +147,28 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
   const alarms = new VerdictLog(log, clock, metrics.brokenPromises);
   const stopping = new AbortController();
   const keys = makeDeploymentKeys(config, clock);
-  const loop = new TrackerLoop(
-    config,
-    { ...deps, deploymentKeys: keys },
-    {
-      onMarks: () => {
-        stream.publishMarks(loop.state);
-        events.onMarks();
-      },
-      onEpochs: () => {
-        metrics.noteEpoch(currentRecord(loop.state));
-        stream.publishEpochs(loop.state);
-        events.onEpochs();
-      },
-      onVerdict: (published) => {
-        alarms.verdict(published);
-        events.onVerdict(published);
-      },
-      onDurable: (level, items) => {
-        events.onDurable(level, items);
-      },
-      onLag: (level, count, lagsMs) => {
-        metrics.noteLag(level, count, lagsMs);
-      },
-      onPositions: (nowMs, report) => {
-        metrics.notePositions(nowMs, report, loop.state);
-      },
-      onDelayed: (published) => {
-        alarms.delayed++;
-        events.onDelayed(published);
-      },
-      onPrimaryWentBack: () => {
-        metrics.primaryWentBack.add();
-      },
-      onBlind: (isBlind) => {
-        stream.publishBlind(loop.state, isBlind);
-      },
-      onStall: (stall, isStalled) => {
-        alarms.stall(stall, isStalled, whyNotSynchronous(loop.state, stall.level));
-        stream.publishStall(loop.state, stall, isStalled);
-        events.onStall(stall, isStalled);
-      },
-      onBrokenPromise: (promise) => {
-        alarms.brokenPromise(promise);
-        events.onBrokenPromise(promise);
-      },
-      onUnlisted: (unlisted, owner) => {
-        events.onUnlisted(unlisted, owner);
-      },
-    },
-  );
+  const loop = new TrackerLoop(config, { ...deps, deploymentKeys: keys });
   const { events, webhooks, readTime } = makeEvents(config, deps, loop);
+  loop.subscribe(alarms, metrics, stream, events);
   const callers = makeCallers(config, deps, { loop, metrics });
   const schedule = makeSchedule(keys, deps, loop);
   const verdicts = new VerdictService({
-    ...{ loop, clock, stop: stopping.signal, verdicts: metrics.verdicts, tokens: keys },
-    ...{ maxWaitingPerKey: config.maxWaitingPerKey, scheduleFault: () => schedule.fault },
+    loop,
+    clock,
+    stop: stopping.signal,
+    verdicts: metrics.verdicts,
+    tokens: keys,
+    maxWaitingPerKey: config.maxWaitingPerKey,
+    scheduleFault: () => schedule.fault,
   });
   metrics.register({
-    ...{ state: () => loop.state, nowMs: () => clock.monotonicMs(), isBlind: () => loop.sight.isBlind },
-    ...{ alarms, events, streams: () => stream.size, identity: { name: config.name, region: config.region } },
+    state: () => loop.state,
+    nowMs: () => clock.monotonicMs(),
+    isBlind: () => loop.sight.isBlind,
+    alarms,
+    events,
+    streams: () => stream.size,
+    identity: { name: config.name, region: config.region },
   });
   return { loop, stream, verdicts, alarms, events, webhooks, metrics, callers, schedule, readTime, stopping };
 }
@@ -212,7 +179,10 @@ function makeSchedule(
   loop: TrackerLoop,
 ): ScheduleCheck {
   return new ScheduleCheck({
-    ...{ keys, store, clock, log },
+    keys,
+    store,
+    clock,
+    log,
     primary: () => {
       const { standing } = loop.state.topology;
       return standing.kind === "following" ? standing.node : null;
@@ -232,8 +202,14 @@ function makeEvents(
   const { clock, log, store, random, resolve } = deps;
   const readTime = makeExpiryTime(deps);
   const webhooks = new Webhooks(config, {
-    ...{ nodes: config.topology.nodes, clock, log, random, resolve, helper: `tracker:${config.name}` },
-    ...{ connectTimeoutMs: config.connectTimeoutMs, callTimeoutMs: config.callTimeoutMs },
+    nodes: config.topology.nodes,
+    clock,
+    log,
+    random,
+    resolve,
+    helper: `tracker:${config.name}`,
+    connectTimeoutMs: config.connectTimeoutMs,
+    callTimeoutMs: config.callTimeoutMs,
     primaryEpoch: () => {
       const { standing } = loop.state.topology;
       return standing.kind === "following" ? standing : null;
@@ -250,7 +226,12 @@ function makeEvents(
   const recorded = deps.events(webhooks.onRecorded);
   const events = new DurabilityEvents(
     {
-      ...{ events: recorded, outbox: ledgerOutbox(deps.ledger), store, clock, log, random },
+      events: recorded,
+      outbox: ledgerOutbox(deps.ledger),
+      store,
+      clock,
+      log,
+      random,
       state: () => loop.state,
       readTime,
       wantDurable: (wanted) => {
@@ -264,8 +245,11 @@ function makeEvents(
     },
     {
       ...EVENT_DEFAULTS,
-      ...{ keepMs: config.eventsKeepMs, expireEveryMs: config.maintainMs, heartbeatMs: config.heartbeatMs },
-      ...{ maxStreams: config.eventStreams, maxStreamsPerKey: config.eventStreamsPerKey },
+      keepMs: config.eventsKeepMs,
+      expireEveryMs: config.maintainMs,
+      heartbeatMs: config.heartbeatMs,
+      maxStreams: config.eventStreams,
+      maxStreamsPerKey: config.eventStreamsPerKey,
     },
   );
   return { events, webhooks, readTime };
@@ -279,7 +263,9 @@ function addRoutes(app: FastifyInstance, config: Config, deps: TrackerDeps, part
     registerFailoverRoutes(scope, { state: () => loop.state });
     registerWebhookRoutes(scope, { admin: webhooks.admin });
     announcementRoutes(scope, {
-      ...{ loop, clock: deps.clock, ledger: deps.ledger },
+      loop,
+      clock: deps.clock,
+      ledger: deps.ledger,
       onlyServices: config.internalSecret !== null,
     });
     done();
@@ -331,7 +317,8 @@ function makeCallers(
   return new Callers({
     authenticator: new InternalAuthenticator({ secrets, others }),
     admission: new Admission({ clock, defaults: config.identity.limits }),
-    ...{ clock, addressHeader: config.identity.addressHeader },
+    clock,
+    addressHeader: config.identity.addressHeader,
     onRefused: (code) => {
       metrics.refusals.add(code);
     },

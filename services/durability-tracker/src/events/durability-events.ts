@@ -13,6 +13,7 @@ import { type Log } from "@highwater/service";
 import { comparePositions, type EventStore, type Store } from "@highwater/store";
 import { type BecameDurable, markIn, type Published, type TrackerState, unlisted } from "../core/index.ts";
 import { type ReadExpiryTime } from "../shell/expiry-clock.ts";
+import { type Subscriber } from "../shell/loop.ts";
 import { BrokenElsewhere } from "./broken-elsewhere.ts";
 import { EventLog, type PrimaryEpoch } from "./event-log.ts";
 import { EventFeed } from "./feed.ts";
@@ -85,7 +86,7 @@ export const EVENT_DEFAULTS = {
   drainMs: 30_000,
 } as const;
 
-export class DurabilityEvents {
+export class DurabilityEvents implements Subscriber {
   readonly #deps: DurabilityEventsDeps;
   readonly #settings: EventSettings;
   readonly #log: EventLog;
@@ -102,7 +103,9 @@ export class DurabilityEvents {
     this.#settings = settings;
     const { events, clock, log } = deps;
     this.#feed = new EventFeed({
-      ...{ events, clock, log },
+      events,
+      clock,
+      log,
       primaryEpoch: () => this.#primaryEpoch(),
       epochs: () => deps.state().topology.epochs,
       onDurableWanted: (wanted) => {
@@ -111,13 +114,20 @@ export class DurabilityEvents {
       },
     });
     this.#elsewhere = new BrokenElsewhere({
-      ...{ events, clock, log },
+      events,
+      clock,
+      log,
       primaryEpoch: () => this.#primaryEpoch(),
       epochs: () => deps.state().topology.epochs,
       onPeerVerdicts: (peerVerdicts) => deps.onBroken?.(peerVerdicts),
     });
     this.#log = new EventLog({
-      ...{ events, clock, log, outbox: deps.outbox, random: deps.random, keepMs: settings.keepMs },
+      events,
+      clock,
+      log,
+      outbox: deps.outbox,
+      random: deps.random,
+      keepMs: settings.keepMs,
       primaryEpoch: () => this.#primaryEpoch(),
       strongestMark: (epoch) => {
         const state = deps.state();

@@ -35,7 +35,16 @@ export function encodeEntry(entry: LedgerEntry): string {
     entry;
   const { announcers, endsWithinMs } = entry;
   const body: EntryBody = {
-    ...{ key, id, attempt, kind, announced, reached, atMs, announcers, endsWithinMs, hasOtherTokens },
+    key,
+    id,
+    attempt,
+    kind,
+    announced,
+    reached,
+    atMs,
+    announcers,
+    endsWithinMs,
+    hasOtherTokens,
     origin: origin === null ? null : savedPosition(origin),
     state: savedState(entry.state),
     owner: entry.owner.owner.toString(),
@@ -112,7 +121,10 @@ export function encodeDeparted({ epoch, from, to, owners }: Departed): string {
 export function decodeDeparted(number: string, text: string): Departed {
   const { epoch, from, to, owners } = JSON.parse(text) as DepartedBody;
   return {
-    ...{ number: Number(number), epoch, from: BigInt(from) as Offset, to: BigInt(to) as Offset },
+    number: Number(number),
+    epoch,
+    from: BigInt(from) as Offset,
+    to: BigInt(to) as Offset,
     transactions: owners.reduce((sum, [, about]) => sum + about.transactions, 0),
     owners: new Map(owners.map(([owner, about]) => [BigInt(owner), about])),
   };

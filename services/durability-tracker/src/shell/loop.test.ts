@@ -6,7 +6,7 @@ import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 import { epochId, off, record, txnId } from "../../test/support/core.ts";
 import { loadConfig } from "../config.ts";
 import { judge, type TrackerEvent } from "../core/index.ts";
-import { type LoopDeps, type LoopListener, TrackerLoop } from "./loop.ts";
+import { type LoopDeps, type Reports, TrackerLoop } from "./loop.ts";
 
 /** Takes every call; questions are never answered. */
 const silent = new Proxy({}, { get: () => () => new Promise(() => undefined) });
@@ -38,12 +38,13 @@ function feed(): Fed {
   const onCoreFailure = (cause: Error): void => void failures.push(cause);
   const deps = { store: silent, clock, ledger: silent, log: silent, deploymentKeys: silent, onCoreFailure };
   const calls: string[] = [];
-  const listener = new Proxy({} as LoopListener, {
+  const listener = new Proxy({} as Reports, {
     get: (_, name) => () => {
       calls.push(String(name));
     },
   });
-  const loop = new TrackerLoop(loaded.config, deps as unknown as LoopDeps, listener);
+  const loop = new TrackerLoop(loaded.config, deps as unknown as LoopDeps);
+  loop.subscribe(listener);
   return { loop, calls, failures, clock: time };
 }
 

@@ -52,10 +52,10 @@ export interface LoopDeps {
   readonly onCoreFailure: (cause: Error) => void;
 }
 
-/** What the outside can observe. */
-export interface LoopListener {
-  onMarks(epoch: EpochId): void;
-  onEpochs(): void;
+/** What the tracker reports. A subscriber takes what concerns it. */
+export interface Reports {
+  onMarks(state: TrackerState): void;
+  onEpochs(state: TrackerState): void;
   /** Lost or broken. */
   onVerdict(published: Published): void;
   /** Only while asked for by `wantDurable`. */
@@ -64,15 +64,17 @@ export interface LoopListener {
   /** So many have become durable at the level; the times of some of them stand for all. */
   onLag(level: string, count: number, lagsMs: readonly number[]): void;
   /** The current primary's report. */
-  onPositions(nowMs: number, report: PositionsReport): void;
-  onStall(stall: StallEvent, isStalled: boolean): void;
+  onPositions(nowMs: number, report: PositionsReport, state: TrackerState): void;
+  onStall(stall: StallEvent, isStalled: boolean, state: TrackerState): void;
   onBrokenPromise(promise: BrokenPromiseData): void;
   onUnlisted(unlisted: UnlistedData, owner: bigint): void;
   /** A primary's disk held less than before within an epoch. */
   onPrimaryWentBack(): void;
   /** The tracker has ceased to see the primary, or sees it again. */
-  onBlind(isBlind: boolean): void;
+  onBlind(isBlind: boolean, state: TrackerState): void;
 }
+
+export type Subscriber = Partial<Reports>;
 
 /** A reason of its own: the usual one would be made with a stack trace each time. */
 const WOKEN = "woken";
@@ -87,7 +89,7 @@ const SETTLE_PATIENCE_MS = 500;
 export class TrackerLoop {
   readonly #config: Config;
   readonly #deps: LoopDeps;
-  readonly #listener: LoopListener;
+  #subscribers: readonly Subscriber[] = [];
   readonly #stop = new AbortController();
   #state: Tracker;
   #watcher: AuthorityWatcher | null = null;
@@ -113,23 +115,23 @@ export class TrackerLoop {
   #interested = 0;
   #changed = Promise.withResolvers<undefined>();
 
-  constructor(config: Config, deps: LoopDeps, listener: LoopListener) {
+  constructor(config: Config, deps: LoopDeps) {
     this.#config = config;
     this.#deps = deps;
     const { store, clock, log } = deps;
     this.#shared = new SharedMarks({ store, clock, log, onShared: () => this.#watcher?.wake() });
     this.#survivors = new Survivors({
-      ...{ store, clock },
+      store,
+      clock,
       onRead: (epoch, reached) => {
         this.dispatch({ kind: "witnesses_read", nowMs: clock.monotonicMs(), epoch, reached });
       },
     });
-    this.#listener = listener;
     this.sight = new Sight(clock, (isBlind) => {
       const { unansweredMs } = this.sight;
       if (isBlind) log.warn("primary_out_of_sight", { unansweredMs });
       else log.info("primary_in_sight", { unansweredMs });
-      listener.onBlind(isBlind);
+      this.#report("onBlind", isBlind, this.#state);
       this.#publish();
     });
     this.#state = initialState(coreConfig(config), deps.clock.monotonicMs());
@@ -162,7 +164,7 @@ export class TrackerLoop {
       rule: makeAuthorityRule(this.#config.authority, clock),
       known: saved.currentEpoch,
       onReport: (report, askedAtMs) => {
-        this.#report(report, askedAtMs);
+        this.#takeReport(report, askedAtMs);
       },
       onUnreachable: (node) => {
         this.dispatch({ kind: "node_unreachable", nowMs: clock.monotonicMs(), node });
@@ -197,6 +199,16 @@ export class TrackerLoop {
     if (event.kind === "announced" || event.kind === "token_presented") this.#wakePoll();
   }
 
+  /** Reports go to all of them, in this order. */
+  subscribe(...subscribers: Subscriber[]): void {
+    this.#subscribers = subscribers;
+  }
+
+  #report<Name extends keyof Reports>(name: Name, ...args: Parameters<Reports[Name]>): void {
+    for (const subscriber of this.#subscribers)
+      (subscriber[name] as ((...all: typeof args) => void) | undefined)?.apply(subscriber, args);
+  }
+
   /** If the core contradicts itself, the process ends before any effect of the step leaves it. */
   #apply(event: TrackerEvent): readonly Effect[] {
     try {
@@ -227,7 +239,7 @@ export class TrackerLoop {
     }
   }
 
-  #report(report: NodeReport, askedAtMs: number): void {
+  #takeReport(report: NodeReport, askedAtMs: number): void {
     this.dispatch({
       kind: "node_reported",
       nowMs: this.#deps.clock.monotonicMs(),
@@ -352,48 +364,53 @@ export class TrackerLoop {
     const { ledger } = this.#deps;
     switch (effect.kind) {
       case "publish_marks":
-        this.#listener.onMarks(effect.epoch);
+        this.#report("onMarks", this.#state);
         return true;
       case "publish_epochs": {
         const epoch = this.#currentEpoch();
         if (epoch !== null) ledger.saveCurrentEpoch(epoch);
-        this.#listener.onEpochs();
+        this.#report("onEpochs", this.#state);
         return true;
       }
       case "publish_verdict":
-        this.#listener.onVerdict(effect.published);
+        this.#report("onVerdict", effect.published);
         return true;
       case "publish_durable":
-        this.#listener.onDurable(effect.level, effect.items);
+        this.#report("onDurable", effect.level, effect.items);
         return false;
       case "publish_lag":
-        this.#listener.onLag(effect.level, effect.count, effect.lagsMs);
+        this.#report("onLag", effect.level, effect.count, effect.lagsMs);
         return false;
       case "publish_delayed":
-        this.#listener.onDelayed(effect.published);
+        this.#report("onDelayed", effect.published);
         return false;
       case "publish_stall": {
         const { level, epoch, offset, pending } = effect;
-        this.#listener.onStall({ level, epoch, offset: offset.toString(), pending }, effect.isStalled);
+        this.#report(
+          "onStall",
+          { level, epoch, offset: offset.toString(), pending },
+          effect.isStalled,
+          this.#state,
+        );
         return false;
       }
       case "publish_broken_promise": {
         const { level, epoch, from, to, transactions } = effect;
         const range = { from: from.toString(), to: to.toString() };
-        this.#listener.onBrokenPromise({ level, epoch, ...range, transactions });
+        this.#report("onBrokenPromise", { level, epoch, ...range, transactions });
         return false;
       }
       case "publish_unlisted": {
         const { epoch, currentEpoch, owner, transactions, from, to, firstId, lastId } = effect;
         const range = { from: from.toString(), to: to.toString(), ids: { first: firstId, last: lastId } };
-        this.#listener.onUnlisted({ epoch, currentEpoch, count: transactions, ...range }, owner);
+        this.#report("onUnlisted", { epoch, currentEpoch, count: transactions, ...range }, owner);
         return false;
       }
       case "help_flush":
         void this.#helpFlush(effect);
         return false;
       case "disown_epoch":
-        this.#listener.onPrimaryWentBack();
+        this.#report("onPrimaryWentBack");
         void this.#disownEpoch(effect);
         return true;
       case "read_receipts":
@@ -490,7 +507,7 @@ export class TrackerLoop {
             this.sight.answered();
             const event = { kind: "positions_reported", nowMs, askedAtMs } as const;
             this.dispatch({ ...event, ...report, ...confirmed });
-            this.#listener.onPositions(nowMs, report);
+            this.#report("onPositions", nowMs, report, this.#state);
             this.#askNewcomers();
           }
           if (this.#interested > 0 || wantsPositions(this.#state)) pauseMs = this.#config.busyPollMs;

@@ -17,6 +17,7 @@ import {
 } from "../core/index.ts";
 import { type DurabilityEvents } from "../events/durability-events.ts";
 import { FlushHistory } from "./flush-history.ts";
+import { type Subscriber } from "./loop.ts";
 import { type VerdictLog } from "./verdict-log.ts";
 
 export interface TrackerMetricsContext {
@@ -29,9 +30,9 @@ export interface TrackerMetricsContext {
   readonly identity: { readonly name: string; readonly region: string };
 }
 
-export class TrackerMetrics extends MetricSet {
+export class TrackerMetrics extends MetricSet implements Subscriber {
   readonly refusals = this.counter(TRACKER.refusals);
-  readonly primaryWentBack = this.counter(TRACKER.primaryWentBack);
+  readonly #primaryWentBack = this.counter(TRACKER.primaryWentBack);
   readonly brokenPromises = this.counter(TRACKER.brokenPromises);
   readonly verdicts = this.counter(TRACKER.verdicts);
   readonly #lag = this.histogram(TRACKER.durabilityLag);
@@ -40,20 +41,25 @@ export class TrackerMetrics extends MetricSet {
   #epoch: string | null = null;
 
   /** So many have become durable; the times of some of them stand for all. */
-  noteLag(level: string, count: number, lagsMs: readonly number[]): void {
+  onLag(level: string, count: number, lagsMs: readonly number[]): void {
     const series: HistogramSeries = this.#lag.at(level);
     for (const lagMs of lagsMs) series.observe(lagMs / 1_000, count / lagsMs.length);
   }
 
   /** The epoch that was current when the tracker was started had begun before. */
-  noteEpoch(record: EpochRecord | undefined): void {
+  onEpochs(state: TrackerState): void {
+    const record = currentRecord(state);
     if (record === undefined || record.id === this.#epoch) return;
     if (this.#epoch !== null) this.#epochsBegun.add(record.cause);
     this.#epoch = record.id;
   }
 
-  notePositions(nowMs: number, { epoch, flushed }: PositionsReport, state: TrackerState): void {
+  onPositions(nowMs: number, { epoch, flushed }: PositionsReport, state: TrackerState): void {
     this.#flushed.note(epoch, { atMs: nowMs, offset: flushed }, slowestOf(state));
+  }
+
+  onPrimaryWentBack(): void {
+    this.#primaryWentBack.add();
   }
 
   register(parts: TrackerMetricsContext): void {

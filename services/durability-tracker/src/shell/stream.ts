@@ -3,6 +3,7 @@
 import { type ServerResponse } from "node:http";
 import { type EpochId, type ExposureReport, type Marks, type StallEvent } from "@highwater/protocol";
 import { currentRecord, exposure, type TrackerState } from "../core/index.ts";
+import { type Subscriber } from "./loop.ts";
 
 /** A client that does not read is cut off; it comes back and gets the newest state. */
 const MAX_BUFFERED_BYTES = 1024 * 1024;
@@ -22,7 +23,7 @@ export interface Viewer {
   readonly seesOwners: boolean;
 }
 
-export class MarkStream {
+export class MarkStream implements Subscriber {
   readonly #clients = new Map<ServerResponse, Viewer>();
   #sequence = 0;
   #exposure = "";
@@ -67,21 +68,21 @@ export class MarkStream {
     });
   }
 
-  publishMarks(state: TrackerState): void {
+  onMarks(state: TrackerState): void {
     const marks = currentMarks(state);
     if (marks !== null) this.#send(this.#event(marks.seq, "mark", marks));
   }
 
-  publishEpochs(state: TrackerState): void {
+  onEpochs(state: TrackerState): void {
     this.#send(this.#epochs(state));
   }
 
-  publishStall(state: TrackerState, stall: StallEvent, isStalled: boolean): void {
+  onStall(stall: StallEvent, isStalled: boolean, state: TrackerState): void {
     const seq = currentRecord(state)?.seq ?? 0;
     this.#send(this.#event(seq, isStalled ? "stalled" : "recovered", stall));
   }
 
-  publishBlind(state: TrackerState, isBlind: boolean): void {
+  onBlind(isBlind: boolean, state: TrackerState): void {
     this.#isBlind = isBlind;
     this.#send(this.#blind(state));
   }

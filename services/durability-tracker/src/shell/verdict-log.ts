@@ -2,7 +2,8 @@
 import { type BrokenPromiseData, type StallEvent } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
 import { type Counter, type Log } from "@highwater/service";
-import { type Published } from "../core/index.ts";
+import { type Published, type TrackerState, whyNotSynchronous } from "../core/index.ts";
+import { type Subscriber } from "./loop.ts";
 
 /**
  * A failure can lose very many at once; each of them is an event, and a verdict for clients that
@@ -10,7 +11,7 @@ import { type Published } from "../core/index.ts";
  */
 const LINES_PER_SECOND = 100;
 
-export class VerdictLog {
+export class VerdictLog implements Subscriber {
   lost = 0;
   broken = 0;
   delayed = 0;
@@ -30,12 +31,10 @@ export class VerdictLog {
     this.#clock = clock;
   }
 
-  /**
-   * `reason`: why an HA manager's standbys are no proof now; null where that is not what it waits
-   * for.
-   */
-  stall(stall: StallEvent, isStalled: boolean, reason: string | null): void {
+  onStall(stall: StallEvent, isStalled: boolean, state: TrackerState): void {
     if (isStalled) {
+      // Null unless the level waits for proof from an HA manager's standbys.
+      const reason = whyNotSynchronous(state, stall.level);
       this.stalled.add(stall.level);
       this.#log.warn("level_stalled", { ...stall, ...(reason === null ? {} : { reason }) });
     } else {
@@ -44,12 +43,16 @@ export class VerdictLog {
     }
   }
 
-  brokenPromise(promise: BrokenPromiseData): void {
+  onBrokenPromise(promise: BrokenPromiseData): void {
     this.#promises.add(promise.level);
     this.#log.error("promise_broken", { ...promise });
   }
 
-  verdict(published: Published): void {
+  onDelayed(): void {
+    this.delayed++;
+  }
+
+  onVerdict(published: Published): void {
     const isBroken = Object.values(published.verdicts).includes("broken");
     if (isBroken) this.broken++;
     else this.lost++;

@@ -107,26 +107,12 @@ async function withTracker(
   const ledger = new LedgerFile(config.ledgerFile, (cause) => {
     throw cause;
   });
-  const listener = {
-    onMarks: () => undefined,
-    onEpochs: () => undefined,
-    onVerdict: () => undefined,
-    onDurable: () => undefined,
-    onDelayed: () => undefined,
-    onLag: () => undefined,
-    onPositions: () => undefined,
-    onStall: () => undefined,
-    onPrimaryWentBack: () => undefined,
-    onBlind: () => undefined,
-    onBrokenPromise: () => undefined,
-    onUnlisted: () => undefined,
-  };
   const deploymentKeys = testDeploymentKeys();
   const onCoreFailure = (cause: Error): never => {
     throw cause;
   };
   const deps = { store, clock, ledger, log: silent, deploymentKeys, onCoreFailure };
-  const loop = new TrackerLoop(config, deps, listener);
+  const loop = new TrackerLoop(config, deps);
   const key = `/service/${scope}/leader`;
   let held: HeldKey = await etcd.hold(key, "east", TTL_S);
   try {
