@@ -16,6 +16,12 @@ const encodedPath = {
   message: "Use fileURLToPath, import.meta.dirname or import.meta.filename.",
 };
 
+/** It groups properties only to make Prettier write them in one line. */
+const spreadOfLiteral = {
+  selector: "ObjectExpression > SpreadElement > ObjectExpression",
+  message: "Write the properties without the spread.",
+};
+
 const forbidImports = (patterns) => ["error", { patterns }];
 const notOurs = { regex: "^@highwater/", message: "This package must not import our other packages." };
 
@@ -47,7 +53,7 @@ export default tseslint.config(
       "no-warning-comments": ["error", { terms: ["fixme"] }],
       eqeqeq: ["error", "always", { null: "ignore" }],
       "no-restricted-properties": ["error", ...ambient],
-      "no-restricted-syntax": ["error", encodedPath],
+      "no-restricted-syntax": ["error", encodedPath, spreadOfLiteral],
       "max-lines": ["error", { max: 600, skipBlankLines: true, skipComments: true }],
       "max-lines-per-function": ["warn", { max: 70, skipBlankLines: true, skipComments: true }],
     },
@@ -76,6 +82,10 @@ export default tseslint.config(
       "test/**",
     ],
     rules: { "no-restricted-properties": "off", "max-lines-per-function": "off" },
+  },
+  {
+    files: ["**/*.test.ts", "**/test/**"],
+    rules: { "no-restricted-syntax": ["error", encodedPath] },
   },
   {
     // Where modules are processes: an import of nothing but types would run them in the process that imports.

@@ -69,7 +69,10 @@ export async function play({ beforeMs, afterMs, log = () => undefined }: Scenari
     log(`${String(load.answered)} calls were answered, ${String(load.failed)} failed`);
     const owned = stack.move();
     return {
-      ...{ prometheus, fromSeconds, toSeconds: Date.now() / 1_000, lost },
+      prometheus,
+      fromSeconds,
+      toSeconds: Date.now() / 1_000,
+      lost,
       [Symbol.asyncDispose]: () => owned.disposeAsync(),
     };
   } catch (cause) {

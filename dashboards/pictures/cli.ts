@@ -58,7 +58,8 @@ async function annotationsOf(prometheus: DevPrometheus, name: string, { fromSeco
     found.map(async ({ expr = "", iconColor }) => {
       const series = await prometheus.queryRange(expr, { fromSeconds, toSeconds, stepSeconds: STEP_SECONDS });
       return series.map(({ labels, points }) => ({
-        ...{ atMs: Math.floor(points.at(-1)?.[1] ?? 0), color: iconColor ?? "purple" },
+        atMs: Math.floor(points.at(-1)?.[1] ?? 0),
+        color: iconColor ?? "purple",
         title: `${labels["cause"] ?? ""} ${labels["node"] ?? ""}`,
       }));
     }),
@@ -93,9 +94,14 @@ for (const { name } of BOARDS) {
   const { title, panels } = readDashboard(name);
   const data = await Promise.all(panels.map((panel) => dataOf(scene.prometheus, panel, scene)));
   const board = {
-    ...{ title, panels, data: Object.fromEntries(data.entries()), width: WIDTH },
+    title,
+    panels,
+    data: Object.fromEntries(data.entries()),
+    width: WIDTH,
     annotations: await annotationsOf(scene.prometheus, name, scene),
-    ...{ fromMs: scene.fromSeconds * 1_000, toMs: scene.toSeconds * 1_000, stepMs: STEP_SECONDS * 1_000 },
+    fromMs: scene.fromSeconds * 1_000,
+    toMs: scene.toSeconds * 1_000,
+    stepMs: STEP_SECONDS * 1_000,
   };
   // All of it in view: what is out of sight is not drawn by everything.
   const bottom = Math.max(...panels.map(({ gridPos }) => gridPos.y + gridPos.h));

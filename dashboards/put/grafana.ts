@@ -64,9 +64,14 @@ export async function putDashboards(
 async function putDataSource(destination: Destination): Promise<void> {
   const { url, awsRegion, scrapeSeconds } = destination.prometheus;
   const body = JSON.stringify({
-    ...{ uid: DATA_SOURCE, name: "Highwater", type: "prometheus", access: "proxy", url },
+    uid: DATA_SOURCE,
+    name: "Highwater",
+    type: "prometheus",
+    access: "proxy",
+    url,
     jsonData: {
-      ...{ httpMethod: "POST", timeInterval: `${String(scrapeSeconds)}s` },
+      httpMethod: "POST",
+      timeInterval: `${String(scrapeSeconds)}s`,
       // As the role of the workspace, not as somebody's keys.
       ...(awsRegion !== null && { sigV4Auth: true, sigV4AuthType: "ec2_iam_role", sigV4Region: awsRegion }),
     },

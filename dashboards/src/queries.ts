@@ -50,7 +50,8 @@ export function panelExpressions(): Expression[] {
     const dashboard = readDashboard(name);
     const panels = panelsOf(dashboard).flatMap((panel) =>
       (panel.targets ?? []).map(({ expr, refId, legendFormat }) => ({
-        ...{ where: `${name} / ${panel.title} / ${refId}`, expr },
+        where: `${name} / ${panel.title} / ${refId}`,
+        expr,
         labels: [...legendFormat.matchAll(/\{\{(\w+)\}\}/g)].map(([, label = ""]) => label),
       })),
     );
@@ -73,7 +74,9 @@ export function ruleExpressions(): (Expression & { readonly isAlert: boolean })[
     return groups.flatMap(({ rules }) =>
       rules.map(({ record, alert, expr, labels }) => ({
         where: alert ?? `${record ?? ""} ${labels?.["slo"] ?? ""}`.trim(),
-        ...{ expr, labels: [], isAlert: alert !== undefined },
+        expr,
+        labels: [],
+        isAlert: alert !== undefined,
       })),
     );
   });

@@ -43,12 +43,15 @@ export const auction: Experiment = {
       checkSales(system),
     );
     const page = (configuration: Configuration, linkMs: number) => ({
-      ...{ subject: CONFIGURATIONS[configuration].subject, kind: PAGE },
+      subject: CONFIGURATIONS[configuration].subject,
+      kind: PAGE,
       labels: { configuration, link_ms: linkMs },
     });
     const mean = ({ meanMs }: Sample): number | null => meanMs;
     return {
-      ...{ experiment: auction.name, mode: context.mode, settings: { ...sizes, bidsPerAuction: BIDS } },
+      experiment: auction.name,
+      mode: context.mode,
+      settings: { ...sizes, bidsPerAuction: BIDS },
       points: pointsOf(samples),
       ratios: Object.fromEntries(
         sizes.linksMs.flatMap((linkMs) =>
@@ -66,15 +69,20 @@ export const auction: Experiment = {
 function measurements(sizes: Sizes): Omit<Measurement, "round">[] {
   return sizes.linksMs.flatMap((linkMs) =>
     Object.entries(CONFIGURATIONS).map(([configuration, { subject, allSafe }]) => ({
-      ...{ labels: { configuration, link_ms: linkMs }, linkMs },
+      labels: { configuration, link_ms: linkMs },
+      linkMs,
       groups: [
         {
-          ...{ name: configuration, subject, isolation: "serializable" as const },
+          name: configuration,
+          subject,
+          isolation: "serializable" as const,
           workload: { kind: "auction" as const, bidsPerAuction: BIDS, allSafe },
-          ...{ clients: sizes.publishers, retries: 0 },
+          clients: sizes.publishers,
+          retries: 0,
         },
       ],
-      ...{ warmUpMs: 1_500, durationMs: 1_000 * sizes.seconds },
+      warmUpMs: 1_500,
+      durationMs: 1_000 * sizes.seconds,
     })),
   );
 }

@@ -90,7 +90,12 @@ export class Bench {
     const { labels, round } = measurement;
     return groups.flatMap(({ name, subject }) =>
       Object.entries(found[name]?.kinds ?? {}).map(([kind, stats]) => ({
-        ...{ labels, round, subject, group: name, kind, cores },
+        labels,
+        round,
+        subject,
+        group: name,
+        kind,
+        cores,
         ...stats,
       })),
     );

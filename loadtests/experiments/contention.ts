@@ -51,8 +51,12 @@ export const contention: Experiment = {
         offered: [2_000],
       },
       full: {
-        ...{ rounds: 3, seconds: 3, levels: [0.5, 0.6, 0.7, 0.8, 0.9, WORST], isolations },
-        ...{ linksMs: [...LINKS_MS], offered: [500, 1_000, 2_000, 3_000, 4_000, 6_000, 8_000] },
+        rounds: 3,
+        seconds: 3,
+        levels: [0.5, 0.6, 0.7, 0.8, 0.9, WORST],
+        isolations,
+        linksMs: [...LINKS_MS],
+        offered: [500, 1_000, 2_000, 3_000, 4_000, 6_000, 8_000],
       },
     });
     const { system } = context.bench;
@@ -83,11 +87,17 @@ function measurementsOf(sizes: Sizes, { pattern, contention: level, isolation, l
     linkMs,
     groups: [
       {
-        ...{ name: subject, subject, workload: { kind: "update", ...rows }, isolation },
-        ...{ clients: CLIENTS, retries: RETRIES, ...(offered > 0 && { perSecond: offered }) },
+        name: subject,
+        subject,
+        workload: { kind: "update", ...rows },
+        isolation,
+        clients: CLIENTS,
+        retries: RETRIES,
+        ...(offered > 0 && { perSecond: offered }),
       },
     ],
-    ...{ warmUpMs: 1_000, durationMs: 1_000 * sizes.seconds },
+    warmUpMs: 1_000,
+    durationMs: 1_000 * sizes.seconds,
   }));
 }
 
@@ -134,14 +144,17 @@ function resultOf({ mode }: Context, sizes: Sizes, samples: readonly Sample[]): 
   const [worst, uniform] = [at("skewed", WORST), at("uniform", 0)];
   const levels = sizes.isolations.flatMap((isolation) => sizes.levels.map((level) => ({ level, isolation })));
   const aborts = levels.map(({ level, isolation }) => ({
-    ...{ level, isolation },
+    level,
+    isolation,
     aborts: against("safe", "direct_on", at("skewed", level, isolation), abortsPerTransaction),
     givenUp: against("safe", "direct_on", at("skewed", level, isolation), givenUpShare),
   }));
   const { skewedMin, safeToFastMin, uniformMin, abortsShareMax } = BARS;
   const text = (value: number): string => value.toFixed(2);
   return {
-    ...{ experiment: contention.name, mode, settings: { ...sizes, clients: CLIENTS, retries: RETRIES } },
+    experiment: contention.name,
+    mode,
+    settings: { ...sizes, clients: CLIENTS, retries: RETRIES },
     points: pointsOf(samples),
     ratios: {
       "throughput of safe to a synchronous commit, 0.95": against("safe", "direct_on", worst),

@@ -52,7 +52,11 @@ function pointOf(samples: readonly Sample[]): Point {
   if (first === undefined) throw new Error("a point of a figure was not measured");
   const { labels, subject, group, kind } = first;
   return {
-    ...{ labels, subject, group, kind, rounds: samples.length },
+    labels,
+    subject,
+    group,
+    kind,
+    rounds: samples.length,
     per_second: median(samples.map(({ perSecond }) => perSecond)),
     mean_ms: middle(samples, ({ meanMs }) => meanMs),
     p50_ms: middle(samples, ({ p50Ms }) => p50Ms),

@@ -71,8 +71,13 @@ interface Flushes {
 
 function measurementOf({ way, subject, linkMs, level, oneConnection }: Way, clients: number) {
   const group: Group = {
-    ...{ name: way, subject, workload: { kind: "insert", table: TABLE }, isolation: "read committed" },
-    ...{ clients, retries: 100, ...(oneConnection === true && { oneConnection }) },
+    name: way,
+    subject,
+    workload: { kind: "insert", table: TABLE },
+    isolation: "read committed",
+    clients,
+    retries: 100,
+    ...(oneConnection === true && { oneConnection }),
   };
   return { labels: { way, clients }, linkMs, level, groups: [group] };
 }
@@ -118,7 +123,11 @@ function resultOf(
     [`Highwater groups, ${where}`, `PostgreSQL groups, ${where}`],
   ]);
   return {
-    ...{ experiment: groups.name, mode, settings: { ...settings }, points: pointsOf(samples), flushes },
+    experiment: groups.name,
+    mode,
+    settings: { ...settings },
+    points: pointsOf(samples),
+    flushes,
     ratios: Object.fromEntries(
       comparisons.map(([of = "", to = ""]) => [
         `throughput of "${of}" to "${to}", ${String(most)} clients`,

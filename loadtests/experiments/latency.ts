@@ -36,18 +36,25 @@ interface Sizes {
 function measurements(sizes: Sizes): Omit<Measurement, "round">[] {
   const durations = { warmUpMs: 1_000, durationMs: 1_000 * sizes.seconds };
   const group = (subject: Subject, kind: "update" | "read", name: string = subject): Group => ({
-    ...{ name, subject, workload: { kind, table: TABLE, rows: sizes.rows } },
-    ...{ isolation: "serializable", clients: 1, retries: 100 },
+    name,
+    subject,
+    workload: { kind, table: TABLE, rows: sizes.rows },
+    isolation: "serializable",
+    clients: 1,
+    retries: 100,
   });
   const labels = (part: Part, linkMs: number): Record<string, string | number> => ({ part, link_ms: linkMs });
   return LINKS_MS.flatMap((linkMs) => [
     ...SUBJECTS.map((subject) => ({
       ...durations,
-      ...{ labels: labels("alone", linkMs), linkMs, groups: [group(subject, "update")] },
+      labels: labels("alone", linkMs),
+      linkMs,
+      groups: [group(subject, "update")],
     })),
     {
       ...durations,
-      ...{ labels: labels("together", linkMs), linkMs },
+      labels: labels("together", linkMs),
+      linkMs,
       groups: (["fast", "safe"] as const).flatMap((subject) => [
         group(subject, "update", `${subject} updates`),
         group(subject, "read", `${subject} reads`),
@@ -55,7 +62,8 @@ function measurements(sizes: Sizes): Omit<Measurement, "round">[] {
     },
     {
       ...durations,
-      ...{ labels: labels("together", linkMs), linkMs },
+      labels: labels("together", linkMs),
+      linkMs,
       // As many clients as on the other side: two that update and two that read.
       groups: [
         { ...group("direct_on", "update", "updates"), clients: 2 },
@@ -69,13 +77,15 @@ function resultOf({ mode }: Context, settings: Sizes, samples: readonly Sample[]
   const p50 = ({ p50Ms }: Sample): number | null => p50Ms;
   const mean = ({ meanMs }: Sample): number | null => meanMs;
   const alone = (subject: Subject, linkMs: number) => ({
-    ...{ subject, kind: "update" },
+    subject,
+    kind: "update",
     labels: { part: "alone", link_ms: linkMs },
   });
   const against = (of: Subject, to: Subject, linkMs: number, value = p50): number =>
     ratioOf(samples, { of: alone(of, linkMs), to: alone(to, linkMs) }, value);
   const reads = (subject: Subject) => ({
-    ...{ subject, kind: "read" },
+    subject,
+    kind: "read",
     labels: { part: "together", link_ms: NEAR_MS },
   });
   const fast = against("fast", "direct_on", NEAR_MS);
@@ -91,7 +101,10 @@ function resultOf({ mode }: Context, settings: Sizes, samples: readonly Sample[]
     ]),
   );
   return {
-    ...{ experiment: latency.name, mode, settings: { ...settings }, points: pointsOf(samples) },
+    experiment: latency.name,
+    mode,
+    settings: { ...settings },
+    points: pointsOf(samples),
     ratios: {
       ...ratios,
       "mean of safe to fast reads beside updates, 16 ms": ratioOf(

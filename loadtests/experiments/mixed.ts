@@ -36,11 +36,14 @@ export const mixed: Experiment = {
     await context.bench.system.createTables(insertTable(TABLE), [TABLE]);
     const samples = await measureInRounds(context, sizes.rounds, measurements(sizes));
     const fast = (share: number) => ({
-      ...{ subject: "fast", labels: { system: "highwater", share_fast: share, link_ms: NEAR_MS } },
+      subject: "fast",
+      labels: { system: "highwater", share_fast: share, link_ms: NEAR_MS },
     });
     const mean = ({ meanMs }: Sample): number | null => meanMs;
     const result: Result = {
-      ...{ experiment: mixed.name, mode: context.mode, settings: { ...sizes } },
+      experiment: mixed.name,
+      mode: context.mode,
+      settings: { ...sizes },
       points: [...pointsOf(samples), ...overall(samples)],
       ratios: {
         "mean of fast in a mix of halves to fast alone, 16 ms": ratioOf(
@@ -58,16 +61,23 @@ export const mixed: Experiment = {
 function measurements(sizes: Sizes): Omit<Measurement, "round">[] {
   const { clients, perSecond, seconds } = sizes;
   const group = (subject: Subject, share: number): Group => ({
-    ...{ name: subject, subject, workload: { kind: "insert", table: TABLE }, isolation: "serializable" },
-    ...{ clients, perSecond: perSecond * share, retries: 100 },
+    name: subject,
+    subject,
+    workload: { kind: "insert", table: TABLE },
+    isolation: "serializable",
+    clients,
+    perSecond: perSecond * share,
+    retries: 100,
   });
   const systems = { highwater: ["fast", "safe"], postgresql: ["direct_off", "direct_on"] } as const;
   return sizes.linksMs.flatMap((linkMs) =>
     sizes.shares.flatMap((share) =>
       Object.entries(systems).map(([system, [fast, safe]]) => ({
-        ...{ labels: { system, share_fast: share, link_ms: linkMs }, linkMs },
+        labels: { system, share_fast: share, link_ms: linkMs },
+        linkMs,
         groups: [group(fast, share), group(safe, 1 - share)].filter((each) => each.perSecond !== 0),
-        ...{ warmUpMs: 1_000, durationMs: 1_000 * seconds },
+        warmUpMs: 1_000,
+        durationMs: 1_000 * seconds,
       })),
     ),
   );
@@ -88,9 +98,14 @@ function overall(samples: readonly Sample[]): Result["points"] {
     return [
       {
         ...first,
-        ...{ subject: "all", group: "all", done, meanMs: total / done },
+        subject: "all",
+        group: "all",
+        done,
+        meanMs: total / done,
         // Quantiles of two groups are not those of their union.
-        ...{ p50Ms: null, p95Ms: null, p99Ms: null },
+        p50Ms: null,
+        p95Ms: null,
+        p99Ms: null,
         perSecond: parts.reduce((sum, part) => sum + part.perSecond, 0),
       },
     ];

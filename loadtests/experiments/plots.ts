@@ -42,7 +42,8 @@ function dataOf(points: readonly Point[]): Datum[] {
   return points.map(({ labels, subject, kind, cores: _, ...figures }) => ({
     ...figures,
     ...labels,
-    ...{ kind, subject: titles[subject] ?? subject },
+    kind,
+    subject: titles[subject] ?? subject,
   }));
 }
 
@@ -160,12 +161,10 @@ const FIGURES: Readonly<Record<string, (data: readonly Datum[], result: Result) 
       title: "Mean latency of an update by placement of the replica, one client",
       spec: bars({
         data: data.filter(({ part }) => part === "alone"),
-        ...{
-          x: "link_ms",
-          xTitle: "round trip to the replica, ms",
-          y: "mean_ms",
-          yTitle: "mean latency, ms",
-        },
+        x: "link_ms",
+        xTitle: "round trip to the replica, ms",
+        y: "mean_ms",
+        yTitle: "mean latency, ms",
         colour: subjectColour,
       }),
     },
@@ -174,13 +173,12 @@ const FIGURES: Readonly<Record<string, (data: readonly Datum[], result: Result) 
       title: "Mean latency of updates and reads, four clients at once",
       spec: bars({
         data: data.filter(({ part }) => part === "together"),
-        ...{
-          x: "link_ms",
-          xTitle: "round trip to the replica, ms",
-          y: "mean_ms",
-          yTitle: "mean latency, ms",
-        },
-        ...{ colour: subjectColour, column: "kind" },
+        x: "link_ms",
+        xTitle: "round trip to the replica, ms",
+        y: "mean_ms",
+        yTitle: "mean latency, ms",
+        colour: subjectColour,
+        column: "kind",
       }),
     },
   ],
@@ -193,8 +191,12 @@ const FIGURES: Readonly<Record<string, (data: readonly Datum[], result: Result) 
           ...each,
           system: each["system"] === "highwater" ? "Highwater" : "PostgreSQL",
         })),
-        ...{ x: "share_fast", xTitle: "share of fast (PostgreSQL: asynchronous) transactions" },
-        ...{ y: "mean_ms", yTitle: "mean latency, ms", colour: subjectColour, column: "system" },
+        x: "share_fast",
+        xTitle: "share of fast (PostgreSQL: asynchronous) transactions",
+        y: "mean_ms",
+        yTitle: "mean latency, ms",
+        colour: subjectColour,
+        column: "system",
       }),
     },
   ],
@@ -206,13 +208,13 @@ const FIGURES: Readonly<Record<string, (data: readonly Datum[], result: Result) 
         title: "Aborted attempts for each transaction by contention, 128 clients, 16 ms",
         spec: lines({
           data: closed.filter(({ pattern }) => pattern === "skewed"),
-          ...{ x: "contention", xTitle: "contention level", y: "aborts_per_transaction" },
-          ...{
-            yTitle: "aborted attempts for each transaction",
-            colour: subjectColour,
-            column: "isolation",
-            log: true,
-          },
+          x: "contention",
+          xTitle: "contention level",
+          y: "aborts_per_transaction",
+          yTitle: "aborted attempts for each transaction",
+          colour: subjectColour,
+          column: "isolation",
+          log: true,
         }),
       },
       {
@@ -228,13 +230,11 @@ const FIGURES: Readonly<Record<string, (data: readonly Datum[], result: Result) 
               ...each,
               rows: each["pattern"] === "uniform" ? "256 rows, uniform" : "250 rows, contention 0.95",
             })),
-          ...{
-            x: "rows",
-            xTitle: "",
-            y: "per_second",
-            yTitle: "committed per second",
-            colour: subjectColour,
-          },
+          x: "rows",
+          xTitle: "",
+          y: "per_second",
+          yTitle: "committed per second",
+          colour: subjectColour,
         }),
       },
       {
@@ -242,8 +242,12 @@ const FIGURES: Readonly<Record<string, (data: readonly Datum[], result: Result) 
         title: "Throughput while ever more is offered, 128 clients, serializable, 16 ms",
         spec: lines({
           data: near(data).filter(({ offered }) => offered !== 0),
-          ...{ x: "offered", xTitle: "offered per second", y: "per_second", yTitle: "committed per second" },
-          ...{ colour: subjectColour, column: "pattern" },
+          x: "offered",
+          xTitle: "offered per second",
+          y: "per_second",
+          yTitle: "committed per second",
+          colour: subjectColour,
+          column: "pattern",
         }),
       },
     ];
@@ -262,7 +266,10 @@ const FIGURES: Readonly<Record<string, (data: readonly Datum[], result: Result) 
         title: `Mean latency of TPC-C's transactions at ${String(steady)} a second, 16 ms`,
         spec: bars({
           data: near(data).filter(({ offered }) => offered === steady),
-          ...{ ...kinds, y: "mean_ms", yTitle: "mean latency, ms", colour },
+          ...kinds,
+          y: "mean_ms",
+          yTitle: "mean latency, ms",
+          colour,
         }),
       },
       {
@@ -270,7 +277,10 @@ const FIGURES: Readonly<Record<string, (data: readonly Datum[], result: Result) 
         title: "TPC-C's transactions in a second, as fast as they are answered, 16 ms",
         spec: bars({
           data: near(data).filter(({ offered }) => offered === 0),
-          ...{ ...kinds, y: "per_second", yTitle: "per second", colour },
+          ...kinds,
+          y: "per_second",
+          yTitle: "per second",
+          colour,
         }),
       },
     ];
@@ -281,12 +291,10 @@ const FIGURES: Readonly<Record<string, (data: readonly Datum[], result: Result) 
       title: "Mean time until a page has its ad",
       spec: bars({
         data: data.filter(({ kind }) => kind === "page"),
-        ...{
-          x: "link_ms",
-          xTitle: "round trip to the replica, ms",
-          y: "mean_ms",
-          yTitle: "ms from request to ad",
-        },
+        x: "link_ms",
+        xTitle: "round trip to the replica, ms",
+        y: "mean_ms",
+        yTitle: "ms from request to ad",
         colour: wayColour("configuration"),
       }),
     },
@@ -305,13 +313,11 @@ const FIGURES: Readonly<Record<string, (data: readonly Datum[], result: Result) 
         title: "Throughput of safe inserts by the number of clients",
         spec: lines({
           data,
-          ...{
-            x: "clients",
-            xTitle: "clients",
-            y: "per_second",
-            yTitle: "durable per second",
-            colour: wayColour("way"),
-          },
+          x: "clients",
+          xTitle: "clients",
+          y: "per_second",
+          yTitle: "durable per second",
+          colour: wayColour("way"),
         }),
       },
       {
@@ -319,7 +325,10 @@ const FIGURES: Readonly<Record<string, (data: readonly Datum[], result: Result) 
         title: "Flushes of the primary's log for each transaction by the number of clients",
         spec: lines({
           data: flushes.map((each) => ({ ...each })),
-          ...{ x: "clients", xTitle: "clients", y: "perTransaction", yTitle: "flushes for each transaction" },
+          x: "clients",
+          xTitle: "clients",
+          y: "perTransaction",
+          yTitle: "flushes for each transaction",
           colour: wayColour("way"),
         }),
       },

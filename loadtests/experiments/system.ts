@@ -33,8 +33,10 @@ const SETTINGS = {
   checkpoint_timeout: "1h",
   // What PostgreSQL's manual advises for serializable transactions (13.2.3): a sequential scan
   // locks its whole table against all others.
-  ...{ random_page_cost: "1.0", cpu_tuple_cost: "0.05", max_pred_locks_per_transaction: "512" },
-  ...{ max_pred_locks_per_page: "32" },
+  random_page_cost: "1.0",
+  cpu_tuple_cost: "0.05",
+  max_pred_locks_per_transaction: "512",
+  max_pred_locks_per_page: "32",
 };
 /**
  * A hot row that is waited for behind other waits: stock PostgreSQL waits as long as it takes, and
@@ -96,18 +98,26 @@ export class ExperimentSystem implements AsyncDisposable {
   ): Promise<void> {
     const nodes = await Promise.all(
       this.#cluster.nodes.map(async ({ id, region, zone }) => ({
-        ...{ id, region, zone },
+        id,
+        region,
+        zone,
         url: await this.#cluster.connectionString(id, { from: HERE }),
         appUrl: await this.#cluster.connectionString(id, { from: HERE, user: ROLE }),
       })),
     );
     const topology = JSON.stringify({ nodes, levels: LEVELS });
     const tracker = await this.#startService("tracker", {
-      ...{ TRACKER_NAME: "tracker", TRACKER_REGION: HERE, HIGHWATER_TOPOLOGY: topology, ...env },
+      TRACKER_NAME: "tracker",
+      TRACKER_REGION: HERE,
+      HIGHWATER_TOPOLOGY: topology,
+      ...env,
       TRACKER_LEDGER: join(this.#cluster.dir, "services", "ledger.sqlite"),
     });
     const gateway = await this.#startService("gateway", {
-      ...{ GATEWAY_NAME: "gateway", GATEWAY_REGION: HERE, HIGHWATER_TOPOLOGY: topology, ...env },
+      GATEWAY_NAME: "gateway",
+      GATEWAY_REGION: HERE,
+      HIGHWATER_TOPOLOGY: topology,
+      ...env,
       ...GATEWAY_ENV,
       ...gatewayEnv,
       GATEWAY_TRACKERS: tracker.url,

@@ -41,11 +41,19 @@ export const tpcc: Experiment = {
   async run(context) {
     const sizes: Sizes = sized(context.mode, {
       quick: {
-        ...{ rounds: 1, seconds: 6, terminals: 16, offered: [50, 0], linksMs: [NEAR_MS] },
+        rounds: 1,
+        seconds: 6,
+        terminals: 16,
+        offered: [50, 0],
+        linksMs: [NEAR_MS],
         scale: { warehouses: 4, items: 10_000, customersPerDistrict: 150 },
       },
       full: {
-        ...{ rounds: 2, seconds: 10, terminals: 16, offered: [50, 0], linksMs: [...LINKS_MS] },
+        rounds: 2,
+        seconds: 10,
+        terminals: 16,
+        offered: [50, 0],
+        linksMs: [...LINKS_MS],
         scale: { warehouses: 4, ...FULL_SCALE },
       },
     });
@@ -66,15 +74,21 @@ function measurements(sizes: Sizes): Omit<Measurement, "round">[] {
   return sizes.linksMs.flatMap((linkMs) =>
     sizes.offered.flatMap((offered) =>
       Object.entries(CONFIGURATIONS).map(([configuration, { subject, newOrderFast }]) => ({
-        ...{ labels: { configuration, offered, link_ms: linkMs }, linkMs },
+        labels: { configuration, offered, link_ms: linkMs },
+        linkMs,
         groups: [
           {
-            ...{ name: configuration, subject, isolation: "serializable" as const },
+            name: configuration,
+            subject,
+            isolation: "serializable" as const,
             workload: { kind: "tpcc" as const, scale: sizes.scale, newOrderFast },
-            ...{ clients: sizes.terminals, retries: RETRIES, ...(offered > 0 && { perSecond: offered }) },
+            clients: sizes.terminals,
+            retries: RETRIES,
+            ...(offered > 0 && { perSecond: offered }),
           },
         ],
-        ...{ warmUpMs: 2_000, durationMs: 1_000 * sizes.seconds },
+        warmUpMs: 2_000,
+        durationMs: 1_000 * sizes.seconds,
       })),
     ),
   );
@@ -96,7 +110,8 @@ function resultOf({ mode }: Context, sizes: Sizes, samples: readonly Sample[]): 
   const mean = ({ meanMs }: Sample): number | null => meanMs;
   const rate = ({ perSecond }: Sample): number => perSecond;
   const chosen = (configuration: Configuration, kind: string, offered: number, linkMs: number = NEAR_MS) => ({
-    ...{ subject: CONFIGURATIONS[configuration].subject, kind },
+    subject: CONFIGURATIONS[configuration].subject,
+    kind,
     labels: { configuration, offered, link_ms: linkMs },
   });
   const [steady = 0] = sizes.offered;
@@ -128,7 +143,9 @@ function resultOf({ mode }: Context, sizes: Sizes, samples: readonly Sample[]): 
     ] as const;
   });
   return {
-    ...{ experiment: tpcc.name, mode, settings: { ...sizes, seed: SEED, retries: RETRIES } },
+    experiment: tpcc.name,
+    mode,
+    settings: { ...sizes, seed: SEED, retries: RETRIES },
     points: pointsOf(samples),
     ratios: {
       ...Object.fromEntries(

@@ -114,7 +114,9 @@ export class BenchSystem implements AsyncDisposable {
   async #topology(): Promise<string> {
     const nodes = await Promise.all(
       this.#cluster.nodes.map(async ({ id, region, zone }) => ({
-        ...{ id, region, zone },
+        id,
+        region,
+        zone,
         url: await this.#cluster.connectionString(id),
         appUrl: await this.#cluster.connectionString(id, { user: ROLE }),
       })),

@@ -18,13 +18,12 @@ export async function traceCost(ratio: number, transactions: number, collector: 
   const id = ID;
   process.env[ENDPOINT] = collector;
   const { tracer, close } = await startTelemetry(
+    { traces: true, metrics: false, logs: false, metricsEveryMs: 60_000, sampling: { parent: true, ratio } },
     {
-      ...{ traces: true, metrics: false, logs: false, metricsEveryMs: 60_000 },
-      sampling: { parent: true, ratio },
-    },
-    {
-      ...{ service: "txn-gateway", identity: { name: "bench", region: "here" } },
-      ...{ clock: realClock, random: Math.random },
+      service: "txn-gateway",
+      identity: { name: "bench", region: "here" },
+      clock: realClock,
+      random: Math.random,
     },
   );
   Reflect.deleteProperty(process.env, ENDPOINT);
@@ -41,7 +40,8 @@ export async function traceCost(ratio: number, transactions: number, collector: 
     trace.committed({ epoch: EPOCH, offset: 123_456_789n as Offset, owner: 0n });
     trace.ended("committed");
     request.end("POST /v1/transactions", () => ({
-      ...{ "http.request.method": "POST", "http.route": "/v1/transactions" },
+      "http.request.method": "POST",
+      "http.route": "/v1/transactions",
       "http.response.status_code": 200,
     }));
     trace.settled("durable", "zone");

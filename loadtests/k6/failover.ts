@@ -13,8 +13,13 @@ const OUTAGE_S = number("OUTAGE_S", 15);
 const AFTER_S = number("AFTER_S", 15);
 const scenario = (durationS: number, startS: number) => ({
   executor: "constant-arrival-rate",
-  ...{ rate: RATE, timeUnit: "1s", duration: `${String(durationS)}s`, startTime: `${String(startS)}s` },
-  ...{ preAllocatedVUs: 4 * RATE, maxVUs: 20 * RATE, gracefulStop: GRACEFUL_STOP },
+  rate: RATE,
+  timeUnit: "1s",
+  duration: `${String(durationS)}s`,
+  startTime: `${String(startS)}s`,
+  preAllocatedVUs: 4 * RATE,
+  maxVUs: 20 * RATE,
+  gracefulStop: GRACEFUL_STOP,
 });
 
 export const options = {

@@ -49,7 +49,8 @@ async function runK6(
     return [each.slice(0, at), each.slice(at + 1)] as const;
   });
   const ended = await runScript({
-    ...{ k6: program, name },
+    k6: program,
+    name,
     settings: { ...settings, ...Object.fromEntries(given) },
   });
   console.log(ended.output);

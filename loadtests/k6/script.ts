@@ -68,7 +68,9 @@ export async function runScript({ k6, name, settings }: Script): Promise<Ended> 
   if (!existsSync(summaryFile))
     throw new Error(`k6 ended with ${String(code)} and without a summary:\n${output}${log}`);
   return {
-    ...{ code, output, reported: parseReported(log) },
+    code,
+    output,
+    reported: parseReported(log),
     log: log.split("\n").filter((line) => line !== "" && !isReported(line)),
     summary: JSON.parse(readFileSync(summaryFile, "utf8")) as Summary,
   };

@@ -9,8 +9,12 @@ export const options = {
   scenarios: {
     smoke: {
       executor: "constant-arrival-rate",
-      ...{ rate: number("RATE", 25), timeUnit: "1s", duration: `${String(number("DURATION_S", 15))}s` },
-      ...{ preAllocatedVUs: 40, maxVUs: 80, gracefulStop: GRACEFUL_STOP },
+      rate: number("RATE", 25),
+      timeUnit: "1s",
+      duration: `${String(number("DURATION_S", 15))}s`,
+      preAllocatedVUs: 40,
+      maxVUs: 80,
+      gracefulStop: GRACEFUL_STOP,
     },
   },
   thresholds: healthy(),

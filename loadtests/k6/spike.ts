@@ -13,8 +13,13 @@ const SPIKE_S = number("SPIKE_S", 10);
 const RECOVERY_S = 5;
 const scenario = (rate: number, durationS: number, startS: number) => ({
   executor: "constant-arrival-rate",
-  ...{ rate, timeUnit: "1s", duration: `${String(durationS)}s`, startTime: `${String(startS)}s` },
-  ...{ preAllocatedVUs: rate, maxVUs: 2 * rate, gracefulStop: GRACEFUL_STOP },
+  rate,
+  timeUnit: "1s",
+  duration: `${String(durationS)}s`,
+  startTime: `${String(startS)}s`,
+  preAllocatedVUs: rate,
+  maxVUs: 2 * rate,
+  gracefulStop: GRACEFUL_STOP,
 });
 
 export const options = {

@@ -9,8 +9,12 @@ export const options = {
   scenarios: {
     steady: {
       executor: "constant-arrival-rate",
-      ...{ rate: number("RATE", 300), timeUnit: "1s", duration: `${String(number("DURATION_S", 120))}s` },
-      ...{ preAllocatedVUs: 200, maxVUs: 400, gracefulStop: GRACEFUL_STOP },
+      rate: number("RATE", 300),
+      timeUnit: "1s",
+      duration: `${String(number("DURATION_S", 120))}s`,
+      preAllocatedVUs: 200,
+      maxVUs: 400,
+      gracefulStop: GRACEFUL_STOP,
     },
   },
   // What was offered was also begun: an arrival rate that is not kept makes latencies look better

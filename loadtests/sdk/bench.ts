@@ -156,7 +156,9 @@ async function measureBatching(sizes: Sizes): Promise<Batching> {
         };
         if (round === 0) continue;
         samples.push({
-          ...{ language, way, round },
+          language,
+          way,
+          round,
           tps: (1_000 * count) / done.elapsedMs,
           clientCpuUs: (1_000 * done.cpuMs) / count,
           gatewayCpuUs: (1_000 * spent.gateway) / count,

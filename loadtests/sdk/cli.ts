@@ -16,7 +16,9 @@ if (!(rounds >= 1 && rounds <= 50) || languages.length !== named.length)
   throw new Error(`--rounds is from 1 to 50, and --only some of ${LANGUAGES.join(",")}`);
 
 const sizes = {
-  ...{ ...FULL, languages, rounds },
+  ...FULL,
+  languages,
+  rounds,
   promiseRounds: Math.min(FULL.promiseRounds, Math.ceil(rounds / 2)),
   batchRounds: Math.min(FULL.batchRounds, Math.ceil(rounds / 2)),
 };

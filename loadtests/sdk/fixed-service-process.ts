@@ -38,30 +38,31 @@ const RESULTS = [
 
 function committed(id: string): object {
   return {
-    ...{ id, state: "committed", token: FIXED_TOKEN, position: { epoch: EPOCH, offset: String(offset) } },
-    ...{ results: RESULTS, marks: FIRST_MARKS, announced: true },
+    id,
+    state: "committed",
+    token: FIXED_TOKEN,
+    position: { epoch: EPOCH, offset: String(offset) },
+    results: RESULTS,
+    marks: FIRST_MARKS,
+    announced: true,
   };
 }
 const FIXED_TOKEN = tokenAt(newId(), offset);
 
 const EPOCHS: EpochRecord[] = [
   {
-    ...{
-      id: EPOCH,
-      seq: 1,
-      previous: null,
-      node: "a",
-      cause: "first",
-      startedAt: "2026-01-01T00:00:00.000Z",
-    },
-    ...{
-      startOffset: "1",
-      forkOffset: "0",
-      forkLimit: null,
-      supersedes: [],
-      commanded: false,
-      finalMarks: {},
-    },
+    id: EPOCH,
+    seq: 1,
+    previous: null,
+    node: "a",
+    cause: "first",
+    startedAt: "2026-01-01T00:00:00.000Z",
+    startOffset: "1",
+    forkOffset: "0",
+    forkLimit: null,
+    supersedes: [],
+    commanded: false,
+    finalMarks: {},
   },
 ];
 

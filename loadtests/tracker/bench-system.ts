@@ -137,7 +137,9 @@ export class BenchSystem implements AsyncDisposable {
   async #topology(): Promise<string> {
     const nodes = await Promise.all(
       this.cluster.nodes.map(async ({ id, region, zone }) => ({
-        ...{ id, region, zone },
+        id,
+        region,
+        zone,
         url: await this.#urlFor(id),
         appUrl: await this.#urlFor(id, ROLE),
       })),

@@ -81,7 +81,9 @@ async function measureServing(
   const idle = await measureIdle(system, parts.tracker, sizes.idleMs);
   say(`${String(sizes.streams)} streams`);
   const streams = await measureStreams(parts, {
-    ...{ streams: sizes.streams, rate: sizes.streamsRate, durationMs: sizes.streamsMs },
+    streams: sizes.streams,
+    rate: sizes.streamsRate,
+    durationMs: sizes.streamsMs,
   });
   await commits.ask("close", undefined);
   await system.stop(gateway);

@@ -52,7 +52,9 @@ async function openOne(url: URL, at: number): Promise<Stream> {
     const buffer = Buffer.alloc(CHUNK_BYTES);
     let opened = false;
     const socket = connect({
-      ...{ host: url.hostname, port: Number(url.port), noDelay: true },
+      host: url.hostname,
+      port: Number(url.port),
+      noDelay: true,
       onread: {
         buffer,
         callback: (bytes, part) => {

@@ -29,7 +29,10 @@ try {
   for (const listed of targets) {
     const { target } = listed;
     const report = await runTarget(listed, {
-      ...{ seed, input, seconds: seconds / targets.length, runs: Number.POSITIVE_INFINITY },
+      seed,
+      input,
+      seconds: seconds / targets.length,
+      runs: Number.POSITIVE_INFINITY,
       services: services?.urls ?? null,
     });
     const { runs, kept, covered } = report;

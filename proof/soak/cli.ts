@@ -59,7 +59,9 @@ async function run(dir: string): Promise<Report> {
     if (scenario === "steady") {
       const faultEveryMs = 1_000 * numberOf("fault-every-s");
       const done = await runSteady({
-        ...{ dir: own, durationS: numberOf("duration-s"), rate: numberOf("rate") },
+        dir: own,
+        durationS: numberOf("duration-s"),
+        rate: numberOf("rate"),
         retentionMs: 1_000 * numberOf("retention-s"),
         faultEveryMs: faultEveryMs === 0 ? null : faultEveryMs,
       });

@@ -67,9 +67,19 @@ const anyRow = (): number => 1 + Math.floor(ROWS * Math.random());
 
 class Run {
   readonly tally: Tally = {
-    ...{ begun: 0, heldBack: 0, committed: 0, lost: 0, broken: 0, durable: 0 },
-    ...{ refused: {}, unresolved: {}, reads: 0, interactive: 0, sideFailures: 0 },
-    ...{ commitMs: { p50: 0, p99: 0 }, durableMs: { p50: 0, p99: 0 } },
+    begun: 0,
+    heldBack: 0,
+    committed: 0,
+    lost: 0,
+    broken: 0,
+    durable: 0,
+    refused: {},
+    unresolved: {},
+    reads: 0,
+    interactive: 0,
+    sideFailures: 0,
+    commitMs: { p50: 0, p99: 0 },
+    durableMs: { p50: 0, p99: 0 },
   };
   readonly #commitMs: number[] = [];
   readonly #durableMs: number[] = [];
@@ -109,7 +119,10 @@ class Run {
     const row = anyRow();
     const level = chance(GLOBAL) ? "global" : LEVEL;
     const options = {
-      ...{ id, level, timeout: ATTEMPT_MS, isolation: "read committed" as const },
+      id,
+      level,
+      timeout: ATTEMPT_MS,
+      isolation: "read committed" as const,
       ...(chance(SAFE) ? { ack: "durable" as const } : {}),
       ...(chance(WATCHED_SHARE) ? { metadata: WATCHED } : {}),
     };
@@ -183,7 +196,10 @@ function post(url: string, body: unknown, session?: string): Promise<Response> {
 async function readNearby(gateway: string): Promise<boolean> {
   const statements = [{ sql: "SELECT n FROM soak WHERE id = $1", params: [anyRow()] }];
   const answer = await post(`${gateway}/v1/transactions`, {
-    ...{ id: newTransactionId(), statements, readOnly: true, mode: "local" },
+    id: newTransactionId(),
+    statements,
+    readOnly: true,
+    mode: "local",
   });
   await answer.text();
   return answer.ok;

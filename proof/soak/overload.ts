@@ -109,8 +109,13 @@ export async function runOverload({ dir, calmS, overloadS }: OverloadOptions): P
   for (const region of soak.system.regions)
     verdicts[region] = (await countVerdicts(soak.system.tracker(region).url, tokens)).verdicts;
   const measured = {
-    ...{ sustainablePerS: sustainable, phases, retryAfterMissing: probe.missing, retryAfterSeen: probe.seen },
-    ...{ acknowledged: tokens.length + probe.committed, applied: await soak.total(soak.home), verdicts },
+    sustainablePerS: sustainable,
+    phases,
+    retryAfterMissing: probe.missing,
+    retryAfterSeen: probe.seen,
+    acknowledged: tokens.length + probe.committed,
+    applied: await soak.total(soak.home),
+    verdicts,
     restarts: soak.services().filter(({ pid, running }) => !running || !pids.includes(pid)).length,
   };
   return { ...measured, bars: barsOf(measured, tokens.length) };
@@ -187,9 +192,12 @@ function phaseOf(name: string, volley: Volley, soak: SoakSystem, gateway: Servic
     name,
     offeredPerS: perS(volley.offered),
     committedPerS: perS(volley.tokens.length),
-    ...{ refused: volley.refused, other: volley.other },
-    ...{ commitP50Ms: volley.commitMs.p50, commitP99Ms: volley.commitMs.p99 },
-    ...{ refusedP50Ms: volley.refusedMs.p50, refusedP99Ms: volley.refusedMs.p99 },
+    refused: volley.refused,
+    other: volley.other,
+    commitP50Ms: volley.commitMs.p50,
+    commitP99Ms: volley.commitMs.p99,
+    refusedP50Ms: volley.refusedMs.p50,
+    refusedP99Ms: volley.refusedMs.p99,
     gatewayMib: ifThere(() => residentMib(pid)),
     gatewayHeapMib: held === null ? null : held.heapBytes / MEBIBYTE,
   };

@@ -76,7 +76,12 @@ export async function measureSteady(
   await load.ask("close", undefined);
   const applied = await soak.total(await primaryOf(soak));
   const measured = {
-    ...{ durationS, rate, tally, applied, expected: tally.committed - tally.lost, faults },
+    durationS,
+    rate,
+    tally,
+    applied,
+    expected: tally.committed - tally.lost,
+    faults,
     partitionsDropped: sampler.partitionsDropped,
     eventsExpired: sampler.eventsExpired,
     webhooksReceived: soak.delivered,

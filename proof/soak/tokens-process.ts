@@ -77,7 +77,12 @@ class Shots {
     await Promise.all(this.#underWay);
     const { tokens, refused, other, durable } = this;
     return {
-      ...{ tokens, refused, other, durable, offered: this.#offered, heldBack: this.#heldBack },
+      tokens,
+      refused,
+      other,
+      durable,
+      offered: this.#offered,
+      heldBack: this.#heldBack,
       commitMs: spread(this.#commitMs),
       refusedMs: spread(this.#refusedMs),
     };

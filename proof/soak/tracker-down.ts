@@ -101,12 +101,21 @@ export async function measureTrackerDown(
   const { verdicts, tookMs } = await countVerdicts(url, volley.tokens);
   const phases = { killedMs, backMs: backMs - startedMs };
   const measured = {
-    ...{ rate, offered: volley.offered, committed: volley.tokens.length },
+    rate,
+    offered: volley.offered,
+    committed: volley.tokens.length,
     committedPerS: (1_000 * volley.tokens.length) / volley.elapsedMs,
-    ...{ refused: volley.refused, other: volley.other, downS: (phases.backMs - killedMs) / 1_000 },
+    refused: volley.refused,
+    other: volley.other,
+    downS: (phases.backMs - killedMs) / 1_000,
     committedWhileDown: Math.round((volley.tokens.length * (phases.backMs - killedMs)) / volley.elapsedMs),
-    ...{ readyMs, marksMs, announcementsMs, verdicts, verdictsMs: tookMs },
-    ...{ keptAnnouncements, gatewayMib: memory },
+    readyMs,
+    marksMs,
+    announcementsMs,
+    verdicts,
+    verdictsMs: tookMs,
+    keptAnnouncements,
+    gatewayMib: memory,
     others: others.map((region, at) => delaysOf(region, volley.durable[at] ?? [], phases)),
   };
   return { ...measured, bars: barsOf(measured) };

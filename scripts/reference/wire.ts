@@ -17,16 +17,22 @@ const FORMS = { Uuid, OffsetText };
 const TEXTS = { ...FORMS, LevelName, TokenText, IdText };
 /** Named in Python alone. */
 const INNER = {
-  ...{ Ack, Mode, Field: protocol.StatementResult.properties.fields.items },
-  ...{ Refusal: protocol.RefusedToken.properties.error },
+  Ack,
+  Mode,
+  Field: protocol.StatementResult.properties.fields.items,
+  Refusal: protocol.RefusedToken.properties.error,
 };
 /** The errors of a client take their fields over: read-only, and perhaps undefined. */
 const OF_ERRORS = { ReachedLimit, AtRisk, Evidence, Problem };
 const names = AS_IN_THE_PROTOCOL.split(" ") as "Marks"[];
 /** Each behind those that it is made of. */
 const NAMED = {
-  ...{ ...TEXTS, ...INNER, Outcome, Retry },
-  ...{ ...Object.fromEntries(names.map((name) => [name, protocol[name]])), ...OF_ERRORS },
+  ...TEXTS,
+  ...INNER,
+  Outcome,
+  Retry,
+  ...Object.fromEntries(names.map((name) => [name, protocol[name]])),
+  ...OF_ERRORS,
 };
 const HEAD = "Generated (make gen) from packages/protocol: what goes over the wire.";
 

@@ -38,11 +38,9 @@ function environment(): NodeJS.ProcessEnv {
 async function machine(): Promise<string> {
   const { processor, cores, memory_gib, kernel, node } = describeMachine();
   const { version } = await findBinaries({
-    ...{
-      binDir: process.env["HIGHWATER_PG_BIN"],
-      identity: undefined,
-      copyTo: join(ROOT, ".tools/verify/postgres"),
-    },
+    binDir: process.env["HIGHWATER_PG_BIN"],
+    identity: undefined,
+    copyTo: join(ROOT, ".tools/verify/postgres"),
   });
   return `${processor}, ${String(cores)} cores, ${String(memory_gib)} GiB, Linux ${kernel}, Node ${node.slice(1)}, PostgreSQL ${version}`;
 }

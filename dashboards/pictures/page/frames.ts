@@ -46,8 +46,12 @@ standardTransformersRegistry.setInit(
   () =>
     [standardTransformers.mergeTransformer, standardTransformers.organizeFieldsTransformer].map(
       (transformation) => ({
-        ...{ id: transformation.id, name: transformation.name, editor: () => null },
-        ...{ transformation: () => transformation, imageDark: "", imageLight: "" },
+        id: transformation.id,
+        name: transformation.name,
+        editor: () => null,
+        transformation: () => transformation,
+        imageDark: "",
+        imageLight: "",
       }),
     ) as never,
 );
@@ -70,11 +74,15 @@ const seriesFrame = (refId: string, legend: string, series: SeriesJson, stepMs: 
     name: legendOf(legend, series.labels),
     fields: [
       {
-        ...{ name: "Time", type: FieldType.time, config: { interval: stepMs } },
+        name: "Time",
+        type: FieldType.time,
+        config: { interval: stepMs },
         values: series.points.map(([seconds]) => seconds * 1_000),
       },
       {
-        ...{ name: "Value", type: FieldType.number, labels: series.labels },
+        name: "Value",
+        type: FieldType.number,
+        labels: series.labels,
         values: series.points.map(([, value]) => value),
         config: { displayNameFromDS: legendOf(legend, series.labels) },
       },
@@ -92,11 +100,14 @@ function tableFrame(refId: string, all: readonly SeriesJson[], isOnly: boolean):
         values: all.map(({ points }) => (points.at(-1)?.[0] ?? 0) * 1_000),
       },
       ...labels.map((name) => ({
-        ...{ name, type: FieldType.string, config: { filterable: true } },
+        name,
+        type: FieldType.string,
+        config: { filterable: true },
         values: all.map((series) => series.labels[name] ?? ""),
       })),
       {
-        ...{ name: isOnly ? "Value" : `Value #${refId}`, type: FieldType.number },
+        name: isOnly ? "Value" : `Value #${refId}`,
+        type: FieldType.number,
         values: all.map(({ points }) => points.at(-1)?.[1] ?? null),
       },
     ],
@@ -114,8 +125,12 @@ export async function framesOf(panel: PanelJson, data: PanelData, stepMs: number
     transformDataFrame(panel.transformations ?? [], frames, { interpolate: (text: string) => text }),
   );
   const done = applyFieldOverrides({
-    ...{ data: transformed, fieldConfig: revive(panel.fieldConfig), theme, timeZone: "utc" },
-    ...{ replaceVariables: (text: string) => text, fieldConfigRegistry: registry },
+    data: transformed,
+    fieldConfig: revive(panel.fieldConfig),
+    theme,
+    timeZone: "utc",
+    replaceVariables: (text: string) => text,
+    fieldConfigRegistry: registry,
   });
   cacheFieldDisplayNames(done);
   return done;

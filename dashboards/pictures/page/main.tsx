@@ -108,8 +108,13 @@ function Values({ panel, frames, size }: Drawn): ReactNode {
   const isBars = panel.type === "bargauge";
   const { options } = panel;
   const values = getFieldDisplayValues({
-    ...{ fieldConfig: panel.fieldConfig, reduceOptions: options.reduceOptions, data: frames },
-    ...{ replaceVariables: (text: string) => text, theme, timeZone: "utc", sparkline: !isBars },
+    fieldConfig: panel.fieldConfig,
+    reduceOptions: options.reduceOptions,
+    data: frames,
+    replaceVariables: (text: string) => text,
+    theme,
+    timeZone: "utc",
+    sparkline: !isBars,
   });
   const named = (display: DisplayValue): DisplayValue =>
     isBars || options.textMode === "value_and_name" || values.length > 1
@@ -181,8 +186,11 @@ function Framed(of: Omit<Drawn, "size">): ReactNode {
   const column = (board.width - MARGIN) / COLUMNS;
   const { x, y, w, h } = panel.gridPos;
   const place = {
-    ...{ position: "absolute" as const, left: MARGIN + x * column, top: 48 + y * (CELL_HEIGHT + MARGIN) },
-    ...{ width: w * column - MARGIN, height: h * (CELL_HEIGHT + MARGIN) - MARGIN },
+    position: "absolute" as const,
+    left: MARGIN + x * column,
+    top: 48 + y * (CELL_HEIGHT + MARGIN),
+    width: w * column - MARGIN,
+    height: h * (CELL_HEIGHT + MARGIN) - MARGIN,
   };
   if (panel.type === "row")
     return (

@@ -13,25 +13,31 @@ const now = [
     title: "Ready",
     says: "Gateways that can commit: they know of an authoritative primary.",
     queries: [{ expr: located("highwater_gateway_ready"), legend: "{{name}}" }],
-    ...{ unit: "short", width: 8, hasName: true, texts: { "0": ["no", "red"], "1": ["yes", "green"] } },
+    unit: "short",
+    width: 8,
+    hasName: true,
+    texts: { "0": ["no", "red"], "1": ["yes", "green"] },
   }),
   stat({
     title: "Transactions",
     says: "All that were answered, failed ones too.",
     queries: [{ expr: sum(located(rate(TRANSACTIONS))), legend: "transactions" }],
-    ...{ unit: "ops", width: 4 },
+    unit: "ops",
+    width: 4,
   }),
   stat({
     title: "Fast commit p50",
     says: "Half of the fast writes (ack: commit) were answered within this time.",
     queries: [{ expr: locatedQuantile(0.5, `${COMMIT}{ack="commit", access="write"}`), legend: "p50" }],
-    ...{ unit: "s", width: 4 },
+    unit: "s",
+    width: 4,
   }),
   stat({
     title: "Safe commit p50",
     says: "Half of the safe writes (ack: durable) were answered within this time: a commit and the wait for the mark.",
     queries: [{ expr: locatedQuantile(0.5, `${COMMIT}{ack="durable", access="write"}`), legend: "p50" }],
-    ...{ unit: "s", width: 4 },
+    unit: "s",
+    width: 4,
   }),
   stat({
     title: "Faults",
@@ -42,7 +48,9 @@ const now = [
         legend: "faults",
       },
     ],
-    ...{ unit: "percentunit", width: 4, decimals: 2 },
+    unit: "percentunit",
+    width: 4,
+    decimals: 2,
     steps: ["green", [allowed(OBJECTIVES.availability.share), "orange"], [0.01, "red"]],
   }),
 ];
@@ -55,7 +63,9 @@ const latency = [
       expr: locatedQuantile(share, `${COMMIT}{ack="commit", access="write"}`, "isolation"),
       legend: `{{isolation}} p${String(share * 100)}`,
     })),
-    ...{ unit: "s", width: 12, hasLines: true },
+    unit: "s",
+    width: 12,
+    hasLines: true,
     steps: ["green", [OBJECTIVES.commitLatency.withinSeconds, "red"]],
   }),
   graph({
@@ -65,7 +75,8 @@ const latency = [
       expr: locatedQuantile(share, `${COMMIT}{ack="durable", access="write"}`, "isolation"),
       legend: `{{isolation}} p${String(share * 100)}`,
     })),
-    ...{ unit: "s", width: 12 },
+    unit: "s",
+    width: 12,
   }),
   graph({
     title: "Time in the database",
@@ -74,7 +85,8 @@ const latency = [
       expr: locatedQuantile(share, "highwater_gateway_store_seconds", "access", "form"),
       legend: `{{access}} {{form}} p${String(share * 100)}`,
     })),
-    ...{ unit: "s", width: 12 },
+    unit: "s",
+    width: 12,
   }),
   graph({
     title: "Read latency",
@@ -83,7 +95,8 @@ const latency = [
       expr: locatedQuantile(share, `${COMMIT}{access="read"}`, "isolation"),
       legend: `{{isolation}} p${String(share * 100)}`,
     })),
-    ...{ unit: "s", width: 12 },
+    unit: "s",
+    width: 12,
   }),
 ];
 
@@ -92,13 +105,16 @@ const outcomes = [
     title: "Transactions by region",
     says: "By the region of the gateway that answered.",
     queries: [{ expr: sum(located(rate(TRANSACTIONS)), "region"), legend: "{{region}}" }],
-    ...{ unit: "ops", width: 8, isStacked: true },
+    unit: "ops",
+    width: 8,
+    isStacked: true,
   }),
   graph({
     title: "Transactions by outcome",
     says: "The state that was answered, or the error's code: docs/reference/errors.md.",
     queries: [{ expr: sum(located(rate(TRANSACTIONS)), "ack", "outcome"), legend: "{{ack}}: {{outcome}}" }],
-    ...{ unit: "ops", width: 8 },
+    unit: "ops",
+    width: 8,
   }),
   graph({
     title: "Refused before a transaction began",
@@ -109,7 +125,8 @@ const outcomes = [
         legend: "{{code}}",
       },
     ],
-    ...{ unit: "ops", width: 8 },
+    unit: "ops",
+    width: 8,
   }),
   graph({
     title: "Interactive transactions that ended",
@@ -120,7 +137,8 @@ const outcomes = [
         legend: "{{how}}",
       },
     ],
-    ...{ unit: "ops", width: 8 },
+    unit: "ops",
+    width: 8,
   }),
   graph({
     title: "Unknown outcomes",
@@ -132,7 +150,8 @@ const outcomes = [
       },
       { expr: sum(located("highwater_gateway_unknown_outcomes_open")), legend: "open now" },
     ],
-    ...{ unit: "short", width: 8 },
+    unit: "short",
+    width: 8,
   }),
   graph({
     title: "Slowed and refused by exposure",
@@ -144,7 +163,8 @@ const outcomes = [
         legend: "refused: {{limit}}",
       },
     ],
-    ...{ unit: "ops", width: 8 },
+    unit: "ops",
+    width: 8,
   }),
 ];
 
@@ -157,7 +177,8 @@ const waits = [
       { expr: sum(located("highwater_gateway_open_transactions")), legend: "interactive, open" },
       { expr: sum(located("highwater_gateway_durability_waits")), legend: "waiting for a mark" },
     ],
-    ...{ unit: "short", width: 8 },
+    unit: "short",
+    width: 8,
   }),
   graph({
     title: "Sessions to the nodes",
@@ -168,7 +189,8 @@ const waits = [
         legend: "{{node}} {{state}}",
       },
     ],
-    ...{ unit: "short", width: 8 },
+    unit: "short",
+    width: 8,
   }),
   graph({
     title: "Waiting for a session",
@@ -177,7 +199,9 @@ const waits = [
       { expr: sum(located("highwater_gateway_pool_queue_length"), "region"), legend: "{{region}}" },
       { expr: max(located("highwater_gateway_pool_queue_bound")), legend: "bound" },
     ],
-    ...{ unit: "short", width: 8, colors: { bound: "red" } },
+    unit: "short",
+    width: 8,
+    colors: { bound: "red" },
   }),
   graph({
     title: "Time in the queue",
@@ -186,7 +210,8 @@ const waits = [
       expr: locatedQuantile(share, "highwater_gateway_pool_wait_seconds", "region"),
       legend: `{{region}} p${String(share * 100)}`,
     })),
-    ...{ unit: "s", width: 8 },
+    unit: "s",
+    width: 8,
   }),
   graph({
     title: "Announcements on their way",
@@ -197,7 +222,8 @@ const waits = [
         legend: "{{name}} to {{tracker}}",
       },
     ],
-    ...{ unit: "short", width: 8 },
+    unit: "short",
+    width: 8,
   }),
   graph({
     title: "Reads near the user",
@@ -208,7 +234,8 @@ const waits = [
         legend: "{{region}}: {{served}}",
       },
     ],
-    ...{ unit: "ops", width: 8 },
+    unit: "ops",
+    width: 8,
   }),
 ];
 
@@ -217,13 +244,17 @@ const processes = [
     title: "Event loop",
     says: "Share of the time in which the process's one thread was busy. Near 1 it is saturated: add gateways.",
     queries: [{ expr: located(rate("nodejs_eventloop_active_seconds_total")), legend: "{{name}}" }],
-    ...{ unit: "percentunit", width: 8, max: 1 },
+    unit: "percentunit",
+    width: 8,
+    max: 1,
   }),
   graph({
     title: "Processor",
     says: "Cores in use by the process, garbage collection included.",
     queries: [{ expr: located(rate("process_cpu_seconds_total")), legend: "{{name}}" }],
-    ...{ unit: "short", width: 8, decimals: 2 },
+    unit: "short",
+    width: 8,
+    decimals: 2,
   }),
   graph({
     title: "Memory",
@@ -232,7 +263,8 @@ const processes = [
       { expr: located("process_resident_memory_bytes"), legend: "{{name}}" },
       { expr: located("nodejs_heap_size_used_bytes"), legend: "{{name}} heap" },
     ],
-    ...{ unit: "bytes", width: 8 },
+    unit: "bytes",
+    width: 8,
   }),
 ];
 

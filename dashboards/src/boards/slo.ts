@@ -17,7 +17,10 @@ const now = SLOS.map((slo) =>
         legend: slo.title,
       },
     ],
-    ...{ unit: "percentunit", width: 24 / SLOS.length, decimals: 3, noValue: "no traffic" },
+    unit: "percentunit",
+    width: 24 / SLOS.length,
+    decimals: 3,
+    noValue: "no traffic",
     steps: ["red", [1 - 2 * allowed(slo.objective), "orange"], [slo.objective, "green"]],
   }),
 );
@@ -27,7 +30,10 @@ const budgets = SLOS.map((slo) =>
     title: `Budget left: ${slo.title.toLowerCase()}`,
     says: `Of the errors that ${String(BUDGET_DAYS)} days may have. Below zero the objective is missed.`,
     queries: [{ expr: `highwater:slo_budget_left:ratio{slo="${slo.name}"}`, legend: "left" }],
-    ...{ unit: "percentunit", width: 24 / SLOS.length, decimals: 1, noValue: "no traffic" },
+    unit: "percentunit",
+    width: 24 / SLOS.length,
+    decimals: 1,
+    noValue: "no traffic",
     steps: ["red", [0, "orange"], [0.5, "green"]],
   }),
 );
@@ -40,7 +46,10 @@ const burn = SLOS.map((slo) =>
       expr: `highwater:slo_burn:ratio${window}{slo="${slo.name}"}`,
       legend: window,
     })),
-    ...{ unit: "short", width: 12, hasLines: true, decimals: 2 },
+    unit: "short",
+    width: 12,
+    hasLines: true,
+    decimals: 2,
     steps: [
       "green",
       ...BURN_ALERTS.toReversed().map(
@@ -55,13 +64,15 @@ const parts = [
     title: "Events",
     says: "The objectives count fast writes, all writes, requests, promises.",
     queries: [{ expr: "highwater:slo_events:rate5m", legend: "{{slo}}" }],
-    ...{ unit: "ops", width: 6 },
+    unit: "ops",
+    width: 6,
   }),
   graph({
     title: "Share that misses",
     says: "Of the events of the last five minutes.",
     queries: [{ expr: errorsOf("5m"), legend: "{{slo}}" }],
-    ...{ unit: "percentunit", width: 6 },
+    unit: "percentunit",
+    width: 6,
   }),
   table({
     title: "Alerts that fire",

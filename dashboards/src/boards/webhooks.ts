@@ -6,8 +6,13 @@ import { increase, max, quantile, rate, sum } from "../promql.ts";
 
 const ATTEMPTS = "highwater_webhook_attempts_total";
 const GOOD_AND_BAD = {
-  ...{ delivered: "green", status: "red", redirect: "orange", gone: "dark-red" },
-  ...{ timeout: "yellow", connection: "purple", refused: "blue" },
+  delivered: "green",
+  status: "red",
+  redirect: "orange",
+  gone: "dark-red",
+  timeout: "yellow",
+  connection: "purple",
+  refused: "blue",
 };
 
 const now = [
@@ -15,13 +20,16 @@ const now = [
     title: "Pending",
     says: "Deliveries in the store that are yet to be made, first attempts and repetitions.",
     queries: [{ expr: max('highwater_webhook_deliveries{status="pending"}'), legend: "pending" }],
-    ...{ unit: "short", width: 4 },
+    unit: "short",
+    width: 4,
   }),
   stat({
     title: "Oldest pending",
     says: "Old ones are mostly those of an endpoint that fails: the schedule goes on for three days.",
     queries: [{ expr: max("highwater_webhook_oldest_pending_seconds"), legend: "oldest" }],
-    ...{ unit: "s", width: 4, steps: ["green", [60, "orange"], [BOUNDS.webhookAgeSeconds, "red"]] },
+    unit: "s",
+    width: 4,
+    steps: ["green", [60, "orange"], [BOUNDS.webhookAgeSeconds, "red"]],
   }),
   stat({
     title: "Attempts that succeed",
@@ -32,19 +40,26 @@ const now = [
         legend: "delivered",
       },
     ],
-    ...{ unit: "percentunit", width: 4, decimals: 1, steps: ["red", [0.9, "orange"], [0.99, "green"]] },
+    unit: "percentunit",
+    width: 4,
+    decimals: 1,
+    steps: ["red", [0.9, "orange"], [0.99, "green"]],
   }),
   stat({
     title: "Given up",
     says: "Deliveries that failed to the end of the schedule. They can be sent again: recover.",
     queries: [{ expr: max('highwater_webhook_deliveries{status="failed"}'), legend: "failed" }],
-    ...{ unit: "short", width: 4, steps: ["green", [1, "red"]] },
+    unit: "short",
+    width: 4,
+    steps: ["green", [1, "red"]],
   }),
   stat({
     title: "Held",
     says: "Deliveries of disabled endpoints. Enable the endpoint, then recover.",
     queries: [{ expr: max('highwater_webhook_deliveries{status="held"}'), legend: "held" }],
-    ...{ unit: "short", width: 4, steps: ["green", [1, "orange"]] },
+    unit: "short",
+    width: 4,
+    steps: ["green", [1, "orange"]],
   }),
   stat({
     title: "Endpoints",
@@ -53,7 +68,9 @@ const now = [
       { expr: max('highwater_webhook_endpoints{disabled="no"}'), legend: "enabled" },
       { expr: max('highwater_webhook_endpoints{disabled="yes"}'), legend: "disabled" },
     ],
-    ...{ unit: "none", width: 4, hasName: true },
+    unit: "none",
+    width: 4,
+    hasName: true,
   }),
 ];
 
@@ -62,13 +79,17 @@ const deliveries = [
     title: "Attempts by outcome",
     says: "status: an answer that is no 2xx. refused: the address may not be called.",
     queries: [{ expr: sum(rate(ATTEMPTS), "outcome"), legend: "{{outcome}}" }],
-    ...{ unit: "ops", width: 12, isStacked: true, colors: GOOD_AND_BAD },
+    unit: "ops",
+    width: 12,
+    isStacked: true,
+    colors: GOOD_AND_BAD,
   }),
   graph({
     title: "Messages enqueued",
     says: "By all trackers; each message is one delivery for every endpoint that asks for its type.",
     queries: [{ expr: sum(rate("highwater_webhook_messages_enqueued_total")), legend: "messages" }],
-    ...{ unit: "ops", width: 12 },
+    unit: "ops",
+    width: 12,
   }),
   graph({
     title: "Age when delivered",
@@ -77,7 +98,8 @@ const deliveries = [
       expr: quantile(share, 'highwater_webhook_delivery_age_seconds{result="delivered"}'),
       legend: `p${String(share * 100)}`,
     })),
-    ...{ unit: "s", width: 12 },
+    unit: "s",
+    width: 12,
   }),
   graph({
     title: "How long receivers take",
@@ -85,11 +107,9 @@ const deliveries = [
     queries: [
       { expr: quantile(0.99, "highwater_webhook_attempt_seconds", "outcome"), legend: "{{outcome}} p99" },
     ],
-    ...{
-      unit: "s",
-      width: 12,
-      colors: Object.fromEntries(Object.entries(GOOD_AND_BAD).map(([name, color]) => [`${name} p99`, color])),
-    },
+    unit: "s",
+    width: 12,
+    colors: Object.fromEntries(Object.entries(GOOD_AND_BAD).map(([name, color]) => [`${name} p99`, color])),
   }),
 ];
 
@@ -98,13 +118,18 @@ const queue = [
     title: "Deliveries that are not delivered",
     says: "In the store, by status; counted about every ten seconds.",
     queries: [{ expr: max("highwater_webhook_deliveries", "status"), legend: "{{status}}" }],
-    ...{ unit: "short", width: 12, colors: { pending: "blue", failed: "red", held: "orange" } },
+    unit: "short",
+    width: 12,
+    colors: { pending: "blue", failed: "red", held: "orange" },
   }),
   graph({
     title: "Oldest pending",
     says: "The line is the alert's bound.",
     queries: [{ expr: max("highwater_webhook_oldest_pending_seconds"), legend: "oldest" }],
-    ...{ unit: "s", width: 12, hasLines: true, steps: ["green", [BOUNDS.webhookAgeSeconds, "red"]] },
+    unit: "s",
+    width: 12,
+    hasLines: true,
+    steps: ["green", [BOUNDS.webhookAgeSeconds, "red"]],
   }),
 ];
 

@@ -20,7 +20,8 @@ export const RULE_FILES: Readonly<Record<string, readonly Group[]>> = {
 export function groupsOf(groups: readonly Group[]): unknown {
   return {
     groups: groups.map(({ name, interval, rules }) => ({
-      ...{ name, ...(interval !== undefined && { interval }) },
+      name,
+      ...(interval !== undefined && { interval }),
       rules: rules.map((rule) => ("record" in rule ? rule : alertOf(rule))),
     })),
   };
@@ -37,6 +38,7 @@ function alertOf(alert: Alert): unknown {
 }
 
 export const annotationsOf = (alert: Alert): Record<"summary" | "description" | "runbook_url", string> => ({
-  ...{ summary: alert.summary, description: alert.says },
+  summary: alert.summary,
+  description: alert.says,
   runbook_url: RUNBOOKS + runbookOf(alert.name),
 });

@@ -64,10 +64,15 @@ export async function check(options: CheckOptions): Promise<Findings> {
     [...fates.values()].filter((fate) => wanted.includes(fate)).length;
   const aborted = count("aborted", "never ran");
   return {
-    ...{ committed: claims.length - aborted, durable: count("durable"), lost: count("lost") },
-    ...{ pending: count("pending"), aborted, resolved: unanswered.length },
+    committed: claims.length - aborted,
+    durable: count("durable"),
+    lost: count("lost"),
+    pending: count("pending"),
+    aborted,
+    resolved: unanswered.length,
     readsChecked: claims.filter(({ seen }) => seen.length > 0).length,
-    ...{ wrong: faults.length, faults: faults.slice(0, FAULTS_PRINTED) },
+    wrong: faults.length,
+    faults: faults.slice(0, FAULTS_PRINTED),
   };
 }
 

@@ -83,7 +83,11 @@ function report({ publishers, claims, failover, times, findings }: Results): boo
   console.log(lines.join("\n"));
   const { committed, durable, lost, pending, wrong } = findings;
   const summary = {
-    ...{ committed, durable, lost, pending, wrong },
+    committed,
+    durable,
+    lost,
+    pending,
+    wrong,
     commit_p50_ms: round(quantile(fast.commit, 0.5), 2),
     durable_p50_ms: round(quantile(fast.durable, 0.5), 2),
     verdict_after_promotion_ms: round(times.afterCallMs),

@@ -172,7 +172,9 @@ export class Exchange {
       try {
         const transaction = await this.#client.transaction(body(id), {
           ...options,
-          ...{ id, isolation: "serializable", metadata: { name } },
+          id,
+          isolation: "serializable",
+          metadata: { name },
         });
         // Committed, but not durable within the time that the gateway waits: go on waiting here.
         if (options.ack === "durable" && transaction.state !== "durable")

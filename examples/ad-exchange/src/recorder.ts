@@ -84,11 +84,21 @@ export class Recorder implements Client {
   #begin(options: TransactionOptions): Claim {
     if (options.id === undefined) throw new Error("the exchange chooses its transaction ids itself");
     const claim: Claim = {
-      ...{ id: options.id, name: options.metadata?.["name"] ?? "?", safe: options.ack === "durable" },
-      ...{ readOnly: options.readOnly === true, sentMs: performance.now(), answer: "in flight" },
-      ...{ answeredMs: Number.NaN, token: undefined, wrote: undefined, seen: [] },
-      ...{ reported: undefined, reportedMs: Number.NaN, contradicted: false },
-      ...{ settled: Promise.resolve(), error: undefined },
+      id: options.id,
+      name: options.metadata?.["name"] ?? "?",
+      safe: options.ack === "durable",
+      readOnly: options.readOnly === true,
+      sentMs: performance.now(),
+      answer: "in flight",
+      answeredMs: Number.NaN,
+      token: undefined,
+      wrote: undefined,
+      seen: [],
+      reported: undefined,
+      reportedMs: Number.NaN,
+      contradicted: false,
+      settled: Promise.resolve(),
+      error: undefined,
     };
     this.claims.push(claim);
     this.#byId.set(claim.id, claim);

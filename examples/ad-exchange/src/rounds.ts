@@ -93,7 +93,10 @@ async function runRound(
   const claims = recorder.claims.slice(before);
   await Promise.all(claims.map((claim) => claim.settled));
   const findings = await check({
-    ...{ client, cluster: system.cluster, primary: victim, claims },
+    client,
+    cluster: system.cluster,
+    primary: victim,
+    claims,
     isKnown: (id) => recorder.find(id) !== undefined,
   });
   return { failovers, findings };

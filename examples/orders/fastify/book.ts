@@ -78,9 +78,12 @@ export class OrderBook {
   #select(condition: string, ...params: string[]): OrderRecord[] {
     const rows = this.#file.prepare(`SELECT * FROM entry WHERE ${condition}`).all(...params);
     return rows.map(({ id, customer, item, token, state, mailed }) => ({
-      ...{ id: String(id), customer: String(customer), item: String(item) },
+      id: String(id),
+      customer: String(customer),
+      item: String(item),
       token: token === null ? null : String(token),
-      ...{ state: state as OrderState, mailed: mailed === 1 },
+      state: state as OrderState,
+      mailed: mailed === 1,
     }));
   }
 }

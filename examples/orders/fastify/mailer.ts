@@ -15,7 +15,9 @@ export function mailer(smtpUrl: string): Send {
     if (order.state === "pending") throw new Error("nothing is to be said yet");
     const { subject, text } = EMAILS[order.state];
     await transport.sendMail({
-      ...{ from: "shop@example.org", to: order.customer, subject },
+      from: "shop@example.org",
+      to: order.customer,
+      subject,
       text: `${order.item} (${order.id})\n\n${text}\n`,
       // An e-mail that is sent twice can be recognised by this.
       messageId: `<${order.id}.${order.state}@shop.example.org>`,

@@ -22,7 +22,9 @@ const {
 const trackers = TRACKERS.split(",");
 const endpoints = GATEWAYS.split(",").map((gateway, at) => ({ gateway, tracker: trackers[at] ?? "" }));
 const orders = new Orders({
-  ...{ hw: new Highwater({ endpoints }), book: new OrderBook(BOOK), send: mailer(SMTP_URL) },
+  hw: new Highwater({ endpoints }),
+  book: new OrderBook(BOOK),
+  send: mailer(SMTP_URL),
   warn: (error, what) => {
     app.log.warn(error, what);
   },

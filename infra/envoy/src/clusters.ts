@@ -60,10 +60,16 @@ function pool(
       // Only failures of connections count. The services' own 5xx are answers: another region
       // cannot help one that is at its limit, or whose primary is gone.
       split_external_local_origin_errors: true,
-      ...{ consecutive_local_origin_failure: 5, enforcing_consecutive_local_origin_failure: 100 },
-      ...{ enforcing_consecutive_5xx: 0, enforcing_consecutive_gateway_failure: 0 },
-      ...{ enforcing_success_rate: 0, enforcing_local_origin_success_rate: 0 },
-      ...{ interval: "1s", base_ejection_time: "5s", max_ejection_time: "30s", max_ejection_percent: 100 },
+      consecutive_local_origin_failure: 5,
+      enforcing_consecutive_local_origin_failure: 100,
+      enforcing_consecutive_5xx: 0,
+      enforcing_consecutive_gateway_failure: 0,
+      enforcing_success_rate: 0,
+      enforcing_local_origin_success_rate: 0,
+      interval: "1s",
+      base_ejection_time: "5s",
+      max_ejection_time: "30s",
+      max_ejection_percent: 100,
     },
   };
 }
@@ -80,8 +86,12 @@ function living(name: string, edge: Edge, nodesOf: (region: EdgeRegion) => reado
 function checks(path: string, interval: string): Fields[] {
   return [
     {
-      ...{ timeout: "2s", interval, no_traffic_interval: interval, no_traffic_healthy_interval: interval },
-      ...{ unhealthy_threshold: 2, healthy_threshold: 1 },
+      timeout: "2s",
+      interval,
+      no_traffic_interval: interval,
+      no_traffic_healthy_interval: interval,
+      unhealthy_threshold: 2,
+      healthy_threshold: 1,
       http_health_check: { path },
     },
   ];
@@ -180,8 +190,10 @@ function service(
     circuit_breakers: {
       thresholds: [
         {
-          ...{ max_connections: IN_FLIGHT_MAX, max_pending_requests: IN_FLIGHT_MAX },
-          ...{ max_requests: IN_FLIGHT_MAX, max_retries: RETRIES_MAX },
+          max_connections: IN_FLIGHT_MAX,
+          max_pending_requests: IN_FLIGHT_MAX,
+          max_requests: IN_FLIGHT_MAX,
+          max_retries: RETRIES_MAX,
         },
       ],
     },
@@ -232,7 +244,9 @@ function at({ address, port }: { readonly address: string; readonly port: number
 
 function admin(socket: string): Fields {
   return {
-    ...{ name: ADMIN, type: "STATIC", connect_timeout: CONNECT_TIMEOUT },
+    name: ADMIN,
+    type: "STATIC",
+    connect_timeout: CONNECT_TIMEOUT,
     load_assignment: {
       cluster_name: ADMIN,
       endpoints: [{ lb_endpoints: [{ endpoint: { address: { pipe: { path: socket } } } }] }],
@@ -242,7 +256,9 @@ function admin(socket: string): Fields {
 
 function traces(collector: { readonly address: string; readonly port: number }): Fields {
   return {
-    ...{ name: TRACES, ...discovery([collector.address]), connect_timeout: CONNECT_TIMEOUT },
+    name: TRACES,
+    ...discovery([collector.address]),
+    connect_timeout: CONNECT_TIMEOUT,
     load_assignment: {
       cluster_name: TRACES,
       endpoints: [{ lb_endpoints: [{ endpoint: at(collector) }] }],

@@ -95,10 +95,7 @@ function toTrackers(edge: Edge): Fields[] {
     match: { path, headers: READING },
     // A stream stays for as long as both sides want it. Its heartbeats, and those of the
     // connections below, show when one is gone.
-    route: {
-      ...{ cluster: TRACKERS, timeout: "0s", idle_timeout: "0s" },
-      retry_policy: retry(CHANGES_NOTHING),
-    },
+    route: { cluster: TRACKERS, timeout: "0s", idle_timeout: "0s", retry_policy: retry(CHANGES_NOTHING) },
     typed_per_filter_config: { [BUFFER]: bodyLimit(edge.limits.trackerBodyBytes) },
   });
   return [

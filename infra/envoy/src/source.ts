@@ -137,7 +137,11 @@ export function readSource(value: unknown): { readonly edge: Edge } | { readonly
   return {
     edge: {
       ...source,
-      ...{ operators, traces, serviceAuthority, trustedProxies, accessLog },
+      operators,
+      traces,
+      serviceAuthority,
+      trustedProxies,
+      accessLog,
       limits: { ...DEFAULT_LIMITS, ...limits },
       gateways: source.regions.flatMap(({ gateways }) => gateways),
       trackers: source.regions.flatMap(({ trackers }) => trackers),

@@ -58,9 +58,13 @@ export type PatroniSettings = keyof typeof PATRONI_SETTINGS;
  */
 export function dynamicConfiguration(settings: PatroniSettings, synchronousNodes: number): unknown {
   return {
-    ...{ ttl: 20, loop_wait: 1, retry_timeout: 3 },
+    ttl: 20,
+    loop_wait: 1,
+    retry_timeout: 3,
     ...PATRONI_SETTINGS[settings],
-    ...{ synchronous_node_count: synchronousNodes, primary_start_timeout: 0, primary_stop_timeout: 10 },
+    synchronous_node_count: synchronousNodes,
+    primary_start_timeout: 0,
+    primary_stop_timeout: 10,
     postgresql: {
       use_pg_rewind: true,
       remove_data_directory_on_rewind_failure: true,

@@ -39,14 +39,18 @@ export class RegionEdge implements AsyncDisposable {
     const read = readSource({
       region: regions[0]?.name,
       listen: { address: "127.0.0.1", port, ...(tls && { tls }) },
-      ...{ directory: folder, adminSocket, accessLog, regions },
+      directory: folder,
+      adminSocket,
+      accessLog,
+      regions,
       ...others,
     });
     if ("faults" in read) throw new Error(read.faults.join("; "));
     await mkdir(folder, { recursive: true });
     for (const [name, text] of edgeFiles(read.edge)) await writeFile(join(folder, name), text);
     const envoy = await Envoy.start({
-      ...{ bootstrap: join(folder, BOOTSTRAP_FILE), adminSocket },
+      bootstrap: join(folder, BOOTSTRAP_FILE),
+      adminSocket,
       logFile: join(folder, "envoy.log"),
     });
     const scheme = tls === undefined ? "http" : "https";

@@ -173,7 +173,8 @@ export class System implements AsyncDisposable {
         folder: join(this.cluster.dir, "services", `edge-${region}`),
         // As short as may be: the name of a socket has little room.
         adminSocket: join(this.cluster.dir, `edge-${region}.sock`),
-        ...{ port, regions },
+        port,
+        regions,
       },
       changes,
     );

@@ -112,7 +112,8 @@ export async function verdicts(
   const untilMs = performance.now() + waitMs;
   for (;;) {
     const { status, body } = await post<VerdictsResponse>(`${tracker}/v1/durability/verdicts`, {
-      ...{ tokens, ...options },
+      tokens,
+      ...options,
       waitMs: Math.max(0, Math.floor(Math.min(waitMs, untilMs - performance.now()))),
     });
     assert.equal(status, 200, JSON.stringify(body));

@@ -47,7 +47,10 @@ async function ask(system: TrackerUrls, region: string, apiKey?: string): Promis
     const { marks, epochs } = (await response.json()) as MarksReply;
     const currentEpoch = marks === null ? undefined : epochs.find(({ id }) => id === marks.epoch);
     return {
-      ...{ region, answers: true, node: currentEpoch?.node ?? null, epochs: epochs.map(({ id }) => id) },
+      region,
+      answers: true,
+      node: currentEpoch?.node ?? null,
+      epochs: epochs.map(({ id }) => id),
       marks: marks && Object.fromEntries(Object.entries(marks.levels).map(([k, v]) => [k, BigInt(v)])),
     };
   } catch {

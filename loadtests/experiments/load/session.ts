@@ -48,7 +48,10 @@ class GatewaySession implements Session {
   async run(statement: Statement, readOnly: boolean): Promise<boolean> {
     const { ack, level, isolation } = this.#target;
     const body = {
-      ...{ id: newId(), isolation, statements: [statement], ack },
+      id: newId(),
+      isolation,
+      statements: [statement],
+      ack,
       ...(readOnly && { readOnly }),
       ...(ack === "durable" && { level }),
     };

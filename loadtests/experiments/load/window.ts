@@ -78,9 +78,12 @@ function statsOf({ latencies, aborts, givenUp }: Tally, seconds: number): KindSt
   const sum = sorted.reduce((total, each) => total + each, 0);
   return {
     done: sorted.length,
-    ...{ aborts, givenUp },
+    aborts,
+    givenUp,
     perSecond: sorted.length / seconds,
     meanMs: sorted.length === 0 ? null : sum / sorted.length,
-    ...{ p50Ms: at(0.5), p95Ms: at(0.95), p99Ms: at(0.99) },
+    p50Ms: at(0.5),
+    p95Ms: at(0.95),
+    p99Ms: at(0.99),
   };
 }

@@ -224,7 +224,9 @@ function drawPayment(random: Random, scale: Scale, { warehouse }: Terminal): Pay
     ? [warehouse, district]
     : [otherWarehouse(random, scale, warehouse), whole(random, 1, DISTRICTS)];
   return {
-    ...{ warehouse, district, customer: drawCustomer(random, scale, payer, place) },
+    warehouse,
+    district,
+    customer: drawCustomer(random, scale, payer, place),
     amount: (whole(random, 100, 500_000) / 100).toFixed(2),
   };
 }

@@ -55,7 +55,8 @@ function runWrite(account: number, ack: Work["ack"]): void {
   const startedMs = now();
   const done = commit({
     statements: transfer(account, 1 + Math.floor(Math.random() * 100)),
-    ...{ readOnly: false, ack },
+    readOnly: false,
+    ack,
   });
   const answeredMs = now() - startedMs;
   if (done === undefined) {

@@ -30,7 +30,10 @@ export interface ErrorEntry extends Required<Texts> {
 }
 
 const entry = (status: number, outcome: Outcome, retry: Retry, texts: Texts): ErrorEntry => ({
-  ...{ status, outcome, retry, example: {} },
+  status,
+  outcome,
+  retry,
+  example: {},
   ...texts,
 });
 

@@ -61,7 +61,13 @@ export function describeError(
 ): Omit<ErrorDescription, "example"> & { readonly example: Problem } {
   const { status, title, outcome, retry, cause, fix, example } = ERRORS[code];
   return {
-    ...{ code, status, title, outcome, retry, cause, fix },
+    code,
+    status,
+    title,
+    outcome,
+    retry,
+    cause,
+    fix,
     example: new HighwaterError(code, example).toProblem(),
   };
 }

@@ -70,7 +70,10 @@ export async function runProcess<C extends Listening>(options: ProcessOptions<C>
   const { config } = loaded;
   if (wanted.settings !== null)
     telemetry = await startTelemetry(wanted.settings, {
-      ...{ service, identity: config, clock: realClock, random: realRandom },
+      service,
+      identity: config,
+      clock: realClock,
+      random: realRandom,
     });
   for (const warning of topologyWarnings(config.topology)) log.warn("topology_doubtful", { warning });
   for (const warning of tlsWarnings(config)) log.warn("traffic_unencrypted", { warning });

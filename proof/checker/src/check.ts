@@ -62,17 +62,20 @@ function countsOf(history: History, verdicts: Verdicts, tornLines: number): Coun
   const { transactions, scenario } = history;
   const strongest = scenario.levels.length - 1;
   const counts = {
-    ...{
-      invoked: transactions.length,
-      committed: 0,
-      readOnly: 0,
-      aborted: 0,
-      durable: 0,
-      lost: 0,
-      broken: 0,
-      expired: 0,
-    },
-    ...{ unknownResolved: 0, unanswered: 0, pending: 0, promisesBroken: 0, reads: 0, reports: 0 },
+    invoked: transactions.length,
+    committed: 0,
+    readOnly: 0,
+    aborted: 0,
+    durable: 0,
+    lost: 0,
+    broken: 0,
+    expired: 0,
+    unknownResolved: 0,
+    unanswered: 0,
+    pending: 0,
+    promisesBroken: 0,
+    reads: 0,
+    reports: 0,
   };
   for (const transaction of transactions) {
     const { invocation, answer, resolution, reports, reads } = transaction;

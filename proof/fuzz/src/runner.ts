@@ -59,7 +59,9 @@ export async function runTarget(
     execArgv: ["--disable-warning=ExperimentalWarning"],
   });
   const failed = (error: string): Report => ({
-    ...{ runs: head[0] ?? 0, kept: 0, covered: 0 },
+    runs: head[0] ?? 0,
+    kept: 0,
+    covered: 0,
     failure: { input: new Uint8Array(shared, HEAD_BYTES, head[1] ?? 0).slice(), error },
   });
   let watch: NodeJS.Timeout | undefined;

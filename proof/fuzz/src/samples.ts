@@ -33,7 +33,10 @@ export const TOPOLOGY = {
   nodes: [
     { id: "east", region: "us-east", zone: "a", url: "postgresql://u:secret-of-east@10.0.0.1:5432/app" },
     {
-      ...{ id: "west", region: "us-west", zone: "b", url: "postgresql://u:secret-of-west@10.0.0.2:5432/app" },
+      id: "west",
+      region: "us-west",
+      zone: "b",
+      url: "postgresql://u:secret-of-west@10.0.0.2:5432/app",
       replication: { address: "10.0.0.0/24", slot: "west" },
     },
     { id: "eu", region: "eu", zone: "c", url: "postgresql://u@10.0.0.3/app", replication: { ask: true } },

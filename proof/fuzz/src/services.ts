@@ -32,7 +32,9 @@ export class RealServices {
     const cluster = await startCluster({ nodes: [{ id: NODE, region: NODE }] });
     const nodes = await Promise.all(
       cluster.nodes.map(async ({ id, region, zone }) => ({
-        ...{ id, region, zone },
+        id,
+        region,
+        zone,
         url: await cluster.connectionString(id),
       })),
     );
@@ -42,16 +44,23 @@ export class RealServices {
     });
     const start = (name: ServiceKind, env: Record<string, string>): Promise<ServiceProcess> =>
       ServiceProcess.start({
-        ...{ name, service: name, startTimeoutMs: START_MS, logFile: join(folder, `${name}.log`) },
+        name,
+        service: name,
+        startTimeoutMs: START_MS,
+        logFile: join(folder, `${name}.log`),
         env: { HIGHWATER_TOPOLOGY: topology, ...env },
       });
     const tracker = await start("tracker", {
-      ...{ TRACKER_NAME: "fuzz", TRACKER_REGION: NODE, TRACKER_LEDGER: join(folder, "ledger.sqlite") },
+      TRACKER_NAME: "fuzz",
+      TRACKER_REGION: NODE,
+      TRACKER_LEDGER: join(folder, "ledger.sqlite"),
       // Endpoints that somebody makes up lead nowhere else.
       TRACKER_WEBHOOK_ALLOW: "127.0.0.1",
     });
     const gateway = await start("gateway", {
-      ...{ GATEWAY_NAME: "fuzz", GATEWAY_REGION: NODE, GATEWAY_TRACKERS: tracker.url },
+      GATEWAY_NAME: "fuzz",
+      GATEWAY_REGION: NODE,
+      GATEWAY_TRACKERS: tracker.url,
       GATEWAY_STATEMENT_TIMEOUT_MS: "2000",
     });
     const services = new RealServices(cluster, [tracker, gateway], temporary);

@@ -10,7 +10,9 @@ const { target } = await targetOf(name, file);
 const fuzzed = await target.open({ services, folder });
 const seeds = input === null ? target.seeds : [input];
 const result = await fuzz({ ...target, seeds }, fuzzed, {
-  ...{ seed, seconds, runs: input === null ? runs : 1 },
+  seed,
+  seconds,
+  runs: input === null ? runs : 1,
   onInput: (bytes) => {
     noteInput(shared, bytes);
   },

@@ -119,7 +119,11 @@ class Reader {
     const made = isInterface ? undefined : this.#constructorOf(declaration);
     const isMade = kind === "class" && made !== undefined && !isInternal(made);
     return {
-      ...{ name, kind, bases, fields, methods },
+      name,
+      kind,
+      bases,
+      fields,
+      methods,
       signature: isMade ? callText(`new ${name}`, made) : head,
       params: isMade ? this.#params([made]) : [],
       ...this.#doc(symbol),
@@ -210,7 +214,8 @@ class Reader {
     const called = name.split(".").at(-1) ?? name;
     const symbol = (first as { symbol?: ts.Symbol }).symbol;
     return {
-      ...{ name, kind: "function" },
+      name,
+      kind: "function",
       signature: shown.map((each) => callText(called, each)).join("\n"),
       params: this.#params(shown),
       ...(symbol ? this.#doc(symbol) : { text: "", examples: [] }),

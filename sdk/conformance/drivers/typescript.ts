@@ -106,13 +106,24 @@ function show(value: unknown): unknown {
 }
 
 const showVerdict = ({ verdict, level, position, retriedIn, id }: TokenVerdict): Json => ({
-  ...{ verdict, level, epoch: position.epoch, offset: position.offset, retriedIn, id },
+  verdict,
+  level,
+  epoch: position.epoch,
+  offset: position.offset,
+  retriedIn,
+  id,
 });
 
 function showTransaction(tx: Transaction): Json {
   return {
-    ...{ id: tx.id, state: tx.state, replayed: tx.replayed, announced: tx.announced, level: tx.level },
-    ...{ token: tx.token, results: tx.results?.length ?? null, served: tx.served?.role ?? null },
+    id: tx.id,
+    state: tx.state,
+    replayed: tx.replayed,
+    announced: tx.announced,
+    level: tx.level,
+    token: tx.token,
+    results: tx.results?.length ?? null,
+    served: tx.served?.role ?? null,
     rows: tx.results === null ? null : show(tx.rows),
     truncated: tx.results?.at(-1)?.truncated === true,
   };
@@ -315,8 +326,25 @@ function showError(error: unknown): Json {
     const verdict = (error as HighwaterError & { verdict?: TokenVerdict }).verdict;
     const { token } = error as HighwaterError & { token?: string };
     return {
-      ...{ class: name, code, outcome, retry, status, sqlstate, constraint, statement, limit, exposure },
-      ...{ transactionId, open, retryAfterMs, token, message, level, metadata, position, successor },
+      class: name,
+      code,
+      outcome,
+      retry,
+      status,
+      sqlstate,
+      constraint,
+      statement,
+      limit,
+      exposure,
+      transactionId,
+      open,
+      retryAfterMs,
+      token,
+      message,
+      level,
+      metadata,
+      position,
+      successor,
       runs: (error as HighwaterError & { runs?: number }).runs,
       verdict: verdict && showVerdict(verdict),
     };

@@ -65,12 +65,18 @@ export function epochsBody(epochs: readonly Fields[]): string {
 
 function record({ id, previous, fork, start }: Fields): unknown {
   return {
-    ...{ id: epochId(Number(id)), seq: Number(id), node: "east", startedAt: "2026-01-01T00:00:00Z" },
+    id: epochId(Number(id)),
+    seq: Number(id),
+    node: "east",
+    startedAt: "2026-01-01T00:00:00Z",
     previous: previous === undefined ? null : epochId(Number(previous)),
     cause: previous === undefined ? "first" : "promotion",
     startOffset: String((start as number | undefined) ?? 1),
     forkOffset: String((fork as number | undefined) ?? 0),
-    ...{ forkLimit: null, supersedes: [], commanded: false, finalMarks: {} },
+    forkLimit: null,
+    supersedes: [],
+    commanded: false,
+    finalMarks: {},
   };
 }
 
@@ -79,7 +85,9 @@ function resultOf(rows: readonly Readonly<Record<string, string | null>>[], trun
   const TEXT = 25;
   const names = Object.keys(rows[0] ?? {});
   return {
-    ...{ command: "SELECT", rowCount: rows.length, fields: names.map((name) => ({ name, oid: TEXT })) },
+    command: "SELECT",
+    rowCount: rows.length,
+    fields: names.map((name) => ({ name, oid: TEXT })),
     rows: rows.map((row) => names.map((name) => row[name] ?? null)),
     ...(truncated ? { truncated: true } : {}),
   };
@@ -92,8 +100,13 @@ export function committed(id: string, script: Fields): FakeResponse {
   const isReplay = rest["replayed"] === true;
   const results = rows === undefined ? [] : [resultOf(rows as Record<string, string>[], truncated === true)];
   return checked(TransactionResponse, Number(status), {
-    ...{ id, state: "committed", token: token(Number(epoch), Number(offset), id), position },
-    ...{ results: isReplay ? null : results, marks: marksOf(marks), announced: true },
+    id,
+    state: "committed",
+    token: token(Number(epoch), Number(offset), id),
+    position,
+    results: isReplay ? null : results,
+    marks: marksOf(marks),
+    announced: true,
     ...rest,
   });
 }
@@ -116,8 +129,12 @@ export function opened(
   { marks, ...rest }: Fields,
 ): FakeResponse {
   const body = {
-    ...{ id: call.id, state: "active", seq: call.seq, expiresAt: "2030-01-01T00:00:00.000Z" },
-    ...{ marks: marksOf(marks), results: call.statements.map(({ sql }) => resultOf([{ sql }], false)) },
+    id: call.id,
+    state: "active",
+    seq: call.seq,
+    expiresAt: "2030-01-01T00:00:00.000Z",
+    marks: marksOf(marks),
+    results: call.statements.map(({ sql }) => resultOf([{ sql }], false)),
     ...rest,
   };
   return checked(OpenTransactionResponse, 200, body);
@@ -157,7 +174,8 @@ export function verdictsOf(
     return [{ token: text, id: at.id, level: request.level, rule: "fake", position, ...retried, ...rest }];
   });
   return checked(VerdictsResponse, 200, {
-    ...{ verdicts, marks: marksOf(marks) },
+    verdicts,
+    marks: marksOf(marks),
     ...(blind === true ? { blind } : {}),
   });
 }
@@ -165,7 +183,8 @@ export function verdictsOf(
 export function marksAnswer(script: Fields): FakeResponse {
   const { marks, epochs = [] } = script;
   const body = {
-    ...{ marks: marksOf(marks), levels: ["disk", "region", "global"] },
+    marks: marksOf(marks),
+    levels: ["disk", "region", "global"],
     epochs: (epochs as Fields[]).map(record),
   };
   return checked(MarksResponse, 200, body);

@@ -48,8 +48,11 @@ export type ReplyTo = (call: Call, number: number) => Reply | undefined | Promis
 export type LiveScript = { [R in Route]?: Script[R] | ReplyTo } & Omit<Script, Route>;
 
 const SCHEMAS: { readonly [R in Route]?: TSchema } = {
-  ...{ transactions: TransactionRequest, verdicts: VerdictsRequest },
-  ...{ begin: BeginRequest, statements: StatementsRequest, commit: CommitRequest },
+  transactions: TransactionRequest,
+  verdicts: VerdictsRequest,
+  begin: BeginRequest,
+  statements: StatementsRequest,
+  commit: CommitRequest,
 };
 /** Routes that only the gateway of an open transaction can answer. */
 const PINNED: readonly string[] = ["statements", "commit", "rollback"] satisfies Route[];

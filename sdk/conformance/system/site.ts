@@ -79,7 +79,9 @@ export class Site implements AsyncDisposable {
   region(name: string): string {
     const [first = "", second = ""] = this.#others;
     const roles: Readonly<Record<string, string>> = {
-      ...{ primary: this.#primary, "replica 1": first, "replica 2": second },
+      primary: this.#primary,
+      "replica 1": first,
+      "replica 2": second,
     };
     const region = roles[name] ?? name;
     if (!this.regions.includes(region)) throw new Error(`there is no region ${name}`);

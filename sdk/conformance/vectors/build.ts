@@ -37,8 +37,13 @@ function tokens(): unknown {
       const attempt = n % 2 === 0 ? epoch : epoch === E1 ? E2 : E1;
       const owner = [0n, 1n, 2n ** 64n, 2n ** 127n - 1n][n % 4] ?? 0n;
       const token = testToken({
-        ...{ kind: n % 3 === 0 ? ("read" as const) : ("write" as const), id: ID, owner },
-        ...{ epoch, offset, attempt: attempt as EpochId, parent: n % 2 === 0 ? null : (PARENT as EpochId) },
+        kind: n % 3 === 0 ? ("read" as const) : ("write" as const),
+        id: ID,
+        owner,
+        epoch,
+        offset,
+        attempt: attempt as EpochId,
+        parent: n % 2 === 0 ? null : (PARENT as EpochId),
       });
       return { token, ...decodeToken(token) };
     }),
@@ -71,7 +76,11 @@ function tokens(): unknown {
 }
 
 const situation = (overrides: Partial<Situation> = {}): Situation => ({
-  ...{ attempt: 0, remainingMs: 30_000, uncertain: false, elsewhere: false, random: 0.5 },
+  attempt: 0,
+  remainingMs: 30_000,
+  uncertain: false,
+  elsewhere: false,
+  random: 0.5,
   ...overrides,
 });
 
@@ -104,7 +113,10 @@ function errors(): unknown {
     const decided = (overrides: Partial<Situation>): unknown =>
       decide(error, situation(overrides), DEFAULT_TUNING);
     return {
-      ...{ status, body, retryAfterMs: retryAfterMs ?? null, error: shown(error) },
+      status,
+      body,
+      retryAfterMs: retryAfterMs ?? null,
+      error: shown(error),
       certain: decided({}),
       uncertain: decided({ uncertain: true }),
       elsewhere: decided({ elsewhere: true }),

@@ -51,7 +51,11 @@ const COMMON = {
 async function buildMain(out: string): Promise<void> {
   await writeFiles(
     await bundle({
-      ...{ ...COMMON, entryPoints: [MAIN, EDGE], outdir: out, splitting: true, chunkNames: "shared" },
+      ...COMMON,
+      entryPoints: [MAIN, EDGE],
+      outdir: out,
+      splitting: true,
+      chunkNames: "shared",
     }),
   );
 }
@@ -108,10 +112,16 @@ export async function build(directory: string): Promise<void> {
   for (const file of Object.values(published))
     if (file !== MAIN && file !== EDGE) await buildEntry(file, out);
   const manifest = {
-    ...{ name, version, license, type, engines, sideEffects: false },
+    name,
+    version,
+    license,
+    type,
+    engines,
+    sideEffects: false,
     exports: Object.fromEntries(entries),
     // Of the adapters, and optional: who has neither library installs neither.
-    ...{ peerDependencies, peerDependenciesMeta },
+    peerDependencies,
+    peerDependenciesMeta,
     description:
       "Client of Highwater: commits in milliseconds, and a promise of durability for each of them.",
   };

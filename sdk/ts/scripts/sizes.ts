@@ -19,7 +19,7 @@ export async function sizesOf(
 /** One file: what a bundler would split off is counted as well. */
 async function sizeOf(project: string, entry: string): Promise<Size> {
   const { outputFiles } = await build({
-    ...{ stdin: { contents: `export * from ${JSON.stringify(entry)}`, resolveDir: project } },
+    stdin: { contents: `export * from ${JSON.stringify(entry)}`, resolveDir: project },
     ...({ bundle: true, minify: true, format: "esm", target: "es2022", write: false } as const),
     absWorkingDir: project,
   });

@@ -78,7 +78,9 @@ export class OneShotClient {
       if (!entry.durable.has(shared.level)) this.#notify("lost", verdict);
     });
     this.core = {
-      ...{ ...shared, service, watcher },
+      ...shared,
+      service,
+      watcher,
       transaction: (statements, own) => this.transaction(statements, own),
       committed: (...answer) => this.#committed(...answer),
     };

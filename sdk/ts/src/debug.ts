@@ -18,7 +18,12 @@ export interface Log {
 }
 
 const METHODS: Partial<Record<ObservedEvent["type"], keyof Log>> = {
-  ...{ lost: "error", broken: "error", retry: "info", timeout: "warn", polling: "warn", stalled: "warn" },
+  lost: "error",
+  broken: "error",
+  retry: "info",
+  timeout: "warn",
+  polling: "warn",
+  stalled: "warn",
 };
 
 /** Whether the event is a call. A call is reported when it ends, with its result. */
@@ -31,9 +36,19 @@ function factsOf(event: ObservedEvent, end?: ObservedEnd): Record<string, unknow
   const { error } = end ?? event;
   const { name, code, outcome, sqlstate } = (error ?? {}) as Record<string, unknown>;
   const facts = {
-    ...{ event: event.type, id: event.id, level: event.level, statements: event.statements, url: event.url },
-    ...{ attempt: event.attempt, state: end?.state, waitedMs: event.waitedMs, rule: event.verdict?.rule },
-    ...{ error: error === undefined ? undefined : (name ?? typeof error), code, outcome, sqlstate },
+    event: event.type,
+    id: event.id,
+    level: event.level,
+    statements: event.statements,
+    url: event.url,
+    attempt: event.attempt,
+    state: end?.state,
+    waitedMs: event.waitedMs,
+    rule: event.verdict?.rule,
+    error: error === undefined ? undefined : (name ?? typeof error),
+    code,
+    outcome,
+    sqlstate,
   };
   return Object.fromEntries(Object.entries(facts).filter(([, fact]) => fact !== undefined));
 }

@@ -53,8 +53,17 @@ const DECODERS: Readonly<Record<number, TypeDecoder>> = {
 
 /** Arrays whose elements do not stay text: OID of the array to OID of the elements. */
 const ARRAYS: Record<number, number> = {
-  ...{ 1000: 16, 1001: 17, 1016: 20, 1005: 21, 1007: 23, 1028: 26, 199: 114, 1021: 700, 1022: 701 },
-  ...{ 1185: 1184, 3807: 3802 },
+  1000: 16,
+  1001: 17,
+  1016: 20,
+  1005: 21,
+  1007: 23,
+  1028: 26,
+  199: 114,
+  1021: 700,
+  1022: 701,
+  1185: 1184,
+  3807: 3802,
 };
 /** Arrays of all other built-in types: each OID as its distance to the one before, in base 36. */
 let arrayOid = 0;
@@ -134,7 +143,9 @@ function decodeInstant(text: string): unknown {
 /** @internal */
 export function decoderOf(types?: TypeDecoders): Decoder {
   return ({ rows, truncated = false, ...result }) => ({
-    ...{ ...result, truncated, values: rows },
+    ...result,
+    truncated,
+    values: rows,
     // fromEntries, not assignment: a column may be called __proto__.
     rows: rows.map((row) =>
       Object.fromEntries(

@@ -128,7 +128,9 @@ export function tracing<Context>(options: TracingOptions<Context>): Observer {
 
 function about({ id, level, verdict }: ObservedEvent): Attributes {
   return {
-    ...{ "db.system.name": "postgresql", "highwater.transaction.id": id, "highwater.level": level },
+    "db.system.name": "postgresql",
+    "highwater.transaction.id": id,
+    "highwater.level": level,
     "highwater.rule": verdict?.rule,
   };
 }
@@ -136,7 +138,8 @@ function about({ id, level, verdict }: ObservedEvent): Attributes {
 function errorOf(error: unknown): Attributes {
   const { code, outcome, sqlstate, name } = (error ?? {}) as Record<string, string | undefined>;
   return {
-    ...{ "error.type": code ?? name, "highwater.error.outcome": outcome },
+    "error.type": code ?? name,
+    "highwater.error.outcome": outcome,
     "db.response.status_code": sqlstate,
   };
 }

@@ -64,8 +64,13 @@ export function makeEntry(
 ): PendingPromise {
   const { id, position, nowMs, metadata } = about;
   return {
-    ...{ id, token, metadata, logPosition: logPositionOf(position), sinceMs: nowMs },
-    ...{ durable: new Map<string, TokenVerdict>(), waits: new Map<string, Wait>() },
+    id,
+    token,
+    metadata,
+    logPosition: logPositionOf(position),
+    sinceMs: nowMs,
+    durable: new Map<string, TokenVerdict>(),
+    waits: new Map<string, Wait>(),
   };
 }
 

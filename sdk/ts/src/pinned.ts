@@ -51,7 +51,10 @@ export class PinnedCalls {
     const id = this.#id;
     const body = { id, ...request };
     const call = {
-      ...{ pool: this.#service.deps.gateways, path: "/v1/transactions/begin", body, heldMs: 0 },
+      pool: this.#service.deps.gateways,
+      path: "/v1/transactions/begin",
+      body,
+      heldMs: 0,
       accepts: isOpenTransactionResponse,
       onAnswer: (pin: Pin) => (this.#pin = pin),
     };
@@ -115,8 +118,12 @@ export class PinnedCalls {
 
   #call<T>(name: string, request: Body, accepts: Accepts<T>): Call<T> {
     return {
-      ...{ pool: this.#service.deps.gateways, path: `/v1/transactions/${this.#id}/${name}` },
-      ...{ body: { seq: this.#seq + 1, ...request }, heldMs: 0, accepts, pin: this.#pin as Pin },
+      pool: this.#service.deps.gateways,
+      path: `/v1/transactions/${this.#id}/${name}`,
+      body: { seq: this.#seq + 1, ...request },
+      heldMs: 0,
+      accepts,
+      pin: this.#pin as Pin,
     };
   }
 
@@ -174,7 +181,9 @@ export class PinnedCalls {
       if (isOver)
         throw isUnreachable || outcome === "unknown"
           ? failure("gateway_lost", "the gateway of the open transaction is gone: begin a new one", {
-              ...{ transactionId: this.#id, cause: answer, open: false },
+              transactionId: this.#id,
+              cause: answer,
+              open: false,
             })
           : answer;
       await sleep(decision.delayMs, budget.signal);

@@ -145,7 +145,10 @@ export class Service {
   transaction(request: TransactionRequest, options: CallOptions): Promise<TransactionResponse> {
     const { id, statements, level } = request;
     const call: Call<TransactionResponse> = {
-      ...{ pool: this.deps.gateways, path: "/v1/transactions", body: request, isCommit: true },
+      pool: this.deps.gateways,
+      path: "/v1/transactions",
+      body: request,
+      isCommit: true,
       heldMs: request.maxWaitMs ?? 0,
       accepts: isTransactionResponse,
     };
@@ -206,7 +209,9 @@ export class Service {
     for (let asked = 1; ; asked++) {
       let url = "";
       const call: Call<VerdictsResponse> = {
-        ...{ pool: trackers, path: "/v1/durability/verdicts", body: request },
+        pool: trackers,
+        path: "/v1/durability/verdicts",
+        body: request,
         heldMs: request.waitMs ?? 0,
         accepts: isVerdictsResponse,
         onAnswer: (pin) => (url = pin.url),
@@ -225,7 +230,8 @@ export class Service {
       ...(level && { level }),
     });
     return {
-      ...{ pool: this.deps.gateways, heldMs: seconds * 1_000 },
+      pool: this.deps.gateways,
+      heldMs: seconds * 1_000,
       path: `/v1/transactions/${id}?${String(query)}`,
       accepts: isTransactionStateResponse,
     };
@@ -277,7 +283,9 @@ export class Service {
     signal?.throwIfAborted();
     try {
       const answer = await exchange(deps, {
-        ...{ url, body, signal },
+        url,
+        body,
+        signal,
         headers: {
           ...deps.headers,
           ...budget.headers,
@@ -310,7 +318,9 @@ export class Service {
     const { deps } = this;
     const { attempt, isUncertain } = budget;
     const situation = {
-      ...{ attempt: attempt - 1, remainingMs: this.remaining(budget), random: deps.random() },
+      attempt: attempt - 1,
+      remainingMs: this.remaining(budget),
+      random: deps.random(),
       elsewhere: attempt < pool.size && pool.hasAwake(deps.monotonicMs()),
       uncertain: isCommit && isUncertain,
     };
@@ -326,7 +336,10 @@ export class Service {
 function adopt(answer: TransactionStateResponse, { ack, level }: Sought): TransactionResponse {
   const { state } = answer;
   return {
-    ...{ level, results: null, announced: false, replayed: true },
+    level,
+    results: null,
+    announced: false,
+    replayed: true,
     ...answer,
     state: ack === "durable" && state === "committed" ? "pending" : state,
   } as TransactionResponse;

@@ -29,7 +29,9 @@ export function sharedOf(options: HighwaterOptions): Shared {
   const tuning = { ...DEFAULT_TUNING, ...options.tuning };
   return {
     ...tuning,
-    ...{ level, attemptMs: requestTimeoutMs, totalMs: totalTimeoutMs },
+    level,
+    attemptMs: requestTimeoutMs,
+    totalMs: totalTimeoutMs,
     fetch: options.fetch ?? ((address, init) => fetch(address, init)),
     random: options.random ?? Math.random,
     monotonicMs: () => performance.now(),

@@ -175,9 +175,11 @@ export function buildRequest(
 ): TransactionRequest {
   const { id, after, mode } = options;
   return {
-    ...{ id, statements: statements.map(toStatement) },
+    id,
+    statements: statements.map(toStatement),
     ...executionFields(options),
     ...acknowledgement(options, options),
-    ...{ after: typeof after === "object" ? after.token : after, mode },
+    after: typeof after === "object" ? after.token : after,
+    mode,
   } as TransactionRequest;
 }

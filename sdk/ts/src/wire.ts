@@ -48,7 +48,12 @@ const has =
 
 /** What a field holds, in whichever message it stands; any other one holds text. */
 const FIELDS: Readonly<Record<string, Guard>> = {
-  ...{ id: isUuid, epoch: isUuid, offset: isOffset, seq: isNumber, rowCount: isNumber, oid: isNumber },
+  id: isUuid,
+  epoch: isUuid,
+  offset: isOffset,
+  seq: isNumber,
+  rowCount: isNumber,
+  oid: isNumber,
   position: has("epoch offset"),
   levels: (levels) => isRecord(levels) && Object.values(levels).every(isOffset),
   marks: has("epoch seq levels"),

@@ -75,7 +75,10 @@ export class Epochs {
     node.isRestored = false;
     node.sentinel = { epoch: id, life: node.life };
     truth.epochs.set(id, {
-      ...{ record, rec, before, onDisk: new Map() },
+      record,
+      rec,
+      before,
+      onDisk: new Map(),
       log: node.log.slice(node.log.indexOf(rec)),
     });
     return record;

@@ -78,7 +78,9 @@ export function gatewayConfig(
   const loaded = loadConfig(
     {
       ...TEST_DEPLOYMENT,
-      ...{ GATEWAY_NAME: "gateway", GATEWAY_REGION: "east", GATEWAY_EXPOSURE_LEVEL: exposureLevel },
+      GATEWAY_NAME: "gateway",
+      GATEWAY_REGION: "east",
+      GATEWAY_EXPOSURE_LEVEL: exposureLevel,
       HIGHWATER_TOPOLOGY: JSON.stringify(topology),
       GATEWAY_TRACKERS: Array.from({ length: trackers }, (_, n) => urlOf(n)).join(","),
       GATEWAY_PROBE_INTERVAL_MS: String(PROBE_INTERVAL_MS),
@@ -124,7 +126,10 @@ export class SimGateway {
     const transport = new SimTransport({ clock, gateway: this.n, trackers, transmit });
     const own = { ...config, name: `gateway-${String(this.n + 1)}`, region: this.n === 0 ? "east" : "west" };
     const gateway = new Gateway(own, {
-      ...{ clock, transport, log: QUIET, rng: { random: () => 0.5 } },
+      clock,
+      transport,
+      log: QUIET,
+      rng: { random: () => 0.5 },
       store: store as unknown as Store,
       keys: () => {
         throw new Error("no keys are configured");
@@ -256,8 +261,15 @@ export class SimGateway {
 
 function acceptedOf({ n }: Request, id: TxnId, how: Pick<Accepted, "ack" | "level">): Accepted {
   return {
-    ...{ id, ...how, isolation: "read committed", readOnly: false, deferrable: false, placement: null },
-    ...{ maxWaitMs: MAX_WAIT_MS, maxDelayMs: undefined, metadata: { request: String(n) } },
+    id,
+    ...how,
+    isolation: "read committed",
+    readOnly: false,
+    deferrable: false,
+    placement: null,
+    maxWaitMs: MAX_WAIT_MS,
+    maxDelayMs: undefined,
+    metadata: { request: String(n) },
     statements: [{ sql: "SELECT $1", params: [String(n)] }],
   };
 }

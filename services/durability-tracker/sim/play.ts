@@ -80,7 +80,9 @@ export class Play {
       (_, n) => new SimTracker(n, config, this.#trackerParts(n)),
     );
     const parts: SimGatewayContext = {
-      ...{ world: this.world, requests: this.requests, witness: this.checker },
+      world: this.world,
+      requests: this.requests,
+      witness: this.checker,
       config: configFor(config, setting.trackers),
       nowMs: () => this.timeMs,
       trackers: () => this.trackers,
@@ -259,8 +261,16 @@ export class Play {
     const { node, role, incarnation, epochs, unfit, upstream, isFed } = report;
     const isNews = tracker.watcher.observe(report, askedAt);
     tracker.send({
-      ...{ kind: "node_reported", nowMs: this.clock(tracker), askedAtMs: askedAt },
-      ...{ node, role, incarnation, epochs, unfit: unfit !== null, upstream, isFed },
+      kind: "node_reported",
+      nowMs: this.clock(tracker),
+      askedAtMs: askedAt,
+      node,
+      role,
+      incarnation,
+      epochs,
+      unfit: unfit !== null,
+      upstream,
+      isFed,
     });
     if (isNews) this.decide(tracker);
     const { standing } = tracker.state.topology;

@@ -124,7 +124,8 @@ export class SimStore {
   #ask<T>(node: string, what: string, carryOut: (node: SimNode) => T): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     this.questions.push({
-      ...{ node, what },
+      node,
+      what,
       fail: reject,
       carryOut: (at) => {
         const value = carryOut(at);

@@ -134,7 +134,8 @@ export class SimTracker {
     const { nowMs, witnessOf, onFault } = this.#parts;
     const clock = new SimClock(() => nowMs() + this.skewMs);
     const survivors: Survivors = new Survivors({
-      ...{ clock, store: { witnessOf } },
+      clock,
+      store: { witnessOf },
       onRead: (epoch, reached) => {
         // The process that had asked may be gone.
         if (survivors !== this.survivors) return;

@@ -45,7 +45,9 @@ export class SimTransport implements TrackerTransport {
         reject(new Error(`${tracker.name} has not answered in time`));
       });
       transmit(tracker, {
-        ...{ kind: "announcements", gateway, parents: batch.parents },
+        kind: "announcements",
+        gateway,
+        parents: batch.parents,
         items: batch.announcements.map(itemOf),
         answer: (isWritten) => {
           cancel();

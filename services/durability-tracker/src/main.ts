@@ -5,7 +5,10 @@ import { describeConfig, loadConfig } from "./config.ts";
 import { makeDeps } from "./runtime.ts";
 
 await runProcess({
-  ...{ service: "durability-tracker", env: process.env, loadConfig, describeConfig },
+  service: "durability-tracker",
+  env: process.env,
+  loadConfig,
+  describeConfig,
   make: (config, { log, topologyFile, tracer }) =>
     buildTracker(
       config,

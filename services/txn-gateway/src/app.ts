@@ -35,7 +35,11 @@ export function buildGateway(
   const { bodyLimitBytes, corsOrigins } = config;
   const openOn = isAnonymous(config.identity) ? config.host : undefined;
   const app = makeServer({
-    ...{ bodyLimitBytes, corsOrigins, openOn, log: deps.log, tracer: deps.tracer },
+    bodyLimitBytes,
+    corsOrigins,
+    openOn,
+    log: deps.log,
+    tracer: deps.tracer,
     certificate: serverCertificate(config),
   });
   app.addHook("onRequest", (request, reply, done) => {

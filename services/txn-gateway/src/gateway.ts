@@ -81,6 +81,10 @@ export class Gateway {
   #watching = false;
   #stopping = false;
 
+  readonly #onContact = (): void => {
+    this.#contactMs = this.#deps.clock.monotonicMs();
+  };
+
   constructor(config: Config, deps: Deps) {
     this.#deps = deps;
     this.#config = config;
@@ -92,9 +96,6 @@ export class Gateway {
     this.#active = new ActiveTransactions(deps.clock);
     this.#memory = new ResultMemory(config.resultMemoryBytes);
     this.pace = { clock: deps.clock, stallMs: config.readTimeoutMs };
-    const onContact = (): void => {
-      this.#contactMs = deps.clock.monotonicMs();
-    };
     this.marks = new MarkBoard({
       clock: deps.clock,
       epochs: () => this.primary.epochs,
@@ -108,43 +109,56 @@ export class Gateway {
     });
     this.primary = this.#makePrimary(config);
     this.#announcer = new Announcer(deps, {
-      ...{ gateway: config.name, region: config.region, trackers: config.trackers },
+      gateway: config.name,
+      region: config.region,
+      trackers: config.trackers,
       maxPending: config.maxPendingAnnouncements,
-      onContact,
+      onContact: this.#onContact,
       parentOf: (epoch) => this.primary.parentOf(epoch as EpochId),
     });
     this.#exposure = this.#makeExposure(config);
     const trackers = new TrackerOrder(deps.clock, config.trackers);
-    this.#verdicts = new Verdicts(deps, trackers, onContact);
+    this.#verdicts = new Verdicts(deps, trackers, this.#onContact);
     const finality = this.#makeFinality(config);
     this.#settler = new Settler(deps, this.primary, finality);
-    this.#stream = this.#makeStream(trackers, onContact);
+    this.#stream = this.#makeStream(trackers);
     const shared = {
-      ...{ config, deps, primary: this.primary, marks: this.marks, metrics: this.metrics },
-      ...{ active: this.#active, announcer: this.#announcer, flush: this.#flush, settler: this.#settler },
-      ...{ exposure: this.#exposure, finality, memory: this.#memory, tokens: this.#tokens, keys },
-      ...{ lookUps: new LookUps(deps.store, this.primary), verdicts: this.#verdicts },
+      config,
+      deps,
+      primary: this.primary,
+      marks: this.marks,
+      metrics: this.metrics,
+      active: this.#active,
+      announcer: this.#announcer,
+      flush: this.#flush,
+      settler: this.#settler,
+      exposure: this.#exposure,
+      finality,
+      memory: this.#memory,
+      tokens: this.#tokens,
+      keys,
+      lookUps: new LookUps(deps.store, this.primary),
+      verdicts: this.#verdicts,
       durability: new Durability(deps.clock, this.marks, this.#verdicts),
       losses: new Losses(deps, trackers),
     };
-    const [attempts, outcomes, refusals] = [new Attempts(shared), new Outcomes(shared), new Refusals(shared)];
-    this.inspection = new Inspection({ ...shared, clock: deps.clock });
-    this.transactions = new Transactions({
+    const pipeline = {
       ...shared,
-      attempts,
-      outcomes,
-      refusals,
-      reads: new Reads(shared),
-    });
-    this.interactive = new Interactive({ ...shared, attempts, outcomes, refusals });
+      attempts: new Attempts(shared),
+      outcomes: new Outcomes(shared),
+      refusals: new Refusals(shared),
+    };
+    this.inspection = new Inspection({ ...shared, clock: deps.clock });
+    this.transactions = new Transactions({ ...pipeline, reads: new Reads(shared) });
+    this.interactive = new Interactive(pipeline);
     this.callers = this.#makeCallers(config);
     this.#registerMetrics();
   }
 
-  #makeStream(trackers: TrackerOrder, onContact: () => void): TrackerStream {
+  #makeStream(trackers: TrackerOrder): TrackerStream {
     return new TrackerStream(this.#deps, {
       trackers,
-      onContact,
+      onContact: this.#onContact,
       onEpochs: (ancestry) => {
         this.primary.learn(ancestry);
         this.marks.beginEpoch(ancestry);
@@ -166,17 +180,17 @@ export class Gateway {
     const { marks, primary } = this;
     const { level } = exposure;
     return new Finality({
-      ...{ marks, primary, flush: this.#flush, level: trackers.length === 0 ? null : level },
+      marks,
+      primary,
+      flush: this.#flush,
+      level: trackers.length === 0 ? null : level,
       chosenLevel: Object.keys(topology.levels)[0] ?? level,
     });
   }
 
   #makeSchedule(keys: DeploymentKeys): ScheduleCheck {
     const { store, clock, log } = this.#deps;
-    return new ScheduleCheck({
-      ...{ keys, store, clock, log },
-      primary: () => this.primary.current?.node ?? null,
-    });
+    return new ScheduleCheck({ keys, store, clock, log, primary: () => this.primary.current?.node ?? null });
   }
 
   #makeCallers(config: Config): Callers {
@@ -184,7 +198,10 @@ export class Gateway {
     const authenticator = makeAuthenticator(config.identity, this.#deps, () => this.primary.current);
     const admission = new Admission({ clock, defaults: config.identity.limits });
     return new Callers({
-      ...{ authenticator, admission, clock, addressHeader: config.identity.addressHeader },
+      authenticator,
+      admission,
+      clock,
+      addressHeader: config.identity.addressHeader,
       onRefused: (code) => {
         this.metrics.refusals.add(code);
       },
@@ -222,11 +239,15 @@ export class Gateway {
     const { clock, log } = this.#deps;
     return new Exposure(
       {
-        ...{ clock, log, metrics: this.metrics },
+        clock,
+        log,
+        metrics: this.metrics,
         announcements: { pending: () => this.#announcer.pending, max: config.maxPendingAnnouncements },
       },
       {
-        ...{ settings: config.exposure, gateway: config.name, region: config.region },
+        settings: config.exposure,
+        gateway: config.name,
+        region: config.region,
         hasTrackers: config.trackers.length > 0,
         isConnected: () => this.#stream.connected !== null,
       },

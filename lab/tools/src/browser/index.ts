@@ -70,7 +70,9 @@ export async function launchBrowser(): Promise<DevBrowser> {
   try {
     const { path, env } = found === "packed" ? await unpack(folder) : { path: found.path, env: {} };
     const browser = await chromium.launch({
-      ...{ executablePath: path, chromiumSandbox: false, timeout: LAUNCH_LIMIT_MS },
+      executablePath: path,
+      chromiumSandbox: false,
+      timeout: LAUNCH_LIMIT_MS,
       env: { ...withoutUndefined(process.env), HOME: folder, TMPDIR: folder, ...env },
     });
     const close = async (): Promise<void> => {

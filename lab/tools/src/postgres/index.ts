@@ -68,9 +68,18 @@ export class PgBouncer implements AsyncDisposable {
     // Root's PgBouncer goes on as somebody else.
     if (process.getuid?.() === ROOT) await chmod(log, 0o666);
     const settings = {
-      ...{ listen_addr: "127.0.0.1", listen_port: port, unix_socket_dir: "", logfile: log },
-      ...{ auth_type: "trust", auth_file: users, pool_mode: "transaction", default_pool_size: poolSize },
-      ...{ max_client_conn: clients, log_connections: 0, log_disconnections: 0, log_pooler_errors: 0 },
+      listen_addr: "127.0.0.1",
+      listen_port: port,
+      unix_socket_dir: "",
+      logfile: log,
+      auth_type: "trust",
+      auth_file: users,
+      pool_mode: "transaction",
+      default_pool_size: poolSize,
+      max_client_conn: clients,
+      log_connections: 0,
+      log_disconnections: 0,
+      log_pooler_errors: 0,
       // What its users set where the server's own start-up packet would set it.
       ignore_startup_parameters: "extra_float_digits,options",
       ...(process.getuid?.() === ROOT && { user: "nobody" }),

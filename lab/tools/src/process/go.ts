@@ -25,12 +25,17 @@ const env = {
   ...process.env,
   // The sums that are pinned say more than a database that is asked for them; and no other Go than
   // the machine's is fetched.
-  ...{ GOSUMDB: "off", GOTOOLCHAIN: "local", GOFLAGS: "-mod=readonly -buildvcs=false", CGO_ENABLED: "0" },
+  GOSUMDB: "off",
+  GOTOOLCHAIN: "local",
+  GOFLAGS: "-mod=readonly -buildvcs=false",
+  CGO_ENABLED: "0",
 };
 
 async function go(args: readonly string[], cwd?: string): Promise<string> {
   const { stdout } = await run("go", args, {
-    ...{ env, timeout: LIMIT_MS, maxBuffer: OUTPUT_BYTES },
+    env,
+    timeout: LIMIT_MS,
+    maxBuffer: OUTPUT_BYTES,
     ...(cwd !== undefined && { cwd }),
   });
   return stdout;

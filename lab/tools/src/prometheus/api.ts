@@ -52,7 +52,9 @@ export async function queryRange(
   { fromSeconds, toSeconds, stepSeconds }: Range,
 ): Promise<Series[]> {
   const parameters = {
-    ...{ query: expression, start: String(fromSeconds), end: String(toSeconds) },
+    query: expression,
+    start: String(fromSeconds),
+    end: String(toSeconds),
     step: String(stepSeconds),
   };
   return seriesOf(await call(base, "query_range", parameters));
@@ -68,7 +70,10 @@ export async function targets(base: string): Promise<Target[]> {
     }[];
   };
   return activeTargets.map(({ labels, scrapeUrl, health, lastError }) => ({
-    ...{ job: labels["job"] ?? "", url: scrapeUrl, health, lastError },
+    job: labels["job"] ?? "",
+    url: scrapeUrl,
+    health,
+    lastError,
   }));
 }
 
@@ -86,7 +91,11 @@ export async function rules(base: string): Promise<RuleState[]> {
   };
   return groups.flatMap((group) =>
     group.rules.map(({ name, type, health, lastError, state }) => ({
-      ...{ name, type, health, lastError: lastError ?? "", state },
+      name,
+      type,
+      health,
+      lastError: lastError ?? "",
+      state,
     })),
   );
 }

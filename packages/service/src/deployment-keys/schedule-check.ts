@@ -90,7 +90,8 @@ export class ScheduleCheck {
 
 export function checksOf(keys: DeploymentKeys): KeyCheck[] {
   return keys.schedule.map(({ kid, validFromMs }) => ({
-    ...{ kid, validFromMs },
+    kid,
+    validFromMs,
     value: keys.sign("check", `schedule ${String(kid)} ${String(validFromMs)}`, kid).mac.toString("hex"),
   }));
 }

@@ -50,7 +50,8 @@ class Writer {
     return {
       operationId: id,
       tags: [tag],
-      ...{ summary, description },
+      summary,
+      description,
       security: security.map((scheme) => ({ [scheme]: [] })),
       ...(parameters.length === 0
         ? {}

@@ -21,7 +21,11 @@ const shared = {
 
 export const ERROR_OPERATIONS: readonly Operation[] = [
   {
-    ...{ ...shared, path: "/errors", id: "listErrors", summary: "All error codes", parameters: [] },
+    ...shared,
+    path: "/errors",
+    id: "listErrors",
+    summary: "All error codes",
+    parameters: [],
     description: "Needs no credential.",
     successes: {
       200: { description: "The codes.", schema: ErrorList, example: { errors: [classOf("overloaded")] } },
@@ -29,11 +33,17 @@ export const ERROR_OPERATIONS: readonly Operation[] = [
     errors: [],
   },
   {
-    ...{ ...shared, path: "/errors/{code}", id: "getError", summary: "Explain an error code" },
+    ...shared,
+    path: "/errors/{code}",
+    id: "getError",
+    summary: "Explain an error code",
     description: "The `type` of a problem is this path. Needs no credential.",
     parameters: [
       {
-        ...{ name: "code", in: "path", required: true, description: "The code." },
+        name: "code",
+        in: "path",
+        required: true,
+        description: "The code.",
         schema: Type.String({ enum: CODES }),
       },
     ],

@@ -40,14 +40,20 @@ export function healthOperations(texts: HealthTexts): readonly Operation[] {
   ];
   return [
     {
-      ...{ ...shared, path: "/healthz", id: "getHealth", summary: "The process runs" },
+      ...shared,
+      path: "/healthz",
+      id: "getHealth",
+      summary: "The process runs",
       description: "It says nothing of the database.",
       successes: { 200: { description: "It runs.", schema: Health, example: { status: "ok" } } },
       errors: [],
       examples: example("ask", "Ask"),
     },
     {
-      ...{ ...shared, path: "/readyz", id: "getReadiness", ...ready },
+      ...shared,
+      path: "/readyz",
+      id: "getReadiness",
+      ...ready,
       successes: {
         200: {
           description: "Ready.",
@@ -59,7 +65,10 @@ export function healthOperations(texts: HealthTexts): readonly Operation[] {
       examples: example("ask", "Ask"),
     },
     {
-      ...{ ...shared, path: "/metrics", id: "getMetrics", summary: "Metrics" },
+      ...shared,
+      path: "/metrics",
+      id: "getMetrics",
+      summary: "Metrics",
       description: "In Prometheus's text format, version 0.0.4.",
       successes: { 200: { description: `All metrics of this ${service}.` } },
       errors: [],

@@ -27,8 +27,11 @@ export function installTracing(app: FastifyInstance, tracer: Tracer | undefined)
       if (statusCode >= SERVER_FAULT) trace.fail(String(statusCode));
       const route = request.routeOptions.url;
       trace.end(route === undefined ? method : `${method} ${route}`, () => ({
-        ...{ "http.request.method": method, "http.route": route, "url.scheme": request.protocol },
-        ...{ "url.path": pathOf(request.url), "http.response.status_code": statusCode },
+        "http.request.method": method,
+        "http.route": route,
+        "url.scheme": request.protocol,
+        "url.path": pathOf(request.url),
+        "http.response.status_code": statusCode,
         "user_agent.original": request.headers["user-agent"],
         ...(statusCode >= SERVER_FAULT ? { "error.type": String(statusCode) } : {}),
       }));

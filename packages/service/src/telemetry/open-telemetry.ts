@@ -136,8 +136,13 @@ function exportLogs(resource: Resource, closing: (() => Promise<void>)[]): (entr
         ? trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags: TraceFlags.SAMPLED })
         : ROOT_CONTEXT;
     logger.emit({
-      ...{ timestamp: timeMs, severityNumber: SEVERITIES[level], severityText: level.toUpperCase() },
-      ...{ eventName: event, body: event, attributes: attributes as AnyValueMap, context },
+      timestamp: timeMs,
+      severityNumber: SEVERITIES[level],
+      severityText: level.toUpperCase(),
+      eventName: event,
+      body: event,
+      attributes: attributes as AnyValueMap,
+      context,
     });
   };
 }

@@ -40,9 +40,11 @@ export function toMetricData(families: readonly Family[], times: Span): MetricDa
     if (metric.kind === "histogram")
       return [
         {
-          ...{ ...shared, dataPointType: DataPointType.HISTOGRAM },
+          ...shared,
+          dataPointType: DataPointType.HISTOGRAM,
           dataPoints: distributions.map((distribution) => ({
-            ...{ ...times, attributes: distribution.labels },
+            ...times,
+            attributes: distribution.labels,
             value: histogramOf(metric.buckets, distribution),
           })),
         },
@@ -59,6 +61,7 @@ function histogramOf(bounds: readonly number[], { counts, sum, count }: Distribu
   const whole = counts.map((each) => Math.round(each));
   return {
     buckets: { boundaries: [...bounds], counts: whole },
-    ...{ sum, count: count === 0 ? 0 : whole.reduce((all, each) => all + each, 0) },
+    sum,
+    count: count === 0 ? 0 : whole.reduce((all, each) => all + each, 0),
   };
 }

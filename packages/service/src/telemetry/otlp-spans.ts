@@ -28,7 +28,10 @@ export function toReadableSpan(span: FinishedSpan, around: SpanSurroundings): Re
   // What got here is to be kept, whatever had been decided when its trace began.
   const own = { traceId: context.traceId, spanId: context.spanId, traceFlags: TraceFlags.SAMPLED };
   return {
-    ...{ name, kind: KINDS[kind], resource, instrumentationScope },
+    name,
+    kind: KINDS[kind],
+    resource,
+    instrumentationScope,
     spanContext: () => own,
     ...(parentSpanId === undefined
       ? {}
@@ -40,7 +43,10 @@ export function toReadableSpan(span: FinishedSpan, around: SpanSurroundings): Re
     status: error === null ? { code: SpanStatusCode.UNSET } : { code: SpanStatusCode.ERROR, message: error },
     attributes: Object.fromEntries(Object.entries(attributes).filter(([, value]) => value !== undefined)),
     links: links.map((link) => ({ context: linkedTo(link) })),
-    ...{ events: [], droppedAttributesCount: 0, droppedEventsCount: 0, droppedLinksCount: 0 },
+    events: [],
+    droppedAttributesCount: 0,
+    droppedEventsCount: 0,
+    droppedLinksCount: 0,
   };
 }
 

@@ -144,8 +144,14 @@ export class RequestTrace {
     this.#isOver = true;
     if (!this.#isKept) return;
     this.tracer.emit({
-      ...{ name, kind: "server", context: this.context, parentSpanId: this.parent?.spanId },
-      ...{ startMs: this.startMs, endMs: this.tracer.nowMs(), attributes: attributes(), error: this.#error },
+      name,
+      kind: "server",
+      context: this.context,
+      parentSpanId: this.parent?.spanId,
+      startMs: this.startMs,
+      endMs: this.tracer.nowMs(),
+      attributes: attributes(),
+      error: this.#error,
     });
     for (const part of this.#parts ?? []) for (const span of part.spans()) this.tracer.emit(span);
     this.#parts = null;

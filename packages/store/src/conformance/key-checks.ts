@@ -13,7 +13,8 @@ export function keyCheckTests(makeHarness: MakeHarness): void {
 }
 
 const check = (kid: number, digit: string): KeyCheck => ({
-  ...{ kid, validFromMs: 1_767_225_600_500 },
+  kid,
+  validFromMs: 1_767_225_600_500,
   value: digit.repeat(32),
 });
 

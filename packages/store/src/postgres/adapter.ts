@@ -221,7 +221,10 @@ export class PostgresStore implements Store {
       clock: this.#options.clock,
       size: name === null ? poolSize : rolePoolSize,
       queue: poolQueue,
-      ...{ connectTimeoutMs, statementTimeoutMs, lockTimeoutMs, onReplica: kind === "reads" },
+      connectTimeoutMs,
+      statementTimeoutMs,
+      lockTimeoutMs,
+      onReplica: kind === "reads",
       faultsOf: (login) => this.#faultsOf(node, login),
     });
     node[kind].set(name, pool);
@@ -243,7 +246,10 @@ export class PostgresStore implements Store {
     shared = new SharedWrites({
       pool: this.#poolOf(node, "writes", name),
       size: name === null ? poolSize : rolePoolSize,
-      ...{ queue: poolQueue, waitMs: connectTimeoutMs, clock, parts: { canceller, readPositions } },
+      queue: poolQueue,
+      waitMs: connectTimeoutMs,
+      clock,
+      parts: { canceller, readPositions },
       observer: () => this.#observer,
     });
     node.shared.set(name, shared);

@@ -36,7 +36,11 @@ export interface ExecutionContext {
 
 /** The position, in a message of its own. */
 export const READ_POSITION: PipelineRun = {
-  ...{ steps: [POSITION_STEP], maxBytes: 0, fieldDetails: false, signal: undefined, leaves: "I" },
+  steps: [POSITION_STEP],
+  maxBytes: 0,
+  fieldDetails: false,
+  signal: undefined,
+  leaves: "I",
 };
 
 /** A transaction and everything that is sent for it. */

@@ -36,7 +36,8 @@ export function cutShort(
   return new HighwaterError("result_too_large", {
     detail: `The result of statement ${String(statement)} exceeds maxResultBytes (${String(maxBytes)}).`,
     limit: { name: "maxResultBytes", value: maxBytes },
-    ...{ statement, transactionId },
+    statement,
+    transactionId,
   });
 }
 

@@ -127,7 +127,12 @@ async function look(client: ClientBase, node: string, request: MintRequest): Pro
   const [server] = servers.rows;
   if (server === undefined) throw new Error("the server did not describe itself");
   return {
-    ...{ epochs: epochs.rows, previous, sentinel, opened, server, end },
+    epochs: epochs.rows,
+    previous,
+    sentinel,
+    opened,
+    server,
+    end,
     unfinished: unfinished.rows[0],
     isCopy: isCopied(previous, sentinel, opened),
     timeline: Number.parseInt(server.walfile.slice(0, 8), 16),

@@ -132,8 +132,10 @@ export function factsOf(sql: string): StatementFacts {
   if (found !== undefined) return found;
   const rollsBack = leadingWords(sql, 1)[0] === "ROLLBACK";
   const facts = {
-    ...{ refusal: refusal(sql), changesSession: changesSession(sql) },
-    ...{ changesRows: changesRows(sql), rollsBack },
+    refusal: refusal(sql),
+    changesSession: changesSession(sql),
+    changesRows: changesRows(sql),
+    rollsBack,
   };
   if (sql.length > KEPT_CHARS) return facts;
   if (known.size >= FACTS_KEPT) known.clear();

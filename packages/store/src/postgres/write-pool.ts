@@ -267,8 +267,12 @@ export class WritePool {
     if (inRecovery && !onReplica) throw unusable(new Error("the node is still a replica"));
     const session: Session = {
       client,
-      ...{ ...known, prepared: new PreparedStatements() },
-      ...{ principal: null, mustDiscard: false, wasCancelled: false, isLost: false },
+      ...known,
+      prepared: new PreparedStatements(),
+      principal: null,
+      mustDiscard: false,
+      wasCancelled: false,
+      isLost: false,
     };
     client.on("end", () => {
       session.isLost = true;

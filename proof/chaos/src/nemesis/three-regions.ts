@@ -39,7 +39,8 @@ const FORGETS = {
 const WEBHOOK_ATTEMPTS = 100;
 
 const KEYS = {
-  ...{ GATEWAY_AUTH: "keys", TRACKER_AUTH: "keys" },
+  GATEWAY_AUTH: "keys",
+  TRACKER_AUTH: "keys",
   HIGHWATER_INTERNAL_SECRET: randomBytes(32).toString("hex"),
   TRACKER_WEBHOOK_ALLOW: "127.0.0.1",
   TRACKER_WEBHOOK_DELAYS_MS: Array(WEBHOOK_ATTEMPTS).fill("1000").join(","),

@@ -123,7 +123,8 @@ export async function playRow(system: PatroniSystem, row: Row): Promise<Outcome>
   );
   const safeOf = await judge(system, tokens, "safe");
   const notes: Note[] = keys.map((key, at) => ({
-    ...{ key, token: tokens[at] ?? "" },
+    key,
+    token: tokens[at] ?? "",
     any: anyOf[at] === "durable",
     safe: safeOf[at] === "durable",
   }));

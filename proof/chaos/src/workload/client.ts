@@ -62,7 +62,10 @@ export class Client {
     const { retentionMs, endpoints } = options;
     const { signal } = this.#arrivals;
     this.#shared = {
-      ...{ journal: this.#journal, promises, endpoints, reruns },
+      journal: this.#journal,
+      promises,
+      endpoints,
+      reruns,
       late: new Late({ retentionMs, reruns, signal, random: this.#random("late") }),
       resolver: new Resolver({ journal: this.#journal, promises, onFailure }),
       recent: new RecentTokens(),
@@ -149,7 +152,11 @@ export class Client {
     this.#clients.push(...clients);
     const actors: Actor[] = [];
     const parts = (client: string, hw: Highwater) => ({
-      ...{ shared: this.#shared, client, hw, level, random: this.#random(`${client}/pace`) },
+      shared: this.#shared,
+      client,
+      hw,
+      level,
+      random: this.#random(`${client}/pace`),
       planner: this.#planner(client),
     });
     for (const [number, hw] of clients.entries()) {

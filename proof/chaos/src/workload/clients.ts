@@ -26,17 +26,15 @@ export async function clientOptionsOf(options: WorkloadOptions): Promise<ClientO
   const trackers = trackersOf(target);
   return Promise.all(
     regions.map(async (region, ordinal) => ({
-      ...{
-        name: `${region}-${String(ordinal + 1)}`,
-        ordinal,
-        seed,
-        dir,
-        levels,
-        trackers,
-        owner: owners[ordinal % owners.length],
-        listenAs: owners,
-        retentionMs: target.retentionMs,
-      },
+      name: `${region}-${String(ordinal + 1)}`,
+      ordinal,
+      seed,
+      dir,
+      levels,
+      trackers,
+      owner: owners[ordinal % owners.length],
+      listenAs: owners,
+      retentionMs: target.retentionMs,
       rate: rate / regions.length,
       endpoints: await target.endpoints(region),
       listenTo: trackers.filter((_, at) => at % (regions.length - 1) === ordinal),

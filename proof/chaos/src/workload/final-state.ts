@@ -24,7 +24,9 @@ export async function readFinalState(
   const inHistory = new Set(own.map(({ id }) => id));
   const others = reported.filter(({ id }) => !inHistory.has(id));
   return {
-    ...{ type: "final", atMs: nowMs(), node },
+    type: "final",
+    atMs: nowMs(),
+    node,
     lists: await read("lists"),
     balances: await read("balances"),
     inserted: await read("inserted"),
@@ -35,8 +37,12 @@ export async function readFinalState(
       ...own.map((epoch) => ({ ...epoch, inHistory: true })),
       // An epoch outside the history that counts has no operator's choice.
       ...others.map(({ id, seq, previous, node: at }) => ({
-        ...{ id, seq, previous, node: at },
-        ...{ inHistory: false, commanded: false },
+        id,
+        seq,
+        previous,
+        node: at,
+        inHistory: false,
+        commanded: false,
       })),
     ],
   };

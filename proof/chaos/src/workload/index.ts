@@ -24,7 +24,11 @@ export async function startWorkload(options: WorkloadOptions): Promise<Workload>
   useApiKey(first?.apiKey);
   const journal = new Journal(dir, "workload", first?.name);
   journal.write({
-    ...{ type: "scenario", format: 1, seed, levels, retentionMs: target.retentionMs },
+    type: "scenario",
+    format: 1,
+    seed,
+    levels,
+    retentionMs: target.retentionMs,
     bank: { accounts: ACCOUNTS, balance: BALANCE },
   });
   const webhooks = target.owners === undefined ? null : await Webhooks.start(options, journal);

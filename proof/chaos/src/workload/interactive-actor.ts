@@ -149,7 +149,8 @@ export class InteractiveActor implements Actor {
     const statements = statementsOf(withCommit, open.txn);
     const { ack, level } = plan;
     const body = {
-      ...{ seq: open.seq, ack },
+      seq: open.seq,
+      ack,
       ...(ack === "durable" ? { level, maxWaitMs: MAX_WAIT_MS } : {}),
       ...(statements.length > 0 ? { statements } : {}),
     };
@@ -158,7 +159,9 @@ export class InteractiveActor implements Actor {
     for (let sent = 0; sent < SENT_MAX; sent++) {
       if (sent > 0) await pause(PAUSE_MS);
       last = await call(open.gateway, `/v1/transactions/${open.txn}/commit`, {
-        ...{ body, stickiness: open.stickiness, timeoutMs: CALL_TIMEOUT_MS },
+        body,
+        stickiness: open.stickiness,
+        timeoutMs: CALL_TIMEOUT_MS,
       });
       if (last.kind === "answer") return committed(last.body, plan, { withCommit, before: open.shown });
       if (last.kind === "problem" && isSettled(last.problem, isUncertain)) {
@@ -230,16 +233,26 @@ function isSettled({ code, outcome, retry }: Problem, isUncertain: boolean): boo
 function settled({ code, outcome }: Problem): Ended {
   const known: ClientReply["outcome"] = outcome === "not_applied" ? "aborted" : "unknown";
   return {
-    ...{ outcome: code === "transaction_lost" ? "lost" : known, durableAt: null, position: null },
-    ...{ shown: null, replayed: false, error: code, token: null },
+    outcome: code === "transaction_lost" ? "lost" : known,
+    durableAt: null,
+    position: null,
+    shown: null,
+    replayed: false,
+    error: code,
+    token: null,
   };
 }
 
 function aborted(reply: Reply): Ended {
   const error = reply.kind === "problem" ? reply.problem.code : reply.kind === "silence" ? reply.why : null;
   return {
-    ...{ outcome: "aborted", durableAt: null, position: null },
-    ...{ shown: null, replayed: false, error, token: null },
+    outcome: "aborted",
+    durableAt: null,
+    position: null,
+    shown: null,
+    replayed: false,
+    error,
+    token: null,
   };
 }
 
@@ -251,9 +264,12 @@ function committed(
   const { token, position, state } = body;
   const replayed = body.replayed === true;
   return {
-    ...{ outcome: "committed", durableAt: state === "durable" ? plan.level : null },
+    outcome: "committed",
+    durableAt: state === "durable" ? plan.level : null,
     position: { epoch: position.epoch, offset: position.offset },
     shown: replayed ? null : [...before, ...shownOf(withCommit, body)],
-    ...{ replayed, error: null, token },
+    replayed,
+    error: null,
+    token,
   };
 }

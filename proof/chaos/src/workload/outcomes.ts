@@ -13,7 +13,8 @@ export function ofTransaction(transaction: Transaction, plan: Plan): Outcome {
   const { results, position, replayed, state } = transaction;
   const isDurable = plan.ack === "durable" && state === "durable";
   return {
-    ...{ outcome: "committed", durableAt: isDurable ? plan.level : null },
+    outcome: "committed",
+    durableAt: isDurable ? plan.level : null,
     position: { epoch: position.epoch, offset: position.offset },
     shown:
       results === null
@@ -22,7 +23,8 @@ export function ofTransaction(transaction: Transaction, plan: Plan): Outcome {
             plan.operations,
             results.map((result) => result.values),
           ),
-    ...{ replayed, error: null },
+    replayed,
+    error: null,
   };
 }
 

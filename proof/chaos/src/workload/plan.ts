@@ -93,8 +93,14 @@ export class Planner {
     if (random.chance(0.3)) operations.push({ f: "sum" });
     const { level, alsoAt } = this.#choices(true);
     return {
-      ...{ operations, readOnly: true, isolation: "snapshot", ack: "commit", level, alsoAt },
-      ...{ isDuplicated: false, onLost: "accept" },
+      operations,
+      readOnly: true,
+      isolation: "snapshot",
+      ack: "commit",
+      level,
+      alsoAt,
+      isDuplicated: false,
+      onLost: "accept",
     };
   }
 
@@ -134,7 +140,8 @@ export class Planner {
     const isSafe = random.chance(0.25);
     const level = random.chance(isSafe ? 0.2 : 0.05) ? random.pick([strongest, levels[0] ?? usual]) : usual;
     return {
-      ...{ ack: isSafe ? "durable" : "commit", level },
+      ack: isSafe ? "durable" : "commit",
+      level,
       isDuplicated: random.chance(0.06) && !readOnly,
       onLost: random.weighted(ON_LOST),
       alsoAt: random.chance(0.15) ? levels.filter((other) => other !== level) : [],

@@ -131,8 +131,12 @@ export class Receiver {
       await forSomeTime(TROUBLE_MS);
       this.#trouble = null;
       journal.write({
-        ...{ type: "fault", atMs, untilMs: nowMs(), kind: `receiver_${trouble}` },
-        ...{ target: "webhooks", error: null },
+        type: "fault",
+        atMs,
+        untilMs: nowMs(),
+        kind: `receiver_${trouble}`,
+        target: "webhooks",
+        error: null,
       });
     }
   }
@@ -171,18 +175,19 @@ export class Receiver {
     const { type, data } = JSON.parse(body.toString("utf8")) as Message;
     const { sequence = null, transactions = [], promises = [] } = data;
     return {
-      ...{
-        type: "delivery",
-        endpoint: id,
-        message: String(headers["webhook-id"]),
-        isSigned,
-        event: type,
-        sequence,
-      },
+      type: "delivery",
+      endpoint: id,
+      message: String(headers["webhook-id"]),
+      isSigned,
+      event: type,
+      sequence,
       bytes: body.length,
       digest: createHash("sha256").update(body).digest("base64url").slice(0, 22),
       transactions: transactions.map(({ event, id: txn, attempt, verdicts, position = null }) => ({
-        ...{ event, txn, attempt, position },
+        event,
+        txn,
+        attempt,
+        position,
         verdicts: Object.fromEntries(
           Object.entries(verdicts).filter(
             ([level, verdict]) => levels.includes(level) && verdict !== "pending",

@@ -49,7 +49,9 @@ export async function readRecorded(dir: string): Promise<Recorded> {
   const all = [...invocations.keys()];
   const unanswered = all.filter((txn) => !answers.has(txn));
   return {
-    ...{ invocations, tokens, unanswered },
+    invocations,
+    tokens,
+    unanswered,
     unresolved: all.filter((txn) => {
       // A read-only transaction has no outcome if no client saw what it returned.
       const isUnknown =

@@ -52,8 +52,16 @@ export class ReplicaActor implements Actor {
     const { operations, ack, level, readOnly, isolation } = plan;
     journal.invoked({
       // Without `after` it may see an older state than the session has seen.
-      ...{ client, session: after === null ? null : session, txn, rerunOf: null, ack, level, readOnly },
-      ...{ isolation, after: after?.txn ?? null, operations },
+      client,
+      session: after === null ? null : session,
+      txn,
+      rerunOf: null,
+      ack,
+      level,
+      readOnly,
+      isolation,
+      after: after?.txn ?? null,
+      operations,
     });
     const statements = statementsOf(operations, txn);
     const how = after === null ? { mode: "local" } : { after: after.token };
@@ -69,7 +77,12 @@ export class ReplicaActor implements Actor {
     );
     journal.note({ kind: "token", txn, token, attempt: position.epoch });
     journal.answered({
-      ...{ txn, outcome: "committed", durableAt: null, replayed: false, error: null, shown },
+      txn,
+      outcome: "committed",
+      durableAt: null,
+      replayed: false,
+      error: null,
+      shown,
       position: { epoch: position.epoch, offset: position.offset },
     });
     recent.add(txn, token);

@@ -89,8 +89,17 @@ export class SdkActor implements Actor {
     const { operations, ack, level, readOnly, isolation } = plan;
     const ofSession = ownSession ? session : null;
     journal.invoked({
-      ...{ client, session: ofSession, txn, rerunOf, ack, level, readOnly, isolation },
-      ...{ after: null, operations, metadata: metadataOf(txn) },
+      client,
+      session: ofSession,
+      txn,
+      rerunOf,
+      ack,
+      level,
+      readOnly,
+      isolation,
+      after: null,
+      operations,
+      metadata: metadataOf(txn),
     });
     const send = this.#sender(plan, txn, ofSession !== null);
     const [one, other] = await Promise.all(plan.isDuplicated ? [send(), send()] : [send()]);
@@ -104,7 +113,8 @@ export class SdkActor implements Actor {
     if (transaction !== undefined) {
       recent.add(txn, transaction.token);
       promises.watch(transaction, {
-        ...{ txn, levels: [level, ...plan.alsoAt] },
+        txn,
+        levels: [level, ...plan.alsoAt],
         onLost: () => {
           this.#onLost(plan, txn);
         },
@@ -128,7 +138,11 @@ export class SdkActor implements Actor {
     const { hw } = this.#options;
     const statements: StatementInput[] = statementsOf(plan.operations, txn);
     const options: TransactionOptions = {
-      ...{ id: txn, ack: plan.ack, level: plan.level, isolation: "serializable", readOnly: plan.readOnly },
+      id: txn,
+      ack: plan.ack,
+      level: plan.level,
+      isolation: "serializable",
+      readOnly: plan.readOnly,
       metadata: metadataOf(txn),
     };
     return async () => {
@@ -163,8 +177,13 @@ export class SdkActor implements Actor {
     if (transaction !== undefined) promises.watch(transaction, { txn, levels: [plan.level] });
     else if (outcome.outcome === "lost" || outcome.error === "id_expired")
       journal.report({
-        ...{ txn, level: plan.level, verdict: outcome.outcome === "lost" ? "lost" : "expired" },
-        ...{ by: "promise", tracker: null, attempt: null, rule: "resent" },
+        txn,
+        level: plan.level,
+        verdict: outcome.outcome === "lost" ? "lost" : "expired",
+        by: "promise",
+        tracker: null,
+        attempt: null,
+        rule: "resent",
       });
   }
 

@@ -24,8 +24,16 @@ export async function createTables({ endpoints, level, journal }: SetupOptions):
   await using hw = new Highwater({ endpoints, level, ...credential() });
   const txn = newTransactionId();
   journal.invoked({
-    ...{ client: "setup", session: null, txn, rerunOf: null, ack: "durable", level, readOnly: false },
-    ...{ isolation: "serializable", after: null, operations: [] },
+    client: "setup",
+    session: null,
+    txn,
+    rerunOf: null,
+    ack: "durable",
+    level,
+    readOnly: false,
+    isolation: "serializable",
+    after: null,
+    operations: [],
   });
   const untilMs = performance.now() + LIMIT_MS;
   for (;;) {
@@ -35,7 +43,12 @@ export async function createTables({ endpoints, level, journal }: SetupOptions):
       const { verdict, rule } = await transaction.durable({ level, timeout: LIMIT_MS });
       journal.note({ kind: "token", txn, token, attempt: attemptOf(token) });
       journal.answered({
-        ...{ txn, outcome: "committed", durableAt: level, shown: [], replayed, error: null },
+        txn,
+        outcome: "committed",
+        durableAt: level,
+        shown: [],
+        replayed,
+        error: null,
         position: { epoch: position.epoch, offset: position.offset },
       });
       journal.report({ txn, level, verdict, by: "promise", tracker: null, attempt: null, rule });

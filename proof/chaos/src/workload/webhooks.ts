@@ -115,8 +115,12 @@ export class Webhooks {
         const { id, secret } = made as { id: string; secret: string };
         this.#receiver.serve(path, { id, secret });
         journal.write({
-          ...{ type: "subscription", atMs: nowMs(), endpoint: id, owner: owner.name },
-          ...{ events, filter },
+          type: "subscription",
+          atMs: nowMs(),
+          endpoint: id,
+          owner: owner.name,
+          events,
+          filter,
         });
         this.#endpoints.push({ id, owner, hasLosses: name === "losses" });
         return;

@@ -97,7 +97,9 @@ function environment(
   return pure({
     name,
     about: "an environment is taken, or every fault in it is named; neither shows a secret",
-    ...{ seeds, words, sliceRuns: 800 },
+    seeds,
+    words,
+    sliceRuns: 800,
     run: (input) => {
       const { env, file } = read(input);
       const loaded = service.loadConfig(env, (path) => {

@@ -212,7 +212,9 @@ function roundTrips(text: string): void {
 }
 
 const RESULT: StatementResult = {
-  ...{ command: "SELECT", rowCount: 1, rows: [["1", null, "{a,b}"]] },
+  command: "SELECT",
+  rowCount: 1,
+  rows: [["1", null, "{a,b}"]],
   fields: [
     { name: "a", oid: 23 },
     { name: "__proto__", oid: 114 },
@@ -220,8 +222,13 @@ const RESULT: StatementResult = {
   ],
 };
 const RESPONSE: TransactionResponse = {
-  ...{ id: ID, state: "committed", token: TOKEN, position: { epoch: EPOCH, offset: "1" } },
-  ...{ results: [], marks: null, announced: true },
+  id: ID,
+  state: "committed",
+  token: TOKEN,
+  position: { epoch: EPOCH, offset: "1" },
+  results: [],
+  marks: null,
+  announced: true,
 };
 
 const neonAnswers = pure({

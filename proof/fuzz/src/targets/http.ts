@@ -71,7 +71,8 @@ const trackerSeeds = [
     ),
   ),
   json("POST /internal/announcements", {
-    ...{ gateway: "fuzz", region: "east" },
+    gateway: "fuzz",
+    region: "east",
     announcements: [
       {
         kind: "intent",
@@ -289,7 +290,11 @@ function target(
   make: (base: string) => Fuzzed,
 ): Target {
   return {
-    ...{ name, ...more, needsServices: true, maxBytes: MAX_BYTES, limitMs: 20_000 },
+    name,
+    ...more,
+    needsServices: true,
+    maxBytes: MAX_BYTES,
+    limitMs: 20_000,
     open: ({ services }) => {
       if (services === null) throw new Error(`${name} needs services`);
       return make(services[service]);

@@ -29,7 +29,10 @@ const KEY = `hwk_abcdefgh_${"A".repeat(43)}`;
 const SECRET = "a secret of the services";
 const CLAIMS = {
   issuer: "https://idp.example.com/realms/shop",
-  ...{ scopePrefix: "hw:", roleClaim: "highwater_role", roles: ["app_orders"], ownerClaim: null },
+  scopePrefix: "hw:",
+  roleClaim: "highwater_role",
+  roles: ["app_orders"],
+  ownerClaim: null,
 };
 
 /** Stands in an input for a token that is signed when the target is opened. */
@@ -67,9 +70,19 @@ const credentials: Target = {
     await issuer.start();
     const token = await issuer.sign(key, Date.now(), { exp: 4_000_000_000 });
     const tokens = new JwtAuthenticator({
-      ...{ issuer: issuer.name, audiences: ["highwater"], jwksUrl: issuer.jwksUrl, clockToleranceMs: 0 },
-      ...{ jwksTimeoutMs: 5_000, jwksCooldownMs: 0, jwksMaxAgeMs: 600_000, cacheSize: 10, clock: realClock },
-      ...{ scopePrefix: "", roleClaim: "highwater_role", roles: ["app_orders"], ownerClaim: null },
+      issuer: issuer.name,
+      audiences: ["highwater"],
+      jwksUrl: issuer.jwksUrl,
+      clockToleranceMs: 0,
+      jwksTimeoutMs: 5_000,
+      jwksCooldownMs: 0,
+      jwksMaxAgeMs: 600_000,
+      cacheSize: 10,
+      clock: realClock,
+      scopePrefix: "",
+      roleClaim: "highwater_role",
+      roles: ["app_orders"],
+      ownerClaim: null,
     });
     const keys = {
       authenticate: async (authorization: string | undefined) => {
@@ -126,8 +139,12 @@ const claims = pure({
 const OWNERS = [0n, 5n, 2n ** 128n - 1n];
 const HEADERS = new SessionHeaders("gateway-1", testDeploymentKeys());
 const BEGUN: Begun = {
-  ...{ id: ID as TxnId, access: "write", epoch: EPOCH as EpochId, digest: "0123456789abcdef" },
-  ...{ deadlineMs: 1_800_000_000_000, holder: "4711/1800000000000000" },
+  id: ID as TxnId,
+  access: "write",
+  epoch: EPOCH as EpochId,
+  digest: "0123456789abcdef",
+  deadlineMs: 1_800_000_000_000,
+  holder: "4711/1800000000000000",
 };
 
 const session = pure({

@@ -38,7 +38,10 @@ const lease = pure({
       return { status: Number(line.slice(0, 3)) || 500, body: line.slice(4) };
     };
     const etcd = new EtcdClient({
-      ...{ endpoints: ["http://root:pw@10.0.0.9:2379"], timeoutMs: 1_000, clock, post },
+      endpoints: ["http://root:pw@10.0.0.9:2379"],
+      timeoutMs: 1_000,
+      clock,
+      post,
     });
     const reader = new LeaseReader({
       etcd,

@@ -33,35 +33,34 @@ const STATES: readonly LedgerEntry["state"][] = [
   { kind: "unknown" },
   { kind: "absent", sinceMs: 5, retriedIn: null, asOf: position(10n ** 60n) },
   {
-    ...{ kind: "lost", asOf: position(7n), settledAt: "region", retriedIn: OTHER_EPOCH as EpochId },
-    ...{ reappeared: false, broken: 2, isPublished: false },
+    kind: "lost",
+    asOf: position(7n),
+    settledAt: "region",
+    retriedIn: OTHER_EPOCH as EpochId,
+    reappeared: false,
+    broken: 2,
+    isPublished: false,
   },
 ];
 
 function entryOf(n: number): LedgerEntry {
   const state = STATES[n % STATES.length] as LedgerEntry["state"];
   return {
-    ...{
-      key: `${ID}/${String(n)}`,
-      id: ID as TxnId,
-      attempt: EPOCH as EpochId,
-      kind: "write",
-      announced: true,
-    },
-    ...{
-      state,
-      origin: n % 3 === 0 ? null : position(BigInt(n)),
-      reached: n % 8,
-      atMs: 1_700_000_000_000 + n,
-      owner,
-    },
-    ...{
-      source: { gateway: "g", region: "us-east" } as LedgerEntry["source"],
-      isExposed: true,
-      announcers: n % 2 === 0 ? [] : ["boot.1", "boot.2"],
-      endsWithinMs: 1_000 * n,
-      hasOtherTokens: n % 2 === 0,
-    },
+    key: `${ID}/${String(n)}`,
+    id: ID as TxnId,
+    attempt: EPOCH as EpochId,
+    kind: "write",
+    announced: true,
+    state,
+    origin: n % 3 === 0 ? null : position(BigInt(n)),
+    reached: n % 8,
+    atMs: 1_700_000_000_000 + n,
+    owner,
+    source: { gateway: "g", region: "us-east" } as LedgerEntry["source"],
+    isExposed: true,
+    announcers: n % 2 === 0 ? [] : ["boot.1", "boot.2"],
+    endsWithinMs: 1_000 * n,
+    hasOtherTokens: n % 2 === 0,
     metadata: n % 5 === 0 ? { order: String(n) } : null,
   };
 }
@@ -69,13 +68,18 @@ function entryOf(n: number): LedgerEntry {
 function fill(ledger: LedgerDatabase): void {
   const waiting = Array.from({ length: ROWS }, (_, n) =>
     encodeWaiting({
-      ...{ id: ID as TxnId, offset: (BigInt(n) ** 5n) as Offset, owner, source: null },
+      id: ID as TxnId,
+      offset: (BigInt(n) ** 5n) as Offset,
+      owner,
+      source: null,
       metadata: null,
     } as unknown as Waiting),
   );
   const entries = Array.from({ length: ROWS }, (_, n) => entryOf(n));
   ledger.write({
-    ...{ clearsWaiting: false, through: null, waiting },
+    clearsWaiting: false,
+    through: null,
+    waiting,
     rows: [
       ...entries.map((entry) => ({ table: "entry" as const, key: entry.key, body: encodeEntry(entry) })),
       { table: "mark", key: `${EPOCH}/disk`, body: "83886080" },

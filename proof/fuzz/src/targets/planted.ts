@@ -13,7 +13,7 @@ function takeSteps(input: Buffer): void {
 }
 
 const plant = (name: string, run: (input: Buffer) => void | Promise<void>): Target =>
-  pure({ ...{ name, about: "planted", seeds: ["abcd"], sliceRuns: 0 }, run });
+  pure({ name, about: "planted", seeds: ["abcd"], sliceRuns: 0, run });
 
 export const targets: readonly Target[] = [
   plant("planted-coverage", takeSteps),

@@ -95,8 +95,13 @@ const postgresWire: Target = {
       run: async (input) => {
         server.script = partsOf(input);
         const store = new PostgresStore({
-          ...{ ...POSTGRES_DEFAULTS, poolSize: 2, clock: realClock, helper: "fuzz" },
-          ...{ connectTimeoutMs: CALL_MS, callTimeoutMs: CALL_MS, statementTimeoutMs: CALL_MS },
+          ...POSTGRES_DEFAULTS,
+          poolSize: 2,
+          clock: realClock,
+          helper: "fuzz",
+          connectTimeoutMs: CALL_MS,
+          callTimeoutMs: CALL_MS,
+          statementTimeoutMs: CALL_MS,
           nodes: [{ id: NODE, region: NODE, zone: "a", url }],
         });
         try {

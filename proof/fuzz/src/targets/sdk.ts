@@ -15,25 +15,48 @@ import { pure, type Target } from "../target.ts";
 
 const MARKS = { epoch: EPOCH, seq: 1, levels: { disk: "83886081", region: "83886080" } };
 const RECORD = {
-  ...{ id: EPOCH, seq: 1, previous: null, node: "east", cause: "first", startedAt: "2026-01-01T00:00:00Z" },
-  ...{ startOffset: "1", forkOffset: "0", forkLimit: null, supersedes: [], commanded: false, finalMarks: {} },
+  id: EPOCH,
+  seq: 1,
+  previous: null,
+  node: "east",
+  cause: "first",
+  startedAt: "2026-01-01T00:00:00Z",
+  startOffset: "1",
+  forkOffset: "0",
+  forkLimit: null,
+  supersedes: [],
+  commanded: false,
+  finalMarks: {},
 };
 const event = (type: string, data: unknown): string =>
   `id: 1.1\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
 const STREAM = event("epoch", { epochs: [RECORD] }) + event("mark", MARKS);
 const ANSWER = {
-  ...{ id: ID, state: "committed", token: TOKEN, position: { epoch: EPOCH, offset: "83886080" } },
-  ...{ marks: null, announced: true },
+  id: ID,
+  state: "committed",
+  token: TOKEN,
+  position: { epoch: EPOCH, offset: "83886080" },
+  marks: null,
+  announced: true,
   results: [
     {
-      ...{ command: "SELECT", rowCount: 1, rows: [["1", "t", '{"a":1}', "9007199254740993", null]] },
+      command: "SELECT",
+      rowCount: 1,
+      rows: [["1", "t", '{"a":1}', "9007199254740993", null]],
       fields: [23, 16, 3802, 20, 25].map((oid, at) => ({ name: `c${String(at)}`, oid })),
     },
   ],
 };
 const PROBLEM = {
-  ...{ type: "/errors/epoch_changed", title: "t", status: 503, code: "epoch_changed" },
-  ...{ outcome: "not_applied", retry: "wait", retryAfterMs: 1, sqlstate: "40001", fields: ["a"] },
+  type: "/errors/epoch_changed",
+  title: "t",
+  status: 503,
+  code: "epoch_changed",
+  outcome: "not_applied",
+  retry: "wait",
+  retryAfterMs: 1,
+  sqlstate: "40001",
+  fields: ["a"],
 };
 const VERDICTS = {
   verdicts: [
@@ -140,13 +163,11 @@ const client: Target = {
         return responseOf(parts[at] ?? "");
       };
       const hw = new Highwater({
-        ...{
-          url: ["http://one", "http://two"],
-          fetch,
-          requestTimeoutMs: 40,
-          totalTimeoutMs: 60,
-          random: () => 0.5,
-        },
+        url: ["http://one", "http://two"],
+        fetch,
+        requestTimeoutMs: 40,
+        totalTimeoutMs: 60,
+        random: () => 0.5,
         tuning: {
           backoffBaseMs: 1,
           backoffMaxMs: 5,

@@ -42,7 +42,9 @@ const eventsQuery = pure({
     for (const [name, value] of new URLSearchParams(search)) {
       const known = Object.hasOwn(query, name) ? query[name] : undefined;
       Object.defineProperty(query, name, {
-        ...{ enumerable: true, configurable: true, writable: true },
+        enumerable: true,
+        configurable: true,
+        writable: true,
         value: known === undefined ? value : [known, value].flat(),
       });
     }
@@ -59,7 +61,8 @@ const announcements = pure({
   seeds: [
     ...fixtures(/^announcement/),
     JSON.stringify({
-      ...{ gateway: "g", region: "us-east" },
+      gateway: "g",
+      region: "us-east",
       announcements: [
         {
           kind: "intent",

@@ -277,8 +277,17 @@ function makeEntry(state: TrackerState, attempt: EpochId, item: Waiting): void {
   for (const { name } of state.config.levels)
     if (state.ledger.backlog.hasReached(item, name)) reached |= levelBit(state, name);
   newEntry(state, {
-    ...{ id, attempt, kind: "write", announced: true, owner: owner.owner, source },
-    ...{ origin: position, state: { kind: "pending", position }, reached, atMs, metadata },
+    id,
+    attempt,
+    kind: "write",
+    announced: true,
+    owner: owner.owner,
+    source,
+    origin: position,
+    state: { kind: "pending", position },
+    reached,
+    atMs,
+    metadata,
   });
 }
 

@@ -80,8 +80,14 @@ export interface Decision {
 }
 
 const NOTHING = {
-  ...{ epoch: null, isEarlier: false, primary: null, nodes: [], chosen: null, occupant: null },
-  ...{ levels: [], overrules: [] },
+  epoch: null,
+  isEarlier: false,
+  primary: null,
+  nodes: [],
+  chosen: null,
+  occupant: null,
+  levels: [],
+  overrules: [],
 } as const;
 
 export function decideCandidate(situation: Situation): Decision {

@@ -195,7 +195,13 @@ function nodeReport(
   evidence: Evidence,
 ): CandidateReport["nodes"][number] {
   return {
-    ...{ node, region, zone, standing, reason, newestSeq, fed: isFed },
+    node,
+    region,
+    zone,
+    standing,
+    reason,
+    newestSeq,
+    fed: isFed,
     position: position?.toString() ?? null,
     counted: evidence.counted.get(node)?.toString() ?? null,
     loss: standing === "candidate" && position !== null ? lossOf(node, position, evidence) : null,
@@ -232,7 +238,12 @@ function levelReport(finding: LevelFinding, loss: Loss | null): CandidateReport[
   const { level, promise, domain, domains, answered, needed } = finding;
   const broken = loss?.promises.find((one) => one.level === level) ?? null;
   return {
-    ...{ level, domain, domains: [...domains], answered: [...answered], needed, broken },
+    level,
+    domain,
+    domains: [...domains],
+    answered: [...answered],
+    needed,
+    broken,
     promise: broken === null ? promise : "broken",
   };
 }

@@ -24,7 +24,11 @@ const shared = { tag: "durability", security: ["bearer"], parameters: [], errorS
 const STREAM_ERRORS = CALLER_ERRORS.filter((code) => code !== "concurrency_limited");
 
 const query = (name: string, description: string, schema: Parameter["schema"]): Parameter => ({
-  ...{ name, in: "query", required: false, description, schema },
+  name,
+  in: "query",
+  required: false,
+  description,
+  schema,
 });
 
 const MARKS_OPERATIONS: readonly Operation[] = [
@@ -147,7 +151,10 @@ const EVENTS: Operation = {
     query("durable", "Of a stream.", Type.Union([Type.Literal("true"), Type.Literal("false")])),
     query("level", "At which they became durable; only with `durable=true`.", LevelName),
     {
-      ...{ name: "Last-Event-ID", in: "header", required: false, schema: EventCursor },
+      name: "Last-Event-ID",
+      in: "header",
+      required: false,
+      schema: EventCursor,
       description: "Sent by clients that connect again.",
     },
   ],

@@ -53,7 +53,9 @@ export function announcementRoutes(
     const batch = bodyOf(request, AnnouncementBatch);
     const { gateway, region = UNKNOWN_REGION, announcements, parents = {} } = batch;
     loop.dispatch({
-      ...{ kind: "announced", nowMs: clock.monotonicMs(), from: { gateway, region } },
+      kind: "announced",
+      nowMs: clock.monotonicMs(),
+      from: { gateway, region },
       items: announcements.map(announcedItem),
       parents: epochsOf(parents),
     });
@@ -103,7 +105,9 @@ function announcedItem(item: AnnouncementBatch["announcements"][number]): Announ
   const { by, endsWithinMs, metadata, maxDelayMs, level } = item;
   return {
     ...base,
-    ...{ owner, by, endsWithinMs },
+    owner,
+    by,
+    endsWithinMs,
     ...(metadata !== undefined && { metadata }),
     ...(maxDelayMs !== undefined && { maxDelayMs }),
     ...(level !== undefined && { level }),

@@ -177,7 +177,10 @@ export interface UnnotifiedEndpoint {
 export async function readUnnotified(database: Database): Promise<UnnotifiedEndpoint[]> {
   const rows = await database.query<UnnotifiedRow>(UNNOTIFIED);
   return rows.map(({ id, owner, why, failing_ms, moment }) => ({
-    ...{ id, owner: BigInt(owner), why, moment },
+    id,
+    owner: BigInt(owner),
+    why,
+    moment,
     failingSince: failing_ms === null ? null : instant(failing_ms),
   }));
 }

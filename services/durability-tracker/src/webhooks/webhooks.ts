@@ -144,7 +144,11 @@ export class Webhooks {
       if (this.#open?.primaryEpoch === primaryEpoch) log.warn("webhook_queue_failed", { cause });
     };
     const database = new Database({
-      ...{ url: node.url, connectTimeoutMs, callTimeoutMs, connections: CONNECTIONS, onError },
+      url: node.url,
+      connectTimeoutMs,
+      callTimeoutMs,
+      connections: CONNECTIONS,
+      onError,
       name: `highwater:${helper}:webhooks`,
     });
     try {
@@ -164,7 +168,12 @@ export class Webhooks {
     const { clock, log, random, resolve, readTime, recordEvent, ca } = this.#deps;
     const settings = this.#settings;
     const chores = new Chores({
-      ...{ database, jobs, clock, log, readTime, keepMs: settings.webhookKeepMs },
+      database,
+      jobs,
+      clock,
+      log,
+      readTime,
+      keepMs: settings.webhookKeepMs,
       claimMs: settings.webhookTimeoutMs + CLAIM_MARGIN_MS,
       recordEvent: (event) => recordEvent(primaryEpoch, event),
       onWishes: (wishes) => {
@@ -183,9 +192,16 @@ export class Webhooks {
         pollMs: settings.webhookPollMs,
       },
       {
-        ...{ database, jobs, clock, log, rng: random },
+        database,
+        jobs,
+        clock,
+        log,
+        rng: random,
         exchange: {
-          ...{ clock, resolve, allow: settings.webhookAllow, timeoutMs: settings.webhookTimeoutMs },
+          clock,
+          resolve,
+          allow: settings.webhookAllow,
+          timeoutMs: settings.webhookTimeoutMs,
           ...(ca !== undefined && { ca }),
         },
         onAttempt: (attempt) => {

@@ -41,7 +41,8 @@ export class Attempts {
     if (ack !== "durable" || marks.waiting < config.maxWaiting) return;
     throw new HighwaterError("overloaded", {
       detail: "Too many safe transactions wait for durability.",
-      ...{ limit: { name: "maxWaiting", value: config.maxWaiting }, retryAfterMs: RETRY_MS.place },
+      limit: { name: "maxWaiting", value: config.maxWaiting },
+      retryAfterMs: RETRY_MS.place,
     });
   }
 

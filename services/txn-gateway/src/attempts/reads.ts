@@ -141,12 +141,16 @@ export class Reads {
       const reading = await deps.store.readReplica(
         replica.node,
         {
-          ...{ statements, isolation, after, role: principal.role, fieldDetails },
-          ...{ maxRows: config.maxRows, maxBytes: config.maxResultBytes, meter: hold },
-          ...{
-            statementTimeoutMs: principal.limits.statementTimeoutMs,
-            principal: sessionPrincipal(principal),
-          },
+          statements,
+          isolation,
+          after,
+          role: principal.role,
+          fieldDetails,
+          maxRows: config.maxRows,
+          maxBytes: config.maxResultBytes,
+          meter: hold,
+          statementTimeoutMs: principal.limits.statementTimeoutMs,
+          principal: sessionPrincipal(principal),
         },
         bounds.signal,
       );

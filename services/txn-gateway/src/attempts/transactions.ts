@@ -190,12 +190,23 @@ export class Transactions {
     const { limits, role } = caller.principal;
     const limitMs = lifespanMs(config.totalTimeoutMs, "one_shot");
     const spec: TransactionSpec = {
-      ...{ id, tag, epoch: primaryEpoch.epoch, statements: request.statements, isolation: request.isolation },
-      ...{ readOnly: request.readOnly, deferrable: request.deferrable, role, digest },
+      id,
+      tag,
+      epoch: primaryEpoch.epoch,
+      statements: request.statements,
+      isolation: request.isolation,
+      readOnly: request.readOnly,
+      deferrable: request.deferrable,
+      role,
+      digest,
       principal: sessionPrincipal(caller.principal),
-      ...{ statementTimeoutMs: limits.statementTimeoutMs, lockTimeoutMs: limits.lockTimeoutMs },
-      ...{ maxRows: config.maxRows, maxBytes: config.maxResultBytes, meter: hold, limitMs },
-      ...{ fieldDetails: request.fieldDetails ?? false },
+      statementTimeoutMs: limits.statementTimeoutMs,
+      lockTimeoutMs: limits.lockTimeoutMs,
+      maxRows: config.maxRows,
+      maxBytes: config.maxResultBytes,
+      meter: hold,
+      limitMs,
+      fieldDetails: request.fieldDetails ?? false,
       onBeforeSend: attempts.announcing(attempt, { ...request, endsWithinMs: limitMs }),
     };
     const bounds = withinTime(active, config.totalTimeoutMs, caller.signal);

@@ -157,8 +157,15 @@ export class Interactive {
     const primaryEpoch = await primary.admit();
     const digest = readOnly ? 0n : INTERACTIVE;
     const attempt: Attempt = {
-      ...{ id, tag: keys.receiptTag(owner, id), primaryEpoch, readOnly, owner, digest },
-      ...{ announced: null, exposed: null, trace: null },
+      id,
+      tag: keys.receiptTag(owner, id),
+      primaryEpoch,
+      readOnly,
+      owner,
+      digest,
+      announced: null,
+      exposed: null,
+      trace: null,
     };
     const opening = await tracedCall(
       caller,
@@ -190,15 +197,22 @@ export class Interactive {
     });
     const begun = {
       ...({ id, epoch: attempt.primaryEpoch.epoch, access: request.readOnly ? "read" : "write" } as const),
-      ...{ digest: digestOfBegin(request), holder: opening.transaction.holder },
+      digest: digestOfBegin(request),
+      holder: opening.transaction.holder,
       deadlineMs: primary.serverNowMs() + lifespanMs(opened.limits.totalTimeoutMs, "interactive"),
     };
     const open: Open = {
       known: { begun, attempt, calls: new Calls<Done>() },
-      ...{ isolation: request.isolation, lifetime, leave },
-      ...{ metadata: request.metadata, maxDelayMs: request.maxDelayMs },
+      isolation: request.isolation,
+      lifetime,
+      leave,
+      metadata: request.metadata,
+      maxDelayMs: request.maxDelayMs,
       transaction: opening.transaction,
-      ...{ opened: opening.results, results: [], hold, isCommitting: false },
+      opened: opening.results,
+      results: [],
+      hold,
+      isCommitting: false,
     };
     this.#open.set(ownedName(attempt), open);
     // Kept before it may end below.

@@ -28,19 +28,22 @@ export async function openOn(
   const tag = keys.receiptTag(owner, request.id);
   const bounds = withinTime(active, limits.totalTimeoutMs, signal);
   const spec = {
-    ...{
-      id: request.id,
-      tag,
-      epoch: primaryEpoch.epoch,
-      statements: request.statements,
-      isolation: request.isolation,
-    },
-    ...{ readOnly: request.readOnly, deferrable: request.deferrable, role, digest: INTERACTIVE },
+    id: request.id,
+    tag,
+    epoch: primaryEpoch.epoch,
+    statements: request.statements,
+    isolation: request.isolation,
+    readOnly: request.readOnly,
+    deferrable: request.deferrable,
+    role,
+    digest: INTERACTIVE,
     principal: sessionPrincipal(principal),
     statementTimeoutMs: principal.limits.statementTimeoutMs,
     lockTimeoutMs: principal.limits.lockTimeoutMs,
     limitMs: lifespanMs(limits.totalTimeoutMs, "interactive"),
-    ...{ maxRows: config.maxRows, maxBytes: config.maxResultBytes, meter: hold },
+    maxRows: config.maxRows,
+    maxBytes: config.maxResultBytes,
+    meter: hold,
   };
   try {
     const opening = await deps.store.begin(primaryEpoch.node, spec, bounds.signal);

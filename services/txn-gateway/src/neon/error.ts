@@ -107,7 +107,10 @@ export function neonError(error: HighwaterError, transactionId: string | null): 
       severity: database.severity ?? "ERROR",
       constraint: database.fields.constraint ?? details.constraint ?? null,
       highwater: {
-        ...{ code, outcome, retry, transactionId: id },
+        code,
+        outcome,
+        retry,
+        transactionId: id,
         query: details.statement ?? null,
         retryAfterMs: waits ? (details.retryAfterMs ?? RETRY_MS.unsaid) : null,
         fields: details.fields ?? null,

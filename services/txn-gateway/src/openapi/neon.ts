@@ -8,12 +8,18 @@ import { COMMITTED, UPDATE } from "./sample.ts";
 import { ENDINGS } from "./transactions.ts";
 
 const header = (name: string, description: string, schema: Type.TSchema = Type.String()): Parameter => ({
-  ...{ name, in: "header", required: false },
-  ...{ description, schema },
+  name,
+  in: "header",
+  required: false,
+  description,
+  schema,
 });
 
 const answered = (name: string, description: string, schema: Type.TSchema): ResponseHeader => ({
-  ...{ name, required: true, description, schema },
+  name,
+  required: true,
+  description,
+  schema,
 });
 
 const { results: _results, ...transaction } = COMMITTED;
@@ -71,11 +77,19 @@ export const NEON_OPERATIONS: readonly Operation[] = [
         example: {
           fields: [
             {
-              ...{ name: "balance", dataTypeID: 23, tableID: 16_412, columnID: 2 },
-              ...{ dataTypeSize: 4, dataTypeModifier: -1, format: "text" },
+              name: "balance",
+              dataTypeID: 23,
+              tableID: 16_412,
+              columnID: 2,
+              dataTypeSize: 4,
+              dataTypeModifier: -1,
+              format: "text",
             },
           ],
-          ...{ rows: [{ balance: 90 }], command: "UPDATE", rowCount: 1, rowAsArray: false },
+          rows: [{ balance: 90 }],
+          command: "UPDATE",
+          rowCount: 1,
+          rowAsArray: false,
           transaction,
         },
       },

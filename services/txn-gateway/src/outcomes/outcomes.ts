@@ -150,7 +150,8 @@ export class Outcomes {
     if ((await this.#parts.finality.await(settled, SETTLE_ANSWER_MS)) !== "reached")
       throw new HighwaterError("commit_unconfirmed", {
         detail: "The id is settled, but a failover could still undo that; retry.",
-        ...{ transactionId: attempt.id, retryAfterMs: RETRY_MS.unsettled },
+        transactionId: attempt.id,
+        retryAfterMs: RETRY_MS.unsettled,
       });
     this.#announceSettled(attempt, settled);
     return this.#fromReceipt(attempt, settled);
@@ -167,7 +168,10 @@ export class Outcomes {
     const { id } = attempt;
     const { trace } = attempt;
     deps.log.warn("outcome_unknown", {
-      ...{ transactionId: id, epoch: attempt.primaryEpoch.epoch, ...trace?.logFields, cause },
+      transactionId: id,
+      epoch: attempt.primaryEpoch.epoch,
+      ...trace?.logFields,
+      cause,
     });
     primary.wake();
     const settling = this.#settle(attempt, whenHeld);

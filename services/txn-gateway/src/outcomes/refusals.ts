@@ -81,7 +81,10 @@ export class Refusals {
     const { open, statement } = cause.details;
     return new HighwaterError("refusal_unconfirmed", {
       detail: `The statement may have failed because of data that ${why}: ${cause.message}`,
-      ...{ transactionId: id, open, statement, retryAfterMs: RETRY_MS.unsettled },
+      transactionId: id,
+      open,
+      statement,
+      retryAfterMs: RETRY_MS.unsettled,
       evidence: { state: isOpen ? "pending" : "lost", ...evidence, level },
     });
   }

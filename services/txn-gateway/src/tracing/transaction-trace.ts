@@ -125,14 +125,22 @@ export class TransactionTrace implements TracePart {
     const { ack, isolation, form } = this.#traced;
     const committedAt = this.#committedAt;
     return {
-      ...{ name: "highwater transaction", kind: "internal", context: this.#ownContext() },
+      name: "highwater transaction",
+      kind: "internal",
+      context: this.#ownContext(),
       parentSpanId: this.#parentSpanId(),
-      ...{ startMs: this.#startMs, endMs: Math.max(this.#endMs, this.#startMs), error: this.#error },
+      startMs: this.#startMs,
+      endMs: Math.max(this.#endMs, this.#startMs),
+      error: this.#error,
       attributes: {
         ...this.#about(),
-        ...{ "highwater.ack": ack, "highwater.isolation": isolation, "highwater.form": form },
-        ...{ "highwater.state": this.#outcome, "error.type": this.#error ?? undefined },
-        ...{ "highwater.epoch": committedAt?.epoch, "highwater.offset": committedAt?.offset.toString() },
+        "highwater.ack": ack,
+        "highwater.isolation": isolation,
+        "highwater.form": form,
+        "highwater.state": this.#outcome,
+        "error.type": this.#error ?? undefined,
+        "highwater.epoch": committedAt?.epoch,
+        "highwater.offset": committedAt?.offset.toString(),
       },
     };
   }
@@ -143,14 +151,22 @@ export class TransactionTrace implements TracePart {
     const error = this.#storeError;
     return [
       {
-        ...{ name: "COMMIT", kind: "client", context: this.#request.childContext() },
+        name: "COMMIT",
+        kind: "client",
+        context: this.#request.childContext(),
         parentSpanId: this.#ownContext().spanId,
-        ...{ startMs: this.#storeStartMs, endMs: this.#storeEndMs, error: error?.code ?? null },
+        startMs: this.#storeStartMs,
+        endMs: this.#storeEndMs,
+        error: error?.code ?? null,
         attributes: {
-          ...{ ...SYSTEM, ...this.#about(), "db.operation.name": "COMMIT" },
-          ...{ "db.operation.batch.size": statements > 1 ? statements : undefined },
-          ...{ "server.address": this.#node, "highwater.node": this.#node },
-          ...{ "db.response.status_code": error?.sqlstate, "error.type": error?.code },
+          ...SYSTEM,
+          ...this.#about(),
+          "db.operation.name": "COMMIT",
+          "db.operation.batch.size": statements > 1 ? statements : undefined,
+          "server.address": this.#node,
+          "highwater.node": this.#node,
+          "db.response.status_code": error?.sqlstate,
+          "error.type": error?.code,
         },
       },
     ];
@@ -162,9 +178,12 @@ export class TransactionTrace implements TracePart {
     const { verdict, level, atMs } = this.#fate;
     return [
       {
-        ...{ name: "highwater durable", kind: "internal", context: this.#request.childContext() },
+        name: "highwater durable",
+        kind: "internal",
+        context: this.#request.childContext(),
         parentSpanId: this.#parentSpanId(),
-        ...{ startMs: this.#storeEndMs === 0 ? this.#startMs : this.#storeEndMs, endMs: atMs },
+        startMs: this.#storeEndMs === 0 ? this.#startMs : this.#storeEndMs,
+        endMs: atMs,
         error: verdict === "durable" ? null : verdict,
         attributes: { ...this.#about(), "highwater.level": level, "highwater.verdict": verdict },
         links: [this.#ownContext()],
@@ -220,17 +239,20 @@ export class StoreCall implements TracePart {
     const error = this.#error;
     return [
       {
-        ...{ name, kind: "client", context: this.#request.childContext() },
+        name,
+        kind: "client",
+        context: this.#request.childContext(),
         parentSpanId: this.#request.context.spanId,
-        ...{
-          startMs: this.#startMs,
-          endMs: Math.max(this.#endMs, this.#startMs),
-          error: error?.code ?? null,
-        },
+        startMs: this.#startMs,
+        endMs: Math.max(this.#endMs, this.#startMs),
+        error: error?.code ?? null,
         attributes: {
-          ...{ ...SYSTEM, "db.operation.name": name, "highwater.transaction.id": id },
-          ...{ "db.operation.batch.size": statements > 1 ? statements : undefined },
-          ...{ "db.response.status_code": error?.sqlstate, "error.type": error?.code },
+          ...SYSTEM,
+          "db.operation.name": name,
+          "highwater.transaction.id": id,
+          "db.operation.batch.size": statements > 1 ? statements : undefined,
+          "db.response.status_code": error?.sqlstate,
+          "error.type": error?.code,
         },
       },
     ];

@@ -65,7 +65,12 @@ export class Announced {
     this.#epoch = epoch;
     this.#whose = owner === 0n ? NOBODYS : { owner: owner.toString(10) };
     this.#send({
-      ...{ kind: "intent", id, epoch, by: this.#by, endsWithinMs, ...this.#whose },
+      kind: "intent",
+      id,
+      epoch,
+      by: this.#by,
+      endsWithinMs,
+      ...this.#whose,
       ...(maxDelayMs === undefined ? {} : { maxDelayMs, level }),
       ...(metadata === undefined ? {} : { metadata }),
     });

@@ -64,7 +64,9 @@ export function drizzle<F extends FullSchema = Record<string, never>, C extends 
   const { client, ...config } = "client" in first ? first : { ...second, client: first };
   const logger = config.logger === true ? new DefaultLogger() : config.logger || undefined;
   const parts = {
-    ...{ dialect: new PgDialect(config.casing && { casing: config.casing }), logger, cache: config.cache },
+    dialect: new PgDialect(config.casing && { casing: config.casing }),
+    logger,
+    cache: config.cache,
     values: new Values(config.types),
   };
   const scope = { client, options: config.transaction ?? {}, open: null };

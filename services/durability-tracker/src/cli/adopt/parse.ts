@@ -34,8 +34,13 @@ const TEXT = { type: "string" } as const;
 const MANY = { type: "string", multiple: true } as const;
 const FLAG = { type: "boolean" } as const;
 const OPTIONS = {
-  ...{ node: TEXT, data: TEXT, reason: TEXT, by: TEXT },
-  ...{ tracker: MANY, json: FLAG, help: { ...FLAG, short: "h" } },
+  node: TEXT,
+  data: TEXT,
+  reason: TEXT,
+  by: TEXT,
+  tracker: MANY,
+  json: FLAG,
+  help: { ...FLAG, short: "h" },
 } as const;
 const MAX_TEXT = 500;
 

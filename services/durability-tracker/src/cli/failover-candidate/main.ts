@@ -62,7 +62,10 @@ async function main(): Promise<number> {
   });
   try {
     const report = await findCandidate(command, {
-      ...{ store, clock: realClock, levels: values.topology.levels, trackers: values.trackers },
+      store,
+      clock: realClock,
+      levels: values.topology.levels,
+      trackers: values.trackers,
       isLease: authority.settings.kind === "lease",
       caller: { fetch, apiKey: values.apiKey ?? credentialOf(values.internalSecret) },
     });

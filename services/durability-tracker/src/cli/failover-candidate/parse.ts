@@ -49,9 +49,18 @@ const MANY = { type: "string", multiple: true } as const;
 const FLAG = { type: "boolean" } as const;
 
 const OPTIONS = {
-  ...{ switchover: FLAG, fenced: FLAG, "accept-loss": FLAG, json: FLAG, help: { ...FLAG, short: "h" } },
-  ...{ "prefer-region": TEXT, "prefer-zone": TEXT, exclude: MANY, ignore: MANY },
-  ...{ list: TEXT, tracker: MANY, wait: TEXT },
+  switchover: FLAG,
+  fenced: FLAG,
+  "accept-loss": FLAG,
+  json: FLAG,
+  help: { ...FLAG, short: "h" },
+  "prefer-region": TEXT,
+  "prefer-zone": TEXT,
+  exclude: MANY,
+  ignore: MANY,
+  list: TEXT,
+  tracker: MANY,
+  wait: TEXT,
 } as const;
 
 const WAIT_S = { fallback: 5, max: 300 } as const;

@@ -49,7 +49,11 @@ async function main(): Promise<void> {
   });
   try {
     await runKeys(command, {
-      ...{ store, keys, clock: realClock, rule: makeAuthorityRule(config.authority, realClock), readFile },
+      store,
+      keys,
+      clock: realClock,
+      rule: makeAuthorityRule(config.authority, realClock),
+      readFile,
       print,
       note,
       readStdin: () => readFileSync(0, "utf8"),

@@ -21,7 +21,12 @@ export function describeKey(key: ApiKey, nowMs: number): DescribedKey {
     value === null ? [] : [[limit, value] as const],
   );
   return {
-    ...{ id, state: stateOf(key, nowMs), name, owner, role, scopes },
+    id,
+    state: stateOf(key, nowMs),
+    name,
+    owner,
+    role,
+    scopes,
     limits: Object.fromEntries(limits),
     createdAt: timeText(key.createdAtMs),
     expiresAt: key.expiresAtMs === null ? null : timeText(key.expiresAtMs),

@@ -127,9 +127,7 @@ async function create(command: CreateCommand, primary: Primary, deps: KeysDeps):
   await claimRole(command, owner, primary.node, deps);
   const key = await deps.keys.insertKey(
     primary.node,
-    {
-      ...{ id, secretHash, name, owner, role, scopes, limits, expiresAtMs },
-    },
+    { id, secretHash, name, owner, role, scopes, limits, expiresAtMs },
     actOf(command, deps),
   );
   const described = describeKey(key, primary.serverTimeMs);
