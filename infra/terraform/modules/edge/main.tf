@@ -21,7 +21,7 @@ resource "aws_vpc_security_group_ingress_rule" "https" {
 }
 
 resource "aws_vpc_security_group_egress_rule" "edges" {
-  for_each = toset([for port in var.edge_ports : tostring(port)])
+  for_each = toset([for port in concat(var.edge_ports, var.postgres == null ? [] : [5432]) : tostring(port)])
 
   security_group_id            = aws_security_group.this.id
   description                  = "The region's edges"
@@ -29,6 +29,17 @@ resource "aws_vpc_security_group_egress_rule" "edges" {
   ip_protocol                  = "tcp"
   from_port                    = tonumber(each.key)
   to_port                      = tonumber(each.key)
+}
+
+resource "aws_vpc_security_group_ingress_rule" "postgres" {
+  for_each = var.postgres == null ? {} : var.client_cidrs
+
+  security_group_id = aws_security_group.this.id
+  description       = "PostgreSQL clients: ${each.key}"
+  cidr_ipv4         = each.value
+  ip_protocol       = "tcp"
+  from_port         = 5432
+  to_port           = 5432
 }
 
 resource "aws_lb" "this" {
@@ -161,4 +172,61 @@ resource "aws_wafv2_web_acl_association" "this" {
 
   resource_arn = aws_lb.this.arn
   web_acl_arn  = aws_wafv2_web_acl.this[0].arn
+}
+
+# The way of PostgreSQL clients: their bytes pass as they are, and the gateway terminates TLS.
+resource "aws_lb" "postgres" {
+  count = var.postgres == null ? 0 : 1
+
+  name                             = "${substr(var.name, 0, 23)}-postgres"
+  load_balancer_type               = "network"
+  internal                         = false
+  subnets                          = var.subnet_ids
+  security_groups                  = [aws_security_group.this.id]
+  enable_cross_zone_load_balancing = true
+  enable_deletion_protection       = var.deletion_protection
+
+  dynamic "access_logs" {
+    for_each = var.access_log_bucket == null ? [] : [var.access_log_bucket]
+    content {
+      bucket  = access_logs.value
+      prefix  = "postgres"
+      enabled = true
+    }
+  }
+}
+
+resource "aws_lb_listener" "postgres" {
+  # checkov:skip=CKV_AWS_2:PostgreSQL's protocol begins without TLS; the gateway asks for it and refuses a password before it.
+  # checkov:skip=CKV_AWS_103:As CKV_AWS_2.
+  count = var.postgres == null ? 0 : 1
+
+  load_balancer_arn = aws_lb.postgres[0].arn
+  protocol          = "TCP"
+  port              = 5432
+
+  default_action {
+    type             = "forward"
+    target_group_arn = var.postgres.target_group_arn
+  }
+}
+
+resource "aws_route53_record" "postgres" {
+  count = var.postgres == null ? 0 : 1
+
+  zone_id         = var.zone_id
+  name            = var.postgres.domain_name
+  type            = "A"
+  set_identifier  = var.region
+  health_check_id = aws_route53_health_check.this.id
+
+  alias {
+    name                   = aws_lb.postgres[0].dns_name
+    zone_id                = aws_lb.postgres[0].zone_id
+    evaluate_target_health = true
+  }
+
+  latency_routing_policy {
+    region = var.region
+  }
 }

@@ -17,3 +17,8 @@ output "security_group_id" {
   description = "Group of the load balancer; only it may send requests to edges."
   value       = aws_security_group.this.id
 }
+
+output "postgres_host" {
+  description = "For a connection string, with port 5432: the nearest healthy region; null without `postgres`."
+  value       = one(aws_route53_record.postgres[*].name)
+}

@@ -158,3 +158,14 @@ variable "alarm_topic_arns" {
     error_message = "Each must be the ARN of an SNS topic of this region: alarms send to no other."
   }
 }
+
+variable "postgres" {
+  description = "For PostgreSQL clients: the name under which they reach the system, the same in every region, and `postgres_target_group_arn` of `service`; null: none."
+  type        = object({ domain_name = string, target_group_arn = string })
+  default     = null
+
+  validation {
+    condition     = var.postgres == null ? true : can(regex("^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z]{2,63}$", var.postgres.domain_name)) && var.postgres.domain_name != var.domain_name
+    error_message = "The name must be a domain name in lower case, other than `domain_name`: one name leads to one load balancer."
+  }
+}

@@ -12,16 +12,21 @@ locals {
   }
   edge_source = {
     region = var.region
-    listen = {
-      address = "0.0.0.0"
-      port    = local.edge_port
-      tls     = { certificate = "${local.edge_folder}/tls.crt", key = "${local.edge_folder}/tls.key" }
-    }
+    listen = merge(
+      {
+        address = "0.0.0.0"
+        port    = local.edge_port
+        tls     = { certificate = "${local.edge_folder}/tls.crt", key = "${local.edge_folder}/tls.key" }
+      },
+      { for port in local.edge_postgres_ports : "postgresPort" => port },
+    )
     operators        = { address = "0.0.0.0", port = local.operators_port }
     directory        = local.edge_folder
     adminSocket      = "${local.edge_folder}/admin.sock"
     serviceAuthority = "${local.edge_folder}/authority.pem"
-    regions          = var.slots.edge_regions
+    regions = [for region in var.slots.edge_regions : merge(region, {
+      gateways = [for gateway in region.gateways : { for field, value in gateway : field => value if value != null }]
+    })]
     # The load balancer alone says whom it speaks for.
     trustedProxies = 1
     limits = {
@@ -73,7 +78,7 @@ resource "aws_ecs_task_definition" "edge" {
       command    = ["-c", "${local.edge_folder}/envoy.json", "--log-level", "warn", "--drain-time-s", "60"]
       # As the container that has made the folder.
       user             = "1000"
-      portMappings     = [for port in [local.edge_port, local.operators_port] : { containerPort = port, hostPort = port, protocol = "tcp" }]
+      portMappings     = [for port in concat([local.edge_port, local.operators_port], local.edge_postgres_ports) : { containerPort = port, hostPort = port, protocol = "tcp" }]
       dependsOn        = [{ containerName = "configuration", condition = "SUCCESS" }]
       mountPoints      = [{ sourceVolume = "configuration", containerPath = local.edge_folder, readOnly = false }]
       logConfiguration = local.logging.edge
@@ -110,6 +115,15 @@ resource "aws_ecs_service" "edge" {
     container_port   = local.edge_port
   }
 
+  dynamic "load_balancer" {
+    for_each = aws_lb_target_group.postgres
+    content {
+      target_group_arn = load_balancer.value.arn
+      container_name   = "edge"
+      container_port   = load_balancer.value.port
+    }
+  }
+
   deployment_circuit_breaker {
     enable   = true
     rollback = true
@@ -131,6 +145,30 @@ resource "aws_lb_target_group" "edge" {
   protocol = "HTTPS"
   port     = local.edge_port
   # A request that waits for durability may take minutes; a stream is resumed elsewhere.
+  deregistration_delay = 60
+
+  health_check {
+    protocol            = "HTTP"
+    port                = local.operators_port
+    path                = "/readyz"
+    matcher             = "200"
+    interval            = 5
+    timeout             = 3
+    healthy_threshold   = 2
+    unhealthy_threshold = 2
+  }
+}
+
+# For the load balancer that passes PostgreSQL clients on.
+resource "aws_lb_target_group" "postgres" {
+  count = length(local.edge_postgres_ports)
+
+  name        = "${substr(var.name, 0, 23)}-postgres"
+  vpc_id      = var.network.vpc_id
+  target_type = "ip"
+  protocol    = "TCP"
+  port        = local.edge_postgres_ports[count.index]
+  # A session has so long to end before its edge does.
   deregistration_delay = 60
 
   health_check {

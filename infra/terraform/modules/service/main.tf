@@ -18,6 +18,9 @@ locals {
 
   zones     = sort(keys(var.network.service_subnet_ids))
   edge_port = 8080
+  # Empty, or the one port on which gateways take PostgreSQL clients, and that of the edges in front.
+  gateway_postgres_ports = distinct([for slot in var.slots.gateways : slot.postgres_port if slot.postgres_port != null])
+  edge_postgres_ports    = [for port in local.gateway_postgres_ports : 5432]
   # For the load balancer's health checks and for scraping; not reachable from outside.
   operators_port = 9901
 }

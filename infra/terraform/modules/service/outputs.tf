@@ -13,6 +13,11 @@ output "target_group_arn_suffix" {
   value       = aws_lb_target_group.edge.arn_suffix
 }
 
+output "postgres_target_group_arn" {
+  description = "Group of the region's edges for PostgreSQL clients, for `edge`; null without `ports.postgres` of `topology`."
+  value       = one(aws_lb_target_group.postgres[*].arn)
+}
+
 output "namespace_zone_id" {
   description = "Hosted zone of the services' private names; the composition associates the other regions' VPCs with it."
   value       = aws_service_discovery_private_dns_namespace.this.hosted_zone

@@ -3,6 +3,8 @@
 
 locals {
   ports = toset([for slot in values(local.slots) : tostring(slot.port)])
+  # Only edges bring PostgreSQL clients to gateways.
+  edge_only_ports = toset([for port in local.gateway_postgres_ports : tostring(port)])
   groups = {
     slots = aws_security_group.slots.id
     edge  = aws_security_group.edge.id
@@ -10,7 +12,7 @@ locals {
   # Gateways announce to trackers, and the last step of a failover, which runs in the group of the slots, asks gateways.
   callers = merge(local.groups, { for name, id in var.operator_security_group_ids : "operators ${name}" => id })
   # Services of the other regions: gateways announce to every tracker, edges turn to other regions' services.
-  peer_ports = { for pair in setproduct(keys(var.peer_ranges), local.ports) : "${pair[0]}/${pair[1]}" => { region = pair[0], port = tonumber(pair[1]) } }
+  peer_ports = { for pair in setproduct(keys(var.peer_ranges), setunion(local.ports, local.edge_only_ports)) : "${pair[0]}/${pair[1]}" => { region = pair[0], port = tonumber(pair[1]) } }
 }
 
 resource "aws_security_group" "slots" {
@@ -28,7 +30,7 @@ resource "aws_security_group" "edge" {
 }
 
 resource "aws_vpc_security_group_ingress_rule" "slots" {
-  for_each = { for pair in setproduct(keys(local.callers), local.ports) : "${pair[0]}/${pair[1]}" => { caller = pair[0], port = tonumber(pair[1]) } }
+  for_each = { for pair in setunion(setproduct(keys(local.callers), local.ports), setproduct(["edge"], local.edge_only_ports)) : "${pair[0]}/${pair[1]}" => { caller = pair[0], port = tonumber(pair[1]) } }
 
   security_group_id            = aws_security_group.slots.id
   description                  = "This region: ${each.value.caller}"
@@ -50,7 +52,7 @@ resource "aws_vpc_security_group_ingress_rule" "slots_peers" {
 }
 
 resource "aws_vpc_security_group_egress_rule" "services" {
-  for_each = { for pair in setproduct(keys(local.groups), local.ports) : "${pair[0]}/${pair[1]}" => { caller = pair[0], port = tonumber(pair[1]) } }
+  for_each = { for pair in setunion(setproduct(keys(local.groups), local.ports), setproduct(["edge"], local.edge_only_ports)) : "${pair[0]}/${pair[1]}" => { caller = pair[0], port = tonumber(pair[1]) } }
 
   security_group_id            = local.groups[each.value.caller]
   description                  = "Services of this region"
@@ -61,7 +63,10 @@ resource "aws_vpc_security_group_egress_rule" "services" {
 }
 
 resource "aws_vpc_security_group_egress_rule" "services_peers" {
-  for_each = { for pair in setproduct(keys(local.groups), keys(local.peer_ports)) : "${pair[0]}/${pair[1]}" => merge({ caller = pair[0] }, local.peer_ports[pair[1]]) }
+  for_each = {
+    for pair in setproduct(keys(local.groups), keys(local.peer_ports)) : "${pair[0]}/${pair[1]}" => merge({ caller = pair[0] }, local.peer_ports[pair[1]])
+    if pair[0] == "edge" || !contains(local.edge_only_ports, tostring(local.peer_ports[pair[1]].port))
+  }
 
   security_group_id = local.groups[each.value.caller]
   description       = "Services of ${each.value.region}"
@@ -94,7 +99,7 @@ resource "aws_vpc_security_group_egress_rule" "databases_peers" {
 }
 
 resource "aws_vpc_security_group_ingress_rule" "edge" {
-  for_each = { requests = local.edge_port, health = local.operators_port }
+  for_each = merge({ requests = local.edge_port, health = local.operators_port }, { for port in local.edge_postgres_ports : "postgres" => port })
 
   security_group_id            = aws_security_group.edge.id
   description                  = "The load balancer: ${each.key}"

@@ -38,6 +38,7 @@ locals {
         TRACKER_EXPOSURE_LEVEL = var.exposure_level
       },
       local.telemetry_environment,
+      slot.kind == "gateway" && try(slot.postgres_port, null) != null ? { GATEWAY_PG_PORT = tostring(slot.postgres_port) } : {},
       var.environment[slot.kind],
     )
   }
@@ -132,7 +133,7 @@ resource "aws_ecs_task_definition" "slot" {
         user             = "1000"
         environment      = [for name in sort(keys(local.environments[each.key])) : { name = name, value = local.environments[each.key][name] }]
         secrets          = [for name in sort(keys(local.secrets[each.value.kind])) : { name = name, valueFrom = local.secrets[each.value.kind][name] }]
-        portMappings     = [{ containerPort = each.value.port, hostPort = each.value.port, protocol = "tcp" }]
+        portMappings     = [for port in compact([each.value.port, try(each.value.postgres_port, null)]) : { containerPort = tonumber(port), hostPort = tonumber(port), protocol = "tcp" }]
         healthCheck      = local.health[each.key]
         logConfiguration = local.logging[each.value.kind]
         mountPoints      = each.value.kind == "tracker" ? [{ sourceVolume = "ledger", containerPath = "/var/lib/highwater", readOnly = false }] : []

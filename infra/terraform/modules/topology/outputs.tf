@@ -4,7 +4,7 @@ output "topology_json" {
 }
 
 output "regions" {
-  description = "By region: its gateways and trackers (name, private address, port, place among the burst slots), the base URLs of all trackers and the regions of the edge's source, both nearest first."
+  description = "By region: its gateways and trackers (name, private address, ports, place among the burst slots), the base URLs of all trackers and the regions of the edge's source, both nearest first."
   value = {
     for region, its in var.regions : region => {
       gateways = local.slots[region].gateway
@@ -15,7 +15,7 @@ output "regions" {
       edge_regions = [
         for near in concat([region], its.nearest) : {
           name     = near
-          gateways = [for gateway in local.slots[near].gateway : { name = gateway.name, address = gateway.address, port = gateway.port }]
+          gateways = [for gateway in local.slots[near].gateway : { name = gateway.name, address = gateway.address, port = gateway.port, postgresPort = gateway.postgres_port }]
           trackers = [for tracker in local.slots[near].tracker : { name = tracker.name, address = tracker.address, port = tracker.port }]
         }
       ]

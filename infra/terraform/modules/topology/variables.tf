@@ -166,12 +166,12 @@ variable "service_role" {
 }
 
 variable "ports" {
-  description = "Ports on which gateways and trackers listen."
-  type        = object({ gateway = number, tracker = number })
+  description = "Ports on which gateways and trackers listen; `postgres`: where gateways take PostgreSQL clients, null for none."
+  type        = object({ gateway = number, tracker = number, postgres = optional(number) })
   default     = { gateway = 4600, tracker = 4601 }
 
   validation {
-    condition     = alltrue([for port in values(var.ports) : port >= 1024 && port <= 65535]) && var.ports.gateway != var.ports.tracker
-    error_message = "Two different ports from 1024 to 65535: services do not run as root."
+    condition     = alltrue([for port in values(var.ports) : port == null ? true : port >= 1024 && port <= 65535]) && length(distinct(values(var.ports))) == 3
+    error_message = "Different ports from 1024 to 65535: services do not run as root."
   }
 }

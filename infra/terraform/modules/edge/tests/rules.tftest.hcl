@@ -80,3 +80,31 @@ run "one_zone" {
   }
   expect_failures = [var.subnet_ids]
 }
+
+run "postgresql_clients" {
+  command = plan
+  variables {
+    postgres = { domain_name = "postgres.example.com", target_group_arn = "arn:aws:elasticloadbalancing:us-east-1:111122223333:targetgroup/two/2" }
+  }
+
+  assert {
+    condition     = aws_lb.postgres[0].load_balancer_type == "network" && aws_lb_listener.postgres[0].protocol == "TCP" && aws_lb_listener.postgres[0].port == 5432
+    error_message = "Their bytes pass as they are."
+  }
+  assert {
+    condition     = aws_route53_record.postgres[0].latency_routing_policy[0].region == "us-east-1" && output.postgres_host == "postgres.example.com"
+    error_message = "They come to the nearest healthy region, too."
+  }
+  assert {
+    condition     = contains(keys(aws_vpc_security_group_egress_rule.edges), "5432") && alltrue([for rule in aws_vpc_security_group_ingress_rule.postgres : rule.from_port == 5432])
+    error_message = "The load balancer may take them and pass them on."
+  }
+}
+
+run "one_name_for_two_load_balancers" {
+  command = plan
+  variables {
+    postgres = { domain_name = "db.example.com", target_group_arn = "arn:aws:elasticloadbalancing:us-east-1:111122223333:targetgroup/two/2" }
+  }
+  expect_failures = [var.postgres]
+}

@@ -328,3 +328,62 @@ run "a_workspace_under_another_regions_name" {
   }
   expect_failures = [var.metrics_workspaces]
 }
+
+run "no_postgresql_clients" {
+  command = plan
+
+  assert {
+    condition = (
+      output.postgres_target_group_arn == null && !contains(keys(output.edge_source.listen), "postgresPort") &&
+      !contains(keys(output.edge_source.regions[0].gateways[0]), "postgresPort") &&
+      !contains(keys(output.environments["us-east-1-gateway-1"]), "GATEWAY_PG_PORT")
+    )
+    error_message = "Without a port there is nothing for them."
+  }
+}
+
+run "postgresql_clients" {
+  command = apply
+  variables {
+    slots = {
+      gateways = [
+        { name = "us-east-1-gateway-1", address = "gateway-1.us-east-1.highwater.internal", port = 4600, postgres_port = 4605, burst = 0 },
+        { name = "us-east-1-gateway-2", address = "gateway-2.us-east-1.highwater.internal", port = 4600, postgres_port = 4605, burst = 0 },
+      ]
+      trackers     = [{ name = "us-east-1-tracker-1", address = "tracker-1.us-east-1.highwater.internal", port = 4601, burst = 0 }]
+      tracker_urls = ["https://tracker-1.us-east-1.highwater.internal:4601"]
+      edge_regions = [{
+        name     = "us-east-1"
+        gateways = [{ name = "us-east-1-gateway-1", address = "gateway-1.us-east-1.highwater.internal", port = 4600, postgresPort = 4605 }]
+        trackers = [{ name = "us-east-1-tracker-1", address = "tracker-1.us-east-1.highwater.internal", port = 4601 }]
+      }]
+    }
+  }
+
+  assert {
+    condition     = output.environments["us-east-1-gateway-2"].GATEWAY_PG_PORT == "4605" && !contains(keys(output.environments["us-east-1-tracker-1"]), "GATEWAY_PG_PORT")
+    error_message = "Every gateway listens, and no tracker."
+  }
+  assert {
+    condition     = toset(jsondecode(aws_ecs_task_definition.slot["us-east-1-gateway-1"].container_definitions)[0].portMappings[*].containerPort) == toset([4600, 4605])
+    error_message = "Both ports of the task are reachable."
+  }
+  assert {
+    condition     = output.edge_source.listen.postgresPort == 5432 && output.edge_source.regions[0].gateways[0].postgresPort == 4605
+    error_message = "The edge passes the clients on."
+  }
+  assert {
+    condition     = aws_lb_target_group.postgres[0].protocol == "TCP" && length(aws_ecs_service.edge.load_balancer) == 2
+    error_message = "The load balancer passes bytes on, and knows the edges."
+  }
+  assert {
+    condition = toset([for rule in values(aws_vpc_security_group_ingress_rule.slots) : rule.referenced_security_group_id if rule.from_port == 4605]) == toset([aws_security_group.edge.id]) && (
+      toset([for rule in values(aws_vpc_security_group_egress_rule.services_peers) : rule.security_group_id if rule.from_port == 4605]) == toset([aws_security_group.edge.id])
+    )
+    error_message = "Only edges reach that port."
+  }
+  assert {
+    condition     = aws_vpc_security_group_ingress_rule.edge["postgres"].from_port == 5432 && aws_vpc_security_group_ingress_rule.edge["postgres"].referenced_security_group_id == var.load_balancer_security_group_id
+    error_message = "Only the load balancer reaches the edge."
+  }
+}

@@ -173,3 +173,27 @@ run "one_tracker_in_all" {
   }
   expect_failures = [var.regions]
 }
+
+run "a_port_for_postgresql_clients" {
+  command = plan
+  variables {
+    ports = { gateway = 4600, tracker = 4601, postgres = 4605 }
+  }
+
+  assert {
+    condition     = alltrue([for gateway in output.regions["us-east-1"].edge_regions[1].gateways : gateway.postgresPort == 4605])
+    error_message = "Edges know the port of every region's gateways."
+  }
+  assert {
+    condition     = output.regions["us-east-1"].gateways[0].postgres_port == 4605 && output.regions["us-east-1"].trackers[0].postgres_port == null
+    error_message = "Only gateways have it."
+  }
+}
+
+run "one_port_for_two_protocols" {
+  command = plan
+  variables {
+    ports = { gateway = 4600, tracker = 4601, postgres = 4600 }
+  }
+  expect_failures = [var.ports]
+}
