@@ -32,8 +32,13 @@ describe(
           }
           const validated = await examples.bench.run(directory, "validate", "-no-color");
           assert.equal(validated.code, 0, validated.output);
-          await examples.setVariables(directory);
-          checkRules(await planOf(directory));
+          await examples.setVariables(directory, { postgres_domain_name: "postgres.example.com" });
+          const plan = await planOf(directory);
+          checkRules(plan);
+          const kinds = plan.resource_changes
+            .filter(({ type }) => type === "aws_lb")
+            .map(({ change }) => change.after.load_balancer_type);
+          assert.ok(kinds.includes("application") && kinds.includes("network"), kinds.join(" "));
         });
 
         it("can be planned with the least that has to be said", async (context) => {
@@ -75,7 +80,13 @@ interface Plan {
   readonly resource_changes: readonly {
     readonly address: string;
     readonly type: string;
-    readonly change: { readonly after: { readonly name?: string; readonly data?: string } };
+    readonly change: {
+      readonly after: {
+        readonly name?: string;
+        readonly data?: string;
+        readonly load_balancer_type?: string;
+      };
+    };
   }[];
 }
 

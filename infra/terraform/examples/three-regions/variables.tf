@@ -20,6 +20,12 @@ variable "domain_name" {
   type        = string
 }
 
+variable "postgres_domain_name" {
+  description = "Name under which PostgreSQL clients reach the system; null: there is no way in for them."
+  type        = string
+  default     = null
+}
+
 variable "zone_id" {
   description = "Public hosted zone in which the name is."
   type        = string

@@ -54,6 +54,7 @@ module "topology" {
   source = "../../modules/topology"
 
   domain = var.private_domain
+  ports  = { gateway = 4600, tracker = 4601, postgres = var.postgres_domain_name == null ? null : 4605 }
   levels = var.levels
   nodes  = [module.store_east.node, module.store_west.node]
   regions = {

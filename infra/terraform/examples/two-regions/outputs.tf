@@ -3,6 +3,11 @@ output "url" {
   value       = module.edge_east.url
 }
 
+output "postgres_host" {
+  description = "Host of PostgreSQL clients' connection strings; null where there is no way in for them."
+  value       = module.edge_east.postgres_host
+}
+
 output "topology_json" {
   description = "`HIGHWATER_TOPOLOGY` of every service, and of the commands `keys` and `failover-candidate`."
   value       = module.topology.topology_json
