@@ -130,6 +130,47 @@ it("where every tracker is blind, a safe commit is pending and the gateway is no
   await assertSafe("seen again");
 });
 
+/** The gateway's next transaction commits in the next epoch. */
+async function untilNextEpoch(before: string): Promise<void> {
+  const { url } = system.gateway(WEST);
+  let attempts = 0;
+  await eventually("a transaction commits in the next epoch", async () => {
+    const { body } = await send(url, [put(`next after ${before}, ${String(attempts++)}`)]);
+    return body.position !== undefined && body.position.epoch !== before ? true : undefined;
+  });
+}
+
+describe("no tracker begins the next epoch, so a gateway does", () => {
+  it("because all of them are frozen", async () => {
+    const { position } = await commit(system.gateway(WEST).url, [put("before")], SAFE);
+    const pids = system.regions.map((region) => system.tracker(region).pid ?? assert.fail("no process"));
+    for (const pid of pids) process.kill(pid, "SIGSTOP");
+    try {
+      await system.cluster.crashBackend(EAST);
+      await untilNextEpoch(position.epoch);
+    } finally {
+      for (const pid of pids) process.kill(pid, "SIGCONT");
+    }
+    for (const region of system.regions) await untilReady(system.tracker(region).url);
+    await untilReady(system.gateway(EAST).url);
+    await assertSafe("thawed");
+  });
+
+  it("because the database refuses all of them", async () => {
+    const { position } = await commit(system.gateway(WEST).url, [put("before too")], SAFE);
+    await refuse(...system.regions.map(trackerRole));
+    try {
+      await system.cluster.crashBackend(EAST);
+      await untilNextEpoch(position.epoch);
+    } finally {
+      await admit(...system.regions.map(trackerRole));
+    }
+    for (const region of system.regions) await untilReady(system.tracker(region).url);
+    await untilReady(system.gateway(EAST).url);
+    await assertSafe("admitted");
+  });
+});
+
 it("a gateway that is cut off from the primary refuses, and its region's tracker goes on", async () => {
   const link = system.cluster.link(gatewayLocation(EAST), EAST);
   await link.cut();

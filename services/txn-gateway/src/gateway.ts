@@ -213,6 +213,7 @@ export class Gateway {
       rule: makeAuthorityRule(config.authority, this.#deps.clock),
       probeIntervalMs: config.probeIntervalMs,
       trackersSilentMs: () => this.#trackersSilentMs(),
+      knownMarks: () => this.marks.known(this.#rules.levels),
       scheduleFault: () => this.scheduleFault,
       onEpoch: (primaryEpoch, ended) => {
         const record = this.primary.recordOf(primaryEpoch.epoch);

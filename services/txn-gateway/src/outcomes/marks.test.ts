@@ -191,3 +191,13 @@ test("property: a wait is reached if and only if a mark at or above its offset c
     { numRuns: 60 },
   );
 });
+
+test("the record of the next epoch gets every mark of the one before, and the lowest of all levels", () => {
+  const { board } = makeBoard();
+  board.advance({ epoch: EPOCH_A, seq: 1, levels: { disk: "9", region: "7" } });
+  assert.deepEqual(board.known(["disk", "region"]), {
+    finalMarks: { [EPOCH_A]: { disk: "9", region: "7" } },
+    everywhere: { [EPOCH_A]: "7" },
+  });
+  assert.deepEqual(board.known(["disk", "region", "global"]).everywhere, { [EPOCH_A]: "0" });
+});

@@ -6,11 +6,14 @@ import {
   type EpochId,
   type EpochRecord,
   type Marks,
+  minOffset,
   type Offset,
   outranks,
   parseOffset,
+  ZERO,
 } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
+import { type KnownMarks } from "../primary/primary.ts";
 
 export interface WaitTarget {
   readonly epoch: string;
@@ -66,6 +69,21 @@ export class MarkBoard {
   /** The highest mark that was received of the level in the epoch. */
   of(epoch: string, level: string): Offset | undefined {
     return this.#marks.get(epoch)?.get(level);
+  }
+
+  /**
+   * What the record of the next epoch says of the one before: its marks, and the lowest of those
+   * levels, which is 0 while one of them has no mark.
+   */
+  known(levels: readonly string[]): KnownMarks {
+    const finalMarks: Record<string, Record<string, string>> = {};
+    const everywhere: Record<string, string> = {};
+    for (const [epoch, marks] of this.#marks) {
+      finalMarks[epoch] = toWire(marks);
+      const least = levels.map((level) => marks.get(level) ?? ZERO).reduce(minOffset);
+      everywhere[epoch] = least.toString(10);
+    }
+    return { finalMarks, everywhere };
   }
 
   reached({ epoch, level, offset }: WaitTarget): boolean {

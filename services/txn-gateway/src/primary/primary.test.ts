@@ -94,6 +94,7 @@ function makePrimary(options: { silentMs?: number; lease?: LeaseSource } = {}) {
     ...(options.lease === undefined ? {} : { rule: { kind: "lease", lease: options.lease } }),
     probeIntervalMs: 100,
     trackersSilentMs: () => trackers.silentMs,
+    knownMarks: () => ({ finalMarks: {}, everywhere: {} }),
     scheduleFault: () => null,
     onEpoch: (primaryEpoch: PrimaryEpoch, ended: PrimaryEpoch | null) => {
       calls.push("epoch");
@@ -192,7 +193,7 @@ test("beginning an epoch is left to the trackers while one of them can be reache
   const { primary, nodes, clock, calls, trackers } = makePrimary({ silentMs: 0 });
   nodes.set("a", report("a", [], { prepared: false, current: null }));
   primary.start();
-  await clock.advance(5_000);
+  await clock.advance(2_000);
   assert.deepEqual(calls, []);
   trackers.silentMs = 1_999;
   await clock.advance(500);
@@ -201,6 +202,32 @@ test("beginning an epoch is left to the trackers while one of them can be reache
   await clock.advance(500);
   assert.deepEqual(calls, ["prepare a", "mint a 1", "forget a", "epoch"], "each step once");
   assert.deepEqual(primary.current, { node: "a", epoch: EPOCH_A });
+  primary.stop();
+});
+
+test("an epoch that no tracker begins is begun by a gateway, although a tracker is connected", async () => {
+  const { primary, nodes, clock, calls } = makePrimary({ silentMs: 0 });
+  nodes.set("a", report("a", [record(EPOCH_A, 1)], { current: null }));
+  primary.start();
+  await clock.advance(3_900);
+  assert.deepEqual(calls, []);
+  await clock.advance(500);
+  assert.deepEqual(calls, ["mint a 2", "forget a", "epoch"]);
+  primary.stop();
+});
+
+test("a node that has become the next to need an epoch is left to the trackers anew", async () => {
+  const { primary, nodes, clock, calls } = makePrimary({ silentMs: 0 });
+  const unbegun = (node: string): NodeReport => report(node, [record(EPOCH_A, 1)], { current: null });
+  nodes.set("a", unbegun("a"));
+  primary.start();
+  await clock.advance(3_000);
+  nodes.set("a", null);
+  nodes.set("b", unbegun("b"));
+  await clock.advance(3_000);
+  assert.deepEqual(calls, []);
+  await clock.advance(2_000);
+  assert.deepEqual(calls.at(0), "mint b 2");
   primary.stop();
 });
 

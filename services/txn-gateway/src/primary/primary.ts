@@ -2,7 +2,7 @@
 // Owns the watcher and what follows from its answers; the rule "who is it?" is packages/authority.
 import { type Authority, type AuthorityRule, AuthorityWatcher, type NodeReport } from "@highwater/authority";
 import { type EpochGraph, type EpochId, type EpochRecord, HighwaterError } from "@highwater/protocol";
-import { type Store } from "@highwater/store";
+import { type MintRequest, type Store } from "@highwater/store";
 import { type Log } from "@highwater/service";
 import { type Deps } from "../deps.ts";
 import { RETRY_MS } from "../retry.ts";
@@ -17,11 +17,10 @@ export interface PrimaryOptions {
   /** Default: ancestry. */
   readonly rule?: AuthorityRule;
   readonly probeIntervalMs: number;
-  /**
-   * How long no tracker has been reachable; trackers begin epochs, the gateway only in their
-   * absence.
-   */
+  /** How long no tracker has been reachable. Then the gateway begins epochs itself. */
   readonly trackersSilentMs: () => number;
+  /** The marks that this gateway knows, by epoch and level, for the record of the next epoch. */
+  readonly knownMarks: () => KnownMarks;
   /**
    * Why nothing may begin: the deployment keys differ from those of the other services. Null while
    * they agree.
@@ -30,8 +29,16 @@ export interface PrimaryOptions {
   readonly onEpoch: (primaryEpoch: PrimaryEpoch, ended: PrimaryEpoch | null) => void;
 }
 
-/** Trackers get this long to record a new epoch before the gateway tries. */
+/** The marks of each epoch, and the one that every level has reached. */
+export type KnownMarks = Required<Pick<MintRequest, "finalMarks" | "everywhere">>;
+
+/** A gateway that reaches no tracker waits so long before it begins an epoch. */
 const TRACKERS_FIRST_MS = 2_000;
+/**
+ * A gateway begins an epoch that has been due for so long, also while a tracker is connected: all
+ * of them may be frozen, blind, or refused by the database.
+ */
+const OVERDUE_MS = 4_000;
 /** Work that arrives between two epochs waits so long for the next before it is refused. */
 const NEXT_EPOCH_MS = 200;
 const WAKE_PAUSE_MS = 50;
@@ -65,6 +72,8 @@ export class Primary {
   #beginning = false;
   #wokenAtMs = Number.NEGATIVE_INFINITY;
   #begunAtMs = Number.NEGATIVE_INFINITY;
+  /** The node that has to be prepared or needs an epoch, and since when. */
+  #due: { readonly node: string; readonly sinceMs: number } | null = null;
   #stopped = false;
 
   constructor(deps: Deps, options: PrimaryOptions) {
@@ -240,8 +249,11 @@ export class Primary {
     const before = this.#authority;
     this.#authority = authority;
     this.#primaryEpoch = null;
+    if (authority.kind !== "mint" && authority.kind !== "prepare") this.#due = null;
     if (authority.kind === "primary") this.#enter({ node: authority.node, epoch: authority.epoch });
     else if (authority.kind === "mint" || authority.kind === "prepare") {
+      if (this.#due?.node !== authority.node)
+        this.#due = { node: authority.node, sinceMs: this.#clock.monotonicMs() };
       // The last epoch is over: a request that still waits for one of its connections need not wait
       // for a dead host.
       if (this.#lastEpoch !== null && before.kind === "primary") this.#store.forget(this.#lastEpoch.node);
@@ -268,12 +280,15 @@ export class Primary {
     for (const settle of [...this.#waiters]) settle(primaryEpoch);
   }
 
-  /**
-   * The trackers' work, done here only while none of them can be reached. The watcher asks again
-   * until it is done.
-   */
+  /** Trackers begin epochs. Without any that does, this gateway begins the next one itself. */
+  #isLeftToTrackers(): boolean {
+    const dueForMs = this.#due === null ? 0 : this.#clock.monotonicMs() - this.#due.sinceMs;
+    return this.#options.trackersSilentMs() < TRACKERS_FIRST_MS && dueForMs < OVERDUE_MS;
+  }
+
+  /** The watcher asks again until it is done. */
   async #begin(authority: Extract<Authority, { kind: "mint" | "prepare" }>): Promise<void> {
-    if (this.#beginning || this.#options.trackersSilentMs() < TRACKERS_FIRST_MS) return;
+    if (this.#beginning || this.#isLeftToTrackers()) return;
     // What was asked for before the last step ended does not show it yet: a command would be
     // carried out twice.
     if ((this.#askedAtMs.get(authority.node) ?? 0) <= this.#begunAtMs) return;
@@ -283,7 +298,8 @@ export class Primary {
       else {
         const { node, command, supersedes } = authority;
         const minSeq = this.#watcher.graph.maxSeq + 1;
-        await this.#store.mint(node, { minSeq, command, supersedes, streamed: null, finalMarks: {} });
+        const known = this.#options.knownMarks();
+        await this.#store.mint(node, { minSeq, command, supersedes, streamed: null, ...known });
       }
       this.#begunAtMs = this.#clock.monotonicMs();
       this.wake();
