@@ -49,7 +49,7 @@ const usage = `Usage: highwater-lab-system [--port-base N]
 
 Starts PostgreSQL in us-east (primary), us-west and eu-west on this machine, with real delays between them, and a
 gateway, a tracker and, where there is Envoy, an edge in each.
-  --port-base N   fixed ports: N to N+3 for the gateway, tracker, database and edge of us-east, N+10 ..., N+20 ...
+  --port-base N   fixed ports: N to N+4 for the gateway, tracker, database, edge and psql of us-east, N+10 ..., N+20 ...
 
 Commands on standard input:
 ${commandList}`;
@@ -78,6 +78,7 @@ async function describe(system: System): Promise<string> {
         : [`  edge      ${edge.url}  (gateway and tracker, of the nearest region that can)`]),
       `  gateway   ${system.gateway(region).url}`,
       `  tracker   ${system.tracker(region).url}`,
+      `  psql      ${system.pgUrl(region)}`,
     );
     for (const { id } of system.cluster.nodes.filter((node) => node.region === region)) {
       lines.push(`  database  ${await system.cluster.connectionString(id)}`);
@@ -97,6 +98,8 @@ async function describe(system: System): Promise<string> {
     "",
     "A transaction, with an id of its own (send it twice: it runs once):",
     `  curl -s ${system.gateway(home).url}/v1/transactions -H 'content-type: application/json' -d '${body}'`,
+    "The same database with any client of PostgreSQL; a COMMIT is answered when it is durable:",
+    `  psql ${system.pgUrl(home)}`,
     "What is durable, as it happens:",
     `  curl -sN ${system.tracker(home).url}/v1/durability/stream`,
     "",

@@ -9,7 +9,7 @@ import { DEFAULT_LEVELS, type Topology } from "@highwater/protocol";
 import { protectStatements } from "@highwater/store";
 import { createKey, type KeyOptions, revokeKey } from "./api-keys.ts";
 import { type EdgeChanges, edgeNode, RegionEdge } from "./edge.ts";
-import { APP_ROLE, ownRoleStatement, SERVICE_ROLE, systemRoles } from "./roles.ts";
+import { APP_ROLE, DATABASE, ownRoleStatement, SERVICE_ROLE, systemRoles } from "./roles.ts";
 import { type ServiceKind, type ServiceOptions, ServiceProcess } from "./service-process.ts";
 
 export { type Cluster } from "@highwater/lab-cluster";
@@ -81,6 +81,8 @@ export class System implements AsyncDisposable {
   /** All that were started, those included that are gone. */
   readonly #processes: ServiceProcess[] = [];
   readonly #relays = new Map<string, Promise<string>>();
+  /** Ports for clients of PostgreSQL, by the names of gateways. */
+  readonly #pgPorts = new Map<string, number>();
   #administered: Promise<void> = Promise.resolve();
 
   private constructor(cluster: Cluster, options: SystemOptions) {
@@ -139,6 +141,16 @@ export class System implements AsyncDisposable {
     moreGateways.push(gateway);
     await this.ready();
     return gateway;
+  }
+
+  /**
+   * For any client of PostgreSQL: through the gateway, in the region of that name or of a further
+   * one's own name.
+   */
+  pgUrl(gateway: string, role = APP_ROLE): string {
+    const port = this.#pgPorts.get(gateway);
+    if (port === undefined) throw new Error(`there is no gateway ${gateway}`);
+    return `postgresql://${role}@127.0.0.1:${String(port)}/${DATABASE}`;
   }
 
   /** The region's edge, where one was started. */
@@ -427,6 +439,10 @@ export class System implements AsyncDisposable {
         return tracker === undefined || to === undefined ? "" : this.#reach(region, to, tracker);
       }),
     );
+    const pgPort =
+      this.#pgPorts.get(name) ??
+      (name === region ? await this.#port(at, 4) : await this.cluster.reservePort());
+    this.#pgPorts.set(name, pgPort);
     return this.#start({
       name: `gateway-${name}`,
       service: "gateway",
@@ -434,6 +450,7 @@ export class System implements AsyncDisposable {
         GATEWAY_NAME: name,
         GATEWAY_REGION: region,
         GATEWAY_PORT: String(port ?? (await this.#port(at, 0))),
+        GATEWAY_PG_PORT: String(pgPort),
         GATEWAY_TRACKERS: urls.filter((url) => url !== "").join(","),
         HIGHWATER_TOPOLOGY: `@${await this.#topologyFile(region)}`,
         ...this.#options.env,

@@ -8,7 +8,7 @@ export const SERVICE_ROLE = "highwater_service";
 /** Of applications; its rights on the service's own tables are those of any application. */
 export const APP_ROLE = "app";
 /** A database's name, wherever the cluster makes one. */
-const DATABASE = "app";
+export const DATABASE = "app";
 
 /**
  * `trackers`: roles of single trackers. Their sessions become the services' role, which owns what

@@ -118,6 +118,40 @@ export class Callers {
     });
   }
 
+  /**
+   * The caller of a connection of another protocol, which may stay for days; `onEnded` is called
+   * when its credential has ceased to be good. `leave` ends the watching.
+   * Errors: `unauthenticated`, `authentication_unavailable`, `rate_limited`.
+   */
+  async enterConnection(
+    authorization: string,
+    address: string,
+    onEnded: () => void,
+  ): Promise<{ readonly principal: Principal; readonly leave: () => void }> {
+    const principal = await this.#prove(authorization, address);
+    this.#options.admission.touch(principal);
+    let cancel = (): void => undefined;
+    const wait = (): void => {
+      cancel();
+      cancel = this.#options.clock.after(RECHECK_MS, lookAgain);
+    };
+    const lookAgain = (): void => {
+      this.#isStillGood(authorization).then((isGood) => {
+        if (isGood) wait();
+        else onEnded();
+      }, onEnded);
+    };
+    const unwatch = this.#watchStream(principal.id, lookAgain);
+    wait();
+    return {
+      principal,
+      leave: () => {
+        cancel();
+        unwatch();
+      },
+    };
+  }
+
   #watchStream(id: string, lookAgain: () => void): () => void {
     const streams = this.#streams.get(id) ?? new Set();
     this.#streams.set(id, streams.add(lookAgain));
@@ -143,10 +177,19 @@ export class Callers {
     response: ServerResponse,
     admit: (principal: Principal) => Caller,
   ): Promise<Caller> {
-    const address = this.#addressOf(response);
+    const principal = await this.#prove(authorization, this.#addressOf(response));
+    try {
+      return admit(principal);
+    } catch (cause) {
+      if (cause instanceof HighwaterError) this.#options.onRefused(cause.code);
+      throw cause;
+    }
+  }
+
+  async #prove(authorization: string | undefined, address: string): Promise<Principal> {
     try {
       const isKnownOnly = this.#refused.isOver(address);
-      return admit(await this.#options.authenticator.authenticate(authorization, isKnownOnly));
+      return await this.#options.authenticator.authenticate(authorization, isKnownOnly);
     } catch (cause) {
       if (!(cause instanceof HighwaterError)) throw cause;
       if (cause.code === "unauthenticated" && authorization !== undefined) this.#refused.add(address);

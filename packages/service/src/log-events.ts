@@ -54,9 +54,11 @@ const GATEWAY = {
     tracker_event_refused: "An event of a tracker's stream is not valid and was ignored.",
     exposure_level_differs: "The trackers count exposure at another level than this gateway.",
     flush_help_failed: "The transaction that makes the log flush failed. It is retried.",
+    wire_session_not_opened: "A client of the PostgreSQL port got no session at the primary.",
     role_unprotected: "A database role of a key has rights that it should not have.",
   },
   info: {
+    wire_listening: "The gateway accepts clients of PostgreSQL on this port.",
     outcome_settled: "An unknown outcome was settled; `resolution` says how.",
     announcements_resumed: "A tracker takes announcements again.",
     tracker_stream_opened: "The gateway follows this tracker's stream.",

@@ -282,6 +282,13 @@ export class MemoryStore implements Store {
     return this.#call(node, "lookUp", (on) => asOf(on, keys));
   }
 
+  logEnd(node: string): Promise<{ readonly epoch: EpochId; readonly offset: Offset }> {
+    return this.#call(node, "logEnd", (on) => {
+      const { epoch, asOf: offset } = asOf(on, []);
+      return { epoch, offset };
+    });
+  }
+
   settle(node: string, request: SettleRequest): Promise<ReceiptsAsOf> {
     return this.#call(node, "settle", (on) => {
       requirePrimary(on);

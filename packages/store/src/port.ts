@@ -405,6 +405,12 @@ export interface Store extends NodeSource {
   helpFlush(node: string, epoch: EpochId): Promise<void>;
   lookUp(node: string, keys: readonly ReceiptKey[]): Promise<ReceiptsAsOf>;
   /**
+   * Where the primary's log ends now, and in which epoch: at or above everything that had been
+   * committed when this was called. Cheap, made to be called thousands of times a second. Errors:
+   * `epoch_changed` where the node has no epoch.
+   */
+  logEnd(node: string): Promise<{ readonly epoch: EpochId; readonly offset: Offset }>;
+  /**
    * Looks the keys up and writes a tombstone for each absent one, so that it can never commit
    * again; durable on the primary when this resolves. It waits for those who hold keys for
    * `patienceMs` or somewhat longer. A session is ended for holding a key only if it was given up,

@@ -69,6 +69,7 @@ export function buildGateway(
   let cancelCut = (): void => undefined;
   app.addHook("onReady", async () => {
     gateway.start();
+    await gateway.wire?.listen();
   });
   app.addHook("preClose", async () => {
     gateway.drain();

@@ -17,6 +17,16 @@ const ABOUT: AboutVariables = {
   ...ABOUT_EXPOSURE,
   GATEWAY_HOST: about("where it listens", "`127.0.0.1`"),
   GATEWAY_PORT: about("0: any free port"),
+  GATEWAY_PG_PORT: about("port for clients of PostgreSQL; 0: any free port", NONE),
+  GATEWAY_PG_AUTH: about(
+    "how they prove who they are: `keys` (the password is an API key of the role) or `passthrough` (the server asks them)",
+    "`keys`",
+  ),
+  GATEWAY_PG_MAX_CONNECTIONS: about("connections of such clients; each has a session at the primary"),
+  GATEWAY_PG_MAX_CONNECTIONS_PER_ROLE: about("the same of one role"),
+  GATEWAY_PG_IDLE_TIMEOUT_MS: about(
+    "a session outside of a transaction is ended when its client has sent nothing for so long; 0: never",
+  ),
   GATEWAY_CORS_ORIGINS: about(
     "origins of pages that may call from a browser, separated by commas: [http.md](http.md#pages-in-a-browser)",
     NONE,

@@ -57,6 +57,28 @@ const rolePasswords: Setting<ReadonlyMap<string, string>> = {
   },
 };
 
+/** Null: it does not listen there. */
+function optionalPort(variable: string): Setting<number | null> {
+  return {
+    variable,
+    read: (value) => {
+      if (value === undefined || value === "") return null;
+      const port = Number(value);
+      if (!/^[0-9]{1,5}$/.test(value) || port > 65_535) throw new Faults("must be a port from 0 to 65535");
+      return port;
+    },
+  };
+}
+
+const pgAuth: Setting<"keys" | "passthrough"> = {
+  variable: "GATEWAY_PG_AUTH",
+  read: (value) => {
+    if (value === undefined || value === "" || value === "keys") return "keys";
+    if (value === "passthrough") return "passthrough";
+    throw new Faults("must be keys or passthrough");
+  },
+};
+
 const HOUR_MS = 3_600_000;
 const MEBIBYTE = 1_048_576;
 /** One owner gets half of the memory, and a large row takes three times its bytes there. */
@@ -99,6 +121,17 @@ const SETTINGS = {
   host: text("GATEWAY_HOST", "127.0.0.1"),
   /** 0: any free one. */
   port: integer("GATEWAY_PORT", { fallback: 0, min: 0, max: 65_535 }),
+  /** For clients of PostgreSQL. 0: any free one. */
+  pgPort: optionalPort("GATEWAY_PG_PORT"),
+  pgAuth,
+  pgMaxConnections: integer("GATEWAY_PG_MAX_CONNECTIONS", { fallback: 1_000, min: 1, max: 100_000 }),
+  pgMaxConnectionsPerRole: integer("GATEWAY_PG_MAX_CONNECTIONS_PER_ROLE", {
+    fallback: 1_000,
+    min: 1,
+    max: 100_000,
+  }),
+  /** A session outside of a transaction ends when its client has sent nothing for so long. */
+  pgIdleTimeoutMs: integer("GATEWAY_PG_IDLE_TIMEOUT_MS", { fallback: 0, min: 0, max: 24 * HOUR_MS }),
   /** Of the pages that may call from a browser. */
   corsOrigins: origins("GATEWAY_CORS_ORIGINS"),
   region: name("GATEWAY_REGION"),

@@ -45,6 +45,8 @@ import { TrackerStream } from "./trackers/stream.ts";
 import { Verdicts } from "./trackers/verdicts.ts";
 import { type RequestRules } from "./txn/request.ts";
 import { Tokens } from "./txn/tokens.ts";
+import { Positions } from "./wire/positions.ts";
+import { Wire } from "./wire/wire.ts";
 
 /**
  * What a tracker knows of the epochs must come before a first look at the nodes: a zombie may be
@@ -62,6 +64,8 @@ export class Gateway {
   readonly interactive: Interactive;
   readonly inspection: Inspection;
   readonly callers: Callers;
+  /** The listener for clients of PostgreSQL; null where there is none. */
+  readonly wire: Wire | null;
   /** How long the reader of a large answer may pause. */
   readonly pace: Pace;
   readonly #memory: ResultMemory;
@@ -69,6 +73,7 @@ export class Gateway {
   readonly #announcer: Announcer;
   readonly #exposure: Exposure;
   readonly #flush: FlushHelp;
+  readonly #positions: Positions;
   readonly #verdicts: Verdicts;
   readonly #settler: Settler;
   readonly #stream: TrackerStream;
@@ -108,6 +113,12 @@ export class Gateway {
       this.primary.wake();
     });
     this.primary = this.#makePrimary(config);
+    this.#positions = new Positions({
+      ...{ deps, marks: this.marks, flush: this.#flush },
+      onFailure: () => {
+        this.primary.wake();
+      },
+    });
     this.#announcer = new Announcer(deps, {
       gateway: config.name,
       region: config.region,
@@ -152,6 +163,13 @@ export class Gateway {
     this.transactions = new Transactions({ ...pipeline, reads: new Reads(shared) });
     this.interactive = new Interactive(pipeline);
     this.callers = this.#makeCallers(config);
+    this.wire =
+      config.pgPort === null
+        ? null
+        : new Wire({
+            ...{ config, deps, primary: this.primary, callers: this.callers, rules: this.#rules },
+            positions: this.#positions,
+          });
     this.#registerMetrics();
   }
 
@@ -226,6 +244,8 @@ export class Gateway {
         this.interactive.failedOver(primaryEpoch);
         this.#flush.epochEnded(ended.epoch);
         this.marks.endEpoch(ended.epoch);
+        this.#positions.epochEnded(ended.epoch);
+        this.wire?.epochEnded(ended);
       },
     });
   }
@@ -298,6 +318,7 @@ export class Gateway {
   /** No new work; what only waits for durability is answered now. Work in flight goes on. */
   drain(): void {
     this.#stopping = true;
+    this.wire?.drain();
     this.marks.stop();
     this.#verdicts.stop();
     this.#settler.stop();
@@ -310,7 +331,9 @@ export class Gateway {
   async finishOpen(limitMs: number): Promise<void> {
     const { clock } = this.#deps;
     const untilMs = clock.monotonicMs() + limitMs;
-    while (this.interactive.size > 0 && clock.monotonicMs() < untilMs) await sleep(clock, OPEN_POLL_MS);
+    const isOpen = (): boolean => this.interactive.size > 0 || (this.wire?.size ?? 0) > 0;
+    while (isOpen() && clock.monotonicMs() < untilMs) await sleep(clock, OPEN_POLL_MS);
+    this.wire?.stop();
     await this.interactive.stop();
   }
 
@@ -325,6 +348,7 @@ export class Gateway {
     this.callers.stop();
     this.#schedule.stop();
     this.#stream.stop();
+    this.#positions.stop();
     this.#flush.stop();
     this.primary.stop();
     this.#deps.transport.close();

@@ -55,6 +55,8 @@ async function everyState(bench: Bench, epoch: EpochId): Promise<void> {
   ]);
   assert.equal(found.epoch, epoch);
   assert.ok(found.asOf >= commit.offset);
+  const end = await harness.otherStore.logEnd(primary);
+  assert.ok(end.epoch === epoch && end.offset >= found.asOf);
   const settled = await store.settle(primary, { ...settle, keys: [expired, early], tombstone: "lost" });
   assert.deepEqual(
     settled.receipts.map(({ kind }) => kind),

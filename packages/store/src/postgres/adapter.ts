@@ -124,6 +124,7 @@ interface NodeConnections {
   readonly positionsReader: PositionsReader;
   readonly flush: Channel;
   readonly lookUp: Channel;
+  readonly logEnd: Channel;
   readonly settle: Channel;
   readonly rescue: Channel;
   readonly canceller: Canceller;
@@ -186,6 +187,7 @@ export class PostgresStore implements Store {
       positionsReader: new PositionsReader(spec.id, this.#streams, clock),
       flush: channel("flush"),
       lookUp: channel("look-up"),
+      logEnd: channel("log-end"),
       settle: channel("settle", SLOW_CALLS * callTimeoutMs),
       rescue,
       canceller: {
@@ -452,6 +454,12 @@ export class PostgresStore implements Store {
     return this.#of(node).lookUp.run((client) => lookUpReceipts(client, keys));
   }
 
+  async logEnd(node: string): Promise<{ readonly epoch: EpochId; readonly offset: Offset }> {
+    const { epoch, end } = await this.#of(node).logEnd.run(readLogEnd);
+    if (epoch === null) throw new HighwaterError("epoch_changed", { detail: "The node has no epoch." });
+    return { epoch, offset: end };
+  }
+
   async settle(node: string, request: SettleRequest): Promise<ReceiptsAsOf> {
     const { settle, rescue, givenUp } = this.#of(node);
     const parts = { rescue, clock: this.#options.clock, givenUp };
@@ -497,9 +505,9 @@ export class PostgresStore implements Store {
   }
 
   forget(node: string): void {
-    const { flush, lookUp, settle, rescue, positions, limits, writes, reads, shared, shares } =
-      this.#of(node);
-    for (const channel of [flush, lookUp, settle, rescue, positions]) channel.reset();
+    const { flush, lookUp, logEnd, settle, rescue, positions, limits, ...sessions } = this.#of(node);
+    const { writes, reads, shared, shares } = sessions;
+    for (const channel of [flush, lookUp, logEnd, settle, rescue, positions]) channel.reset();
     limits.forget();
     for (const waiting of [...shares.writes.values(), ...shares.reads.values(), ...shared.values()])
       waiting.reset(new HighwaterError("epoch_changed", { retryAfterMs: 100 }));
@@ -508,7 +516,7 @@ export class PostgresStore implements Store {
 
   async close(): Promise<void> {
     for (const on of this.#connections.values()) {
-      const { probe, positions, flush, lookUp, settle, rescue, writes, reads, shared, shares } = on;
+      const { probe, positions, flush, lookUp, logEnd, settle, rescue, writes, reads, shared, shares } = on;
       for (const waiting of [...shares.writes.values(), ...shares.reads.values(), ...shared.values()])
         waiting.reset(
           new HighwaterError("primary_unavailable", {
@@ -516,7 +524,7 @@ export class PostgresStore implements Store {
             retryAfterMs: 1_000,
           }),
         );
-      for (const channel of [probe, positions, flush, lookUp, settle, rescue]) channel.close();
+      for (const channel of [probe, positions, flush, lookUp, logEnd, settle, rescue]) channel.close();
       for (const pool of [...writes.values(), ...reads.values()]) pool.close();
     }
     return Promise.resolve();

@@ -1,6 +1,6 @@
 // Looking receipts up on the primary, many at a time.
 import { type EpochId, type ErrorCode, HighwaterError, type Offset } from "@highwater/protocol";
-import { type ReceiptKey, type ReceiptsAsOf } from "@highwater/store";
+import { type ReceiptKey } from "@highwater/store";
 import { Batcher } from "../batcher.ts";
 import { type Deps } from "../deps.ts";
 import { type Primary, type PrimaryEpoch } from "../primary/primary.ts";
@@ -26,9 +26,13 @@ export class LookUps {
     this.#store = store;
     this.#primary = primary;
     this.#ends = new Batcher<string, LogEnd>(async (nodes) => {
-      const found = await Promise.all(nodes.map((node) => store.lookUp(node, [])));
+      const found = await Promise.all(nodes.map((node) => store.logEnd(node)));
       const ends = new Map(nodes.map((node, at) => [node, found[at]]));
-      return (node) => endOf(ends.get(node));
+      return (node) => {
+        const end = ends.get(node);
+        if (end === undefined) throw new Error("a node was not asked");
+        return end;
+      };
     }, BATCH_MAX);
   }
 
@@ -63,9 +67,4 @@ export class LookUps {
     }
     return batcher;
   }
-}
-
-function endOf(found: ReceiptsAsOf | undefined): LogEnd {
-  if (found === undefined) throw new Error("a node was not asked");
-  return { epoch: found.epoch, offset: found.asOf };
 }

@@ -1,0 +1,110 @@
+// Who may open a session, and as whom the gateway logs in for it: by an API key of the role, by the
+// server's own word, or, where HTTP asks for nothing either, as the application's role.
+import { HighwaterError } from "@highwater/protocol";
+import { type Callers, isAnonymous, isLoopback } from "@highwater/service";
+import { type Config } from "../config.ts";
+import { roleUrl } from "../identity/role-url.ts";
+import { int32, message } from "./frames/build.ts";
+import { addressOf, type BackendAddress, type Relay } from "./startup/backend.ts";
+import { type Greeted } from "./startup/handshake.ts";
+
+export interface Admitted {
+  readonly address: BackendAddress;
+  readonly password: string | null;
+  /** Null: the gateway answers the server itself. */
+  readonly relay: Relay | null;
+  /** Calls back when the credential has ceased to be good. */
+  onEnded(callback: () => void): void;
+  leave(): void;
+}
+
+const CLEARTEXT_PASSWORD = message("R", int32(3));
+
+export class Authentication {
+  readonly #config: Config;
+  readonly #callers: Callers;
+
+  constructor({ config, callers }: { readonly config: Config; readonly callers: Callers }) {
+    this.#config = config;
+    this.#callers = callers;
+  }
+
+  /** Where the node is, for what needs no log-in. */
+  nodeAddress(node: string): BackendAddress {
+    const { url, appUrl } = this.#specOf(node);
+    return addressOf(appUrl ?? url);
+  }
+
+  #specOf(node: string): { readonly url: string; readonly appUrl?: string | undefined } {
+    const spec = this.#config.topology.nodes.find(({ id }) => id === node);
+    if (spec === undefined) throw new Error(`node ${node} is not configured`);
+    return spec;
+  }
+
+  /** Errors: HighwaterError; those of the connection. */
+  async admit(greeted: Greeted, user: string, node: string): Promise<Admitted> {
+    if (this.#config.pgAuth === "passthrough") return this.#passThrough(greeted, user, node);
+    if (isAnonymous(this.#config.identity)) return this.#asApplication(user, node);
+    return this.#byKey(greeted, user, node);
+  }
+
+  #asApplication(user: string, node: string): Admitted {
+    const address = this.nodeAddress(node);
+    if (user !== address.user)
+      throw new HighwaterError("forbidden", {
+        detail: `this gateway has no authentication, and serves the role "${address.user}" only`,
+      });
+    return { address, password: address.password, ...UNWATCHED };
+  }
+
+  #passThrough({ socket, inbox }: Greeted, user: string, node: string): Admitted {
+    const address = { ...this.nodeAddress(node), user, password: null };
+    const relay: Relay = {
+      toClient: (frame) => socket.write(frame),
+      fromClient: () => inbox.frame(),
+    };
+    return { address, password: null, ...UNWATCHED, relay };
+  }
+
+  async #byKey({ socket, inbox, isEncrypted }: Greeted, user: string, node: string): Promise<Admitted> {
+    if (!isEncrypted && !isLoopback(this.#config.host))
+      throw new HighwaterError("forbidden", {
+        detail:
+          "the password is an API key, which must not cross the network unencrypted; use sslmode=verify-full",
+      });
+    socket.write(CLEARTEXT_PASSWORD);
+    const frame = await inbox.frame();
+    const end = frame.indexOf(0, 5);
+    if (frame[0] !== 0x70 || end < 0)
+      throw new HighwaterError("unauthenticated", { detail: "expected a password" });
+    const credential = `Bearer ${frame.toString("utf8", 5, end)}`;
+    let onEnded = (): void => undefined;
+    const { principal, leave } = await this.#callers.enterConnection(
+      credential,
+      socket.remoteAddress ?? "",
+      () => {
+        onEnded();
+      },
+    );
+    if (principal.role !== user) {
+      leave();
+      throw new HighwaterError("forbidden", {
+        detail: `the key ${principal.id} is not one of the role "${user}"`,
+      });
+    }
+    const url = roleUrl(this.#specOf(node).url, user, this.#config.rolePasswords.get(user));
+    const address = addressOf(url);
+    return {
+      ...{ address, password: address.password, relay: null, leave },
+      onEnded: (callback) => {
+        onEnded = callback;
+      },
+    };
+  }
+}
+
+const UNWATCHED = {
+  relay: null,
+  onEnded: () => undefined,
+  leave: () => undefined,
+};

@@ -1,0 +1,123 @@
+// What the server will answer, message by message. The queue follows PostgreSQL's own rules: after
+// an error it skips everything up to the next Sync, and while it reads COPY data it ignores Sync.
+import { type Kind } from "./statement.ts";
+
+/** Messages that are answered. `copyEnd` has no answer: it ends the client's COPY data. */
+export type Message =
+  "parse" | "bind" | "close" | "describe" | "execute" | "sync" | "query" | "call" | "copyEnd";
+
+/** `quiet`: the client sent it in another form, and gets of the answers only rows and errors. */
+export type Whose = "client" | "quiet" | "own";
+
+export interface Expected {
+  readonly message: Message;
+  readonly whose: Whose;
+  /** Of `query` and `execute`. */
+  readonly kind?: Kind;
+  readonly isLocking?: boolean;
+  /** Of an own `execute`. */
+  readonly purpose?: Purpose;
+}
+
+/**
+ * `check`: behind reads, before their Sync. `settings`, `commit`: alone, in front of what the
+ * client sends next. `inline`: in front of an extended COMMIT.
+ */
+export type Purpose = "check" | "settings" | "commit" | "inline";
+
+export const CLIENT = {
+  parse: { message: "parse", whose: "client" },
+  bind: { message: "bind", whose: "client" },
+  close: { message: "close", whose: "client" },
+  describe: { message: "describe", whose: "client" },
+  sync: { message: "sync", whose: "client" },
+  call: { message: "call", whose: "client" },
+  copyEnd: { message: "copyEnd", whose: "client" },
+} as const satisfies Record<string, Expected>;
+
+export const QUIET = {
+  parse: { message: "parse", whose: "quiet" },
+  bind: { message: "bind", whose: "quiet" },
+  close: { message: "close", whose: "quiet" },
+  describe: { message: "describe", whose: "quiet" },
+} as const satisfies Record<string, Expected>;
+
+export const OWN = {
+  parse: { message: "parse", whose: "own" },
+  bind: { message: "bind", whose: "own" },
+  close: { message: "close", whose: "own" },
+  sync: { message: "sync", whose: "own" },
+} as const satisfies Record<string, Expected>;
+
+export class ExpectedAnswers {
+  #queue: Expected[] = [];
+  #at = 0;
+  /** The server ignores everything until the next Sync. */
+  isSkipping = false;
+  /** The server reads COPY data in the extended protocol, and ignores Sync. */
+  isCopying = false;
+
+  get length(): number {
+    return this.#queue.length - this.#at;
+  }
+
+  get isEmpty(): boolean {
+    return this.#at === this.#queue.length;
+  }
+
+  /** What the next answer belongs to. */
+  get head(): Expected | undefined {
+    for (;;) {
+      const head = this.#queue[this.#at];
+      if (head?.message !== "copyEnd") return head;
+      this.pop();
+    }
+  }
+
+  /** The Sync that the server stops at if the head fails. */
+  nextSync(): Expected | undefined {
+    return this.#queue.find(({ message }, at) => at >= this.#at && message === "sync");
+  }
+
+  /** The message goes to the server now. */
+  push(expected: Expected): void {
+    if (expected.message === "sync") {
+      if (this.isCopying) return;
+      this.isSkipping = false;
+    } else if (this.isSkipping) return;
+    if (expected.message === "copyEnd") {
+      this.isCopying = false;
+      if (this.isEmpty) return;
+    }
+    this.#queue.push(expected);
+  }
+
+  pop(): void {
+    this.#at++;
+    if (this.#at === this.#queue.length) {
+      this.#queue = [];
+      this.#at = 0;
+    } else if (this.#at > 256 && this.#at * 2 > this.#queue.length) {
+      this.#queue = this.#queue.slice(this.#at);
+      this.#at = 0;
+    }
+  }
+
+  /** The head, of the extended protocol, was answered with an error. */
+  fail(): void {
+    this.isCopying = false;
+    while (!this.isEmpty && this.#queue[this.#at]?.message !== "sync") this.pop();
+    this.isSkipping = this.isEmpty;
+  }
+
+  /** The head has begun to read COPY data: a Sync before the data's end is ignored. */
+  beginCopy(): void {
+    if (this.head?.message !== "execute") return;
+    const [head, ...rest] = this.#queue.slice(this.#at);
+    const end = rest.findIndex(({ message }) => message === "copyEnd");
+    const before = (end < 0 ? rest : rest.slice(0, end)).filter(({ message }) => message !== "sync");
+    this.#queue = [...(head === undefined ? [] : [head]), ...before, ...(end < 0 ? [] : rest.slice(end))];
+    this.#at = 0;
+    this.isCopying = end < 0;
+  }
+}

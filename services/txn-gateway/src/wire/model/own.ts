@@ -1,0 +1,107 @@
+// The gateway's own statements in a client's session: their names, texts and answers.
+import { randomBytes } from "node:crypto";
+import { bind, closePortal, closeStatement, execute, parse, SYNC } from "../frames/build.ts";
+
+/** What a session asked for by `highwater.*`, as its server said last. */
+export interface Settings {
+  readonly ack: "durable" | "commit";
+  /** Null: the default. */
+  readonly level: string | null;
+  /** 0: for ever. */
+  readonly maxWaitMs: number;
+  readonly readsDurably: boolean;
+  /** The id that the client chose for the transaction. */
+  readonly id: string | null;
+}
+
+export const DEFAULT_SETTINGS: Settings = {
+  ack: "durable",
+  level: null,
+  maxWaitMs: 0,
+  readsDurably: false,
+  id: null,
+};
+
+/**
+ * SQL cuts identifiers off after 63 bytes, and the protocol does not: no EXECUTE, PREPARE or
+ * DEALLOCATE of SQL can name it.
+ */
+const RANDOM_BYTES = 24;
+const NAME = `highwater_${randomBytes(RANDOM_BYTES).toString("hex")}_its_name_is_longer_than_sql_knows`;
+
+const setting = (name: string): string => `pg_catalog.current_setting('highwater.${name}', true)`;
+
+/**
+ * Whether the transaction has written so far, or will when it commits: the rows of a cursor WITH
+ * HOLD are read then. And the session's settings.
+ */
+const CHECK = `SELECT pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL
+  OR EXISTS (SELECT FROM pg_catalog.pg_cursor() c WHERE c.is_holdable),
+  ${["ack", "level", "max_wait", "read_ack", "id"].map(setting).join(", ")}`;
+
+export const OWN_PREPARE: Buffer = Buffer.concat([closeStatement(NAME), parse(NAME, CHECK)]);
+/**
+ * The unnamed portal may be the client's. A named one would live until the transaction ends, so it
+ * is closed.
+ */
+export const OWN_CHECK: Buffer = Buffer.concat([bind(NAME, NAME), execute(NAME), closePortal(NAME)]);
+export const OWN_UNIT: Buffer = Buffer.concat([OWN_CHECK, SYNC]);
+
+export interface CheckAnswer {
+  readonly hasWritten: boolean;
+  /** The texts of the settings; equal texts are equal settings. */
+  readonly settings: readonly (string | null)[];
+}
+
+/** Null for what is no answer to the check. */
+export function readCheck(columns: readonly (string | null)[]): CheckAnswer | null {
+  const [hasWritten, ...settings] = columns;
+  if (hasWritten !== "t" && hasWritten !== "f") return null;
+  return { hasWritten: hasWritten === "t", settings };
+}
+
+/** The settings, and what is wrong with them. A wrong value counts as the safest one. */
+export function readSettings(
+  texts: readonly (string | null)[],
+  levels: readonly string[],
+): { readonly settings: Settings; readonly faults: readonly string[] } {
+  const [ack, level, maxWait, readAck, id] = texts.map((text) => (text === "" ? null : text));
+  const faults: string[] = [];
+  const oneOf = (name: string, value: string | null | undefined, other: string, usual: string): boolean => {
+    if (value === other) return true;
+    if (value != null && value !== usual)
+      faults.push(`highwater.${name} is "${value}"; it must be ${usual} or ${other}, and counts as durable`);
+    return false;
+  };
+  const isKnown = level == null || levels.includes(level);
+  if (!isKnown)
+    faults.push(
+      `highwater.level is "${level}", which is not configured, and counts as ${levels.at(-1) ?? ""}; use one of ${levels.join(", ")}`,
+    );
+  const maxWaitMs = readMs(maxWait ?? "0");
+  if (maxWaitMs === null)
+    faults.push(
+      `highwater.max_wait is "${maxWait ?? ""}"; it must be milliseconds, such as 5000 or 5s, and counts as 0`,
+    );
+  const readsDurably =
+    oneOf("read_ack", readAck, "durable", "commit") || (readAck != null && readAck !== "commit");
+  return {
+    settings: {
+      ack: oneOf("ack", ack, "commit", "durable") ? "commit" : "durable",
+      level: isKnown ? (level ?? null) : (levels.at(-1) ?? null),
+      maxWaitMs: maxWaitMs ?? 0,
+      readsDurably,
+      id: id ?? null,
+    },
+    faults,
+  };
+}
+
+const UNITS_MS: Readonly<Record<string, number>> = { "": 1, ms: 1, s: 1_000, min: 60_000, h: 3_600_000 };
+
+/** As PostgreSQL reads a time: a number with or without a unit. */
+function readMs(text: string): number | null {
+  const match = /^\s*(\d{1,12})\s*(ms|s|min|h|)\s*$/.exec(text);
+  if (match === null) return null;
+  return Number(match[1]) * (UNITS_MS[match[2] ?? ""] ?? 1);
+}

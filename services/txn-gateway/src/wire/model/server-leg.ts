@@ -1,0 +1,385 @@
+// What the server sends, on its way to the client. Answers to our own statements stop here; an
+// answer that may reveal a commit waits behind a gate. Every CommandComplete is read: a statement
+// that may have written, and was not found to have written nothing, counts as a write.
+import { FrameScanner, type FrameSink, type PartRange } from "../frames/scanner.ts";
+import { reportField, rowTexts } from "../frames/build.ts";
+import { type Expected, type Purpose } from "./expected.ts";
+import { type Gate } from "./hold-queue.ts";
+import { type CheckAnswer, readCheck, readSettings } from "./own.ts";
+import { Run } from "./run.ts";
+import { type SessionState, type TransactionStatus } from "./state.ts";
+import { readTag } from "./tags.ts";
+
+const HEADER_BYTES = 5;
+const WHOLE_TYPES = "CZEKSNA123tnsIGHWV";
+/** Held rows of a locking read; more go out behind a gate of their own. */
+const LOCKED_BYTES_MAX = 65_536;
+/** The class of integrity constraint violations: what is there already, or is missing. */
+const INTEGRITY = "23";
+
+const code = (type: string): number => type.charCodeAt(0);
+const [PARSED, BOUND, CLOSED] = [code("1"), code("2"), code("3")];
+const [PARAMETERS, ROW_DESCRIPTION, NO_DATA, ROW] = [code("t"), code("T"), code("n"), code("D")];
+const [COMPLETE, EMPTY, SUSPENDED, ERROR, READY] = [code("C"), code("I"), code("s"), code("E"), code("Z")];
+const [COPY_IN, COPY_OUT, COPY_BOTH] = [code("G"), code("H"), code("W")];
+const [NOTICE, NOTIFICATION, CALLED] = [code("N"), code("A"), code("V")];
+
+/** Statements that cannot commit before they end. */
+const ENDS_WHOLE = new Set(["read", "checkable", "data", "commit", "begin", "rollback", "copy"]);
+
+export interface ServerLegOptions {
+  readonly state: SessionState;
+  readonly levels: () => readonly string[];
+  /** A transaction has ended, or a block goes on. */
+  readonly onReady: (status: TransactionStatus) => void;
+}
+
+export class ServerLeg implements FrameSink {
+  readonly #state: SessionState;
+  readonly #options: ServerLegOptions;
+  readonly #scanner = new FrameScanner(this, WHOLE_TYPES);
+  readonly #run: Run;
+  #isInBlock = false;
+  /** Since the last ReadyForQuery, or the last commit behind it. */
+  #hasWritten = false;
+  #hasCommitted = false;
+  /** A function may have changed settings, and they were not read since. */
+  #hasCalled = false;
+  /** Something may have been set since the block began. */
+  #hasSet = false;
+  /** Before the answer to a statement that has committed if it was the last of its Query. */
+  #maybeLast: Gate | null = null;
+  /** Before the rows of a read that locks. */
+  #locked: Gate | null = null;
+  #lockedBytes = 0;
+  #isFirstRow = true;
+  #answer: CheckAnswer | null = null;
+
+  constructor(options: ServerLegOptions) {
+    this.#state = options.state;
+    this.#options = options;
+    this.#run = new Run((bytes) => {
+      options.state.client.push(bytes);
+    });
+  }
+
+  get isBetweenFrames(): boolean {
+    return this.#scanner.isBetweenFrames;
+  }
+
+  /** Errors: FrameError. */
+  push(chunk: Buffer): void {
+    this.#scanner.push(chunk);
+    this.#run.flush();
+  }
+
+  frame(type: number, bytes: Buffer, start: number, end: number): void {
+    const { expected } = this.#state;
+    const { head } = expected;
+    if (head?.whose === "own" && this.#ours(type, head, bytes, start, end)) return;
+    switch (type) {
+      case ROW:
+        this.#row(end - start, head);
+        break;
+      case PARSED:
+        if (this.#popped(head, "parse")) return;
+        break;
+      case BOUND:
+        if (this.#popped(head, "bind")) return;
+        break;
+      case CLOSED:
+        if (this.#popped(head, "close")) return;
+        break;
+      case ROW_DESCRIPTION:
+        this.#notLast();
+        this.#isFirstRow = true;
+        if (head?.message === "describe") expected.pop();
+        break;
+      case NO_DATA:
+        if (this.#popped(head, "describe")) return;
+        break;
+      case PARAMETERS:
+        break;
+      case COMPLETE:
+        this.#complete(bytes, start, end, head);
+        break;
+      case EMPTY:
+      case SUSPENDED:
+        this.#notLast();
+        if (head?.message === "execute") expected.pop();
+        break;
+      case COPY_IN:
+      case COPY_OUT:
+      case COPY_BOTH:
+        this.#notLast();
+        if (type !== COPY_OUT) expected.beginCopy();
+        break;
+      case CALLED:
+        this.#hasWritten = true;
+        break;
+      case ERROR:
+        this.#error(bytes, start, end, head);
+        break;
+      case READY:
+        if (!this.#ready(bytes, start, head)) return;
+        break;
+      case NOTICE:
+        if (this.#state.settings.readsDurably && this.#hasCommitted) this.#hold(false);
+        break;
+      case NOTIFICATION:
+        if (this.#state.settings.readsDurably) this.#hold(false);
+        break;
+    }
+    this.#run.add(bytes, start, end);
+  }
+
+  part(type: number, bytes: Buffer, { start, end, isFirst }: PartRange): void {
+    const { head } = this.#state.expected;
+    if (head?.whose === "own" && type === ROW) {
+      this.#state.outside.broken("a row of a statement of the gateway is too long");
+      return;
+    }
+    if (isFirst) {
+      if (type === ROW) this.#row(end - start, head);
+      // Too long to be read: it may be anything.
+      else if (type === ERROR) this.#error(bytes, start, end, head);
+      else if (type === ROW_DESCRIPTION) {
+        this.#notLast();
+        if (head?.message === "describe") this.#state.expected.pop();
+      }
+    } else if (this.#locked !== null) this.#lockedBytes += end - start;
+    this.#run.add(bytes, start, end);
+  }
+
+  /** True: the frame is for us alone. */
+  #ours(type: number, head: Expected, bytes: Buffer, start: number, end: number): boolean {
+    const { expected, outside } = this.#state;
+    switch (type) {
+      case PARSED:
+      case BOUND:
+      case CLOSED:
+        expected.pop();
+        return true;
+      case ROW:
+        this.#answer = readCheck(rowTexts(bytes, start));
+        return true;
+      case COMPLETE:
+        expected.pop();
+        if (this.#answer === null || head.purpose === undefined) outside.broken("a check has no answer");
+        else this.#checked(head.purpose, this.#answer);
+        this.#answer = null;
+        return true;
+      case READY:
+        expected.pop();
+        this.#state.status = statusAt(bytes, start);
+        this.#isInBlock = this.#state.status !== "I";
+        return true;
+      case ERROR: {
+        // The session ends, whatever it was doing.
+        if (/^(?:FATAL|PANIC)$/.test(reportField(bytes, start, end, "V"))) return false;
+        // Of a check behind reads: their transaction is undone, and the client has to know.
+        const isAlone = this.#isAlone();
+        this.#state.isPrepared = false;
+        this.#answer = null;
+        expected.fail();
+        this.#state.isReadOnlyCommit = null;
+        if (!isAlone) this.#run.add(bytes, start, end);
+        return true;
+      }
+      default:
+        return false;
+    }
+  }
+
+  /** What fails is in front of a Sync of ours. */
+  #isAlone(): boolean {
+    return this.#state.expected.nextSync()?.whose === "own";
+  }
+
+  #checked(purpose: Purpose, answer: CheckAnswer): void {
+    this.#takeSettings(answer);
+    if (purpose === "check") {
+      this.#hasWritten = answer.hasWritten;
+      this.#hasCalled = false;
+    }
+    if (purpose === "commit" || purpose === "inline") this.#state.isReadOnlyCommit = !answer.hasWritten;
+  }
+
+  #takeSettings({ settings }: CheckAnswer): void {
+    const state = this.#state;
+    const text = settings.map((one) => one ?? "").join("\0");
+    if (text === state.settingsText) return;
+    state.settingsText = text;
+    if (this.#isInBlock) this.#hasSet = true;
+    const read = readSettings(settings, this.#options.levels());
+    state.settings = read.settings;
+    if (read.faults.length > 0) {
+      this.#run.flush();
+      state.outside.warn(read.faults);
+    }
+  }
+
+  /** True: the client did not ask for this answer. */
+  #popped(head: Expected | undefined, message: Expected["message"]): boolean {
+    if (head?.message !== message) {
+      this.#unexpected(message, head);
+      return false;
+    }
+    this.#state.expected.pop();
+    return head.whose === "quiet";
+  }
+
+  #unexpected(what: string, head: Expected | undefined): void {
+    this.#state.outside.broken(`the server answered ${what} to ${head?.message ?? "nothing"}`);
+  }
+
+  #row(size: number, head: Expected | undefined): void {
+    this.#notLast();
+    const { settings } = this.#state;
+    if (head?.isLocking === true) {
+      if (this.#locked !== null && this.#lockedBytes > LOCKED_BYTES_MAX) this.#unlock();
+      if (this.#locked === null) {
+        this.#run.flush();
+        this.#locked = this.#state.client.gate(false);
+        this.#lockedBytes = 0;
+      }
+      this.#lockedBytes += size;
+    } else if (settings.readsDurably && this.#isFirstRow) this.#hold(false);
+    this.#isFirstRow = false;
+  }
+
+  #unlock(): void {
+    const gate = this.#locked;
+    this.#locked = null;
+    if (gate !== null) this.#state.outside.wait(gate);
+  }
+
+  /** From here on the stream waits for a position that is read from now on. */
+  #hold(isCommit: boolean): void {
+    this.#run.flush();
+    this.#state.outside.wait(this.#state.client.gate(isCommit));
+  }
+
+  /** Something follows the statement in its Query: it has not committed by itself. */
+  #notLast(): void {
+    const gate = this.#maybeLast;
+    if (gate === null) return;
+    this.#maybeLast = null;
+    this.#run.flush();
+    this.#state.client.open(gate);
+  }
+
+  #complete(bytes: Buffer, start: number, end: number, head: Expected | undefined): void {
+    const state = this.#state;
+    const isExecute = head?.message === "execute";
+    if (!isExecute && head?.message !== "query") this.#unexpected("a result", head);
+    this.#notLast();
+    this.#isFirstRow = true;
+    const tag = readTag(bytes.toString("latin1", start + HEADER_BYTES, end - 1));
+    if (tag.dropsStatements) state.isPrepared = false;
+    if (tag.changesSettings) {
+      state.isStale = true;
+      this.#hasSet = true;
+    }
+    const isCheck = head?.whose === "quiet";
+    const wasLocked = this.#locked !== null;
+    this.#unlock();
+    const mustHold =
+      tag.isEmptyWrite || (head?.isLocking === true && !wasLocked) || state.settings.readsDurably;
+    if (mustHold && state.settings.ack === "durable") this.#hold(false);
+    switch (tag.effect) {
+      case "none":
+        break;
+      case "begin":
+        this.#isInBlock = true;
+        this.#hasSet = false;
+        break;
+      case "end":
+        this.#isInBlock = false;
+        this.#endBlock();
+        break;
+      case "commit":
+        if (state.isReadOnlyCommit !== true) this.#hold(true);
+        state.isReadOnlyCommit = null;
+        this.#isInBlock = false;
+        this.#hasWritten = false;
+        this.#hasCommitted = true;
+        this.#endBlock();
+        break;
+      case "data":
+      case "alone":
+        this.#hasWritten = true;
+        if (tag.mayCallSettings && !this.#isInBlock) this.#hasCalled = true;
+        if (this.#isInBlock || isCheck) break;
+        if (!isExecute) this.#mayBeLast();
+        else if (tag.effect === "alone") {
+          this.#hold(true);
+          this.#hasCommitted = true;
+        }
+        break;
+    }
+    if (isExecute) state.expected.pop();
+  }
+
+  #mayBeLast(): void {
+    this.#run.flush();
+    this.#maybeLast = this.#state.client.gate(true);
+  }
+
+  /** SET LOCAL ends with its block, and so does SET in one that was rolled back. */
+  #endBlock(): void {
+    if (this.#hasSet) this.#state.isStale = true;
+    this.#hasSet = false;
+  }
+
+  #error(bytes: Buffer, start: number, end: number, head: Expected | undefined): void {
+    const { expected, settings } = this.#state;
+    this.#notLast();
+    this.#unlock();
+    this.#isFirstRow = true;
+    this.#state.isReadOnlyCommit = null;
+    const state = reportField(bytes, start, end, "C");
+    const saysOfOthers = state === "" || state.startsWith(INTEGRITY) || settings.readsDurably;
+    if (saysOfOthers && settings.ack === "durable") this.#hold(false);
+    // The transaction is undone; but a procedure may have committed before.
+    const mayHaveCommitted = head?.kind !== undefined && !ENDS_WHOLE.has(head.kind);
+    this.#hasWritten = !this.#isInBlock && mayHaveCommitted;
+    if (head === undefined || head.message === "sync" || head.message === "query" || head.message === "call")
+      return;
+    expected.fail();
+  }
+
+  /** False: it is not for the client. */
+  #ready(bytes: Buffer, start: number, head: Expected | undefined): boolean {
+    const state = this.#state;
+    const status = statusAt(bytes, start);
+    if (head?.message !== "sync" && head?.message !== "query" && head?.message !== "call") {
+      this.#unexpected("ReadyForQuery", head);
+      return false;
+    }
+    state.expected.pop();
+    state.status = status;
+    const mustHold = status === "I" && this.#hasWritten;
+    if (this.#maybeLast !== null && mustHold) {
+      const gate = this.#maybeLast;
+      this.#maybeLast = null;
+      this.#run.flush();
+      state.outside.wait(gate);
+    } else {
+      this.#notLast();
+      if (mustHold) this.#hold(true);
+    }
+    this.#unlock();
+    this.#isInBlock = status !== "I";
+    this.#hasWritten = false;
+    this.#hasCommitted = false;
+    if (this.#hasCalled) state.isStale = true;
+    this.#hasCalled = false;
+    this.#options.onReady(status);
+    return true;
+  }
+}
+
+function statusAt(bytes: Buffer, start: number): TransactionStatus {
+  return String.fromCharCode(bytes[start + HEADER_BYTES] ?? 0) as TransactionStatus;
+}

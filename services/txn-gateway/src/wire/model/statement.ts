@@ -1,0 +1,130 @@
+// What a statement's text says of it before it runs. This only saves time: it decides where a
+// statement of ours may stand, and never that something need not be held.
+
+/**
+ * `read`: may run with a check behind it, and answers as a SELECT does. `checkable`: the same, but
+ * not sent in another form. `data`: writes one way or another, needs no check. `commit`: ends the
+ * block. `copy`: nothing may stand behind it. `other`: may commit inside, or refuse company.
+ */
+export type Kind = "read" | "checkable" | "data" | "commit" | "begin" | "rollback" | "copy" | "other";
+
+export interface StatementInfo {
+  readonly kind: Kind;
+  /** It may lock rows that it reads. */
+  readonly isLocking: boolean;
+  /** It may drop prepared statements, ours too. */
+  readonly dropsStatements: boolean;
+  /** One statement without parameters, so that it can be sent in either protocol. */
+  readonly isPlain: boolean;
+}
+
+const KINDS: ReadonlyMap<string, Kind> = new Map<string, Kind>([
+  ...["select", "with", "values", "table", "explain"].map((word) => [word, "read"] as const),
+  ...["show", "set", "reset", "fetch", "move", "close", "declare", "execute", "listen", "unlisten"].map(
+    (word) => [word, "checkable"] as const,
+  ),
+  ...["deallocate", "savepoint", "release", "prepare"].map((word) => [word, "checkable"] as const),
+  ...["insert", "update", "delete", "merge", "truncate", "lock", "notify"].map(
+    (word) => [word, "data"] as const,
+  ),
+  ...["commit", "end"].map((word) => [word, "commit"] as const),
+  ...["begin", "start"].map((word) => [word, "begin"] as const),
+  ...["rollback", "abort"].map((word) => [word, "rollback"] as const),
+  ["copy", "copy"],
+]);
+
+const LONGEST_WORD = 10;
+const [SLASH, STAR, DASH, NEWLINE, RETURN, OPEN, SEMICOLON] = [47, 42, 45, 10, 13, 40, 59];
+const UNKNOWN: StatementInfo = {
+  kind: "other",
+  isLocking: true,
+  dropsStatements: true,
+  isPlain: false,
+};
+
+/** `bytes[start..end)` is the text without its final zero byte. */
+export function statementInfo(bytes: Buffer, start: number, end: number): StatementInfo {
+  const at = firstWord(bytes, start, end);
+  if (at < 0) return UNKNOWN;
+  const word = wordAt(bytes, at, end);
+  let kind: Kind = bytes[at] === OPEN ? "read" : (KINDS.get(word) ?? "other");
+  // Of a two-phase commit: a statement of its own kind. `PREPARE name AS` is an ordinary one.
+  if (kind === "checkable" && word === "prepare" && /^prepare\s+transaction\b/i.test(head(bytes, at, end)))
+    kind = "other";
+  if ((word === "commit" || word === "rollback") && /^\w+\s+prepared\b/i.test(head(bytes, at, end)))
+    kind = "other";
+  const isRead = kind === "read";
+  return {
+    kind,
+    isLocking: isRead && mayLock(bytes, at, end),
+    dropsStatements: word === "discard" || word === "deallocate",
+    isPlain: isRead && isOne(bytes, at, end),
+  };
+}
+
+export const UNSEEN_STATEMENT = UNKNOWN;
+
+/** Behind blanks and comments; -1 when there is nothing, or a comment has no end. */
+function firstWord(bytes: Buffer, start: number, end: number): number {
+  let at = start;
+  while (at < end) {
+    const byte = bytes[at] ?? 0;
+    if (byte <= 32 || byte === SEMICOLON) at++;
+    else if (byte === DASH && bytes[at + 1] === DASH) {
+      while (at < end && bytes[at] !== NEWLINE && bytes[at] !== RETURN) at++;
+    } else if (byte === SLASH && bytes[at + 1] === STAR) {
+      at = endOfComment(bytes, at + 2, end);
+      if (at < 0) return -1;
+    } else return at;
+  }
+  return -1;
+}
+
+/** They nest. */
+function endOfComment(bytes: Buffer, start: number, end: number): number {
+  let depth = 1;
+  for (let at = start; at + 1 < end; at++) {
+    if (bytes[at] === SLASH && bytes[at + 1] === STAR) {
+      depth++;
+      at++;
+    } else if (bytes[at] === STAR && bytes[at + 1] === SLASH) {
+      depth--;
+      at++;
+      if (depth === 0) return at + 1;
+    }
+  }
+  return -1;
+}
+
+function wordAt(bytes: Buffer, start: number, end: number): string {
+  let at = start;
+  const stop = Math.min(end, start + LONGEST_WORD + 1);
+  while (at < stop) {
+    const lower = (bytes[at] ?? 0) | 32;
+    if (lower < 97 || lower > 122) break;
+    at++;
+  }
+  // A digit, `_`, `$` or what is not ASCII goes on with the word: it is no keyword then.
+  const next = at < end ? (bytes[at] ?? 0) : 0;
+  if (next > 127 || next === 95 || next === 36 || (next >= 48 && next <= 57)) return "";
+  return bytes.toString("latin1", start, at).toLowerCase();
+}
+
+function head(bytes: Buffer, start: number, end: number): string {
+  return bytes.toString("latin1", start, Math.min(end, start + 64));
+}
+
+/** `FOR UPDATE` and its like, in any letters, anywhere: a function's locks are not seen. */
+function mayLock(bytes: Buffer, start: number, end: number): boolean {
+  return /\bfor\s+(?:no\s+key\s+update|update|key\s+share|share)\b/i.test(
+    bytes.toString("latin1", start, end),
+  );
+}
+
+/** No semicolon but at the end, and no `$`, which may be a parameter or a quote. */
+function isOne(bytes: Buffer, start: number, end: number): boolean {
+  let last = end;
+  while (last > start && ((bytes[last - 1] ?? 0) <= 32 || bytes[last - 1] === SEMICOLON)) last--;
+  for (let at = start; at < last; at++) if (bytes[at] === SEMICOLON || bytes[at] === 36) return false;
+  return true;
+}

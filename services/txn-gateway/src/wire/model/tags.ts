@@ -1,0 +1,71 @@
+// What a CommandComplete's tag says. Every tag is read; one that is not known counts as that of a
+// write which may have committed by itself.
+
+/**
+ * `none`: wrote nothing. `begin`, `end`: a block began, or ended without a commit. `commit`: a
+ * commit. `data`: a statement of its transaction, which may have written. `alone`: may have
+ * committed by itself.
+ */
+export type Effect = "none" | "begin" | "end" | "commit" | "data" | "alone";
+
+export interface Tag {
+  readonly effect: Effect;
+  /** A write that found nothing to write, which says something of what others have committed. */
+  readonly isEmptyWrite: boolean;
+  /** Settings may have been changed. Functions that change some are not seen. */
+  readonly changesSettings: boolean;
+  /** A function may have been called that changes some. */
+  readonly mayCallSettings: boolean;
+  readonly dropsStatements: boolean;
+}
+
+const EFFECTS: Readonly<Record<string, Effect>> = {
+  BEGIN: "begin",
+  "START TRANSACTION": "begin",
+  ROLLBACK: "end",
+  COMMIT: "commit",
+  "PREPARE TRANSACTION": "commit",
+  "COMMIT PREPARED": "commit",
+  SELECT: "data",
+  INSERT: "data",
+  UPDATE: "data",
+  DELETE: "data",
+  MERGE: "data",
+  COPY: "data",
+  FETCH: "data",
+  MOVE: "data",
+  EXPLAIN: "data",
+  SET: "none",
+  RESET: "none",
+  SHOW: "none",
+  LISTEN: "none",
+  UNLISTEN: "none",
+  NOTIFY: "none",
+  SAVEPOINT: "none",
+  RELEASE: "none",
+  PREPARE: "none",
+  DEALLOCATE: "none",
+  "DEALLOCATE ALL": "none",
+};
+
+const WRITES = new Set(["INSERT", "UPDATE", "DELETE", "MERGE"]);
+/** Many a row count, few words. */
+const known = new Map<string, Tag>();
+
+/** `text` is the tag as it came, with its counts. */
+export function readTag(text: string): Tag {
+  const words = text.replace(/[ 0-9]+$/, "");
+  const isEmptyWrite = text.endsWith(" 0") && WRITES.has(words);
+  const key = isEmptyWrite ? text : words;
+  const found = known.get(key);
+  if (found !== undefined) return found;
+  const tag = {
+    effect: EFFECTS[words] ?? "alone",
+    isEmptyWrite,
+    changesSettings: words === "SET" || words === "RESET" || !(words in EFFECTS),
+    mayCallSettings: words === "SELECT",
+    dropsStatements: words === "DISCARD ALL" || words.startsWith("DEALLOCATE"),
+  };
+  if (known.size < 1_000) known.set(key, tag);
+  return tag;
+}

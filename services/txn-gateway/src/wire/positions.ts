@@ -1,0 +1,158 @@
+// When may a held answer go out? One query reads the end of the log for everything that came since
+// the last one, and the mark of its level says when all below it is durable. Self-clocked: asked at
+// once when nothing is in flight.
+import { type EpochId, type Offset } from "@highwater/protocol";
+import { sleep } from "@highwater/runtime";
+import { type Deps } from "../deps.ts";
+import { type MarkBoard } from "../outcomes/marks.ts";
+import { type FlushHelp } from "../primary/flush.ts";
+import { type PrimaryEpoch } from "../primary/primary.ts";
+
+export interface Position {
+  readonly epoch: EpochId;
+  readonly offset: Offset;
+}
+
+/** One answer that waits. */
+export interface Wanted {
+  /** In which it was given. */
+  readonly primaryEpoch: PrimaryEpoch;
+  /** Null: only the position is wanted. */
+  readonly level: string | null;
+  /** It is known where the log ended behind the answer. */
+  readonly onPosition?: (position: Position) => void;
+  /** `ended`: the epoch is over, and the outcome is not known here. */
+  readonly onEnd: (end: "durable" | "ended", position: Position | null) => void;
+}
+
+export interface PositionsContext {
+  readonly deps: Pick<Deps, "clock" | "store" | "log">;
+  readonly marks: MarkBoard;
+  readonly flush: FlushHelp;
+  /** Something failed that may be the primary's end. */
+  readonly onFailure: () => void;
+}
+
+const RETRY_MS_MIN = 10;
+const RETRY_MS_MAX = 1_000;
+/** A wait for a mark has no end of its own; timers cannot wait for ever. */
+const WAIT_MS = 3_600_000;
+
+export class Positions {
+  readonly #parts: PositionsContext;
+  readonly #stop = new AbortController();
+  readonly #ended = new Set<EpochId>();
+  /** By node, in the order in which they came. */
+  readonly #wanted = new Map<string, Wanted[]>();
+  readonly #running = new Set<string>();
+
+  constructor(parts: PositionsContext) {
+    this.#parts = parts;
+  }
+
+  /** Reads a position that lies above everything that the node has committed by now. */
+  want(wanted: Wanted): void {
+    const { node, epoch } = wanted.primaryEpoch;
+    if (this.#ended.has(epoch)) {
+      wanted.onEnd("ended", null);
+      return;
+    }
+    const queue = this.#wanted.get(node);
+    if (queue === undefined) this.#wanted.set(node, [wanted]);
+    else queue.push(wanted);
+    if (!this.#running.has(node)) void this.#run(node);
+  }
+
+  /** The node's position now; null when its epoch is another. */
+  now(primaryEpoch: PrimaryEpoch): Promise<Position | null> {
+    return new Promise((resolve) => {
+      this.want({
+        primaryEpoch,
+        level: null,
+        onEnd: (_end, position) => {
+          resolve(position);
+        },
+      });
+    });
+  }
+
+  /** What waits for a position of the epoch will not get one. */
+  epochEnded(epoch: EpochId): void {
+    this.#ended.add(epoch);
+    for (const [node, queue] of this.#wanted) {
+      this.#wanted.set(
+        node,
+        queue.filter(({ primaryEpoch }) => primaryEpoch.epoch !== epoch),
+      );
+      for (const wanted of queue) if (wanted.primaryEpoch.epoch === epoch) wanted.onEnd("ended", null);
+    }
+  }
+
+  stop(): void {
+    this.#stop.abort();
+  }
+
+  async #run(node: string): Promise<void> {
+    const { store, clock } = this.#parts.deps;
+    this.#running.add(node);
+    let retryMs = RETRY_MS_MIN;
+    // Whatever else this tick asks goes along.
+    await Promise.resolve();
+    for (;;) {
+      const taken = this.#wanted.get(node) ?? [];
+      if (taken.length === 0 || this.#stop.signal.aborted) break;
+      this.#wanted.set(node, []);
+      try {
+        const position = await store.logEnd(node);
+        retryMs = RETRY_MS_MIN;
+        this.#found(taken, position);
+      } catch {
+        // Never replaced by an older one: it is asked again.
+        this.#parts.onFailure();
+        const isOpen = ({ primaryEpoch, onEnd }: Wanted): boolean => {
+          const isOver = this.#ended.has(primaryEpoch.epoch);
+          if (isOver) onEnd("ended", null);
+          return !isOver;
+        };
+        this.#wanted.set(node, [...taken.filter(isOpen), ...(this.#wanted.get(node) ?? [])]);
+        await sleep(clock, retryMs, this.#stop.signal);
+        retryMs = Math.min(RETRY_MS_MAX, 2 * retryMs);
+      }
+    }
+    this.#running.delete(node);
+  }
+
+  #found(taken: readonly Wanted[], position: Position): void {
+    const { marks, flush } = this.#parts;
+    const byLevel = new Map<string, Wanted[]>();
+    let primaryEpoch: PrimaryEpoch | null = null;
+    for (const wanted of taken) {
+      if (wanted.primaryEpoch.epoch !== position.epoch) {
+        wanted.onEnd("ended", null);
+        continue;
+      }
+      wanted.onPosition?.(position);
+      const { level } = wanted;
+      if (level === null || marks.reached({ ...position, level })) {
+        wanted.onEnd("durable", position);
+        continue;
+      }
+      ({ primaryEpoch } = wanted);
+      const group = byLevel.get(level);
+      if (group === undefined) byLevel.set(level, [wanted]);
+      else group.push(wanted);
+    }
+    if (primaryEpoch === null) return;
+    flush.committed(primaryEpoch);
+    for (const [level, group] of byLevel) void this.#await(position, level, group);
+  }
+
+  async #await(position: Position, level: string, group: readonly Wanted[]): Promise<void> {
+    for (;;) {
+      const end = await this.#parts.marks.wait({ ...position, level }, WAIT_MS);
+      if (end === "timeout" && !this.#stop.signal.aborted) continue;
+      for (const { onEnd } of group) onEnd(end === "reached" ? "durable" : "ended", position);
+      return;
+    }
+  }
+}

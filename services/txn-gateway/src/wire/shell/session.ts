@@ -1,0 +1,276 @@
+// One client's session: its two sockets, joined by the model. Owns backpressure in both directions,
+// and how a session ends.
+import { type Socket } from "node:net";
+import { errorResponse, noticeResponse, type Report } from "../frames/build.ts";
+import { FrameError } from "../frames/scanner.ts";
+import { ClientLeg } from "../model/client-leg.ts";
+import { type Gate, HoldQueue } from "../model/hold-queue.ts";
+import { ServerLeg } from "../model/server-leg.ts";
+import { SessionState } from "../model/state.ts";
+import { type Positions } from "../positions.ts";
+import { type PrimaryEpoch } from "../../primary/primary.ts";
+
+export interface SessionOptions {
+  readonly client: Socket;
+  readonly server: Socket;
+  readonly primaryEpoch: PrimaryEpoch;
+  readonly positions: Positions;
+  readonly levels: () => readonly string[];
+  readonly defaultLevel: () => string;
+  readonly nowMs: () => number;
+  readonly after: (ms: number, callback: () => void) => () => void;
+  readonly onClosed: () => void;
+}
+
+/** Answers that wait may take so much memory before the server has to wait, too. */
+const HELD_BYTES_MAX = 65_536;
+
+/** As PostgreSQL says it of a wait for a replica that is cancelled. */
+const RELEASED: Report = {
+  severity: "WARNING",
+  code: "01000",
+  message: "canceling wait for synchronous replication due to user request",
+  detail: "The transaction has already committed locally, but might not have been replicated to the standby.",
+};
+const FAILED_OVER: Report = {
+  severity: "FATAL",
+  code: "57P01",
+  message: "terminating connection due to administrator command",
+  detail: "The primary of this session is no longer the primary.",
+};
+const SHUTTING_DOWN: Report = { ...FAILED_OVER, detail: "The gateway is shutting down." };
+const IDLE: Report = {
+  severity: "FATAL",
+  code: "57P05",
+  message: "terminating connection due to idle-session timeout",
+};
+
+export class WireSession {
+  readonly #options: SessionOptions;
+  readonly #queue: HoldQueue;
+  readonly #state: SessionState;
+  readonly #clientLeg: ClientLeg;
+  readonly #serverLeg: ServerLeg;
+  readonly #timers = new Map<Gate, () => void>();
+  #lastActiveMs: number;
+  #isServerGone = false;
+  #isClosed = false;
+  #isDraining = false;
+
+  constructor(options: SessionOptions) {
+    this.#options = options;
+    const { client, server } = options;
+    this.#lastActiveMs = options.nowMs();
+    this.#queue = new HoldQueue((bytes) => client.write(bytes));
+    this.#state = new SessionState(this.#queue, {
+      toServer: (bytes) => server.write(bytes),
+      wait: (gate) => {
+        this.#wait(gate);
+      },
+      warn: (faults) => {
+        for (const fault of faults)
+          this.#queue.push(noticeResponse({ severity: "WARNING", code: "22023", message: fault }));
+      },
+      broken: (reason) => {
+        this.#fail({ severity: "FATAL", code: "08P01", message: reason });
+      },
+    });
+    this.#clientLeg = new ClientLeg(this.#state);
+    this.#serverLeg = new ServerLeg({
+      state: this.#state,
+      levels: options.levels,
+      onReady: () => {
+        this.#clientLeg.transactionEnded();
+        if (this.#isDraining) this.drain();
+      },
+    });
+  }
+
+  get primaryEpoch(): PrimaryEpoch {
+    return this.#options.primaryEpoch;
+  }
+
+  /** Nothing runs, nothing is open, and nothing is held. */
+  get isIdle(): boolean {
+    return this.#state.status === "I" && this.#state.expected.isEmpty && this.#queue.isEmpty;
+  }
+
+  get isHolding(): boolean {
+    return this.#queue.oldest !== null;
+  }
+
+  /** Takes the sockets over; the arguments are what has been read from them already. */
+  start(fromClient: Buffer, fromServer: Buffer): void {
+    const { client, server } = this.#options;
+    client.on("data", this.#onClient);
+    client.on("drain", () => {
+      this.#resume();
+    });
+    client.on("end", () => {
+      server.end();
+    });
+    client.on("error", () => undefined);
+    client.on("close", () => {
+      this.#close();
+    });
+    server.on("data", this.#onServer);
+    server.on("drain", () => {
+      client.resume();
+    });
+    server.on("error", () => undefined);
+    server.on("close", () => {
+      this.#serverGone();
+    });
+    if (fromServer.length > 0) this.#onServer(fromServer);
+    if (fromClient.length > 0) this.#onClient(fromClient);
+    if (client.destroyed) this.#close();
+    if (server.destroyed) this.#serverGone();
+  }
+
+  readonly #onClient = (chunk: Buffer): void => {
+    const { client, server } = this.#options;
+    this.#lastActiveMs = this.#options.nowMs();
+    server.cork();
+    this.#guarded(() => {
+      this.#clientLeg.push(chunk);
+    });
+    server.uncork();
+    if (server.writableNeedDrain) client.pause();
+  };
+
+  readonly #onServer = (chunk: Buffer): void => {
+    const { client } = this.#options;
+    client.cork();
+    this.#guarded(() => {
+      this.#serverLeg.push(chunk);
+    });
+    client.uncork();
+    if (client.writableNeedDrain || this.#queue.heldBytes > HELD_BYTES_MAX) this.#options.server.pause();
+  };
+
+  /** No input ends the process: whatever goes wrong with one session ends that one. */
+  #guarded(work: () => void): void {
+    if (this.#isClosed) return;
+    try {
+      work();
+    } catch (cause) {
+      const reason = cause instanceof FrameError ? cause.message : "the gateway failed on a message";
+      this.#fail({ severity: "FATAL", code: "08P01", message: reason });
+    }
+  }
+
+  #resume(): void {
+    const { client, server } = this.#options;
+    if (!client.writableNeedDrain && this.#queue.heldBytes <= HELD_BYTES_MAX) server.resume();
+  }
+
+  #wait(gate: Gate): void {
+    gate.decision = "waits";
+    const { positions, primaryEpoch, defaultLevel } = this.#options;
+    const { settings } = this.#state;
+    positions.want({
+      primaryEpoch,
+      level: settings.level ?? defaultLevel(),
+      onEnd: (end) => {
+        if (end === "durable") this.#open(gate);
+        else this.failOver();
+      },
+    });
+    if (settings.maxWaitMs > 0)
+      this.#timers.set(
+        gate,
+        this.#options.after(settings.maxWaitMs, () => {
+          this.#release(gate);
+        }),
+      );
+  }
+
+  #open(gate: Gate): void {
+    if (this.#isClosed || gate.decision === "open") return;
+    this.#timers.get(gate)?.();
+    this.#timers.delete(gate);
+    const { client } = this.#options;
+    client.cork();
+    this.#queue.open(gate);
+    client.uncork();
+    if (this.#isServerGone) this.#serverGone();
+    else {
+      this.#resume();
+      if (this.#isDraining) this.drain();
+    }
+  }
+
+  /** Answers before it is durable, and says so. */
+  #release(gate: Gate): void {
+    gate.prefix = noticeResponse(RELEASED);
+    this.#open(gate);
+  }
+
+  /** A CancelRequest: true when it has released an answer that was held. */
+  cancel(): boolean {
+    const { oldest } = this.#queue;
+    if (oldest === null) return false;
+    this.#release(oldest);
+    return true;
+  }
+
+  #serverGone(): void {
+    this.#isServerGone = true;
+    if (this.#isClosed) return;
+    // What is held is still true, and goes out when it is durable.
+    if (this.#queue.oldest !== null) return;
+    this.#queue.clear();
+    this.#options.client.end();
+  }
+
+  /** The session's node is no longer the primary. */
+  failOver(): void {
+    this.#fail(FAILED_OVER);
+  }
+
+  /** Ends when the client's transaction has ended. */
+  drain(): void {
+    this.#isDraining = true;
+    if (this.isIdle) this.#fail(SHUTTING_DOWN);
+  }
+
+  /** Ends now. */
+  stop(): void {
+    this.#fail(SHUTTING_DOWN);
+  }
+
+  endIfIdleSince(untilMs: number): void {
+    if (this.#lastActiveMs < untilMs && this.isIdle) this.#fail(IDLE);
+  }
+
+  #fail(report: Report): void {
+    if (this.#isClosed) return;
+    const { client, server } = this.#options;
+    // Never inside a frame: the client would take the error for the frame's rest.
+    const isBetweenFrames = !this.#queue.isEmpty || this.#serverLeg.isBetweenFrames;
+    this.#queue.clear();
+    this.#isClosed = true;
+    if (isBetweenFrames) client.end(errorResponse(report));
+    else client.destroy();
+    server.destroy();
+    // A client that reads nothing keeps its socket no longer than this.
+    const cancel = this.#options.after(LINGER_MS, () => client.destroy());
+    client.once("close", cancel);
+    this.#end();
+  }
+
+  #close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#options.server.destroySoon();
+    this.#end();
+  }
+
+  #end(): void {
+    for (const cancel of this.#timers.values()) cancel();
+    this.#timers.clear();
+    this.#options.onClosed();
+  }
+}
+
+const LINGER_MS = 5_000;
