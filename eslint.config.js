@@ -68,6 +68,7 @@ export default tseslint.config(
       "proof/attack/**",
       "proof/chaos/**",
       "proof/fuzz/**",
+      "proof/wire/**",
       "proof/soak/**",
       "examples/**",
       "infra/image/**",

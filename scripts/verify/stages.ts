@@ -163,6 +163,7 @@ export const STAGES: readonly Stage[] = [
   { name: "sim-1", command: "make sim RUNS=20000 SEED=1", ...SIM },
   { name: "sim-2", command: "make sim RUNS=20000 SEED=2", ...SIM },
   { command: "make fuzz SECONDS=60", limitMinutes: 15, figures: fuzz },
+  { name: "fuzz-pgwire", command: "make fuzz SECONDS=300 TARGET=pgwire", limitMinutes: 15, figures: fuzz },
   // Clocks that jump and expiry within seconds; asked replicas and API keys; clocks and API keys.
   { name: "chaos-5", command: "make chaos DURATION_S=900 SEED=5", ...CHAOS },
   { name: "chaos-6", command: "make chaos DURATION_S=900 SEED=6", ...CHAOS },

@@ -37,6 +37,8 @@ const BATCH_MAX = 4_096;
 /** So many times as long as asking takes, inputs run in between. */
 const ASKING_RATIO = 3;
 const KEPT_PER_BATCH = 8;
+/** Of the inputs of a target that makes its own; the others come from changes. */
+const MADE = 0.75;
 const LIMIT_MS = 10_000;
 const MAX_BYTES = 8_192;
 const MAX_CORPUS = 2_000;
@@ -59,6 +61,7 @@ export async function fuzz(target: Target, fuzzed: Fuzzed, options: LoopOptions)
     // Each example as it is, once: a target that refuses those tests nothing.
     const example = runs < target.seeds.length ? corpus[runs] : undefined;
     if (example !== undefined) return example;
+    if (target.make !== undefined && random.chance(MADE)) return target.make(random);
     // What was found last leads on more often than the rest.
     const newest = corpus.slice(-8);
     const input = random.chance(0.3) ? random.pick(newest) : random.pick(corpus);
@@ -172,6 +175,10 @@ function kindOf(error: string): string {
   return first.replaceAll(/\d+|"[^"]*"/g, "#").slice(0, 80);
 }
 
+function linesOf(input: Buffer): string[] {
+  return input.toString("latin1").split("\n");
+}
+
 async function shrink(failure: Failure, runOne: (input: Buffer) => Promise<string | null>): Promise<Failure> {
   const kind = kindOf(failure.error);
   const untilMs = performance.now() + SHRINK_MS;
@@ -184,6 +191,13 @@ async function shrink(failure: Failure, runOne: (input: Buffer) => Promise<strin
     best = { input, error };
     return true;
   };
+  // Whole lines first: an input that consists of lines is none without a part of one.
+  for (let at = 0, lines = linesOf(best.input); at < lines.length && lines.length > 1;) {
+    if (runs >= SHRINK_RUNS || performance.now() > untilMs) return best;
+    const without = lines.toSpliced(at, 1);
+    if (await better(Buffer.from(without.join("\n"), "latin1"))) lines = without;
+    else at++;
+  }
   for (let size = best.input.length >> 1; size >= 1; size >>= 1) {
     for (let at = 0; at < best.input.length;) {
       if (runs >= SHRINK_RUNS || performance.now() > untilMs) return best;

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { type Cluster, startCluster } from "@highwater/lab-cluster";
 import { TemporaryFolder } from "@highwater/lab-tools/process";
 import { type ServiceKind, ServiceProcess } from "@highwater/lab-system";
+import { ROLE } from "../../wire/stage.ts";
 import { type Services } from "./target.ts";
 
 const NODE = "east";
@@ -12,15 +13,21 @@ const START_MS = 60_000;
 const READY_MS = 60_000;
 const LOOK_MS = 50;
 
+type Postgres = Pick<Services, "postgres" | "postgresAdmin" | "wire">;
+
 export class RealServices {
   readonly urls: Services;
   readonly #processes: readonly ServiceProcess[];
   readonly #cluster: Cluster;
   readonly #folder: TemporaryFolder;
 
-  private constructor(cluster: Cluster, processes: readonly ServiceProcess[], folder: TemporaryFolder) {
+  private constructor(
+    cluster: Cluster,
+    { processes, postgres }: { processes: readonly ServiceProcess[]; postgres: Postgres },
+    folder: TemporaryFolder,
+  ) {
     const [tracker, gateway] = processes;
-    this.urls = { gateway: gateway?.url ?? "", tracker: tracker?.url ?? "" };
+    this.urls = { gateway: gateway?.url ?? "", tracker: tracker?.url ?? "", ...postgres };
     this.#processes = processes;
     this.#cluster = cluster;
     this.#folder = folder;
@@ -29,7 +36,10 @@ export class RealServices {
   static async start(): Promise<RealServices> {
     const temporary = await TemporaryFolder.make("highwater-fuzz-");
     const folder = temporary.path;
-    const cluster = await startCluster({ nodes: [{ id: NODE, region: NODE }] });
+    const cluster = await startCluster({
+      nodes: [{ id: NODE, region: NODE }],
+      settings: { max_prepared_transactions: "10" },
+    });
     const nodes = await Promise.all(
       cluster.nodes.map(async ({ id, region, zone }) => ({
         id,
@@ -63,7 +73,13 @@ export class RealServices {
       GATEWAY_TRACKERS: tracker.url,
       GATEWAY_STATEMENT_TIMEOUT_MS: "2000",
     });
-    const services = new RealServices(cluster, [tracker, gateway], temporary);
+    const postgres = await cluster.connectionString(NODE, { user: ROLE });
+    const postgresAdmin = await cluster.connectionString(NODE);
+    const services = new RealServices(
+      cluster,
+      { processes: [tracker, gateway], postgres: { postgres, postgresAdmin, wire: postgres } },
+      temporary,
+    );
     await services.untilReady();
     return services;
   }

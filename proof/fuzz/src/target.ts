@@ -1,10 +1,17 @@
 // A fuzz target: code that takes bytes from outside, valid examples of them, and what must hold for
 // every input.
 
+import { type Random } from "./random.ts";
+
 /** The addresses of the real services that the targets of the network share. */
 export interface Services {
   readonly gateway: string;
   readonly tracker: string;
+  /** The primary itself, as the role of scripts and as a superuser. */
+  readonly postgres: string;
+  readonly postgresAdmin: string;
+  /** The gateway's PostgreSQL wire, as the role of scripts. */
+  readonly wire: string;
 }
 
 interface Surroundings {
@@ -29,6 +36,8 @@ export interface Target {
   readonly seeds: readonly (string | Uint8Array)[];
   /** Texts that have a meaning for the parser. */
   readonly words?: readonly (string | Uint8Array)[];
+  /** Makes inputs that no change of the examples would come to. */
+  readonly make?: (random: Random) => Buffer;
   /** It needs a gateway and a tracker. */
   readonly needsServices?: true;
   /** The number of runs in the short slice that tests every change. */

@@ -14,6 +14,7 @@ const FILES = [
     "sdk",
     "postgres-wire",
     "http",
+    "pgwire",
   ],
 ];
 /** With known bugs, for the tests of the loop: they run only by name. */

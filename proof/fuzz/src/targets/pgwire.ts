@@ -1,0 +1,82 @@
+// The gateway's PostgreSQL wire against PostgreSQL: one script of messages to both, and the answers
+// are equal byte for byte but for what the contract adds. So is what the tables hold afterwards.
+import { difference, play } from "../../../wire/compare.ts";
+import { generate } from "../../../wire/generate.ts";
+import { readScript } from "../../../wire/script.ts";
+import { placeOf } from "../../../wire/session.ts";
+import { Stage } from "../../../wire/stage.ts";
+import { VOCABULARY } from "../../../wire/vocabulary.ts";
+import { type Services, type Target } from "../target.ts";
+
+const simple = (...texts: string[]): string => texts.map((sql) => JSON.stringify(["Q", sql])).join("\n");
+const run = (sql: string, ...end: string[]): string =>
+  [["P", "", sql], ["B", "", "", []], ["D", "P", ""], ["E", "", 0], ...end.map((type) => [type])]
+    .map((line) => JSON.stringify(line))
+    .join("\n");
+
+const SEEDS = [
+  simple("SELECT 1"),
+  simple("BEGIN", "INSERT INTO fz VALUES (10)", "COMMIT"),
+  simple("INSERT INTO fz VALUES (10); COMMIT; BEGIN", "COMMIT"),
+  [run("BEGIN"), run("INSERT INTO fz VALUES (10)"), run("COMMIT", "H"), run("SELECT 1", "S")].join("\n"),
+  [run("INSERT INTO fz VALUES (10)", "S"), run("INSERT INTO fz VALUES (10)", "S")].join("\n"),
+  [simple("COPY fz FROM STDIN"), '["d","30\\tx\\n"]', '["c"]', simple("SELECT 1")].join("\n"),
+  [run("COPY fz FROM STDIN"), '["S"]', '["d","30\\tx\\n"]', '["c"]', '["S"]'].join("\n"),
+  ['["F","fz_insert",["90"]]', run("DISCARD ALL", "S")].join("\n"),
+  simple("PREPARE c AS SELECT 3", "BEGIN", "EXECUTE c", "COMMIT AND CHAIN", "ROLLBACK"),
+  simple("LISTEN fz", "NOTIFY fz, 'x'", "CALL fz_commits(30)"),
+];
+
+const target = (
+  { name, about, sliceRuns }: Pick<Target, "name" | "about" | "sliceRuns">,
+  other: (services: Services) => string,
+): Target => ({
+  ...{ name, about, sliceRuns },
+  seeds: SEEDS,
+  words: Object.values(VOCABULARY).flat(),
+  make: generate,
+  needsServices: true,
+  // Two sessions, one after the other, each with time to end.
+  limitMs: 90_000,
+  open: async ({ services }) => {
+    if (services === null) throw new Error("this target needs services");
+    const [direct, gateway] = [placeOf(services.postgres), placeOf(other(services))];
+    const stage = await Stage.open(services.postgresAdmin);
+    return {
+      run: async (input) => {
+        const script = readScript(input, stage.functions);
+        await stage.reset();
+        const expected = await play(direct, script);
+        const left = await stage.content();
+        await stage.reset();
+        const seen = await play(gateway, script);
+        const found = difference(expected, seen);
+        if (found !== null) throw new Error(found);
+        const leftNow = await stage.content();
+        if (leftNow !== left) throw new Error(`PostgreSQL's tables have ${left}, the gateway's ${leftNow}`);
+      },
+      close: () => stage.close(),
+    };
+  },
+});
+
+export const targets: readonly Target[] = [
+  target(
+    {
+      name: "pgwire-twice",
+      about:
+        "a script of messages gets the same answers of PostgreSQL each time, so that others can be compared with them",
+      sliceRuns: 25,
+    },
+    ({ postgres }) => postgres,
+  ),
+  target(
+    {
+      name: "pgwire",
+      about:
+        "a script of messages gets PostgreSQL's answers from the gateway, and leaves in the tables what it leaves there",
+      sliceRuns: 100,
+    },
+    ({ wire }) => wire,
+  ),
+];

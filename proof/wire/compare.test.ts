@@ -1,0 +1,74 @@
+// Goal: the comparison of two servers finds what differs, and nothing that the contract adds.
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { difference, type Played } from "./compare.ts";
+import { type Frame, int16, int32, text } from "./frames.ts";
+import { piecesOf, readScript } from "./script.ts";
+
+const frame = (type: string, ...parts: readonly (string | Buffer)[]): Frame => ({
+  type,
+  body: Buffer.concat(parts.map((part) => (typeof part === "string" ? text(part) : part))),
+});
+const played = (...frames: readonly Frame[]): Played => ({ frames, end: "answered" });
+const COMMIT = frame("C", "COMMIT");
+const READY = frame("Z", Buffer.from("I"));
+const table = (oid: number): Frame =>
+  frame("T", int16(1), "a", int32(oid), int16(1), int32(23), int16(4), int32(-1), int16(0));
+
+describe("the comparison", () => {
+  it("leaves out keys, the token and the numbers of tables", () => {
+    const direct = played(frame("K", int32(1, 2)), table(16_400), COMMIT, READY);
+    const token = frame("S", "highwater.token", "x");
+    assert.equal(
+      difference(direct, played(frame("K", int32(3, 4)), table(17_000), COMMIT, token, READY)),
+      null,
+    );
+  });
+
+  it("keeps apart tables that differ, and tables of the server", () => {
+    const one = played(table(16_400), table(16_401), table(16_400));
+    assert.equal(difference(one, played(table(17_000), table(17_001), table(17_000))), null);
+    assert.match(difference(one, played(table(17_000), table(17_001), table(17_001))) ?? "", /frame 2/);
+    assert.match(difference(played(table(1_259)), played(table(1_260))) ?? "", /frame 0/);
+  });
+
+  for (const [what, seen] of [
+    ["a frame that is missing", [COMMIT]],
+    ["one too many", [COMMIT, READY, READY]],
+    ["another text", [frame("C", "ROLLBACK"), READY]],
+    ["another order", [READY, COMMIT]],
+    ["a notice that is not the gateway's", [frame("N", "SNOTICE", "Mx", Buffer.alloc(1)), COMMIT, READY]],
+  ] as const)
+    it(`finds ${what}`, () => {
+      assert.notEqual(difference(played(COMMIT, READY), played(...seen)), null);
+    });
+
+  it("finds another end", () => {
+    assert.notEqual(difference(played(READY), { frames: [READY], end: "silent" }), null);
+    assert.notEqual(difference(played(READY), { frames: [READY], end: "closed" }), null);
+  });
+
+  it("knows that a reset drops what was not read, and only that", () => {
+    const direct: Played = { frames: [COMMIT, READY], end: "closed" };
+    assert.equal(difference(direct, { frames: [COMMIT], end: "reset" }), null);
+    assert.notEqual(difference(direct, { frames: [READY], end: "reset" }), null);
+  });
+});
+
+describe("a script", () => {
+  it("is its lines, and what is no line is left out", () => {
+    const whole = readScript(Buffer.from('["Q","SELECT 1"]\n["S"]'), {});
+    const torn = readScript(Buffer.from('["Q","SELECT 1"]\n["Q","SEL\n{}\n[7]\n["S"]'), {});
+    assert.deepEqual(torn, whole);
+    assert.equal(whole.messages.length, 2);
+  });
+
+  it("is cut into pieces that are the same each time, and lose nothing", () => {
+    for (let length = 1; length < 3_000; length += 97) {
+      const bytes = Buffer.alloc(length, length);
+      const pieces = piecesOf(bytes);
+      assert.deepEqual(piecesOf(bytes), pieces);
+      assert.deepEqual(Buffer.concat(pieces.map((piece) => piece.bytes)), bytes);
+    }
+  });
+});

@@ -1,0 +1,127 @@
+// Plays a script on a server and compares what came back with what another server answered. Leaves
+// out what differs between two sessions of one server, and what the contract lets the gateway add.
+import { setTimeout as pause } from "node:timers/promises";
+import * as frames from "./frames.ts";
+import { type Frame, show } from "./frames.ts";
+import { type Script, piecesOf } from "./script.ts";
+import { type Place, RawSession } from "./session.ts";
+
+export interface Played {
+  readonly frames: readonly Frame[];
+  readonly end: "answered" | "closed" | "reset" | "silent";
+}
+
+const MARK = "the script has ended";
+/** After a script without an end: nothing more comes in this time. */
+const QUIET_MS = 400;
+const LIMIT_MS = 30_000;
+
+/**
+ * Ends a copy, the skipping after an error, and a block, if there is one. Then it asks for what no
+ * script asks.
+ */
+const EPILOGUE = Buffer.concat([
+  frames.copyFail("over"),
+  frames.sync(),
+  frames.query("ROLLBACK"),
+  frames.query(`SELECT '${MARK}'`),
+]);
+
+export async function play(place: Place, script: Script): Promise<Played> {
+  const session = await RawSession.open(place, script.parameters);
+  try {
+    const bytes = Buffer.concat([...script.messages, ...(script.isBroken ? [] : [EPILOGUE])]);
+    for (const piece of piecesOf(bytes)) {
+      if (piece.pauseMs > 0) await pause(piece.pauseMs);
+      if (session.end !== null) break;
+      session.send(piece.bytes);
+    }
+    const end = script.isBroken ? await untilQuiet(session) : await untilAnswered(session);
+    return { frames: session.frames, end };
+  } finally {
+    session.destroy();
+  }
+}
+
+async function untilAnswered(session: RawSession): Promise<Played["end"]> {
+  const isMark = ({ type, body }: Frame): boolean => type === "D" && body.includes(MARK);
+  const end = await session
+    .until((all) => {
+      const mark = all.findLastIndex(isMark);
+      return mark >= 0 && all.slice(mark).some(({ type }) => type === "Z") ? "answered" : null;
+    }, LIMIT_MS)
+    .catch(() => null);
+  return end === null ? (session.end ?? "silent") : "answered";
+}
+
+async function untilQuiet(session: RawSession): Promise<Played["end"]> {
+  for (let seen = -1; session.end === null && seen < session.frames.length;) {
+    seen = session.frames.length;
+    await pause(QUIET_MS);
+  }
+  return session.end ?? "silent";
+}
+
+/** Objects of the server itself have lower numbers. */
+const FIRST_OID = 16_384;
+
+/** Two sessions differ in it, or the contract adds it. */
+function isOurs({ type, body }: Frame): boolean {
+  if (type === "K") return true;
+  return type === "S" && frames.textsOf(body)[0]?.startsWith("highwater.") === true;
+}
+
+/** Warnings of the gateway itself. */
+function isWarning({ type, body }: Frame): boolean {
+  if (type !== "N") return false;
+  const fields = frames.fieldsOf(body);
+  return fields.get("V") === "WARNING" && /highwater/i.test(fields.get("M") ?? "");
+}
+
+/** Objects that each run makes anew are numbered in the order of their appearance. */
+export function comparable(played: readonly Frame[]): Frame[] {
+  const names = new Map<number, number>();
+  const renamed = (oid: number): number => {
+    if (oid < FIRST_OID) return oid;
+    const known = names.get(oid) ?? FIRST_OID + names.size;
+    names.set(oid, known);
+    return known;
+  };
+  return played
+    .filter((frame) => !isOurs(frame) && !isWarning(frame))
+    .map((frame) => {
+      const body = Buffer.from(frame.body);
+      if (frame.type === "A") body.writeInt32BE(0, 0);
+      if (frame.type === "T") renameTables(body, renamed);
+      return { type: frame.type, body };
+    });
+}
+
+function renameTables(body: Buffer, renamed: (oid: number) => number): void {
+  for (let at = 2, left = body.readInt16BE(0); left > 0; left--) {
+    at = body.indexOf(0, at) + 1;
+    body.writeUInt32BE(renamed(body.readUInt32BE(at)), at);
+    at += 18;
+  }
+}
+
+/** Null if both say the same. */
+export function difference(expected: Played, seen: Played): string | null {
+  const [left, right] = [comparable(expected.frames), comparable(seen.frames)];
+  const isCut = expected.end === "reset" || seen.end === "reset";
+  // A reset drops what has not been read.
+  const length = isCut ? Math.min(left.length, right.length) : Math.max(left.length, right.length);
+  for (let at = 0; at < length; at++) {
+    const [one, other] = [left[at], right[at]];
+    if (one !== undefined && other !== undefined && one.type === other.type && one.body.equals(other.body))
+      continue;
+    const before = left.slice(Math.max(0, at - 3), at).map(show);
+    return [
+      `frame ${String(at)} differs, after ${before.join(" | ")}`,
+      `  PostgreSQL: ${one === undefined ? `nothing (${expected.end})` : show(one)}`,
+      `  gateway:    ${other === undefined ? `nothing (${seen.end})` : show(other)}`,
+    ].join("\n");
+  }
+  const isSame = expected.end === seen.end || (isCut && seen.end !== "silent" && expected.end !== "silent");
+  return isSame ? null : `PostgreSQL's connection ends ${expected.end}, the gateway's ${seen.end}`;
+}

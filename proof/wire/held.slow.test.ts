@@ -1,0 +1,46 @@
+// Goal: no answer on the PostgreSQL wire comes before what it shows is durable on the replica.
+// Method: a real system whose replica is 400 ms away; at each answer the replica itself is asked.
+// The same cases on PostgreSQL alone come too early each: a case that cannot fail proves nothing.
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { type Cluster, startCluster } from "@highwater/lab-cluster";
+import { eventually } from "@highwater/lab-tools/process";
+import { Adversary, CASES, SETUP } from "./held.ts";
+import { placeOf } from "./session.ts";
+
+const ROUND_TRIP_MS = 400;
+
+describe("answers and the replica", { concurrency: false }, () => {
+  let cluster: Cluster;
+  let adversary: Adversary;
+  before(async () => {
+    cluster = await startCluster({
+      nodes: [
+        { id: "east", region: "east" },
+        { id: "west", region: "west" },
+      ],
+      roundTripMs: { "east/west": ROUND_TRIP_MS },
+      settings: { max_prepared_transactions: "10" },
+    });
+    for (const sql of SETUP) await cluster.query("east", sql);
+    await eventually("the tables are on the replica", async () => {
+      const [row] = await cluster.query("west", "SELECT to_regclass('held_child') AS made");
+      return row?.["made"] != null;
+    });
+    adversary = await Adversary.open({
+      primary: await cluster.connectionString("east"),
+      replica: await cluster.connectionString("west"),
+    });
+  });
+  after(async () => {
+    await adversary.close();
+    await cluster.close();
+  });
+
+  for (const each of CASES)
+    it(`without the gateway: ${each.name}`, async () => {
+      const place = placeOf(await cluster.connectionString("east"));
+      const options = `-c synchronous_commit=off ${each.options ?? ""}`;
+      assert.equal(await adversary.isHeld(place, { ...each, options }), false);
+    });
+});

@@ -1,0 +1,93 @@
+// What scripts run on: tables of a role of their own, made as new before each run, and the wait for
+// sessions that have not ended.
+import { setTimeout as pause } from "node:timers/promises";
+import pg from "pg";
+import { type Functions } from "./script.ts";
+import { FUNCTIONS, RESET, SETUP } from "./vocabulary.ts";
+
+/** Its sessions are those of scripts and no others. */
+export const ROLE = "fuzz";
+
+const SESSIONS_LIMIT_MS = 20_000;
+const LOOK_MS = 2;
+
+/**
+ * Ends what a run may have left prepared: nothing else ends it, and it keeps its locks.
+ */
+const PREPARED = "SELECT gid FROM pg_prepared_xacts WHERE database = current_database()";
+const LARGE_OBJECTS = "SELECT lo_unlink(oid) FROM pg_largeobject_metadata";
+
+export class Stage {
+  readonly #admin: pg.Client;
+  readonly functions: Functions;
+
+  private constructor(admin: pg.Client, functions: Functions) {
+    this.#admin = admin;
+    this.functions = functions;
+  }
+
+  /** `url`: a superuser's. */
+  static async open(url: string): Promise<Stage> {
+    const admin = new pg.Client({ connectionString: url });
+    await admin.connect();
+    const { rowCount } = await admin.query("SELECT FROM pg_roles WHERE rolname = $1", [ROLE]);
+    if (rowCount === 0) {
+      const { database } = admin;
+      await admin.query(
+        [
+          `CREATE ROLE ${ROLE} LOGIN`,
+          // A transaction that a script has prepared keeps its locks from the script itself.
+          `ALTER ROLE ${ROLE} SET lock_timeout = '200ms'`,
+          `GRANT ALL ON DATABASE "${database ?? ""}" TO ${ROLE}`,
+          `GRANT ALL ON SCHEMA public TO ${ROLE}`,
+          `SET ROLE ${ROLE}`,
+          ...SETUP,
+          "RESET ROLE",
+        ].join("; "),
+      );
+    }
+    const functions: Record<string, number> = {};
+    for (const name of FUNCTIONS) {
+      const { rows } = await admin.query<{ oid: number }>("SELECT $1::regproc::oid::int AS oid", [name]);
+      functions[name] = rows[0]?.oid ?? 0;
+    }
+    return new Stage(admin, functions);
+  }
+
+  /** Everything as at the beginning. */
+  async reset(): Promise<void> {
+    await this.#untilAlone();
+    const { rows } = await this.#admin.query<{ gid: string }>(PREPARED);
+    for (const { gid } of rows) await this.#admin.query(`ROLLBACK PREPARED '${gid}'`);
+    await this.#admin.query([LARGE_OBJECTS, ...RESET].join("; "));
+  }
+
+  /** Errors: a session of the role does not end, although its client has gone. */
+  async #untilAlone(): Promise<void> {
+    const untilMs = performance.now() + SESSIONS_LIMIT_MS;
+    for (;;) {
+      const { rows } = await this.#admin.query<{ query: string }>(
+        "SELECT state || ': ' || query AS query FROM pg_stat_activity WHERE usename = $1",
+        [ROLE],
+      );
+      if (rows.length === 0) return;
+      if (performance.now() > untilMs)
+        throw new Error(`a session outlives its client: ${rows.map(({ query }) => query).join(", ")}`);
+      await pause(LOOK_MS);
+    }
+  }
+
+  /** What the sessions of the role have left in the tables, as text. */
+  async content(): Promise<string> {
+    await this.#untilAlone();
+    const { rows } = await this.#admin.query<{ content: string }>(
+      `SELECT json_build_object('fz', (SELECT json_agg(fz ORDER BY a) FROM fz), 'child', (SELECT json_agg(c ORDER BY a, c) FROM fz_child c),
+         'unlogged', (SELECT count(*) FROM fz_unlogged), 'prepared', (SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database()))::text AS content`,
+    );
+    return rows[0]?.content ?? "";
+  }
+
+  async close(): Promise<void> {
+    await this.#admin.end();
+  }
+}
