@@ -7,7 +7,8 @@ import { drop, dropFinished, enter, heldCount, retireWaiting } from "./ledger.ts
 import { levelBit } from "./levels.ts";
 import { ageEpochs } from "./old-epochs.ts";
 import { askForHeldAgain } from "./proofs.ts";
-import { type Effect, type Ledger, type Own, type TrackerState } from "./types.ts";
+import { type Effect } from "./effects.ts";
+import { type Ledger, type Own, type TrackerState } from "./types.ts";
 import { hasEnded } from "./verdict.ts";
 
 const MAX_RETIRED_PER_TICK = 1_000;

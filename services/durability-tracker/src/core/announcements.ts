@@ -22,14 +22,9 @@ import { hasAll } from "./levels.ts";
 import { repositionUnplaced, reposition } from "./placing.ts";
 import { reappear, publishLoss } from "./proof.ts";
 import { addParent } from "./topology.ts";
-import {
-  type AnnouncedItem,
-  type Effect,
-  type LedgerEntry,
-  type LogPosition,
-  type TrackerEvent,
-  type TrackerState,
-} from "./types.ts";
+import { type Effect } from "./effects.ts";
+import { type AnnouncedItem, type TrackerEvent } from "./events.ts";
+import { type LedgerEntry, type LogPosition, type TrackerState } from "./types.ts";
 import { hasReappeared, isOther, reachedBits } from "./verdict.ts";
 import { type Waiting } from "./waiting-table.ts";
 

@@ -2,7 +2,8 @@
 import { type Offset, ZERO } from "@highwater/protocol";
 import { hasEntryReached, heldCount } from "./ledger.ts";
 import { levelNames } from "./levels.ts";
-import { type Deadline, type Effect, type Ledger, type Own, type TrackerState } from "./types.ts";
+import { type Effect } from "./effects.ts";
+import { type Deadline, type Ledger, type Own, type TrackerState } from "./types.ts";
 import { judge } from "./verdict.ts";
 
 const MIN_TIDY = 1_024;

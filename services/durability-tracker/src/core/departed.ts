@@ -4,14 +4,8 @@
 // these counts; a single verdict is still found by a client that asks with a token or an id.
 import { type EpochId, type Offset, type TxnId } from "@highwater/protocol";
 import { markIn } from "./marks.ts";
-import {
-  type Departed,
-  type Effect,
-  type Ledger,
-  type Own,
-  type OwnersDeparted,
-  type TrackerState,
-} from "./types.ts";
+import { type Effect } from "./effects.ts";
+import { type Departed, type Ledger, type Own, type OwnersDeparted, type TrackerState } from "./types.ts";
 import { carry } from "./verdict.ts";
 
 type Part = Own<Departed>;

@@ -1,7 +1,8 @@
 // Helps a flush along: what is pending becomes durable nowhere before the primary has it on disk.
 import { type EpochId } from "@highwater/protocol";
 import { currentEpoch } from "./topology.ts";
-import { type Effect, type Own, type Topology, type TrackerState } from "./types.ts";
+import { type Effect } from "./effects.ts";
+import { type Own, type Topology, type TrackerState } from "./types.ts";
 
 /** The gateway that committed has its own flush on the way; the tracker helps after this time. */
 const HELP_AFTER_MS = 20;

@@ -1,4 +1,6 @@
 // The tracker's core: a pure state machine. Events in, effects out; no clock, no I/O.
+export * from "./effects.ts";
+export * from "./events.ts";
 export * from "./types.ts";
 export {
   initialState,

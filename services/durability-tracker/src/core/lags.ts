@@ -2,7 +2,8 @@
 // mark can pass any number of them, and a report costs the same for a thousand as for ten. Their
 // number is exact, and a few of them, evenly chosen in the order of the log, stand for the times of
 // all.
-import { type Effect, type LateArrivals, type Ledger, type Own, type TrackerState } from "./types.ts";
+import { type Effect } from "./effects.ts";
+import { type LateArrivals, type Ledger, type Own, type TrackerState } from "./types.ts";
 
 type Late = Own<LateArrivals>;
 

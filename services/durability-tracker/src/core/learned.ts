@@ -5,7 +5,8 @@ import { countEntry } from "./exposure.ts";
 import { enter, reach } from "./ledger.ts";
 import { reposition } from "./placing.ts";
 import { reappear, publishLoss } from "./proof.ts";
-import { type Effect, type LedgerEntry, type LogPosition, type TrackerState } from "./types.ts";
+import { type Effect } from "./effects.ts";
+import { type LedgerEntry, type LogPosition, type TrackerState } from "./types.ts";
 import { brokenBits, hasReappeared, reachedBits } from "./verdict.ts";
 
 /** Marks of the epochs have been raised: of everything in them, what they promise is learned. */

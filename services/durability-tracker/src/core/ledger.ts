@@ -13,15 +13,8 @@ import { markIn, reachableLevels } from "./marks.ts";
 import { doubt, settle } from "./proofs.ts";
 import { waitsForManager } from "./synchronous.ts";
 import { currentEpoch } from "./topology.ts";
-import {
-  type BecameDurable,
-  type Effect,
-  type Ledger,
-  type LedgerEntry,
-  type LogPosition,
-  type Own,
-  type TrackerState,
-} from "./types.ts";
+import { type BecameDurable, type Effect } from "./effects.ts";
+import { type Ledger, type LedgerEntry, type LogPosition, type Own, type TrackerState } from "./types.ts";
 import { carry, reachedBits } from "./verdict.ts";
 import { type Waiting } from "./waiting-table.ts";
 

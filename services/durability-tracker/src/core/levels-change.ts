@@ -5,7 +5,9 @@ import { relevel, settleByMarks } from "./ledger.ts";
 import { setLevels } from "./levels.ts";
 import { advanceMarks } from "./marks.ts";
 import { forgetStalls } from "./stalls.ts";
-import { type Effect, type TrackerEvent, type TrackerState } from "./types.ts";
+import { type Effect } from "./effects.ts";
+import { type TrackerEvent } from "./events.ts";
+import { type TrackerState } from "./types.ts";
 
 export function reconfigure(
   state: TrackerState,

@@ -2,8 +2,8 @@
 // rule.
 import { type EpochId, formatOffset, type LevelRule, type Offset } from "@highwater/protocol";
 import { NOT_SYNCHRONOUS } from "./synchronous.ts";
+import { type Effect } from "./effects.ts";
 import {
-  type Effect,
   type NodeSite,
   type NodeState,
   type Own,

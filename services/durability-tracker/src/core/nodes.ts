@@ -3,14 +3,9 @@ import { type EpochId, formatOffset, maxOffset, type Offset } from "@highwater/p
 import { learnPromises } from "./learned.ts";
 import { NOT_SYNCHRONOUS, synchronousSet } from "./synchronous.ts";
 import { addRecords, unsettle } from "./topology.ts";
-import {
-  type Effect,
-  type NodeState,
-  type Own,
-  type Topology,
-  type TrackerEvent,
-  type TrackerState,
-} from "./types.ts";
+import { type Effect } from "./effects.ts";
+import { type TrackerEvent } from "./events.ts";
+import { type NodeState, type Own, type Topology, type TrackerState } from "./types.ts";
 
 /** Dead streams of one node that a primary can be expected to show at the same time. */
 const MAX_ENDED_FEEDS = 16;

@@ -1,6 +1,7 @@
 // How long ago epochs have ended, as far as verdicts about them can have left the ledger since.
 import { type EpochId } from "@highwater/protocol";
-import { type Effect, type Own, type Topology, type TrackerState } from "./types.ts";
+import { type Effect } from "./effects.ts";
+import { type Own, type Topology, type TrackerState } from "./types.ts";
 import { hasEnded } from "./verdict.ts";
 
 const own = ({ topology }: TrackerState): Pick<Own<Topology>, "endedAtMs"> => topology as Own<Topology>;

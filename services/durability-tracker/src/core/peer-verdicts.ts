@@ -5,7 +5,8 @@ import { entryKey } from "./entry-key.ts";
 import { enter, newEntry, reach } from "./ledger.ts";
 import { levelBit } from "./levels.ts";
 import { publishLoss } from "./proof.ts";
-import { type Effect, type LedgerEntry, type Published, type TrackerState } from "./types.ts";
+import { type Effect, type Published } from "./effects.ts";
+import { type LedgerEntry, type TrackerState } from "./types.ts";
 import { brokenBits, reachedBits } from "./verdict.ts";
 
 export function takePeerVerdicts(

@@ -6,7 +6,8 @@ import { noteEnded } from "./old-epochs.ts";
 import { reappear } from "./proof.ts";
 import { doubt, forgetLookUps } from "./proofs.ts";
 import { currentEpoch, currentRecord } from "./topology.ts";
-import { type Effect, type LedgerEntry, type LogPosition, type TrackerState } from "./types.ts";
+import { type Effect } from "./effects.ts";
+import { type LedgerEntry, type LogPosition, type TrackerState } from "./types.ts";
 import { carry, hasEnded, hasReappeared, isKept, reachedBits } from "./verdict.ts";
 
 /** Puts an entry where its evidence leads: waiting for marks, or to be looked up. */

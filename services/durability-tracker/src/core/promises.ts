@@ -2,7 +2,8 @@
 // of it.
 import { type EpochId, type Offset, parseOffset } from "@highwater/protocol";
 import { levelBit } from "./levels.ts";
-import { type Effect, type LedgerEntry, type Own, type Proofs, type TrackerState } from "./types.ts";
+import { type Effect } from "./effects.ts";
+import { type LedgerEntry, type Own, type Proofs, type TrackerState } from "./types.ts";
 import { isCovered, knownMark } from "./verdict.ts";
 
 const own = ({ proofs }: TrackerState): Pick<Own<Proofs>, "brokenPromises"> => proofs as Own<Proofs>;

@@ -6,14 +6,9 @@ import { levelNames } from "./levels.ts";
 import { markIn, reachableLevels } from "./marks.ts";
 import { noticeBrokenLoss } from "./promises.ts";
 import { beginLookUp, clearUnproven, doubt, endLookUp, noteUnpublished, putAside } from "./proofs.ts";
-import {
-  type Effect,
-  type LedgerEntry,
-  type LogPosition,
-  type ReceiptFact,
-  type TrackerEvent,
-  type TrackerState,
-} from "./types.ts";
+import { type Effect } from "./effects.ts";
+import { type ReceiptFact, type TrackerEvent } from "./events.ts";
+import { type LedgerEntry, type LogPosition, type TrackerState } from "./types.ts";
 import { brokenBits, isWithinLimit, judgeEntry, wasChosenOver } from "./verdict.ts";
 
 type EventOf<K extends TrackerEvent["kind"]> = Extract<TrackerEvent, { kind: K }>;

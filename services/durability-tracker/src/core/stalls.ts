@@ -4,7 +4,8 @@ import { type EpochId } from "@highwater/protocol";
 import { pendingAt } from "./ledger.ts";
 import { levelNames } from "./levels.ts";
 import { markIn } from "./marks.ts";
-import { type Effect, type Own, type Topology, type TrackerState } from "./types.ts";
+import { type Effect } from "./effects.ts";
+import { type Own, type Topology, type TrackerState } from "./types.ts";
 
 const own = ({ topology }: TrackerState): Pick<Own<Topology>, "stalls"> => topology as Own<Topology>;
 

@@ -5,7 +5,8 @@ import { type EpochId, type Offset } from "@highwater/protocol";
 import { learnPromises } from "./learned.ts";
 import { type PositionOf, raiseMarks } from "./marks.ts";
 import { NOT_SYNCHRONOUS } from "./synchronous.ts";
-import { type Effect, type TrackerState } from "./types.ts";
+import { type Effect } from "./effects.ts";
+import { type TrackerState } from "./types.ts";
 import { hasEnded } from "./verdict.ts";
 
 /** `reached`: by node, up to where it has the epoch's log on disk. */

@@ -2,7 +2,8 @@
 // primary, together with what the manager had written down after it, proves of the node that is
 // promoted next. (docs/decisions/0027-only-what-may-be-promoted.md)
 import { type Offset } from "@highwater/protocol";
-import { type SynchronousSet, type TrackerEvent, type TrackerState } from "./types.ts";
+import { type TrackerEvent } from "./events.ts";
+import { type SynchronousSet, type TrackerState } from "./types.ts";
 
 type PositionsReported = Extract<TrackerEvent, { kind: "positions_reported" }>;
 

@@ -19,7 +19,9 @@ import { askForProof, publishProven, takeNoReceipts, takeReceipts } from "./proo
 import { noticeStalls } from "./stalls.ts";
 import { takeWitnesses } from "./survivors.ts";
 import { beginEpoch, currentEpoch, follow, unsettle } from "./topology.ts";
-import { type Effect, type Own, type TrackerEvent, type TrackerState } from "./types.ts";
+import { type Effect } from "./effects.ts";
+import { type TrackerEvent } from "./events.ts";
+import { type Own, type TrackerState } from "./types.ts";
 
 const own = (state: TrackerState): Pick<Own<TrackerState>, "nowMs"> => state;
 

@@ -1,5 +1,4 @@
-// The vocabulary of the tracker's core: what it knows, what it receives, what it asks its shell to
-// do. Plain data, so that every incident can be written down and replayed.
+// What the tracker's core knows. Plain data, so that every incident can be written down and replayed.
 import {
   type EpochGraph,
   type EpochId,
@@ -9,12 +8,10 @@ import {
   type OwnedId,
   type TokenKind,
   type TxnId,
-  type Verdict,
 } from "@highwater/protocol";
 import { type ExposureTotals, type OwnerAccount, type Source } from "./accounts.ts";
 import { type Backlog, type BacklogView } from "./backlog.ts";
 import { type HeapView, type OffsetHeap } from "./offset-heap.ts";
-import { type Waiting } from "./waiting-table.ts";
 
 export interface LogPosition {
   readonly epoch: EpochId;
@@ -66,7 +63,7 @@ export interface CoreConfig {
   readonly tokensPerOwner: number;
 }
 
-interface Level {
+export interface Level {
   readonly name: string;
   readonly rule: LevelRule;
 }
@@ -350,177 +347,6 @@ export interface Proofs {
   readonly brokenPromises: ReadonlySet<string>;
 }
 
-/** Writable again, for the module that owns the field. */
-export type Own<T> = { -readonly [K in keyof T]: OwnField<T[K]> };
-
-type OwnField<F> =
-  F extends ReadonlyMap<infer K, infer V>
-    ? Map<K, OwnField<V>>
-    : F extends ReadonlySet<infer V>
-      ? Set<V>
-      : F extends BacklogView
-        ? Backlog
-        : F extends HeapView<infer V>
-          ? OffsetHeap<V>
-          : F;
-
-export interface AnnouncedItem {
-  readonly kind: "intent" | "position" | "withdrawn";
-  readonly id: TxnId;
-  readonly epoch: EpochId;
-  readonly offset?: Offset;
-  readonly owner?: bigint;
-  /** Of an intent and of a withdrawal: the attempt. */
-  readonly by?: string;
-  /** Of an intent; 0 when it is left out. */
-  readonly endsWithinMs?: number;
-  readonly maxDelayMs?: number;
-  /** Of `maxDelayMs`; the strongest when it is left out. */
-  readonly level?: string;
-  readonly metadata?: Readonly<Record<string, string>>;
-}
-
-export type ReceiptFact =
-  | { readonly kind: "commit" | "aborted" | "lost"; readonly epoch: EpochId }
-  | { readonly kind: "absent" | "expired" | "out_of_window" }
-  /** Another attempt has the id, and may yet commit. */
-  | { readonly kind: "held" };
-
-export type TrackerEvent =
-  | {
-      readonly kind: "node_reported";
-      readonly nowMs: number;
-      readonly askedAtMs: number;
-      readonly node: string;
-      readonly role: "primary" | "replica";
-      readonly incarnation: string;
-      readonly epochs: readonly EpochRecord[];
-      readonly unfit: boolean;
-      readonly upstream: { readonly session: string; readonly flushed: Offset } | null;
-      /** False: no stream feeds it now, whatever the primary shows. */
-      readonly isFed?: boolean;
-    }
-  | { readonly kind: "node_unreachable"; readonly nowMs: number; readonly node: string }
-  | {
-      readonly kind: "positions_reported";
-      readonly nowMs: number;
-      readonly askedAtMs: number;
-      readonly node: string;
-      readonly epoch: EpochId;
-      readonly flushed: Offset;
-      readonly replicas: readonly {
-        readonly node: string;
-        readonly session: string;
-        readonly flushed: Offset;
-        /**
-         * The primary took this stream for a synchronous one when it reported this position of it.
-         * Absent: no.
-         */
-        readonly synchronous?: boolean;
-      }[];
-      /**
-       * Whom the HA manager might have promoted at some moment after this was said. Absent: no
-       * manager was asked.
-       */
-      readonly candidates?: Candidates;
-    }
-  | {
-      readonly kind: "epoch_followed";
-      readonly nowMs: number;
-      readonly epoch: EpochId;
-      readonly node: string;
-    }
-  | {
-      readonly kind: "authority_unsettled";
-      readonly nowMs: number;
-      readonly reason: string;
-      readonly split: boolean;
-    }
-  | {
-      readonly kind: "announced";
-      readonly nowMs: number;
-      /** The gateway that says so, and its region. */
-      readonly from?: { readonly gateway: string; readonly region: string };
-      readonly items: readonly AnnouncedItem[];
-      /** By epoch of the items, the one before it. */
-      readonly parents?: Readonly<Record<EpochId, EpochId>>;
-    }
-  | {
-      readonly kind: "token_presented";
-      readonly nowMs: number;
-      readonly id: TxnId;
-      readonly owner: bigint;
-      readonly attempt: EpochId;
-      readonly tokenKind: TokenKind;
-      readonly position: LogPosition;
-      /** The epoch before that of its place, as the token says. */
-      readonly parent?: EpochId | null;
-      /** False: its holder may only ask, so nothing is kept that was not there before. */
-      readonly mayEnter?: boolean;
-    }
-  | {
-      readonly kind: "receipts_read";
-      readonly nowMs: number;
-      readonly request: number;
-      readonly epoch: EpochId;
-      readonly asOf: Offset;
-      /** By `ownedName`. */
-      readonly receipts: ReadonlyMap<string, ReceiptFact>;
-    }
-  | { readonly kind: "receipts_unread"; readonly nowMs: number; readonly request: number }
-  /** Another tracker has reported them as broken: see peer-verdicts.ts. */
-  | {
-      readonly kind: "peer_verdicts_received";
-      readonly nowMs: number;
-      readonly peerVerdicts: readonly Published[];
-    }
-  /** Of an ended epoch, by replicas that have followed none since: up to where each has its log. */
-  | {
-      readonly kind: "witnesses_read";
-      readonly nowMs: number;
-      readonly epoch: EpochId;
-      readonly reached: ReadonlyMap<string, Offset>;
-    }
-  /** `epoch`: of the help that has ended; when it is left out, the help that is in flight. */
-  | { readonly kind: "flush_helped"; readonly nowMs: number; readonly epoch?: EpochId }
-  /**
-   * Other levels, or other rules for them. A level whose rule has changed keeps its mark: it was
-   * true of the rule before.
-   */
-  | {
-      readonly kind: "configured";
-      readonly nowMs: number;
-      readonly levels: readonly Level[];
-      readonly exposureLevel: string;
-    }
-  | { readonly kind: "durable_wanted"; readonly nowMs: number; readonly wanted: boolean }
-  | { readonly kind: "ticked"; readonly nowMs: number };
-
-/** Verdicts of one attempt by level, with the rule and the evidence that gave them. */
-export interface Published {
-  readonly id: TxnId;
-  readonly attempt: EpochId;
-  readonly kind: TokenKind;
-  /** Where it committed; null when only its intent is known. */
-  readonly origin: LogPosition | null;
-  readonly owner: bigint;
-  readonly verdicts: Readonly<Record<string, Verdict>>;
-  readonly rule: string;
-  readonly settledAt: string;
-  readonly retriedIn: EpochId | null;
-  readonly metadata: Readonly<Record<string, string>> | null;
-}
-
-/** An attempt that has become durable at a level. */
-export interface BecameDurable {
-  readonly id: TxnId;
-  readonly attempt: EpochId;
-  /** Where it committed; null when only its look-up has found it. */
-  readonly origin: LogPosition | null;
-  readonly owner: bigint;
-  readonly metadata: Readonly<Record<string, string>> | null;
-}
-
 /**
  * Of one owner in one part of an epoch's log. Ids are in the order of their texts, which is that of
  * their times.
@@ -541,90 +367,16 @@ export interface Departed {
   readonly owners: ReadonlyMap<bigint, OwnersDeparted>;
 }
 
-export type Effect =
-  | { readonly kind: "publish_marks"; readonly epoch: EpochId }
-  | { readonly kind: "publish_epochs" }
-  | { readonly kind: "publish_verdict"; readonly published: Published }
-  /** Only while somebody subscribes to them. */
-  | { readonly kind: "publish_durable"; readonly level: string; readonly items: readonly BecameDurable[] }
-  /** So many have become durable at the level; the times of some of them stand for all. */
-  | {
-      readonly kind: "publish_lag";
-      readonly level: string;
-      readonly count: number;
-      readonly lagsMs: readonly number[];
-    }
-  /** Not durable in the time that its client has set. Verdicts as they are now. */
-  | { readonly kind: "publish_delayed"; readonly published: Published }
-  | {
-      readonly kind: "publish_stall";
-      readonly isStalled: boolean;
-      readonly level: string;
-      readonly epoch: EpochId;
-      readonly offset: bigint;
-      readonly pending: number;
-    }
-  /**
-   * Everything of the ended epoch above `from`, up to `to`, was promised by the level, and is not
-   * in the current history.
-   */
-  | {
-      readonly kind: "publish_broken_promise";
-      readonly level: string;
-      readonly epoch: EpochId;
-      readonly from: bigint;
-      readonly to: bigint;
-      /** Those of them that the ledger holds. */
-      readonly transactions: number;
-    }
-  /**
-   * Of the ended epoch so many of the owner's had left the ledger, and may be missing from the
-   * current history.
-   */
-  | {
-      readonly kind: "publish_unlisted";
-      readonly epoch: EpochId;
-      readonly currentEpoch: EpochId;
-      readonly owner: bigint;
-      readonly transactions: number;
-      readonly from: Offset;
-      readonly to: Offset;
-      readonly firstId: TxnId;
-      readonly lastId: TxnId;
-    }
-  | {
-      readonly kind: "read_receipts";
-      readonly request: number;
-      readonly node: string;
-      readonly epoch: EpochId;
-      readonly of: readonly OwnedId[];
-      readonly tombstone: "lost" | "aborted";
-    }
-  /**
-   * The primary had this on disk, and has only that now: another state was put under the running
-   * server.
-   */
-  | {
-      readonly kind: "disown_epoch";
-      readonly node: string;
-      readonly epoch: EpochId;
-      readonly was: Offset;
-      readonly now: Offset;
-    }
-  | { readonly kind: "help_flush"; readonly node: string; readonly epoch: EpochId }
-  | { readonly kind: "save"; readonly entry: LedgerEntry }
-  | { readonly kind: "save_waiting"; readonly item: Waiting }
-  /** Every one of the backlog at or below. */
-  | { readonly kind: "forget_waiting"; readonly through: Offset }
-  /** The backlog is empty, and holds attempts of this epoch from now on. */
-  | { readonly kind: "begin_waiting"; readonly epoch: EpochId }
-  | { readonly kind: "save_levels" }
-  | { readonly kind: "save_departed"; readonly part: Departed }
-  | { readonly kind: "forget_departed"; readonly number: number }
-  | { readonly kind: "forget"; readonly key: string }
-  | { readonly kind: "save_epochs"; readonly records: readonly EpochRecord[] }
-  /** Of an epoch whose record was never seen. */
-  | { readonly kind: "save_parent"; readonly epoch: EpochId; readonly parent: EpochId }
-  /** Verdicts about the epoch may have left the ledger; or it is current again. */
-  | { readonly kind: "save_old_epoch"; readonly epoch: EpochId; readonly isOld: boolean }
-  | { readonly kind: "save_marks"; readonly epoch: EpochId };
+/** Writable again, for the module that owns the field. */
+export type Own<T> = { -readonly [K in keyof T]: OwnField<T[K]> };
+
+type OwnField<F> =
+  F extends ReadonlyMap<infer K, infer V>
+    ? Map<K, OwnField<V>>
+    : F extends ReadonlySet<infer V>
+      ? Set<V>
+      : F extends BacklogView
+        ? Backlog
+        : F extends HeapView<infer V>
+          ? OffsetHeap<V>
+          : F;

@@ -1,0 +1,136 @@
+// What the core receives. Plain data, so that every incident can be replayed.
+import { type EpochId, type EpochRecord, type Offset, type TokenKind, type TxnId } from "@highwater/protocol";
+import { type Published } from "./effects.ts";
+import { type Candidates, type LogPosition, type Level } from "./types.ts";
+
+export interface AnnouncedItem {
+  readonly kind: "intent" | "position" | "withdrawn";
+  readonly id: TxnId;
+  readonly epoch: EpochId;
+  readonly offset?: Offset;
+  readonly owner?: bigint;
+  /** Of an intent and of a withdrawal: the attempt. */
+  readonly by?: string;
+  /** Of an intent; 0 when it is left out. */
+  readonly endsWithinMs?: number;
+  readonly maxDelayMs?: number;
+  /** Of `maxDelayMs`; the strongest when it is left out. */
+  readonly level?: string;
+  readonly metadata?: Readonly<Record<string, string>>;
+}
+
+export type ReceiptFact =
+  | { readonly kind: "commit" | "aborted" | "lost"; readonly epoch: EpochId }
+  | { readonly kind: "absent" | "expired" | "out_of_window" }
+  /** Another attempt has the id, and may yet commit. */
+  | { readonly kind: "held" };
+
+export type TrackerEvent =
+  | {
+      readonly kind: "node_reported";
+      readonly nowMs: number;
+      readonly askedAtMs: number;
+      readonly node: string;
+      readonly role: "primary" | "replica";
+      readonly incarnation: string;
+      readonly epochs: readonly EpochRecord[];
+      readonly unfit: boolean;
+      readonly upstream: { readonly session: string; readonly flushed: Offset } | null;
+      /** False: no stream feeds it now, whatever the primary shows. */
+      readonly isFed?: boolean;
+    }
+  | { readonly kind: "node_unreachable"; readonly nowMs: number; readonly node: string }
+  | {
+      readonly kind: "positions_reported";
+      readonly nowMs: number;
+      readonly askedAtMs: number;
+      readonly node: string;
+      readonly epoch: EpochId;
+      readonly flushed: Offset;
+      readonly replicas: readonly {
+        readonly node: string;
+        readonly session: string;
+        readonly flushed: Offset;
+        /**
+         * The primary took this stream for a synchronous one when it reported this position of it.
+         * Absent: no.
+         */
+        readonly synchronous?: boolean;
+      }[];
+      /**
+       * Whom the HA manager might have promoted at some moment after this was said. Absent: no
+       * manager was asked.
+       */
+      readonly candidates?: Candidates;
+    }
+  | {
+      readonly kind: "epoch_followed";
+      readonly nowMs: number;
+      readonly epoch: EpochId;
+      readonly node: string;
+    }
+  | {
+      readonly kind: "authority_unsettled";
+      readonly nowMs: number;
+      readonly reason: string;
+      readonly split: boolean;
+    }
+  | {
+      readonly kind: "announced";
+      readonly nowMs: number;
+      /** The gateway that says so, and its region. */
+      readonly from?: { readonly gateway: string; readonly region: string };
+      readonly items: readonly AnnouncedItem[];
+      /** By epoch of the items, the one before it. */
+      readonly parents?: Readonly<Record<EpochId, EpochId>>;
+    }
+  | {
+      readonly kind: "token_presented";
+      readonly nowMs: number;
+      readonly id: TxnId;
+      readonly owner: bigint;
+      readonly attempt: EpochId;
+      readonly tokenKind: TokenKind;
+      readonly position: LogPosition;
+      /** The epoch before that of its place, as the token says. */
+      readonly parent?: EpochId | null;
+      /** False: its holder may only ask, so nothing is kept that was not there before. */
+      readonly mayEnter?: boolean;
+    }
+  | {
+      readonly kind: "receipts_read";
+      readonly nowMs: number;
+      readonly request: number;
+      readonly epoch: EpochId;
+      readonly asOf: Offset;
+      /** By `ownedName`. */
+      readonly receipts: ReadonlyMap<string, ReceiptFact>;
+    }
+  | { readonly kind: "receipts_unread"; readonly nowMs: number; readonly request: number }
+  /** Another tracker has reported them as broken: see peer-verdicts.ts. */
+  | {
+      readonly kind: "peer_verdicts_received";
+      readonly nowMs: number;
+      readonly peerVerdicts: readonly Published[];
+    }
+  /** Of an ended epoch, by replicas that have followed none since: up to where each has its log. */
+  | {
+      readonly kind: "witnesses_read";
+      readonly nowMs: number;
+      readonly epoch: EpochId;
+      readonly reached: ReadonlyMap<string, Offset>;
+    }
+  /** `epoch`: of the help that has ended; when it is left out, the help that is in flight. */
+  | { readonly kind: "flush_helped"; readonly nowMs: number; readonly epoch?: EpochId }
+  /**
+   * Other levels, or other rules for them. A level whose rule has changed keeps its mark: it was
+   * true of the rule before.
+   */
+  | {
+      readonly kind: "configured";
+      readonly nowMs: number;
+      readonly levels: readonly Level[];
+      readonly exposureLevel: string;
+    }
+  | { readonly kind: "durable_wanted"; readonly nowMs: number; readonly wanted: boolean }
+  | { readonly kind: "ticked"; readonly nowMs: number };
