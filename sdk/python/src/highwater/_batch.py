@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from ._core.effects import Answer, Send
+from ._core.effects import HttpResponse, Send
 from ._core.errors import usage_error
 
 #: The service's own limit.
@@ -65,7 +65,7 @@ class _Item:
     request: Send
     body: bytes
     #: None: send it alone.
-    answer: asyncio.Future[Answer | None]
+    answer: asyncio.Future[HttpResponse | None]
 
 
 @dataclass(slots=True, eq=False)
@@ -80,7 +80,9 @@ class _Open:
 class Batches:
     """The batches of one event loop."""
 
-    def __init__(self, client: httpx.AsyncClient, alone: Callable[[Send], Awaitable[Answer]], options: Batch) -> None:
+    def __init__(
+        self, client: httpx.AsyncClient, alone: Callable[[Send], Awaitable[HttpResponse]], options: Batch
+    ) -> None:
         self._client = client
         self._alone = alone
         self._options = options
@@ -92,7 +94,7 @@ class Batches:
     def takes(self, request: Send) -> bool:
         return is_one_shot(request) and len(request.body or b"") <= _BYTES_MAX and request.url not in self._without
 
-    async def exchange(self, request: Send) -> Answer:
+    async def exchange(self, request: Send) -> HttpResponse:
         """Returns the answer to a request.
 
         Raises what httpx raises. Cancelling it does not affect the others in the batch.
@@ -155,7 +157,7 @@ class Batches:
                     self._without.add(first.url)
                 _answer(items, None)
             elif status != httpx.codes.OK:
-                _answer(items, Answer(status, response.headers, await response.aread()))
+                _answer(items, HttpResponse(status, response.headers, await response.aread()))
             else:
                 await _read(response, items)
 
@@ -169,7 +171,7 @@ class Batches:
         await asyncio.gather(*rest, return_exceptions=True)
 
 
-def _answer(items: list[_Item], answer: Answer | None) -> None:
+def _answer(items: list[_Item], answer: HttpResponse | None) -> None:
     for item in items:
         if not item.answer.done():
             item.answer.set_result(answer)
@@ -187,15 +189,15 @@ async def _read(response: httpx.Response, items: list[_Item]) -> None:
             except (ValueError, LookupError, TypeError) as error:
                 raise httpx.RemoteProtocolError("a line of the batch response is malformed") from error
             if not answer.done():
-                answer.set_result(Answer(status, {}, body))
+                answer.set_result(HttpResponse(status, {}, body))
     if not all(item.answer.done() for item in items):
         raise httpx.RemoteProtocolError("the batch response ended before the answer to this transaction")
 
 
-def _last_of(items: list[_Item], task: asyncio.Task[None]) -> Callable[[asyncio.Future[Answer | None]], None]:
+def _last_of(items: list[_Item], task: asyncio.Task[None]) -> Callable[[asyncio.Future[HttpResponse | None]], None]:
     """Ends the request when every caller that waits for it has given up."""
 
-    def ended(answer: asyncio.Future[Answer | None]) -> None:
+    def ended(answer: asyncio.Future[HttpResponse | None]) -> None:
         if answer.cancelled() and all(item.answer.done() for item in items):
             task.cancel()
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ._background import LOG, Host
-from ._core.effects import NoAnswer, Send
+from ._core.effects import NoResponse, Send
 from ._core.endpoints import EndpointPool
 from ._core.observer import EventType, ObservedEvent, Observer, notify
 from ._core.reading import read_blind_event, read_epoch_event, read_marks, read_marks_response, read_stall_event
@@ -171,7 +171,7 @@ class DurabilityStream:
         while polls == 0 or self._deps.runtime.monotonic_ms() < until_ms:
             question = Send("GET", f"{url}{MARKS_PATH}", self._deps.headers, None, tuning.stream_open_ms / 1_000)
             answer = await self._deps.host.transport().send(question)
-            if isinstance(answer, NoAnswer) or answer.status != 200:
+            if isinstance(answer, NoResponse) or answer.status != 200:
                 return polls > 0
             try:
                 body = read_marks_response(json.loads(answer.body))

@@ -19,7 +19,7 @@ from urllib.parse import urljoin
 import httpx
 
 from ._batch import Batch, Batches
-from ._core.effects import Answer, NoAnswer, Send
+from ._core.effects import HttpResponse, NoResponse, Send
 
 #: Idle connections to keep, and for how long: longer than a pause between two transactions.
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=30.0)
@@ -74,7 +74,7 @@ class SyncTransport:
     def __init__(self, certificates: Certificates) -> None:
         self._client = httpx.Client(verify=certificates(), limits=_LIMITS)
 
-    def send(self, request: Send) -> Answer | NoAnswer:
+    def send(self, request: Send) -> HttpResponse | NoResponse:
         """Makes an exchange.
 
         A trickling body may take twice the time: httpx limits only single reads.
@@ -92,10 +92,10 @@ class SyncTransport:
                 for chunk in response.iter_bytes():
                     chunks.append(chunk)
                     if time.monotonic() > deadline:
-                        return NoAnswer("timeout")
+                        return NoResponse("timeout")
         except _FAILURES as error:
             return _no_answer(error)
-        return Answer(response.status_code, response.headers, b"".join(chunks))
+        return HttpResponse(response.status_code, response.headers, b"".join(chunks))
 
     def close(self) -> None:
         self._client.close()
@@ -111,7 +111,7 @@ class AsyncTransport:
         self._client = httpx.AsyncClient(verify=certificates(), limits=_LIMITS)
         self._batches = None if batch is None else Batches(self._client, self._alone, batch)
 
-    async def send(self, request: Send) -> Answer | NoAnswer:
+    async def send(self, request: Send) -> HttpResponse | NoResponse:
         """Makes an exchange. Cancelling it closes its connection and no other."""
         try:
             async with asyncio.timeout(request.timeout):
@@ -119,16 +119,16 @@ class AsyncTransport:
                     return await self._exchange(request)
                 return await self._watched(request, request.probe, request.patience)
         except TimeoutError as error:
-            return NoAnswer("timeout", error)
+            return NoResponse("timeout", error)
         except _FAILURES as error:
             return _no_answer(error)
 
-    async def _exchange(self, request: Send) -> Answer:
+    async def _exchange(self, request: Send) -> HttpResponse:
         if self._batches is not None and self._batches.takes(request):
             return await self._batches.exchange(request)
         return await self._alone(request)
 
-    async def _alone(self, request: Send) -> Answer:
+    async def _alone(self, request: Send) -> HttpResponse:
         # The caller limits the whole exchange, so each part may take all of the time.
         response = await self._client.request(
             request.method,
@@ -137,14 +137,14 @@ class AsyncTransport:
             content=request.body,
             timeout=request.timeout,
         )
-        return Answer(response.status_code, response.headers, response.content)
+        return HttpResponse(response.status_code, response.headers, response.content)
 
-    async def _watched(self, request: Send, probe: float, patience: int) -> Answer | NoAnswer:
+    async def _watched(self, request: Send, probe: float, patience: int) -> HttpResponse | NoResponse:
         exchange = asyncio.ensure_future(self._exchange(request))
         try:
             done, _ = await asyncio.wait({exchange}, timeout=probe)
             if not done and not await self._gives_sign_of_life(request.url, exchange, probe, patience):
-                return NoAnswer("timeout")
+                return NoResponse("timeout")
             return await exchange
         finally:
             await _end(exchange)
@@ -202,7 +202,7 @@ async def _end(task: asyncio.Future[Any]) -> None:
         task.exception()
 
 
-def _no_answer(error: Exception) -> NoAnswer:
+def _no_answer(error: Exception) -> NoResponse:
     if isinstance(error, _NEVER_SENT):
-        return NoAnswer("refused", error)
-    return NoAnswer("timeout" if isinstance(error, httpx.TimeoutException) else "broken", error)
+        return NoResponse("refused", error)
+    return NoResponse("timeout" if isinstance(error, httpx.TimeoutException) else "broken", error)

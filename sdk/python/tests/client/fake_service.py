@@ -20,7 +20,7 @@ LIMIT = 60
 
 
 @dataclass(frozen=True)
-class Answer:
+class FakeResponse:
     status: int
     body: Any
     headers: dict[str, str] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class BatchRequest:
     async def send(self, data: bytes) -> None:
         await self._write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
 
-    async def line(self, index: int, answer: Answer) -> None:
+    async def line(self, index: int, answer: FakeResponse) -> None:
         line = {"index": index, "status": answer.status, "body": answer.body}
         await self.send(json.dumps(line).encode() + b"\n")
 
@@ -69,21 +69,21 @@ PROBLEMS: dict[str, tuple[int, str, str]] = {
 }
 
 
-def problem(code: str, **extra: Any) -> Answer:
+def problem(code: str, **extra: Any) -> FakeResponse:
     status, outcome, retry = PROBLEMS[code]
     body = {"type": f"/errors/{code}", "title": code, "status": status, "code": code}
-    return Answer(status, {**body, "outcome": outcome, "retry": retry, **extra})
+    return FakeResponse(status, {**body, "outcome": outcome, "retry": retry, **extra})
 
 
-def ok(body: Json) -> Answer:
-    return Answer(200, body)
+def ok(body: Json) -> FakeResponse:
+    return FakeResponse(200, body)
 
 
-def committed(request: Json, **overrides: Any) -> Answer:
+def committed(request: Json, **overrides: Any) -> FakeResponse:
     return ok(committed_body(request["id"], **overrides))
 
 
-def opened(call: InteractiveCall) -> Answer:
+def opened(call: InteractiveCall) -> FakeResponse:
     return ok(opened_body(call.id, call.body))
 
 
@@ -91,7 +91,7 @@ Script = Callable[..., Any]
 
 
 class FakeService:
-    """A script returns an `Answer`, or None for success, and may be a coroutine function.
+    """A script returns an `FakeResponse`, or None for success, and may be a coroutine function.
 
     `cut`: the connection dies after the request was read. `hang`: no answer, ever.
     """
@@ -100,7 +100,7 @@ class FakeService:
         self,
         *,
         transaction: Script | None = None,
-        batch: Callable[[BatchRequest], Awaitable[Answer | None]] | None = None,
+        batch: Callable[[BatchRequest], Awaitable[FakeResponse | None]] | None = None,
         state: Script | None = None,
         verdicts: Script | None = None,
         interactive: Script | None = None,
@@ -217,7 +217,7 @@ class FakeService:
                 return True
         else:
             reply = await self._reply(path, query, json.loads(body) if body else {}, headers)
-        if isinstance(reply, Answer):
+        if isinstance(reply, FakeResponse):
             data = json.dumps(reply.body).encode()
             kind = "application/json" if reply.status < 400 else "application/problem+json"
             fields = {"content-type": kind, "content-length": str(len(data)), **reply.headers}
@@ -299,6 +299,6 @@ class FakeService:
                 "commit": lambda: committed({"id": call.id}),
                 "rollback": lambda: ok({"id": call.id, "state": "aborted"}),
             }[name]()
-        if name != "begin" or not isinstance(reply, Answer):
+        if name != "begin" or not isinstance(reply, FakeResponse):
             return reply
-        return Answer(reply.status, reply.body, {"highwater-session": f"here.{call.id}.mac", **reply.headers})
+        return FakeResponse(reply.status, reply.body, {"highwater-session": f"here.{call.id}.mac", **reply.headers})

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from highwater import Batch, ConnectionError, Endpoint, HighwaterError, SerializationError, sql  # noqa: A004
-from tests.client.fake_service import Answer, BatchRequest, FakeService, committed, problem
+from tests.client.fake_service import BatchRequest, FakeResponse, FakeService, committed, problem
 from tests.client.support import refusing
 from tests.client.world import World
 
@@ -96,8 +96,8 @@ async def test_a_count_is_kept_and_one_alone_goes_as_it_always_did(world: World)
 
 @pytest.mark.parametrize("status", [404, 405, 413])
 async def test_a_gateway_without_batches_gets_them_one_by_one(world: World, status: int) -> None:
-    async def refuse(request: BatchRequest) -> Answer:
-        return Answer(status, {})
+    async def refuse(request: BatchRequest) -> FakeResponse:
+        return FakeResponse(status, {})
 
     fake = await serving(world, refuse)
     hw = world.client(fake, batch=together(2))

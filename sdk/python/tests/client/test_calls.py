@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from highwater import Endpoint, HighwaterError, InvalidRequestError, ObservedEvent, TransactionAbortedError, sql
-from tests.client.fake_service import Answer, FakeService, InteractiveCall, committed, opened
+from tests.client.fake_service import FakeResponse, FakeService, InteractiveCall, committed, opened
 from tests.client.support import E1, Json, token
 from tests.client.world import QUICK, World
 
@@ -91,7 +91,7 @@ async def test_a_black_hole_is_left_soon_and_a_slow_answer_is_waited_for(world: 
     await world.client(near, far, **options).transaction(STATEMENT)
     assert (near.probes, len(near.transactions), len(far.transactions)) == (1, 1, 1)
 
-    async def late(request: Json, call: int) -> Answer:
+    async def late(request: Json, call: int) -> FakeResponse:
         await slow.until(lambda: slow.probes == 1)
         return committed(request)
 
@@ -190,7 +190,7 @@ async def test_interactive_calls_made_at_the_same_time_run_one_after_another(wor
     under_way = 0
     most = 0
 
-    async def slowly(call: InteractiveCall, number: int) -> Answer:
+    async def slowly(call: InteractiveCall, number: int) -> FakeResponse:
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)

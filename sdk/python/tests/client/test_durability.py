@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from highwater import HighwaterError, InvalidRequestError, TransactionLostError, sql
-from tests.client.fake_service import Answer, committed, ok, problem
+from tests.client.fake_service import FakeResponse, committed, ok, problem
 from tests.client.support import E1, E2, Json, epoch, marks, token, verdict_of
 from tests.client.world import QUICK, Heard, World, until
 
@@ -24,7 +24,7 @@ def at(*offsets: int) -> Any:
 
 
 def judge(verdict_for: Any) -> Any:
-    def verdicts(request: Json, call: int) -> Answer:
+    def verdicts(request: Json, call: int) -> FakeResponse:
         given = [
             verdict_of(each, "pending", level=request["level"], offset=51) | verdict_for(each, call)
             for each in request["tokens"]
@@ -132,7 +132,7 @@ async def test_listeners_watch_what_is_committed_from_then_on_until_they_are_tak
 async def test_one_token_that_the_tracker_refuses_does_not_spoil_the_others(world: World) -> None:
     bad = token(E1, 55)
 
-    def verdicts(request: Json, call: int) -> Answer:
+    def verdicts(request: Json, call: int) -> FakeResponse:
         if bad in request["tokens"]:
             return problem("invalid_token")
         return judge(lambda *_: {"verdict": "durable"})(request, call)  # type: ignore[no-any-return]
@@ -161,7 +161,7 @@ async def test_a_promise_that_waits_for_long_is_asked_about_without_any_event(wo
 
 
 async def test_verdicts_in_the_order_of_the_tokens_and_in_batches(world: World) -> None:
-    def verdicts(request: Json, call: int) -> Answer:
+    def verdicts(request: Json, call: int) -> FakeResponse:
         given = [verdict_of(each, "durable") for each in reversed(request["tokens"])]
         return ok({"verdicts": given, "marks": marks(E1, disk=1)})
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from highwater import DurabilityTimeoutError, Endpoint, ObservedEvent, sql
-from tests.client.fake_service import Answer, committed, ok
+from tests.client.fake_service import FakeResponse, committed, ok
 from tests.client.support import E1, E2, epoch, marks
 from tests.client.test_durability import FIRST, at
 from tests.client.world import QUICK, Heard, World, until
@@ -123,7 +123,7 @@ async def test_a_proxy_that_holds_streams_back_marks_are_asked_for_and_streams_t
     is_blocked = True
     ancestry = [FIRST, epoch(E2, previous=E1, fork=10, start=15)]
 
-    def marks_now(call: int) -> Answer:
+    def marks_now(call: int) -> FakeResponse:
         is_early = call < 3
         now = marks(E1, region=5) if is_early else marks(E2, region=20)
         return ok({"marks": now, "levels": ["region"], "epochs": ancestry[:1] if is_early else ancestry})

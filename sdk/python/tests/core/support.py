@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from highwater._core.effects import (
-    Answer,
     AwaitDurable,
     CallBody,
     Effect,
-    NoAnswer,
+    HttpResponse,
+    NoResponse,
     Raised,
     Returned,
     Send,
@@ -31,7 +31,7 @@ from tests.client.support import E1, committed_body
 
 T = TypeVar("T")
 Json = dict[str, Any]
-Reply = Answer | NoAnswer | Json
+Reply = HttpResponse | NoResponse | Json
 Script = Callable[["Request", int], Reply]
 Body = Callable[[InteractiveCore[Any]], Any]
 
@@ -55,16 +55,16 @@ class Request:
         return self.path.rpartition("/")[2]
 
 
-def cut() -> NoAnswer:
-    return NoAnswer("broken")
+def cut() -> NoResponse:
+    return NoResponse("broken")
 
 
-def answer(body: object, status: int = 200, **headers: str) -> Answer:
+def answer(body: object, status: int = 200, **headers: str) -> HttpResponse:
     text = body if isinstance(body, str) else json.dumps(body)
-    return Answer(status, {name.replace("_", "-"): value for name, value in headers.items()}, text.encode())
+    return HttpResponse(status, {name.replace("_", "-"): value for name, value in headers.items()}, text.encode())
 
 
-def problem(code: str, status: int, outcome: str, retry: str, **extra: object) -> Answer:
+def problem(code: str, status: int, outcome: str, retry: str, **extra: object) -> HttpResponse:
     body = {"type": f"/errors/{code}", "title": code, "status": status, "code": code}
     return answer({**body, "outcome": outcome, "retry": retry, **extra}, status)
 
@@ -180,7 +180,7 @@ class World:
                     raise failed
                 return None
 
-    def _exchange(self, effect: Send) -> Answer | NoAnswer:
+    def _exchange(self, effect: Send) -> HttpResponse | NoResponse:
         url, _, path = effect.url.partition("/v1/")
         body = json.loads(effect.body) if effect.body is not None else {}
         request = Request(url, f"/v1/{path}", body, effect.headers, effect.timeout, effect.probe)
@@ -188,6 +188,6 @@ class World:
         self.sent.append(request)
         self.now_ms += self.exchange_ms
         reply = self.script(request, len(self.sent))
-        if isinstance(reply, NoAnswer) and reply.kind == "timeout":
+        if isinstance(reply, NoResponse) and reply.kind == "timeout":
             self.now_ms += effect.timeout * 1_000
         return answer(reply) if isinstance(reply, dict) else reply

@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from highwater._core.effects import NoAnswer, Steps
+from highwater._core.effects import NoResponse, Steps
 from highwater._core.errors import HighwaterError
 from highwater._core.ids import new_transaction_id
 from highwater._core.interactive import InteractiveCore
@@ -70,22 +70,22 @@ class Gateways:
 
     def __call__(self, request: Request, _: int) -> Reply:
         if request.url in self.dead:
-            return NoAnswer("refused")
+            return NoResponse("refused")
         fault = next(self.faults, "none")
         if fault == "late arrival":
             self.store.arrive()
             fault = "none"
         match fault:
             case "refused":
-                return NoAnswer("refused")
+                return NoResponse("refused")
             case "request lost":
-                return NoAnswer("broken")
+                return NoResponse("broken")
             case "busy":
                 return problem("overloaded", 503, "not_applied", "wait", retryAfterMs=1)
             case "dies":
                 return self._die(request)
         reply = self._run(request, fault)
-        return NoAnswer("timeout" if fault == "late" else "broken") if fault in {"answer lost", "late"} else reply
+        return NoResponse("timeout" if fault == "late" else "broken") if fault in {"answer lost", "late"} else reply
 
     def _die(self, request: Request) -> Reply:
         if len(self.dead) == 0:
@@ -93,7 +93,7 @@ class Gateways:
             if request.name == "commit":
                 # It may have reached the database before that.
                 self.store.late.append(id_of(request))
-        return NoAnswer("broken")
+        return NoResponse("broken")
 
     def _run(self, request: Request, fault: str) -> Reply:
         of = id_of(request)
@@ -121,7 +121,7 @@ class Gateways:
     def _one_shot(self, request: Request, of: str, fault: str) -> Reply:
         if fault == "late" and of not in self.store.receipts:
             self.store.late.append(of)
-            return NoAnswer("timeout")
+            return NoResponse("timeout")
         if fault == "conflict" and of not in self.store.receipts:
             return conflict()
         replayed = of in self.store.receipts

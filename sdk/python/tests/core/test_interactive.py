@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from highwater._core.effects import Answer, NoAnswer, Send
+from highwater._core.effects import HttpResponse, NoResponse, Send
 from highwater._core.errors import HighwaterError, UnknownOutcomeError
 from highwater._core.interactive import InteractiveCore
 from highwater._core.observer import ObservedEnd, ObservedEvent
@@ -28,7 +28,7 @@ def id_of(request: Request) -> str:
     return request.path.partition("?")[0].split("/")[3]
 
 
-def opened(request: Request, **changes: object) -> Answer:
+def opened(request: Request, **changes: object) -> HttpResponse:
     session = f"here.{id_of(request)}.mac"
     return answer(opened_body(id_of(request), request.body, **changes), highwater_session=session)
 
@@ -261,7 +261,7 @@ def test_dispose_rolls_back_what_is_left_open_also_when_the_service_is_gone() ->
     world.run(done.commit(AckOptions()))
     world.run(done.dispose())
     assert sent(world)[-1] == ("commit", 1)
-    gone = scripted(lambda r, _: NoAnswer("refused") if r.name == "rollback" else None)
+    gone = scripted(lambda r, _: NoResponse("refused") if r.name == "rollback" else None)
     world.run(opened_on(gone).dispose())
     lost = opened_on(gone)
     gone.run(lost.dispose())
@@ -277,7 +277,7 @@ def test_an_interrupt_ends_it_and_its_rollback_is_sent_once_without_much_ado() -
         steps.throw(KeyboardInterrupt())
     assert (tx.is_open, type(tx.failure)) == (False, KeyboardInterrupt)
     before_ms = world.now_ms
-    world.script = lambda *_: NoAnswer("timeout")
+    world.script = lambda *_: NoResponse("timeout")
     world.run(tx.dispose())
     assert sent(world)[-1] == ("rollback", 1)
     assert world.now_ms - before_ms < 2_100

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from highwater._core.effects import Answer, NoAnswer
+from highwater._core.effects import HttpResponse, NoResponse
 from highwater._core.errors import HighwaterError, TransactionAbortedError, TransactionLostError, UnknownOutcomeError
 from highwater._core.observer import ObservedEvent
 from highwater._core.requests import AckLimits, AckOptions, ExecutionOptions, granted_wait_ms, transaction_body
@@ -92,10 +92,10 @@ def test_a_lost_reply_the_same_id_and_body_again() -> None:
 
 
 def test_503_wait_again_after_retry_after() -> None:
-    def script(request: Request, n: int) -> Answer:
+    def script(request: Request, n: int) -> HttpResponse:
         if n == 1:
             refused = problem("exposure_limit", 503, "not_applied", "wait")
-            return Answer(503, {"retry-after": "1"}, refused.body)
+            return HttpResponse(503, {"retry-after": "1"}, refused.body)
         if n == 2:
             return problem("epoch_changed", 503, "not_applied", "wait", retryAfterMs=40)
         return answer(committed(request))
@@ -106,7 +106,7 @@ def test_503_wait_again_after_retry_after() -> None:
 
 
 def test_an_attempt_without_an_answer_times_out_and_the_next_goes_elsewhere_at_once() -> None:
-    world = World(lambda request, _: NoAnswer("timeout") if request.url == NEAR else committed(request))
+    world = World(lambda request, _: NoResponse("timeout") if request.url == NEAR else committed(request))
     service = world.service((NEAR, FAR))
     transact(world, service)
     # The near one rests for a while.
@@ -120,7 +120,7 @@ def test_an_attempt_without_an_answer_times_out_and_the_next_goes_elsewhere_at_o
 
 
 def test_a_refused_connection_is_certain_and_a_broken_one_is_not() -> None:
-    for reply, kind in ((NoAnswer("refused"), "not_applied"), (cut(), "unknown")):
+    for reply, kind in ((NoResponse("refused"), "not_applied"), (cut(), "unknown")):
         world = World(always(reply))
         with pytest.raises(HighwaterError) as caught:
             transact(world, world.service(), timeout_ms=300)
@@ -131,7 +131,7 @@ def test_a_refused_connection_is_certain_and_a_broken_one_is_not() -> None:
             assert isinstance(caught.value.__cause__, HighwaterError)
 
 
-def unconfirmed() -> Answer:
+def unconfirmed() -> HttpResponse:
     return problem("commit_unconfirmed", 503, "unknown", "resolve_outcome")
 
 
@@ -166,7 +166,7 @@ def test_an_id_that_was_settled_otherwise_is_a_typed_error(settled: str, kind: t
     assert (caught.value.outcome, caught.value.retry) == ("not_applied", "transaction")
 
 
-def violation(**extra: object) -> Answer:
+def violation(**extra: object) -> HttpResponse:
     return problem("constraint_violation", 409, "not_applied", "never", **extra)
 
 
@@ -183,7 +183,7 @@ def test_a_resend_that_fails_on_what_its_own_first_attempt_did_the_state_decides
 
 
 def test_a_resend_that_conflicts_while_the_first_copy_may_be_on_its_way_is_not_run_under_a_new_id() -> None:
-    def script(request: Request, n: int) -> Answer | NoAnswer:
+    def script(request: Request, n: int) -> HttpResponse | NoResponse:
         if request.path != "/v1/transactions":
             return answer(state(ID, "unknown"))
         return cut() if n == 1 else conflict
@@ -213,7 +213,7 @@ def test_an_answer_that_is_no_answer_of_the_service_counts_as_none() -> None:
 
 
 def test_time_is_for_all_attempts_and_each_has_no_more_than_is_left() -> None:
-    world = World(lambda *_: NoAnswer("timeout"))
+    world = World(lambda *_: NoResponse("timeout"))
     with pytest.raises(UnknownOutcomeError):
         transact(world, world.service(), timeout_ms=3_000)
     assert sum(request.timeout for request in world.sent) <= 3

@@ -7,7 +7,7 @@ driver throws that into the generator (or closes it), which then ends.
 =================  ================================================================================
 effect             result
 =================  ================================================================================
-``Send``           ``Answer``, or ``NoAnswer`` if there is none; never an exception for either
+``Send``           ``HttpResponse``, or ``NoResponse``; never an exception for either
 ``Sleep``          None, after that many seconds
 ``CallBody``       ``Returned`` or ``Raised``: the user's body was called with the transaction
 ``AwaitDurable``   None once durable; raises what ``durable()`` raises
@@ -18,10 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
-
-if TYPE_CHECKING:
-    from .interactive import InteractiveCore
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 _T = TypeVar("_T")
 
@@ -47,7 +44,7 @@ class Send:
 
 
 @dataclass(slots=True)
-class Answer:
+class HttpResponse:
     status: int
     headers: Mapping[str, str]
     """Looked up by lower-case name."""
@@ -55,7 +52,7 @@ class Answer:
 
 
 @dataclass(slots=True)
-class NoAnswer:
+class NoResponse:
     """``refused``: there was no connection, so nothing was sent.
 
     ``broken``: it may have been sent.
@@ -72,9 +69,9 @@ class Sleep:
 
 @dataclass(slots=True)
 class CallBody:
-    """Run the user's function with this transaction."""
+    """Run the user's function with this transaction, an ``InteractiveCore``."""
 
-    transaction: InteractiveCore[Any]
+    transaction: Any
 
 
 @dataclass(slots=True)
@@ -108,8 +105,8 @@ Steps: TypeAlias = Generator[Effect, Any, _T]
 """A call of the core: yields effects, is sent their results, and returns the result of the call."""
 
 
-def send(effect: Send) -> Steps[Answer | NoAnswer]:
-    return cast("Answer | NoAnswer", (yield effect))
+def send(effect: Send) -> Steps[HttpResponse | NoResponse]:
+    return cast("HttpResponse | NoResponse", (yield effect))
 
 
 def sleep(milliseconds: float) -> Steps[None]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Generic, TypeVar
 
-from .effects import Answer, NoAnswer, Send, Steps, send, sleep
+from .effects import HttpResponse, NoResponse, Send, Steps, send, sleep
 from .endpoints import EndpointPool
 from .errors import HighwaterError, answer_error, bad_answer, connection_error, unknown_outcome
 from .observer import ObservedEnd, ObservedEvent, Observer, notify
@@ -289,7 +289,7 @@ class Service:
             return result
         budget.failed = None
         pool.succeeded(base)
-        if call.on_answer is not None and isinstance(reply, Answer):
+        if call.on_answer is not None and isinstance(reply, HttpResponse):
             call.on_answer(Pin(base, reply.headers.get(SESSION_HEADER, "")))
         return result
 
@@ -338,10 +338,10 @@ class Service:
 
 
 def read_reply(
-    reply: Answer | NoAnswer, read: Callable[[object], _T], *, wall_ms: float, path: str, timeout: float
+    reply: HttpResponse | NoResponse, read: Callable[[object], _T], *, wall_ms: float, path: str, timeout: float
 ) -> _T | HighwaterError:
     """Returns the answer as the call reads it, or the typed error."""
-    if isinstance(reply, NoAnswer):
+    if isinstance(reply, NoResponse):
         if reply.kind == "timeout":
             message = f"no answer within {timeout:g} s"
             return connection_error("request_timeout", message, sent=True, cause=reply.cause)
