@@ -6,11 +6,11 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { findBuilt, findCheckov, TFLINT, whyNoCheckov, whyNotBuilt } from "./programs.ts";
-import { EXAMPLES, MODULES, whyNotFull, Workbench } from "./tools.ts";
+import { TRIED_EXAMPLES, MODULES, whyNotFull, Workbench } from "./tools.ts";
 
 const DIRECTORIES = [
   ...MODULES.map((name) => join("modules", name)),
-  ...EXAMPLES.map((name) => join("examples", name)),
+  ...TRIED_EXAMPLES.map((name) => join("examples", name)),
 ];
 const DOCKERFILE = fileURLToPath(new URL("../../image/Dockerfile", import.meta.url));
 const FAULT = `

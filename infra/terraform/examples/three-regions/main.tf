@@ -1,5 +1,6 @@
 # Highwater in three regions: the primary's at first is us-east-1, and every other holds a replica that may be promoted.
-# Composition only: what a region is made of is in the modules.
+# Composition only: what a region is made of is in the modules. For two regions, delete eu-west-1.tf, and from the other files
+# every block whose name contains europe and every other line that contains europe or eu-west-1.
 
 locals {
   cidrs = {
@@ -8,8 +9,14 @@ locals {
     eu-west-1 = "10.30.0.0/16"
   }
   nearest = {
-    us-east-1 = ["us-west-2", "eu-west-1"]
-    us-west-2 = ["us-east-1", "eu-west-1"]
+    us-east-1 = [
+      "us-west-2",
+      "eu-west-1",
+    ]
+    us-west-2 = [
+      "us-east-1",
+      "eu-west-1",
+    ]
     eu-west-1 = ["us-east-1", "us-west-2"]
   }
   ranges = {
@@ -49,7 +56,11 @@ locals {
     }
   }
   # Every gateway and tracker of every region has sessions with every node.
-  service_sessions = sum([module.service_east.sessions_per_node, module.service_west.sessions_per_node, module.service_europe.sessions_per_node])
+  service_sessions = sum([
+    module.service_east.sessions_per_node,
+    module.service_west.sessions_per_node,
+    module.service_europe.sessions_per_node,
+  ])
 }
 
 data "aws_caller_identity" "this" {}
@@ -60,7 +71,11 @@ module "topology" {
   domain = var.private_domain
   ports  = { gateway = 4600, tracker = 4601, postgres = var.postgres_domain_name == null ? null : 4605 }
   levels = var.levels
-  nodes  = [module.store_east.node, module.store_west.node, module.store_europe.node]
+  nodes = [
+    module.store_east.node,
+    module.store_west.node,
+    module.store_europe.node,
+  ]
   regions = {
     for region, near in local.nearest : region => { nearest = near, gateways = var.gateways, trackers = var.trackers }
   }

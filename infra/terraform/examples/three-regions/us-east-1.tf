@@ -39,15 +39,18 @@ module "observability_east" {
   providers = { aws = aws.east }
   count     = var.images.collector == null ? 0 : 1
 
-  name           = "${var.name}-us-east-1"
-  region         = "us-east-1"
-  account_id     = local.account
-  kms_key_arn    = module.key_east.arn
-  topic_arn      = module.notifications_east.topic_arn
-  endpoint       = module.network_east.metrics_endpoint
-  remote_vpc_ids = { us-west-2 = module.network_west.vpc_id, eu-west-1 = module.network_europe.vpc_id }
-  rules          = local.rules
-  grafana        = var.grafana
+  name        = "${var.name}-us-east-1"
+  region      = "us-east-1"
+  account_id  = local.account
+  kms_key_arn = module.key_east.arn
+  topic_arn   = module.notifications_east.topic_arn
+  endpoint    = module.network_east.metrics_endpoint
+  remote_vpc_ids = {
+    us-west-2 = module.network_west.vpc_id
+    eu-west-1 = module.network_europe.vpc_id
+  }
+  rules   = local.rules
+  grafana = var.grafana
 }
 
 module "store_east" {

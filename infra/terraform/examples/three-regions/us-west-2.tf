@@ -39,15 +39,18 @@ module "observability_west" {
   providers = { aws = aws.west }
   count     = var.images.collector == null ? 0 : 1
 
-  name           = "${var.name}-us-west-2"
-  region         = "us-west-2"
-  account_id     = local.account
-  kms_key_arn    = module.key_west.arn
-  topic_arn      = module.notifications_west.topic_arn
-  endpoint       = module.network_west.metrics_endpoint
-  remote_vpc_ids = { us-east-1 = module.network_east.vpc_id, eu-west-1 = module.network_europe.vpc_id }
-  rules          = local.rules
-  grafana        = var.grafana
+  name        = "${var.name}-us-west-2"
+  region      = "us-west-2"
+  account_id  = local.account
+  kms_key_arn = module.key_west.arn
+  topic_arn   = module.notifications_west.topic_arn
+  endpoint    = module.network_west.metrics_endpoint
+  remote_vpc_ids = {
+    us-east-1 = module.network_east.vpc_id
+    eu-west-1 = module.network_europe.vpc_id
+  }
+  rules   = local.rules
+  grafana = var.grafana
 }
 
 module "store_west" {
