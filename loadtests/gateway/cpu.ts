@@ -23,6 +23,11 @@ export function cpuOfServer(postmaster: number): Spent {
   return cpuOfBackends(pids().filter((pid) => pid === postmaster || Number(statOf(pid)?.[1]) === postmaster));
 }
 
+/** Of what a process has started, each with all its threads, in whole ticks. */
+export function cpuOfChildren(parent: number): Spent {
+  return new Map(pids().flatMap((pid) => (Number(statOf(pid)?.[1]) === parent ? [...cpuOf(pid)] : [])));
+}
+
 /** Of single-threaded processes, such as a server's backends, in nanoseconds as above. */
 export function cpuOfBackends(pids: readonly number[]): Spent {
   const spent = new Map<number, number>();
