@@ -28,7 +28,7 @@ TEST_FILES = $(wildcard $(shell git ls-files -co --exclude-standard '*.test.ts' 
 SLOW_FILES = $(filter %.slow.test.ts,$(TEST_FILES))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker bench-sdk experiments experiments-page failover-candidate adopt infra-test infra-rendered infra-tools tofu keys test test-slow test-unit fmt lint typecheck gen gen-check ratchet check clean
+.PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-pgwire bench-tracker bench-sdk experiments experiments-page failover-candidate adopt infra-test infra-rendered infra-tools tofu keys test test-slow test-unit fmt lint typecheck gen gen-check ratchet check clean
 .PHONY: audit bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put verify attack chaos-mutants
 
 help: ## List the commands
@@ -110,6 +110,9 @@ bench-overload: $(STAMP) ## Ten times as many clients as the gateway has room fo
 
 bench-tracker: $(STAMP) ## The tracker: mark latency, cost, 2,000 streams, a full ledger, a failover (PROFILE=folder profiles it)
 	@$(NODE) loadtests/tracker/cli.ts $(if $(PROFILE),--profile "$(PROFILE)")
+
+bench-pgwire: $(STAMP) $(POSTGRES) $(PGBOUNCER) ## Stock pgbench through the PostgreSQL wire, straight and through PgBouncer, against the bars (QUICK=1 ARGS="--only …" PROFILE=folder)
+	@$(NODE) loadtests/pgwire/cli.ts $(if $(QUICK),--quick) $(if $(PROFILE),--profile "$(PROFILE)") $(ARGS)
 
 bench-sdk: $(STAMP) $(VENV) ## The SDKs: what a commit and a pending promise cost above a bare HTTP client, and what batches save
 	@$(NODE) loadtests/sdk/cli.ts $(ARGS)
@@ -221,7 +224,7 @@ verify: $(STAMP) ## What takes hours, at this commit; writes docs/verification.m
 
 # Without Go there is no k6 and no Jaeger; their tests are skipped and say so.
 # Two side by side: most of them run whole systems, and three keep two cores so busy that clocks inside the systems run out.
-test-slow: $(STAMP) $(VENV) $(PYRIGHT) $(PROMETHEUS) $(FAKETIME) $(ENVOY_HERE) ## The slow tests (*.slow.test.ts): chaos, Envoy, Jaeger, Prometheus, browsers, other runtimes, the image
+test-slow: $(STAMP) $(VENV) $(PYRIGHT) $(PROMETHEUS) $(FAKETIME) $(POSTGRES) $(PGBOUNCER) $(ENVOY_HERE) ## The slow tests (*.slow.test.ts): chaos, Envoy, Jaeger, Prometheus, browsers, other runtimes, the image
 	@for program in $(K6) jaeger; do $(MAKE) -s --no-print-directory $$program || true; done
 	$(NODE) scripts/run-tests.ts --concurrency 2 $(SLOW_FILES)
 

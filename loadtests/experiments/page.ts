@@ -9,7 +9,7 @@ import type { Point, Result } from "./figures.ts";
 import { PAPERS } from "./papers.ts";
 import { draw, figuresOf } from "./plots.ts";
 
-const PAGE = new URL("../../docs/benchmarks.md", import.meta.url);
+export const PAGE = new URL("../../docs/benchmarks.md", import.meta.url);
 const PICTURES = new URL("../../docs/benchmarks/", import.meta.url);
 const NAMES = ["latency", "mixed", "contention", "tpcc", "auction", "groups"] as const;
 /** A figure that is bigger is not looked at more. */
@@ -69,11 +69,16 @@ async function sectionOf(recorded: Recorded): Promise<string> {
   ].join("\n\n");
 }
 
+/** Beside those of the papers, where these have any. */
 export function ratiosTable({ ratios }: Pick<Result, "ratios">): string {
-  const rows = Object.entries(ratios).map(
-    ([what, value]) => `| ${what} | ${number(value)} | ${PAPERS[what] ?? ""} |`,
-  );
-  return ["| ratio | here | papers |", "| --- | --- | --- |", ...rows].join("\n");
+  const beside = Object.keys(ratios).some((what) => what in PAPERS);
+  const rows = Object.entries(ratios).map(([what, value]) => [
+    what,
+    number(value),
+    ...(beside ? [PAPERS[what] ?? ""] : []),
+  ]);
+  const head = ["ratio", "here", ...(beside ? ["papers"] : [])];
+  return [head, head.map(() => "---"), ...rows].map((row) => `| ${row.join(" | ")} |`).join("\n");
 }
 
 export function barsTable({ bars }: Pick<Result, "bars">): string {

@@ -22,7 +22,7 @@ const LEVELS: Record<string, LevelRule> = {
   [DISK]: { primary: true },
   [LEVEL]: { replicas: 1, outside: "region" },
 };
-const ROLE = "app";
+export const ROLE = "app";
 const START_TIMEOUT_MS = 60_000;
 /** What 128 direct clients, the gateway's sessions and the services' own need. */
 const SETTINGS = {
@@ -49,6 +49,7 @@ export class ExperimentSystem implements AsyncDisposable {
   readonly #services: ServiceProcess[] = [];
   #isSynchronous = false;
   #roundTripMs = 0;
+  #wirePort: number | null = null;
 
   private constructor(cluster: Cluster) {
     this.#cluster = cluster;
@@ -62,6 +63,10 @@ export class ExperimentSystem implements AsyncDisposable {
     options: {
       readonly profile?: string | undefined;
       readonly gatewayEnv?: Readonly<Record<string, string>> | undefined;
+      /** The gateway also listens for clients of PostgreSQL, at `wireUrl()`. */
+      readonly withWire?: boolean;
+      /** More of every server's settings. */
+      readonly settings?: Readonly<Record<string, string>>;
     } = {},
   ): Promise<ExperimentSystem> {
     const cluster = await startCluster({
@@ -70,13 +75,16 @@ export class ExperimentSystem implements AsyncDisposable {
         { id: REPLICA, region: THERE },
       ],
       roundTripMs: { [`${HERE}/${THERE}`]: 0 },
-      settings: SETTINGS,
+      settings: { ...SETTINGS, ...options.settings },
     });
     const system = new ExperimentSystem(cluster);
     try {
       await mkdir(join(cluster.dir, "services"), { recursive: true });
       await system.#makeRole();
-      await system.#startServices(profileEnv(options.profile), options.gatewayEnv);
+      await system.#startServices(profileEnv(options.profile), {
+        ...options.gatewayEnv,
+        ...(options.withWire === true && (await system.#wireEnv())),
+      });
       return system;
     } catch (cause) {
       await system.close();
@@ -92,9 +100,15 @@ export class ExperimentSystem implements AsyncDisposable {
     ]);
   }
 
+  /** The servers trust everybody here, and the gateway leaves the question to them. */
+  async #wireEnv(): Promise<Record<string, string>> {
+    this.#wirePort = await this.#cluster.reservePort();
+    return { GATEWAY_PG_PORT: String(this.#wirePort), GATEWAY_PG_AUTH: "passthrough" };
+  }
+
   async #startServices(
     env: Readonly<Record<string, string>>,
-    gatewayEnv: Readonly<Record<string, string>> | undefined,
+    gatewayEnv: Readonly<Record<string, string>>,
   ): Promise<void> {
     const nodes = await Promise.all(
       this.#cluster.nodes.map(async ({ id, region, zone }) => ({
@@ -150,6 +164,19 @@ export class ExperimentSystem implements AsyncDisposable {
       database: await this.#cluster.connectionString(PRIMARY, { user: ROLE }),
       level: LEVEL,
     };
+  }
+
+  /** Of the gateway's listener for clients of PostgreSQL. */
+  async wireUrl(): Promise<string> {
+    if (this.#wirePort === null) throw new Error("the gateway was started without a port for PostgreSQL");
+    const url = new URL((await this.addresses()).database);
+    url.port = String(this.#wirePort);
+    return url.href;
+  }
+
+  /** One that no server of the system takes. */
+  reservePort(): Promise<number> {
+    return this.#cluster.reservePort();
   }
 
   /** The processes whose time is counted, by what they are. Of a server: its first process. */

@@ -49,6 +49,13 @@ const EXCERPTS: readonly (readonly [stage: string, output: string, ...figures: s
     ...["seed: 1", "faults: 5 of 2 kinds", "committed: null", "durable: null", "lost: null"],
     ...["unknown resolved: null", "promises broken: null", "pending: null", "violations: null"],
   ],
+  [
+    "bench-pgwire",
+    `workload     row        per s              p50 ms\none client   wire safe  48.1 (47 to 48.2)  20.5\n128 hot      pgbouncer 8  297  400\n128 hot      direct on  430  110\n${verdictOf({ what: "128 hot: safe at least 8 times the best synchronous row", measured: 7.5, met: false })}`,
+    "one client wire safe, transactions a second: 48.1",
+    "128 hot direct on, transactions a second: 430",
+    "128 hot: safe at least 8 times the best synchronous row: 7.5, MISSED",
+  ],
   ["patroni-rows", `{"rows":13,"failed":0,"outcomes":[]}`, "rows: 13", "failed: 0"],
   [
     "soak-steady",

@@ -155,6 +155,10 @@ const SDK = all(
   matches(/^(\w+: cpu µs of a commit.*?) {2,}[0-9.]+ +[0-9.]+ +([0-9.]+)/gm, ", times the bare client's"),
   matches(/^(\w+, 64 at a time on a real gateway): ([0-9.]+ to [0-9.]+ tps in batches)/gm),
 );
+const PGWIRE = all(
+  matches(/^((?:one client|128 \w+) +(?:direct on|wire \w+)) +([0-9.]+)/gm, ", transactions a second"),
+  bars,
+);
 const OVERLOAD = all(matches(/^\{"name":"([^"]+)",(.+)\}$/gm), bars);
 const EXPERIMENTS = all(matches(/^([a-z]+), ([0-9]+ s)$/gm), bars);
 const BENCHMARK = { limitMinutes: 30, isBenchmark: true };
@@ -179,6 +183,7 @@ export const STAGES: readonly Stage[] = [
   { command: "make load-smoke", limitMinutes: 60, figures: SMOKE },
   { command: "make bench-gateway", figures: GATEWAY, ...BENCHMARK },
   { command: "make bench-tracker", figures: bars, ...BENCHMARK },
+  { command: "make bench-pgwire", figures: PGWIRE, ...BENCHMARK, limitMinutes: 120 },
   { command: "make bench-sdk", figures: SDK, ...BENCHMARK },
   { command: "make bench-telemetry", figures: bars, ...BENCHMARK },
   { command: "make bench-overload", figures: OVERLOAD, ...BENCHMARK },

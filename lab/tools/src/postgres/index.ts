@@ -29,6 +29,13 @@ export function whyNoPostgresProgram(name: PostgresProgram): string | false {
   return `no ${name}: make .tools/postgres/.installed installs it (Linux with glibc 2.28 or newer)`;
 }
 
+/** Errors: `whyNoPostgresProgram`. */
+export function requirePostgresProgram(name: PostgresProgram): string {
+  const found = findPostgresProgram(name);
+  if (found === undefined) throw new Error(String(whyNoPostgresProgram(name)));
+  return found;
+}
+
 /** Why there is no PgBouncer on this machine; false when there is one. */
 export function whyNoPgBouncer(): string | false {
   return existsSync(PROGRAM) ? false : "no PgBouncer: make .tools/pgbouncer unpacks the distribution's";
