@@ -593,7 +593,9 @@ export const AnnouncementBatch = Type.Object(
     gateway: Type.String({ minLength: 1, maxLength: 128 }),
     /** The gateway's. */
     region: Type.Optional(Type.String({ minLength: 1, maxLength: 63 })),
-    announcements: Type.Array(Announcement, { minItems: 1, maxItems: LIMITS.announcementsPerBatch }),
+    announcements: Type.Array(Announcement, { maxItems: LIMITS.announcementsPerBatch }),
+    /** Answers wait in the gateway for marks, of transactions that are not announced. */
+    waitsForMs: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.waitMs })),
     /**
      * By epoch of the announcements, the one before it: its record may be on no node that survives.
      */

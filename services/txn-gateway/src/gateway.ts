@@ -40,6 +40,7 @@ import { endCarriedTraces } from "./tracing/lost-traces.ts";
 import { TransactionTrace } from "./tracing/transaction-trace.ts";
 import { Announcer } from "./trackers/announcer.ts";
 import { Losses } from "./trackers/losses.ts";
+import { MarkInterest } from "./trackers/interest.ts";
 import { TrackerOrder } from "./trackers/order.ts";
 import { TrackerStream } from "./trackers/stream.ts";
 import { Verdicts } from "./trackers/verdicts.ts";
@@ -115,6 +116,10 @@ export class Gateway {
     this.primary = this.#makePrimary(config);
     this.#positions = new Positions({
       ...{ deps, marks: this.marks, flush: this.#flush },
+      interest: new MarkInterest({
+        ...{ clock: deps.clock, transport: deps.transport, gateway: config.name, region: config.region },
+        connected: () => this.#stream.connected,
+      }),
       onFailure: () => {
         this.primary.wake();
       },

@@ -13,7 +13,7 @@ import {
   type TxnId,
   validate,
 } from "@highwater/protocol";
-import { type Clock } from "@highwater/runtime";
+import { type Clock, sleep } from "@highwater/runtime";
 import { callerOf, NOBODY } from "@highwater/service";
 import { type AnnouncedItem, judgeHeld, levelNames } from "../core/index.ts";
 import { type LedgerFile } from "../shell/ledger-file.ts";
@@ -51,7 +51,9 @@ export function announcementRoutes(
 
   scope.post("/internal/announcements", async (request, reply) => {
     const batch = bodyOf(request, AnnouncementBatch);
-    const { gateway, region = UNKNOWN_REGION, announcements, parents = {} } = batch;
+    const { gateway, region = UNKNOWN_REGION, announcements, parents = {}, waitsForMs } = batch;
+    if (waitsForMs !== undefined) void loop.whileInterested(() => sleep(clock, waitsForMs));
+    if (announcements.length === 0) return reply.code(204).send();
     loop.dispatch({
       kind: "announced",
       nowMs: clock.monotonicMs(),

@@ -7,6 +7,7 @@ import { type Deps } from "../deps.ts";
 import { type MarkBoard } from "../outcomes/marks.ts";
 import { type FlushHelp } from "../primary/flush.ts";
 import { type PrimaryEpoch } from "../primary/primary.ts";
+import { INTEREST_MS, type MarkInterest } from "../trackers/interest.ts";
 
 export interface Position {
   readonly epoch: EpochId;
@@ -29,15 +30,13 @@ export interface PositionsContext {
   readonly deps: Pick<Deps, "clock" | "store" | "log">;
   readonly marks: MarkBoard;
   readonly flush: FlushHelp;
+  readonly interest: Pick<MarkInterest, "renew">;
   /** Something failed that may be the primary's end. */
   readonly onFailure: () => void;
 }
 
 const RETRY_MS_MIN = 10;
 const RETRY_MS_MAX = 1_000;
-/** A wait for a mark has no end of its own; timers cannot wait for ever. */
-const WAIT_MS = 3_600_000;
-
 export class Positions {
   readonly #parts: PositionsContext;
   readonly #stop = new AbortController();
@@ -60,6 +59,7 @@ export class Positions {
     const queue = this.#wanted.get(node);
     if (queue === undefined) this.#wanted.set(node, [wanted]);
     else queue.push(wanted);
+    if (wanted.level !== null) this.#parts.interest.renew();
     if (!this.#running.has(node)) void this.#run(node);
   }
 
@@ -149,8 +149,10 @@ export class Positions {
 
   async #await(position: Position, level: string, group: readonly Wanted[]): Promise<void> {
     for (;;) {
-      const end = await this.#parts.marks.wait({ ...position, level }, WAIT_MS);
-      if (end === "timeout" && !this.#stop.signal.aborted) continue;
+      const end = await this.#parts.marks.wait({ ...position, level }, INTEREST_MS / 2);
+      if (this.#stop.signal.aborted) return;
+      this.#parts.interest.renew();
+      if (end === "timeout") continue;
       for (const { onEnd } of group) onEnd(end === "reached" ? "durable" : "ended", position);
       return;
     }
