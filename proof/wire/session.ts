@@ -16,8 +16,10 @@ export interface Place {
 export function placeOf(url: string): Place {
   const { hostname, port, username, password, pathname } = new URL(url);
   return {
-    ...{ host: hostname, port: Number(port), user: decodeURIComponent(username) },
-    ...{ database: decodeURIComponent(pathname.slice(1)) },
+    host: hostname,
+    port: Number(port),
+    user: decodeURIComponent(username),
+    database: decodeURIComponent(pathname.slice(1)),
     ...(password !== "" && { password: decodeURIComponent(password) }),
   };
 }

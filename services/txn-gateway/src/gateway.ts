@@ -102,36 +102,13 @@ export class Gateway {
     this.#active = new ActiveTransactions(deps.clock);
     this.#memory = new ResultMemory(config.resultMemoryBytes);
     this.pace = { clock: deps.clock, stallMs: config.readTimeoutMs };
-    this.marks = new MarkBoard({
-      clock: deps.clock,
-      epochs: () => this.primary.epochs,
-      currentEpoch: () => this.primary.current?.epoch ?? null,
-      onMark: (epoch, level, mark) => {
-        if (level === config.exposure.level) this.#exposure.advance(epoch, mark);
-      },
-    });
+    this.marks = this.#makeMarks(config);
     this.#flush = new FlushHelp(deps, () => {
       this.primary.wake();
     });
     this.primary = this.#makePrimary(config);
-    this.#positions = new Positions({
-      ...{ deps, marks: this.marks, flush: this.#flush },
-      interest: new MarkInterest({
-        ...{ clock: deps.clock, transport: deps.transport, gateway: config.name, region: config.region },
-        connected: () => this.#stream.connected,
-      }),
-      onFailure: () => {
-        this.primary.wake();
-      },
-    });
-    this.#announcer = new Announcer(deps, {
-      gateway: config.name,
-      region: config.region,
-      trackers: config.trackers,
-      maxPending: config.maxPendingAnnouncements,
-      onContact: this.#onContact,
-      parentOf: (epoch) => this.primary.parentOf(epoch as EpochId),
-    });
+    this.#positions = this.#makePositions(config);
+    this.#announcer = this.#makeAnnouncer(config);
     this.#exposure = this.#makeExposure(config);
     const trackers = new TrackerOrder(deps.clock, config.trackers);
     this.#verdicts = new Verdicts(deps, trackers, this.#onContact);
@@ -168,14 +145,60 @@ export class Gateway {
     this.transactions = new Transactions({ ...pipeline, reads: new Reads(shared) });
     this.interactive = new Interactive(pipeline);
     this.callers = this.#makeCallers(config);
-    this.wire =
-      config.pgPort === null
-        ? null
-        : new Wire({
-            ...{ config, deps, primary: this.primary, callers: this.callers, rules: this.#rules },
-            positions: this.#positions,
-          });
+    this.wire = this.#makeWire(config);
     this.#registerMetrics();
+  }
+
+  #makeMarks(config: Config): MarkBoard {
+    return new MarkBoard({
+      clock: this.#deps.clock,
+      epochs: () => this.primary.epochs,
+      currentEpoch: () => this.primary.current?.epoch ?? null,
+      onMark: (epoch, level, mark) => {
+        if (level === config.exposure.level) this.#exposure.advance(epoch, mark);
+      },
+    });
+  }
+
+  #makePositions(config: Config): Positions {
+    return new Positions({
+      deps: this.#deps,
+      marks: this.marks,
+      flush: this.#flush,
+      interest: new MarkInterest({
+        clock: this.#deps.clock,
+        transport: this.#deps.transport,
+        gateway: config.name,
+        region: config.region,
+        connected: () => this.#stream.connected,
+      }),
+      onFailure: () => {
+        this.primary.wake();
+      },
+    });
+  }
+
+  #makeAnnouncer(config: Config): Announcer {
+    return new Announcer(this.#deps, {
+      gateway: config.name,
+      region: config.region,
+      trackers: config.trackers,
+      maxPending: config.maxPendingAnnouncements,
+      onContact: this.#onContact,
+      parentOf: (epoch) => this.primary.parentOf(epoch as EpochId),
+    });
+  }
+
+  #makeWire(config: Config): Wire | null {
+    if (config.pgPort === null) return null;
+    return new Wire({
+      config,
+      deps: this.#deps,
+      primary: this.primary,
+      callers: this.callers,
+      rules: this.#rules,
+      positions: this.#positions,
+    });
   }
 
   #makeStream(trackers: TrackerOrder): TrackerStream {

@@ -31,7 +31,9 @@ const target = (
   { name, about, sliceRuns }: Pick<Target, "name" | "about" | "sliceRuns">,
   other: (services: Services) => string,
 ): Target => ({
-  ...{ name, about, sliceRuns },
+  name,
+  about,
+  sliceRuns,
   seeds: SEEDS,
   words: Object.values(VOCABULARY).flat(),
   make: generate,

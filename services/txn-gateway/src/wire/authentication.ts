@@ -95,7 +95,10 @@ export class Authentication {
     const url = roleUrl(this.#specOf(node).url, user, this.#config.rolePasswords.get(user));
     const address = addressOf(url);
     return {
-      ...{ address, password: address.password, relay: null, leave },
+      address,
+      password: address.password,
+      relay: null,
+      leave,
       onEnded: (callback) => {
         onEnded = callback;
       },

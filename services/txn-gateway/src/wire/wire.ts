@@ -220,7 +220,10 @@ export class Wire {
     socket.write(backend.greeting);
     const key = backend.key.toString("hex");
     const session: WireSession = new WireSession({
-      ...{ client: socket, server, primaryEpoch, positions },
+      client: socket,
+      server,
+      primaryEpoch,
+      positions,
       levels: () => rules.levels,
       defaultLevel: () => defaultLevel(rules.levels),
       nowMs: () => clock.monotonicMs(),
