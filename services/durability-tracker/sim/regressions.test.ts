@@ -43,8 +43,7 @@ test("whoever holds a token of its own without other tokens leaves when it is du
 });
 
 test("a read that another tracker had told as lost, and that is back in the reigning epoch, is broken here too", () => {
-  const it = new Driven();
-  it.follow(record(1));
+  const it = Driven.following(record(1));
   it.confirm(100, { b: ["s1", 100] });
   assert.equal(it.verdict(1, 1, 80, "disk", "read"), "durable");
   const verdicts = Object.fromEntries(LEVELS.map((level) => [level, "broken" as const]));

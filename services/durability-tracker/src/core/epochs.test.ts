@@ -16,8 +16,7 @@ const verdicts = (it: Driven, n: number, epoch: number, offset: number): string[
 
 /** Durable at every level but `global` in the first epoch. */
 function promised(offset: number, n = 1): Driven {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.confirm(offset + 10, { b: ["s1", offset + 10] });
   it.position(n, 1, offset);
   assert.deepEqual(verdicts(it, n, 1, offset), ["durable", "durable", "durable", "pending"]);
@@ -38,8 +37,7 @@ function everywhere(it: Driven, offset: number): void {
 }
 
 test("at or below the fork offset it is carried over, at any level, without a look-up", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 1, 50);
   it.follow(first, promoted);
   assert.equal(it.reads.length, 0);
@@ -52,8 +50,7 @@ test("at or below the fork offset it is carried over, at any level, without a lo
 });
 
 test("beyond the fork offset the receipt decides", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 1, 51);
   it.position(2, 1, 80);
   it.follow(first, promoted);
@@ -84,8 +81,7 @@ test("the announcement of an epoch that ended two epochs ago is placed like any 
 });
 
 test("a fork offset below the place that a transaction was carried over to does not matter", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 1, 40);
   it.follow(first, promoted);
   it.follow(first, promoted, record(3, { node: "c", fork: 7, start: 90 }));
@@ -95,8 +91,7 @@ test("a fork offset below the place that a transaction was carried over to does 
 });
 
 test("a position of an epoch newer than the one followed stays pending, and is never settled", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 2, 80);
   it.present(2, 2, 80);
   it.positions(500);
@@ -110,8 +105,7 @@ test("a position of an epoch newer than the one followed stays pending, and is n
 });
 
 test("an intent of an epoch newer than the one followed is never settled in the older one", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.intent(1, 2);
   it.sleep(200_000);
   assert.equal(it.stateOf(1, 2), "intent");
@@ -122,8 +116,7 @@ test("an intent of an epoch newer than the one followed is never settled in the 
 });
 
 test("intents that grow old while nobody reigns are not settled by an epoch that they are not of", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.send({ kind: "authority_unsettled", reason: "test", split: false });
   it.intent(1, 2);
   it.sleep(200_000);
@@ -134,8 +127,7 @@ test("intents that grow old while nobody reigns are not settled by an epoch that
 });
 
 test("an epoch that an operator declared ended has ended, even if its record was never seen", () => {
-  const it = new Driven();
-  it.follow(
+  const it = Driven.following(
     first,
     record(3, {
       node: "c",
@@ -153,8 +145,7 @@ test("an epoch that an operator declared ended has ended, even if its record was
 });
 
 test("the answer to a look-up of an older epoch is not believed", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 1, 80);
   it.follow(first, promoted);
   const third = record(3, {
@@ -175,8 +166,7 @@ test("the answer to a look-up of an older epoch is not believed", () => {
 });
 
 test("an answer that was given in another epoch than it was asked for proves nothing", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 1, 80);
   it.follow(first, promoted);
   const [read] = it.reads.splice(0, 1);
@@ -202,8 +192,7 @@ test("look-ups that hang in an older epoch do not hold up those of the new one",
 });
 
 test("a retry of a lost id in the new epoch is named, and judged by itself", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 1, 80);
   it.follow(first, promoted);
   it.position(1, 2, 70);
@@ -300,8 +289,7 @@ test("what is gone is settled again in every new history", () => {
 });
 
 test("a promise that only the successor's record remembers is broken, not lost", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.follow(first, { ...promoted, finalMarks: { region: "90", disk: "70" } });
   it.position(1, 1, 80);
   it.answer(75);
@@ -310,8 +298,7 @@ test("a promise that only the successor's record remembers is broken, not lost",
 });
 
 test("a promise kept in an epoch that was superseded afterwards was a promise", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.follow(first, { ...promoted, fork: 50 } as EpochRecord);
   it.confirm(70, { c: ["s1", 70] });
   assert.equal(it.judge(1, 1, 40, "region").rule, "R3 carried over");
@@ -334,8 +321,7 @@ test("a promise kept in an epoch that was superseded afterwards was a promise", 
 });
 
 test("durable in one successor stays durable in the next, until its mark is passed again", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.follow(first, promoted);
   it.positions(70);
   assert.equal(it.verdict(1, 1, 40, "disk"), "durable");
@@ -344,8 +330,7 @@ test("durable in one successor stays durable in the next, until its mark is pass
 });
 
 test("a position that is learned after the loss was told turns a promise into a broken one", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.confirm(100, { b: ["s1", 100] });
   it.intent(1, 1);
   assert.equal(it.verdict(1, 1, 80, "region"), "durable", "the client reads it off the marks");
@@ -362,8 +347,7 @@ test("a position that is learned after the loss was told turns a promise into a 
 });
 
 test("a position that is learned during the look-up counts for what was promised", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.confirm(100, { b: ["s1", 100] });
   it.intent(1, 1);
   it.follow(first, promoted);
@@ -376,8 +360,7 @@ test("a position that is learned during the look-up counts for what was promised
 });
 
 test("a broken promise that is learned of while nobody reigns is told when somebody does", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.confirm(100, { b: ["s1", 100] });
   it.intent(1, 1);
   it.follow(first, promoted);
@@ -395,8 +378,7 @@ test("a broken promise that is learned of while nobody reigns is told when someb
 });
 
 test("an announcement that arrives while nobody reigns does not take a promise back", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.positions(100);
   it.follow(first, promoted);
   it.send({ kind: "authority_unsettled", reason: "test", split: false });
@@ -405,8 +387,7 @@ test("an announcement that arrives while nobody reigns does not take a promise b
 });
 
 test("a token tells more than a look-up that found the attempt later in the log", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.confirm(100, { b: ["s1", 100] });
   it.intent(1, 1);
   it.follow(first, promoted);
@@ -420,8 +401,7 @@ test("a token tells more than a look-up that found the attempt later in the log"
 });
 
 test("whoever asks again for what a look-up has proven gets the same answer", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.follow(first, promoted);
   it.present(1, 1, 80);
   it.answer(75, { 1: { kind: "commit", epoch: epochId(1) } });
@@ -470,8 +450,7 @@ test("a promise about a place that the history cannot have is not kept by an exp
 });
 
 test("publication waits for the strongest level that the survivors can reach, and gives way after a while", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 1, 80);
   it.position(2, 1, 81);
   it.follow(first, promoted);
@@ -485,8 +464,7 @@ test("publication waits for the strongest level that the survivors can reach, an
     ["region", "region"],
   );
 
-  const stuck = new Driven();
-  stuck.follow(first);
+  const stuck = Driven.following(first);
   stuck.position(1, 1, 80);
   stuck.follow(first, promoted);
   stuck.answer(75);
@@ -503,8 +481,7 @@ test("publication waits for the strongest level that the survivors can reach, an
 });
 
 test("publication does not wait for nodes that have been silent for too long", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 1, 80);
   it.follow(first, promoted);
   it.report("c", [first]);
@@ -516,8 +493,7 @@ test("publication does not wait for nodes that have been silent for too long", (
 });
 
 test("a proof that was not told before the next epoch is made anew", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 1, 80);
   it.follow(first, promoted);
   it.answer(75);
@@ -531,8 +507,7 @@ test("a proof that was not told before the next epoch is made anew", () => {
 });
 
 test("the same reign again after a moment without authority asks what was left open", () => {
-  const it = new Driven();
-  it.follow(first, promoted);
+  const it = Driven.following(first, promoted);
   it.send({ kind: "authority_unsettled", reason: "test", split: false });
   it.position(1, 1, 80);
   assert.equal(it.reads.length, 0);

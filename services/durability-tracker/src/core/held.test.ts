@@ -13,8 +13,7 @@ const byId = (it: Driven, n: number): (string | undefined)[] =>
 
 /** The first transaction was on the disks of two regions; one of them took over, without it. */
 function promoted(): Driven {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 1, 80);
   it.confirm(80, { b: ["s1", 80] });
   it.follow(first, second);

@@ -14,8 +14,7 @@ const LEVELS = ["disk", "region", "global"];
 const verdicts = (it: Driven): string[] => LEVELS.map((level) => it.verdict(1, 1, 80, level));
 
 function failedOver(): Driven {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 1, 80);
   it.follow(first, second({}));
   return it;
@@ -53,8 +52,7 @@ test("final marks never go down, whichever node tells of them", () => {
 });
 
 test("a read that another tracker knows to have been on the primary's disk is kept below the fork's limit, whichever node took over", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   const fork = record(2, { node: "b", cause: "promotion", fork: 50, start: 95, limit: 90 });
   it.follow(first, fork);
   it.present(1, 1, 80, "read");
@@ -67,8 +65,7 @@ test("a read that another tracker knows to have been on the primary's disk is ke
 });
 
 test("a read that was told as lost, and turns out to be kept, is broken at every level", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   const fork = record(2, { node: "b", cause: "promotion", fork: 50, start: 95, limit: 90 });
   it.follow(first, fork);
   it.present(1, 1, 80, "read");

@@ -15,8 +15,7 @@ const DISK_AND_REGION: Partial<CoreConfig> = {
 };
 
 test("an intent without a position is settled after intentPatienceMs, and leaves if it never committed", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.intent(1, 1);
   it.sleep(89_000);
   assert.equal(it.reads.length, 0);
@@ -28,8 +27,7 @@ test("an intent without a position is settled after intentPatienceMs, and leaves
 });
 
 test("an intent that had committed is found by its receipt", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.intent(1, 1);
   it.sleep(91_000);
   it.answer(50, { 1: { kind: "commit", epoch: epochId(1) } });
@@ -39,8 +37,7 @@ test("an intent that had committed is found by its receipt", () => {
 });
 
 test("an intent whose id somebody else has settled as lost never committed in this epoch, and is not lost", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.intent(1, 1);
   it.sleep(91_000);
   it.answer(50, { 1: { kind: "lost", epoch: epochId(1) } });
@@ -52,8 +49,7 @@ test("an intent whose id somebody else has settled as lost never committed in th
 test("the refused repetition of a lost id is not lost with the epoch in which it was refused", () => {
   const third = record(3, { fork: 90, start: 95 });
   for (const settledIn of [1, 2]) {
-    const it = new Driven();
-    it.follow(first);
+    const it = Driven.following(first);
     it.follow(first, second);
     it.intent(1, 2);
     it.follow(first, second, third);
@@ -77,8 +73,7 @@ test("an intent that may have committed before its epoch's end is lost when it w
 });
 
 test("after its epoch's end an intent has its grace, and then it is looked up", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.intent(1, 1);
   it.intent(2, 1);
   it.sleep(60_000);
@@ -98,8 +93,7 @@ test("after its epoch's end an intent has its grace, and then it is looked up", 
 });
 
 test("an intent that was run again and never seen to commit leaves silently", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.intent(1, 1);
   it.follow(first, second);
   it.sleep(5_000);
@@ -110,8 +104,7 @@ test("an intent that was run again and never seen to commit leaves silently", ()
 });
 
 test("withdrawn means nothing once there is a position", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 1, 80);
   it.announce({ kind: "withdrawn", id: txnId(1), epoch: epochId(1) });
   assert.equal(it.stateOf(1, 1), "pending");
@@ -132,16 +125,14 @@ test("a withdrawal takes back what its own attempt announced, in whatever order 
     [[by(1, "g1"), by(1, "g2"), takenBack(1, "g1"), takenBack(1, "g2")], false],
     [[by(1, "g1"), by(1, "g1"), takenBack(1, "g1")], false],
   ] as const) {
-    const it = new Driven();
-    it.follow(first);
+    const it = Driven.following(first);
     it.announce(...order);
     assert.equal(it.stateOf(1, 1), isLeft ? "intent" : undefined, JSON.stringify(order));
   }
 });
 
 test("with many attempts of one id none is taken back, and the position of one counts", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   const names = Array.from({ length: 100 }, (_, n) => `g${String(n)}`);
   it.announce(...names.map((name) => by(1, name)));
   it.announce(...names.map((name) => takenBack(1, name)));
@@ -152,8 +143,7 @@ test("with many attempts of one id none is taken back, and the position of one c
 });
 
 test("an intent is settled after the last deadline of those who announced it, however short the patience", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.announce(by(1, "g1", 3_600_000), by(2, "g1", 1_000));
   it.sleep(91_000);
   assert.deepEqual(
@@ -172,8 +162,7 @@ test("an intent is settled after the last deadline of those who announced it, ho
 });
 
 test("an id that a living attempt holds is asked about again, and not at once", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.intent(1, 1);
   const counted = { intent: 0, unproven: 0, absent: 0, unplaced: 0 };
   assert.deepEqual(inDoubt(it.state), { ...counted, intent: 1 });
@@ -192,8 +181,7 @@ test("an id that a living attempt holds is asked about again, and not at once", 
 });
 
 test("metadata that follows the position is kept for the webhook", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 1, 80);
   it.announce({ kind: "intent", id: txnId(1), epoch: epochId(1), metadata: { order: "7" } });
   it.follow(first, second);
@@ -232,8 +220,7 @@ test("a position that the marks have already passed comes and goes in one step",
 });
 
 test("what is durable beyond the primary leaves after keepDurableMs, whatever the other levels do", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 1, 80);
   it.position(2, 1, 200);
   it.confirm(300, { b: ["s1", 100] });
@@ -281,8 +268,7 @@ test("a level that is out of reach for long does not keep what has left in memor
 });
 
 test("verdicts are remembered for keepVerdictMs", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 1, 80);
   it.follow(first, second);
   it.answer(75);
@@ -294,8 +280,7 @@ test("verdicts are remembered for keepVerdictMs", () => {
 });
 
 test("exactly one help_flush is in flight while something is pending, and none when nothing is", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.positions(50);
   it.sleep(100);
   assert.equal(count(it.positions(50), "help_flush"), 0, "nothing is pending");
@@ -313,8 +298,7 @@ test("exactly one help_flush is in flight while something is pending, and none w
 });
 
 test("the end of an older reign's help does not let a second one go", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 1, 80);
   it.positions(50);
   it.sleep(30);
@@ -344,8 +328,7 @@ test("receipts are asked for in batches, each id once, and again when they could
 });
 
 test("an answer of an adapter that has settled nothing proves nothing", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 1, 80);
   it.follow(first, second);
   it.answer(75, { 1: { kind: "absent" } });
@@ -355,8 +338,7 @@ test("an answer of an adapter that has settled nothing proves nothing", () => {
 });
 
 test("positions are wanted while something waits at a level that can be reached", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.positions(50);
   assert.equal(wantsPositions(it.state), false);
   it.position(1, 1, 80);
@@ -368,8 +350,7 @@ test("positions are wanted while something waits at a level that can be reached"
 });
 
 test("an id that nobody has heard of is pending by its token, and nothing is kept of it", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   const position = { epoch: epochId(1), offset: 80n as never };
   const judged = judge(
     it.state,

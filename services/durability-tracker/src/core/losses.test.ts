@@ -112,8 +112,7 @@ test("what was told as lost at the exposure level, and is chosen again by an ope
 });
 
 test("a loss that only a token tells of is its owner's", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.follow(first, second);
   it.present(1, 1, 80, "write", { owner: 7n });
   it.present(2, 1, 80, "read", { owner: 7n });
@@ -130,8 +129,7 @@ test("a loss that only a token tells of is its owner's", () => {
 });
 
 test("a loss that was told for nobody is told again for its owner, once", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.follow(first, second);
   it.present(1, 1, 80);
   it.answer(75);
@@ -149,8 +147,7 @@ test("a loss that was told for nobody is told again for its owner, once", () => 
 });
 
 test("a loss that was published from a token alone is published again with what its gateway knows of it", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.follow(first, second);
   it.present(1, 1, 80, "write", { owner: 7n });
   it.answer(75);
@@ -279,8 +276,7 @@ test("an event that waits is recorded by the process that comes after a kill", (
 const unseen = 5;
 
 test("an epoch that no survivor has seen is left behind when its parent's successor reigns", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.follow(first, second);
   assert.equal(it.verdict(1, unseen, 80, "disk"), "pending", "nothing says where it began");
   it.present(1, unseen, 80, "write", { parent: epochId(1) });
@@ -291,8 +287,7 @@ test("an epoch that no survivor has seen is left behind when its parent's succes
 });
 
 test("announcements of an epoch that no survivor has seen are settled by its parent", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.follow(first, second);
   const item = {
     kind: "position",
@@ -310,8 +305,7 @@ test("announcements of an epoch that no survivor has seen are settled by its par
 });
 
 test("an epoch that follows the one that reigns is newer, and stays pending", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.follow(first, second);
   it.present(1, unseen, 80, "write", { parent: epochId(2) });
   assert.equal(it.reads.length, 0);
@@ -319,8 +313,7 @@ test("an epoch that follows the one that reigns is newer, and stays pending", ()
 });
 
 test("an epoch whose parents are unseen as well is left behind with the first that is known", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.follow(first, second);
   it.present(1, 6, 80, "write", { parent: epochId(unseen) });
   assert.equal(it.verdict(1, 6, 80, "disk"), "pending");

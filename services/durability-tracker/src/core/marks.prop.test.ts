@@ -113,8 +113,7 @@ function play(events: readonly (Positions | Report)[]): {
   marks: (Offset | null)[];
   durable: Set<string>;
 } {
-  const it = new Driven();
-  it.follow(record(1));
+  const it = Driven.following(record(1));
   for (let n = 1; n <= 20; n++) it.position(n, 1, n * 15);
   const before = new Map<string, bigint>();
   for (const { nowMs: _, ...event } of events) {

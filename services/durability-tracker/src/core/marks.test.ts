@@ -55,8 +55,7 @@ test("a level is in reach if the nodes that are alive and fit could make it", ()
 });
 
 test("a mark that would fall stops the core, and stays", () => {
-  const it = new Driven();
-  it.follow(record(1));
+  const it = Driven.following(record(1));
   it.positions(50);
   assert.throws(() => {
     setMark(it.state, epochId(1), "disk", off(49));
@@ -65,8 +64,7 @@ test("a mark that would fall stops the core, and stays", () => {
 });
 
 test("time that goes back stops the core before anything changes", () => {
-  const it = new Driven();
-  it.follow(record(1));
+  const it = Driven.following(record(1));
   const { nowMs } = it.state;
   assert.throws(
     () => it.state.apply({ kind: "node_unreachable", nowMs: nowMs - 1, node: "a" }),

@@ -15,8 +15,7 @@ const back = {
 } as const;
 
 function failedOver(): Driven {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 1, 80);
   it.follow(first, second);
   return it;
@@ -44,8 +43,7 @@ test("what another tracker has told as broken is broken here before anything is 
 });
 
 test("what is lost to another tracker, and was durable here, is a promise that does not hold", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 1, 80);
   it.confirm(80, { b: ["s1", 80] });
   it.follow(first, second);
@@ -55,8 +53,7 @@ test("what is lost to another tracker, and was durable here, is a promise that d
 });
 
 test("what its token alone had shown to be durable here is a promise as well", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.confirm(80, { b: ["s1", 80] });
   assert.equal(it.verdict(1, 1, 80, "region"), "durable");
   it.follow(first, second);
@@ -66,8 +63,7 @@ test("what its token alone had shown to be durable here is a promise as well", (
 });
 
 test("one that was lost to another tracker and is back is broken here, where nobody ever called it lost", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 1, 40);
   it.follow(first, second);
   it.positions(80);
@@ -85,8 +81,7 @@ test("one that was broken and is back is told to be broken at every level", () =
 });
 
 test("a word about an attempt that was never heard of is remembered for whoever holds its token", () => {
-  const it = new Driven();
-  it.follow(first, second);
+  const it = Driven.following(first, second);
   it.receivePeerVerdict(1, 1, { ...broken, kind: "read", origin: { epoch: epochId(1), offset: off(80) } });
   assert.deepEqual(verdicts(it, 80, "read"), ["durable", "broken", "lost"]);
   it.present(1, 1, 80, "read");
@@ -94,8 +89,7 @@ test("a word about an attempt that was never heard of is remembered for whoever 
 });
 
 test("a read that only another tracker's word had shown to be broken is expired when the word has left the ledger", () => {
-  const it = new Driven();
-  it.follow(first, second);
+  const it = Driven.following(first, second);
   it.receivePeerVerdict(1, 1, { ...broken, kind: "read", origin: { epoch: epochId(1), offset: off(80) } });
   assert.deepEqual(verdicts(it, 80, "read"), ["durable", "broken", "lost"]);
   it.sleep(it.state.config.keepVerdictMs);
@@ -108,8 +102,7 @@ test("a read that only another tracker's word had shown to be broken is expired 
 });
 
 test("a word about the epoch that reigns here comes too early: its end was not heard of yet", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 1, 80);
   it.receivePeerVerdict(1, 1, broken);
   it.positions(100);

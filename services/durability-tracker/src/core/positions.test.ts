@@ -13,8 +13,7 @@ const mark = (it: Driven, level: string, epoch = 1): number | null => {
 };
 
 test("a replica counts once its stream was shown, its epoch's row found, and the stream shown again", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.positions(100, { b: ["s1", 90] });
   assert.equal(mark(it, "region"), null, "shown once");
   it.report("b", [first]);
@@ -24,8 +23,7 @@ test("a replica counts once its stream was shown, its epoch's row found, and the
 });
 
 test("a replica of another history that streams above the primary's position does not count", () => {
-  const it = new Driven();
-  it.follow(first, crashed);
+  const it = Driven.following(first, crashed);
   const stranger = [first, record(9, { previous: epochId(1), start: 15 })];
   for (const history of [stranger, [first], []]) {
     it.positions(100, { b: ["s1", 9_999] });
@@ -37,8 +35,7 @@ test("a replica of another history that streams above the primary's position doe
 });
 
 test("a replica whose session changed must be confirmed anew", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.confirm(100, { b: ["s1", 90] });
   it.positions(200, { b: ["s2", 190] });
   assert.equal(mark(it, "region"), 90, "the new stream may feed another server");
@@ -50,8 +47,7 @@ test("a replica whose session changed must be confirmed anew", () => {
 });
 
 test("a word of the replica that was asked for before its stream was first seen confirms nothing", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   const askedAtMs = it.nowMs;
   it.positions(100, { b: ["s1", 90] });
   it.report("b", [first], { askedAtMs });
@@ -60,8 +56,7 @@ test("a word of the replica that was asked for before its stream was first seen 
 });
 
 test("a word of the primary that was asked for before the replica's confirms nothing", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.positions(100, { b: ["s1", 90] });
   const askedAtMs = it.nowMs;
   it.report("b", [first]);
@@ -72,8 +67,7 @@ test("a word of the primary that was asked for before the replica's confirms not
 });
 
 test("a stream that the primary goes on showing after the replica's restart does not count", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.confirm(100, { b: ["s1", 90] });
   assert.equal(Number(it.state.topology.nodes.get("b")?.streamed), 90);
   it.report("b", [first], { incarnation: "2" });
@@ -93,8 +87,7 @@ test("a stream that the primary goes on showing after the replica's restart does
 });
 
 test("a replica that is cut off keeps the position that it had", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.confirm(100, { b: ["s1", 90] });
   it.positions(150);
   it.positions(150, { b: ["s2", 10] });
@@ -103,8 +96,7 @@ test("a replica that is cut off keeps the position that it had", () => {
 });
 
 test("its own word about a confirmed stream counts when the primary is silent", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.confirm(100, { b: ["s1", 90] });
   const upstream = (flushed: number) => ({ upstream: { session: "w1", flushed: BigInt(flushed) as never } });
   it.report("b", [first], upstream(95));
@@ -119,8 +111,7 @@ test("its own word about a confirmed stream counts when the primary is silent", 
 });
 
 test("a dead stream that the primary goes on showing does not vouch for one that feeds the node from elsewhere", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.confirm(100, { b: ["s1", 90] });
   // It now follows a node that was promoted and has no epoch of its own yet: the newest row is still this epoch's.
   const elsewhere = (flushed: number) => ({
@@ -135,8 +126,7 @@ test("a dead stream that the primary goes on showing does not vouch for one that
 });
 
 test("a stream of an earlier life does not count after the restart, even if it was never confirmed", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   // A replica of another history streams, and looks as if it could follow; then it is cloned anew.
   it.positions(100, { b: ["s1", 1_000] });
   it.report("b", [crashed]);
@@ -147,8 +137,7 @@ test("a stream of an earlier life does not count after the restart, even if it w
 });
 
 test("a word of an earlier life that arrives late does not end the streams of this one", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.report("b", [first]);
   const before = it.nowMs;
   it.report("b", [first], { incarnation: "2" });
@@ -159,8 +148,7 @@ test("a word of an earlier life that arrives late does not end the streams of th
 });
 
 test("offsets that are reused after a crash on the same timeline are not compared with old tokens", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 1, 80);
   it.positions(40);
   it.follow(first, crashed);
@@ -173,8 +161,7 @@ test("offsets that are reused after a crash on the same timeline are not compare
 });
 
 test("no position of an earlier epoch counts in a new one", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.confirm(100, { b: ["s1", 90] });
   it.follow(first, crashed);
   it.positions(50, { b: ["s1", 90] });
@@ -185,15 +172,13 @@ test("no position of an earlier epoch counts in a new one", () => {
 });
 
 test("a word from a node that does not reign is not heard", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.positions(300, {}, { node: "b" });
   assert.equal(mark(it, "disk"), null);
 });
 
 test("a node that becomes unfit stops counting, and what it had stays true", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.confirm(100, { b: ["s1", 90] });
   it.report("b", [first], { unfit: true });
   it.positions(200, { b: ["s1", 190] });
@@ -210,8 +195,7 @@ test("a node that becomes unfit stops counting, and what it had stays true", () 
 });
 
 test("late, repeated and lower words never lower a mark or a position", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.confirm(100, { b: ["s1", 90] });
   it.positions(70, { b: ["s1", 60] });
   assert.deepEqual([mark(it, "disk"), mark(it, "region")], [100, 90]);
@@ -220,16 +204,14 @@ test("late, repeated and lower words never lower a mark or a position", () => {
 });
 
 test("marks are published when they rise, and only then", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   assert.equal(count(it.positions(100), "publish_marks"), 1);
   assert.equal(count(it.positions(100), "publish_marks"), 0);
   assert.equal(count(it.positions(90), "publish_marks"), 0);
 });
 
 test("split brain publishes nothing", () => {
-  const it = new Driven();
-  it.follow(first, record(2, { fork: 20, start: 30 }));
+  const it = Driven.following(first, record(2, { fork: 20, start: 30 }));
   it.position(1, 1, 80);
   it.position(2, 2, 90);
   it.send({ kind: "authority_unsettled", reason: "two", split: true });
@@ -254,16 +236,14 @@ test("split brain publishes nothing", () => {
 });
 
 test("the reign of an epoch without a record is no reign, and ends the one before", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.send({ kind: "epoch_followed", epoch: epochId(2), node: "b" });
   assert.equal(it.state.topology.standing.kind, "unsettled");
   assert.equal(count(it.positions(100, {}, { node: "a", epoch: epochId(1) }), "publish_marks"), 0);
 });
 
 test("a dead stream that is first seen after the replica was cloned anew does not count before another one feeds it", () => {
-  const it = new Driven();
-  it.follow(record(1));
+  const it = Driven.following(record(1));
   it.report("b", [record(1)], { incarnation: "2", isFed: false });
   // Of the server that had this name before, whose host has died: the primary has not noticed.
   it.positions(50, { b: ["dead", 50] });
@@ -283,8 +263,7 @@ function standing({ state }: Driven): [kind: string, reason: string | null] {
 }
 
 test("a primary that has less on disk than before within an epoch ends it, and no mark of it rises again", () => {
-  const it = new Driven();
-  it.follow(record(1));
+  const it = Driven.following(record(1));
   it.confirm(100, { b: ["s1", 90] });
   assert.equal(it.verdict(1, 1, 95, "region"), "pending");
   // Asked before the last word was heard: two answers that crossed say nothing.

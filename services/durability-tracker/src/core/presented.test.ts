@@ -39,8 +39,7 @@ test("a token of a caller that may only read makes no entry and no look-up, and 
 });
 
 test("of what was announced every caller's token says where it committed", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.intent(1, 1);
   it.follow(first, second);
   it.present(1, 1, 80, "write", { mayEnter: false });

@@ -15,8 +15,7 @@ const chosen = record(3, {
 const GIVEN_UP = ["zone", "region", "global"].map((level) => [level, epochId(2), 20n, 90n]);
 
 function durableEverywhere(): Driven {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.follow(first, second);
   it.position(1, 2, 80);
   it.confirm(90, { b: ["s1", 90], c: ["s2", 90] });
@@ -59,8 +58,7 @@ test("every epoch of a history that is given up tells its range", () => {
 });
 
 test("a history that has only begun, and promised nothing of its own, breaks nothing when it is given up", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.follow(first, second);
   it.confirm(20, { b: ["s1", 20], c: ["s2", 20] });
   assert.deepEqual(ranges(it.follow(first, chosen)), []);
@@ -71,8 +69,7 @@ test("a tracker that was killed tells the range of what was given up meanwhile",
 });
 
 test("a tracker that was killed behind a failover tells the whole range with the first loss that it finds", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.follow(first, second);
   it.position(1, 2, 80);
   it.confirm(90, { b: ["s1", 90], c: ["s2", 70] });

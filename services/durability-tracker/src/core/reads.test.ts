@@ -10,8 +10,7 @@ const first = record(1);
 
 /** A read of the first epoch at 80, which was durable on the primary's disk or not, judged after a fork. */
 function after(successor: EpochRecord, flushed: number, waitMs = 2_000): Driven {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.positions(flushed);
   it.follow(first, successor);
   it.present(1, 1, 80, "read");
@@ -109,8 +108,7 @@ test("a read whose loss was told, and then found to break a promise, is expired 
 });
 
 test("a read is judged, and not called expired, while no verdict about its epoch can have left the ledger", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.positions(80);
   it.sleep(it.state.config.keepVerdictMs);
   it.follow(first, record(2, LOST_BY));
@@ -148,8 +146,7 @@ test("a read whose verdict has left the ledger is expired after a restart as wel
 });
 
 test("an epoch that was current at a restart is not old before its own end is", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.positions(80);
   const disk = new Disk(it.state);
   for (const effect of it.effects) disk.take(effect, it.state);
@@ -170,8 +167,7 @@ test("without a limit nothing says that a durable read was kept", () => {
 });
 
 test("a read that was carried over into a history that is given up goes back to where it came from", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.present(1, 1, 30, "read");
   it.follow(first, record(2, { node: "b", fork: 40, start: 60 }));
   it.follow(

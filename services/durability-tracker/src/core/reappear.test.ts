@@ -26,8 +26,7 @@ const verdicts = (it: Driven, kind: "read" | "write" = "write"): string[] =>
 
 /** An id of the first epoch, of which no position was ever announced, was told as lost in the second. */
 function lostUnplaced(): Driven {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.intent(1, 1);
   it.follow(first, second);
   it.sleep(5_000);
@@ -60,8 +59,7 @@ test("a token that is carried over does not make what was told as lost durable",
 });
 
 test("a lost one whose place is carried over has reappeared before any look-up says so", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 1, 80);
   it.follow(first, second);
   it.answer(75);
@@ -75,8 +73,7 @@ test("a lost one whose place is carried over has reappeared before any look-up s
 });
 
 test("a lost read is broken when what it read reigns again", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.present(1, 1, 80, "read");
   it.follow(first, second);
   it.positions(80);
@@ -87,8 +84,7 @@ test("a lost read is broken when what it read reigns again", () => {
 });
 
 test("what is back before its loss was told was never lost", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.confirm(100, { b: ["s1", 100] });
   it.position(1, 1, 80);
   const before = verdicts(it);

@@ -120,8 +120,7 @@ const blank: SavedEntry = {
 };
 
 test("a question that was open is written as one that was never asked", () => {
-  const it = new Driven();
-  it.follow(record(1));
+  const it = Driven.following(record(1));
   it.position(1, 1, 80);
   it.follow(record(1), record(2, { node: "b", fork: 50, start: 60 }));
   const held = it.state.ledger.entries.get(entryKey({ id: txnId(1), owner: 0n }, epochId(1)));
@@ -209,8 +208,7 @@ test("the effects leave everything on disk that the ledger holds, and a restart 
 });
 
 test("metadata cannot pass for an offset", () => {
-  const it = new Driven();
-  it.follow(record(1));
+  const it = Driven.following(record(1));
   it.intent(1, 1);
   const [held] = it.state.ledger.entries.values();
   assert.ok(held);

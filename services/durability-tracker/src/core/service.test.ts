@@ -136,8 +136,7 @@ test("a stall outlives a failover until the new epoch's mark moves, and nothing 
 });
 
 test("a transaction that is not durable in its time is told once, at its level or else the strongest", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   const delayed = (n: number, level?: string) =>
     ({
       kind: "intent",
@@ -189,8 +188,7 @@ test("deadlines of what has left are not kept", () => {
 });
 
 test("what becomes durable is told while somebody wants to hear of it, and not otherwise", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   announce(it, east, position(1, 30, 3n));
   it.positions(40);
   assert.equal(effectsOf(it, "publish_durable").length, 0);
@@ -233,8 +231,7 @@ test("a level that is added while the tracker runs waits for what is pending, an
 });
 
 test("a level whose rule becomes stricter keeps the mark that it has promised by", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.confirm(100, { b: ["s1", 100] });
   assert.equal(it.verdict(1, 1, 90, "region"), "durable");
   const levels = it.state.config.levels.map(({ name, rule }) =>
@@ -267,8 +264,7 @@ test("what is on disk means the same under levels in another order", () => {
 });
 
 test("a promise of more than the successor can have is told with its range, once", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 1, 80);
   it.position(2, 1, 95);
   it.confirm(100, { b: ["s1", 90] });
@@ -296,8 +292,7 @@ test("a promise of more than the successor can have is told with its range, once
 });
 
 test("a loss that breaks a promise tells its range even where no limit says so", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 1, 80);
   it.confirm(100, { b: ["s1", 90] });
   it.follow(first, record(2, { node: "c", cause: "promotion", fork: 50, start: 60 }));
@@ -315,8 +310,7 @@ test("a loss that breaks a promise tells its range even where no limit says so",
 });
 
 test("a kept promise is not told as broken", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 1, 80);
   it.confirm(100, { b: ["s1", 90] });
   it.follow(first, record(2, { node: "b", cause: "promotion", fork: 92, start: 95, limit: 92 }));
@@ -379,8 +373,7 @@ test("a broken promise that was found while nobody reigned is told although the 
 });
 
 test("a late announcement of what has left is not kept", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   announce(it, east, position(1, 80));
   it.confirm(100, { b: ["s1", 100], c: ["s2", 100] });
   assert.equal(heldCount(it.state), 0);
@@ -389,8 +382,7 @@ test("a late announcement of what has left is not kept", () => {
 });
 
 test("a hundred thousand that a mark passes leave in one step, with one word to the disk", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   const items = Array.from({ length: 100_000 }, (_, n) => position(n + 1, 100 + n));
   announce(it, east, ...items);
   it.confirm(50, { b: ["s1", 50], c: ["s2", 50] });

@@ -10,8 +10,7 @@ const verdicts = (it: Driven): string[] => LEVELS.map((level) => it.verdict(1, 1
 
 /** Nothing was ever heard of any disk in the first epoch. */
 function deaf(): Driven {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.position(1, 1, 80);
   for (const node of ["c", "d"]) {
     it.report(node, [first]);
@@ -51,8 +50,7 @@ test("a promise that only a survivor's log tells of is broken, also after its lo
 });
 
 test("a promise of an epoch that no other continues is broken as well, also after its loss was reported", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   const givenUp = record(2, { fork: 40, start: 45, limit: 40 });
   it.follow(first, givenUp);
   it.position(1, 2, 80);

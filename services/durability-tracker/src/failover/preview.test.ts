@@ -22,8 +22,7 @@ const first = record(1);
 
 /** `a` reigned; `b` has the log up to 60, `c` up to 40. */
 function withPositions(offsets: readonly number[]): Driven {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.confirm(100, { b: ["s1", 60], c: ["s2", 40] });
   for (const [at, offset] of offsets.entries()) {
     it.intent(at + 1, 1);

@@ -10,8 +10,7 @@ const onB = record(2, { node: "b", fork: 50, start: 60, limit: 70 });
 const onC = record(3, { previous: epochId(1), node: "c", commanded: true, fork: 10, start: 90, limit: 70 });
 
 test("what was heard of the epoch before is shared while the record says less", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.confirm(80, { b: ["s1", 40] });
   it.follow(first, onB);
   const shared = marksToShare([first, onB], it.state);
@@ -23,8 +22,7 @@ test("what was heard of the epoch before is shared while the record says less", 
 });
 
 test("what the marks of a history that was given up say of the epoch before it is shared as well", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.follow(first, onB);
   it.confirm(65, { a: ["s1", 65] });
   it.follow(first, onC);
@@ -32,14 +30,12 @@ test("what the marks of a history that was given up say of the epoch before it i
 });
 
 test("what somebody had written, and a crash has taken from the record, is written again", () => {
-  const it = new Driven();
-  it.follow(first, { ...onB, finalMarks: { region: "40" } });
+  const it = Driven.following(first, { ...onB, finalMarks: { region: "40" } });
   assert.deepEqual(marksToShare([first, onB], it.state), new Map([[epochId(2), { region: "40" }]]));
 });
 
 test("what the reigning epoch's own marks say everybody hears for himself", () => {
-  const it = new Driven();
-  it.follow(first);
+  const it = Driven.following(first);
   it.follow(first, onB);
   it.confirm(65, { a: ["s1", 65] });
   assert.equal(marksToShare([first, onB], it.state).size, 0);

@@ -101,6 +101,13 @@ export class Driven {
     this.state = initialState(configOf({ exposureLevel: "disk", ...over }), this.nowMs);
   }
 
+  /** One that follows the last of the epochs. */
+  static following(...epochs: EpochRecord[]): Driven {
+    const it = new Driven();
+    it.follow(...epochs);
+    return it;
+  }
+
   send(event: Timed<TrackerEvent>): readonly Effect[] {
     this.nowMs += 1;
     const effects = this.state.apply({ ...event, nowMs: this.nowMs });
