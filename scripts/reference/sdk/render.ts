@@ -186,10 +186,7 @@ class Page {
         const link = this.#typeLink(type);
         if (doc === "" && link !== undefined) return `- \`${name}\`: ${link}. ${this.#summary(type)}`;
         const isTyped = signature.includes(`${name}: `) || signature.includes(`${name}?: `);
-        const shown = isTyped
-          ? `\`${name}\``
-          : (this.#typeLink(type, `${name}: ${type}`) ?? `\`${name}: ${type}\``);
-        return `- ${shown}: ${this.#inline(doc)}`;
+        return `- ${isTyped ? `\`${name}\`` : this.#typed(`${name}: ${type}`, type)}: ${this.#inline(doc)}`;
       })
       .join("\n");
   }
@@ -213,12 +210,11 @@ class Page {
     const twin = this.#twin(name, entry);
     if (twin !== undefined && "fields" in twin && isEqual(fields, twin.fields))
       return `Fields: same as ${this.#linked(twin.name)}.`;
-    const rows = fields.map(({ name: field, type, default: value, doc }) => {
-      const shown = value === null ? type : `${type} = ${value}`;
-      const link = this.#typeLink(type, shown) ?? (shown === "" ? "" : `\`${shown}\``);
-      return `| \`${field}\` | ${link.replaceAll("|", "\\|")} | ${this.#inline(doc).replaceAll("|", "\\|")} |`;
+    const lines = fields.map(({ name: field, type, default: value, doc }) => {
+      const shown = type === "" ? field : `${field}: ${type}`;
+      return `- ${this.#typed(value === null ? shown : `${shown} = ${value}`, type)}: ${this.#inline(doc)}`;
     });
-    return ["| field | type | |", "| --- | --- | --- |", ...rows].join("\n");
+    return [...(entry.params.length > 0 ? ["Fields:", ""] : []), ...lines].join("\n");
   }
 
   /** The first sentence of what the page says of the type. */
@@ -236,6 +232,11 @@ class Page {
   #typeLink(type: string, shown = type): string | undefined {
     const names = this.#names(type);
     return names.length === 1 ? `[\`${shown}\`](#${this.#anchor(names[0] ?? "") ?? ""})` : undefined;
+  }
+
+  /** Code, as a link to what its type is if this page says that. */
+  #typed(code: string, type: string): string {
+    return this.#typeLink(type, code) ?? `\`${code}\``;
   }
 
   #examples(examples: readonly string[]): string[] {
