@@ -6,13 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
-import {
-  type ClientReply,
-  type HistoryRecord,
-  type Invocation,
-  type Resolution,
-  type VerdictReport,
-} from "@highwater/checker";
+import type { ClientReply, HistoryRecord, Invocation, Resolution, VerdictReport } from "@highwater/checker";
 import { System } from "@highwater/lab-system";
 import { nowMs } from "../src/clock.ts";
 import { FaultFile } from "../src/fault-log.ts";

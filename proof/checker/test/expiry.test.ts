@@ -1,12 +1,6 @@
 // What may be called expired, or be without its receipt: what is older than receipts are kept, and nothing else.
 import { test } from "node:test";
-import {
-  type BrokenRange,
-  type FinalState,
-  type HistoryRecord,
-  type VerdictReport,
-  type WrongClock,
-} from "../src/index.ts";
+import type { BrokenRange, FinalState, HistoryRecord, VerdictReport, WrongClock } from "../src/index.ts";
 import {
   append,
   epoch,

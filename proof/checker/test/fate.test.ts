@@ -2,13 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { check } from "../src/check.ts";
-import {
-  type FinalState,
-  type HistoryRecord,
-  type Operation,
-  type Shown,
-  type VerdictReport,
-} from "../src/history.ts";
+import type { FinalState, HistoryRecord, Operation, Shown, VerdictReport } from "../src/history.ts";
 import { append, epoch, failure, history, read, scenario, transfer } from "./support/build.ts";
 import { assertGood, assertViolates } from "./support/judge.ts";
 

@@ -1,13 +1,7 @@
 // Goal: nothing public of either SDK is without a docstring, and both have the same names and options.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import {
-  type ClassEntry,
-  type ApiItem,
-  type FunctionEntry,
-  type Module,
-  type ParameterDoc,
-} from "./model.ts";
+import type { ClassEntry, ApiItem, FunctionEntry, Module, ParameterDoc } from "./model.ts";
 import { existsSync } from "node:fs";
 import { pathOf } from "../pages.ts";
 import { pythonModules, SDK_PAGES, typescriptModules } from "./pages.ts";

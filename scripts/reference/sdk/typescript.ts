@@ -4,13 +4,7 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import ts from "typescript";
-import {
-  type ClassEntry,
-  type ApiItem,
-  type FunctionEntry,
-  type Module,
-  type ParameterDoc,
-} from "./model.ts";
+import type { ClassEntry, ApiItem, FunctionEntry, Module, ParameterDoc } from "./model.ts";
 
 const SDK = fileURLToPath(new URL("../../../sdk/ts/", import.meta.url));
 const WIDTH = 100;

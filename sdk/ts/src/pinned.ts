@@ -4,15 +4,7 @@
 import { failure, HighwaterError, stateError } from "./errors.ts";
 import { isConnectionFault, isSettled } from "./retry.ts";
 import { sleep } from "./runtime.ts";
-import {
-  type Accepts,
-  type Budget,
-  type Call,
-  type CallOptions,
-  type Pin,
-  type Service,
-  type Sought,
-} from "./service.ts";
+import type { Accepts, Budget, Call, CallOptions, Pin, Service, Sought } from "./service.ts";
 import {
   type BeginRequest,
   type CommitRequest,

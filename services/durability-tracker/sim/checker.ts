@@ -1,13 +1,6 @@
 // Holds every word of the trackers against the truth, when it is said and at the end. Knows nothing of how the core decides.
 import assert from "node:assert/strict";
-import {
-  type EpochId,
-  type LevelRule,
-  type Offset,
-  type TransactionResponse,
-  type TxnId,
-  type Verdict,
-} from "@highwater/protocol";
+import type { EpochId, LevelRule, Offset, TransactionResponse, TxnId, Verdict } from "@highwater/protocol";
 import {
   type CoreConfig,
   type LedgerEntry,

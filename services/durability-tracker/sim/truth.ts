@@ -1,13 +1,6 @@
 // What really happened, which no gateway and no tracker can see: every record that an epoch's log ever had, who had it on disk
 // while the epoch ran, and every token that a client holds.
-import {
-  type EpochId,
-  type EpochRecord,
-  type LevelRule,
-  type Offset,
-  type TokenKind,
-  type TxnId,
-} from "@highwater/protocol";
+import type { EpochId, EpochRecord, LevelRule, Offset, TokenKind, TxnId } from "@highwater/protocol";
 import { type AnnouncedItem, type NodeSite } from "../src/core/index.ts";
 import { type Rec, type SimNode } from "./node.ts";
 

@@ -16,13 +16,7 @@ import {
 } from "@highwater/protocol";
 import { hash } from "node:crypto";
 import { type ConformanceHarness, type MakeHarness } from "./harness.ts";
-import {
-  type Execution,
-  type MintRequest,
-  type ReceiptKey,
-  type Store,
-  type TransactionSpec,
-} from "../port.ts";
+import type { Execution, MintRequest, ReceiptKey, Store, TransactionSpec } from "../port.ts";
 
 /** A transaction as its client remembers it. */
 export interface Committed extends ReceiptKey {

@@ -2,13 +2,7 @@
 import { type ClientBase } from "pg";
 import { type EpochId, HighwaterError, txnTimestampMs } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
-import {
-  type Receipt,
-  type ReceiptKey,
-  type ReceiptsAsOf,
-  type ReceiptState,
-  type SettleRequest,
-} from "../port.ts";
+import type { Receipt, ReceiptKey, ReceiptsAsOf, ReceiptState, SettleRequest } from "../port.ts";
 import { type Channel } from "./channel.ts";
 import { type LogEnd, readLogEnd } from "./log-end.ts";
 import { type GivenUp } from "./holders.ts";

@@ -1,13 +1,7 @@
 // Damage to good histories, each kind of which the checker has to notice: what one record says is changed in a way that nothing
 // else can explain. A mutation is null where a history has nothing that is fit for it.
 import assert from "node:assert/strict";
-import {
-  type ClientReply,
-  type FinalState,
-  type HistoryRecord,
-  type Invocation,
-  type VerdictReport,
-} from "../../src/history.ts";
+import type { ClientReply, FinalState, HistoryRecord, Invocation, VerdictReport } from "../../src/history.ts";
 import { type Random } from "./random.ts";
 
 type Mutation = (records: readonly HistoryRecord[], random: Random) => HistoryRecord[] | null;

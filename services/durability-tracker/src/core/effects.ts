@@ -1,13 +1,5 @@
 // What the core asks its shell to do.
-import {
-  type EpochId,
-  type EpochRecord,
-  type Offset,
-  type OwnedId,
-  type TokenKind,
-  type TxnId,
-  type Verdict,
-} from "@highwater/protocol";
+import type { EpochId, EpochRecord, Offset, OwnedId, TokenKind, TxnId, Verdict } from "@highwater/protocol";
 import { type Departed, type LedgerEntry, type LogPosition } from "./types.ts";
 import { type Waiting } from "./waiting-table.ts";
 

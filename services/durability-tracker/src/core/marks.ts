@@ -3,14 +3,7 @@
 import { type EpochId, formatOffset, type LevelRule, type Offset } from "@highwater/protocol";
 import { NOT_SYNCHRONOUS } from "./synchronous.ts";
 import { type Effect } from "./effects.ts";
-import {
-  type NodeSite,
-  type NodeState,
-  type Own,
-  type SynchronousSet,
-  type Topology,
-  type TrackerState,
-} from "./types.ts";
+import type { NodeSite, NodeState, Own, SynchronousSet, Topology, TrackerState } from "./types.ts";
 
 /** Whether, and up to where, a node has the current epoch's log on its disk. */
 export type PositionOf = (node: NodeState) => Offset | null;

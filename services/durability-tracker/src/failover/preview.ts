@@ -2,12 +2,7 @@
 // nothing of it.
 import { type EpochId, formatOffset, type Offset, parseOffset } from "@highwater/protocol";
 import { currentEpoch, forEachPending, intentCount, type TrackerState } from "../core/index.ts";
-import {
-  type CandidatePreview,
-  type FailoverPreview,
-  type FailoverPreviewRequest,
-  type PromiseAtStake,
-} from "./wire.ts";
+import type { CandidatePreview, FailoverPreview, FailoverPreviewRequest, PromiseAtStake } from "./wire.ts";
 
 export function previewFailover(state: TrackerState, request: FailoverPreviewRequest): FailoverPreview {
   const epoch = request.epoch.toLowerCase() as EpochId;

@@ -2,13 +2,7 @@
 // in flight, the next takes everything since. Nothing here judges.
 import { Worker } from "node:worker_threads";
 import { type EpochId, type EpochRecord, type Offset, ownedName } from "@highwater/protocol";
-import {
-  type Departed,
-  type LedgerEntry,
-  type Restored,
-  type SavedWaiting,
-  type Waiting,
-} from "../core/index.ts";
+import type { Departed, LedgerEntry, Restored, SavedWaiting, Waiting } from "../core/index.ts";
 import {
   decodeDeparted,
   decodeEntry,

@@ -1,11 +1,6 @@
 // Deliveries in the store: who may send one now, what became of an attempt, and what is asked for
 // again.
-import {
-  type AttemptOutcome,
-  type DeliveryAttempt,
-  type DeliveryStatus,
-  type WebhookDelivery,
-} from "@highwater/protocol";
+import type { AttemptOutcome, DeliveryAttempt, DeliveryStatus, WebhookDelivery } from "@highwater/protocol";
 import { type Database, type Executor } from "./database.ts";
 import { type Attempt } from "./exchange.ts";
 import { type Secrets } from "./signature.ts";

@@ -1,10 +1,5 @@
 // Endpoints in the store. An owner sees its own and no other.
-import {
-  type DisabledWhy,
-  type Webhook,
-  type WebhookEventType,
-  type WebhookSecret,
-} from "@highwater/protocol";
+import type { DisabledWhy, Webhook, WebhookEventType, WebhookSecret } from "@highwater/protocol";
 import { type Database, type Executor } from "./database.ts";
 import { instant } from "./deliveries.ts";
 

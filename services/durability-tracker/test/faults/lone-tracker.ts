@@ -3,13 +3,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { type Cluster, startCluster } from "@highwater/lab-cluster";
 import { ServiceProcess } from "@highwater/lab-system";
-import {
-  type Announcement,
-  type EpochId,
-  type ReplicaIdentity,
-  type TokenVerdict,
-  type Topology,
-} from "@highwater/protocol";
+import type { Announcement, EpochId, ReplicaIdentity, TokenVerdict, Topology } from "@highwater/protocol";
 import { testToken } from "@highwater/service/testing";
 import { EAST, eventually, newId, WEST } from "./support.ts";
 

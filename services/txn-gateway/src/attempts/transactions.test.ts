@@ -9,13 +9,7 @@ import {
   type ProblemDetails,
   type TxnId,
 } from "@highwater/protocol";
-import {
-  type Execution,
-  type ReceiptsAsOf,
-  type ReceiptState,
-  type Store,
-  type TransactionSpec,
-} from "@highwater/store";
+import type { Execution, ReceiptsAsOf, ReceiptState, Store, TransactionSpec } from "@highwater/store";
 import {
   EPOCH_A,
   EPOCH_B,
