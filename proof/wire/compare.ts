@@ -93,8 +93,18 @@ export function comparable(played: readonly Frame[]): Frame[] {
       const body = Buffer.from(frame.body);
       if (frame.type === "A") body.writeInt32BE(0, 0);
       if (frame.type === "T") renameTables(body, renamed);
-      return { type: frame.type, body };
+      return { type: frame.type, body: frame.type === "E" ? withoutLine(body) : body };
     });
+}
+
+/**
+ * A read of a simple Query is sent in the extended protocol. An error that the server's dispatcher
+ * itself raises then names another line of the server's source, and nothing else.
+ */
+function withoutLine(body: Buffer): Buffer {
+  if (frames.fieldsOf(body).get("R")?.startsWith("exec_") !== true) return body;
+  const kept = frames.textsOf(body).filter((field) => !/^[FLR]/.test(field));
+  return Buffer.from(kept.join("\0"));
 }
 
 function renameTables(body: Buffer, renamed: (oid: number) => number): void {
@@ -103,6 +113,13 @@ function renameTables(body: Buffer, renamed: (oid: number) => number): void {
     body.writeUInt32BE(renamed(body.readUInt32BE(at)), at);
     at += 18;
   }
+}
+
+/** The gateway has ended the session because it could not follow the server. */
+export function isGivenUp({ frames: all, end }: Played): boolean {
+  const last = all.findLast(({ type }) => type === "E");
+  const fields = last === undefined ? null : frames.fieldsOf(last.body);
+  return end !== "answered" && fields?.get("V") === "FATAL" && !fields.has("F");
 }
 
 /** Null if both say the same. */

@@ -3,7 +3,7 @@
 // The same cases on PostgreSQL alone come too early each: a case that cannot fail proves nothing.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { type Cluster, startCluster } from "@highwater/lab-cluster";
+import { System } from "@highwater/lab-system";
 import { eventually } from "@highwater/lab-tools/process";
 import { Adversary, CASES, SETUP } from "./held.ts";
 import { placeOf } from "./session.ts";
@@ -11,17 +11,21 @@ import { placeOf } from "./session.ts";
 const ROUND_TRIP_MS = 400;
 
 describe("answers and the replica", { concurrency: false }, () => {
-  let cluster: Cluster;
+  let system: System;
   let adversary: Adversary;
   before(async () => {
-    cluster = await startCluster({
-      nodes: [
-        { id: "east", region: "east" },
-        { id: "west", region: "west" },
-      ],
-      roundTripMs: { "east/west": ROUND_TRIP_MS },
-      settings: { max_prepared_transactions: "10" },
+    system = await System.start({
+      cluster: {
+        nodes: [
+          { id: "east", region: "east" },
+          { id: "west", region: "west" },
+        ],
+        roundTripMs: { "east/west": ROUND_TRIP_MS },
+        settings: { max_prepared_transactions: "10" },
+      },
+      levels: { disk: { primary: true }, region: { replicas: 1, outside: "region" } },
     });
+    const { cluster } = system;
     for (const sql of SETUP) await cluster.query("east", sql);
     await eventually("the tables are on the replica", async () => {
       const [row] = await cluster.query("west", "SELECT to_regclass('held_child') AS made");
@@ -34,13 +38,18 @@ describe("answers and the replica", { concurrency: false }, () => {
   });
   after(async () => {
     await adversary.close();
-    await cluster.close();
+    await system.close();
   });
 
-  for (const each of CASES)
-    it(`without the gateway: ${each.name}`, async () => {
-      const place = placeOf(await cluster.connectionString("east"));
+  for (const each of CASES) {
+    it(`PostgreSQL alone answers too early: ${each.name}`, async () => {
+      const place = placeOf(await system.cluster.connectionString("east", { user: "app" }));
       const options = `-c synchronous_commit=off ${each.options ?? ""}`;
       assert.equal(await adversary.isHeld(place, { ...each, options }), false);
     });
+
+    it(`the answer is held: ${each.name}`, async () => {
+      assert.equal(await adversary.isHeld(placeOf(system.pgUrl("east")), each), true);
+    });
+  }
 });

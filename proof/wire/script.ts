@@ -93,6 +93,15 @@ function encode(type: unknown, rest: readonly unknown[], functions: Functions): 
   }
 }
 
+/**
+ * Behind COPY data comes something else than more or its end. Whether the server reads that as a
+ * message or ignores it depends on the row at which the COPY fails: the gateway may end the session.
+ */
+export function leavesCopyOpen({ messages }: Script): boolean {
+  const types = messages.map((message) => message.toString("latin1", 0, 1)).join("");
+  return /d[^dcf]/.test(types);
+}
+
 /** Bytes that go out in one piece, and how long the client waits before it sends them. */
 export interface Piece {
   readonly bytes: Buffer;

@@ -67,17 +67,21 @@ export class RealServices {
       // Endpoints that somebody makes up lead nowhere else.
       TRACKER_WEBHOOK_ALLOW: "127.0.0.1",
     });
+    const pgPort = await cluster.reservePort();
     const gateway = await start("gateway", {
+      GATEWAY_PG_PORT: String(pgPort),
+      GATEWAY_PG_AUTH: "passthrough",
       GATEWAY_NAME: "fuzz",
       GATEWAY_REGION: NODE,
       GATEWAY_TRACKERS: tracker.url,
       GATEWAY_STATEMENT_TIMEOUT_MS: "2000",
     });
     const postgres = await cluster.connectionString(NODE, { user: ROLE });
+    const wire = `postgresql://${ROLE}@127.0.0.1:${String(pgPort)}/${new URL(postgres).pathname.slice(1)}`;
     const postgresAdmin = await cluster.connectionString(NODE);
     const services = new RealServices(
       cluster,
-      { processes: [tracker, gateway], postgres: { postgres, postgresAdmin, wire: postgres } },
+      { processes: [tracker, gateway], postgres: { postgres, postgresAdmin, wire } },
       temporary,
     );
     await services.untilReady();

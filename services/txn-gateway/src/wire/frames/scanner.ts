@@ -20,7 +20,15 @@ export interface PartRange {
 }
 
 /** A frame that breaks the protocol: the connection cannot go on. */
-export class FrameError extends Error {}
+export class FrameError extends Error {
+  /** The frame, and what came with it. */
+  readonly rest: Buffer;
+
+  constructor(message: string, rest: Buffer) {
+    super(message);
+    this.rest = rest;
+  }
+}
 
 /** A frame begins with its type and its length, which counts itself and not the type. */
 const HEADER_BYTES = 5;
@@ -63,7 +71,7 @@ export class FrameScanner {
       const type = bytes[at] ?? 0;
       const size = bytes.readInt32BE(at + 1);
       if (size < LENGTH_BYTES_MIN || size > FRAME_BYTES_MAX)
-        throw new FrameError(`a message has the length ${String(size)}`);
+        throw new FrameError(`a message has the length ${String(size)}`, bytes.subarray(at));
       const end = at + 1 + size;
       if (end <= length) this.#sink.frame(type, bytes, at, end);
       else if (this.#isWhole[type] === 1 && size < WHOLE_BYTES_MAX) break;

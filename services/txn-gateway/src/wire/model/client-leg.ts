@@ -1,7 +1,7 @@
 // What the client sends, on its way to the server. Everything goes on as it came, but for a read in
 // a simple Query, which is sent so that a check can follow it; and our checks stand in front of a
 // COMMIT, or of the Sync that ends reads.
-import { FrameScanner, type FrameSink, type PartRange } from "../frames/scanner.ts";
+import { FrameError, FrameScanner, type FrameSink, type PartRange } from "../frames/scanner.ts";
 import {
   bind,
   closeStatement,
@@ -40,6 +40,8 @@ export class ClientLeg implements FrameSink {
   #executed = 0;
   /** When the batch began the server had nothing to do and was in a block. */
   #beganIdleInBlock = false;
+  /** A frame of the client broke the protocol: there are no frames behind it. */
+  #isBroken = false;
   /** The client has said goodbye. */
   isOver = false;
 
@@ -50,10 +52,22 @@ export class ClientLeg implements FrameSink {
     });
   }
 
-  /** Errors: FrameError. */
   push(chunk: Buffer): void {
-    this.#scanner.push(chunk);
-    this.#run.flush();
+    if (this.#isBroken) {
+      this.#state.outside.toServer(chunk);
+      return;
+    }
+    try {
+      this.#scanner.push(chunk);
+      this.#run.flush();
+    } catch (cause) {
+      if (!(cause instanceof FrameError)) throw cause;
+      // The server answers what came before, and then ends the session, which it does with any
+      // frame that the scanner refuses.
+      this.#isBroken = true;
+      this.#run.flush();
+      this.#state.outside.toServer(cause.rest);
+    }
   }
 
   frame(type: number, bytes: Buffer, start: number, end: number): void {
@@ -131,9 +145,10 @@ export class ClientLeg implements FrameSink {
   #query(bytes: Buffer, start: number, end: number): void {
     const { expected, status } = this.#state;
     const info = statementInfo(bytes, start + HEADER_BYTES, end - 1);
-    const isIdle = expected.isEmpty && !this.#isInBatch;
-    const isInBlock = isIdle && status !== "I";
-    if (info.kind === "read" && info.isPlain && !isInBlock && !this.#isInBatch && !expected.isSkipping) {
+    // Only then the server is sure to run what is sent now: an error without a Sync behind it makes
+    // it skip the Query, which a Sync of ours would end, and a COPY takes our messages for data.
+    const isIdle = expected.isEmpty && !expected.isSkipping && !this.#isInBatch;
+    if (info.kind === "read" && info.isPlain && isIdle && status === "I") {
       this.#sendRead(bytes, start, end, info);
       return;
     }

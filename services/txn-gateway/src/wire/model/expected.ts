@@ -54,7 +54,7 @@ export class ExpectedAnswers {
   #at = 0;
   /** The server ignores everything until the next Sync. */
   isSkipping = false;
-  /** The server reads COPY data in the extended protocol, and ignores Sync. */
+  /** The server reads COPY data, and ignores Sync. */
   isCopying = false;
 
   get length(): number {
@@ -112,7 +112,7 @@ export class ExpectedAnswers {
 
   /** The head has begun to read COPY data: a Sync before the data's end is ignored. */
   beginCopy(): void {
-    if (this.head?.message !== "execute") return;
+    if (this.head?.message !== "execute" && this.head?.message !== "query") return;
     const [head, ...rest] = this.#queue.slice(this.#at);
     const end = rest.findIndex(({ message }) => message === "copyEnd");
     const before = (end < 0 ? rest : rest.slice(0, end)).filter(({ message }) => message !== "sync");

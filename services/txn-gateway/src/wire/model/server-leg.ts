@@ -22,7 +22,7 @@ const [PARSED, BOUND, CLOSED] = [code("1"), code("2"), code("3")];
 const [PARAMETERS, ROW_DESCRIPTION, NO_DATA, ROW] = [code("t"), code("T"), code("n"), code("D")];
 const [COMPLETE, EMPTY, SUSPENDED, ERROR, READY] = [code("C"), code("I"), code("s"), code("E"), code("Z")];
 const [COPY_IN, COPY_OUT, COPY_BOTH] = [code("G"), code("H"), code("W")];
-const [NOTICE, NOTIFICATION, CALLED] = [code("N"), code("A"), code("V")];
+const [COPY_DATA, NOTICE, NOTIFICATION, CALLED] = [code("d"), code("N"), code("A"), code("V")];
 
 /** Statements that cannot commit before they end. */
 const ENDS_WHOLE = new Set(["read", "checkable", "data", "commit", "begin", "rollback", "copy"]);
@@ -79,6 +79,7 @@ export class ServerLeg implements FrameSink {
     if (head?.whose === "own" && this.#ours(type, head, bytes, start, end)) return;
     switch (type) {
       case ROW:
+      case COPY_DATA:
         this.#row(end - start, head);
         break;
       case PARSED:
@@ -112,6 +113,7 @@ export class ServerLeg implements FrameSink {
       case COPY_OUT:
       case COPY_BOTH:
         this.#notLast();
+        this.#isFirstRow = true;
         if (type !== COPY_OUT) expected.beginCopy();
         break;
       case CALLED:
@@ -124,7 +126,8 @@ export class ServerLeg implements FrameSink {
         if (!this.#ready(bytes, start, head)) return;
         break;
       case NOTICE:
-        if (this.#state.settings.readsDurably && this.#hasCommitted) this.#hold(false);
+        if (this.#state.settings.readsDurably && (this.#hasCommitted || mayCommitInside(head)))
+          this.#hold(false);
         break;
       case NOTIFICATION:
         if (this.#state.settings.readsDurably) this.#hold(false);
@@ -140,7 +143,7 @@ export class ServerLeg implements FrameSink {
       return;
     }
     if (isFirst) {
-      if (type === ROW) this.#row(end - start, head);
+      if (type === ROW || type === COPY_DATA) this.#row(end - start, head);
       // Too long to be read: it may be anything.
       else if (type === ERROR) this.#error(bytes, start, end, head);
       else if (type === ROW_DESCRIPTION) {
@@ -342,8 +345,8 @@ export class ServerLeg implements FrameSink {
     const saysOfOthers = state === "" || state.startsWith(INTEGRITY) || settings.readsDurably;
     if (saysOfOthers && settings.ack === "durable") this.#hold(false);
     // The transaction is undone; but a procedure may have committed before.
-    const mayHaveCommitted = head?.kind !== undefined && !ENDS_WHOLE.has(head.kind);
-    this.#hasWritten = !this.#isInBlock && mayHaveCommitted;
+    this.#hasWritten = !this.#isInBlock && mayCommitInside(head);
+    expected.isCopying = false;
     if (head === undefined || head.message === "sync" || head.message === "query" || head.message === "call")
       return;
     expected.fail();
@@ -378,6 +381,10 @@ export class ServerLeg implements FrameSink {
     this.#options.onReady(status);
     return true;
   }
+}
+
+function mayCommitInside(head: Expected | undefined): boolean {
+  return head?.kind !== undefined && !ENDS_WHOLE.has(head.kind);
 }
 
 function statusAt(bytes: Buffer, start: number): TransactionStatus {
