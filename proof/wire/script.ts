@@ -94,8 +94,9 @@ function encode(type: unknown, rest: readonly unknown[], functions: Functions): 
 }
 
 /**
- * Behind COPY data comes something else than more or its end. Whether the server reads that as a
- * message or ignores it depends on the row at which the COPY fails: the gateway may end the session.
+ * Behind COPY data comes something else than more or its end. Whether the server reads it as a
+ * message or ignores it depends on the row at which the COPY fails, which the gateway does not see:
+ * it may end the session.
  */
 export function leavesCopyOpen({ messages }: Script): boolean {
   const types = messages.map((message) => message.toString("latin1", 0, 1)).join("");
