@@ -248,33 +248,29 @@ export class Gathering {
   #spreadReports({ levels }: Scenario): void {
     for (const { atMs, txn, level, verdict, by, tracker, attempt, rule, position } of this.#reports) {
       // Setting up tables is a transaction, too, and no part of the history.
-      this.#byId
-        .get(txn)
-        ?.reports.push({
-          atMs,
-          level: levels.indexOf(level),
-          verdict,
-          by,
-          tracker,
-          attempt,
-          ...(rule === OF_SESSION && { isOfSession: true }),
-          position: position == null ? null : { epoch: position.epoch, offset: BigInt(position.offset) },
-        });
+      this.#byId.get(txn)?.reports.push({
+        atMs,
+        level: levels.indexOf(level),
+        verdict,
+        by,
+        tracker,
+        attempt,
+        ...(rule === OF_SESSION && { isOfSession: true }),
+        position: position == null ? null : { epoch: position.epoch, offset: BigInt(position.offset) },
+      });
     }
     for (const { atMs, transactions } of this.#deliveries) {
       for (const { txn, attempt, verdicts, position } of transactions) {
         for (const [level, verdict] of Object.entries(verdicts))
-          this.#byId
-            .get(txn)
-            ?.reports.push({
-              atMs,
-              level: levels.indexOf(level),
-              verdict,
-              by: "webhook",
-              tracker: null,
-              attempt: this.#text(attempt),
-              position: position === null ? null : { epoch: position.epoch, offset: BigInt(position.offset) },
-            });
+          this.#byId.get(txn)?.reports.push({
+            atMs,
+            level: levels.indexOf(level),
+            verdict,
+            by: "webhook",
+            tracker: null,
+            attempt: this.#text(attempt),
+            position: position === null ? null : { epoch: position.epoch, offset: BigInt(position.offset) },
+          });
       }
     }
     for (const { answer, reports } of this.#transactions) {
