@@ -1,13 +1,11 @@
 // What the experiments run on: a primary, a replica behind a link whose round trip can be set, a
 // gateway and a tracker beside the primary. Clients are beside the primary too, as in the papers.
 // Both sides of a comparison use this one database.
-import { readFileSync } from "node:fs";
-import { mkdir } from "node:fs/promises";
-import { join } from "node:path";
 import { type Cluster, type Row, startCluster } from "@highwater/lab-cluster";
 import { eventually } from "@highwater/lab-tools/process";
-import { type ServiceKind, ServiceProcess } from "@highwater/lab-system";
+import type { ServiceProcess } from "@highwater/lab-system";
 import type { LevelRule } from "@highwater/protocol";
+import { MeasuredServices, ROLE } from "../measured-services.ts";
 import { profileEnv } from "../profile.ts";
 import type { Addresses } from "./load/target.ts";
 
@@ -22,8 +20,6 @@ const LEVELS: Record<string, LevelRule> = {
   [DISK]: { primary: true },
   [LEVEL]: { replicas: 1, outside: "region" },
 };
-export const ROLE = "app";
-const START_TIMEOUT_MS = 60_000;
 /** What 128 direct clients, the gateway's sessions and the services' own need. */
 const SETTINGS = {
   max_connections: "300",
@@ -46,13 +42,16 @@ const GATEWAY_ENV = { GATEWAY_LOCK_TIMEOUT_MS: "60000", GATEWAY_STATEMENT_TIMEOU
 
 export class ExperimentSystem implements AsyncDisposable {
   readonly #cluster: Cluster;
-  readonly #services: ServiceProcess[] = [];
+  readonly #services: MeasuredServices;
+  #tracker: ServiceProcess | undefined;
+  #gateway: ServiceProcess | undefined;
   #isSynchronous = false;
   #roundTripMs = 0;
   #wirePort: number | null = null;
 
   private constructor(cluster: Cluster) {
     this.#cluster = cluster;
+    this.#services = new MeasuredServices(cluster);
   }
 
   /**
@@ -79,8 +78,7 @@ export class ExperimentSystem implements AsyncDisposable {
     });
     const system = new ExperimentSystem(cluster);
     try {
-      await mkdir(join(cluster.dir, "services"), { recursive: true });
-      await system.#makeRole();
+      await system.#services.prepare(PRIMARY, [`GRANT ALL ON SCHEMA public TO ${ROLE}`]);
       await system.#startServices(profileEnv(options.profile), {
         ...options.gatewayEnv,
         ...(options.withWire === true && (await system.#wireEnv())),
@@ -90,14 +88,6 @@ export class ExperimentSystem implements AsyncDisposable {
       await system.close();
       throw cause;
     }
-  }
-
-  async #makeRole(): Promise<void> {
-    await this.execute([
-      "CREATE ROLE highwater_app NOLOGIN",
-      `CREATE ROLE ${ROLE} LOGIN IN ROLE highwater_app`,
-      `GRANT ALL ON SCHEMA public TO ${ROLE}`,
-    ]);
   }
 
   /** The servers trust everybody here, and the gateway leaves the question to them. */
@@ -110,46 +100,23 @@ export class ExperimentSystem implements AsyncDisposable {
     env: Readonly<Record<string, string>>,
     gatewayEnv: Readonly<Record<string, string>>,
   ): Promise<void> {
-    const nodes = await Promise.all(
-      this.#cluster.nodes.map(async ({ id, region, zone }) => ({
-        id,
-        region,
-        zone,
-        url: await this.#cluster.connectionString(id, { from: HERE }),
-        appUrl: await this.#cluster.connectionString(id, { from: HERE, user: ROLE }),
-      })),
-    );
-    const topology = JSON.stringify({ nodes, levels: LEVELS });
-    const tracker = await this.#startService("tracker", {
+    const topology = await this.#services.topology(LEVELS, () => HERE);
+    this.#tracker = await this.#services.start("tracker", "tracker", {
       TRACKER_NAME: "tracker",
       TRACKER_REGION: HERE,
       HIGHWATER_TOPOLOGY: topology,
       ...env,
-      TRACKER_LEDGER: join(this.#cluster.dir, "services", "ledger.sqlite"),
+      TRACKER_LEDGER: this.#services.fileOf("ledger.sqlite"),
     });
-    const gateway = await this.#startService("gateway", {
+    this.#gateway = await this.#services.start("gateway", "gateway", {
       GATEWAY_NAME: "gateway",
       GATEWAY_REGION: HERE,
       HIGHWATER_TOPOLOGY: topology,
       ...env,
       ...GATEWAY_ENV,
       ...gatewayEnv,
-      GATEWAY_TRACKERS: tracker.url,
+      GATEWAY_TRACKERS: this.#tracker.url,
     });
-    for (const { name, url } of [tracker, gateway])
-      await eventually(`the ${name} is ready`, async () => (await fetch(`${url}/readyz`)).ok);
-  }
-
-  async #startService(service: ServiceKind, env: Readonly<Record<string, string>>): Promise<ServiceProcess> {
-    const started = await ServiceProcess.start({
-      name: service,
-      service,
-      logFile: join(this.#cluster.dir, "services", `${service}.log`),
-      startTimeoutMs: START_TIMEOUT_MS,
-      env,
-    });
-    this.#services.push(started);
-    return started;
   }
 
   /**
@@ -157,10 +124,9 @@ export class ExperimentSystem implements AsyncDisposable {
    * have.
    */
   async addresses(): Promise<Addresses> {
-    const [tracker, gateway] = this.#services;
     return {
-      gateway: gateway?.url ?? "",
-      tracker: tracker?.url ?? "",
+      gateway: this.#gateway?.url ?? "",
+      tracker: this.#tracker?.url ?? "",
       database: await this.#cluster.connectionString(PRIMARY, { user: ROLE }),
       level: LEVEL,
     };
@@ -184,16 +150,13 @@ export class ExperimentSystem implements AsyncDisposable {
     readonly services: Record<string, number | undefined>;
     readonly servers: Record<string, number>;
   } {
-    const [tracker, gateway] = this.#services;
     return {
-      services: { gateway: gateway?.pid, tracker: tracker?.pid },
-      servers: { primary: this.#postmaster(PRIMARY), replica: this.#postmaster(REPLICA) },
+      services: { gateway: this.#gateway?.pid, tracker: this.#tracker?.pid },
+      servers: {
+        primary: this.#services.postmaster(PRIMARY),
+        replica: this.#services.postmaster(REPLICA),
+      },
     };
-  }
-
-  #postmaster(id: string): number {
-    const dir = this.#cluster.nodes.find((node) => node.id === id)?.dataDir ?? "";
-    return Number(readFileSync(join(dir, "postmaster.pid"), "latin1").split("\n")[0]);
   }
 
   /** Of the link between the primary and its replica. */
@@ -210,14 +173,7 @@ export class ExperimentSystem implements AsyncDisposable {
   async setSynchronous(on: boolean): Promise<void> {
     if (on === this.#isSynchronous) return;
     this.#isSynchronous = on;
-    await this.execute([
-      `ALTER SYSTEM SET synchronous_standby_names = '${on ? REPLICA : ""}'`,
-      "SELECT pg_reload_conf()",
-    ]);
-    await eventually("the replica has taken its new part", async () => {
-      const rows = await this.query("SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming'");
-      return rows.length === 1 && rows[0]?.["sync_state"] === (on ? "sync" : "async");
-    });
+    await this.#services.setSynchronous(PRIMARY, REPLICA, on);
   }
 
   /**
@@ -261,7 +217,7 @@ export class ExperimentSystem implements AsyncDisposable {
   }
 
   async close(): Promise<void> {
-    for (const service of this.#services.splice(0).reverse()) await service.stop();
+    await this.#services[Symbol.asyncDispose]();
     await this.#cluster.close();
   }
 

@@ -1,12 +1,9 @@
 // What is measured: a primary and one replica without any relay between, a gateway, and later
 // another one with a tracker.
-import { readFileSync } from "node:fs";
-import { mkdir } from "node:fs/promises";
-import { join } from "node:path";
 import { type Cluster, startCluster } from "@highwater/lab-cluster";
-import { eventually } from "@highwater/lab-tools/process";
-import { type ServiceKind, ServiceProcess } from "@highwater/lab-system";
+import type { ServiceProcess } from "@highwater/lab-system";
 import type { LevelRule } from "@highwater/protocol";
+import { MeasuredServices, ROLE } from "../measured-services.ts";
 import { profileEnv } from "../profile.ts";
 import { SETUP, TOTAL } from "./workload.ts";
 
@@ -16,15 +13,14 @@ const REGION = "here";
 const PRIMARY = "primary";
 const REPLICA = "replica";
 const LEVELS: Record<string, LevelRule> = { disk: { primary: true }, zone: { replicas: 1, outside: "zone" } };
-const ROLE = "app";
-const START_TIMEOUT_MS = 60_000;
 
 export class BenchSystem implements AsyncDisposable {
   readonly #cluster: Cluster;
-  readonly #services: ServiceProcess[] = [];
+  readonly #services: MeasuredServices;
 
   private constructor(cluster: Cluster) {
     this.#cluster = cluster;
+    this.#services = new MeasuredServices(cluster);
   }
 
   static async start(): Promise<BenchSystem> {
@@ -36,14 +32,7 @@ export class BenchSystem implements AsyncDisposable {
     });
     const system = new BenchSystem(cluster);
     try {
-      await mkdir(join(cluster.dir, "services"), { recursive: true });
-      for (const statement of [
-        "CREATE ROLE highwater_app NOLOGIN",
-        `CREATE ROLE ${ROLE} LOGIN IN ROLE highwater_app`,
-        ...SETUP,
-        `GRANT SELECT, UPDATE ON bench TO ${ROLE}`,
-      ])
-        await system.#query(statement);
+      await system.#services.prepare(PRIMARY, [...SETUP, `GRANT SELECT, UPDATE ON bench TO ${ROLE}`]);
       return system;
     } catch (cause) {
       await system.close();
@@ -57,8 +46,7 @@ export class BenchSystem implements AsyncDisposable {
   }
 
   get postmaster(): number {
-    const dir = this.#cluster.nodes.find((node) => node.id === PRIMARY)?.dataDir ?? "";
-    return Number(readFileSync(join(dir, "postmaster.pid"), "latin1").split("\n")[0]);
+    return this.#services.postmaster(PRIMARY);
   }
 
   /** Resolves when a transaction can be committed. */
@@ -72,85 +60,43 @@ export class BenchSystem implements AsyncDisposable {
     readonly env?: Readonly<Record<string, string>>;
   }): Promise<ServiceProcess> {
     const { name, withTracker, profile, env } = options;
-    const topology = await this.#topology();
-    const tracker = withTracker ? await this.startTracker(topology) : null;
-    const gateway = await this.#startService("gateway", name, {
+    const tracker = withTracker ? (await this.startTracker()).url : (options.tracker ?? "");
+    return this.#services.start("gateway", name, {
       GATEWAY_NAME: name,
       GATEWAY_REGION: REGION,
-      GATEWAY_TRACKERS: tracker?.url ?? options.tracker ?? "",
-      HIGHWATER_TOPOLOGY: topology,
+      GATEWAY_TRACKERS: tracker,
+      HIGHWATER_TOPOLOGY: await this.#services.topology(LEVELS),
       ...profileEnv(profile),
       ...env,
     });
-    await eventually("the gateway is ready", async () => (await fetch(`${gateway.url}/readyz`)).ok);
-    return gateway;
   }
 
-  async startTracker(topology?: string): Promise<ServiceProcess> {
-    return this.#startService("tracker", "tracker", {
+  async startTracker(): Promise<ServiceProcess> {
+    return this.#services.start("tracker", "tracker", {
       TRACKER_NAME: "tracker",
       TRACKER_REGION: REGION,
-      TRACKER_LEDGER: join(this.#cluster.dir, "services", "ledger.sqlite"),
-      HIGHWATER_TOPOLOGY: topology ?? (await this.#topology()),
+      TRACKER_LEDGER: this.#services.fileOf("ledger.sqlite"),
+      HIGHWATER_TOPOLOGY: await this.#services.topology(LEVELS),
     });
-  }
-
-  async #startService(
-    service: ServiceKind,
-    name: string,
-    env: Readonly<Record<string, string>>,
-  ): Promise<ServiceProcess> {
-    const started = await ServiceProcess.start({
-      name,
-      service,
-      logFile: join(this.#cluster.dir, "services", `${name}.log`),
-      startTimeoutMs: START_TIMEOUT_MS,
-      env,
-    });
-    this.#services.push(started);
-    return started;
-  }
-
-  async #topology(): Promise<string> {
-    const nodes = await Promise.all(
-      this.#cluster.nodes.map(async ({ id, region, zone }) => ({
-        id,
-        region,
-        zone,
-        url: await this.#cluster.connectionString(id),
-        appUrl: await this.#cluster.connectionString(id, { user: ROLE }),
-      })),
-    );
-    return JSON.stringify({ nodes, levels: LEVELS });
   }
 
   /** Whether commits with `synchronous_commit=on` wait for the replica. */
-  async setSynchronous(on: boolean): Promise<void> {
-    await this.#query(`ALTER SYSTEM SET synchronous_standby_names = '${on ? REPLICA : ""}'`);
-    await this.#query("SELECT pg_reload_conf()");
-    await eventually("the replica has taken its new part", async () => {
-      const rows = await this.#query("SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming'");
-      return rows.length === 1 && rows[0]?.["sync_state"] === (on ? "sync" : "async");
-    });
+  setSynchronous(on: boolean): Promise<void> {
+    return this.#services.setSynchronous(PRIMARY, REPLICA, on);
   }
 
   /** How many transactions have changed the table. */
   async total(): Promise<number> {
-    return Number((await this.#query(TOTAL))[0]?.["total"]);
-  }
-
-  #query(sql: string): ReturnType<Cluster["query"]> {
-    return this.#cluster.query(PRIMARY, sql);
+    return Number((await this.#cluster.query(PRIMARY, TOTAL))[0]?.["total"]);
   }
 
   /** Ends one service, so that it can write down what it has to. */
-  async stop(service: ServiceProcess): Promise<void> {
-    this.#services.splice(this.#services.indexOf(service), 1);
-    await service.stop();
+  stop(service: ServiceProcess): Promise<void> {
+    return this.#services.stop(service);
   }
 
   async close(): Promise<void> {
-    for (const service of this.#services.splice(0).reverse()) await service.stop();
+    await this.#services[Symbol.asyncDispose]();
     await this.#cluster.close();
   }
 

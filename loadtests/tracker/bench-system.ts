@@ -1,12 +1,10 @@
 // The measured system: a primary and two replicas, each in a region of its own, that stream through
 // the benchmark's own relay; trackers and a gateway, as the parts request them.
-import { readFileSync } from "node:fs";
-import { mkdir } from "node:fs/promises";
-import { join } from "node:path";
 import { type Cluster, startCluster } from "@highwater/lab-cluster";
 import { eventually } from "@highwater/lab-tools/process";
-import { type ServiceKind, ServiceProcess } from "@highwater/lab-system";
+import type { ServiceProcess } from "@highwater/lab-system";
 import { DEFAULT_LEVELS } from "@highwater/protocol";
+import { MeasuredServices, ROLE } from "../measured-services.ts";
 import { profileEnv } from "../profile.ts";
 import { Helper } from "./helper.ts";
 import type { RelayOrders } from "./relay-process.ts";
@@ -20,21 +18,20 @@ export const LEVEL = "region";
  */
 const LINK_DELAY_MS = 10;
 
-const ROLE = "app";
 /** The services' place for the dev cluster: as far from the replicas as the primary is. */
 const SERVICES = "services";
-const START_TIMEOUT_MS = 60_000;
 /** No server gives up a stream whose acknowledgements are withheld for a while. */
 const PATIENT = { wal_sender_timeout: "120s", wal_receiver_timeout: "120s" };
 
 export class BenchSystem implements AsyncDisposable {
   readonly cluster: Cluster;
   readonly relay = new Helper<RelayOrders>(new URL("./relay-process.ts", import.meta.url));
-  readonly #services: ServiceProcess[] = [];
+  readonly #services: MeasuredServices;
   readonly #profile: string | undefined;
 
   private constructor(cluster: Cluster, profile: string | undefined) {
     this.cluster = cluster;
+    this.#services = new MeasuredServices(cluster);
     this.#profile = profile;
   }
 
@@ -44,14 +41,10 @@ export class BenchSystem implements AsyncDisposable {
     const roundTripMs = Object.fromEntries(REPLICAS.map((id) => [`${SERVICES}/${id}`, 2 * LINK_DELAY_MS]));
     const system = new BenchSystem(await startCluster({ nodes, roundTripMs, settings: PATIENT }), profile);
     try {
-      await mkdir(join(system.cluster.dir, "services"), { recursive: true });
-      for (const statement of [
-        "CREATE ROLE highwater_app NOLOGIN",
-        `CREATE ROLE ${ROLE} LOGIN IN ROLE highwater_app`,
+      await system.#services.prepare(PRIMARY, [
         "CREATE TABLE bench (n int NOT NULL)",
         `GRANT INSERT ON bench TO ${ROLE}`,
-      ])
-        await system.query(statement);
+      ]);
       await system.#streamThroughRelay();
       return system;
     } catch (cause) {
@@ -82,8 +75,7 @@ export class BenchSystem implements AsyncDisposable {
   }
 
   get postmaster(): number {
-    const dir = this.cluster.nodes.find((node) => node.id === PRIMARY)?.dataDir ?? "";
-    return Number(readFileSync(join(dir, "postmaster.pid"), "latin1").split("\n")[0]);
+    return this.#services.postmaster(PRIMARY);
   }
 
   /**
@@ -91,68 +83,28 @@ export class BenchSystem implements AsyncDisposable {
    * epoch has begun.
    */
   async startTracker(name: string, env: Readonly<Record<string, string>> = {}): Promise<ServiceProcess> {
-    const tracker = await this.#startService("tracker", name, {
+    return this.#services.start("tracker", name, {
       TRACKER_NAME: name,
       TRACKER_REGION: REPLICAS[0],
-      TRACKER_LEDGER: join(this.cluster.dir, "services", `${name}.sqlite`),
+      TRACKER_LEDGER: this.#services.fileOf(`${name}.sqlite`),
       HIGHWATER_TOPOLOGY: await this.#topology(),
       ...profileEnv(this.#profile, name),
       ...env,
     });
-    await this.#ready(tracker);
-    return tracker;
   }
 
   async startGateway(tracker: ServiceProcess): Promise<ServiceProcess> {
-    const gateway = await this.#startService("gateway", "gateway", {
+    return this.#services.start("gateway", "gateway", {
       GATEWAY_NAME: "gateway",
       GATEWAY_REGION: PRIMARY,
       GATEWAY_TRACKERS: tracker.url,
       HIGHWATER_TOPOLOGY: await this.#topology(),
     });
-    await this.#ready(gateway);
-    return gateway;
-  }
-
-  async #ready(service: ServiceProcess): Promise<void> {
-    await eventually(`${service.name} is ready`, async () => (await fetch(`${service.url}/readyz`)).ok);
-  }
-
-  async #startService(
-    service: ServiceKind,
-    name: string,
-    env: Readonly<Record<string, string>>,
-  ): Promise<ServiceProcess> {
-    const started = await ServiceProcess.start({
-      name,
-      service,
-      logFile: join(this.cluster.dir, "services", `${name}.log`),
-      startTimeoutMs: START_TIMEOUT_MS,
-      env,
-    });
-    this.#services.push(started);
-    return started;
-  }
-
-  async #topology(): Promise<string> {
-    const nodes = await Promise.all(
-      this.cluster.nodes.map(async ({ id, region, zone }) => ({
-        id,
-        region,
-        zone,
-        url: await this.#urlFor(id),
-        appUrl: await this.#urlFor(id, ROLE),
-      })),
-    );
-    return JSON.stringify({ nodes, levels: DEFAULT_LEVELS });
   }
 
   /** Directly to the primary; to the replicas by links that can be cut. */
-  #urlFor(id: string, user?: string): Promise<string> {
-    return this.cluster.connectionString(id, {
-      ...(id === PRIMARY ? {} : { from: SERVICES }),
-      ...(user === undefined ? {} : { user }),
-    });
+  #topology(): Promise<string> {
+    return this.#services.topology(DEFAULT_LEVELS, (id) => (id === PRIMARY ? undefined : SERVICES));
   }
 
   /** Whether the services can ask the replicas, besides what the primary reports about them. */
@@ -181,13 +133,12 @@ export class BenchSystem implements AsyncDisposable {
   }
 
   /** Ends one service gracefully, so that it writes what it has to. */
-  async stop(service: ServiceProcess): Promise<void> {
-    this.#services.splice(this.#services.indexOf(service), 1);
-    await service.stop();
+  stop(service: ServiceProcess): Promise<void> {
+    return this.#services.stop(service);
   }
 
   async close(): Promise<void> {
-    for (const service of this.#services.splice(0).reverse()) await service.stop();
+    await this.#services[Symbol.asyncDispose]();
     this.relay[Symbol.dispose]();
     await this.cluster.close();
   }
