@@ -12,6 +12,7 @@ import { INFRA } from "./hcl.ts";
 import { logSections } from "./logs.ts";
 import { metricSections } from "./metrics.ts";
 import { SDK_PAGES } from "./sdk/pages.ts";
+import { renderSyncClient } from "./sdk/sync-client.ts";
 import { renderModule, renderTerraform } from "./terraform.ts";
 import { renderPython, renderTypescript } from "./wire.ts";
 
@@ -32,6 +33,7 @@ export const GENERATED: readonly Page[] = [
   // First: the pages of the SDKs are read from them.
   { name: "../../sdk/ts/src/wire-types.ts", render: renderTypescript },
   { name: "../../sdk/python/src/highwater/_core/wire_types.py", render: renderPython },
+  { name: "../../sdk/python/src/highwater/client.py", render: renderSyncClient },
   { name: "openapi.json", render: () => jsonLines(makeDocument(), OPENAPI_DEPTH) },
   { name: "tracker-openapi.json", render: () => jsonLines(makeTrackerDocument(), OPENAPI_DEPTH) },
   { name: "errors.md", render: renderErrors },

@@ -307,7 +307,10 @@ function isEqual(a: unknown, b: unknown): boolean {
 function isSame(own: FunctionEntry | ClassEntry, twin: FunctionEntry | ClassEntry): boolean {
   const docs = ({ params }: FunctionEntry | ClassEntry): unknown =>
     params.filter(({ doc }) => doc !== "").map(({ name, doc }) => [name, doc]);
-  const hasOther = own.examples.length > 0 && !isEqual(own.examples, twin.examples);
+  const sync = own.examples.map((code) =>
+    code.replaceAll(/\(await (.*)\)(?=\.)|\b(?:await|async) |\bAsync(?=[A-Z])/g, "$1"),
+  );
+  const hasOther = sync.length > 0 && !isEqual(sync, twin.examples);
   return own.text === twin.text && !hasOther && isEqual(docs(own), docs(twin));
 }
 

@@ -43,7 +43,6 @@ from ._options import (
     TransactOptions,
 )
 from ._promise import Listener
-from ._sync import DurabilityPromise, Transaction
 from ._values import (
     Interval,
     Multirange,
@@ -57,7 +56,7 @@ from ._values import (
 )
 from ._watcher import Exposure, LiveState, Subscriber
 from .aio import AsyncDurabilityPromise, AsyncHighwater, AsyncInteractiveTransaction, AsyncSession, AsyncTransaction
-from .client import Highwater, InteractiveTransaction, Session
+from .client import DurabilityPromise, Highwater, InteractiveTransaction, Session, Transaction
 from .errors import (
     ConnectionError,  # noqa: A004 - the name in every SDK
     ConstraintError,

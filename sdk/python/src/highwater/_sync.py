@@ -6,14 +6,20 @@ import concurrent.futures
 import contextlib
 import threading
 import time
+import weakref
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from typing import TypeVar
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
 
 from ._background import ThreadHost, abandoned
 from ._batch import is_one_shot
-from ._core.effects import Effect, Send, Sleep
+from ._client import BaseClient
+from ._core.effects import AwaitDurable, CallBody, Effect, Raised, Returned, Send, Sleep, Steps
+from ._core.errors import ConnectionError, closed_error  # noqa: A004 - the name in every SDK
 from ._core.pending_set import PendingPromise
 from ._core.wire import Verdict
+from ._drivers import Outcome, Visit, drive
 from ._interactive import no_turn
 from ._options import DURABLE_TIMEOUT, Cancellation
 from ._promise import BasePromise
@@ -23,6 +29,8 @@ from ._waits import Waiting
 from ._watcher import Watcher
 
 R = TypeVar("R")
+P = TypeVar("P", bound=BasePromise)
+T = TypeVar("T", bound=BaseTransaction)
 
 
 class Caller:
@@ -79,7 +87,7 @@ class Turns:
         self._is_taken = False
 
     @contextlib.contextmanager
-    def take(self, seconds: float | None, cancel: Cancellation | None) -> Iterator[float]:
+    def take(self, seconds: float | None, cancel: Cancellation | None = None) -> Iterator[float]:
         """Waits for earlier calls of the transaction and yields the time left.
 
         Without `seconds` there is no limit. Errors: `request_timeout`;
@@ -171,75 +179,120 @@ def wait_durable(
             waiting.end()
 
 
-class DurabilityPromise(BasePromise):
-    """A committed transaction on its way to durability. Safe to use from any thread.
+class SyncCalls(BaseClient[P, T], Generic[P, T]):
+    """Performs the calls of the synchronous client, and waits for them when it is closed."""
 
-    Its token is enough to make another one in another process or at a later time:
-    `hw.promise(token)`.
-    """
+    _host: ThreadHost
 
-    __slots__ = ()
+    def _make_host(self) -> ThreadHost:
+        host = ThreadHost(self._certificates, self._batch)
+        self._begin_calls(host)
+        # A client that is garbage-collected stops its threads. At process exit they end by
+        # themselves.
+        weakref.finalize(self, host.stop).atexit = False
+        return host
 
-    def durable(
-        self, *, level: str | None = None, timeout: float | None = None, cancel: Cancellation | None = None
-    ) -> Verdict:
-        """Blocks until the transaction is durable at the level, and returns that verdict.
+    def _begin_calls(self, host: ThreadHost) -> None:
+        self._caller = Caller(host, self._certificates, is_batched=self._batch is not None)
+        self._calls: Counter[int] = Counter()
+        self._ended = threading.Condition()
+        self._is_closed = False
+        self._is_ended = False
+        self._closing = threading.Lock()
 
-        Ending a wait changes nothing: you can wait again.
+    def _renew(self, *, forked: bool) -> None:
+        super()._renew(forked=forked)
+        is_closed, is_ended = self._is_closed, self._is_ended
+        self._caller.abandon()
+        self._begin_calls(self._host)
+        self._is_closed, self._is_ended = is_closed, is_ended
 
-        Args:
-            level: Level to wait for. Default: the transaction's own.
-            timeout: Time limit of the wait, in seconds. Default: 30. Every wait has a limit.
+    def close(self) -> None:
+        """Closes the client: ends waits with `client_closed` and closes the stream.
 
-        Errors: `TransactionLostError`; `PromiseBrokenError`; `UnknownOutcomeError` if the
-        transaction can no longer be judged; `DurabilityTimeoutError`, which is not a loss;
-        `TokenRefusedError`; `unknown_level`; `client_closed`; `concurrent.futures.CancelledError`.
-
-        Example:
-            tx = hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"))
-            try:
-                tx.durable(level="region", timeout=5)
-            except TransactionLostError as error:
-                print("lost, none of its changes exist:", error.transaction_id)
-            except DurabilityTimeoutError:
-                print("still pending, not lost")
+        Returns when the calls of other threads have their answers and the listeners have been
+        called for all earlier verdicts. A second call does nothing; any other call made afterwards
+        raises `client_closed`. Another client can still judge stored tokens.
         """
-        at = level or self.level
-        [verdict] = wait_durable(self._watcher, [self.entry], level=at, timeout=timeout, cancel=cancel)
-        return verdict
+        # If another thread is closing, it finishes. After an interrupted close, the next call
+        # finishes.
+        if not self._closing.acquire(blocking=False):
+            return
+        try:
+            if not self._is_ended:
+                self._close()
+                self._is_ended = True
+        finally:
+            self._closing.release()
 
-    def after_durable(
-        self,
-        run: Callable[[Verdict], R],
-        *,
-        level: str | None = None,
-        timeout: float | None = None,
-        cancel: Cancellation | None = None,
-    ) -> R:
-        """Runs a function in this thread once the transaction is durable, and returns its result.
+    def _close(self) -> None:
+        with self._ended:
+            self._is_closed = True
+        self._end_listening()
+        with self._ended:
+            me = threading.get_ident()
+            self._ended.wait_for(lambda: all(each == me for each, calls in self._calls.items() if calls > 0))
+        self._host.run_if_begun(self._watcher.quit)
+        self._host.stop()
+        self._caller.close()
 
-        Use it for side effects that cannot be undone. If the transaction does not become durable,
-        the function is never called.
+    def __enter__(self) -> Self:
+        return self
 
-        Args:
-            run: Function that receives the verdict. It is called at most once, in the calling
-                thread.
-            level: Level to wait for. Default: the transaction's own.
-            timeout: Time limit of the wait, in seconds. Default: 30.
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
 
-        Errors: those of `durable()` and of the function.
+    def _run(self, steps: Steps[R], outcome: Outcome | None = None, *, cancel: Cancellation | None = None) -> R:
+        check(cancel)
+        with Visit(self._enter, self._leave):
+            return drive(steps, lambda effect: self._caller.perform(effect, cancel), outcome or Outcome())
 
-        Example:
-            tx = hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"))
-            tx.after_durable(lambda verdict: print("now the e-mail can go out"), level="region", timeout=60)
+    def _finish(self, steps: Steps[None]) -> None:
+        """Rolls back.
+
+        A closed client sends nothing: the service ends an abandoned transaction itself.
         """
-        return run(self.durable(level=level, timeout=timeout, cancel=cancel))
+        try:
+            self._run(steps)
+        except ConnectionError as error:
+            if error.code != "client_closed":
+                raise
 
+    def _enter(self) -> None:
+        with self._ended:
+            if self._is_closed:
+                raise closed_error()
+            self._calls[threading.get_ident()] += 1
 
-class Transaction(BaseTransaction, DurabilityPromise):
-    """A committed transaction: its results and its promise.
+    def _leave(self) -> None:
+        me = threading.get_ident()
+        with self._ended:
+            self._calls[me] -= 1
+            if self._calls[me] == 0:
+                del self._calls[me]
+            self._ended.notify_all()
 
-    Returned by `Highwater.transaction` and by `commit` of an interactive transaction.
-    """
+    def _run_body(self, steps: Steps[Any], call: Callable[[Any], object], *, cancel: Cancellation | None) -> Any:
+        """Runs `transact`. `call` calls the user's function with a transaction of the core."""
+        # Not while the body runs: it is the user's code and may close the client.
+        visit = Visit(self._enter, self._leave)
 
-    __slots__ = ()
+        def perform(effect: Effect) -> object:
+            match effect:
+                case CallBody(transaction):
+                    visit.leave()
+                    try:
+                        return Returned(call(transaction))
+                    except Exception as error:  # noqa: BLE001 - the core handles it
+                        return Raised(error)
+                case AwaitDurable(committed, timeout):
+                    return committed.durable(timeout=timeout, cancel=cancel)
+                case _:
+                    visit.enter()
+                    return self._caller.perform(effect, cancel)
+
+        check(cancel)
+        with visit:
+            return drive(steps, perform, Outcome())

@@ -2,71 +2,34 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import inspect
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, cast
 
-from ._background import Host, LoopHost
+from ._async import AsyncCalls, Turns, awaited, wait_durable
 from ._client import BaseClient, Remember, Statements
-from ._core.effects import AwaitDurable, CallBody, Effect, Raised, Returned, Steps
-from ._core.errors import ConnectionError, closed_error  # noqa: A004 - the name in every SDK
+from ._core.errors import closed_error
 from ._core.ids import check_transaction_id, new_transaction_id
 from ._core.interactive import InteractiveCore
 from ._core.pending_set import PendingPromise
 from ._core.sql import StatementInput
 from ._core.wire import Position, RefusedToken, TransactionResponse, TransactionStatus, Verdict
-from ._drivers import Outcome, Visit, drive_async
-from ._interactive import BaseInteractive, no_turn
-from ._options import DURABLE_TIMEOUT, BeginOptions, CommitOptions, TransactionOptions, TransactOptions, ack_of
+from ._drivers import Outcome
+from ._interactive import BaseInteractive
+from ._options import BeginOptions, CommitOptions, TransactionOptions, TransactOptions, ack_of
 from ._promise import BasePromise
 from ._session import BaseSession
 from ._transaction import BaseTransaction
 from ._values import StatementResult
-from ._waits import Waiting
-from ._watcher import Watcher
 
 R = TypeVar("R")
-
-
-async def wait_durable(
-    host: Host, watcher: Watcher, entries: Collection[PendingPromise], *, level: str, timeout: float | None
-) -> list[Verdict]:
-    """Waits until all entries are durable at the level.
-
-    Raises the error of the first entry that is settled otherwise.
-    """
-    host.prepare()
-    limit = DURABLE_TIMEOUT if timeout is None else timeout
-    loop = asyncio.get_running_loop()
-    ended = loop.create_future()
-
-    def end() -> None:
-        if not ended.done():
-            ended.set_result(None)
-
-    timer = None
-    waiting = Waiting(watcher, entries, level, end)
-    try:
-        if not waiting.is_done:
-            # Ten thousand promises may wait at a time: asyncio.timeout would be the largest part of
-            # each wait.
-            timer = loop.call_later(limit, end)
-            await ended
-        return waiting.result(limit)
-    finally:
-        if timer is not None:
-            timer.cancel()
-        waiting.end()
 
 
 class AsyncDurabilityPromise(BasePromise):
     """A committed transaction on its way to durability.
 
-    Its token is enough to make another one: `hw.promise(token)`.
+    Its token is enough to make another one in another process or at a later time:
+    `hw.promise(token)`.
     """
 
     __slots__ = ()
@@ -83,6 +46,15 @@ class AsyncDurabilityPromise(BasePromise):
         Errors: `TransactionLostError`; `PromiseBrokenError`; `UnknownOutcomeError` if the
         transaction can no longer be judged; `DurabilityTimeoutError`, which is not a loss;
         `TokenRefusedError`; `unknown_level`; `client_closed`.
+
+        Example:
+            tx = await hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"))
+            try:
+                await tx.durable(level="region", timeout=5)
+            except TransactionLostError as error:
+                print("lost, none of its changes exist:", error.transaction_id)
+            except DurabilityTimeoutError:
+                print("still pending, not lost")
         """
         at, entries = level or self.level, [self.entry]
         [verdict] = await wait_durable(self._host, self._watcher, entries, level=at, timeout=timeout)
@@ -106,8 +78,12 @@ class AsyncDurabilityPromise(BasePromise):
             timeout: Time limit of the wait, in seconds. Default: 30.
 
         Errors: those of `durable()` and of the function.
+
+        Example:
+            tx = await hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"))
+            await tx.after_durable(lambda verdict: print("now the e-mail can go out"), level="region", timeout=60)
         """
-        return await _awaited(run(await self.durable(level=level, timeout=timeout)))
+        return await awaited(run(await self.durable(level=level, timeout=timeout)))
 
 
 class AsyncTransaction(BaseTransaction, AsyncDurabilityPromise):
@@ -119,22 +95,8 @@ class AsyncTransaction(BaseTransaction, AsyncDurabilityPromise):
     __slots__ = ()
 
 
-class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
+class AsyncHighwater(AsyncCalls[AsyncDurabilityPromise, AsyncTransaction]):
     __doc__ = BaseClient.__doc__
-
-    _host: LoopHost
-
-    def _make_host(self) -> LoopHost:
-        self._calls = 0
-        self._idle: asyncio.Future[None] | None = None
-        self._is_closed = False
-        self._closing: asyncio.Task[None] | None = None
-        return LoopHost(self._certificates, self._batch, lambda: self._renew(forked=False))
-
-    def _renew(self, *, forked: bool) -> None:
-        super()._renew(forked=forked)
-        self._calls = 0
-        self._idle = None
 
     async def transaction(self, statements: Statements, **options: Unpack[TransactionOptions]) -> AsyncTransaction:
         """Runs the statements as one transaction and returns when it has committed.
@@ -154,7 +116,7 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
         statement; `UnavailableError` if the service could not run the transaction in time (nothing
         was applied). `UnknownOutcomeError` if the outcome was not known in time; look up its
         `transaction_id`. `TransactionAbortedError` or `TransactionLostError` if the given `id` was
-        already settled that way. If the task is cancelled, the transaction may still be applied:
+        already settled that way. If the call is cancelled, the transaction may still be applied:
         the cause of the `CancelledError` is then an `UnknownOutcomeError`.
 
         Example:
@@ -182,6 +144,14 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
         transaction where it is enough: an open transaction holds locks and a database session.
 
         Errors: `client_closed`.
+
+        Example:
+            async with hw.begin(isolation="read committed") as tx:
+                [row] = (await tx.query(sql("SELECT balance FROM account WHERE id = {id} FOR UPDATE", id=1))).rows
+                print(row["balance"])
+                update = sql("UPDATE account SET balance = balance - 10 WHERE id = {id}", id=1)
+                committed = await tx.commit(statements=[update])
+            await committed.durable(level="region")
         """
         return self._begin(options)
 
@@ -209,6 +179,17 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
         was not known in time (the body is not run again). With `ack="durable"`,
         `DurabilityTimeoutError` if the transaction has committed and is still pending. The last
         conflict, when time or attempts run out. Otherwise those of `query` and `commit`.
+
+        Example:
+            async def withdraw(tx: AsyncInteractiveTransaction) -> int:
+                [row] = (await tx.query(sql("SELECT balance FROM account WHERE id = {id}", id=1))).rows
+                left: int = row["balance"] - 10
+                if left < 0:
+                    raise ValueError("not enough")  # rolls back
+                await tx.query(sql("UPDATE account SET balance = {left} WHERE id = {id}", left=left, id=1))
+                return left
+
+            print(await hw.transact(withdraw))
         """
         return await self._transact(body, options)
 
@@ -218,25 +199,10 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
         options: TransactOptions,
         remember: Remember | None = None,
     ) -> R:
-        # Not while the body runs: it is the user's code and may close the client.
-        visit = Visit(self._enter, self._leave)
+        async def call(core: InteractiveCore[AsyncTransaction]) -> R:
+            return await awaited(body(AsyncInteractiveTransaction(self, core)))
 
-        async def perform(effect: Effect) -> object:
-            match effect:
-                case CallBody(transaction):
-                    visit.leave()
-                    try:
-                        return Returned(await _awaited(body(AsyncInteractiveTransaction(self, transaction))))
-                    except Exception as error:  # noqa: BLE001 - the core handles it
-                        return Raised(error)
-                case AwaitDurable(committed, timeout):
-                    return await committed.durable(timeout=timeout)
-                case _:
-                    visit.enter()
-                    return await self._host.perform(effect)
-
-        with visit:
-            return cast("R", await drive_async(self._transact_steps(options, remember), perform, Outcome()))
+        return cast("R", await self._run_body(self._transact_steps(options, remember), call))
 
     def session(self, *, causal: bool = False) -> AsyncSession:
         """Creates a session, a group of transactions that one call waits for.
@@ -271,6 +237,11 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
                 client's `total_timeout` plus `wait_ms`.
 
         Errors: `unknown_level`; `UnavailableError` if no tracker answers.
+
+        Example:
+            token = (await hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"))).token
+            for each in await hw.verdicts([token], wait_ms=5_000):
+                print(each.level, each.verdict)
         """
         return await self._run(self._verdicts_steps(tokens, level=level, wait_ms=wait_ms, timeout=timeout))
 
@@ -296,66 +267,6 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
         """
         return await self._run(self._status_steps(transaction_id, level=level, wait_ms=wait_ms, timeout=timeout))
 
-    async def close(self) -> None:
-        """Closes the client: ends waits with `client_closed` and closes the stream.
-
-        Returns when calls in progress have their answers and the listeners have been called for all
-        earlier verdicts. A second call waits for the same; any other call made afterwards raises
-        `client_closed`. If this call is cancelled, closing continues: calls in progress still get
-        their answers. Another client can still judge stored tokens.
-        """
-        if not self._is_closed:
-            self._is_closed = True
-            self._end_listening()
-            if not self._host.is_over:
-                self._closing = asyncio.get_running_loop().create_task(self._close())
-        if self._closing is not None and not self._host.is_over:
-            await asyncio.shield(self._closing)
-
-    async def _close(self) -> None:
-        try:
-            while self._calls > 0:
-                self._idle = asyncio.get_running_loop().create_future()
-                await self._idle
-        finally:
-            # Also if the event loop ends before that.
-            await self._watcher.quit()
-            await self._host.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    def _enter(self) -> None:
-        if self._is_closed:
-            raise closed_error()
-        self._host.prepare()
-        self._calls += 1
-
-    def _leave(self) -> None:
-        self._calls -= 1
-        if self._calls == 0 and self._idle is not None and not self._idle.done():
-            self._idle.set_result(None)
-
-    async def _run(self, steps: Steps[R], outcome: Outcome | None = None) -> R:
-        with Visit(self._enter, self._leave):
-            return await drive_async(steps, self._host.perform, outcome or Outcome())
-
-    async def _finish(self, steps: Steps[None]) -> None:
-        """Rolls back.
-
-        A closed client sends nothing: the service ends an abandoned transaction itself.
-        """
-        try:
-            await self._run(steps)
-        except ConnectionError as error:
-            if error.code != "client_closed":
-                raise
-
     def _make_promise(self, entry: PendingPromise, *, position: Position, level: str) -> AsyncDurabilityPromise:
         return AsyncDurabilityPromise(self._watcher, self._host, entry, position=position, level=level)
 
@@ -371,24 +282,7 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
     def __init__(self, client: AsyncHighwater, core: InteractiveCore[AsyncTransaction]) -> None:
         super().__init__(core, client._decode)
         self._client = client
-        self._lock = asyncio.Lock()
-
-    @contextlib.asynccontextmanager
-    async def _turn(self, seconds: float) -> AsyncIterator[float]:
-        """Waits for earlier calls of the transaction and yields the time left.
-
-        Errors: `request_timeout`.
-        """
-        deadline = time.monotonic() + seconds
-        try:
-            async with asyncio.timeout(seconds):
-                await self._lock.acquire()
-        except TimeoutError as error:
-            raise no_turn(error) from error
-        try:
-            yield max(0.0, deadline - time.monotonic())
-        finally:
-            self._lock.release()
+        self._turns = Turns()
 
     async def query(self, statement: StatementInput, *, timeout: float | None = None) -> StatementResult:
         """Runs one statement.
@@ -420,7 +314,7 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
         Errors: those of `query`; `statement` is the index of the statement that failed.
         """
         self._check_process()
-        async with self._turn(self._seconds(timeout)) as left:
+        async with self._turns.take(self._seconds(timeout)) as left:
             return await self._client._run(self._execute_steps(statements, left))
 
     async def commit(
@@ -442,7 +336,7 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
         `query`.
         """
         self._check_process()
-        async with self._turn(self._seconds(options.get("timeout"))) as left:
+        async with self._turns.take(self._seconds(options.get("timeout"))) as left:
             steps = self._commit_steps(ack_of(options), statements, left)
             return await self._client._run(steps, Outcome(self.id))
 
@@ -458,7 +352,7 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
         Errors: `transaction_ended` after a commit.
         """
         self._check_process()
-        async with self._turn(self._rollback_seconds(timeout)) as left:
+        async with self._turns.take(self._rollback_seconds(timeout)) as left:
             await self._client._finish(self._rollback_steps(left))
 
     async def durable(self, *, level: str | None = None, timeout: float | None = None) -> Verdict:
@@ -485,7 +379,7 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
     ) -> None:
         if not self._is_own:
             return
-        async with self._lock:
+        async with self._turns.take(None):
             await self._client._finish(self._exit_steps(error))
 
 
@@ -494,6 +388,19 @@ class AsyncSession(BaseSession):
 
     With `causal`, later reads see them. Made by `AsyncHighwater.session`. Several sessions may
     share a client. A session needs no closing.
+
+    Example:
+        session = hw.session(causal=True)
+        await session.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"))
+        # The read sees the note on any node:
+        read = await session.transaction(sql("SELECT * FROM note"), read_only=True)
+        print(len(read.rows) > 0, read.served)
+        stored = session.token
+        await session.durable(timeout=30)
+
+        # In a later process:
+        for each in await hw.session().resume(stored):
+            print(each.verdict)  # "lost" or "broken": it no longer exists
     """
 
     def __init__(self, client: AsyncHighwater, *, causal: bool) -> None:
@@ -551,7 +458,3 @@ class AsyncSession(BaseSession):
         tokens, entries = self._entries_of(token)
         verdicts = await self._client.verdicts(tokens, level=level, wait_ms=wait_ms, timeout=timeout)
         return self._take_over(entries, verdicts)
-
-
-async def _awaited(result: Awaitable[R] | R) -> R:
-    return await result if inspect.isawaitable(result) else result

@@ -1,60 +1,107 @@
+# Generated from aio.py by scripts/reference/sdk/sync_client.py (make gen).
 """The synchronous client. Each call blocks its thread; any number of threads may share a client."""
 
 from __future__ import annotations
 
-import threading
-import weakref
-from collections import Counter
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self, TypeVar, Unpack, cast
 
-from ._background import ThreadHost
 from ._client import BaseClient, Remember, Statements
-from ._core.effects import AwaitDurable, CallBody, Effect, Raised, Returned, Steps
-from ._core.errors import ConnectionError, closed_error  # noqa: A004 - the name in every SDK
+from ._core.errors import closed_error
 from ._core.ids import check_transaction_id, new_transaction_id
 from ._core.interactive import InteractiveCore
 from ._core.pending_set import PendingPromise
 from ._core.sql import StatementInput
 from ._core.wire import Position, RefusedToken, TransactionResponse, TransactionStatus, Verdict
-from ._drivers import Outcome, Visit, drive
+from ._drivers import Outcome
 from ._interactive import BaseInteractive
 from ._options import BeginOptions, Cancellation, CommitOptions, TransactionOptions, TransactOptions, ack_of
+from ._promise import BasePromise
 from ._session import BaseSession
-from ._sync import Caller, DurabilityPromise, Transaction, Turns, check, wait_durable
+from ._sync import SyncCalls, Turns, wait_durable
+from ._transaction import BaseTransaction
 from ._values import StatementResult
 
 R = TypeVar("R")
 
 
-class Highwater(BaseClient[DurabilityPromise, Transaction]):
+class DurabilityPromise(BasePromise):
+    """A committed transaction on its way to durability. Safe to use from any thread.
+
+    Its token is enough to make another one in another process or at a later time:
+    `hw.promise(token)`.
+    """
+
+    __slots__ = ()
+
+    def durable(
+        self, *, level: str | None = None, timeout: float | None = None, cancel: Cancellation | None = None
+    ) -> Verdict:
+        """Waits until the transaction is durable at the level, and returns that verdict.
+
+        Ending a wait changes nothing: you can wait again.
+
+        Args:
+            level: Level to wait for. Default: the transaction's own.
+            timeout: Time limit of the wait, in seconds. Default: 30. Every wait has a limit.
+
+        Errors: `TransactionLostError`; `PromiseBrokenError`; `UnknownOutcomeError` if the
+        transaction can no longer be judged; `DurabilityTimeoutError`, which is not a loss;
+        `TokenRefusedError`; `unknown_level`; `client_closed`; `concurrent.futures.CancelledError`.
+
+        Example:
+            tx = hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"))
+            try:
+                tx.durable(level="region", timeout=5)
+            except TransactionLostError as error:
+                print("lost, none of its changes exist:", error.transaction_id)
+            except DurabilityTimeoutError:
+                print("still pending, not lost")
+        """
+        at, entries = level or self.level, [self.entry]
+        [verdict] = wait_durable(self._watcher, entries, level=at, timeout=timeout, cancel=cancel)
+        return verdict
+
+    def after_durable(
+        self,
+        run: Callable[[Verdict], R],
+        *,
+        level: str | None = None,
+        timeout: float | None = None,
+        cancel: Cancellation | None = None,
+    ) -> R:
+        """Runs a function in this thread once the transaction is durable, and returns its result.
+
+        Use it for side effects that cannot be undone. If the transaction does not become durable,
+        the function is never called.
+
+        Args:
+            run: Function that receives the verdict. It is called at most once, in the calling
+                thread.
+            level: Level to wait for. Default: the transaction's own.
+            timeout: Time limit of the wait, in seconds. Default: 30.
+
+        Errors: those of `durable()` and of the function.
+
+        Example:
+            tx = hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"))
+            tx.after_durable(lambda verdict: print("now the e-mail can go out"), level="region", timeout=60)
+        """
+        return run(self.durable(level=level, timeout=timeout, cancel=cancel))
+
+
+class Transaction(BaseTransaction, DurabilityPromise):
+    """A committed transaction: its results and its promise.
+
+    Returned by `Highwater.transaction` and by `commit` of an interactive transaction.
+    """
+
+    __slots__ = ()
+
+
+class Highwater(SyncCalls[DurabilityPromise, Transaction]):
     __doc__ = BaseClient.__doc__
-
-    _host: ThreadHost
-
-    def _make_host(self) -> ThreadHost:
-        host = ThreadHost(self._certificates, self._batch)
-        self._begin_calls(host)
-        # A client that is garbage-collected stops its threads. At process exit they end by
-        # themselves.
-        weakref.finalize(self, host.stop).atexit = False
-        return host
-
-    def _begin_calls(self, host: ThreadHost) -> None:
-        self._caller = Caller(host, self._certificates, is_batched=self._batch is not None)
-        self._calls: Counter[int] = Counter()
-        self._ended = threading.Condition()
-        self._is_closed = False
-        self._is_ended = False
-        self._closing = threading.Lock()
-
-    def _renew(self, *, forked: bool) -> None:
-        super()._renew(forked=forked)
-        is_closed, is_ended = self._is_closed, self._is_ended
-        self._caller.abandon()
-        self._begin_calls(self._host)
-        self._is_closed, self._is_ended = is_closed, is_ended
 
     def transaction(
         self, statements: Statements, *, cancel: Cancellation | None = None, **options: Unpack[TransactionOptions]
@@ -76,25 +123,27 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
         statement; `UnavailableError` if the service could not run the transaction in time (nothing
         was applied). `UnknownOutcomeError` if the outcome was not known in time; look up its
         `transaction_id`. `TransactionAbortedError` or `TransactionLostError` if the given `id` was
-        already settled that way.
+        already settled that way. If the call is cancelled, the transaction may still be applied:
+        the cause of the `CancelledError` is then an `UnknownOutcomeError`.
 
         Example:
             tx = hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"), ack="durable", timeout=10)
             print(tx.state)  # "pending" would mean: not durable yet, and not lost
         """
-        return self._transaction(statements, options, cancel)
+        return self._transaction(statements, options, cancel=cancel)
 
     def _transaction(
         self,
         statements: Statements,
         options: TransactionOptions,
-        cancel: Cancellation | None,
         remember: Remember | None = None,
+        *,
+        cancel: Cancellation | None = None,
     ) -> Transaction:
         given = options.get("id")
         transaction_id = new_transaction_id() if given is None else check_transaction_id(given)
         steps = self._transaction_steps(transaction_id, statements, options, remember)
-        return self._run(steps, cancel, Outcome(transaction_id))
+        return self._run(steps, Outcome(transaction_id), cancel=cancel)
 
     def begin(self, *, cancel: Cancellation | None = None, **options: Unpack[BeginOptions]) -> InteractiveTransaction:
         """Returns an interactive transaction. Use it as `with hw.begin() as tx`.
@@ -113,14 +162,14 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
                 committed = tx.commit(statements=[update])
             committed.durable(level="region")
         """
-        return self._begin(options, cancel)
+        return self._begin(options, cancel=cancel)
 
     def _begin(
-        self, options: BeginOptions, cancel: Cancellation | None, remember: Remember | None = None
+        self, options: BeginOptions, remember: Remember | None = None, *, cancel: Cancellation | None = None
     ) -> InteractiveTransaction:
         if self._is_closed:
             raise closed_error()
-        return InteractiveTransaction(self, self._open(options, remember), cancel)
+        return InteractiveTransaction(self, self._open(options, remember), cancel=cancel)
 
     def transact(
         self,
@@ -157,35 +206,20 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
 
             print(hw.transact(withdraw))
         """
-        return self._transact(body, options, cancel)
+        return self._transact(body, options, cancel=cancel)
 
     def _transact(
         self,
         body: Callable[[InteractiveTransaction], R],
         options: TransactOptions,
-        cancel: Cancellation | None,
         remember: Remember | None = None,
+        *,
+        cancel: Cancellation | None = None,
     ) -> R:
-        # Not while the body runs: it is the user's code and may close the client.
-        visit = Visit(self._enter, self._leave)
+        def call(core: InteractiveCore[Transaction]) -> R:
+            return body(InteractiveTransaction(self, core, cancel=cancel))
 
-        def perform(effect: Effect) -> object:
-            match effect:
-                case CallBody(transaction):
-                    visit.leave()
-                    try:
-                        return Returned(body(InteractiveTransaction(self, transaction, cancel)))
-                    except Exception as error:  # noqa: BLE001 - the core handles it
-                        return Raised(error)
-                case AwaitDurable(committed, timeout):
-                    return committed.durable(timeout=timeout, cancel=cancel)
-                case _:
-                    visit.enter()
-                    return self._caller.perform(effect, cancel)
-
-        check(cancel)
-        with visit:
-            return cast("R", drive(self._transact_steps(options, remember), perform, Outcome()))
+        return cast("R", self._run_body(self._transact_steps(options, remember), call, cancel=cancel))
 
     def session(self, *, causal: bool = False) -> Session:
         """Creates a session, a group of transactions that one call waits for.
@@ -227,7 +261,7 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
             for each in hw.verdicts([token], wait_ms=5_000):
                 print(each.level, each.verdict)
         """
-        return self._run(self._verdicts_steps(tokens, level=level, wait_ms=wait_ms, timeout=timeout), cancel)
+        return self._run(self._verdicts_steps(tokens, level=level, wait_ms=wait_ms, timeout=timeout), cancel=cancel)
 
     def status(
         self,
@@ -255,74 +289,9 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
 
         Errors: `invalid_id`; `UnavailableError` if no gateway answers in time.
         """
-        return self._run(self._status_steps(transaction_id, level=level, wait_ms=wait_ms, timeout=timeout), cancel)
-
-    def close(self) -> None:
-        """Closes the client: ends waits with `client_closed` and closes the stream.
-
-        Returns when the calls of other threads have their answers and the listeners have been
-        called for all earlier verdicts. A second call does nothing; any other call made afterwards
-        raises `client_closed`. Another client can still judge stored tokens.
-        """
-        # If another thread is closing, it finishes. After an interrupted close, the next call
-        # finishes.
-        if not self._closing.acquire(blocking=False):
-            return
-        try:
-            if not self._is_ended:
-                self._close()
-                self._is_ended = True
-        finally:
-            self._closing.release()
-
-    def _close(self) -> None:
-        with self._ended:
-            self._is_closed = True
-        self._end_listening()
-        with self._ended:
-            me = threading.get_ident()
-            self._ended.wait_for(lambda: all(each == me for each, calls in self._calls.items() if calls > 0))
-        self._host.run_if_begun(self._watcher.quit)
-        self._host.stop()
-        self._caller.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _run(self, steps: Steps[R], cancel: Cancellation | None, outcome: Outcome | None = None) -> R:
-        check(cancel)
-        with Visit(self._enter, self._leave):
-            return drive(steps, lambda effect: self._caller.perform(effect, cancel), outcome or Outcome())
-
-    def _finish(self, steps: Steps[None]) -> None:
-        """Rolls back.
-
-        A closed client sends nothing: the service ends an abandoned transaction itself.
-        """
-        try:
-            self._run(steps, None)
-        except ConnectionError as error:
-            if error.code != "client_closed":
-                raise
-
-    def _enter(self) -> None:
-        with self._ended:
-            if self._is_closed:
-                raise closed_error()
-            self._calls[threading.get_ident()] += 1
-
-    def _leave(self) -> None:
-        me = threading.get_ident()
-        with self._ended:
-            self._calls[me] -= 1
-            if self._calls[me] == 0:
-                del self._calls[me]
-            self._ended.notify_all()
+        return self._run(
+            self._status_steps(transaction_id, level=level, wait_ms=wait_ms, timeout=timeout), cancel=cancel
+        )
 
     def _make_promise(self, entry: PendingPromise, *, position: Position, level: str) -> DurabilityPromise:
         return DurabilityPromise(self._watcher, self._host, entry, position=position, level=level)
@@ -334,11 +303,13 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
 class InteractiveTransaction(BaseInteractive[Transaction]):
     __doc__ = BaseInteractive.__doc__
 
-    def __init__(self, client: Highwater, core: InteractiveCore[Transaction], cancel: Cancellation | None) -> None:
+    def __init__(
+        self, client: Highwater, core: InteractiveCore[Transaction], *, cancel: Cancellation | None = None
+    ) -> None:
         super().__init__(core, client._decode)
         self._client = client
-        self._cancel = cancel
         self._turns = Turns()
+        self._cancel = cancel
 
     def query(
         self, statement: StatementInput, *, timeout: float | None = None, cancel: Cancellation | None = None
@@ -360,11 +331,7 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
         return result
 
     def execute(
-        self,
-        statements: Sequence[StatementInput],
-        *,
-        timeout: float | None = None,
-        cancel: Cancellation | None = None,
+        self, statements: Sequence[StatementInput], *, timeout: float | None = None, cancel: Cancellation | None = None
     ) -> list[StatementResult]:
         """Runs statements in order in one round trip, and stops at the first that fails.
 
@@ -377,8 +344,8 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
         """
         self._check_process()
         cancel = cancel or self._cancel
-        with self._turns.take(self._seconds(timeout), cancel) as left:
-            return self._client._run(self._execute_steps(statements, left), cancel)
+        with self._turns.take(self._seconds(timeout), cancel=cancel) as left:
+            return self._client._run(self._execute_steps(statements, left), cancel=cancel)
 
     def commit(
         self,
@@ -404,9 +371,9 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
         """
         self._check_process()
         cancel = cancel or self._cancel
-        with self._turns.take(self._seconds(options.get("timeout")), cancel) as left:
+        with self._turns.take(self._seconds(options.get("timeout")), cancel=cancel) as left:
             steps = self._commit_steps(ack_of(options), statements, left)
-            return self._client._run(steps, cancel, Outcome(self.id))
+            return self._client._run(steps, Outcome(self.id), cancel=cancel)
 
     def rollback(self, *, timeout: float | None = None) -> None:
         """Rolls back the transaction.
@@ -420,7 +387,7 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
         Errors: `transaction_ended` after a commit.
         """
         self._check_process()
-        with self._turns.take(self._rollback_seconds(timeout), None) as left:
+        with self._turns.take(self._rollback_seconds(timeout)) as left:
             self._client._finish(self._rollback_steps(left))
 
     def durable(
@@ -444,15 +411,15 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
     ) -> None:
         if not self._is_own:
             return
-        with self._turns.take(None, None):
+        with self._turns.take(None):
             self._client._finish(self._exit_steps(error))
 
 
 class Session(BaseSession):
     """Groups transactions: one call waits for all of them, and one token hands them on.
 
-    With `causal`, later reads see them. Made by `Highwater.session`. Several sessions may share a
-    client. A session needs no closing.
+    With `causal`, later reads see them. Made by `Highwater.session`. Several sessions may
+    share a client. A session needs no closing.
 
     Example:
         session = hw.session(causal=True)
@@ -476,11 +443,11 @@ class Session(BaseSession):
         self, statements: Statements, *, cancel: Cancellation | None = None, **options: Unpack[TransactionOptions]
     ) -> Transaction:
         """Like `hw.transaction`; the session remembers the transaction."""
-        return self._client._transaction(statements, self._seeing(options), cancel, self._remember)
+        return self._client._transaction(statements, self._seeing(options), self._remember, cancel=cancel)
 
     def begin(self, *, cancel: Cancellation | None = None, **options: Unpack[BeginOptions]) -> InteractiveTransaction:
         """Like `hw.begin`; the session remembers the transaction once it has committed."""
-        return self._client._begin(options, cancel, self._remember)
+        return self._client._begin(options, self._remember, cancel=cancel)
 
     def transact(
         self,
@@ -490,12 +457,12 @@ class Session(BaseSession):
         **options: Unpack[TransactOptions],
     ) -> R:
         """Like `hw.transact`; the session remembers the transaction."""
-        return self._client._transact(body, options, cancel, self._remember)
+        return self._client._transact(body, options, self._remember, cancel=cancel)
 
     def durable(
         self, *, level: str | None = None, timeout: float | None = None, cancel: Cancellation | None = None
     ) -> None:
-        """Blocks until everything committed or read in this session so far is durable at the level.
+        """Waits until everything committed or read in this session so far is durable at the level.
 
         Returns at once if there is nothing to wait for. Does not wait for later commits.
 
@@ -506,8 +473,8 @@ class Session(BaseSession):
         Errors: those of `DurabilityPromise.durable`. The session then forgets a transaction that
         was reported lost or broken, so that the next call waits for the others.
         """
-        at = level or self._level
         with self._forgetting() as entries:
+            at = level or self._level
             wait_durable(self._watcher, entries, level=at, timeout=timeout, cancel=cancel)
 
     def resume(

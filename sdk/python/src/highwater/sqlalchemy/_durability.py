@@ -9,9 +9,9 @@ from typing import Any, overload
 from .._core.errors import usage_error
 from .._options import DURABLE_TIMEOUT
 from .._promise import Listener
-from .._sync import Transaction
 from ..aio import AsyncSession as AsyncClientSession
 from ..aio import AsyncTransaction
+from ..client import Transaction
 from ._bridge import await_
 from ._memory import AsyncHolder, Holder, Memory, SyncHolder, is_async, memory_of
 
