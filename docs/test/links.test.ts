@@ -1,5 +1,5 @@
 // Goal: links inside the documentation lead somewhere. Method: every relative link of the guide and of the READMEs names a file that
-// exists, and every anchor a heading of it.
+// exists, and every anchor a heading of it; and a page that uses a word of the glossary links to that.
 import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { test } from "node:test";
@@ -77,6 +77,19 @@ test("links lead somewhere", () => {
   }
   assert.deepEqual(broken, []);
   assert.ok(count > 50, `${String(count)} links were looked at`);
+});
+
+// Pages of a folder's own words, or made from the code.
+const WITHOUT_TERMS = /decisions|terraform|sdk-(?:python|typescript)|glossary|SECURITY|CONTRIBUTING/;
+const TERM = /\b(?:epoch|verdict|exposure|receipt|tombstone|ledger|fork offset)s?\b/;
+
+test("a page that uses a word of the glossary links to it", () => {
+  const unlinked = PAGES.filter((path) => !WITHOUT_TERMS.test(path)).filter((path) => {
+    const text = readFileSync(new URL(path, ROOT), "utf8");
+    const prose = text.replaceAll(/^```.*?^```$|`[^`]*`|\]\([^)]*\)/gms, "");
+    return TERM.test(prose) && !text.includes("glossary.md");
+  });
+  assert.deepEqual(unlinked, []);
 });
 
 test("the index of decisions lists each one", () => {
