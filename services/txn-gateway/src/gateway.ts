@@ -46,6 +46,7 @@ import { TrackerStream } from "./trackers/stream.ts";
 import { Verdicts } from "./trackers/verdicts.ts";
 import { type RequestRules } from "./txn/request.ts";
 import { Tokens } from "./txn/tokens.ts";
+import { WireAttempts } from "./wire/shell/attempts.ts";
 import { Positions } from "./wire/positions.ts";
 import { Wire } from "./wire/wire.ts";
 
@@ -145,7 +146,7 @@ export class Gateway {
     this.transactions = new Transactions({ ...pipeline, reads: new Reads(shared) });
     this.interactive = new Interactive(pipeline);
     this.callers = this.#makeCallers(config);
-    this.wire = this.#makeWire(config);
+    this.wire = this.#makeWire(config, new WireAttempts(shared));
     this.#registerMetrics();
   }
 
@@ -189,13 +190,15 @@ export class Gateway {
     });
   }
 
-  #makeWire(config: Config): Wire | null {
+  #makeWire(config: Config, attempts: WireAttempts): Wire | null {
     if (config.pgPort === null) return null;
     return new Wire({
       config,
       deps: this.#deps,
       primary: this.primary,
       callers: this.callers,
+      metrics: this.metrics,
+      attempts,
       rules: this.#rules,
       positions: this.#positions,
     });
@@ -409,6 +412,8 @@ export class Gateway {
     metrics.read(GATEWAY.activeTransactions, () => this.#active.size);
     metrics.read(GATEWAY.resultMemory, () => this.#memory.usedBytes);
     metrics.read(GATEWAY.durabilityWaits, () => marks.waiting);
+    metrics.read(GATEWAY.wireSessions, () => this.wire?.size ?? null);
+    metrics.read(GATEWAY.wireHolds, () => this.wire?.holding ?? null);
     metrics.read(GATEWAY.unknownOutcomesOpen, () => metrics.settling);
     metrics.read(GATEWAY.splitBrain, () => (primary.authority.kind === "split" ? 1 : 0));
     metrics.read(GATEWAY.ready, () => (primary.current === null || this.scheduleFault !== null ? 0 : 1));

@@ -1,5 +1,5 @@
 // Safe answers of the PostgreSQL wire wait for marks, and nothing of their transactions is
-// announced. While some wait, the tracker whose marks this gateway follows is asked to look closely.
+// announced. While some wait, this gateway asks the tracker that sends it marks to look closely.
 import { type Clock } from "@highwater/runtime";
 import { type TrackerTransport } from "../deps.ts";
 

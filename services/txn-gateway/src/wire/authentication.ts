@@ -1,7 +1,7 @@
 // Who may open a session, and as whom the gateway logs in for it: by an API key of the role, by the
 // server's own word, or, where HTTP asks for nothing either, as the application's role.
 import { HighwaterError } from "@highwater/protocol";
-import { type Callers, isAnonymous, isLoopback } from "@highwater/service";
+import { type Callers, isAnonymous, isLoopback, NOBODY, ownerTag } from "@highwater/service";
 import { type Config } from "../config.ts";
 import { roleUrl } from "../identity/role-url.ts";
 import { int32, message } from "./frames/build.ts";
@@ -11,6 +11,8 @@ import { type Greeted } from "./startup/handshake.ts";
 export interface Admitted {
   readonly address: BackendAddress;
   readonly password: string | null;
+  /** Whose transactions are run. */
+  readonly owner: bigint;
   /** Null: the gateway answers the server itself. */
   readonly relay: Relay | null;
   /** Calls back when the credential has ceased to be good. */
@@ -54,7 +56,7 @@ export class Authentication {
       throw new HighwaterError("forbidden", {
         detail: `this gateway has no authentication, and serves the role "${address.user}" only`,
       });
-    return { address, password: address.password, ...UNWATCHED };
+    return { address, password: address.password, owner: NOBODY, ...UNWATCHED };
   }
 
   #passThrough({ socket, inbox }: Greeted, user: string, node: string): Admitted {
@@ -63,7 +65,7 @@ export class Authentication {
       toClient: (frame) => socket.write(frame),
       fromClient: () => inbox.frame(),
     };
-    return { address, password: null, ...UNWATCHED, relay };
+    return { address, password: null, owner: ownerTag(`role ${user}`), ...UNWATCHED, relay };
   }
 
   async #byKey({ socket, inbox, isEncrypted }: Greeted, user: string, node: string): Promise<Admitted> {
@@ -97,6 +99,7 @@ export class Authentication {
     return {
       address,
       password: address.password,
+      owner: principal.owner,
       relay: null,
       leave,
       onEnded: (callback) => {

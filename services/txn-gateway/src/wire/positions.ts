@@ -63,6 +63,11 @@ export class Positions {
     if (!this.#running.has(node)) void this.#run(node);
   }
 
+  /** Something was answered before it is durable: it should become so soon. */
+  committed(primaryEpoch: PrimaryEpoch): void {
+    this.#parts.flush.committed(primaryEpoch);
+  }
+
   /** The node's position now; null when its epoch is another. */
   now(primaryEpoch: PrimaryEpoch): Promise<Position | null> {
     return new Promise((resolve) => {

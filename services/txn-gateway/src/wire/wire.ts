@@ -6,6 +6,7 @@ import { HighwaterError } from "@highwater/protocol";
 import { type Callers, serverCertificate } from "@highwater/service";
 import { type Config } from "../config.ts";
 import { type Deps } from "../deps.ts";
+import { type Metrics } from "../metrics.ts";
 import { type Primary, type PrimaryEpoch } from "../primary/primary.ts";
 import { defaultLevel, type RequestRules } from "../txn/request.ts";
 import { Authentication, type Admitted } from "./authentication.ts";
@@ -14,6 +15,7 @@ import { type Positions } from "./positions.ts";
 import { BackendRefusal, forwardCancel, logIn, openSocket } from "./startup/backend.ts";
 import { greet, type Greeted, Refused } from "./startup/handshake.ts";
 import { type StartupPacket, serverParameters, writeStartup } from "./startup/packet.ts";
+import { type WireAttempts } from "./shell/attempts.ts";
 import { WireSession } from "./shell/session.ts";
 
 export interface WireContext {
@@ -23,6 +25,8 @@ export interface WireContext {
   readonly callers: Callers;
   readonly positions: Positions;
   readonly rules: RequestRules;
+  readonly attempts: WireAttempts;
+  readonly metrics: Pick<Metrics, "wireAnswers">;
 }
 
 /** From the connection to the session; PostgreSQL's authentication_timeout. */
@@ -85,7 +89,7 @@ export class Wire {
   }
 
   epochEnded({ epoch }: PrimaryEpoch): void {
-    for (const session of [...this.#sessions]) if (session.primaryEpoch.epoch === epoch) session.failOver();
+    for (const session of [...this.#sessions]) if (session.primaryEpoch.epoch === epoch) session.epochEnded();
   }
 
   /** No new connections; those that are open end with their transactions. */
@@ -206,7 +210,7 @@ export class Wire {
     { version, parameters }: StartupPacket,
     { primaryEpoch, admitted, leave }: { primaryEpoch: PrimaryEpoch; admitted: Admitted; leave: () => void },
   ): Promise<void> {
-    const { deps, config, positions, rules } = this.#parts;
+    const { deps, config, positions, rules, attempts, metrics } = this.#parts;
     const { clock } = deps;
     const server = await openSocket(admitted.address, { clock, ms: config.connectTimeoutMs });
     const startup = writeStartup(version, serverParameters(parameters, { user: admitted.address.user }));
@@ -224,6 +228,9 @@ export class Wire {
       server,
       primaryEpoch,
       positions,
+      attempts,
+      metrics,
+      owner: admitted.owner,
       levels: () => rules.levels,
       defaultLevel: () => defaultLevel(rules.levels),
       nowMs: () => clock.monotonicMs(),

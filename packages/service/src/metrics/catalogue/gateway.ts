@@ -123,6 +123,20 @@ export const GATEWAY = {
     question: "What does the queue cost?",
   }),
 
+  wireSessions: gauge("highwater_gateway_wire_sessions", {
+    help: "Sessions of clients of PostgreSQL.",
+    question: "How many clients of PostgreSQL are there, and how near is the bound?",
+  }),
+  wireHolds: gauge("highwater_gateway_wire_holds", {
+    help: "Of these, those with an answer that waits to be durable.",
+    question: "How many clients of PostgreSQL are kept waiting by durability?",
+  }),
+  wireAnswers: counter("highwater_gateway_wire_answers_total", {
+    labels: { how: ["commit", "receipted", "held", "released"] },
+    help: "Answers to commits of clients of PostgreSQL: at the commit point with a receipt (`commit`), when durable with one (`receipted`) or without (`held`), and those that went out before they were durable, by max_wait or a cancel (`released`, counted again).",
+    question: "How many commits have no receipt, and does the acknowledgement that was asked for come?",
+  }),
+
   durabilityLag: histogram("highwater_gateway_durability_lag_seconds", {
     labels: { level: "the exposure level" },
     unit: "seconds",

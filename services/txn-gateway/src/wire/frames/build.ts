@@ -66,8 +66,9 @@ export function parseHeader(name: string, textBytes: number): Buffer {
 
 export const PARSE_TAIL: Buffer = int16(0);
 
-export function parse(name: string, text: string): Buffer {
-  return message("P", `${name}\0${text}\0`, int16(0));
+/** `types`: of the first parameters. */
+export function parse(name: string, text: string, types: readonly number[] = []): Buffer {
+  return message("P", `${name}\0${text}\0`, int16(types.length), ...types.map(int32));
 }
 
 /** Binds the statement to the unnamed or a named portal; parameters and results are texts. */
@@ -95,6 +96,11 @@ export function closePortal(name: string): Buffer {
   return message("C", `P${name}\0`);
 }
 
+export function query(text: string): Buffer {
+  return message("Q", `${text}\0`);
+}
+
+export const FLUSH: Buffer = message("H");
 export const SYNC: Buffer = message("S");
 
 /** The texts of a DataRow's columns; null is NULL. Errors: RangeError for a row that ends early. */

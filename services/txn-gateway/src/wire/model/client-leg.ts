@@ -7,12 +7,14 @@ import {
   closeStatement,
   describePortal,
   execute,
+  FLUSH,
   PARSE_TAIL,
   parseHeader,
+  query,
   SYNC,
 } from "../frames/build.ts";
 import { CLIENT, type Expected, OWN, QUIET } from "./expected.ts";
-import { OWN_CHECK, OWN_UNIT } from "./own.ts";
+import { OWN_PROBE } from "./own.ts";
 import { Run } from "./run.ts";
 import { type SessionState } from "./state.ts";
 import { type StatementInfo, statementInfo, UNSEEN_STATEMENT } from "./statement.ts";
@@ -25,6 +27,18 @@ const WHOLE_TYPES = "QPBDEC";
 const [QUERY, PARSE, BIND, DESCRIBE, EXECUTE, CLOSE] = [..."QPBDEC"].map((type) => type.charCodeAt(0));
 const [SYNC_TYPE, CALL, COPY_DONE, COPY_FAIL, TERMINATE] = [..."SFcfX"].map((type) => type.charCodeAt(0));
 
+const EXECUTE_TYPE = "E".charCodeAt(0);
+/** They begin something new when nothing is unfinished. */
+const UNIT_TYPES = new Set([..."QPBDECF"].map((type) => type.charCodeAt(0)));
+const OWN_PROBED: Expected = { message: "execute", whose: "own", purpose: "probe" };
+const ROLLBACK = query("ROLLBACK");
+
+interface Deferred {
+  readonly type: number;
+  readonly bytes: Buffer;
+  readonly range: PartRange | null;
+}
+
 const READ_TAIL = Buffer.concat([PARSE_TAIL, bind("", ""), describePortal(""), execute("")]);
 const UNNAMED_CLOSE = closeStatement("");
 
@@ -33,6 +47,7 @@ export class ClientLeg implements FrameSink {
   readonly #scanner = new FrameScanner(this, WHOLE_TYPES);
   readonly #run: Run;
   readonly #statements = new Statements();
+  #hasProbed = false;
   /** Extended messages have been sent since the last Sync. */
   #isInBatch = false;
   /** All that the batch executes may have a check behind it. */
@@ -42,6 +57,17 @@ export class ClientLeg implements FrameSink {
   #beganIdleInBlock = false;
   /** A frame of the client broke the protocol: there are no frames behind it. */
   #isBroken = false;
+  /** What waits until the server has answered; null: nothing has to. */
+  #deferred: Deferred[] | null = null;
+  /** The settings were asked for, and count from the next message on. */
+  #isReadingSettings = false;
+  /** An extended COMMIT: what was done for its receipt. */
+  #commitStep: "none" | "flushed" | "asked" = "none";
+  /** As after an error: everything is skipped until the client's Sync. */
+  #isDiscarding = false;
+  /** Something of the batch writes for certain, and nothing of it may be a COPY. */
+  #hasData = false;
+  #isSociable = true;
   /** The client has said goodbye. */
   isOver = false;
 
@@ -70,8 +96,56 @@ export class ClientLeg implements FrameSink {
     }
   }
 
+  /** What the client sends waits for the server. */
+  get isBlocked(): boolean {
+    return this.#deferred !== null;
+  }
+
+  /** The server has answered: goes on with what had to wait for that. */
+  resume(): void {
+    const { expected } = this.#state;
+    while (this.#deferred !== null && (expected.isEmpty || expected.isSkipping)) {
+      const waiting = this.#deferred;
+      this.#deferred = null;
+      for (const { type, bytes, range } of waiting) {
+        if (range === null) this.frame(type, bytes, 0, bytes.length);
+        else this.part(type, bytes, range);
+      }
+      this.#run.flush();
+    }
+  }
+
+  /** True: the frame, and all behind it, wait until the server has answered everything. */
+  #defer(type: number, bytes: Buffer, start: number, end: number): true {
+    this.#run.flush();
+    this.#deferred ??= [];
+    this.#deferred.push({ type, bytes: bytes.subarray(start, end), range: null });
+    return true;
+  }
+
+  /** A new unit begins: the server must be known to be idle where the receipt depends on it. */
+  #mustWait(type: number): boolean {
+    const { expected, wantsReceipts } = this.#state;
+    if (this.#isInBatch || expected.isEmpty || expected.isSkipping || expected.isCopying) return false;
+    if (!UNIT_TYPES.has(type)) return false;
+    return wantsReceipts || this.#isReadingSettings;
+  }
+
   frame(type: number, bytes: Buffer, start: number, end: number): void {
+    if (this.#deferred !== null) {
+      this.#defer(type, bytes, start, end);
+      return;
+    }
+    if (this.#isDiscarding) {
+      if (type !== SYNC_TYPE && type !== TERMINATE) return;
+      this.#isDiscarding = false;
+    }
     if (this.#state.isStale) this.#readSettings();
+    if (this.#state.expected.isEmpty) this.#isReadingSettings = false;
+    if (this.#mustWait(type)) {
+      this.#defer(type, bytes, start, end);
+      return;
+    }
     switch (type) {
       case QUERY:
         this.#query(bytes, start, end);
@@ -104,9 +178,20 @@ export class ClientLeg implements FrameSink {
     this.#run.add(bytes, start, end);
   }
 
-  part(type: number, bytes: Buffer, { start, end, isFirst }: PartRange): void {
-    if (isFirst) {
+  part(type: number, bytes: Buffer, range: PartRange): void {
+    const { start, end, isFirst } = range;
+    if (this.#deferred === null && isFirst && !this.#isDiscarding) {
       if (this.#state.isStale) this.#readSettings();
+      if (this.#state.expected.isEmpty) this.#isReadingSettings = false;
+      if (this.#mustWait(type)) this.#deferred = [];
+    }
+    if (this.#deferred !== null) {
+      const part = { start: 0, end: end - start, isFirst, isLast: range.isLast };
+      this.#deferred.push({ type, bytes: bytes.subarray(start, end), range: part });
+      return;
+    }
+    if (this.#isDiscarding) return;
+    if (isFirst) {
       // Only a part of the text is here: nothing is known of it.
       if (type === QUERY) this.#expectQuery(UNSEEN_STATEMENT);
       else if (type === PARSE) {
@@ -136,6 +221,8 @@ export class ClientLeg implements FrameSink {
     if (!this.#isInBatch) {
       this.#isInBatch = true;
       this.#isCheckable = true;
+      this.#isSociable = true;
+      this.#hasData = false;
       this.#executed = 0;
       this.#beganIdleInBlock = state.expected.isEmpty && state.status === "T";
     }
@@ -148,15 +235,16 @@ export class ClientLeg implements FrameSink {
     // Only then the server is sure to run what is sent now: an error without a Sync behind it makes
     // it skip the Query, which a Sync of ours would end, and a COPY takes our messages for data.
     const isIdle = expected.isEmpty && !expected.isSkipping && !this.#isInBatch;
-    if (info.kind === "read" && info.isPlain && isIdle && status === "I") {
-      this.#sendRead(bytes, start, end, info);
+    const isAlone = info.isPlain && isIdle && status === "I";
+    if (isAlone && (info.kind === "read" || (info.kind === "data" && this.#state.wantsReceipts))) {
+      this.#sendPlain(bytes, start, end, info);
       return;
     }
     if (info.kind === "commit" && isIdle && status === "T") {
       this.#state.isReadOnlyCommit = null;
       this.#sendUnit("commit");
     }
-    if (info.dropsStatements) this.#state.isPrepared = false;
+    if (info.dropsStatements) this.#state.forgetPrepared();
     this.#expectQuery(info);
     this.#isInBatch = false;
     this.#run.add(bytes, start, end);
@@ -167,7 +255,7 @@ export class ClientLeg implements FrameSink {
   }
 
   /** As Parse, Bind, Describe, Execute, our check and Sync; answered as the Query that it was. */
-  #sendRead(bytes: Buffer, start: number, end: number, { kind, isLocking }: StatementInfo): void {
+  #sendPlain(bytes: Buffer, start: number, end: number, { kind, isLocking }: StatementInfo): void {
     const { expected, outside } = this.#state;
     this.#run.flush();
     const text = bytes.subarray(start + HEADER_BYTES, end);
@@ -178,18 +266,12 @@ export class ClientLeg implements FrameSink {
     expected.push(QUIET.bind);
     expected.push(QUIET.describe);
     expected.push({ message: "execute", whose: "quiet", kind, isLocking });
-    this.#sendCheck();
+    this.#state.sendCheck("check", kind === "data");
     // As behind a simple Query, there is no unnamed statement.
     outside.toServer(UNNAMED_CLOSE);
     outside.toServer(SYNC);
     expected.push(QUIET.close);
     expected.push(CLIENT.sync);
-  }
-
-  #sendCheck(): void {
-    this.#state.prepareOwn();
-    this.#state.outside.toServer(OWN_CHECK);
-    this.#state.expectOwn("check");
   }
 
   #parse(bytes: Buffer, start: number, end: number): void {
@@ -219,33 +301,78 @@ export class ClientLeg implements FrameSink {
 
   #execute(bytes: Buffer, start: number, end: number): void {
     const info = this.#statements.ofPortal(textAt(bytes, start + HEADER_BYTES, end));
-    const { expected } = this.#state;
-    if (info.kind === "commit" && this.#beganIdleInBlock && this.#executed === 0 && !expected.isSkipping) {
+    if (info.kind === "commit" && !this.#beforeCommit(bytes, start, end)) return;
+    if (info.dropsStatements) this.#state.forgetPrepared();
+    this.#expectExecute(info);
+    this.#run.add(bytes, start, end);
+  }
+
+  /** False: the COMMIT goes on later, or never. */
+  #beforeCommit(bytes: Buffer, start: number, end: number): boolean {
+    const { expected, outside, wantsReceipts, status } = this.#state;
+    if (this.#commitStep === "asked" && this.#undoFailed()) return false;
+    // In a failed block a statement of ours would fail, and the server skip the COMMIT.
+    if (expected.isSkipping || status === "E") return true;
+    if (!wantsReceipts && this.#commitStep === "none") {
+      if (!this.#beganIdleInBlock || this.#executed > 0) return true;
       // Nothing in front of it can fail in this block, and so our check cannot be in its way.
       this.#run.flush();
       this.#state.isReadOnlyCommit = null;
-      this.#state.prepareOwn();
-      this.#state.outside.toServer(OWN_CHECK);
-      this.#state.expectOwn("inline");
+      this.#state.sendCheck("inline", false);
+      return true;
     }
-    if (info.dropsStatements) this.#state.isPrepared = false;
-    this.#expectExecute(info);
-    this.#run.add(bytes, start, end);
+    this.#run.flush();
+    switch (this.#commitStep) {
+      case "none":
+        this.#commitStep = "flushed";
+        break;
+      case "flushed":
+        this.#commitStep = "asked";
+        this.#state.isReadOnlyCommit = null;
+        this.#state.sendCheck("inline", this.#state.hasWrittenInBlock);
+        break;
+      case "asked":
+        this.#commitStep = "none";
+        return true;
+    }
+    outside.toServer(FLUSH);
+    this.#defer(EXECUTE_TYPE, bytes, start, end);
+    return false;
+  }
+
+  /** Our statement has failed: the transaction is undone, and the client gets that error. */
+  #undoFailed(): boolean {
+    const { failure, client, outside, expected } = this.#state;
+    if (failure === null) return false;
+    this.#state.failure = null;
+    this.#commitStep = "none";
+    client.push(failure);
+    outside.toServer(SYNC);
+    outside.toServer(ROLLBACK);
+    expected.push(OWN.sync);
+    expected.push(OWN.query);
+    this.#isDiscarding = true;
+    return true;
   }
 
   #expectExecute({ kind, isLocking }: StatementInfo): void {
     this.#begin({ message: "execute", whose: "client", kind, isLocking });
     this.#executed++;
-    if (kind !== "read" && kind !== "checkable") this.#isCheckable = false;
+    const isChecked = kind === "read" || kind === "checkable";
+    if (!isChecked) this.#isCheckable = false;
+    if (kind === "data") this.#hasData = true;
+    else if (!isChecked) this.#isSociable = false;
   }
 
   #sync(bytes: Buffer, start: number, end: number): void {
     const { expected } = this.#state;
-    const isWanted = this.#isCheckable && this.#executed > 0 && !this.#beganIdleInBlock;
+    const mayHaveReceipt = this.#hasData && this.#isSociable && this.#state.wantsReceipts;
+    const isWanted = (this.#isCheckable || mayHaveReceipt) && this.#executed > 0 && !this.#beganIdleInBlock;
     if (this.#isInBatch && isWanted && !expected.isSkipping && !expected.isCopying) {
       this.#run.flush();
-      this.#sendCheck();
+      this.#state.sendCheck("check", mayHaveReceipt);
     }
+    this.#commitStep = "none";
     this.#isInBatch = false;
     this.#executed = 0;
     expected.push(CLIENT.sync);
@@ -260,14 +387,24 @@ export class ClientLeg implements FrameSink {
     const { expected, status } = this.#state;
     if (this.#isInBatch || !expected.isEmpty || expected.isSkipping || status === "E") return;
     this.#state.isStale = false;
+    this.#isReadingSettings = true;
+    if (!this.#hasProbed) this.#probe();
     this.#sendUnit("settings");
+  }
+
+  #probe(): void {
+    this.#hasProbed = true;
+    this.#state.outside.toServer(OWN_PROBE);
+    this.#state.expected.push(OWN.parse);
+    this.#state.expected.push(OWN.bind);
+    this.#state.expected.push(OWN_PROBED);
+    this.#state.expected.push(OWN.sync);
   }
 
   #sendUnit(purpose: "settings" | "commit"): void {
     this.#run.flush();
-    this.#state.prepareOwn();
-    this.#state.outside.toServer(OWN_UNIT);
-    this.#state.expectOwn(purpose);
+    this.#state.sendCheck(purpose, purpose === "commit" && this.#state.hasWrittenInBlock);
+    this.#state.outside.toServer(SYNC);
     this.#state.expected.push(OWN.sync);
   }
 

@@ -21,9 +21,9 @@ export interface Expected {
 
 /**
  * `check`: behind reads, before their Sync. `settings`, `commit`: alone, in front of what the
- * client sends next. `inline`: in front of an extended COMMIT.
+ * client sends next. `inline`: in front of an extended COMMIT. `probe`: what the session can do.
  */
-export type Purpose = "check" | "settings" | "commit" | "inline";
+export type Purpose = "check" | "settings" | "commit" | "inline" | "probe";
 
 export const CLIENT = {
   parse: { message: "parse", whose: "client" },
@@ -47,6 +47,7 @@ export const OWN = {
   bind: { message: "bind", whose: "own" },
   close: { message: "close", whose: "own" },
   sync: { message: "sync", whose: "own" },
+  query: { message: "query", whose: "own" },
 } as const satisfies Record<string, Expected>;
 
 export class ExpectedAnswers {

@@ -1,6 +1,8 @@
 // What goes to the client, in order. Behind a gate everything waits until that gate opens; without
 // gates bytes pass through untouched.
 
+import { type OwnAttempt } from "./attempt.ts";
+
 export type Decision = "undecided" | "waits" | "open";
 
 /** A place in the stream to the client. */
@@ -8,6 +10,8 @@ export class Gate {
   decision: Decision = "undecided";
   /** It stands before the answer to a commit of this session. */
   readonly isCommit: boolean;
+  /** The transaction behind it has its receipt. */
+  attempt: OwnAttempt | null = null;
   /** Goes to the client when the gate opens, in its place. */
   prefix: Buffer | null = null;
 

@@ -28,7 +28,10 @@ export const DEFAULT_SETTINGS: Settings = {
  */
 const RANDOM_BYTES = 24;
 const NAME = `highwater_${randomBytes(RANDOM_BYTES).toString("hex")}_its_name_is_longer_than_sql_knows`;
+const RECEIPT_NAME = `${NAME}_receipt`;
 
+const TEXT_OID = 25;
+const SETTINGS = ["ack", "level", "max_wait", "read_ack", "id"];
 const setting = (name: string): string => `pg_catalog.current_setting('highwater.${name}', true)`;
 
 /**
@@ -37,7 +40,20 @@ const setting = (name: string): string => `pg_catalog.current_setting('highwater
  */
 const CHECK = `SELECT pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL
   OR EXISTS (SELECT FROM pg_catalog.pg_cursor() c WHERE c.is_holdable),
-  ${["ack", "level", "max_wait", "read_ack", "id"].map(setting).join(", ")}`;
+  ${SETTINGS.map(setting).join(", ")}`;
+
+/**
+ * The same, and the receipt of what has written: $1 id, $2 tag, $3 epoch, $4 digest. None for an id
+ * that the client has changed since it was last asked.
+ */
+const RECEIPT = `${CHECK}, CASE WHEN pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL
+  AND pg_catalog.current_setting('transaction_read_only') OPERATOR(pg_catalog.=) 'off'
+  AND coalesce(nullif(${setting("id")}, ''), $1) OPERATOR(pg_catalog.=) $1
+  THEN highwater.write_receipt($1::pg_catalog.uuid, $2::pg_catalog.uuid, $3::pg_catalog.uuid, $4::pg_catalog.int8) END`;
+
+/** Whether this role can write receipts in this database. */
+const PROBE = `SELECT coalesce(pg_catalog.has_function_privilege(
+  pg_catalog.to_regprocedure('highwater.write_receipt(uuid, uuid, uuid, bigint)'), 'EXECUTE'), false)`;
 
 export const OWN_PREPARE: Buffer = Buffer.concat([closeStatement(NAME), parse(NAME, CHECK)]);
 /**
@@ -45,19 +61,35 @@ export const OWN_PREPARE: Buffer = Buffer.concat([closeStatement(NAME), parse(NA
  * is closed.
  */
 export const OWN_CHECK: Buffer = Buffer.concat([bind(NAME, NAME), execute(NAME), closePortal(NAME)]);
-export const OWN_UNIT: Buffer = Buffer.concat([OWN_CHECK, SYNC]);
+/** Before the client's first message: it has no unnamed statement yet. */
+export const OWN_PROBE: Buffer = Buffer.concat([parse("", PROBE), bind("", ""), execute(""), SYNC]);
+export const RECEIPT_PREPARE: Buffer = Buffer.concat([
+  closeStatement(RECEIPT_NAME),
+  parse(RECEIPT_NAME, RECEIPT, [TEXT_OID]),
+]);
+
+/** What a transaction's receipt says, as texts: id, tag, epoch, digest. */
+export type ReceiptValues = readonly [id: string, tag: string, epoch: string, digest: string];
+
+export function ownReceipt(values: ReceiptValues): Buffer {
+  const bound = bind(RECEIPT_NAME, RECEIPT_NAME, values);
+  return Buffer.concat([bound, execute(RECEIPT_NAME), closePortal(RECEIPT_NAME)]);
+}
 
 export interface CheckAnswer {
   readonly hasWritten: boolean;
   /** The texts of the settings; equal texts are equal settings. */
   readonly settings: readonly (string | null)[];
+  /** The transaction has its receipt. */
+  readonly hasReceipt: boolean;
 }
 
 /** Null for what is no answer to the check. */
 export function readCheck(columns: readonly (string | null)[]): CheckAnswer | null {
-  const [hasWritten, ...settings] = columns;
+  const [hasWritten, ...rest] = columns;
   if (hasWritten !== "t" && hasWritten !== "f") return null;
-  return { hasWritten: hasWritten === "t", settings };
+  const settings = rest.slice(0, SETTINGS.length);
+  return { hasWritten: hasWritten === "t", settings, hasReceipt: rest[SETTINGS.length] === "t" };
 }
 
 /** The settings, and what is wrong with them. A wrong value counts as the safest one. */

@@ -2,13 +2,13 @@
 // answer that may reveal a commit waits behind a gate. Every CommandComplete is read: a statement
 // that may have written, and was not found to have written nothing, counts as a write.
 import { FrameScanner, type FrameSink, type PartRange } from "../frames/scanner.ts";
-import { reportField, rowTexts } from "../frames/build.ts";
+import { errorResponse, parameterStatus, reportField, rowTexts } from "../frames/build.ts";
 import { type Expected, type Purpose } from "./expected.ts";
 import { type Gate } from "./hold-queue.ts";
 import { type CheckAnswer, readCheck, readSettings } from "./own.ts";
 import { Run } from "./run.ts";
 import { type SessionState, type TransactionStatus } from "./state.ts";
-import { readTag } from "./tags.ts";
+import { readTag, type Tag } from "./tags.ts";
 
 const HEADER_BYTES = 5;
 const WHOLE_TYPES = "CZEKSNA123tnsIGHWV";
@@ -16,6 +16,8 @@ const WHOLE_TYPES = "CZEKSNA123tnsIGHWV";
 const LOCKED_BYTES_MAX = 65_536;
 /** The class of integrity constraint violations: what is there already, or is missing. */
 const INTEGRITY = "23";
+export const TOKEN_PARAMETER = "highwater.token";
+const NO_TOKEN = parameterStatus(TOKEN_PARAMETER, "");
 
 const code = (type: string): number => type.charCodeAt(0);
 const [PARSED, BOUND, CLOSED] = [code("1"), code("2"), code("3")];
@@ -54,6 +56,8 @@ export class ServerLeg implements FrameSink {
   #lockedBytes = 0;
   #isFirstRow = true;
   #answer: CheckAnswer | null = null;
+  /** A token goes out behind the last ReadyForQuery. */
+  #hasNewToken = false;
 
   constructor(options: ServerLegOptions) {
     this.#state = options.state;
@@ -102,7 +106,7 @@ export class ServerLeg implements FrameSink {
       case PARAMETERS:
         break;
       case COMPLETE:
-        this.#complete(bytes, start, end, head);
+        if (!this.#complete(bytes, start, end, head)) return;
         break;
       case EMPTY:
       case SUSPENDED:
@@ -164,10 +168,13 @@ export class ServerLeg implements FrameSink {
         expected.pop();
         return true;
       case ROW:
-        this.#answer = readCheck(rowTexts(bytes, start));
+        if (head.purpose === "probe") this.#state.canWriteReceipts = rowTexts(bytes, start)[0] === "t";
+        else this.#answer = readCheck(rowTexts(bytes, start));
         return true;
       case COMPLETE:
+        if (head.message !== "execute") return true;
         expected.pop();
+        if (head.purpose === "probe") return true;
         if (this.#answer === null || head.purpose === undefined) outside.broken("a check has no answer");
         else this.#checked(head.purpose, this.#answer);
         this.#answer = null;
@@ -175,18 +182,26 @@ export class ServerLeg implements FrameSink {
       case READY:
         expected.pop();
         this.#state.status = statusAt(bytes, start);
+        if (head.message === "query") this.#endBlock();
         this.#isInBlock = this.#state.status !== "I";
+        if (this.#state.status === "I") this.#state.failure = null;
         return true;
       case ERROR: {
         // The session ends, whatever it was doing.
         if (/^(?:FATAL|PANIC)$/.test(reportField(bytes, start, end, "V"))) return false;
         // Of a check behind reads: their transaction is undone, and the client has to know.
-        const isAlone = this.#isAlone();
-        this.#state.isPrepared = false;
+        const isCommit = head.purpose === "commit" || head.purpose === "inline" || this.#isAlone();
+        const failed = ownFailure(bytes, start, end);
+        this.#state.forgetPrepared();
         this.#answer = null;
         expected.fail();
         this.#state.isReadOnlyCommit = null;
-        if (!isAlone) this.#run.add(bytes, start, end);
+        this.#state.rolledBack();
+        if (isCommit) this.#state.failure = failed;
+        else {
+          this.#run.flush();
+          this.#state.client.push(failed);
+        }
         return true;
       }
       default:
@@ -201,6 +216,12 @@ export class ServerLeg implements FrameSink {
 
   #checked(purpose: Purpose, answer: CheckAnswer): void {
     this.#takeSettings(answer);
+    const { asked } = this.#state;
+    if (asked !== null && purpose !== "settings") {
+      this.#state.asked = null;
+      if (answer.hasReceipt) this.#state.receipted = asked;
+      else asked.withdraw();
+    }
     if (purpose === "check") {
       this.#hasWritten = answer.hasWritten;
       this.#hasCalled = false;
@@ -260,7 +281,17 @@ export class ServerLeg implements FrameSink {
   /** From here on the stream waits for a position that is read from now on. */
   #hold(isCommit: boolean): void {
     this.#run.flush();
-    this.#state.outside.wait(this.#state.client.gate(isCommit));
+    const gate = this.#state.client.gate(isCommit);
+    if (isCommit) this.#giveReceipt(gate);
+    this.#state.outside.wait(gate);
+  }
+
+  /** The commit behind the gate is that of the transaction which has the receipt. */
+  #giveReceipt(gate: Gate): void {
+    const state = this.#state;
+    gate.attempt = state.receipted;
+    state.receipted = null;
+    if (gate.attempt !== null) this.#hasNewToken = true;
   }
 
   /** Something follows the statement in its Query: it has not committed by itself. */
@@ -272,14 +303,17 @@ export class ServerLeg implements FrameSink {
     this.#state.client.open(gate);
   }
 
-  #complete(bytes: Buffer, start: number, end: number, head: Expected | undefined): void {
+  /** False: it is not for the client. */
+  #complete(bytes: Buffer, start: number, end: number, head: Expected | undefined): boolean {
     const state = this.#state;
     const isExecute = head?.message === "execute";
     if (!isExecute && head?.message !== "query") this.#unexpected("a result", head);
     this.#notLast();
     this.#isFirstRow = true;
     const tag = readTag(bytes.toString("latin1", start + HEADER_BYTES, end - 1));
-    if (tag.dropsStatements) state.isPrepared = false;
+    if (this.#failedBefore(tag, head)) return false;
+    if (tag.dropsStatements) state.forgetPrepared();
+    if (tag.isWrite && this.#isInBlock) state.hasWrittenInBlock = true;
     if (tag.changesSettings) {
       state.isStale = true;
       this.#hasSet = true;
@@ -299,6 +333,7 @@ export class ServerLeg implements FrameSink {
         break;
       case "end":
         this.#isInBlock = false;
+        state.rolledBack();
         this.#endBlock();
         break;
       case "commit":
@@ -322,6 +357,7 @@ export class ServerLeg implements FrameSink {
         break;
     }
     if (isExecute) state.expected.pop();
+    return true;
   }
 
   #mayBeLast(): void {
@@ -329,10 +365,23 @@ export class ServerLeg implements FrameSink {
     this.#maybeLast = this.#state.client.gate(true);
   }
 
+  /** A statement of ours has failed in front of this COMMIT, and so it has undone everything. */
+  #failedBefore(tag: Tag, head: Expected | undefined): boolean {
+    const { failure } = this.#state;
+    if (failure === null || head?.kind !== "commit" || tag.effect !== "end") return false;
+    this.#state.failure = null;
+    this.#run.flush();
+    this.#state.client.push(failure);
+    this.#isInBlock = false;
+    this.#endBlock();
+    return true;
+  }
+
   /** SET LOCAL ends with its block, and so does SET in one that was rolled back. */
   #endBlock(): void {
     if (this.#hasSet) this.#state.isStale = true;
     this.#hasSet = false;
+    this.#state.hasWrittenInBlock = false;
   }
 
   #error(bytes: Buffer, start: number, end: number, head: Expected | undefined): void {
@@ -341,6 +390,7 @@ export class ServerLeg implements FrameSink {
     this.#unlock();
     this.#isFirstRow = true;
     this.#state.isReadOnlyCommit = null;
+    this.#state.rolledBack();
     const state = reportField(bytes, start, end, "C");
     const saysOfOthers = state === "" || state.startsWith(INTEGRITY) || settings.readsDurably;
     if (saysOfOthers && settings.ack === "durable") this.#hold(false);
@@ -350,6 +400,13 @@ export class ServerLeg implements FrameSink {
     if (head === undefined || head.message === "sync" || head.message === "query" || head.message === "call")
       return;
     expected.fail();
+  }
+
+  /** Nothing was committed that has a token: the client must not read that of another. */
+  #sendNoToken(): void {
+    this.#run.flush();
+    this.#state.client.push(NO_TOKEN);
+    this.#state.hasOldToken = false;
   }
 
   /** False: it is not for the client. */
@@ -367,12 +424,19 @@ export class ServerLeg implements FrameSink {
       const gate = this.#maybeLast;
       this.#maybeLast = null;
       this.#run.flush();
+      this.#giveReceipt(gate);
       state.outside.wait(gate);
     } else {
       this.#notLast();
       if (mustHold) this.#hold(true);
     }
     this.#unlock();
+    if (status === "I") {
+      if (!mustHold) state.rolledBack();
+      if (state.hasOldToken && !this.#hasNewToken) this.#sendNoToken();
+      state.hasOldToken = state.hasOldToken || this.#hasNewToken;
+      this.#hasNewToken = false;
+    }
     this.#isInBlock = status !== "I";
     this.#hasWritten = false;
     this.#hasCommitted = false;
@@ -389,4 +453,19 @@ function mayCommitInside(head: Expected | undefined): boolean {
 
 function statusAt(bytes: Buffer, start: number): TransactionStatus {
   return String.fromCharCode(bytes[start + HEADER_BYTES] ?? 0) as TransactionStatus;
+}
+
+const DUPLICATE = "23505";
+
+/** Without its details, which name the receipt's tag. */
+function ownFailure(bytes: Buffer, start: number, end: number): Buffer {
+  const sqlstate = reportField(bytes, start, end, "C");
+  const isUsed = sqlstate === DUPLICATE;
+  return errorResponse({
+    severity: "ERROR",
+    code: sqlstate,
+    message: isUsed
+      ? "highwater.id was used by an earlier transaction, which counts; this one was rolled back"
+      : reportField(bytes, start, end, "M"),
+  });
 }

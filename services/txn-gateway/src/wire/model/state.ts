@@ -1,7 +1,15 @@
 // What both legs of a session know.
 import { ExpectedAnswers, type Expected, OWN, type Purpose } from "./expected.ts";
 import { type HoldQueue, type Gate } from "./hold-queue.ts";
-import { DEFAULT_SETTINGS, OWN_PREPARE, type Settings } from "./own.ts";
+import { type OwnAttempt } from "./attempt.ts";
+import {
+  DEFAULT_SETTINGS,
+  OWN_CHECK,
+  OWN_PREPARE,
+  ownReceipt,
+  RECEIPT_PREPARE,
+  type Settings,
+} from "./own.ts";
 
 export type TransactionStatus = "I" | "T" | "E";
 
@@ -12,6 +20,11 @@ export interface Outside {
   wait(gate: Gate): void;
   /** Settings that are wrong, said once for each change. */
   warn(faults: readonly string[]): void;
+  /**
+   * A transaction that is about to commit gets its id, and is announced. Null: it is not to have a
+   * receipt, and is answered when it is durable.
+   */
+  attempt(): OwnAttempt | null;
   /** The server does not answer as PostgreSQL does: the session cannot go on. */
   broken(reason: string): void;
 }
@@ -29,6 +42,20 @@ export class SessionState {
   isStale = true;
   /** Our statement is prepared. */
   isPrepared = false;
+  /** The same of the statement that writes receipts. */
+  isReceiptPrepared = false;
+  /** This role can write receipts in this database. */
+  canWriteReceipts = false;
+  /** The receipt of this transaction was asked for. */
+  asked: OwnAttempt | null = null;
+  /** The server has said that this transaction has its receipt. */
+  receipted: OwnAttempt | null = null;
+  /** The block has statements that write. */
+  hasWrittenInBlock = false;
+  /** An error of ours in front of a COMMIT: it goes out instead of the answer. */
+  failure: Buffer | null = null;
+  /** The client has a token that is not that of its last transaction. */
+  hasOldToken = false;
   /** What the check in front of a COMMIT has found; null: there was none. */
   isReadOnlyCommit: boolean | null = null;
 
@@ -46,6 +73,47 @@ export class SessionState {
     this.expected.push(OWN.parse);
   }
 
+  /** Transactions of this session are to have receipts. */
+  get wantsReceipts(): boolean {
+    return this.canWriteReceipts && (this.settings.ack === "commit" || this.settings.id !== null);
+  }
+
+  /** The check, with the receipt where the transaction is to have one. */
+  sendCheck(purpose: Purpose, mayHaveReceipt: boolean): void {
+    const attempt = mayHaveReceipt && this.wantsReceipts ? this.outside.attempt() : null;
+    if (attempt === null) {
+      this.prepareOwn();
+      this.outside.toServer(OWN_CHECK);
+    } else {
+      this.#prepareReceipt();
+      this.outside.toServer(ownReceipt(attempt.receipt));
+      this.asked = attempt;
+    }
+    this.expectOwn(purpose);
+  }
+
+  #prepareReceipt(): void {
+    if (this.isReceiptPrepared) return;
+    this.isReceiptPrepared = true;
+    this.outside.toServer(RECEIPT_PREPARE);
+    this.expected.push(OWN.close);
+    this.expected.push(OWN.parse);
+  }
+
+  /** All prepared statements may be gone. */
+  forgetPrepared(): void {
+    this.isPrepared = false;
+    this.isReceiptPrepared = false;
+  }
+
+  /** The transaction has not committed. */
+  rolledBack(): void {
+    this.asked?.withdraw();
+    this.receipted?.withdraw();
+    this.asked = null;
+    this.receipted = null;
+  }
+
   expectOwn(purpose: Purpose): void {
     this.expected.push(OWN.bind);
     this.expected.push(OWN_EXECUTE[purpose]);
@@ -57,5 +125,6 @@ const OWN_EXECUTE: Readonly<Record<Purpose, Expected>> = {
   check: { message: "execute", whose: "own", purpose: "check" },
   settings: { message: "execute", whose: "own", purpose: "settings" },
   commit: { message: "execute", whose: "own", purpose: "commit" },
+  probe: { message: "execute", whose: "own", purpose: "probe" },
   inline: { message: "execute", whose: "own", purpose: "inline" },
 };

@@ -33,6 +33,7 @@ const KINDS: ReadonlyMap<string, Kind> = new Map<string, Kind>([
   ["copy", "copy"],
 ]);
 
+const WRITES = new Set(["insert", "update", "delete", "merge"]);
 const LONGEST_WORD = 10;
 const [SLASH, STAR, DASH, NEWLINE, RETURN, OPEN, SEMICOLON] = [47, 42, 45, 10, 13, 40, 59];
 const UNKNOWN: StatementInfo = {
@@ -58,7 +59,7 @@ export function statementInfo(bytes: Buffer, start: number, end: number): Statem
     kind,
     isLocking: isRead && mayLock(bytes, at, end),
     dropsStatements: word === "discard" || word === "deallocate",
-    isPlain: isRead && isOne(bytes, at, end),
+    isPlain: (isRead || WRITES.has(word)) && isOne(bytes, at, end),
   };
 }
 

@@ -12,6 +12,8 @@ export interface Tag {
   readonly effect: Effect;
   /** A write that found nothing to write, which says something of what others have committed. */
   readonly isEmptyWrite: boolean;
+  /** It writes rows, or may have done something else. */
+  readonly isWrite: boolean;
   /** Settings may have been changed. Functions that change some are not seen. */
   readonly changesSettings: boolean;
   /** A function may have been called that changes some. */
@@ -62,6 +64,7 @@ export function readTag(text: string): Tag {
   const tag = {
     effect: EFFECTS[words] ?? "alone",
     isEmptyWrite,
+    isWrite: WRITES.has(words) || words === "COPY" || !(words in EFFECTS),
     changesSettings: words === "SET" || words === "RESET" || !(words in EFFECTS),
     mayCallSettings: words === "SELECT",
     dropsStatements: words === "DISCARD ALL" || words.startsWith("DEALLOCATE"),

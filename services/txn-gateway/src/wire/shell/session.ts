@@ -1,13 +1,15 @@
 // One client's session: its two sockets, joined by the model. Owns backpressure in both directions,
 // and how a session ends.
 import { type Socket } from "node:net";
-import { errorResponse, noticeResponse, type Report } from "../frames/build.ts";
+import { errorResponse, noticeResponse, parameterStatus, type Report } from "../frames/build.ts";
 import { FrameError } from "../frames/scanner.ts";
 import { ClientLeg } from "../model/client-leg.ts";
 import { type Gate, HoldQueue } from "../model/hold-queue.ts";
-import { ServerLeg } from "../model/server-leg.ts";
+import { ServerLeg, TOKEN_PARAMETER } from "../model/server-leg.ts";
 import { SessionState } from "../model/state.ts";
-import { type Positions } from "../positions.ts";
+import { type Position, type Positions } from "../positions.ts";
+import { type WireAttempt, type WireAttempts } from "./attempts.ts";
+import { type Metrics } from "../../metrics.ts";
 import { type PrimaryEpoch } from "../../primary/primary.ts";
 
 export interface SessionOptions {
@@ -15,6 +17,9 @@ export interface SessionOptions {
   readonly server: Socket;
   readonly primaryEpoch: PrimaryEpoch;
   readonly positions: Positions;
+  readonly attempts: WireAttempts;
+  readonly owner: bigint;
+  readonly metrics: Pick<Metrics, "wireAnswers">;
   readonly levels: () => readonly string[];
   readonly defaultLevel: () => string;
   readonly nowMs: () => number;
@@ -38,6 +43,11 @@ const FAILED_OVER: Report = {
   message: "terminating connection due to administrator command",
   detail: "The primary of this session is no longer the primary.",
 };
+const LOST: Report = {
+  severity: "FATAL",
+  code: "40001",
+  message: "the transaction committed and was lost in a failover; run it again under a new id",
+};
 const SHUTTING_DOWN: Report = { ...FAILED_OVER, detail: "The gateway is shutting down." };
 const IDLE: Report = {
   severity: "FATAL",
@@ -51,6 +61,8 @@ export class WireSession {
   readonly #state: SessionState;
   readonly #clientLeg: ClientLeg;
   readonly #serverLeg: ServerLeg;
+  /** Committed, and their positions are not known yet. */
+  readonly #positioned = new Set<WireAttempt>();
   readonly #timers = new Map<Gate, () => void>();
   #lastActiveMs: number;
   #isServerGone = false;
@@ -71,6 +83,7 @@ export class WireSession {
         for (const fault of faults)
           this.#queue.push(noticeResponse({ severity: "WARNING", code: "22023", message: fault }));
       },
+      attempt: () => this.#attempt(),
       broken: (reason) => {
         this.#fail({ severity: "FATAL", code: "08P01", message: reason });
       },
@@ -115,7 +128,7 @@ export class WireSession {
     });
     server.on("data", this.#onServer);
     server.on("drain", () => {
-      client.resume();
+      if (!this.#clientLeg.isBlocked) client.resume();
     });
     server.on("error", () => undefined);
     server.on("close", () => {
@@ -135,7 +148,7 @@ export class WireSession {
       this.#clientLeg.push(chunk);
     });
     server.uncork();
-    if (server.writableNeedDrain) client.pause();
+    if (server.writableNeedDrain || this.#clientLeg.isBlocked) client.pause();
   };
 
   readonly #onServer = (chunk: Buffer): void => {
@@ -146,7 +159,19 @@ export class WireSession {
     });
     client.uncork();
     if (client.writableNeedDrain || this.#queue.heldBytes > HELD_BYTES_MAX) this.#options.server.pause();
+    if (this.#clientLeg.isBlocked) this.#unblock();
   };
+
+  /** What the client had sent before it had to wait goes on now, if the server is idle. */
+  #unblock(): void {
+    const { client, server } = this.#options;
+    server.cork();
+    this.#guarded(() => {
+      this.#clientLeg.resume();
+    });
+    server.uncork();
+    if (!this.#clientLeg.isBlocked && !server.writableNeedDrain) client.resume();
+  }
 
   /** No input ends the process: whatever goes wrong with one session ends that one. */
   #guarded(work: () => void): void {
@@ -164,16 +189,33 @@ export class WireSession {
     if (!client.writableNeedDrain && this.#queue.heldBytes <= HELD_BYTES_MAX) server.resume();
   }
 
+  #attempt(): WireAttempt | null {
+    const { attempts, owner, primaryEpoch, defaultLevel } = this.#options;
+    const { settings } = this.#state;
+    return attempts.begin({ owner, primaryEpoch }, settings, settings.level ?? defaultLevel());
+  }
+
   #wait(gate: Gate): void {
     gate.decision = "waits";
-    const { positions, primaryEpoch, defaultLevel } = this.#options;
+    const { positions, primaryEpoch, defaultLevel, metrics } = this.#options;
     const { settings } = this.#state;
+    const attempt = gate.attempt as WireAttempt | null;
+    if (attempt !== null) this.#positioned.add(attempt);
+    const isEarly = attempt !== null && settings.ack === "commit";
+    const level = settings.level ?? defaultLevel();
+    if (gate.isCommit) metrics.wireAnswers.add(isEarly ? "commit" : attempt === null ? "held" : "receipted");
     positions.want({
       primaryEpoch,
-      level: settings.level ?? defaultLevel(),
-      onEnd: (end) => {
+      level: isEarly ? null : level,
+      onPosition: (position) => {
+        if (attempt === null) return;
+        this.#positioned.delete(attempt);
+        gate.prefix = parameterStatus(TOKEN_PARAMETER, attempt.committed(position));
+        if (isEarly) positions.committed(primaryEpoch);
+      },
+      onEnd: (end, position) => {
         if (end === "durable") this.#open(gate);
-        else this.failOver();
+        else void this.#epochEnded(gate, attempt, position, level);
       },
     });
     if (settings.maxWaitMs > 0)
@@ -183,6 +225,20 @@ export class WireSession {
           this.#release(gate);
         }),
       );
+  }
+
+  /** The epoch is over before the answer was durable: trackers know what became of it. */
+  async #epochEnded(
+    gate: Gate,
+    attempt: WireAttempt | null,
+    position: Position | null,
+    level: string,
+  ): Promise<void> {
+    const fate = attempt === null || position === null ? "pending" : await attempt.verdict(position, level);
+    if (fate === "durable") this.#open(gate);
+    if (fate === "lost")
+      this.#fail({ ...LOST, detail: `The id of the transaction is ${attempt?.id ?? ""}.` });
+    this.failOver();
   }
 
   #open(gate: Gate): void {
@@ -202,7 +258,9 @@ export class WireSession {
 
   /** Answers before it is durable, and says so. */
   #release(gate: Gate): void {
-    gate.prefix = noticeResponse(RELEASED);
+    const notice = noticeResponse(RELEASED);
+    gate.prefix = gate.prefix === null ? notice : Buffer.concat([notice, gate.prefix]);
+    this.#options.metrics.wireAnswers.add("released");
     this.#open(gate);
   }
 
@@ -226,6 +284,12 @@ export class WireSession {
   /** The session's node is no longer the primary. */
   failOver(): void {
     this.#fail(FAILED_OVER);
+  }
+
+  /** The same, but answers that wait for a verdict still get it. */
+  epochEnded(): void {
+    this.#options.server.destroy();
+    if (this.#queue.oldest?.attempt == null) this.failOver();
   }
 
   /** Ends when the client's transaction has ended. */
@@ -267,6 +331,8 @@ export class WireSession {
   }
 
   #end(): void {
+    for (const attempt of [this.#state.asked, this.#state.receipted, ...this.#positioned])
+      (attempt as WireAttempt | null)?.unknown();
     for (const cancel of this.#timers.values()) cancel();
     this.#timers.clear();
     this.#options.onClosed();

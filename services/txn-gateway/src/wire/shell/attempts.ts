@@ -1,0 +1,148 @@
+// Transactions of the wire that have receipts, in the pipeline of all others: admitted by exposure,
+// announced before their COMMIT, positioned after it, and settled when the outcome is unknown.
+import { randomBytes } from "node:crypto";
+import { HighwaterError, makeUuidV7, parseTxnId, type TxnId } from "@highwater/protocol";
+import { type DeploymentKeys } from "@highwater/service";
+import { lifespanMs } from "../../attempts/bounds.ts";
+import { type Config } from "../../config.ts";
+import { type Deps } from "../../deps.ts";
+import { type Exposed, type Exposure } from "../../exposure/exposure.ts";
+import { type Durability, type Fate } from "../../outcomes/durability.ts";
+import { type LookUps } from "../../outcomes/look-ups.ts";
+import { type Settler } from "../../outcomes/settler.ts";
+import { type PrimaryEpoch } from "../../primary/primary.ts";
+import { type Announced, type Announcer } from "../../trackers/announcer.ts";
+import { INTERACTIVE } from "../../txn/digest.ts";
+import { type Tokens } from "../../txn/tokens.ts";
+import { type OwnAttempt } from "../model/attempt.ts";
+import { type ReceiptValues, type Settings } from "../model/own.ts";
+import { type Position } from "../positions.ts";
+
+export interface WireAttemptContext {
+  readonly config: Pick<Config, "totalTimeoutMs">;
+  readonly deps: Pick<Deps, "clock">;
+  readonly keys: Pick<DeploymentKeys, "receiptTag">;
+  readonly tokens: Tokens;
+  readonly announcer: Announcer;
+  readonly exposure: Exposure;
+  readonly lookUps: LookUps;
+  readonly settler: Settler;
+  readonly durability: Durability;
+}
+
+/** Whose transactions they are. */
+export interface SessionOwner {
+  readonly owner: bigint;
+  readonly primaryEpoch: PrimaryEpoch;
+}
+
+const ID_RANDOM_BYTES = 10;
+/** Of an id that is none: the server refuses it. */
+const NO_TAG = "00000000-0000-0000-0000-000000000000";
+const VERDICT_MS = 10_000;
+
+export class WireAttempts {
+  readonly #parts: WireAttemptContext;
+
+  constructor(parts: WireAttemptContext) {
+    this.#parts = parts;
+  }
+
+  /** Null: it would be one too many that is not durable, so it is answered when it is. */
+  begin(of: SessionOwner, settings: Settings, level: string): WireAttempt | null {
+    const { exposure, deps, config, announcer, keys } = this.#parts;
+    const ownId = (): TxnId => makeUuidV7(deps.clock.wallMs(), randomBytes(ID_RANDOM_BYTES));
+    const id = settings.id === null ? ownId() : parseTxnId(settings.id);
+    let exposed: Exposed | null = null;
+    try {
+      exposed = exposure.admit(of.owner, settings.ack).exposed;
+    } catch (cause) {
+      if (!(cause instanceof HighwaterError)) throw cause;
+      // With an id of the client's it must not run twice, however it is answered.
+      if (settings.id === null) return null;
+    }
+    const { epoch } = of.primaryEpoch;
+    const digest = INTERACTIVE.toString(10);
+    if (id === undefined)
+      return new WireAttempt(this.#parts, { ...of, exposed, announced: null }, [
+        settings.id ?? "",
+        NO_TAG,
+        epoch,
+        digest,
+      ]);
+    const tag = keys.receiptTag(of.owner, id);
+    const endsWithinMs = lifespanMs(config.totalTimeoutMs, "one_shot");
+    const announced = announcer.announce({ ...of, id }, { level, endsWithinMs });
+    return new WireAttempt(this.#parts, { ...of, exposed, announced }, [id, tag, epoch, digest]);
+  }
+}
+
+interface AttemptState extends SessionOwner {
+  readonly exposed: Exposed | null;
+  readonly announced: Announced | null;
+}
+
+export class WireAttempt implements OwnAttempt {
+  readonly receipt: ReceiptValues;
+  readonly #parts: WireAttemptContext;
+  readonly #state: AttemptState;
+  #isOver = false;
+
+  constructor(parts: WireAttemptContext, state: AttemptState, receipt: ReceiptValues) {
+    this.#parts = parts;
+    this.#state = state;
+    this.receipt = receipt;
+  }
+
+  get id(): TxnId {
+    return this.receipt[0] as TxnId;
+  }
+
+  withdraw(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    const { announced, exposed } = this.#state;
+    announced?.withdraw();
+    if (exposed !== null) this.#parts.exposure.release(exposed);
+  }
+
+  /** It has committed, at or below the position. Answers its token. */
+  committed({ epoch, offset }: Position): string {
+    const { announced, exposed, owner } = this.#state;
+    if (!this.#isOver) {
+      this.#isOver = true;
+      announced?.position(offset);
+      if (exposed !== null) this.#parts.exposure.commit(exposed, epoch, offset);
+      const [, tag] = this.receipt;
+      this.#parts.lookUps.known.note({ tag }, { attempt: epoch, epoch, offset });
+    }
+    return this.#parts.tokens.of({ kind: "write", id: this.id, epoch, offset, attempt: epoch, owner });
+  }
+
+  /** The session has ended, and it is not known whether this has committed: finds out. */
+  unknown(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    const { announced, exposed, primaryEpoch } = this.#state;
+    if (announced === null) return;
+    const [id, tag] = this.receipt;
+    const key = { id: id as TxnId, tag };
+    const settling = this.#parts.settler.settle(key, primaryEpoch.epoch, {
+      limitMs: Number.POSITIVE_INFINITY,
+    });
+    void settling.then((settled) => {
+      if (settled?.kind === "aborted") announced.withdraw();
+      if (settled?.kind === "committed") {
+        if (settled.attempt === primaryEpoch.epoch && settled.epoch === primaryEpoch.epoch)
+          announced.position(settled.offset);
+        if (exposed !== null) this.#parts.exposure.commit(exposed, settled.epoch, settled.offset);
+      } else if (exposed !== null && settled !== null) this.#parts.exposure.release(exposed);
+    });
+  }
+
+  /** After its epoch ended: what trackers say of it. */
+  verdict(position: Position, level: string): Promise<Fate> {
+    const token = this.committed(position);
+    return this.#parts.durability.await({ token, ...position, level }, VERDICT_MS);
+  }
+}

@@ -1,0 +1,128 @@
+// Goal: with `highwater.ack = 'commit'` an answer comes at the commit point only where a receipt was seen and announced, with its token.
+// Method: the link to the other region is cut; what is answered all the same was not held.
+import assert from "node:assert/strict";
+import { after, before, it } from "node:test";
+import { eventually, newId, stateOf, verdict } from "@highwater/lab-system/testing";
+import { bind, execute, parse, query, SYNC, Answer } from "./client.ts";
+import { HOME, WireSystem } from "./system.ts";
+
+let wire: WireSystem;
+before(async () => {
+  wire = await WireSystem.start();
+});
+after(async () => {
+  await wire[Symbol.asyncDispose]();
+});
+
+it("a fast commit is answered at the commit point with a token, and becomes durable", async () => {
+  const client = await wire.open();
+  await client.query("SET highwater.ack = 'commit'");
+  await wire.cut();
+  const simple = await client.query("INSERT INTO kv VALUES ('simple', 1)");
+  assert.deepEqual(simple.tags, ["INSERT 0 1"]);
+  assert.match(simple.token ?? "", /^hw2_/);
+  const extended = await client.extended("INSERT INTO kv VALUES ('extended', 1)");
+  assert.match(extended.token ?? "", /^hw2_/);
+  await client.query("BEGIN");
+  await client.query("INSERT INTO kv VALUES ('block', 1)");
+  const block = await client.query("COMMIT");
+  assert.match(block.token ?? "", /^hw2_/);
+  await client.extended("BEGIN");
+  await client.extended("INSERT INTO kv VALUES ('extended block', 1)");
+  const last = await client.extended("COMMIT");
+  assert.deepEqual(last.tags, ["COMMIT"]);
+  assert.match(last.token ?? "", /^hw2_/);
+  const tokens = [simple, extended, block, last].map(({ token }) => token ?? "");
+  assert.equal(new Set(tokens).size, 4);
+  await wire.heal();
+  for (const token of tokens)
+    assert.equal((await verdict(wire.system.tracker(HOME).url, token)).verdict, "durable");
+  client.end();
+});
+
+it("a token is never older than the last transaction", async () => {
+  const client = await wire.open();
+  await client.query("SET highwater.ack = 'commit'");
+  assert.match((await client.query("INSERT INTO kv VALUES ('t1', 1)")).token ?? "", /^hw2_/);
+  assert.equal((await client.query("SELECT 1")).token, "");
+  assert.equal((await client.query("SELECT 1")).token, null);
+  client.end();
+});
+
+it("a pipelined transaction in commit mode gets its receipt", async () => {
+  const client = await wire.open();
+  await client.query("SET highwater.ack = 'commit'");
+  const step = (text: string): Buffer[] => [parse("", text), bind("", ""), execute("")];
+  client.send(...step("BEGIN"), ...step("INSERT INTO kv VALUES ('pipe', 1)"), ...step("COMMIT"), SYNC);
+  const answer = new Answer(await client.until("Z"));
+  assert.deepEqual(answer.tags, ["BEGIN", "INSERT 0 1", "COMMIT"]);
+  assert.match(answer.token ?? "", /^hw2_/);
+  client.send(query("INSERT INTO kv VALUES ('q1', 1)"), query("INSERT INTO kv VALUES ('q2', 1)"));
+  const first = new Answer(await client.until("Z"));
+  const second = new Answer(await client.until("Z"));
+  assert.notEqual(first.token, second.token);
+  client.end();
+});
+
+it("a fast session's READ ONLY block, failed block and rollback end as in PostgreSQL", async () => {
+  const client = await wire.open();
+  await client.query("SET highwater.ack = 'commit'");
+  await client.query("BEGIN READ ONLY");
+  await client.query("SELECT 1");
+  assert.deepEqual((await client.query("COMMIT")).tags, ["COMMIT"]);
+  await client.query("BEGIN");
+  assert.equal((await client.query("INSERT INTO nope VALUES (1)")).code, "42P01");
+  assert.deepEqual((await client.query("COMMIT")).tags, ["ROLLBACK"]);
+  await client.extended("BEGIN");
+  await client.extended("INSERT INTO nope VALUES (1)");
+  assert.deepEqual((await client.extended("COMMIT")).tags, ["ROLLBACK"]);
+  await client.query("BEGIN");
+  await client.query("INSERT INTO kv VALUES ('gone', 1)");
+  assert.deepEqual((await client.query("ROLLBACK")).tags, ["ROLLBACK"]);
+  client.end();
+});
+
+it("a transaction with highwater.id runs once", async () => {
+  const id = newId();
+  for (const form of ["query", "extended"] as const) {
+    const client = await wire.open();
+    const once = form === "query" ? id : newId();
+    await client.query("BEGIN");
+    await client.query(`SET LOCAL highwater.id = '${once}'`);
+    await client.query(`INSERT INTO kv VALUES ('once-${form}', 1)`);
+    assert.deepEqual((await client[form]("COMMIT")).tags, ["COMMIT"]);
+    await client.query("BEGIN");
+    await client.query(`SET LOCAL highwater.id = '${once}'`);
+    await client.query(`INSERT INTO kv VALUES ('twice-${form}', 1)`);
+    const again = await client[form]("COMMIT");
+    assert.equal(again.code, "23505");
+    assert.equal(again.status, "I");
+    assert.doesNotMatch(again.frames.map(({ bytes }) => bytes.toString("latin1")).join(""), /tag/);
+    assert.deepEqual((await client.query("SELECT key FROM kv WHERE key LIKE 'twice-%'")).rows, []);
+    client.end();
+  }
+  const state = await eventually("the gateway knows the id", async () => {
+    const { body } = await stateOf(wire.system.gateway(HOME).url, id);
+    return body.state === "durable" ? body : undefined;
+  });
+  assert.equal(state.state, "durable");
+});
+
+it("what has no receipt is held, whatever the session asked for", async () => {
+  const client = await wire.open();
+  await client.query("SET highwater.ack = 'commit'");
+  await wire.cut();
+  client.send(query("BEGIN; INSERT INTO kv VALUES ('text', 1); COMMIT"));
+  const other = await wire.open();
+  await other.query("SET highwater.ack = 'commit'");
+  assert.match((await other.query("INSERT INTO kv VALUES ('beside', 1)")).token ?? "", /^hw2_/);
+  assert.deepEqual(
+    client.untaken.map(({ type }) => type),
+    ["C", "C"],
+    "BEGIN and INSERT, and not COMMIT",
+  );
+  await wire.heal();
+  assert.deepEqual(new Answer(await client.until("Z")).tags, ["BEGIN", "INSERT 0 1", "COMMIT"]);
+  client.end();
+  other.end();
+});

@@ -1,0 +1,79 @@
+// A real system with a slow link between its two regions, so that a test sees what waits for the other region, and what does not. A
+// replica that is cut off makes it certain.
+import { System } from "@highwater/lab-system";
+import { eventually } from "@highwater/lab-tools/process";
+import { WireClient, type WireOptions } from "./client.ts";
+
+export const HOME = "us-east";
+export const AWAY = "us-west";
+
+export class WireSystem implements AsyncDisposable {
+  readonly system: System;
+  readonly url: string;
+
+  private constructor(system: System) {
+    this.system = system;
+    this.url = system.pgUrl(HOME);
+  }
+
+  static async start(env: Readonly<Record<string, string>> = {}): Promise<WireSystem> {
+    const nodes = [HOME, AWAY].map((region) => ({ id: region, region }));
+    const roundTripMs = { [`${HOME}/${AWAY}`]: 20 };
+    const made = new WireSystem(await System.start({ cluster: { nodes, roundTripMs }, env }));
+    const client = await made.open();
+    await client.query("CREATE TABLE kv (key text PRIMARY KEY, value int)");
+    client.end();
+    return made;
+  }
+
+  open(options: WireOptions = {}): Promise<WireClient> {
+    return WireClient.open(this.url, options);
+  }
+
+  /** Without the gateway. */
+  async direct(): Promise<WireClient> {
+    return WireClient.open(await this.system.cluster.connectionString(HOME, { user: "app" }));
+  }
+
+  /**
+   * Nothing that is committed from now on becomes durable in the other region until the link is
+   * healed. Resolves when everything before it is durable there.
+   */
+  async cut(): Promise<void> {
+    const client = await this.open();
+    await client.query("SELECT 1");
+    await client.query("INSERT INTO kv VALUES (gen_random_uuid()::text, 0)");
+    client.end();
+    await this.#quiet();
+    await this.system.cluster.link(HOME, AWAY).cut();
+  }
+
+  /** What others have written on their own is durable, too. */
+  async #quiet(): Promise<void> {
+    await eventually("the replica has everything", async () => {
+      const [row] = await this.system.cluster.query(
+        HOME,
+        "SELECT bool_and(flush_lsn >= pg_current_wal_flush_lsn()) AS has_all FROM pg_stat_replication",
+      );
+      return row?.["has_all"] === true;
+    });
+  }
+
+  async heal(): Promise<void> {
+    await this.system.cluster.link(HOME, AWAY).heal();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.system.close();
+  }
+}
+
+/** Whether the frame comes although the link is cut: it waits as long as an answer that is not held ever takes. */
+export async function isHeld(client: WireClient, work: () => void): Promise<boolean> {
+  const before = client.frames.length;
+  work();
+  await new Promise((resolve) => setTimeout(resolve, HELD_MS));
+  return client.frames.length === before;
+}
+
+const HELD_MS = 1_500;
