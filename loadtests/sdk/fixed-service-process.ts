@@ -4,7 +4,8 @@
 // address, and ends with its parent.
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { decodeToken, type EpochId, type EpochRecord, type Marks } from "@highwater/protocol";
+import { decodeToken, type EpochId, type Marks } from "@highwater/protocol";
+import { epochRecord } from "@highwater/protocol/testing";
 import { testDeploymentKeys, testToken } from "@highwater/service/testing";
 import { newId } from "../gateway/http-client.ts";
 import { PATHS, type ServiceState } from "./protocol.ts";
@@ -49,22 +50,7 @@ function committed(id: string): object {
 }
 const FIXED_TOKEN = tokenAt(newId(), offset);
 
-const EPOCHS: EpochRecord[] = [
-  {
-    id: EPOCH,
-    seq: 1,
-    previous: null,
-    node: "a",
-    cause: "first",
-    startedAt: "2026-01-01T00:00:00.000Z",
-    startOffset: "1",
-    forkOffset: "0",
-    forkLimit: null,
-    supersedes: [],
-    commanded: false,
-    finalMarks: {},
-  },
-];
+const EPOCHS = [epochRecord(EPOCH)];
 
 function event(type: string, data: unknown): string {
   number += 1;

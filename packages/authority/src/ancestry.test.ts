@@ -1,49 +1,25 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type EpochId, EpochGraph, type EpochRecord } from "@highwater/protocol";
+import { epochRecord } from "@highwater/protocol/testing";
 import { type Authority, decideAuthority } from "./ancestry.ts";
 import { type NodeReport } from "./nodes.ts";
 import { decideByOperator } from "./operator.ts";
+import { nodeReport } from "./testing.ts";
 
 /** Epochs by name, so that a case reads like its story. */
 const id = (name: string): EpochId => name as EpochId;
 
-function epoch(name: string, previous: string | null, more: Partial<EpochRecord> = {}): EpochRecord {
-  return {
-    id: name,
+const epoch = (name: string, previous: string | null, more: Partial<EpochRecord> = {}): EpochRecord =>
+  epochRecord(name, {
     seq: Number(/\d+$/.exec(name)?.[0] ?? 1),
     previous,
     node: "east",
-    cause: previous === null ? "first" : "promotion",
-    startedAt: "2030-01-01T00:00:00.000000Z",
     startOffset: "100",
     forkOffset: "90",
     forkLimit: "90",
-    supersedes: [],
-    commanded: false,
-    finalMarks: {},
     ...more,
-  };
-}
-
-function report(node: string, epochs: readonly EpochRecord[], more: Partial<NodeReport> = {}): NodeReport {
-  return {
-    node,
-    role: "primary",
-    incarnation: `${node}/1`,
-    prepared: true,
-    epochs,
-    current: (epochs.at(-1)?.id ?? null) as EpochId | null,
-    flushed: 1_000n as NodeReport["flushed"],
-    applied: 1_000n as NodeReport["applied"],
-    unfit: null,
-    upstream: null,
-    isFed: false,
-    command: null,
-    serverTimeMs: 0,
-    ...more,
-  };
-}
+  });
 
 const command = (name: string, ...overrules: string[]): Pick<NodeReport, "command"> => ({
   command: { id: name, overrules: overrules.map(id) },
@@ -88,180 +64,187 @@ const none = { kind: "none" } as const;
 
 const cases: readonly Case[] = [
   { title: "nobody answers", reports: [], expected: none },
-  { title: "only replicas answer", reports: [report("west", [e1], replica)], expected: none },
+  { title: "only replicas answer", reports: [nodeReport("west", [e1], replica)], expected: none },
   {
     title: "the primary in its epoch",
-    reports: [report("east", [e1])],
+    reports: [nodeReport("east", [e1])],
     known: "e1",
     expected: primary("east", "e1"),
   },
   {
     title: "the primary after its restart",
-    reports: [report("east", [e1], unminted)],
+    reports: [nodeReport("east", [e1], unminted)],
     known: "e1",
     expected: mint("east"),
   },
   {
     title: "the primary, to a process that knows nothing",
-    reports: [report("east", [e1])],
+    reports: [nodeReport("east", [e1])],
     expected: primary("east", "e1"),
   },
 
   {
     title: "first contact",
-    reports: [report("east", [], blank)],
+    reports: [nodeReport("east", [], blank)],
     expected: { kind: "prepare", node: "east" },
   },
-  { title: "first contact, prepared", reports: [report("east", [], unminted)], expected: mint("east") },
+  { title: "first contact, prepared", reports: [nodeReport("east", [], unminted)], expected: mint("east") },
   {
     title: "first contact with several writable nodes",
-    reports: [report("east", [], blank), report("west", [], blank)],
+    reports: [nodeReport("east", [], blank), nodeReport("west", [], blank)],
     expected: split("east", "west"),
   },
   {
     title: "an empty node in the place of a known history",
-    reports: [report("east", [], blank)],
+    reports: [nodeReport("east", [], blank)],
     known: "e1",
     expected: none,
   },
   {
     title: "an empty node beside a replica that has a history",
-    reports: [report("east", [], blank), report("west", [e1], replica)],
+    reports: [nodeReport("east", [], blank), nodeReport("west", [e1], replica)],
     expected: none,
   },
   {
     title: "an empty node beside the primary",
-    reports: [report("west", [], blank), report("east", [e1])],
+    reports: [nodeReport("west", [], blank), nodeReport("east", [e1])],
     expected: primary("east", "e1"),
   },
 
   {
     title: "a zombie: its epoch is an ancestor of the other's",
-    reports: [report("east", [e1]), report("west", [e1, promoted2])],
+    reports: [nodeReport("east", [e1]), nodeReport("west", [e1, promoted2])],
     known: "b2",
     expected: primary("west", "b2"),
   },
   {
     title: "a zombie, to a process that has slept through the failover",
-    reports: [report("east", [e1]), report("west", [e1, promoted2])],
+    reports: [nodeReport("east", [e1]), nodeReport("west", [e1, promoted2])],
     known: "e1",
     expected: primary("west", "b2"),
   },
   {
     title: "a zombie, to a process that knows nothing",
-    reports: [report("east", [e1]), report("west", [e1, promoted2])],
+    reports: [nodeReport("east", [e1]), nodeReport("west", [e1, promoted2])],
     expected: primary("west", "b2"),
   },
   {
     title: "a zombie alone",
-    reports: [report("east", [e1])],
+    reports: [nodeReport("east", [e1])],
     known: "b2",
     seen: [e1, promoted2],
     expected: none,
   },
   {
     title: "a zombie alone, after its restart",
-    reports: [report("east", [e1], unminted)],
+    reports: [nodeReport("east", [e1], unminted)],
     known: "b2",
     seen: [e1, promoted2],
     expected: none,
   },
   {
     title: "a zombie after its restart, beside the primary after its own",
-    reports: [report("east", [e1], unminted), report("west", [e1, promoted2], unminted)],
+    reports: [nodeReport("east", [e1], unminted), nodeReport("west", [e1, promoted2], unminted)],
     known: "b2",
     expected: mint("west"),
   },
   {
     title: "an unminted promoted node beside the live old primary",
-    reports: [report("east", [e1]), report("west", [e1], unminted)],
+    reports: [nodeReport("east", [e1]), nodeReport("west", [e1], unminted)],
     known: "e1",
     expected: mint("west"),
   },
   {
     title: "an unminted copy of an old node beside the primary of a later epoch",
-    reports: [report("west", [e1], unminted), report("east", [e1, crashed2])],
+    reports: [nodeReport("west", [e1], unminted), nodeReport("east", [e1, crashed2])],
     known: null,
     expected: primary("east", "a2"),
   },
 
   {
     title: "two between epochs: the old primary after its crash, and the promoted node",
-    reports: [report("east", [e1], unminted), report("west", [e1], unminted)],
+    reports: [nodeReport("east", [e1], unminted), nodeReport("west", [e1], unminted)],
     known: "e1",
     expected: split("east", "west"),
   },
   {
     title: "split brain: two epochs of which neither history contains the other's",
-    reports: [report("east", [e1, crashed2]), report("west", [e1, promoted2])],
+    reports: [nodeReport("east", [e1, crashed2]), nodeReport("west", [e1, promoted2])],
     known: "e1",
     expected: split("east", "west"),
   },
   {
     title: "split brain, to a process that has lived in one of the epochs",
-    reports: [report("east", [e1, crashed2]), report("west", [e1, promoted2])],
+    reports: [nodeReport("east", [e1, crashed2]), nodeReport("west", [e1, promoted2])],
     known: "a2",
     expected: split("east", "west"),
   },
   {
     title: "split brain, while one of the two is between epochs",
-    reports: [report("east", [e1, crashed2], unminted), report("west", [e1, promoted2])],
+    reports: [nodeReport("east", [e1, crashed2], unminted), nodeReport("west", [e1, promoted2])],
     known: "a2",
     expected: split("east", "west"),
   },
   {
     title: "split brain beside a mere zombie",
-    reports: [report("north", [e1]), report("east", [e1, crashed2]), report("west", [e1, promoted2])],
+    reports: [
+      nodeReport("north", [e1]),
+      nodeReport("east", [e1, crashed2]),
+      nodeReport("west", [e1, promoted2]),
+    ],
     known: "e1",
     expected: split("east", "west"),
   },
   {
     title: "two histories without a common epoch",
-    reports: [report("east", [e1]), report("west", [epoch("other1", null)])],
+    reports: [nodeReport("east", [e1]), nodeReport("west", [epoch("other1", null)])],
     expected: split("east", "west"),
   },
 
   {
     title: "a command settles a split brain",
-    reports: [report("east", [e1, crashed2]), report("west", [e1, promoted2], command("c1", "a2"))],
+    reports: [nodeReport("east", [e1, crashed2]), nodeReport("west", [e1, promoted2], command("c1", "a2"))],
     known: "a2",
     expected: mint("west", "c1", ["a2"]),
   },
   {
     title: "a command on the node that reigns anyway",
-    reports: [report("east", [e1], command("c1"))],
+    reports: [nodeReport("east", [e1], command("c1"))],
     known: "e1",
     expected: mint("east", "c1"),
   },
   {
     title: "a command brings a zombie back",
-    reports: [report("east", [e1], command("c1", "b2")), report("west", [e1, promoted2])],
+    reports: [nodeReport("east", [e1], command("c1", "b2")), nodeReport("west", [e1, promoted2])],
     known: "b2",
     expected: mint("east", "c1", ["b2"]),
   },
   {
     title: "a command names an epoch that whoever carries it out has never heard of",
-    reports: [report("east", [e1], command("c1", "b2"))],
+    reports: [nodeReport("east", [e1], command("c1", "b2"))],
     known: "e1",
     expected: mint("east", "c1", ["b2"]),
   },
   {
     title: "commands on two nodes",
-    reports: [report("east", [e1], command("c1", "b2")), report("west", [e1, promoted2], command("c2"))],
+    reports: [
+      nodeReport("east", [e1], command("c1", "b2")),
+      nodeReport("west", [e1, promoted2], command("c2")),
+    ],
     known: "e1",
     expected: split("east", "west"),
   },
   {
     title: "a command that was given before somebody else began an epoch",
-    reports: [report("east", [e1], command("c1")), report("west", [e1, promoted2])],
+    reports: [nodeReport("east", [e1], command("c1")), nodeReport("west", [e1, promoted2])],
     known: "e1",
     expected: primary("west", "b2"),
   },
   {
     title: "a command that was given before another was carried out",
     reports: [
-      report("east", [e1, crashed2], command("c1", "b2")),
-      report("west", [e1, promoted2, commanded3]),
+      nodeReport("east", [e1, crashed2], command("c1", "b2")),
+      nodeReport("west", [e1, promoted2, commanded3]),
     ],
     known: "b3",
     expected: primary("west", "b3"),
@@ -269,8 +252,8 @@ const cases: readonly Case[] = [
   {
     title: "a command that was given before another one, which has outlived its node on a replica",
     reports: [
-      report("east", [e1, crashed2], command("c1", "b2")),
-      report("west", [e1, promoted2, commanded3], replica),
+      nodeReport("east", [e1, crashed2], command("c1", "b2")),
+      nodeReport("west", [e1, promoted2, commanded3], replica),
     ],
     known: "b3",
     seen: [promoted2, commanded3],
@@ -278,7 +261,7 @@ const cases: readonly Case[] = [
   },
   {
     title: "a command that does not name an epoch which only this process remembers",
-    reports: [report("east", [e1], command("c1"))],
+    reports: [nodeReport("east", [e1], command("c1"))],
     known: "b2",
     seen: [e1, promoted2],
     expected: none,
@@ -286,8 +269,8 @@ const cases: readonly Case[] = [
   {
     title: "a command over an epoch includes what followed it by itself",
     reports: [
-      report("east", [e1, crashed2], command("c1", "b2")),
-      report("west", [e1, promoted2, epoch("b3", "b2"), epoch("b4", "b3")]),
+      nodeReport("east", [e1, crashed2], command("c1", "b2")),
+      nodeReport("west", [e1, promoted2, epoch("b3", "b2"), epoch("b4", "b3")]),
     ],
     known: "b4",
     expected: mint("east", "c1", ["b2", "b3", "b4"]),
@@ -295,23 +278,23 @@ const cases: readonly Case[] = [
   {
     title: "two commands of which the later one knew more",
     reports: [
-      report("east", [e1, crashed2], command("c1")),
-      report("west", [e1, promoted2], command("c2", "a2")),
+      nodeReport("east", [e1, crashed2], command("c1")),
+      nodeReport("west", [e1, promoted2], command("c2", "a2")),
     ],
     known: "e1",
     expected: mint("west", "c2", ["a2"]),
   },
   {
     title: "a command that was carried out beats none, for those who knew the loser",
-    reports: [report("east", [e1, crashed2]), report("west", [e1, promoted2, commanded3])],
+    reports: [nodeReport("east", [e1, crashed2]), nodeReport("west", [e1, promoted2, commanded3])],
     known: "a2",
     expected: primary("west", "b3"),
   },
   {
     title: "a command beats an epoch that nobody had seen when it was carried out",
     reports: [
-      report("east", [e1, epoch("a9", "e1", { cause: "crash_recovery" })]),
-      report("west", [e1, promoted2, commanded3]),
+      nodeReport("east", [e1, epoch("a9", "e1", { cause: "crash_recovery" })]),
+      nodeReport("west", [e1, promoted2, commanded3]),
     ],
     known: "a9",
     expected: primary("west", "b3"),
@@ -319,8 +302,8 @@ const cases: readonly Case[] = [
   {
     title: "more epochs and a higher number do not bring the loser of a command back",
     reports: [
-      report("east", [e1, crashed2, epoch("a8", "a2"), epoch("a9", "a8")]),
-      report("west", [e1, promoted2, commanded3]),
+      nodeReport("east", [e1, crashed2, epoch("a8", "a2"), epoch("a9", "a8")]),
+      nodeReport("west", [e1, promoted2, commanded3]),
     ],
     known: "b3",
     expected: primary("west", "b3"),
@@ -328,8 +311,8 @@ const cases: readonly Case[] = [
   {
     title: "nor does its restart",
     reports: [
-      report("east", [e1, crashed2, epoch("a9", "a2")], unminted),
-      report("west", [e1, promoted2, commanded3]),
+      nodeReport("east", [e1, crashed2, epoch("a9", "a2")], unminted),
+      nodeReport("west", [e1, promoted2, commanded3]),
     ],
     known: "b3",
     expected: primary("west", "b3"),
@@ -337,8 +320,8 @@ const cases: readonly Case[] = [
   {
     title: "nor does the winner's own restart, while the loser lives",
     reports: [
-      report("east", [e1, crashed2, epoch("a9", "a2")]),
-      report("west", [e1, promoted2, commanded3], unminted),
+      nodeReport("east", [e1, crashed2, epoch("a9", "a2")]),
+      nodeReport("west", [e1, promoted2, commanded3], unminted),
     ],
     known: "b3",
     expected: mint("west"),
@@ -346,8 +329,8 @@ const cases: readonly Case[] = [
   {
     title: "two commands that were carried out on two sides",
     reports: [
-      report("east", [e1, epoch("a4", "e1", { commanded: true })]),
-      report("west", [e1, promoted2, commanded3]),
+      nodeReport("east", [e1, epoch("a4", "e1", { commanded: true })]),
+      nodeReport("west", [e1, promoted2, commanded3]),
     ],
     known: "e1",
     expected: split("east", "west"),
@@ -355,8 +338,11 @@ const cases: readonly Case[] = [
   {
     title: "a reinstated primary beside the one it was reinstated over",
     reports: [
-      report("east", [e1, epoch("a3", "e1", { cause: "reinstated", commanded: true, supersedes: ["b2"] })]),
-      report("west", [e1, promoted2]),
+      nodeReport("east", [
+        e1,
+        epoch("a3", "e1", { cause: "reinstated", commanded: true, supersedes: ["b2"] }),
+      ]),
+      nodeReport("west", [e1, promoted2]),
     ],
     known: "b2",
     expected: primary("east", "a3"),
@@ -364,8 +350,8 @@ const cases: readonly Case[] = [
   {
     title: "a successor of a commanded epoch inherits its rank",
     reports: [
-      report("east", [e1, crashed2]),
-      report("west", [e1, promoted2, commanded3, epoch("b4", "b3", { cause: "crash_recovery" })]),
+      nodeReport("east", [e1, crashed2]),
+      nodeReport("west", [e1, promoted2, commanded3, epoch("b4", "b3", { cause: "crash_recovery" })]),
     ],
     known: "a2",
     expected: primary("west", "b4"),
@@ -376,61 +362,61 @@ const cases: readonly Case[] = [
 const byOperator: readonly Case[] = [
   {
     title: "first contact",
-    reports: [report("east", [], blank)],
+    reports: [nodeReport("east", [], blank)],
     expected: { kind: "prepare", node: "east" },
   },
   {
     title: "the first epoch needs no command",
-    reports: [report("east", [], unminted)],
+    reports: [nodeReport("east", [], unminted)],
     expected: mint("east"),
   },
   {
     title: "the node that began with the store",
-    reports: [report("east", [e1])],
+    reports: [nodeReport("east", [e1])],
     known: "e1",
     expected: primary("east", "e1"),
   },
   {
     title: "its restart is followed",
-    reports: [report("east", [e1], unminted)],
+    reports: [nodeReport("east", [e1], unminted)],
     known: "e1",
     expected: mint("east"),
   },
   {
     title: "and the epoch that follows from it",
-    reports: [report("east", [e1, crashed2])],
+    reports: [nodeReport("east", [e1, crashed2])],
     known: "e1",
     expected: primary("east", "a2"),
   },
   {
     title: "a promotion beside it is not",
-    reports: [report("east", [e1]), report("west", [e1], unminted)],
+    reports: [nodeReport("east", [e1]), nodeReport("west", [e1], unminted)],
     known: "e1",
     expected: primary("east", "e1"),
   },
   {
     title: "nor one that has begun an epoch, by some other rule",
-    reports: [report("east", [e1, crashed2]), report("west", [e1, { ...promoted2, node: "west" }])],
+    reports: [nodeReport("east", [e1, crashed2]), nodeReport("west", [e1, { ...promoted2, node: "west" }])],
     known: "a2",
     expected: primary("east", "a2"),
   },
   {
     title: "nor one without a rival",
-    reports: [report("west", [e1], unminted), report("east", [e1], replica)],
+    reports: [nodeReport("west", [e1], unminted), nodeReport("east", [e1], replica)],
     known: "e1",
     expected: none,
   },
   {
     title: "a command on the promoted node",
-    reports: [report("east", [e1]), report("west", [e1], { ...unminted, ...command("c1") })],
+    reports: [nodeReport("east", [e1]), nodeReport("west", [e1], { ...unminted, ...command("c1") })],
     known: "e1",
     expected: mint("west", "c1"),
   },
   {
     title: "the node that a command has chosen, through its restarts",
     reports: [
-      report("east", [e1]),
-      report(
+      nodeReport("east", [e1]),
+      nodeReport(
         "west",
         [e1, epoch("b2", "e1", { node: "west", commanded: true }), epoch("b3", "b2", { node: "west" })],
         unminted,
@@ -442,7 +428,7 @@ const byOperator: readonly Case[] = [
   {
     title: "a node that was promoted after the chosen one, without a command",
     reports: [
-      report("east", [
+      nodeReport("east", [
         e1,
         epoch("b2", "e1", { node: "west", commanded: true }),
         epoch("a3", "b2", { node: "east" }),
@@ -480,7 +466,7 @@ describe("who is the primary where only operators say so", () => {
   it("says which promotion it does not follow", () => {
     const graph = new EpochGraph();
     graph.add([e1]);
-    const authority = decideByOperator([report("west", [e1], unminted)], id("e1"), graph);
+    const authority = decideByOperator([nodeReport("west", [e1], unminted)], id("e1"), graph);
     assert.ok(
       authority.kind === "none" &&
         authority.reason.startsWith("west: writable without an operator's command"),

@@ -1,58 +1,29 @@
 import assert from "node:assert/strict";
-import { beforeEach, describe, it } from "node:test";
+import { afterEach, beforeEach, describe, it } from "node:test";
 import { type EpochId, type EpochRecord } from "@highwater/protocol";
+import { epochRecord } from "@highwater/protocol/testing";
 import { FakeClock, settle } from "@highwater/runtime/testing";
 import { type Authority } from "./ancestry.ts";
 import { type NodeReport, type NodeSource } from "./nodes.ts";
 import { ScriptedLease } from "../test/scripted-lease.ts";
+import { nodeReport } from "./testing.ts";
 import { AuthorityWatcher, type WatcherOptions } from "./watch.ts";
 
 const INTERVAL_MS = 100;
 const NODES = ["east", "west"].map((id) => ({ id, region: id, zone: `${id}-a` }));
 
-function epoch(id: string, previous: string | null, more: Partial<EpochRecord> = {}): EpochRecord {
-  return {
-    id,
-    seq: previous === null ? 1 : 2,
-    previous,
-    node: "east",
-    cause: "first",
-    startedAt: "2030-01-01T00:00:00.000000Z",
-    startOffset: "1",
-    forkOffset: "0",
-    forkLimit: "0",
-    supersedes: [],
-    commanded: false,
-    finalMarks: {},
-    ...more,
-  };
-}
+const epoch = (id: string, previous: string | null, more: Partial<EpochRecord> = {}): EpochRecord =>
+  epochRecord(id, { previous, node: "east", cause: "first", forkLimit: "0", ...more });
 
 const e1 = epoch("e1", null);
 const e2 = epoch("e2", "e1");
 
-function report(
+const report = (
   node: string,
   role: "primary" | "replica",
   epochs: readonly EpochRecord[],
   current: string | null,
-): NodeReport {
-  return {
-    node,
-    role,
-    incarnation: node,
-    prepared: true,
-    epochs,
-    current: current as EpochId | null,
-    flushed: 1n as NodeReport["flushed"],
-    applied: 1n as NodeReport["applied"],
-    unfit: null,
-    upstream: null,
-    isFed: false,
-    command: null,
-    serverTimeMs: 0,
-  };
-}
+): NodeReport => nodeReport(node, epochs, { role, current: current as EpochId | null });
 
 describe("the authority watcher", () => {
   let clock: FakeClock;
@@ -78,6 +49,12 @@ describe("the authority watcher", () => {
     isHeld = new Set();
   });
 
+  let watchers: AuthorityWatcher[] = [];
+  afterEach(() => {
+    for (const watching of watchers) watching.stop();
+    watchers = [];
+  });
+
   function watcher(more: Partial<WatcherOptions> = {}): AuthorityWatcher {
     const store = {
       nodes: NODES,
@@ -89,7 +66,7 @@ describe("the authority watcher", () => {
         return answer;
       },
     } as NodeSource;
-    return new AuthorityWatcher({
+    const watching = new AuthorityWatcher({
       store,
       clock,
       intervalMs: INTERVAL_MS,
@@ -98,15 +75,22 @@ describe("the authority watcher", () => {
       onAuthority: (authority) => decided.push(authority),
       ...more,
     });
+    watchers.push(watching);
+    return watching;
+  }
+
+  async function started(more: Partial<WatcherOptions> = {}): Promise<AuthorityWatcher> {
+    const watching = watcher(more);
+    watching.start();
+    await settle();
+    return watching;
   }
 
   const kinds = (): string[] => decided.map(({ kind }) => kind);
   const refused = Object.assign(new Error("refused"), { code: "ECONNREFUSED" });
 
   it("asks less often once nothing has happened for a while, and at the old pace as soon as something does", async () => {
-    const watching = watcher({ calmIntervalMs: 10 * INTERVAL_MS });
-    watching.start();
-    await settle();
+    const watching = await started({ calmIntervalMs: 10 * INTERVAL_MS });
     const roundsIn = async (ms: number): Promise<number> => {
       const before = asked.filter((node) => node === "east").length;
       for (let passed = 0; passed < ms; passed += INTERVAL_MS) await clock.advance(INTERVAL_MS);
@@ -124,7 +108,6 @@ describe("the authority watcher", () => {
     watching.wake();
     await settle();
     assert.ok((await roundsIn(1_000)) >= 9, "somebody has met a fault");
-    watching.stop();
   });
 
   it("finds the primary once every node has been asked", async () => {
@@ -139,32 +122,23 @@ describe("the authority watcher", () => {
     assert.deepEqual(decided, [{ kind: "primary", node: "east", epoch: "e1" }]);
     assert.equal(watching.known, "e1");
     assert.deepEqual([...watching.reports.keys()].sort(), ["east", "west"]);
-    watching.stop();
   });
 
   it("a node that keeps silent does not hold the decision up", async () => {
     answers.set("west", new Error("timeout"));
-    const watching = watcher();
-    watching.start();
-    await settle();
+    await started();
     assert.deepEqual(kinds(), ["primary"]);
-    watching.stop();
   });
 
   it("says nothing new while nothing changes", async () => {
-    const watching = watcher();
-    watching.start();
-    await settle();
+    await started();
     for (let i = 0; i < 5; i++) await clock.advance(INTERVAL_MS);
     assert.equal(asked.length, 12);
     assert.deepEqual(kinds(), ["primary"]);
-    watching.stop();
   });
 
   it("overlooks one miss, and forgets a node at the second", async () => {
-    const watching = watcher();
-    watching.start();
-    await settle();
+    await started();
     answers.set("east", new Error("timeout"));
     await clock.advance(INTERVAL_MS);
     assert.deepEqual([kinds(), unreachable], [["primary"], []]);
@@ -173,24 +147,18 @@ describe("the authority watcher", () => {
     answers.set("east", report("east", "primary", [e1], "e1"));
     await clock.advance(INTERVAL_MS);
     assert.deepEqual(kinds(), ["primary", "none", "primary"]);
-    watching.stop();
   });
 
   it("forgets a node that refuses at once", async () => {
-    const watching = watcher();
-    watching.start();
-    await settle();
+    await started();
     answers.set("east", refused);
     await clock.advance(INTERVAL_MS);
     assert.deepEqual([kinds(), unreachable], [["primary", "none"], ["east"]]);
-    watching.stop();
   });
 
   it("asks for an epoch again and again until there is one", async () => {
     answers.set("east", report("east", "primary", [e1], null));
-    const watching = watcher();
-    watching.start();
-    await settle();
+    const watching = await started();
     const once = decided.length;
     await clock.advance(INTERVAL_MS);
     assert.ok(decided.length > once);
@@ -199,34 +167,25 @@ describe("the authority watcher", () => {
     await clock.advance(INTERVAL_MS);
     assert.deepEqual(decided.at(-1), { kind: "primary", node: "east", epoch: "e2" });
     assert.equal(watching.known, "e2");
-    watching.stop();
   });
 
   it("follows a failover and leaves the zombie behind", async () => {
-    const watching = watcher();
-    watching.start();
-    await settle();
+    await started();
     answers.set("west", report("west", "primary", [e1, e2], "e2"));
     await clock.advance(INTERVAL_MS);
     assert.deepEqual(decided.at(-1), { kind: "primary", node: "west", epoch: "e2" });
     answers.set("west", refused);
     await clock.advance(INTERVAL_MS);
     assert.equal(decided.at(-1)?.kind, "none", "the zombie alone is nobody");
-    watching.stop();
   });
 
   it("does not follow a history without the epoch that it knew before it started", async () => {
-    const watching = watcher({ known: "e2" as EpochId });
-    watching.start();
-    await settle();
+    await started({ known: "e2" as EpochId });
     assert.deepEqual(kinds(), ["none"]);
-    watching.stop();
   });
 
   it("asks at once when woken", async () => {
-    const watching = watcher();
-    watching.start();
-    await settle();
+    const watching = await started();
     const before = asked.length;
     watching.wake();
     await settle();
@@ -234,27 +193,21 @@ describe("the authority watcher", () => {
     watching.wake();
     await settle();
     assert.equal(asked.length, before + 4, "and again");
-    watching.stop();
   });
 
   it("tells when it asked", async () => {
     const reports: [string, number][] = [];
-    const watching = watcher({ onReport: ({ node }, askedAtMs) => reports.push([node, askedAtMs]) });
-    watching.start();
-    await settle();
+    await started({ onReport: ({ node }, askedAtMs) => reports.push([node, askedAtMs]) });
     isHeld.add("east");
     await clock.advance(INTERVAL_MS);
     await clock.advance(INTERVAL_MS / 2);
     held.get("east")?.();
     await settle();
     assert.deepEqual(reports.at(-1), ["east", INTERVAL_MS], "an answer is evidence of when it was asked for");
-    watching.stop();
   });
 
   it("learns a later epoch from others, and never an earlier one", async () => {
-    const watching = watcher();
-    watching.start();
-    await settle();
+    const watching = await started();
     watching.learn([e1, e2], "e2" as EpochId);
     assert.equal(watching.known, "e2");
     assert.equal(decided.at(-1)?.kind, "none", "the node that it can see is a zombie now");
@@ -265,13 +218,10 @@ describe("the authority watcher", () => {
     const e3 = epoch("e3", "e1", { commanded: true, supersedes: ["e2"] });
     watching.learn([e1, e3], "e3" as EpochId);
     assert.equal(watching.known, "e3", "an operator has overruled");
-    watching.stop();
   });
 
   it("asks nobody after it was stopped", async () => {
-    const watching = watcher();
-    watching.start();
-    await settle();
+    const watching = await started();
     watching.stop();
     await settle();
     const before = asked.length;
@@ -283,9 +233,7 @@ describe("the authority watcher", () => {
   it("under a lease follows the node that it names, and nobody once it has expired", async () => {
     const lease = new ScriptedLease();
     answers.set("west", report("west", "primary", [e1, e2], "e2"));
-    const watching = watcher({ rule: { kind: "lease", lease } });
-    watching.start();
-    await settle();
+    const watching = await started({ rule: { kind: "lease", lease } });
     assert.equal(watching.authority.kind, "none");
     lease.names("east", 1_000);
     assert.deepEqual(decided.at(-1), { kind: "primary", node: "east", epoch: "e1" });
@@ -311,28 +259,22 @@ describe("the authority watcher", () => {
 
   it("a process that was held up finds its lease expired before any timer has said so", async () => {
     const lease = new ScriptedLease();
-    const watching = watcher({ rule: { kind: "lease", lease } });
-    watching.start();
-    await settle();
+    const watching = await started({ rule: { kind: "lease", lease } });
     lease.names("east", 1_000);
     clock.nowMs = 1_000;
     assert.equal(watching.authority.kind, "primary", "nothing has happened yet");
     assert.equal(watching.authorityNow().kind, "none");
     assert.equal(decided.at(-1)?.kind, "none");
-    watching.stop();
   });
 
   it("under a lease learns epochs from others, but not which one is current", async () => {
     const lease = new ScriptedLease();
-    const watching = watcher({ rule: { kind: "lease", lease } });
-    watching.start();
-    await settle();
+    const watching = await started({ rule: { kind: "lease", lease } });
     lease.names("east", 1_000);
     watching.learn([e1, e2], "e2" as EpochId);
     assert.equal(watching.known, "e1");
     assert.ok(watching.graph.has("e2" as EpochId));
     assert.equal(watching.authority.kind, "primary");
-    watching.stop();
   });
 
   it("confirms what a node said only under the lease that named it, and without a lease always", async () => {

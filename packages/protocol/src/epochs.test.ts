@@ -2,22 +2,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { EpochGraph, type EpochId, type EpochRecord, outranks } from "./index.ts";
+import { epochRecord } from "./testing.ts";
 
-const record = (id: string, previous: string | null, more: Partial<EpochRecord> = {}): EpochRecord => ({
-  id,
-  seq: 1,
-  previous,
-  node: "n",
-  cause: "promotion",
-  startedAt: "2026-01-01T00:00:00Z",
-  startOffset: "1",
-  forkOffset: "0",
-  forkLimit: null,
-  supersedes: [],
-  commanded: false,
-  finalMarks: {},
-  ...more,
-});
+const record = (id: string, previous: string | null, more: Partial<EpochRecord> = {}): EpochRecord =>
+  epochRecord(id, { seq: 1, previous, cause: "promotion", ...more });
 
 const A = record("a", null);
 const B = record("b", "a");

@@ -1,48 +1,16 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type EpochId, EpochGraph, type EpochRecord } from "@highwater/protocol";
+import { epochRecord } from "@highwater/protocol/testing";
 import { type Authority } from "../ancestry.ts";
 import { type NodeReport } from "../nodes.ts";
+import { nodeReport } from "../testing.ts";
 import { decideByLease, type LeaseEvidence } from "./decide.ts";
 
 const NOW_MS = 1_000;
 
-function epoch(id: string, previous: string | null, more: Partial<EpochRecord> = {}): EpochRecord {
-  return {
-    id,
-    seq: 1,
-    previous,
-    node: "east",
-    cause: "first",
-    startedAt: "2030-01-01T00:00:00.000000Z",
-    startOffset: "1",
-    forkOffset: "0",
-    forkLimit: "0",
-    supersedes: [],
-    commanded: false,
-    finalMarks: {},
-    ...more,
-  };
-}
-
-function report(node: string, epochs: readonly EpochRecord[], more: Partial<NodeReport> = {}): NodeReport {
-  return {
-    node,
-    role: "primary",
-    incarnation: `${node}/1`,
-    prepared: true,
-    epochs,
-    current: (epochs.at(-1)?.id ?? null) as EpochId | null,
-    flushed: 1n as NodeReport["flushed"],
-    applied: 1n as NodeReport["applied"],
-    unfit: null,
-    upstream: null,
-    isFed: false,
-    command: null,
-    serverTimeMs: 0,
-    ...more,
-  };
-}
+const epoch = (id: string, previous: string | null, more: Partial<EpochRecord> = {}): EpochRecord =>
+  epochRecord(id, { seq: 1, previous, node: "east", cause: "first", forkLimit: "0", ...more });
 
 const held = (node: string, more: { validUntilMs?: number; failure?: string } = {}): LeaseEvidence => ({
   view: {
@@ -77,33 +45,33 @@ interface Case {
   readonly expected: Authority | RegExp;
 }
 
-const both = [report("east", [e1]), report("west", [e1, b2])];
+const both = [nodeReport("east", [e1]), nodeReport("west", [e1, b2])];
 
 const cases: readonly Case[] = [
   {
     title: "the holder in its epoch",
     lease: held("east"),
-    reports: [report("east", [e1])],
+    reports: [nodeReport("east", [e1])],
     expected: { kind: "primary", node: "east", epoch: "e1" as EpochId },
   },
   {
     title: "a writable node that the lease does not name is nothing, whatever its history",
     lease: held("west"),
-    reports: [report("east", [e1, a2]), report("west", [e1, b2])],
+    reports: [nodeReport("east", [e1, a2]), nodeReport("west", [e1, b2])],
     known: "b2",
     expected: { kind: "primary", node: "west", epoch: "b2" as EpochId },
   },
   {
     title: "the promoted holder begins its epoch beside the old primary",
     lease: held("west"),
-    reports: [report("east", [e1]), report("west", [e1], unminted)],
+    reports: [nodeReport("east", [e1]), nodeReport("west", [e1], unminted)],
     known: "e1",
     expected: mint("west"),
   },
   {
     title: "the promoted holder ends what the old primary has begun since",
     lease: held("west"),
-    reports: [report("east", [e1, a2]), report("west", [e1], unminted)],
+    reports: [nodeReport("east", [e1, a2]), nodeReport("west", [e1], unminted)],
     known: "a2",
     expected: mint("west", "a2"),
   },
@@ -117,96 +85,102 @@ const cases: readonly Case[] = [
   {
     title: "and is the primary in that",
     lease: held("east"),
-    reports: [report("east", [e1, epoch("a3", "e1", { supersedes: ["b2"] })]), report("west", [e1, b2])],
+    reports: [
+      nodeReport("east", [e1, epoch("a3", "e1", { supersedes: ["b2"] })]),
+      nodeReport("west", [e1, b2]),
+    ],
     known: "b2",
     expected: { kind: "primary", node: "east", epoch: "a3" as EpochId },
   },
   {
     title: "a stray epoch that never reigned here is ended with the next one, not by a new one",
     lease: held("west"),
-    reports: [report("east", [e1, a2]), report("west", [e1, b2])],
+    reports: [nodeReport("east", [e1, a2]), nodeReport("west", [e1, b2])],
     known: "b2",
     expected: { kind: "primary", node: "west", epoch: "b2" as EpochId },
   },
   {
     title: "an operator's command does not count",
     lease: held("west"),
-    reports: [report("east", [e1], { command: { id: "c", overrules: ["b2" as EpochId] } }), ...both.slice(1)],
+    reports: [
+      nodeReport("east", [e1], { command: { id: "c", overrules: ["b2" as EpochId] } }),
+      ...both.slice(1),
+    ],
     known: "b2",
     expected: { kind: "primary", node: "west", epoch: "b2" as EpochId },
   },
   {
     title: "an empty database is prepared, then begins",
     lease: held("east"),
-    reports: [report("east", [], blank)],
+    reports: [nodeReport("east", [], blank)],
     expected: { kind: "prepare", node: "east" },
   },
   {
     title: "an empty, prepared database begins",
     lease: held("east"),
-    reports: [report("east", [], unminted), report("west", [], blank)],
+    reports: [nodeReport("east", [], unminted), nodeReport("west", [], blank)],
     expected: mint("east"),
   },
   {
     title: "an empty holder beside a history",
     lease: held("east"),
-    reports: [report("east", [], blank), report("west", [e1], replica)],
+    reports: [nodeReport("east", [], blank), nodeReport("west", [e1], replica)],
     expected: /no Highwater history/,
   },
   {
     title: "an empty holder in the place of a known history",
     lease: held("east"),
-    reports: [report("east", [], unminted)],
+    reports: [nodeReport("east", [], unminted)],
     known: "e1",
     expected: /no Highwater history/,
   },
   {
     title: "an empty holder that an operator adopts over what reigned",
     lease: held("east"),
-    reports: [report("east", [], { ...unminted, command: { id: "c1", overrules: ["e1" as EpochId] } })],
+    reports: [nodeReport("east", [], { ...unminted, command: { id: "c1", overrules: ["e1" as EpochId] } })],
     known: "e1",
     expected: { kind: "mint", node: "east", command: "c1", supersedes: ["e1" as EpochId] },
   },
   {
     title: "the holder does not answer",
     lease: held("west"),
-    reports: [report("east", [e1])],
+    reports: [nodeReport("east", [e1])],
     expected: /does not answer/,
   },
   {
     title: "the holder is not promoted yet",
     lease: held("west"),
-    reports: [report("east", [e1]), report("west", [e1], replica)],
+    reports: [nodeReport("east", [e1]), nodeReport("west", [e1], replica)],
     expected: /not writable/,
   },
   {
     title: "the lease is over, to the millisecond",
     lease: held("east", { validUntilMs: NOW_MS }),
-    reports: [report("east", [e1])],
+    reports: [nodeReport("east", [e1])],
     expected: /expired/,
   },
   {
     title: "the lease is over, and nobody can be asked",
     lease: held("east", { validUntilMs: NOW_MS, failure: "refused" }),
-    reports: [report("east", [e1])],
+    reports: [nodeReport("east", [e1])],
     expected: /cannot be read: refused/,
   },
   {
     title: "nobody can be asked, and the last answer is still good",
     lease: held("east", { failure: "refused" }),
-    reports: [report("east", [e1])],
+    reports: [nodeReport("east", [e1])],
     expected: { kind: "primary", node: "east", epoch: "e1" as EpochId },
   },
   {
     title: "nobody holds it",
     lease: { view: { kind: "free", askedAtMs: 0 }, failure: null, nowMs: NOW_MS },
-    reports: [report("east", [e1])],
+    reports: [nodeReport("east", [e1])],
     expected: /no node holds/,
   },
   {
     title: "it was never read",
     lease: { view: { kind: "unread" }, failure: null, nowMs: NOW_MS },
-    reports: [report("east", [e1])],
+    reports: [nodeReport("east", [e1])],
     expected: /not been read/,
   },
 ];

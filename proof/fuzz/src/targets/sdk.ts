@@ -12,22 +12,10 @@ import { cut, jsonOf } from "../holds.ts";
 import { seedOf } from "../random.ts";
 import { EPOCH, fixtures, ID, TOKEN } from "../samples.ts";
 import { pure, type Target } from "../target.ts";
+import { epochRecord } from "@highwater/protocol/testing";
 
 const MARKS = { epoch: EPOCH, seq: 1, levels: { disk: "83886081", region: "83886080" } };
-const RECORD = {
-  id: EPOCH,
-  seq: 1,
-  previous: null,
-  node: "east",
-  cause: "first",
-  startedAt: "2026-01-01T00:00:00Z",
-  startOffset: "1",
-  forkOffset: "0",
-  forkLimit: null,
-  supersedes: [],
-  commanded: false,
-  finalMarks: {},
-};
+const RECORD = epochRecord(EPOCH, { node: "east" });
 const event = (type: string, data: unknown): string =>
   `id: 1.1\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
 const STREAM = event("epoch", { epochs: [RECORD] }) + event("mark", MARKS);

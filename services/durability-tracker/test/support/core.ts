@@ -1,5 +1,6 @@
 // Builders for the core's tests: a small topology, epoch records, and a tracker that is driven by hand.
 import { type EpochId, type EpochRecord, type Offset, ownedName, type TxnId } from "@highwater/protocol";
+import { epochRecord } from "@highwater/protocol/testing";
 import {
   type AnnouncedItem,
   type Candidates,
@@ -60,21 +61,15 @@ export function record(
   } = {},
 ): EpochRecord {
   const { fork = 0, start = 10, limit = null, ...rest } = over;
-  return {
-    id: epochId(n),
+  return epochRecord(epochId(n), {
     seq: n,
     previous: n === 1 ? null : epochId(n - 1),
-    node: "a",
     cause: n === 1 ? "first" : "crash_recovery",
-    startedAt: "2026-01-01T00:00:00.000000Z",
     startOffset: String(start),
     forkOffset: String(fork),
     forkLimit: limit === null ? null : String(limit),
-    supersedes: [],
-    commanded: false,
-    finalMarks: {},
     ...rest,
-  };
+  });
 }
 
 /** Whom the primary shows as synchronous, and what the HA manager says of whom it may promote. */

@@ -9,6 +9,7 @@ import {
   type Offset,
   type TxnId,
 } from "@highwater/protocol";
+import { epochRecord } from "@highwater/protocol/testing";
 import { realClock } from "@highwater/runtime";
 import {
   Admission,
@@ -43,17 +44,8 @@ const PRINCIPALS = new Map([
   ["Bearer service", { ...principalOf("service", 0n), isEveryOwner: true as const }],
 ]);
 
-export const record = (id: EpochId, seq: number): EpochRecord => ({
-  ...{ id, seq, previous: seq === 1 ? null : EPOCH, node: "east", cause: "promotion", startOffset: "0" },
-  ...{
-    startedAt: new Date().toISOString(),
-    forkOffset: "0",
-    forkLimit: null,
-    supersedes: [],
-    commanded: false,
-  },
-  finalMarks: {},
-});
+export const record = (id: EpochId, seq: number): EpochRecord =>
+  epochRecord(id, { seq, previous: seq === 1 ? null : EPOCH, node: "east", cause: "promotion" });
 
 function epochsOf(...records: readonly EpochRecord[]): EpochGraph {
   const graph = new EpochGraph();

@@ -1,6 +1,7 @@
 // Builders for the tests of an election: three regions, epoch records, and what nodes say of themselves.
 import { type NodeReport } from "@highwater/authority";
 import { type EpochRecord, type Offset } from "@highwater/protocol";
+import { nodeReport } from "@highwater/authority/testing";
 import { type StoreNode } from "@highwater/store";
 import { epochId, record } from "./core.ts";
 import { type Situation, type Wishes } from "../../src/failover/candidate.ts";
@@ -27,22 +28,14 @@ export const NO_WISHES: Wishes = {
 };
 
 export function replica(node: string, flushed: number, over: Partial<NodeReport> = {}): NodeReport {
-  return {
-    node,
+  const offset = BigInt(flushed) as Offset;
+  return nodeReport(node, [FIRST], {
     role: "replica",
-    incarnation: "1",
-    prepared: true,
-    epochs: [FIRST],
     current: null,
-    flushed: BigInt(flushed) as Offset,
-    applied: BigInt(flushed) as Offset,
-    unfit: null,
-    upstream: null,
-    isFed: false,
-    command: null,
-    serverTimeMs: 0,
+    flushed: offset,
+    applied: offset,
     ...over,
-  };
+  });
 }
 
 export function primary(node: string, flushed: number, epochs: readonly EpochRecord[]): NodeReport {

@@ -9,6 +9,8 @@ import {
   type ProblemDetails,
   type TxnId,
 } from "@highwater/protocol";
+import { nodeReport } from "@highwater/authority/testing";
+import { epochRecord } from "@highwater/protocol/testing";
 import type { Execution, ReceiptsAsOf, ReceiptState, Store, TransactionSpec } from "@highwater/store";
 import {
   EPOCH_A,
@@ -67,31 +69,15 @@ function makeGateway() {
   const refusal = { cause: null as HighwaterError | null };
   const later = <T, E extends object>(list: (Call<T> & E)[], extra: E): Promise<T> =>
     new Promise((resolve, reject) => list.push({ resolve, reject, ...extra }));
-  const record = (id: string, seq: number, previous: string | null) => ({
-    ...{ id, seq, previous, node: "a", cause: "first" as const, startedAt: "", startOffset: "0" },
-    ...{ forkOffset: "0", forkLimit: null, supersedes: [], commanded: false, finalMarks: {} },
-  });
   const store = {
     nodes: [{ id: "a", region: "r", zone: "z" }],
     probe: (node: string) => {
       const { epoch } = primaries;
       if (epoch === null)
         return Promise.reject(Object.assign(new Error("refused"), { code: "ECONNREFUSED" }));
-      const epochs = [record(EPOCH_A, 1, null), record(EPOCH_B, 2, EPOCH_A)].slice(
-        0,
-        epoch === EPOCH_A ? 1 : 2,
-      );
-      return Promise.resolve({
-        ...{ node, role: "primary" as const, incarnation: epoch, prepared: true, epochs, unfit: null },
-        ...{
-          current: epoch as EpochId,
-          flushed: 0n as Offset,
-          applied: 0n as Offset,
-          upstream: null,
-          isFed: false,
-        },
-        ...{ command: null, serverTimeMs: clock.wallMs() },
-      });
+      const epochs = [epochRecord(EPOCH_A), epochRecord(EPOCH_B, { previous: EPOCH_A })];
+      const seen = epoch === EPOCH_A ? epochs.slice(0, 1) : epochs;
+      return Promise.resolve(nodeReport(node, seen, { incarnation: epoch, serverTimeMs: clock.wallMs() }));
     },
     execute: (_node: string, { onBeforeSend }: TransactionSpec) => {
       if (refusal.cause !== null) return Promise.reject(refusal.cause);

@@ -3,12 +3,12 @@ import { test } from "node:test";
 import fc from "fast-check";
 import {
   type EpochId,
-  type EpochRecord,
   type ExposureReport,
   HighwaterError,
   type Offset,
   type ProblemDetails,
 } from "@highwater/protocol";
+import { epochRecord } from "@highwater/protocol/testing";
 import { EPOCH_A, FakeClock, MemoryLog } from "../../test/support/fakes.ts";
 import { Metrics } from "../metrics.ts";
 import { type Ack } from "../txn/request.ts";
@@ -21,10 +21,7 @@ const MOST = 10;
 const TRANSACTIONS: ExposureLimit = {
   ...{ name: "exposureTransactions", scope: "all", measure: "transactions", value: MOST },
 };
-const RECORD: EpochRecord = {
-  ...{ id: EPOCH_A, seq: 1, previous: null, node: "a", cause: "first", startedAt: "", startOffset: "0" },
-  ...{ forkOffset: "0", forkLimit: null, supersedes: [], commanded: false, finalMarks: {} },
-};
+const RECORD = epochRecord(EPOCH_A, { startOffset: "0" });
 
 function makeExposure(
   limits: readonly ExposureLimit[] = [TRANSACTIONS],

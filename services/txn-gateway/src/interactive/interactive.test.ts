@@ -2,7 +2,9 @@
 // and an id that is asked for again before its session is given back.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type EpochId, HighwaterError, type Offset, type TxnId } from "@highwater/protocol";
+import { HighwaterError, type TxnId } from "@highwater/protocol";
+import { nodeReport } from "@highwater/authority/testing";
+import { epochRecord } from "@highwater/protocol/testing";
 import { type Opening, type OpenTransaction, type Store } from "@highwater/store";
 import { EPOCH_A, FakeClock, MemoryLog, newId, ScriptedTransport, settle } from "../../test/support/fakes.ts";
 import { loadConfig } from "../config.ts";
@@ -40,38 +42,10 @@ async function makeGateway() {
   const clock = new FakeClock();
   const transaction = new ScriptedTransaction();
   const begins: ((opening: Opening) => void)[] = [];
-  const record = {
-    ...{ id: EPOCH_A, seq: 1, previous: null, node: "a", cause: "first" as const, startedAt: "" },
-    ...{
-      startOffset: "0",
-      forkOffset: "0",
-      forkLimit: null,
-      supersedes: [],
-      commanded: false,
-      finalMarks: {},
-    },
-  };
   const store = {
     nodes: [{ id: "a", region: "r", zone: "z" }],
     probe: (node: string) =>
-      Promise.resolve({
-        ...{
-          node,
-          role: "primary" as const,
-          incarnation: "1",
-          prepared: true,
-          epochs: [record],
-          unfit: null,
-        },
-        ...{
-          current: EPOCH_A as EpochId,
-          flushed: 0n as Offset,
-          applied: 0n as Offset,
-          upstream: null,
-          isFed: false,
-        },
-        ...{ command: null, serverTimeMs: clock.wallMs() },
-      }),
+      Promise.resolve(nodeReport(node, [epochRecord(EPOCH_A)], { serverTimeMs: clock.wallMs() })),
     begin: () => new Promise<Opening>((resolve) => begins.push(resolve)),
     keyChecks: () => Promise.resolve([]),
     addKeyChecks: () => Promise.resolve(),

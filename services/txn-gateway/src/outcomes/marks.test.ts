@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { EpochGraph, type EpochRecord, type Offset } from "@highwater/protocol";
+import { epochRecord } from "@highwater/protocol/testing";
 import fc from "fast-check";
 import { EPOCH_A, EPOCH_B, FakeClock, marksOf } from "../../test/support/fakes.ts";
 import { MarkBoard, type WaitEnd } from "./marks.ts";
@@ -26,21 +27,8 @@ const at = (offset: number, level = "region", epoch = EPOCH_A) => ({
   offset: BigInt(offset) as Offset,
 });
 
-const record = (id: string, seq: number, more: Partial<EpochRecord> = {}): EpochRecord => ({
-  id,
-  seq,
-  previous: null,
-  node: "a",
-  cause: "first",
-  startedAt: "",
-  startOffset: "0",
-  forkOffset: "0",
-  forkLimit: null,
-  supersedes: [],
-  commanded: false,
-  finalMarks: {},
-  ...more,
-});
+const record = (id: string, seq: number, more: Partial<EpochRecord> = {}): EpochRecord =>
+  epochRecord(id, { seq, ...more });
 
 test("one mark settles every wait at or below it, and no other", async () => {
   const { board, clock } = makeBoard();

@@ -1,43 +1,19 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type LeaseSource, type LeaseView, type NodeReport } from "@highwater/authority";
-import { type EpochId, type EpochRecord, HighwaterError, type Offset } from "@highwater/protocol";
+import { type EpochRecord, HighwaterError } from "@highwater/protocol";
+import { nodeReport } from "@highwater/authority/testing";
+import { epochRecord } from "@highwater/protocol/testing";
 import { type Store } from "@highwater/store";
 import { EPOCH_A, EPOCH_B, FakeClock, MemoryLog, settle } from "../../test/support/fakes.ts";
 import { type Deps } from "../deps.ts";
 import { Primary, type PrimaryEpoch } from "./primary.ts";
 
-const record = (id: string, seq: number, previous: string | null = null): EpochRecord => ({
-  id,
-  seq,
-  previous,
-  node: "a",
-  cause: previous === null ? "first" : "promotion",
-  startedAt: "",
-  startOffset: "0",
-  forkOffset: "0",
-  forkLimit: null,
-  supersedes: [],
-  commanded: false,
-  finalMarks: {},
-});
+const record = (id: string, seq: number, previous: string | null = null): EpochRecord =>
+  epochRecord(id, { seq, previous });
 
-const report = (node: string, epochs: EpochRecord[], overrides: Partial<NodeReport> = {}): NodeReport => ({
-  node,
-  role: "primary",
-  incarnation: node,
-  prepared: true,
-  epochs,
-  current: (epochs.at(-1)?.id ?? null) as EpochId | null,
-  flushed: 0n as Offset,
-  applied: 0n as Offset,
-  unfit: null,
-  upstream: null,
-  isFed: false,
-  command: null,
-  serverTimeMs: 1_800_000_000_000,
-  ...overrides,
-});
+const report = (node: string, epochs: EpochRecord[], overrides: Partial<NodeReport> = {}): NodeReport =>
+  nodeReport(node, epochs, { serverTimeMs: 1_800_000_000_000, ...overrides });
 
 /** Its timers come too late, as they do in a process that was held up. */
 class LateClock extends FakeClock {
