@@ -5,7 +5,7 @@ import { epochRecord } from "@highwater/protocol/testing";
 import { type Authority, decideAuthority } from "./ancestry.ts";
 import { type NodeReport } from "./nodes.ts";
 import { decideByOperator } from "./operator.ts";
-import { nodeReport } from "./testing.ts";
+import { nodeReport } from "../test/builders.ts";
 
 /** Epochs by name, so that a case reads like its story. */
 const id = (name: string): EpochId => name as EpochId;

@@ -6,7 +6,7 @@ import { FakeClock, settle } from "@highwater/runtime/testing";
 import { type Authority } from "./ancestry.ts";
 import { type NodeReport, type NodeSource } from "./nodes.ts";
 import { ScriptedLease } from "../test/scripted-lease.ts";
-import { nodeReport } from "./testing.ts";
+import { nodeReport } from "../test/builders.ts";
 import { AuthorityWatcher, type WatcherOptions } from "./watch.ts";
 
 const INTERVAL_MS = 100;

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { EpochGraph, type EpochId, type EpochRecord, outranks } from "./index.ts";
-import { epochRecord } from "./testing.ts";
+import { epochRecord } from "../test/builders.ts";
 
 const record = (id: string, previous: string | null, more: Partial<EpochRecord> = {}): EpochRecord =>
   epochRecord(id, { seq: 1, previous, cause: "promotion", ...more });

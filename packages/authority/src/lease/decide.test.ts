@@ -4,7 +4,7 @@ import { type EpochId, EpochGraph, type EpochRecord } from "@highwater/protocol"
 import { epochRecord } from "@highwater/protocol/testing";
 import { type Authority } from "../ancestry.ts";
 import { type NodeReport } from "../nodes.ts";
-import { nodeReport } from "../testing.ts";
+import { nodeReport } from "../../test/builders.ts";
 import { decideByLease, type LeaseEvidence } from "./decide.ts";
 
 const NOW_MS = 1_000;

@@ -1,5 +1,5 @@
 // Builders for the tests of every package.
-import type { EpochRecord } from "./schemas.ts";
+import type { EpochRecord } from "../src/schemas.ts";
 
 /** The record of a first epoch; with `previous`, of one that a promotion began. */
 export function epochRecord(id: string, over: Partial<EpochRecord> = {}): EpochRecord {

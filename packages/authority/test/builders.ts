@@ -1,6 +1,6 @@
 // Builders for the tests of every package.
 import type { EpochId, EpochRecord, Offset } from "@highwater/protocol";
-import type { NodeReport } from "./nodes.ts";
+import type { NodeReport } from "../src/nodes.ts";
 
 /** The report of a primary on which the last of the epochs is current. */
 export function nodeReport(
