@@ -10,7 +10,8 @@ const Problem = { ...ProblemBody, properties: { ...ProblemBody.properties, code 
 const AS_IN_THE_PROTOCOL =
   "Isolation Param TransactionState Verdict Position Marks EpochRecord Statement TransactionRequest BeginRequest StatementsRequest " +
   "CommitRequest RollbackRequest StatementResult Served TransactionResponse OpenTransactionResponse RollbackResponse " +
-  "TransactionStateResponse VerdictsRequest TokenVerdict RefusedToken VerdictsResponse MarksResponse EpochEvent StallEvent BlindEvent";
+  "TransactionStateResponse VerdictsRequest TokenVerdict RefusedToken VerdictsResponse MarksResponse EpochEvent StallEvent BlindEvent " +
+  "TicketRequest Ticket TicketEnd";
 
 /** The SDK for Python distinguishes them from other texts. */
 const FORMS = { Uuid, OffsetText };

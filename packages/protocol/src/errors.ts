@@ -58,10 +58,10 @@ export const ERRORS = {
     example: { detail: "The id must be a UUID of version 7." },
   }),
   invalid_token: entry(400, "not_applied", "never", {
-    title: "The token is malformed, or this deployment did not sign it.",
+    title: "The token or ticket is malformed, or this deployment did not sign it.",
     cause:
-      "The token in `after` was cut or changed, comes from another deployment, or was signed with a key that has left HIGHWATER_DEPLOYMENT_KEYS.",
-    fix: "Send the token exactly as a response returned it. Without `after` the read runs, but need not contain the transaction of the token.",
+      "The token in `after`, or the ticket, was cut or changed, comes from another deployment, or was signed with a key that has left HIGHWATER_DEPLOYMENT_KEYS.",
+    fix: "Send the token or ticket exactly as a response returned it. Without `after` the read runs, but need not contain the transaction of the token.",
     example: { detail: "`after` is not a token of this deployment." },
   }),
   unknown_level: entry(400, "not_applied", "never", {
@@ -321,7 +321,7 @@ export const ERRORS = {
   too_many_open: entry(503, "not_applied", "wait", {
     title: "Too many transactions are open.",
     cause:
-      "As many interactive transactions are open as `limit` allows: `maxOpen` (GATEWAY_MAX_OPEN) on the gateway, `openTransactions` (GATEWAY_MAX_OPEN_PER_KEY, or the key's own) of the key, `openTransactionsOfRole` and `openTransactionsShare` of its database role.",
+      "As many interactive transactions are open as `limit` allows: `maxOpen` (GATEWAY_MAX_OPEN) on the gateway, `openTransactions` (GATEWAY_MAX_OPEN_PER_KEY, or the key's own) of the key, `openTransactionsOfRole` and `openTransactionsShare` of its database role. Or as many tickets are open as `maxTickets` (GATEWAY_MAX_TICKETS) allows, or half as many of one owner.",
     fix: "Commit or roll back an open transaction, then send the same request again after Retry-After. A transaction in one request needs no such place.",
     example: {
       detail: "All 8 interactive transactions are in use (openTransactions).",

@@ -167,7 +167,7 @@ function numbersUpTo(limit: string): string {
   return [shorter, ...below, limit].join("|");
 }
 
-const MaxDelayMs = Type.Integer({
+export const MaxDelayMs = Type.Integer({
   minimum: 1,
   maximum: LIMITS.maxDelayMs,
   description: "Not durable at the level after so many milliseconds: an event `transaction.delayed` says so.",

@@ -1,3 +1,4 @@
-// Parts of the store that fuzzing calls directly. Nothing that ships imports this file.
+// Parts of the store that fuzzing and tests call directly. Nothing that ships imports this file.
 export { formatLsn, parseLsn } from "./postgres/lsn.ts";
+export { INSERT_RECEIPT } from "./postgres/sql.ts";
 export { changesRows, changesSession, leadingWords, refusal } from "./postgres/statement-guard.ts";

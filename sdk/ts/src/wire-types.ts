@@ -149,6 +149,24 @@ export interface MarksResponse {
 export interface EpochEvent { epochs: EpochRecord[] }
 export interface StallEvent { level: string; epoch: string; offset: string; pending: number }
 export interface BlindEvent { /** True: it gets nothing new from the primary; another may. */ blind: boolean }
+export interface TicketRequest {
+  id: string;
+  level?: string;
+  /** Not durable at the level after so many milliseconds: an event `transaction.delayed` says so. */ maxDelayMs?: number;
+  /** The application's own words; trackers hand them to webhooks. */ metadata?: Record<string, string>;
+}
+export interface Ticket {
+  id: string;
+  /** Of the receipt. Known to the service and the transaction's owner alone: send it as a bound parameter. */ tag: string;
+  /** Of the receipt: it commits in this epoch, or not at all. */ epoch: string;
+  /** Of the receipt: a signed 64-bit number, as decimal text. */ digest: string;
+  /** The COMMIT must be answered within so many milliseconds of the request for the ticket; then trackers settle the id, as never committed if they find no receipt. */ lifeMs: number;
+  /** Proof of a deployment's gateway that it has announced the transaction. Opaque. */ ticket: string;
+}
+export interface TicketEnd {
+  /** Proof of a deployment's gateway that it has announced the transaction. Opaque. */ ticket: string;
+  /** `commit`: COMMIT was sent, whether or not its answer came. `rollback`: it was not, and never will be. */ ended: "commit" | "rollback";
+}
 /** The limit that was met. */ export interface ReachedLimit {
   /** As the service's configuration calls it. */ readonly name: string;
   /** In the unit that the name says. */ readonly value: number;

@@ -10,6 +10,7 @@ import { batchRoutes } from "./routes/batch.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { interactiveRoutes } from "./routes/interactive.ts";
 import { neonContext, neonRoutes } from "./routes/neon.ts";
+import { ticketRoutes } from "./routes/tickets.ts";
 import { transactionRoutes } from "./routes/transactions.ts";
 
 export { type Config, describeConfig, loadConfig, type LoadedConfig } from "./config.ts";
@@ -61,6 +62,7 @@ export function buildGateway(
     transactionRoutes(scope, gateway);
     batchRoutes(scope, gateway, deps.log);
     interactiveRoutes(scope, gateway);
+    ticketRoutes(scope, gateway, deps.log);
     done();
   });
   neonRoutes(app, neonContext(deps, gateway));

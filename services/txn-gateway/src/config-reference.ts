@@ -46,6 +46,7 @@ const ABOUT: AboutVariables = {
   GATEWAY_ROLE_POOL_SIZE: about("database sessions of each key's login role to each node"),
   GATEWAY_MAX_OPEN: about("interactive transactions that may be open"),
   GATEWAY_MAX_OPEN_PER_KEY: about("the same of one key; a key can have its own"),
+  GATEWAY_MAX_TICKETS: about("tickets that may be open; of one owner half as many"),
   GATEWAY_IDLE_TIMEOUT_MS: about("an open transaction is rolled back when no call has come for so long"),
   GATEWAY_TOTAL_TIMEOUT_MS: about("what a transaction of either kind may take in all"),
   GATEWAY_MAX_WAITING: about("safe transactions that may wait to become durable at a time"),

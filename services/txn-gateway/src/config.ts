@@ -151,6 +151,11 @@ const SETTINGS = {
   idleTimeoutMs: integer("GATEWAY_IDLE_TIMEOUT_MS", { fallback: 10_000, min: 1, max: HOUR_MS }),
   totalTimeoutMs: integer("GATEWAY_TOTAL_TIMEOUT_MS", { fallback: 60_000, min: 1, max: HOUR_MS }),
   /**
+   * Tickets of transactions on the applications' own connections that may be open; of one owner
+   * half as many.
+   */
+  maxTickets: integer("GATEWAY_MAX_TICKETS", { fallback: 20_000, min: 2, max: 1_000_000 }),
+  /**
    * Safe transactions that may wait for their marks at a time; more are refused before they run.
    */
   maxWaiting: integer("GATEWAY_MAX_WAITING", { fallback: 20_000, min: 1, max: 1_000_000 }),

@@ -38,6 +38,7 @@ import { registerPoolGauges } from "./primary/pool-gauges.ts";
 import { Primary } from "./primary/primary.ts";
 import { endCarriedTraces } from "./tracing/lost-traces.ts";
 import { TransactionTrace } from "./tracing/transaction-trace.ts";
+import { Tickets } from "./tickets/tickets.ts";
 import { Announcer } from "./trackers/announcer.ts";
 import { Losses } from "./trackers/losses.ts";
 import { MarkInterest } from "./trackers/interest.ts";
@@ -64,6 +65,7 @@ export class Gateway {
   readonly marks: MarkBoard;
   readonly transactions: Transactions;
   readonly interactive: Interactive;
+  readonly tickets: Tickets;
   readonly inspection: Inspection;
   readonly callers: Callers;
   /** The listener for clients of PostgreSQL; null where there is none. */
@@ -145,6 +147,7 @@ export class Gateway {
     this.inspection = new Inspection({ ...shared, clock: deps.clock });
     this.transactions = new Transactions({ ...pipeline, reads: new Reads(shared) });
     this.interactive = new Interactive(pipeline);
+    this.tickets = new Tickets(pipeline);
     this.callers = this.#makeCallers(config);
     this.wire = this.#makeWire(config, new WireAttempts(shared));
     this.#registerMetrics();
@@ -375,6 +378,7 @@ export class Gateway {
     if (left > 0) this.#deps.log.error("announcements_not_delivered", { ids: left });
     this.#announcer.stop();
     await this.interactive.stop();
+    this.tickets.stop();
     this.#deps.topologyFile?.stop();
     this.callers.stop();
     this.#schedule.stop();
@@ -409,6 +413,7 @@ export class Gateway {
     );
     metrics.read(GATEWAY.unacknowledged, () => this.#announcer.pending);
     metrics.read(GATEWAY.openTransactions, () => this.interactive.size);
+    metrics.read(GATEWAY.openTickets, () => this.tickets.size);
     metrics.read(GATEWAY.activeTransactions, () => this.#active.size);
     metrics.read(GATEWAY.resultMemory, () => this.#memory.usedBytes);
     metrics.read(GATEWAY.durabilityWaits, () => marks.waiting);

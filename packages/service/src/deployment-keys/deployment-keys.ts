@@ -14,7 +14,7 @@ import { Hmac } from "./hmac.ts";
 import { type DeploymentKey, type Schedule } from "./settings.ts";
 
 /** `check`: values by which services find out whether their schedules agree. */
-export type Purpose = "token" | "session" | "check";
+export type Purpose = "token" | "session" | "ticket" | "check";
 
 export interface Signature {
   readonly kid: number;

@@ -8,12 +8,14 @@ import { SCHEMAS } from "./components.ts";
 import { HEALTH_OPERATIONS } from "./health.ts";
 import { INTERACTIVE_OPERATIONS } from "./interactive.ts";
 import { NEON_OPERATIONS } from "./neon.ts";
+import { TICKET_OPERATIONS } from "./tickets.ts";
 import { TRANSACTION_OPERATIONS } from "./transactions.ts";
 
 export const OPERATIONS: readonly Operation[] = [
   ...TRANSACTION_OPERATIONS,
   BATCH_OPERATION,
   ...INTERACTIVE_OPERATIONS,
+  ...TICKET_OPERATIONS,
   ...NEON_OPERATIONS,
   ...ERROR_OPERATIONS,
   ...HEALTH_OPERATIONS,
@@ -22,6 +24,7 @@ export const OPERATIONS: readonly Operation[] = [
 const TAGS: Readonly<Record<string, string>> = {
   transactions: "One request, one transaction; and what became of it.",
   "interactive transactions": "Begin, statements, commit or rollback, call by call.",
+  tickets: "For transactions that an application commits on its own connection to the primary.",
   "Neon wire": "For drivers and ORMs that are written for Neon's serverless HTTP wire.",
   errors: "What each error means, and what to do.",
   operation: "For probes and operators. Not to be shown to the public.",

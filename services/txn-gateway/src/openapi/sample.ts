@@ -4,6 +4,7 @@ import {
   type Marks,
   type OpenTransactionResponse,
   type StatementResult,
+  type Ticket,
   type TransactionResponse,
 } from "@highwater/protocol";
 
@@ -14,8 +15,19 @@ export const SAMPLE = {
   otherId: "01980f3e-7a91-7d02-8c35-6e1b0f4a9d28",
   token:
     "hw2_AAEBmA8-bSp8RJsdP2osjl1wfQ87HpwaSleKPVsPby-dEQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAwAAuGzh8So0P7x31sxV5J4GltY",
+  ticket:
+    "hwt1_AQGYDz5tKnxEmx0_aiyOXXB9DzsenBpKV4o9Ww9vL50RQuru7kqQrpUBmA9FUUAAAAAAAAAAAAAAAAAAAAAAQxJ8c2mV0bqvYlT3nR5kWw",
   session: "gateway-1.01980f3e-6d2a-7c44-9b1d-3f6a2c8e5d70.QxJ8c2mV0bqvYlT3nR5kWzEa",
 } as const;
+
+export const TICKET: Ticket = {
+  id: SAMPLE.id,
+  tag: "5d0c9a77-3b1e-8f42-b6a0-917f2ce4d538",
+  epoch: EPOCH,
+  digest: "4821906673350171925",
+  lifeMs: 60_000,
+  ticket: SAMPLE.ticket,
+};
 
 export const MARKS: Marks = {
   epoch: EPOCH,

@@ -186,6 +186,48 @@ export class Outcomes {
     throw new HighwaterError("commit_unconfirmed", details, { cause });
   }
 
+  /**
+   * What became of a transaction that its client has committed, or tried to, on a connection of its
+   * own. Where it left no receipt, it never commits from now on. Errors: as those of `resolve`;
+   * `id_reused` when another attempt has committed under the id.
+   */
+  async confirm(attempt: Attempt, hold: Hold): Promise<Committed> {
+    const current = await this.#parts.primary.admit();
+    const settled = await this.#parts.lookUps.find(current, attempt, "commit_unconfirmed");
+    if (settled.kind !== "committed" || settled.digest !== attempt.digest)
+      return this.resolve(attempt, hold, new HighwaterError("commit_unconfirmed"), "wait_for_held");
+    this.#noteSettled(attempt, settled);
+    return this.#fromReceipt(attempt, settled);
+  }
+
+  /**
+   * Looks whether it has committed by now, as `confirm` does, and settles nothing. False: it has
+   * not, or nothing could be found out.
+   */
+  async hasCommitted(attempt: Attempt): Promise<boolean> {
+    const { lookUps, primary } = this.#parts;
+    if (primary.current === null) return false;
+    const settled = await lookUps.find(primary.current, attempt, "commit_unconfirmed").catch(() => null);
+    if (settled?.kind !== "committed" || settled.digest !== attempt.digest) return false;
+    this.#noteSettled(attempt, settled);
+    this.#fromReceipt(attempt, settled);
+    return true;
+  }
+
+  /** Its client has said for too long nothing of it: it is settled, however long that takes. */
+  async settleAbandoned(attempt: Attempt): Promise<void> {
+    const settled = await this.#parts.settler.settle(attempt, attempt.primaryEpoch.epoch, {
+      limitMs: Number.POSITIVE_INFINITY,
+    });
+    if (settled !== null) this.#noteSettled(attempt, settled);
+  }
+
+  /** It has not committed, by its client's word, and never will. */
+  withdraw(attempt: Attempt): void {
+    this.#release(attempt);
+    attempt.announced?.withdraw();
+  }
+
   /** Announces what it finds, also when the client has been answered meanwhile. Never rejects. */
   async #settle(attempt: Attempt, whenHeld: WhenHeld): Promise<Settled | null> {
     const { settler, metrics, deps } = this.#parts;
@@ -220,6 +262,8 @@ export class Outcomes {
   #noteSettled(attempt: Attempt, settled: Settled): void {
     this.#announceSettled(attempt, settled);
     if (settled.kind !== "committed") this.#release(attempt);
+    // Another attempt has committed under the id; its own gateway counts it.
+    else if (settled.digest !== attempt.digest) this.withdraw(attempt);
     else if (attempt.exposed !== null)
       this.#parts.exposure.commit(attempt.exposed, settled.epoch, settled.offset);
   }

@@ -1,7 +1,7 @@
 // Several one-shot transactions in one request: each runs as if it had come alone, and is answered
 // by a line of its own as soon as it has ended, so that a slow one does not hold up the others.
 import { type FastifyInstance } from "fastify";
-import { HighwaterError } from "@highwater/protocol";
+import { HighwaterError, type Problem } from "@highwater/protocol";
 import { type Caller, callerOf, type Log, noteFailure, problemOf } from "@highwater/service";
 import { AnswerStream } from "../answers/answer-stream.ts";
 import { type ResultHold } from "../answers/result-memory.ts";
@@ -62,10 +62,15 @@ async function runOne(
   }
 }
 
-function refusalOf(cause: unknown, log: Pick<Log, "error">, { trace }: Caller): BatchOutcome {
+/** The answer to one of several that share a request. */
+export function refusalOf(
+  cause: unknown,
+  log: Pick<Log, "error">,
+  { trace, route = "/v1/transactions/batch" }: Pick<Caller, "trace"> & { readonly route?: string },
+): { readonly status: number; readonly body: Problem; readonly hold: null } {
   if (cause instanceof HighwaterError) noteFailure(trace, cause);
   if (!(cause instanceof HighwaterError) || cause.code === "internal")
-    log.error("request_failed", { method: "POST", route: "/v1/transactions/batch", cause });
+    log.error("request_failed", { method: "POST", route, cause });
   const problem = problemOf(cause instanceof HighwaterError ? cause : new HighwaterError("internal"));
   return { status: problem.status, body: problem, hold: null };
 }

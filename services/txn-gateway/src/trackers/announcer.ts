@@ -54,6 +54,7 @@ export class Announced {
   readonly #by: string;
   #unacknowledged = 0;
   #reached = false;
+  #onReached = (): void => undefined;
 
   constructor(announcer: Announcer, attempt: Announceable, intent: Intent) {
     const { metadata, maxDelayMs, level, endsWithinMs } = intent;
@@ -81,6 +82,18 @@ export class Announced {
     return this.#reached;
   }
 
+  /** Resolves when some tracker has it; at once where there are none. */
+  whenReached(): Promise<void> {
+    if (this.#reached || !this.#announcer.hasTrackers) return Promise.resolve();
+    const others = this.#onReached;
+    return new Promise((resolve) => {
+      this.#onReached = () => {
+        others();
+        resolve();
+      };
+    });
+  }
+
   position(offset: Offset): void {
     const where = { id: this.#id, epoch: this.#epoch, offset: formatOffset(offset) };
     this.#send({ kind: "position", ...where, ...this.#whose });
@@ -99,6 +112,7 @@ export class Announced {
     if (this.#unacknowledged++ === 0) this.#announcer.pendingBegan();
     const item = new Item(announcement, () => {
       this.#reached = true;
+      this.#onReached();
       if (--this.#unacknowledged === 0) this.#announcer.pendingEnded();
     });
     this.#announcer.enqueue(item);

@@ -12,6 +12,10 @@ import {
   type Statement,
   StatementsRequest,
   type Static,
+  TicketEnd,
+  TicketEndsRequest,
+  TicketRequest,
+  TicketsRequest,
   type TokenContent,
   type TokenVerifier,
   TransactionRequest,
@@ -70,6 +74,15 @@ export interface AcceptedCommit extends Acknowledgement {
   readonly statements: readonly Statement[];
   /** Instead of that of the begin. */
   readonly maxDelayMs: number | undefined;
+}
+
+export interface AcceptedTicket extends Pick<ExecutionOptions, "id" | "metadata" | "maxDelayMs"> {
+  readonly level: string;
+}
+
+export interface AcceptedEnd extends TicketEnd {
+  /** Of the answer. */
+  readonly level: string;
 }
 
 export interface RequestRules {
@@ -133,6 +146,25 @@ export function acceptRequest(body: unknown, rules: RequestRules): Accepted {
  */
 export function acceptBatch(body: unknown): BatchRequest {
   return checked(BatchRequest, body);
+}
+
+/** As `acceptBatch`; each is for `acceptTicket`. */
+export function acceptTickets(body: unknown): TicketsRequest {
+  return checked(TicketsRequest, body);
+}
+
+export function acceptTicket(body: unknown, { levels }: RequestRules): AcceptedTicket {
+  const { id, level, metadata, maxDelayMs } = checked(TicketRequest, body);
+  return { id: checkId(id), level: checkLevel(level, levels), metadata, maxDelayMs };
+}
+
+/** As `acceptBatch`; each is for `acceptEnd`. */
+export function acceptEnds(body: unknown): TicketEndsRequest {
+  return checked(TicketEndsRequest, body);
+}
+
+export function acceptEnd(body: unknown, { levels }: RequestRules): AcceptedEnd {
+  return { ...checked(TicketEnd, body), level: defaultLevel(levels) };
 }
 
 export function acceptBegin(body: unknown): AcceptedBegin {

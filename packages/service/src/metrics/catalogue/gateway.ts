@@ -86,6 +86,11 @@ export const GATEWAY = {
     help: "Interactive transactions that are open.",
     question: "Does somebody leave transactions open?",
   }),
+  openTickets: gauge("highwater_gateway_open_tickets", {
+    unit: "transactions",
+    help: "Transactions on the applications' own connections that were announced here and have not been reported as ended.",
+    question: "Do applications that enlist their connections report how their transactions end?",
+  }),
   openEnds: counter("highwater_gateway_open_transactions_ended_total", {
     labels: { how: ["committed", "rolled_back", "expired", "aborted", "unknown"] },
     help: "Interactive transactions by how they ended.",

@@ -157,6 +157,21 @@ class StallEvent(TypedDict):
     pending: int
 class BlindEvent(TypedDict):
     blind: bool
+class TicketRequest(TypedDict):
+    id: str
+    level: NotRequired[str]
+    maxDelayMs: NotRequired[int]
+    metadata: NotRequired[dict[str, str]]
+class Ticket(TypedDict):
+    id: Uuid
+    tag: Uuid
+    epoch: Uuid
+    digest: str
+    lifeMs: int
+    ticket: str
+class TicketEnd(TypedDict):
+    ticket: str
+    ended: Literal["commit", "rollback"]
 class ReachedLimit(TypedDict):
     name: str
     value: float
