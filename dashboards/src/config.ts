@@ -52,6 +52,7 @@ export const BOUNDS = {
   eventLoopShare: 0.9,
   poolQueueShare: 0.5,
   webhookAgeSeconds: 600,
+  certificateDays: 21,
 } as const;
 
 /** What may be bad, without the dust of binary fractions. */

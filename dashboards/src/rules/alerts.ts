@@ -13,6 +13,7 @@ const {
   eventLoopShare,
   poolQueueShare,
   webhookAgeSeconds,
+  certificateDays,
 } = BOUNDS;
 
 /** Promises, and what becomes of them. */
@@ -209,6 +210,21 @@ export const systemAlerts: readonly Alert[] = [
     severity: "ticket",
     summary: "{{ $labels.job }} at {{ $labels.instance }} has refused the topology's file",
     says: "It goes on with the one before; others may have taken the new one.",
+  },
+  {
+    name: "HighwaterLockFlood",
+    expr: `${max(increase("highwater_lock_floods_total", "10m"))} > 0`,
+    severity: "ticket",
+    summary: "A session took so many locks that a tracker ended it",
+    says: "Without a free lock a server admits no login, begins no epoch, and a replica may stop.",
+  },
+  {
+    name: "HighwaterCertificateExpires",
+    expr: `${min("highwater_tls_certificate_expires_seconds", "job", "instance")} - time() < ${String(certificateDays * 86_400)}`,
+    severity: "ticket",
+    summary:
+      "The certificate of {{ $labels.job }} at {{ $labels.instance }} expires in {{ $value | humanizeDuration }}",
+    says: "From then on no other service and no edge connects to it.",
   },
 ];
 

@@ -1,6 +1,8 @@
 // What alerts about nodes, services and their limits say.
 import { type Cases, GATEWAY, GATEWAY_2, TRACKER, TRACKER_2 } from "./cases.ts";
 
+const DAY_S = 86_400;
+
 export const systemCases: Readonly<Record<string, Cases>> = {
   HighwaterServiceDown: {
     fires: [
@@ -238,6 +240,38 @@ export const systemCases: Readonly<Record<string, Cases>> = {
         why: "a file that was half written when it was read",
         series: { [`highwater_topology_refused{${GATEWAY}}`]: "0x2 1 0x10" },
         at: ["1m30s", "3m"],
+      },
+    ],
+  },
+  HighwaterLockFlood: {
+    fires: [
+      {
+        series: { [`highwater_lock_floods_total{${TRACKER}}`]: "0x4 1x20" },
+        ...{ at: "4m", labels: { severity: "ticket" } },
+        summary: "A session took so many locks that a tracker ended it",
+      },
+    ],
+    silent: [
+      {
+        why: "it happened long ago",
+        series: { [`highwater_lock_floods_total{${TRACKER}}`]: "0x4 1x60" },
+        at: ["1m", "20m"],
+      },
+    ],
+  },
+  HighwaterCertificateExpires: {
+    fires: [
+      {
+        series: { [`highwater_tls_certificate_expires_seconds{${GATEWAY}}`]: `${String(20 * DAY_S)}x20` },
+        ...{ at: "0m", labels: { severity: "ticket", job: "highwater-gateway", instance: "g1" } },
+        summary: "The certificate of highwater-gateway at g1 expires in 20d 0h 0m 0s",
+      },
+    ],
+    silent: [
+      {
+        why: "a month is left",
+        series: { [`highwater_tls_certificate_expires_seconds{${GATEWAY}}`]: `${String(30 * DAY_S)}x20` },
+        at: ["0m", "5m"],
       },
     ],
   },

@@ -20,6 +20,8 @@ const BOTH = {
     no_primary: "The store has no authoritative primary; `reason` says why.",
     epoch_not_begun:
       "Preparing the store (`step`: `prepare`) or beginning an epoch (`mint`) failed. It is retried.",
+    lock_flood_ended:
+      "A session of `role` held `locks` locks on `node`, so others might have got none. The tracker ended it.",
     topology_doubtful: "The topology is valid, but its levels protect less than they seem to.",
     traffic_unencrypted: "A listener or a URL beyond loopback has no TLS.",
     tls_handshake_failed:

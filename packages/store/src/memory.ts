@@ -19,6 +19,7 @@ import { type MemoryWorld } from "./memory/world.ts";
 import {
   type Execution,
   type KeyCheck,
+  type LockFlood,
   type MintRequest,
   type Opening,
   type PoolReport,
@@ -134,6 +135,11 @@ export class MemoryStore implements Store {
       const id = this.#world.newUuid() as EpochId;
       return mintEpoch(on, request, { id, wallMs: this.#world.wallMs() });
     });
+  }
+
+  /** The world has no limit of locks. */
+  endLockFloods(): Promise<readonly LockFlood[]> {
+    return Promise.resolve([]);
   }
 
   disownEpoch(node: string, epoch: EpochId): Promise<void> {

@@ -62,6 +62,12 @@ export interface Adoption {
   readonly data: "intact" | "restored";
 }
 
+/** A session that was ended. */
+export interface LockFlood {
+  readonly role: string;
+  readonly locks: number;
+}
+
 export interface MintRequest {
   /**
    * Lower bound for the new epoch's sequence number: one more than any that the caller has seen.
@@ -380,6 +386,11 @@ export interface Store extends NodeSource {
    * another epoch is current. For the primary.
    */
   disownEpoch(node: string, epoch: EpochId): Promise<void>;
+  /**
+   * Ends the sessions of applications that hold so many locks that others may get none: not even a
+   * login. On any node, also a replica.
+   */
+  endLockFloods(node: string): Promise<readonly LockFlood[]>;
   /**
    * Raises the final marks in the epoch's record, by level, where they are lower: others have seen
    * more of the epoch before it than the service that began it. Nothing where the node has no such

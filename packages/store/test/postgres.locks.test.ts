@@ -281,6 +281,60 @@ describe("locks on PostgreSQL", () => {
     commitOf(await store.execute(EAST, specOf(epoch, ["SELECT 1"])));
   });
 
+  describe("of a session that takes all of them", () => {
+    const FLOOD = "SELECT count(*) FROM (SELECT pg_advisory_lock(n) FROM generate_series(1, 100000) n) taken";
+
+    const flood = async (node: string, sql = FLOOD): Promise<pg.Client> => {
+      const tenant = await session(node, TENANT);
+      tenant.on("error", () => undefined);
+      await assert.rejects(tenant.query(sql), { code: "53200" });
+      return tenant;
+    };
+
+    const endFloods = async (node: string): Promise<number> => {
+      const ended = await store.endLockFloods(node);
+      assert.deepEqual(
+        ended.map(({ role }) => role),
+        ended.map(() => TENANT),
+      );
+      return ended.length;
+    };
+
+    for (const node of [EAST, WEST])
+      it(`are taken from it on ${node === EAST ? "the primary" : "a replica"}, although nobody can log in`, async () => {
+        await endFloods(node);
+        await flood(node);
+        await assert.rejects(session(node, TENANT), { code: "53200" });
+        assert.equal(await endFloods(node), 1);
+        await eventually("it is gone, and its locks with it", async () => {
+          const held = await cluster.query(node, "SELECT FROM pg_locks WHERE locktype = 'advisory'");
+          return held.length < 1_000;
+        });
+        await session(node, TENANT);
+      });
+
+    it("are taken from it when they are no advisory ones, too", async () => {
+      const tables = `DO $$ BEGIN FOR n IN 1..100000 LOOP EXECUTE format('CREATE TEMP TABLE t%s ()', n); END LOOP; END $$`;
+      const tenant = await session(EAST, TENANT);
+      tenant.on("error", () => undefined);
+      const flooding = assert.rejects(tenant.query(tables), /terminat/i);
+      await Promise.all([
+        flooding,
+        eventually("there are too many", async () => (await endFloods(EAST)) > 0),
+      ]);
+    });
+
+    it("are left to those with fewer, and to a superuser", async () => {
+      const few = await session(EAST, TENANT);
+      await few.query("SELECT pg_advisory_lock(n) FROM generate_series(1, 1000) n");
+      const superuser = await session(EAST);
+      await superuser.query("SELECT pg_advisory_lock(n) FROM generate_series(100001, 101001) n");
+      assert.equal(await endFloods(EAST), 0);
+      await superuser.query("SELECT pg_advisory_unlock_all()");
+      await few.query("SELECT pg_advisory_unlock_all()");
+    });
+  });
+
   it("that are held on a replica do not outlive its promotion in the new epoch's way", async () => {
     await eventually(
       "the replica has the epoch",
@@ -302,7 +356,7 @@ describe("locks on PostgreSQL", () => {
     assert.ok(tenants.length >= 2 * KEYS.length, "the log shows statements");
     // A session that goes back to its pool lets go of whatever its user has locked.
     assert.deepEqual(
-      ours.filter((line) => !tenants.includes(line) && !/advisory_unlock_all/.test(line)),
+      ours.filter((line) => !tenants.includes(line) && !/advisory_unlock_all|generate_series/.test(line)),
       [],
     );
   });

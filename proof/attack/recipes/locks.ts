@@ -1,5 +1,6 @@
 // Locks that any role may take must not stop keys, epochs or the upkeep of tables.
 import { type Client } from "pg";
+import { eventually } from "@highwater/lab-tools/process";
 import { type Recipe } from "../recipe.ts";
 
 const KEYS_OF_OLD = [7_240_519_001, 7_240_519_002, 7_240_519_003];
@@ -7,6 +8,7 @@ const KEYS_OF_OLD = [7_240_519_001, 7_240_519_002, 7_240_519_003];
 const REVOKE_LIMIT_MS = 45_000;
 /** The attackers' sessions hold their locks until the recipe ends. */
 const EPOCH_LIMIT_MS = 60_000;
+const PROMOTION_LIMIT_MS = 60_000;
 const HELD_MS = 500;
 
 async function within<T>(limitMs: number, work: Promise<T>): Promise<T | "too late"> {
@@ -43,6 +45,9 @@ async function grabAll(client: Client): Promise<void> {
   }
 }
 
+/** More than a server has room for. Those that it got before the error stay with the session. */
+const FLOOD = "SELECT count(pg_advisory_lock(n)) FROM generate_series(1, 1000000) n";
+
 export const LOCKS: readonly Recipe[] = [
   {
     item: "1",
@@ -76,7 +81,8 @@ export const LOCKS: readonly Recipe[] = [
   },
   {
     item: "1",
-    title: "roles hold every lock they can get on all nodes while the primary fails",
+    title:
+      "roles hold every lock they can get on all nodes, and one takes all that there are, while the primary fails",
     run: async (target) => {
       const { system, primary } = target;
       const replica = system.cluster.nodes.map(({ id }) => id).find((id) => id !== primary) ?? "";
@@ -88,15 +94,27 @@ export const LOCKS: readonly Recipe[] = [
             holders.push(client);
             await grabAll(client);
           }
+        const flooder = await target.psql("writer", replica);
+        holders.push(flooder);
+        flooder.on("error", () => undefined);
+        await flooder.query(FLOOD).catch(() => undefined);
         await system.cluster.kill(primary);
-        await system.cluster.promote(replica);
+        // An operator tries again: while the locks have run out the server admits no login.
+        await eventually(
+          "the replica is promoted",
+          async () => {
+            await system.cluster.promote(replica).catch(() => undefined);
+            const [row] = await target.look("SELECT pg_is_in_recovery() AS replica", replica);
+            return row?.["replica"] === false;
+          },
+          PROMOTION_LIMIT_MS,
+        );
         const seq = `SELECT max(seq)::int AS seq FROM highwater.epoch WHERE start_offset IS NOT NULL AND node = '${replica}'`;
-        const untilMs = performance.now() + EPOCH_LIMIT_MS;
-        while ((await target.look(seq, replica))[0]?.["seq"] == null) {
-          if (performance.now() > untilMs)
-            return `no epoch within ${String(EPOCH_LIMIT_MS)} ms of the promotion`;
-          await new Promise((resolve) => setTimeout(resolve, 100));
-        }
+        await eventually(
+          "the epoch begins",
+          async () => (await target.look(seq, replica))[0]?.["seq"] != null,
+          EPOCH_LIMIT_MS,
+        );
         return null;
       } finally {
         await Promise.all(holders.map((client) => client.end().catch(() => undefined)));

@@ -35,6 +35,7 @@ import { runRetention } from "./shell/retention.ts";
 import { MarkStream } from "./shell/stream.ts";
 import { VerdictLog } from "./shell/verdict-log.ts";
 import { VerdictService } from "./shell/verdict-service.ts";
+import { runWarden } from "./shell/warden.ts";
 import { Webhooks } from "./webhooks/index.ts";
 
 export { type Config, describeConfig, loadConfig, type LoadedConfig } from "./config.ts";
@@ -113,16 +114,7 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
       void every(deps.clock, exposureMs, stopping.signal, () => {
         stream.publishExposure(loop.state);
       });
-      void runRetention({
-        store: deps.store,
-        clock: deps.clock,
-        log: deps.log,
-        retentionMs: config.retentionMs,
-        everyMs: config.maintainMs,
-        signal: stopping.signal,
-        state: () => loop.state,
-        readTime: parts.readTime,
-      });
+      keepUp(config, deps, parts);
     },
     close: async () => {
       stopping.abort();
@@ -138,6 +130,26 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
       await deps.store.close();
     },
   };
+}
+
+/** What every tracker does for the nodes, besides judging. */
+function keepUp(config: Config, deps: TrackerDeps, { loop, metrics, readTime, stopping }: Parts): void {
+  const { store, clock, log } = deps;
+  const { signal } = stopping;
+  const onEnded = (): void => {
+    metrics.lockFloods.add();
+  };
+  runWarden({ store, clock, log, signal, onEnded });
+  void runRetention({
+    store,
+    clock,
+    log,
+    signal,
+    retentionMs: config.retentionMs,
+    everyMs: config.maintainMs,
+    state: () => loop.state,
+    readTime,
+  });
 }
 
 function makeParts(config: Config, deps: TrackerDeps): Parts {
@@ -169,6 +181,7 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
     events,
     streams: () => stream.size,
     identity: { name: config.name, region: config.region },
+    certificate: config.tlsCertificate,
   });
   return { loop, stream, verdicts, alarms, events, webhooks, metrics, callers, schedule, readTime, stopping };
 }

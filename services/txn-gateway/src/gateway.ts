@@ -404,8 +404,8 @@ export class Gateway {
 
   #registerMetrics(): void {
     const { metrics, primary, marks } = this;
-    const { name, region } = this.#config;
-    registerProcess(metrics, { service: "txn-gateway", name, region });
+    const { name, region, tlsCertificate: certificate } = this.#config;
+    registerProcess(metrics, { identity: { service: "txn-gateway", name, region }, certificate });
     registerExposureGauges(metrics, this.#exposure);
     registerPoolGauges(metrics, this.#config, this.#deps.store, this.#deps.log);
     metrics.read(GATEWAY.announcementQueue, () =>

@@ -1,9 +1,12 @@
 // Goal: a certificate, its key and an authority are taken in PEM or from files, and every fault is named without quoting a key.
 import assert from "node:assert/strict";
+import { X509Certificate } from "node:crypto";
 import { describe, test } from "node:test";
 import { makeAuthority, makeCertificate } from "@highwater/lab-tools/process/certificate";
+import { MetricSet, registerProcess } from "../metrics/index.ts";
 import { type Env, readSettings } from "./setting.ts";
 import {
+  certificateExpiresMs,
   explainTls,
   LISTENER_TLS_SETTINGS,
   serverCertificate,
@@ -35,6 +38,20 @@ describe("settings of TLS", () => {
       assert.equal(values.tlsAuthority, AUTHORITY.certificate);
     }
     assert.equal(serverCertificate(read({}).values), null);
+  });
+
+  test("say when the first certificate of the chain expires", () => {
+    const expiryOf = (text: string): number => Date.parse(new X509Certificate(text).validTo);
+    const ends = [SHOWN, AUTHORITY].map(({ certificate }) => expiryOf(certificate));
+    assert.equal(certificateExpiresMs(`${SHOWN.certificate}\n${AUTHORITY.certificate}`), Math.min(...ends));
+    const metrics = new MetricSet();
+    const identity = { service: "txn-gateway", name: "g", region: "r" } as const;
+    registerProcess(metrics, { identity, certificate: SHOWN.certificate });
+    const shown = /^highwater_tls_certificate_expires_seconds (\S+)$/m.exec(metrics.render())?.[1];
+    assert.equal(Number(shown), expiryOf(SHOWN.certificate) / 1_000);
+    const plain = new MetricSet();
+    registerProcess(plain, { identity, certificate: null });
+    assert.doesNotMatch(plain.render(), /^highwater_tls_certificate/m);
   });
 
   test("that are of no use are refused, and no key is quoted", () => {

@@ -65,6 +65,11 @@ export function trustAuthority(authority: string | null): void {
   if (authority !== null) setDefaultCACertificates([...getCACertificates("default"), authority]);
 }
 
+/** When the first certificate of a chain expires, in milliseconds since 1970. */
+export function certificateExpiresMs(chain: string): number {
+  return Math.min(...certificatesOf(chain).map(({ validTo }) => Date.parse(validTo)));
+}
+
 interface ListenerTls {
   readonly tlsCertificate: string | null;
   readonly tlsKey: string | null;

@@ -14,6 +14,7 @@ import {
   type Adoption,
   type Execution,
   type KeyCheck,
+  type LockFlood,
   type MintRequest,
   type Opening,
   type PoolReport,
@@ -66,6 +67,7 @@ import {
   TERMINATE,
   TERMINATE_BLOCKERS,
 } from "./sql.ts";
+import { Warden } from "./warden.ts";
 import { principalOf, WritePool } from "./write-pool.ts";
 
 export interface PostgresStoreOptions {
@@ -127,6 +129,7 @@ interface NodeConnections {
   readonly logEnd: Channel;
   readonly settle: Channel;
   readonly rescue: Channel;
+  readonly warden: Warden;
   readonly canceller: Canceller;
   readonly givenUp: GivenUp;
   readonly limits: TransactionLimits;
@@ -190,6 +193,7 @@ export class PostgresStore implements Store {
       logEnd: channel("log-end"),
       settle: channel("settle", SLOW_CALLS * callTimeoutMs),
       rescue,
+      warden: new Warden(channel("warden"), clock),
       canceller: {
         clock,
         cancelBackend: (processId) => rescue.run((client) => client.query(CANCEL, [processId])),
@@ -332,6 +336,10 @@ export class PostgresStore implements Store {
       },
       settings,
     );
+  }
+
+  endLockFloods(node: string): Promise<readonly LockFlood[]> {
+    return this.#of(node).warden.endFloods();
   }
 
   async disownEpoch(node: string, epoch: EpochId): Promise<void> {
@@ -516,7 +524,20 @@ export class PostgresStore implements Store {
 
   async close(): Promise<void> {
     for (const on of this.#connections.values()) {
-      const { probe, positions, flush, lookUp, logEnd, settle, rescue, writes, reads, shared, shares } = on;
+      const {
+        probe,
+        positions,
+        flush,
+        lookUp,
+        logEnd,
+        settle,
+        rescue,
+        warden,
+        writes,
+        reads,
+        shared,
+        shares,
+      } = on;
       for (const waiting of [...shares.writes.values(), ...shares.reads.values(), ...shared.values()])
         waiting.reset(
           new HighwaterError("primary_unavailable", {
@@ -524,7 +545,8 @@ export class PostgresStore implements Store {
             retryAfterMs: 1_000,
           }),
         );
-      for (const channel of [probe, positions, flush, lookUp, logEnd, settle, rescue]) channel.close();
+      for (const channel of [probe, positions, flush, lookUp, logEnd, settle, rescue, warden])
+        channel.close();
       for (const pool of [...writes.values(), ...reads.values()]) pool.close();
     }
     return Promise.resolve();

@@ -331,6 +331,29 @@ export const TERMINATE_BLOCKERS = `SELECT pg_terminate_backend(a.pid) FROM pg_st
 WHERE a.pid = ANY (pg_blocking_pids($1)) AND ${CAN_BE_ENDED}
   AND NOT (a.usename = current_user AND a.application_name LIKE 'highwater:%:settle')`;
 
+/**
+ * Locks the catalogs of roles, and their indexes, as every reader does. A session that holds a lock
+ * needs no room in the server's table to take it again.
+ */
+export const KEEP_ROLES_LOCKED = `COMMIT; BEGIN; SELECT FROM pg_roles LIMIT 0; SELECT FROM pg_auth_members LIMIT 0`;
+
+export const FORGET_SESSIONS = "SELECT pg_stat_clear_snapshot()";
+
+/**
+ * Ends the sessions of others than superusers that hold more than 1,000 advisory locks; and, when
+ * there are more locks than the server's table is made for, those that hold a quarter of it. It
+ * names no relation but pg_roles: a statement that needs another lock may get none.
+ */
+export const END_LOCK_FLOODS = `SELECT a.role, held.locks::int AS locks, pg_terminate_backend(held.pid)
+FROM (SELECT l.pid, count(*) AS locks, count(*) FILTER (WHERE l.locktype = 'advisory') AS advisory, sum(count(*)) OVER () AS total
+  FROM pg_lock_status() l GROUP BY l.pid) held
+CROSS JOIN LATERAL (SELECT s.usesysid, pg_get_userbyid(s.usesysid)::text AS role FROM pg_stat_get_activity(held.pid) s
+  WHERE s.backend_type = 'client backend') a
+CROSS JOIN (SELECT current_setting('max_locks_per_transaction')::int
+  * (current_setting('max_connections')::int + current_setting('max_prepared_transactions')::int) AS slots) server
+WHERE (held.advisory > 1000 OR (held.total > server.slots AND 4 * held.locks > server.slots)) AND held.pid <> pg_backend_pid()
+  AND ${CAN_BE_ENDED}`;
+
 /** $1 the backend whose statement is to end. */
 export const CANCEL = `SELECT pg_cancel_backend($1)`;
 /** $1 the backend that is to end itself. */

@@ -28,10 +28,12 @@ export interface TrackerMetricsContext {
   readonly streams: () => number;
   readonly isBlind: () => boolean;
   readonly identity: { readonly name: string; readonly region: string };
+  readonly certificate: string | null;
 }
 
 export class TrackerMetrics extends MetricSet implements Subscriber {
   readonly refusals = this.counter(TRACKER.refusals);
+  readonly lockFloods = this.counter(TRACKER.lockFloods);
   readonly #primaryWentBack = this.counter(TRACKER.primaryWentBack);
   readonly brokenPromises = this.counter(TRACKER.brokenPromises);
   readonly verdicts = this.counter(TRACKER.verdicts);
@@ -63,7 +65,8 @@ export class TrackerMetrics extends MetricSet implements Subscriber {
   }
 
   register(parts: TrackerMetricsContext): void {
-    registerProcess(this, { service: "durability-tracker", ...parts.identity });
+    const { identity, certificate } = parts;
+    registerProcess(this, { identity: { service: "durability-tracker", ...identity }, certificate });
     for (const level of levelNames(parts.state())) this.brokenPromises.addMany(0, level);
     this.#registerMarks(parts);
     this.#registerExposure(parts);

@@ -42,6 +42,12 @@ export const PROCESS = {
     help: "How late timers ran since the last scrape, by quantile.",
     question: "Does something hold the event loop up?",
   }),
+  certificateExpires: gauge("highwater_tls_certificate_expires_seconds", {
+    unit: "seconds",
+    help: "When the first certificate of the chain that the service shows expires, since 1970.",
+    question: "Must a certificate be renewed?",
+    only: "with TLS",
+  }),
   topologyReloads: counter("highwater_topology_reloads_total", {
     labels: { outcome: ["taken", "refused"] },
     help: "New contents of the topology's file, by what became of them.",

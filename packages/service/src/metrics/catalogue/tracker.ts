@@ -150,6 +150,10 @@ export const TRACKER = {
     help: "Times that the primary had less on disk than before within an epoch: an older state was put under the running server.",
     question: "Was a virtual machine's snapshot put back under a running primary?",
   }),
+  lockFloods: counter("highwater_lock_floods_total", {
+    help: "Sessions of applications that this tracker has ended because they held too many locks.",
+    question: "Does somebody try to take all locks of a database server?",
+  }),
   delayed: counter("highwater_delayed_total", {
     unit: "transactions",
     help: "Transactions that were not durable in the time that their client has set.",
