@@ -19,7 +19,12 @@ export class WireSystem implements AsyncDisposable {
   static async start(env: Readonly<Record<string, string>> = {}): Promise<WireSystem> {
     const nodes = [HOME, AWAY].map((region) => ({ id: region, region }));
     const roundTripMs = { [`${HOME}/${AWAY}`]: 20 };
-    const made = new WireSystem(await System.start({ cluster: { nodes, roundTripMs }, env }));
+    const made = new WireSystem(
+      await System.start({
+        cluster: { nodes, roundTripMs, settings: { max_prepared_transactions: "10" } },
+        env,
+      }),
+    );
     const client = await made.open();
     await client.query("CREATE TABLE kv (key text PRIMARY KEY, value int)");
     client.end();

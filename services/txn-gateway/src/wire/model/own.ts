@@ -22,13 +22,11 @@ export const DEFAULT_SETTINGS: Settings = {
   id: null,
 };
 
-/**
- * SQL cuts identifiers off after 63 bytes, and the protocol does not: no EXECUTE, PREPARE or
- * DEALLOCATE of SQL can name it.
- */
+/** Not to be met by accident. A session that replaces its own statement lies to itself alone. */
 const RANDOM_BYTES = 24;
-const NAME = `highwater_${randomBytes(RANDOM_BYTES).toString("hex")}_its_name_is_longer_than_sql_knows`;
-const RECEIPT_NAME = `${NAME}_receipt`;
+const NAME = `highwater_${randomBytes(RANDOM_BYTES).toString("hex")}`;
+/** PostgreSQL keeps 63 bytes of a name. */
+const RECEIPT_NAME = `${NAME}_r`;
 
 const TEXT_OID = 25;
 const SETTINGS = ["ack", "level", "max_wait", "read_ack", "id"];

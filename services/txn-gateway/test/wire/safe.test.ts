@@ -1,0 +1,363 @@
+// Goal: whatever may reveal a commit waits until that is durable, in every form in which clients commit, and what reveals none does not
+// wait. Method: the link to the other region is cut, each form has a connection of its own, and only then the link heals.
+import assert from "node:assert/strict";
+import { after, before, it } from "node:test";
+import {
+  bind,
+  describePortal,
+  execute,
+  FLUSH,
+  message,
+  parse,
+  query,
+  SYNC,
+  Answer,
+  type WireClient,
+} from "./client.ts";
+import { WireSystem } from "./system.ts";
+
+let wire: WireSystem;
+before(async () => {
+  wire = await WireSystem.start();
+  const client = await wire.open();
+  await client.query(`CREATE FUNCTION f_insert() RETURNS int LANGUAGE sql AS
+    $$ INSERT INTO kv VALUES (gen_random_uuid()::text, 1) RETURNING value $$`);
+  await client.query(`CREATE PROCEDURE p_fails() LANGUAGE plpgsql AS
+    $$ BEGIN INSERT INTO kv VALUES (gen_random_uuid()::text, 1); COMMIT; RAISE EXCEPTION 'after the commit'; END $$`);
+  await client.query("CREATE TABLE late (id int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED)");
+  await client.query("INSERT INTO late VALUES (1)");
+  client.end();
+});
+after(async () => {
+  await wire[Symbol.asyncDispose]();
+});
+
+const HELD_MS = 2_000;
+/** A healed link delivers what stalled as after TCP's retransmission. */
+const LATE_MS = 30_000;
+const NEW = "gen_random_uuid()::text, 1";
+const INSERT = `INSERT INTO kv VALUES (${NEW})`;
+const step = (text: string, name = ""): Buffer[] => [parse(name, text), bind("", name), execute("")];
+
+interface Form {
+  readonly name: string;
+  /** Before the link is cut. */
+  readonly prepare?: (client: WireClient) => Promise<unknown>;
+  readonly send: (client: WireClient) => void;
+  /** The types of the frames that come while the link is cut. */
+  readonly early: string;
+  /** The types of those that come when it has healed. */
+  readonly late: string;
+}
+
+const inBlock = async (client: WireClient): Promise<void> => {
+  await client.query("BEGIN");
+  await client.query(INSERT);
+};
+const sending =
+  (...messages: readonly Buffer[]) =>
+  (client: WireClient): void => {
+    client.send(...messages);
+  };
+/** An oid is known only when the function is there. */
+let insertOid = 0;
+const callInsert = (client: WireClient): void => {
+  const body = Buffer.alloc(10);
+  body.writeUInt32BE(insertOid);
+  client.send(message("F", body));
+};
+
+const HELD: readonly Form[] = [
+  { name: "autocommit", send: sending(query(INSERT)), early: "", late: "CZ" },
+  { name: "COMMIT", prepare: inBlock, send: sending(query("COMMIT")), early: "", late: "CZ" },
+  {
+    name: "END with a comment",
+    prepare: inBlock,
+    send: sending(query("/* a /* b */ */ end;")),
+    early: "",
+    late: "CZ",
+  },
+  {
+    name: "COMMIT AND CHAIN",
+    prepare: inBlock,
+    send: sending(query("COMMIT AND CHAIN")),
+    early: "",
+    late: "CZ",
+  },
+  {
+    name: "COMMIT AND CHAIN by name, with Flush and no Sync",
+    prepare: async (client) => {
+      client.send(parse("c", "COMMIT AND CHAIN"), SYNC);
+      await client.until("Z");
+      await inBlock(client);
+    },
+    send: sending(bind("", "c"), execute(""), FLUSH),
+    early: "2",
+    late: "C",
+  },
+  {
+    name: "Execute COMMIT with Flush and no Sync",
+    prepare: inBlock,
+    send: sending(...step("COMMIT"), FLUSH),
+    early: "12",
+    late: "C",
+  },
+  {
+    name: "INSERT; COMMIT; BEGIN",
+    send: sending(query(`${INSERT}; COMMIT; BEGIN`)),
+    early: "C",
+    late: "CCZ",
+  },
+  {
+    name: "BEGIN; INSERT; COMMIT",
+    send: sending(query(`BEGIN; ${INSERT}; COMMIT`)),
+    early: "CC",
+    late: "CZ",
+  },
+  {
+    name: "two statements of one text",
+    send: sending(query(`${INSERT}; ${INSERT}`)),
+    early: "C",
+    late: "CZ",
+  },
+  { name: "extended autocommit", send: sending(...step(INSERT), SYNC), early: "12C", late: "Z" },
+  {
+    name: "two transactions in a pipeline",
+    send: sending(...step(INSERT), SYNC, ...step(INSERT), SYNC),
+    early: "12C",
+    late: "Z12CZ",
+  },
+  { name: "FunctionCall", send: callInsert, early: "V", late: "Z" },
+  { name: "SELECT f_insert()", send: sending(query("SELECT f_insert()")), early: "TDC", late: "Z" },
+  {
+    name: "extended SELECT f_insert()",
+    send: sending(...step("SELECT f_insert()"), SYNC),
+    early: "12DC",
+    late: "Z",
+  },
+  {
+    name: "WITH … INSERT",
+    send: sending(query(`WITH w AS (${INSERT} RETURNING key) SELECT count(*) FROM w`)),
+    early: "TDC",
+    late: "Z",
+  },
+  {
+    name: "EXPLAIN ANALYZE",
+    send: sending(query(`EXPLAIN (ANALYZE, FORMAT JSON) ${INSERT}`)),
+    early: "TDC",
+    late: "Z",
+  },
+  {
+    name: "a procedure that commits and fails",
+    send: sending(query("CALL p_fails()")),
+    early: "E",
+    late: "Z",
+  },
+  { name: "a DO block", send: sending(query("DO 'BEGIN PERFORM f_insert(); END'")), early: "", late: "CZ" },
+  {
+    name: "a cursor WITH HOLD that writes when its transaction commits",
+    prepare: async (client) => {
+      await client.query("BEGIN");
+      await client.query("DECLARE c CURSOR WITH HOLD FOR SELECT f_insert()");
+    },
+    send: sending(query("COMMIT")),
+    early: "",
+    late: "CZ",
+  },
+  {
+    name: "PREPARE TRANSACTION",
+    prepare: inBlock,
+    send: sending(query("PREPARE TRANSACTION 'held'")),
+    early: "",
+    late: "CZ",
+  },
+  {
+    name: "DISCARD ALL",
+    prepare: (client) => client.query("CREATE TEMP TABLE t (x int)"),
+    send: sending(query("DISCARD ALL")),
+    early: "",
+    late: "CZ",
+  },
+  { name: "CREATE TABLE", send: sending(query("CREATE TABLE made (x int)")), early: "", late: "CZ" },
+  {
+    name: "COPY",
+    prepare: async (client) => {
+      client.send(query("COPY kv FROM STDIN"));
+      await client.until("G");
+    },
+    send: sending(message("d", `copied\t1\n`), message("c")),
+    early: "",
+    late: "CZ",
+  },
+  {
+    name: "extended COPY, whose first Sync the server ignores",
+    prepare: async (client) => {
+      client.send(...step("COPY kv FROM STDIN"), SYNC);
+      await client.until("G");
+    },
+    send: sending(message("d", `copied too\t1\n`), message("c"), SYNC),
+    early: "C",
+    late: "Z",
+  },
+  // What others have committed and is not durable.
+  {
+    name: "a duplicate key",
+    send: sending(query("INSERT INTO kv VALUES ('others', 1)")),
+    early: "",
+    late: "EZ",
+  },
+  {
+    name: "a duplicate key in a block",
+    prepare: (client) => client.query("BEGIN"),
+    send: sending(...step("INSERT INTO kv VALUES ('others', 1)"), SYNC),
+    early: "12",
+    late: "EZ",
+  },
+  {
+    name: "an UPDATE in a block that finds nothing",
+    prepare: (client) => client.query("BEGIN"),
+    send: sending(query("UPDATE kv SET value = 2 WHERE key = 'nothing'")),
+    early: "",
+    late: "CZ",
+  },
+  {
+    name: "rows that are locked",
+    prepare: (client) => client.query("BEGIN"),
+    send: sending(query("SELECT * FROM kv WHERE key = 'seen' FOR UPDATE")),
+    early: "T",
+    late: "DCZ",
+  },
+  {
+    name: "a deferred constraint",
+    prepare: async (client) => {
+      await client.query("BEGIN");
+      await client.query("INSERT INTO late VALUES (1)");
+    },
+    send: sending(query("COMMIT")),
+    early: "",
+    late: "EZ",
+  },
+];
+
+const FREE: readonly Form[] = [
+  { name: "SELECT", send: sending(query("SELECT count(*) FROM late")), early: "TDCZ", late: "" },
+  { name: "extended SELECT", send: sending(...step("SELECT 1"), SYNC), early: "12DCZ", late: "" },
+  { name: "a syntax error", send: sending(query("SELECT 1 FROM FROM")), early: "EZ", late: "" },
+  { name: "BEGIN", send: sending(query("BEGIN")), early: "CZ", late: "" },
+  { name: "a statement in a block", prepare: inBlock, send: sending(query(INSERT)), early: "CZ", late: "" },
+  { name: "ROLLBACK", prepare: inBlock, send: sending(query("ROLLBACK")), early: "CZ", late: "" },
+  { name: "SET", send: sending(query("SET work_mem = '8MB'")), early: "CZ", late: "" },
+  { name: "an empty query", send: sending(query("")), early: "IZ", late: "" },
+  {
+    name: "COMMIT of a block that has read",
+    prepare: async (client) => {
+      await client.query("BEGIN");
+      await client.query("SELECT count(*) FROM late");
+    },
+    send: sending(query("COMMIT")),
+    early: "CZ",
+    late: "",
+  },
+  {
+    name: "extended COMMIT of such a block",
+    prepare: async (client) => {
+      await client.query("BEGIN");
+      await client.query("SELECT count(*) FROM late");
+    },
+    send: sending(...step("COMMIT"), SYNC),
+    early: "12CZ",
+    late: "",
+  },
+];
+
+const typesOf = (client: WireClient): string =>
+  client.untaken
+    .map(({ type }) => type)
+    .filter((type) => type !== "N" && type !== "S")
+    .join("");
+
+it("each form of a commit waits, and what reveals none does not", { timeout: 180_000 }, async () => {
+  const first = await wire.open();
+  await first.query("INSERT INTO kv VALUES ('seen', 1)");
+  insertOid = Number((await first.query("SELECT 'f_insert'::regproc::oid")).rows[0]?.[0]);
+  const runs: { form: Form; client: WireClient }[] = [];
+  for (const form of [...HELD, ...FREE]) {
+    const client = await wire.open();
+    await client.query("SELECT 1");
+    await form.prepare?.(client);
+    runs.push({ form, client });
+  }
+  await wire.cut();
+  first.send(query("INSERT INTO kv VALUES ('others', 1)"));
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  for (const { form, client } of runs) form.send(client);
+  await new Promise((resolve) => setTimeout(resolve, HELD_MS));
+  const early = runs.map(({ form, client }) => `${form.name}: ${typesOf(client)}`);
+  await wire.heal();
+  const isWhole = ({ form, client }: (typeof runs)[number]): boolean =>
+    typesOf(client).length >= form.early.length + form.late.length;
+  for (const untilMs = performance.now() + LATE_MS; performance.now() < untilMs && !runs.every(isWhole);)
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  const all = runs.map(({ form, client }) => `${form.name}: ${typesOf(client)}`);
+  assert.deepEqual(
+    early,
+    runs.map(({ form }) => `${form.name}: ${form.early}`),
+  );
+  assert.deepEqual(
+    all,
+    runs.map(({ form }) => `${form.name}: ${form.early}${form.late}`),
+  );
+  for (const { client } of runs) client.end();
+  first.end();
+});
+
+it("max_wait answers early with a WARNING, and a cancel releases the oldest answer", async () => {
+  const timed = await wire.open();
+  await timed.query("SET highwater.max_wait = 300");
+  await timed.query("SELECT 1");
+  const cancelled = await wire.open();
+  await cancelled.query("SELECT 1");
+  await wire.cut();
+  const early = await timed.query(INSERT);
+  assert.match(early.notice, /canceling wait for synchronous replication/);
+  assert.deepEqual(early.tags, ["INSERT 0 1"]);
+  cancelled.send(query(INSERT));
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  assert.deepEqual(cancelled.untaken, []);
+  const { WireClient: Client } = await import("./client.ts");
+  const canceller = await Client.dial(wire.url);
+  const { writeCancel } = await import("../../src/wire/startup/packet.ts");
+  canceller.send(writeCancel(cancelled.key));
+  const released = new Answer(await cancelled.until("Z"));
+  assert.match(released.notice, /canceling wait for synchronous replication/);
+  assert.deepEqual(released.tags, ["INSERT 0 1"]);
+  await wire.heal();
+  assert.deepEqual((await cancelled.query(INSERT)).tags, ["INSERT 0 1"]);
+  for (const client of [timed, cancelled, canceller]) client.end();
+});
+
+it("read_ack = durable holds the first row of a read until what it shows is durable", async () => {
+  const reader = await wire.open();
+  await reader.query("SET highwater.read_ack = 'durable'");
+  await reader.query("SELECT 1");
+  const writer = await wire.open();
+  await writer.query("SET highwater.ack = 'commit'");
+  await wire.cut();
+  await writer.query("INSERT INTO kv VALUES ('undurable', 1)");
+  reader.send(query("SELECT * FROM kv WHERE key = 'undurable'"));
+  await new Promise((resolve) => setTimeout(resolve, HELD_MS));
+  assert.equal(typesOf(reader), "T");
+  await wire.heal();
+  assert.deepEqual(new Answer(await reader.until("Z")).rows, [["undurable", "1"]]);
+  reader.end();
+  writer.end();
+});
+
+it("a session answers portals by row limits and named statements as PostgreSQL does", async () => {
+  const client = await wire.open();
+  client.send(parse("s", "SELECT generate_series(1, 3)"), SYNC);
+  await client.until("Z");
+  client.send(bind("", "s"), describePortal(""), message("E", "\0", Buffer.from([0, 0, 0, 2])), SYNC);
+  assert.equal(new Answer(await client.until("Z")).types, "2TDDsZ");
+  client.end();
+});

@@ -1,0 +1,200 @@
+// Goal: a session through the gateway is one of PostgreSQL: its settings, keys, cancels, prepared statements and errors.
+import assert from "node:assert/strict";
+import { after, before, it } from "node:test";
+import { writeCancel, writeStartup } from "../../src/wire/startup/packet.ts";
+import {
+  Answer,
+  bind,
+  describePortal,
+  execute,
+  message,
+  parse,
+  query,
+  SYNC,
+  WireClient,
+  WireError,
+} from "./client.ts";
+import { WireSystem } from "./system.ts";
+
+let wire: WireSystem;
+before(async () => {
+  wire = await WireSystem.start();
+});
+after(async () => {
+  await wire[Symbol.asyncDispose]();
+});
+
+it("synchronous_commit is off, also after DISCARD ALL and whatever the client asks for at the start", async () => {
+  const client = await wire.open({
+    parameters: { synchronous_commit: "on", options: "-c synchronous_commit=on -c work_mem=5MB" },
+  });
+  assert.deepEqual((await client.query("SHOW synchronous_commit")).rows, [["off"]]);
+  assert.deepEqual((await client.query("SHOW work_mem")).rows, [["5MB"]]);
+  await client.query("DISCARD ALL");
+  assert.deepEqual((await client.query("SHOW synchronous_commit")).rows, [["off"]]);
+  assert.deepEqual((await client.query("SELECT 1")).rows, [["1"]]);
+  assert.deepEqual((await client.extended("SELECT 2")).rows, [["2"]]);
+  client.end();
+});
+
+it("a token never comes at the start, and the key is that of the server", async () => {
+  const client = await wire.open({ parameters: { options: "-c highwater.ack=commit" } });
+  assert.equal(new Answer(client.frames).token, null);
+  const { rows } = await client.query("SELECT pg_backend_pid()");
+  assert.equal(String(client.key.readInt32BE(0)), rows[0]?.[0]);
+  assert.match((await client.query("INSERT INTO kv VALUES ('by options', 1)")).token ?? "", /^hw2_/);
+  client.end();
+});
+
+it("protocol 3.2 and its long keys pass through, and the key cancels", async () => {
+  const client = await wire.open({ version: 196_610 });
+  assert.equal(client.key.length, 36);
+  client.send(query("SELECT pg_sleep(60)"));
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  const canceller = await WireClient.dial(wire.url);
+  canceller.send(writeCancel(client.key));
+  assert.equal(new Answer(await client.until("Z")).code, "57014");
+  client.end();
+});
+
+it("replication connections are refused", async () => {
+  await assert.rejects(
+    wire.open({ parameters: { replication: "database" } }),
+    (error: WireError) => error.code === "0A000",
+  );
+});
+
+it("another role is refused where there is no authentication", async () => {
+  await assert.rejects(
+    WireClient.open(wire.url.replace("app@", "postgres@")),
+    (error: WireError) => error.code === "28000",
+  );
+});
+
+it("a setting that is wrong counts as the safest one, with a WARNING; an empty one is unset", async () => {
+  const client = await wire.open();
+  await client.query("SET highwater.ack = 'maybe'");
+  assert.match((await client.query("SELECT 1")).notice, /highwater\.ack is "maybe"/);
+  await client.query("RESET highwater.ack");
+  await client.query("BEGIN");
+  await client.query("SET LOCAL highwater.level = 'disk'");
+  await client.query("COMMIT");
+  const after = await client.query("SELECT current_setting('highwater.level', true)");
+  assert.deepEqual(after.rows, [[""]]);
+  assert.equal(after.notice, "");
+  client.end();
+});
+
+it("the client's unnamed statement and portal survive the gateway's statements", async () => {
+  const client = await wire.open();
+  client.send(parse("", "SELECT 7"), SYNC);
+  await client.until("Z");
+  client.send(bind("", ""), execute(""), SYNC);
+  assert.deepEqual(new Answer(await client.until("Z")).rows, [["7"]]);
+  client.send(bind("", ""), execute(""), SYNC);
+  assert.deepEqual(new Answer(await client.until("Z")).rows, [["7"]]);
+  await client.query("BEGIN");
+  client.send(
+    parse("", "SELECT generate_series(1, 3)"),
+    bind("", ""),
+    message("E", "\0", Buffer.from([0, 0, 0, 1])),
+    SYNC,
+  );
+  assert.deepEqual(new Answer(await client.until("Z")).rows, [["1"]]);
+  client.send(execute(""), SYNC);
+  assert.deepEqual(new Answer(await client.until("Z")).rows, [["2"], ["3"]]);
+  await client.query("COMMIT");
+  client.end();
+});
+
+it("a block of code that drops all prepared statements costs no answer", async () => {
+  const client = await wire.open();
+  await client.query("SELECT 1");
+  const named = "SELECT count(*) FROM pg_prepared_statements WHERE name ~ '^highwater_[0-9a-f]{48}'";
+  assert.deepEqual((await client.query(named)).rows, [["1"]]);
+  await client.query("DO $$ BEGIN EXECUTE 'DEALLOCATE ALL'; END $$");
+  assert.deepEqual((await client.query("SELECT 1")).rows, [["1"]]);
+  client.end();
+});
+
+it("a text with BEGIN ATOMIC … END passes unchanged", async () => {
+  const client = await wire.open();
+  assert.deepEqual(
+    (await client.query("CREATE FUNCTION atomic() RETURNS int BEGIN ATOMIC SELECT 1; END")).tags,
+    ["CREATE FUNCTION"],
+  );
+  assert.deepEqual((await client.query("SELECT atomic()")).rows, [["1"]]);
+  client.end();
+});
+
+it("errors keep their fields, also those of a read that is sent in another form", async () => {
+  const direct = await wire.direct();
+  const client = await wire.open();
+  for (const text of ["SELECT  nope FROM kv", "SELECT 1/0", "SELEC", "SELECT $1"]) {
+    const [ours, theirs] = [await client.query(text), await direct.query(text)];
+    const error = (answer: Answer): string | undefined =>
+      answer.frames.find(({ type }) => type === "E")?.bytes.toString();
+    assert.equal(error(ours), error(theirs), text);
+  }
+  client.end();
+  direct.end();
+});
+
+it("a failed block, a pipeline behind an error and VACUUM end as in PostgreSQL", async () => {
+  const direct = await wire.direct();
+  const client = await wire.open();
+  const step = (text: string): Buffer[] => [parse("", text), bind("", ""), describePortal(""), execute("")];
+  const runs: Buffer[][] = [
+    [query("BEGIN"), query("SELECT nope"), query("COMMIT")],
+    [query("BEGIN"), query("SELECT nope"), ...step("COMMIT"), SYNC],
+    [...step("SELECT 1"), ...step("SELECT 1/0"), ...step("SELECT 2"), SYNC, ...step("SELECT 3"), SYNC],
+    [query("VACUUM kv"), query("SELECT 1; SELECT 2"), query("")],
+    [query("BEGIN; VACUUM kv"), query("ROLLBACK")],
+    [...step("BEGIN"), SYNC, ...step("SELECT 1"), SYNC, SYNC, ...step("COMMIT"), SYNC],
+    [query("LISTEN c"), query("NOTIFY c"), query("UNLISTEN c")],
+  ];
+  for (const [at, messages] of runs.entries()) {
+    const ends = messages.filter((bytes) => bytes[0] === 0x51 || bytes[0] === 0x53).length;
+    const types = async (one: WireClient): Promise<string> => {
+      one.send(...messages);
+      let found = "";
+      for (let end = 0; end < ends; end++) {
+        const answer = new Answer(await one.until("Z"));
+        found += answer.types.replaceAll(/[SN]/g, "") + answer.status;
+      }
+      return found;
+    };
+    assert.equal(await types(client), await types(direct), `run ${String(at)}`);
+  }
+  client.end();
+  direct.end();
+});
+
+it("bytes that are no protocol end their own connection and nothing else", async () => {
+  const other = await wire.open();
+  for (const bytes of [
+    Buffer.from([0, 0, 0, 3]),
+    Buffer.from("GET / HTTP/1.1\r\n\r\n"),
+    writeStartup(0x0002_0000, new Map([["user", "app"]])),
+    Buffer.concat([Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]), Buffer.from("x")]),
+  ]) {
+    const client = await WireClient.dial(wire.url);
+    client.send(bytes);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    client.socket.end();
+    await client.closed();
+  }
+  assert.deepEqual((await other.query("SELECT 1")).rows, [["1"]]);
+  other.end();
+});
+
+it("a large result and a large parameter pass without being held whole", async () => {
+  const client = await wire.open();
+  const { rows } = await client.query("SELECT repeat('x', 5000000)");
+  assert.equal(rows[0]?.[0]?.length, 5_000_000);
+  const many = await client.query("SELECT generate_series(1, 100000)");
+  assert.equal(many.rows.length, 100_000);
+  const text = `SELECT length('${"y".repeat(3_000_000)}')`;
+  assert.deepEqual((await client.query(text)).rows, [["3000000"]]);
+  client.end();
+});
