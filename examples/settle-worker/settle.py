@@ -1,10 +1,10 @@
-"""Takes tokens from the queue in batches, asks what became of their transactions, and takes note of it.
+"""Takes tokens from the queue in batches, asks for their verdicts, and records them.
 
-It may be killed at any moment, and there may be several. Settings from the environment; ends on SIGTERM.
+It may be killed at any moment, and several may run. SIGTERM ends it. Settings from the environment:
 
-    QUEUE         the file: queue.sqlite
-    TAKEN_FOR_S   how long a batch is one settler's; longer than a question to a tracker takes: 60
-    GATEWAYS      addresses by commas, the nearest region first: those of `make up PORT_BASE=4600`
+    QUEUE         the file; default queue.sqlite
+    TAKEN_FOR_S   how long a batch is one settler's; more than a tracker needs; default 60
+    GATEWAYS      addresses with commas, nearest first; default: of `make up PORT_BASE=4600`
     TRACKERS      the same
 """
 
@@ -50,7 +50,10 @@ class Queue:
         self._taken_for_ms = round(taken_for_s * 1_000)
 
     def take(self) -> list[Taken]:
-        """The oldest that are due. They are due again after a while, unless they are settled before."""
+        """The oldest that are due.
+
+        They are due again after a while, unless they are settled before.
+        """
         rows = self._file.execute(
             """UPDATE queue SET due_ms = ? WHERE id IN
                  (SELECT id FROM queue WHERE token IS NOT NULL AND due_ms <= ? ORDER BY due_ms, id LIMIT ?)
@@ -60,7 +63,10 @@ class Queue:
         return [Taken(*row) for row in rows.fetchall()]
 
     def acknowledge(self, settlements: Sequence[Settlement]) -> int:
-        """Notes what became of each and takes it out of the queue: both or neither. Returns how many were new."""
+        """Notes what became of each and takes it out of the queue: both or neither.
+
+        Returns how many were new.
+        """
         new = 0
         self._file.execute("BEGIN IMMEDIATE")
         for each in settlements:

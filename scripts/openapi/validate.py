@@ -1,4 +1,4 @@
-"""Says what is wrong with an OpenAPI 3.1 document by the specification's own schema; exit code 1 when something is."""
+"""Checks an OpenAPI 3.1 document by the specification's own schema; exit code 1 if it is wrong."""
 
 import json
 import sys

@@ -119,13 +119,16 @@ function passagesOf(path: string, text: string): Passage[] {
     const column = from - text.lastIndexOf("\n", from - 1) - 1;
     const margin = new RegExp(`^ {0,${String(column)}}`);
     const line = lineAt(text, from);
-    const lines = raw.map((one) =>
+    // What follows in a docstring is code, as wide as its formatter makes it.
+    const example = raw.findIndex((one) => /^\s*Example:$/.test(one));
+    const prose = raw.map((one, at) => (example >= 0 && at >= example ? "" : one));
+    const lines = prose.map((one) =>
       one
         .replace(margin, "")
         .replace(LEAD, "")
         .replace(/(?:\*\/|"""|\'\'\')$/, ""),
     );
-    const widths = raw.map((one, at) => (/https?:/.test(one) ? 0 : one.length + (at === 0 ? column : 0)));
+    const widths = prose.map((one, at) => (/https?:/.test(one) ? 0 : one.length + (at === 0 ? column : 0)));
     const last = groups.at(-1);
     // Comments that stand below one another are one text.
     if (last?.column === column && last.line + last.lines.length === line && raw.length === 1) {

@@ -7,22 +7,25 @@
 // when the pipe closes, which it also does when the parent dies. When all is ready (some seconds)
 // it prints one line of JSON and then nothing more:
 //
-//     {"control": "http://127.0.0.1:4711", "primary": "us-east", "regions": ["us-east", "us-west", "eu-west"],
-//      "endpoints": [{"region": "us-east", "gateway": "http://…", "tracker": "http://…"}, …], "database": "postgresql://…"}
+//     {"control": "http://127.0.0.1:4711", "primary": "us-east",
+//      "regions": ["us-east", "us-west", "eu-west"], "database": "postgresql://…",
+//      "endpoints": [{"region": "us-east", "gateway": "http://…", "tracker": "http://…"}, …]}
 //
 // `endpoints` has the primary's region first, which changes with a failover: `GET /` on the control
 // answers the same object as it is now. Commands are `POST /NAME` with a JSON object; they answer
 // when they are done, with the description unless said otherwise:
 //
-//     query     {sql, node?}            rows of one statement, as superuser straight on the primary: the truth to compare with
-//     hold      {regions?}              nothing replicates out of the primary's region (or to the named ones): commits stay pending
-//     heal                              every cut is undone
-//     failover  {to?, alone?}           the primary's region is lost, the replica with most (or `to`) promoted; after `hold` all that
-//                                       was committed since is lost. `alone`: the third node is down too, so that promises break
-//     restart                           the primary is restarted: a new epoch, and nothing is lost
-//     stop, start, pause, continue      {service: "gateway" | "tracker", region?: the primary's}
-//     cut, uncut                        {service, region?, mode?: "reset" | "blackhole"}: the way of clients to it
-//     mend                              all of the above is undone, and lost regions are back as replicas; the data stays
+//     query {sql, node?}: rows of one statement, as superuser on the primary: the truth
+//     hold {regions?}: nothing replicates out of the primary's region (or to the named ones), so
+//         commits stay pending
+//     heal: undoes every cut
+//     failover {to?, alone?}: the primary's region is lost, and `to`, else the replica with most of
+//         the log, is promoted. After `hold`, everything committed since is lost. `alone`: the
+//         third node is down too, so that promises break
+//     restart: restarts the primary: a new epoch, and nothing is lost
+//     stop, start, pause, continue {service: "gateway" | "tracker", region?: the primary's}
+//     cut, uncut {service, region?, mode?: "reset" | "blackhole"}: the way of clients to it
+//     mend: undoes all of the above; lost regions come back as replicas, and the data stays
 //
 // A region is named as it is, or `primary`, `replica 1`, `replica 2`. Variables of the environment
 // that begin with GATEWAY_ or TRACKER_ reach the services. Tests share the system: each test

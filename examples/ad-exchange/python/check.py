@@ -1,7 +1,7 @@
 """The honest end check.
 
-Asks the service for its final word about every transaction, then asks the database itself, past all services, what is
-really there. Every write names its transaction in the application's own tables.
+Asks the service for its final word about every transaction, then asks the database itself, past all
+services, what is really there. Every write names its transaction in the application's own tables.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ async def check(client: AsyncHighwater, claims: Sequence[Claim], databases: Sequ
 
 
 def faults_of(claim: Claim, fate: Fate, rows: Mapping[str, int]) -> list[str]:
-    """What is wrong with one claim, given how often the rows of each transaction are in the database."""
+    """What is wrong with one claim, given how often each transaction's rows are in the database."""
     found: list[str] = []
     times = rows.get(claim.id, 0)
     if times > 1:
@@ -111,7 +111,10 @@ def faults_of(claim: Claim, fate: Fate, rows: Mapping[str, int]) -> list[str]:
 
 
 async def _resolve(client: AsyncHighwater, claim: Claim) -> Fate:
-    """Finds out what became of a transaction whose answer went missing. A token, if there is one, goes in the claim."""
+    """Finds out what became of a transaction whose answer went missing.
+
+    A token, if there is one, goes in the claim.
+    """
     # A read without an answer has claimed nothing.
     if claim.read_only:
         return Fate("never ran")
@@ -132,7 +135,7 @@ async def _resolve(client: AsyncHighwater, claim: Claim) -> Fate:
 
 
 def look(databases: Sequence[str], epoch: str) -> tuple[Mapping[str, int], Sequence[str]]:
-    """Straight from the primary of the epoch: how often each transaction's rows are there, and auctions gone wrong."""
+    """Reads each transaction's number of rows, and wrong auctions, from the epoch's primary."""
     for url in databases:
         try:
             connection = psycopg2.connect(url, connect_timeout=CONNECT_TIMEOUT_S)

@@ -1,9 +1,10 @@
 """A simplified ad exchange, as its developer would write it; the same as `../src/exchange.ts`.
 
-A publisher has an empty slot on a page that a user waits for; advertisers bid for it; the highest bid wins. The page
-cannot wait for a remote disk at every step, so `create_auction` and `new_bid` are fast: they answer at their commit,
-and a failure within the next moments may still lose them. `close_auction` is safe: its answer is money, so it waits
-until the sale would survive the loss of a region. Durable transactions are a prefix of the committed
+A publisher has an empty slot on a page that a user waits for; advertisers bid for it; the highest
+bid wins. The page cannot wait for a remote disk at every step, so `create_auction` and `new_bid`
+are fast: they answer at their commit, and a failure within the next moments may still lose them.
+`close_auction` is safe: its answer is money, so it waits until the sale would survive the loss of a
+region. Durable transactions are a prefix of the committed
 ones: with the sale, its auction and bids are durable too.
 """
 
@@ -34,8 +35,8 @@ class Client(Protocol):
     ) -> AsyncTransaction: ...
 
 
-#: Every row names the transaction that wrote it. A real exchange might want that for its audit; here it lets the check
-#: find out, without asking any service, what became of each transaction.
+#: Every row names the transaction that wrote it, so that the check finds out what became of each
+#: transaction without asking a service. A real exchange might want it for its audit.
 SCHEMA: Final = [
     sql("DROP TABLE IF EXISTS sale, bid, auction"),
     sql("""CREATE TABLE auction (
@@ -98,7 +99,10 @@ class Exchange:
         )
 
     async def new_bid(self, auction: str, *, advertiser: str, cents: int) -> None:
-        """Fast. A bid in an auction that is closed, or that a failure has taken, is not recorded."""
+        """Fast.
+
+        A bid in an auction that is closed, or that a failure has taken, is not recorded.
+        """
         await self._run(
             "new_bid",
             lambda transaction: [
@@ -158,7 +162,8 @@ class Exchange:
     async def standing_bids(self, auction: str, *, safe: bool) -> list[int]:
         """In cents, the highest first.
 
-        Fast, it may show what a failure can still undo; safe, all that it shows is durable when it answers.
+        Fast, it may show what a failure can still undo; safe, all that it shows is durable when it
+        answers.
         """
         query = sql(
             """SELECT bid.cents, created_by, placed_by, closed_by

@@ -1,14 +1,14 @@
-"""Auctions on a running system, and at the end every promise that was given is held against the database.
+"""Runs auctions on a running system, then compares every promise with the database.
 
     PYTHONPATH=sdk/python/src .venv/bin/python examples/ad-exchange/python/main.py
 
-Exit code 1 if one of the promises was wrong. SIGTERM and Ctrl-C end the auctions, not the check. Settings from the
-environment:
+Exit code 1 if a promise was wrong. SIGTERM and Ctrl-C end the auctions, not the check.
+Settings from the environment:
 
-    SECONDS     how long the auctions go on: 20
-    GATEWAYS    addresses by commas, the nearest region first: those of `make up PORT_BASE=4600`
+    SECONDS     how long the auctions last; default 20
+    GATEWAYS    addresses with commas, nearest first; default: of `make up PORT_BASE=4600`
     TRACKERS    the same
-    DATABASES   the same, of all nodes, as somebody who may read everything
+    DATABASES   the same, of all nodes, with a role that may read everything
 """
 
 from __future__ import annotations

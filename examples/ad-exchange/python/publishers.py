@@ -1,4 +1,7 @@
-"""The load: publishers with pages that need an ad now. Pages come at their own pace, whatever the exchange does."""
+"""The load: publishers with pages that need an ad now.
+
+Pages come at their own pace, whatever the exchange does.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ PAUSE_S = 0.3
 BIDS = 4
 #: How long an auction takes bids.
 BIDDING_S = 0.05
-#: Pages that may wait for their ad at the same time; while there are so many, further ones go out without.
+#: Pages that may wait for their ad at the same time. Beyond that, a page goes out without one.
 PAGES_MAX = 50
-#: The part of the advertisers that look at the standing bids first, and of publishers that look at them again.
+#: Share of advertisers that read the bids before they bid, and of publishers that read them again.
 LOOKING = 0.2
 
 

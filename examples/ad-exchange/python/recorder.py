@@ -1,7 +1,8 @@
 """What the clients learned about every transaction: the claims that `check.py` holds against the
 database.
 
-Stands between the exchange and the SDK's client; adds nothing to what the SDK sends and takes nothing away.
+Stands between the exchange and the SDK's client; adds nothing to what the SDK sends and takes
+nothing away.
 """
 
 from __future__ import annotations
@@ -33,10 +34,13 @@ class Claim:
     name: str
     read_only: bool
     answer: Literal["in flight", "committed", "aborted", "unknown"] = "in flight"
-    """`unknown`: may or may not have committed; the check asks. `aborted`: certainly came to nothing."""
+    """`unknown`: may or may not have committed; the check asks.
+
+    `aborted`: certainly came to nothing.
+    """
     token: str | None = None
     wrote: bool | None = None
-    """Whether it left rows in the application's tables; None when its results were not to be had."""
+    """Whether it left rows in the application's tables; None if its results are not known."""
     seen: frozenset[str] = frozenset()
     """Transactions whose rows it was shown."""
     reported: Literal["durable", "lost", "broken"] | None = None

@@ -1,4 +1,4 @@
-"""What the shop owes its customers an answer about, in a file of its own: it must not be lost with the orders."""
+"""The orders that customers still wait for, in a file of its own: a failover must not take it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The shop's HTTP, for uvicorn.
 
-    PYTHONPATH=sdk/python/src .venv/bin/python -m uvicorn --app-dir examples/orders/fastapi --port 3001 main:app
+    PYTHONPATH=sdk/python/src .venv/bin/python -m uvicorn --app-dir examples/orders/fastapi \
+        --port 3001 main:app
 
 Settings come from the environment:
 

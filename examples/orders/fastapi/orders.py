@@ -1,6 +1,7 @@
 """Takes orders fast, and writes one e-mail about each as soon as it is known what became of it.
 
-It may be stopped, or die, at any moment: what it owes is in the book, and a token can be judged at any later time.
+It may be stopped, or die, at any moment: what it owes is in the book, and a token can be judged at
+any later time.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Orders:
         self._retrying = asyncio.create_task(self._retry())
 
     async def place(self, *, customer: str, item: str) -> PlacedOrder:
-        """Returns at the commit, after a few milliseconds: anybody sees the order, and a failure may still take it."""
+        """Returns at the commit: clients see the order, and a failover may still discard it."""
         order_id = new_transaction_id()
         self._book.add(order_id, customer=customer, item=item)
         self._busy.add(order_id)
@@ -113,7 +114,7 @@ class Orders:
             await asyncio.sleep(_RETRY_S)
 
     async def _place_again(self, entry: OwedOrder) -> None:
-        """The same id never runs twice: either this commits it now, or it finds what the first attempt came to."""
+        """Commits the order, or finds what the first attempt did: the same id never runs twice."""
         try:
             await self._commit(entry.id, customer=entry.customer, item=entry.item)
         except (TransactionLostError, TransactionAbortedError, StatementError):
@@ -137,7 +138,7 @@ class Orders:
             self._book.set_mailed(entry.id)
 
     def _begin(self, order_id: str, work: Coroutine[Any, Any, None]) -> None:
-        """Runs it beside everything else; the loop itself would forget a task without a reference."""
+        """Runs it in the background. The event loop would forget a task without a reference."""
         self._busy.add(order_id)
         task = asyncio.create_task(work)
         self._tasks.add(task)

@@ -1,4 +1,4 @@
-"""The least that a program would write by hand: httpx, JSON, and for promises a dictionary and the marks of the stream.
+"""What a program would write by hand: httpx, JSON, and a dictionary of promises.
 
 No retries, no epochs, no failover. The cost of the SDK is measured against this.
 """

@@ -1,4 +1,4 @@
-"""A subject of the benchmark: the Python SDK, or what a program would write by hand with httpx alone.
+"""A subject of the benchmark: the Python SDK, or a program by hand with httpx alone.
 
 Usage: subject.py sync|async bare|sdk|batched, with orders on standard input; see ../protocol.ts.
 """
@@ -42,7 +42,7 @@ class SyncClient(Protocol):
     def connect(self) -> None: ...
 
     def when_durable(self, token: str, count_down: CountDown) -> None:
-        """Counts down when the token's transaction is durable: a thread for each wait would be measured instead."""
+        """Counts down when the transaction is durable, without a thread for each wait."""
 
 
 class CountDown:

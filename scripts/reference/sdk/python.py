@@ -1,7 +1,8 @@
-"""Reads the public modules of the Python SDK; prints what a reference says of them, as JSON (model.ts has its shape).
+"""Prints what the reference says of the Python SDK's public modules, as JSON (see model.ts).
 
-Nothing is imported: griffe reads the source, as a type checker does. Owns what is public: the names in `__all__`, and
-of classes the members without an underscore, but for those whose docstring begins with "Internal".
+Nothing is imported: griffe reads the source, as a type checker does. Owns what is public: the names
+in `__all__`, and of classes the members without an underscore, but for those whose docstring begins
+with "Internal".
 """
 
 from __future__ import annotations
@@ -67,14 +68,17 @@ def target_of(member: griffe.Object | griffe.Alias, kind: type[K]) -> K:
 
 
 class Types:
-    """Annotations as a user needs them: aliases without a public name are spelled out, and type variables filled in."""
+    """Annotations for users: private aliases are spelled out, and type variables filled in."""
 
     def __init__(self, public: set[str]) -> None:
         self._public = public
         self._filled: dict[str, str] = {}
 
     def within(self, cls: griffe.Class) -> None:
-        """What the type variables of its generic bases stand for: `class Highwater(BaseClient[DurabilityPromise])`."""
+        """What the type variables of its generic bases stand for:
+
+        `class Highwater(BaseClient[DurabilityPromise])`.
+        """
         self._filled = {}
         for base in cls.bases:
             name, _, inside = str(base).partition("[")

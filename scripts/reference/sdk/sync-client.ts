@@ -1,5 +1,5 @@
-// The synchronous client of the SDK for Python, made from the asynchronous one by sync_client.py. Ruff
-// then takes out the imports that are left over, and formats it.
+// The synchronous client of the SDK for Python, made from the asynchronous one by sync_client.py.
+// Ruff then takes out the imports that are left over, and formats it.
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { ROOT } from "../../tree.ts";

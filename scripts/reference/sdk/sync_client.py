@@ -1,8 +1,9 @@
 """Writes the synchronous client of the SDK for Python from the asynchronous one.
 
-Reads the text of `aio.py` and prints that of `client.py`. The two differ in their names, in that one
-awaits, in `cancel` (a task is cancelled by its event loop, a thread by a `Cancellation`), and in the
-texts of `DIFFERENCES`. How each of them waits is written by hand, in `_async.py` and `_sync.py`.
+Reads the text of `aio.py` and prints that of `client.py`. The synchronous client has other names,
+no `await`, a parameter `cancel` (a task is cancelled by its event loop, a thread by a
+`Cancellation`), and the texts of `DIFFERENCES`. How each waits is written by hand, in `_async.py`
+and `_sync.py`.
 """
 
 from __future__ import annotations

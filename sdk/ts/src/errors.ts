@@ -13,7 +13,7 @@
 // ├── UnknownOutcomeError         it may or may not have committed; look up `transactionId`
 // ├── TransactionAbortedError     this id has not committed and never will
 // ├── TransactionLostError        it was committed, and a failure discarded it; `verdict`
-// ├── PromiseBrokenError          it was durable, and a failure discarded it all the same; `verdict`
+// ├── PromiseBrokenError          it was durable, and a failure discarded it; `verdict`
 // ├── DurabilityTimeoutError      still pending when the wait ended; not a loss
 // └── AbortError                  a signal ended the call; `cause` is its reason, and `outcome`
 import {

@@ -1,8 +1,9 @@
 """Cuts a region's database off from everybody, and makes sure that it is.
 
-Run by the automation (`aws:executeScript`), in another region than the database's. A network ACL that allows nothing
-takes the place of whichever ACL the database's subnets have: an ACL keeps no connections in mind, so it ends those that
-are open, which taking rules away from a security group does not. Doing it again changes nothing.
+Run by the automation (`aws:executeScript`), in another region than the database's. A network ACL
+that allows nothing takes the place of whichever ACL the database's subnets have: an ACL keeps no
+connections in mind, so it ends those that are open, which taking rules away from a security group
+does not. Doing it again changes nothing.
 """
 
 import boto3
@@ -13,7 +14,10 @@ SETTINGS = Config(connect_timeout=10, read_timeout=30, retries={"total_max_attem
 
 
 def fence(events, context):
-    """`node`: the old primary. `fences`: by node its region, subnets and the ACL that allows nothing."""
+    """`node`: the old primary.
+
+    `fences`: by node its region, subnets and the ACL that allows nothing.
+    """
     place = events["fences"][events["node"]]
     ec2 = boto3.client("ec2", region_name=place["region"], config=SETTINGS)
     wanted, subnets = place["network_acl_id"], place["subnet_ids"]

@@ -143,7 +143,7 @@ async function replicaPosition(
   const received = row?.received == null ? ZERO : parseLsn(row.received);
   const upstream =
     row?.session != null && row.streamed != null && row.status === "streaming"
-      ? // A stream that has brought nothing yet names the start of a segment, below what the node has.
+      ? // A stream that has brought nothing yet names a segment's start, below what the node has.
         { session: row.session, flushed: maxOffset(parseLsn(row.streamed), applied) }
       : null;
   // Without the right to see its state a receiver that is there counts as one that receives.

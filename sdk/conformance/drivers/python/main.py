@@ -1,7 +1,8 @@
-"""The Python SDK on a leash: a request per line on standard input, an answer per line on standard output.
+"""Drives the Python SDK: one request per line of standard input, one answer per line of output.
 
-`main.py sync` drives `Highwater`, each call in a thread of its own; `main.py async` drives `AsyncHighwater`. It
-translates and nothing more: it never retries, waits or compares, for then it would be the driver that is tested.
+`main.py sync` drives `Highwater`, each call in a thread of its own; `main.py async` drives
+`AsyncHighwater`. It translates and nothing more: it never retries, waits or compares, for then it
+would be the driver that is tested.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-// What the tracker's core knows. Plain data, so that every incident can be written down and replayed.
+// What the tracker's core knows. Plain data, so that every incident can be written down and
+// replayed.
 import {
   type EpochGraph,
   type EpochId,

@@ -57,7 +57,10 @@ def _one_of(values: Iterable[object]) -> _Read[Any]:
 
 
 def _or(default: object, read: _Read[object], *lenient: type[WireError]) -> _Read[Any]:
-    """For what may be absent or null. Lenient: what is not understood is left out as well, and the answer stands."""
+    """For what may be absent or null.
+
+    Lenient: what is not understood is left out as well, and the answer stands.
+    """
 
     def read_or(value: object) -> object:
         if value is None:
@@ -95,9 +98,10 @@ def _reader_of(kind: object) -> _Read[Any]:
 
 
 def _reader(make: type[_T], wire_type: object, **own: _Read[object]) -> _Read[_T]:
-    """Reads a message of the wire's type into the dataclass; ``own``: fields that are not read as the wire's type says.
+    """Reads a message of the wire's type into the dataclass.
 
-    A field without a default must be there. One with a default only informs, but where the wire's type allows null.
+    ``own`` has the fields that are not read as the wire's type says. A field without a default must
+    be there. A field with one only informs, unless the wire's type allows null.
     """
     types: Mapping[str, object] = cast("Any", wire_type).__annotations__
     table: list[tuple[str, _Read[Any]]] = []

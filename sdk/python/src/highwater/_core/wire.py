@@ -28,7 +28,10 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What is durable now, by level, in one epoch. A level that was never observed is absent, not zero."""
+    """What is durable now, by level, in one epoch.
+
+    A level that was never observed is absent, not zero.
+    """
 
     epoch: str
     """Id of the epoch."""
@@ -83,7 +86,7 @@ class WireResult:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Which node served a read, and how far its snapshot may be behind the primary; None where that is not known."""
+    """The node that served a read, and how far its snapshot may lag; None if that is not known."""
 
     node: str
     """Its name."""
@@ -99,7 +102,10 @@ class Served:
 
 @dataclass(slots=True)
 class TransactionResponse:
-    """The answer to a commit. ``results`` is None for a replay: the original results are not kept."""
+    """The answer to a commit.
+
+    ``results`` is None for a replay: the original results are not kept.
+    """
 
     id: str
     state: TransactionState
@@ -154,19 +160,20 @@ class Verdict:
     verdict: VerdictKind
     """What became of it.
 
-    ``pending`` may become any other. ``durable`` and ``lost`` are final, but that a promise which a failure has
-    violated becomes ``broken``. ``expired``: too old to know. ``unknown``: the service does not know the id.
+    ``pending`` may become any other. ``durable`` and ``lost`` are final, but that a promise which a
+    failure has violated becomes ``broken``. ``expired``: too old to know. ``unknown``: the service
+    does not know the id.
     """
     level: str
     """The level it was judged at."""
     position: Position
     """Where the transaction is judged now: its own position, or the one it was carried over to."""
     rule: str = ""
-    """The rule that gave the verdict; one that this client found by itself starts with ``client:``."""
+    """The rule that gave the verdict; ``client:`` begins one that this client applied."""
     retried_in: str | None = None
     """For ``lost``: the epoch in which another attempt under the same id committed."""
     settled_at: str | None = None
-    """For ``lost`` and ``broken``: the strongest level that the tombstone had reached when it was published."""
+    """For ``lost`` and ``broken``: the strongest level that the tombstone had reached by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +197,7 @@ class VerdictsResponse:
     verdicts: tuple[Verdict | RefusedToken, ...]
     marks: Marks | None = None
     blind: bool = False
-    """The tracker gets nothing new from the primary: another tracker may settle what is pending here."""
+    """The tracker gets nothing new from the primary. Another tracker may settle these promises."""
 
 
 @dataclass(slots=True)
@@ -234,11 +241,11 @@ class Evidence:
     """What a refusal rests on: everything that the statement could see."""
 
     state: str
-    """``committed``, ``durable``, ``pending`` (not durable in the time), or ``lost`` (a failover took some back)."""
+    """``committed``, ``durable``, ``pending`` (not in time) or ``lost`` (by a failover)."""
     token: str
     """Durable when the refusal can no longer be taken back."""
     position: Position
-    """The end of the log when the statement had been refused: everything that it could see is at or below."""
+    """The end of the log after the refusal: all that the statement could see is at or below."""
     level: str | None = None
     """At which it is durable, or was waited for."""
 

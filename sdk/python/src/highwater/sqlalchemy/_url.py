@@ -44,7 +44,7 @@ _OF_TRANSACTION: Final[dict[str, Callable[[str], Any]]] = {
 def options_of(url: URL) -> dict[str, Any]:
     """Returns the client's options and, as `transaction`, the settings of its transactions.
 
-    `highwater://:API_KEY@HOST:PORT/?host=HOST:PORT&tracker=HOST:PORT&tls=false&level=region&ack=durable`
+    `highwater://:API_KEY@HOST:PORT/?host=HOST:PORT&tracker=HOST:PORT&tls=false&ack=durable`
 
     Errors: `ArgumentError` for anything without a meaning.
     """
