@@ -16,6 +16,8 @@ POSTGRES := .tools/postgres/.installed
 PGBOUNCER := .tools/pgbouncer
 K6 := .tools/k6-v1.8.1/k6
 PICTURES := dashboards/pictures/node_modules/.installed
+FOREIGN := .tools/foreign/.installed
+PRISMA := proof/clients/foreign/prisma/node_modules/.installed
 PYRIGHT := sdk/python/node_modules/.installed
 PYTHON := .venv/bin/python
 # Folders of Python programs, each of which imports what lies beside it.
@@ -29,7 +31,7 @@ SLOW_FILES = $(filter %.slow.test.ts,$(TEST_FILES))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-pgwire bench-tracker bench-sdk experiments experiments-page failover-candidate adopt infra-test infra-rendered infra-tools tofu keys test test-slow test-unit fmt lint typecheck gen gen-check ratchet check clean
-.PHONY: audit bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put verify attack chaos-mutants
+.PHONY: audit foreign-suites bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put verify attack chaos-mutants
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -207,6 +209,25 @@ chaos: $(STAMP) $(FAKETIME) ## Real nodes, services and clients under faults, th
 chaos-mutants: $(STAMP) ## Deliberate bugs in the services, under faults: the checker has to find each (SEED=1 ONLY=part of a name)
 	@$(NODE) proof/chaos/src/mutants/cli.ts --seed "$(or $(SEED),1)" --only "$(ONLY)"
 
+# Django's tests are in its source distribution alone. Its setup needs no tools beside those that are pinned.
+$(FOREIGN): proof/clients/foreign/requirements.txt proof/clients/foreign/requirements-source.txt
+	@python3 -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "The foreign suites need Python 3.11 or newer with venv (Debian: python3-venv)"; exit 1; }
+	python3 -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	rm -rf $(@D)/django $(@D)/source
+	$(@D)/bin/python -m pip download --quiet --disable-pip-version-check --require-hashes --no-deps --no-binary :all: --no-build-isolation -d $(@D)/source -r proof/clients/foreign/requirements-source.txt
+	mkdir $(@D)/django && tar xzf $(@D)/source/django-*.tar.gz -C $(@D)/django --strip-components=1
+	@touch $@
+
+# No engine is downloaded: what is generated needs none, but the command looks for one.
+$(PRISMA): proof/clients/foreign/prisma/package.json proof/clients/foreign/prisma/package-lock.json proof/clients/foreign/prisma/schema.prisma | $(STAMP)
+	cd proof/clients/foreign/prisma && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	cd proof/clients/foreign/prisma && CHECKPOINT_DISABLE=1 PRISMA_HIDE_UPDATE_MESSAGE=1 PRISMA_SCHEMA_ENGINE_BINARY=/bin/true ../../../../$(NODE) node_modules/.bin/prisma generate --schema schema.prisma
+	@touch $@
+
+foreign-suites: $(STAMP) $(FOREIGN) $(PRISMA) ## The tests of Django, SQLAlchemy and Prisma on PostgreSQL and through the wire, compared (ONLY=django,…)
+	@$(NODE) proof/clients/foreign/cli.ts --only "$(ONLY)"
+
 attack: $(STAMP) ## Strangers with keys of two tenants against a whole system: exit code 1 when one achieves something (ONLY=items)
 	@$(NODE) proof/attack/cli.ts --only "$(ONLY)"
 
@@ -268,4 +289,4 @@ ratchet: $(STAMP) ## Measure again what may only get better, and write it to scr
 	$(NODE) scripts/ratchets.ts --write
 
 clean: ## Remove what was installed or built
-	rm -rf .venv .tools node_modules packages/*/node_modules lab/*/node_modules proof/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules dashboards/node_modules dashboards/pictures/node_modules dashboards/pictures/dist
+	rm -rf .venv .tools node_modules proof/clients/foreign/prisma/{node_modules,dist} packages/*/node_modules lab/*/node_modules proof/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules dashboards/node_modules dashboards/pictures/node_modules dashboards/pictures/dist

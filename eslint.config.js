@@ -67,6 +67,7 @@ export default tseslint.config(
       "lab/**",
       "proof/attack/**",
       "proof/chaos/**",
+      "proof/clients/**",
       "proof/fuzz/**",
       "proof/wire/**",
       "proof/soak/**",

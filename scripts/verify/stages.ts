@@ -179,6 +179,11 @@ export const STAGES: readonly Stage[] = [
   { name: "soak-tracker-down", command: "make soak SCENARIO=tracker-down", ...SOAK },
   { name: "soak-overload", command: "make soak SCENARIO=overload", ...SOAK },
   { command: "make failover-rounds N=20", limitMinutes: 45, figures: ROUNDS },
+  {
+    command: "make foreign-suites",
+    limitMinutes: 120,
+    figures: last("django sqlalchemy prisma differences"),
+  },
   { command: "make infra-test", limitMinutes: 120, figures: TESTS },
   { command: "make load-smoke", limitMinutes: 60, figures: SMOKE },
   { command: "make bench-gateway", figures: GATEWAY, ...BENCHMARK },

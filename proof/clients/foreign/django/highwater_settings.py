@@ -1,0 +1,24 @@
+"""Django's settings for its own tests, on the PostgreSQL that DATABASE_URL names."""
+
+import os
+from urllib.parse import urlsplit
+
+_url = urlsplit(os.environ["DATABASE_URL"])
+_server = {
+    "ENGINE": "django.db.backends.postgresql",
+    "USER": _url.username,
+    "HOST": _url.hostname,
+    "PORT": _url.port,
+    # The role's own search_path names a schema that the databases of the tests do not have.
+    "OPTIONS": {"options": "-c search_path=public"},
+}
+
+DATABASES = {
+    "default": {**_server, "NAME": "django"},
+    "other": {**_server, "NAME": "django_other"},
+}
+TEST_RUNNER = "recording.Runner"
+SECRET_KEY = "of tests"
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+DEFAULT_AUTO_FIELD = "django.db.models.AutoField"
+USE_TZ = False

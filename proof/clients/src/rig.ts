@@ -1,0 +1,78 @@
+// A system with a wire, and the two targets of every suite: the primary itself and the wire in
+// front of it. Both have the same database, the same role and the same names, so that their answers
+// can be equal to the byte.
+import { System } from "@highwater/lab-system";
+import { compare, type Comparison, type Transcript } from "./compare.ts";
+import { REASONS } from "./reasons.ts";
+
+export interface Target {
+  readonly name: "direct" | "wire";
+  /** Of role `client` and database `app`; it has schema `client` to itself. */
+  readonly url: string;
+}
+
+/** Runs one client against a target. */
+export interface Suite {
+  readonly name: string;
+  readonly run: (target: Target) => Promise<Transcript>;
+}
+
+/** What `highwater.ack` is for the role of the clients. */
+export type Ack = "durable" | "commit";
+
+const [HOME, OTHER] = ["us-east", "us-west"] as const;
+const ROLE = "client";
+/** Near, because suites commit thousands of times one after the other. */
+const ROUND_TRIP_MS = 2;
+
+export class Rig implements AsyncDisposable {
+  readonly system: System;
+  readonly #urls: Readonly<Record<Target["name"], string>>;
+
+  private constructor(system: System, urls: Readonly<Record<Target["name"], string>>) {
+    this.system = system;
+    this.#urls = urls;
+  }
+
+  static async start(): Promise<Rig> {
+    const system = await System.start({
+      cluster: {
+        nodes: [HOME, OTHER].map((region) => ({ id: region, region })),
+        roundTripMs: { [`${HOME}/${OTHER}`]: ROUND_TRIP_MS },
+        settings: { max_prepared_transactions: "20" },
+      },
+      // The server asks the clients who they are, as it does without the wire.
+      env: { GATEWAY_PG_AUTH: "passthrough" },
+    });
+    try {
+      const admin = (text: string): Promise<unknown> => system.cluster.query(HOME, text);
+      await admin(`CREATE ROLE ${ROLE} LOGIN CREATEDB IN ROLE app`);
+      await admin(`ALTER ROLE ${ROLE} SET search_path = client`);
+      const direct = await system.cluster.connectionString(HOME, { from: HOME, user: ROLE });
+      return new Rig(system, { direct, wire: system.pgUrl(HOME, ROLE) });
+    } catch (cause) {
+      await system.close();
+      throw cause;
+    }
+  }
+
+  /** The same suite on both targets, each time in an empty schema. */
+  async compare(suite: Suite, { ack = "durable" }: { readonly ack?: Ack } = {}): Promise<Comparison> {
+    const direct = await suite.run(await this.target("direct", { ack }));
+    const wire = await suite.run(await this.target("wire", { ack }));
+    return compare(suite.name, { direct, wire }, REASONS);
+  }
+
+  /** Empties the schema of the clients first. */
+  async target(name: Target["name"], { ack = "durable" }: { readonly ack?: Ack } = {}): Promise<Target> {
+    const { cluster } = this.system;
+    await cluster.query(HOME, "DROP SCHEMA IF EXISTS client CASCADE");
+    await cluster.query(HOME, `CREATE SCHEMA client AUTHORIZATION ${ROLE}`);
+    await cluster.query(HOME, `ALTER ROLE ${ROLE} SET highwater.ack = '${ack}'`);
+    return { name, url: this.#urls[name] };
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.system.close();
+  }
+}
