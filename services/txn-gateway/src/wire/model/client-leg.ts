@@ -17,7 +17,7 @@ import { CLIENT, type Expected, OWN, QUIET } from "./expected.ts";
 import { OWN_PROBE } from "./own.ts";
 import { Run } from "./run.ts";
 import { type SessionState } from "./state.ts";
-import { type StatementInfo, statementInfo, UNSEEN_STATEMENT } from "./statement.ts";
+import { type StatementInfo, hasNoSnapshot, statementInfo, UNSEEN_STATEMENT } from "./statement.ts";
 import { Statements } from "./statements.ts";
 
 const HEADER_BYTES = 5;
@@ -140,7 +140,7 @@ export class ClientLeg implements FrameSink {
       if (type !== SYNC_TYPE && type !== TERMINATE) return;
       this.#isDiscarding = false;
     }
-    if (this.#state.isStale) this.#readSettings();
+    if (this.#state.isStale && !this.#isWithoutSnapshot(type, bytes, start, end)) this.#readSettings();
     if (this.#state.expected.isEmpty) this.#isReadingSettings = false;
     if (this.#mustWait(type)) {
       this.#defer(type, bytes, start, end);
@@ -377,6 +377,20 @@ export class ClientLeg implements FrameSink {
     this.#executed = 0;
     expected.push(CLIENT.sync);
     this.#run.add(bytes, start, end);
+  }
+
+  /**
+   * A statement of ours takes the snapshot of a block that keeps one. In front of what takes none
+   * itself, that would be too early: SET TRANSACTION SNAPSHOT fails then, and a block that locks a
+   * table and then reads would not see what was committed before it got the lock. The settings wait
+   * for the next message.
+   */
+  #isWithoutSnapshot(type: number, bytes: Buffer, start: number, end: number): boolean {
+    if (this.#state.status !== "T") return false;
+    const name = start + HEADER_BYTES;
+    if (type === QUERY) return hasNoSnapshot(bytes, name, end - 1);
+    const text = type === PARSE ? bytes.indexOf(0, name) + 1 : 0;
+    return text > 0 && text < end && hasNoSnapshot(bytes, text, end - 1);
   }
 
   /**

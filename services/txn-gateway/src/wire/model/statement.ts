@@ -34,6 +34,14 @@ const KINDS: ReadonlyMap<string, Kind> = new Map<string, Kind>([
 ]);
 
 const WRITES = new Set(["insert", "update", "delete", "merge"]);
+const WITHOUT_SNAPSHOT: ReadonlySet<string> = new Set([
+  "set",
+  "reset",
+  "show",
+  "lock",
+  "savepoint",
+  "release",
+]);
 const LONGEST_WORD = 10;
 const [SLASH, STAR, DASH, NEWLINE, RETURN, OPEN, SEMICOLON] = [47, 42, 45, 10, 13, 40, 59];
 const UNKNOWN: StatementInfo = {
@@ -61,6 +69,12 @@ export function statementInfo(bytes: Buffer, start: number, end: number): Statem
     dropsStatements: word === "discard" || word === "deallocate",
     isPlain: (isRead || WRITES.has(word)) && isOne(bytes, at, end),
   };
+}
+
+/** It takes no snapshot, as far as its first word says. */
+export function hasNoSnapshot(bytes: Buffer, start: number, end: number): boolean {
+  const at = firstWord(bytes, start, end);
+  return at >= 0 && WITHOUT_SNAPSHOT.has(wordAt(bytes, at, end)) && isOne(bytes, start, end);
 }
 
 export const UNSEEN_STATEMENT = UNKNOWN;
