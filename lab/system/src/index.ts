@@ -13,7 +13,7 @@ import { APP_ROLE, DATABASE, ownRoleStatement, SERVICE_ROLE, systemRoles } from 
 import { type ServiceKind, type ServiceOptions, ServiceProcess } from "./service-process.ts";
 
 export { type Cluster } from "@highwater/lab-cluster";
-export { type KeyOptions } from "./api-keys.ts";
+export { type KeyOptions, ownRole } from "./api-keys.ts";
 export { programFile } from "./bundle.ts";
 export { type EdgeChanges, RegionEdge } from "./edge.ts";
 export { type TrackerView, trackerViews } from "./tracker-views.ts";
@@ -57,6 +57,8 @@ export interface Endpoint {
   readonly region: string;
   readonly gateway: string;
   readonly tracker: string;
+  /** For any client of PostgreSQL. */
+  readonly postgres?: string;
 }
 
 interface Region {
@@ -250,9 +252,17 @@ export class System implements AsyncDisposable {
           region,
           gateway: await this.#reach(from, region, gateway),
           tracker: await this.#reach(from, region, tracker),
+          postgres: await this.#reachPostgres(from, region),
         };
       }),
     );
+  }
+
+  async #reachPostgres(from: string, to: string): Promise<string> {
+    const url = new URL(this.pgUrl(to));
+    const reached = await this.#reach(from, to, { url: url.href, port: Number(url.port) });
+    url.port = new URL(reached).port;
+    return url.href;
   }
 
   async #reach(from: string, to: string, service: Pick<ServiceProcess, "url" | "port">): Promise<string> {

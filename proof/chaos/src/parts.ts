@@ -10,11 +10,15 @@ export interface Endpoint {
   readonly region: string;
   readonly gateway: string;
   readonly tracker: string;
+  /** A URL for clients of PostgreSQL; absent where the system has none. */
+  readonly postgres?: string;
 }
 
 /** A user of services that ask for keys. No other one may see its transactions. */
 export interface Owner {
   readonly name: string;
+  /** The database's login role of its key. */
+  readonly role: string;
   /** With every right. */
   readonly apiKey: string;
 }

@@ -1,7 +1,7 @@
 // Which transactions are so old that the service may have forgotten them. Nothing else may be
 // called expired.
 import { type FinalState, type Scenario } from "./history.ts";
-import { appendsOf, attemptIn, type History, type Transaction } from "./model.ts";
+import { appendsOf, attemptIn, type History, isUnreceipted, type Transaction } from "./model.ts";
 
 /**
  * Between the making of an id and the record of it, and between clocks of one machine that are read
@@ -36,8 +36,8 @@ export function droppedTooEarlyMs({ retentionMs }: Scenario, { expiry }: FinalSt
 }
 
 /**
- * Gives a transaction the receipt that it must have had, where this has expired and the effects are
- * in the final state. Of two attempts the newer one is there: it could not have run beside the
+ * Gives a transaction the receipt that it must have had, where this has expired or where it never
+ * had one, and the effects are in the final state. Of two attempts the newer one is there: it could not have run beside the
  * other.
  */
 export function restoreReceipts({ transactions, final, finalLists, epochs }: History): void {
@@ -48,7 +48,8 @@ export function restoreReceipts({ transactions, final, finalLists, epochs }: His
     for (let at = 0; at < length; at++) listed.add(spine.values[at] ?? Number.NaN);
   for (const transaction of transactions) {
     const { txn, operations } = transaction.invocation;
-    if (transaction.receipt !== null || epochs.last === null || !isDropped(final, txn)) continue;
+    if (transaction.receipt !== null || epochs.last === null) continue;
+    if (!isUnreceipted(transaction) && !isDropped(final, txn)) continue;
     const isThere =
       transfers.has(txn) ||
       appendsOf(transaction).some(({ value }) => listed.has(value)) ||

@@ -14,6 +14,7 @@ export interface Violation {
 export type Ambiguity =
   /** Broken, but no record says that it was durable: only its tracker knew the mark. */
   | "broken_without_report"
+  | "broken_without_token"
   /** An id ran twice, and the report does not say which attempt it is about. */
   | "report_without_attempt"
   /**

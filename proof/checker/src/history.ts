@@ -73,6 +73,11 @@ export interface Invocation {
    */
   readonly after: TxnId | null;
   readonly operations: readonly Operation[];
+  /**
+   * False: it came by a way that leaves no receipt and no token. Its effects alone show whether it
+   * is there, and what became of it without an answer stays unknown.
+   */
+  readonly receipt?: false;
 }
 
 /**

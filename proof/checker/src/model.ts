@@ -165,10 +165,17 @@ export function wasSettledBehind(epochs: EpochTree, transaction: Transaction, re
   return receipt === null || !epochs.contains(reader.readIn, receipt.epoch);
 }
 
+/** Only its effects show whether it is there. */
+export function isUnreceipted({ invocation }: Transaction): boolean {
+  return invocation.receipt === false;
+}
+
 /** It committed once, and a failure discarded it. */
-export function isLost({ answer, reports }: Transaction): boolean {
+export function isLost(transaction: Transaction): boolean {
+  const { answer, reports, invocation, receipt } = transaction;
   return (
     answer?.outcome === "lost" ||
+    (isUnreceipted(transaction) && !invocation.readOnly && receipt === null) ||
     reports.some(({ by, verdict }) => by === "final" && (verdict === "lost" || verdict === "broken"))
   );
 }

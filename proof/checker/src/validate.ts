@@ -128,6 +128,7 @@ const RECORDS: Readonly<Record<HistoryRecord["type"], Check>> = {
     isolation: oneOf("serializable", "snapshot"),
     after: nullOr(text),
     operations: listOf(operation),
+    receipt: maybe(oneOf(false)),
   }),
   answer: object({
     atMs: time,

@@ -17,6 +17,25 @@ const tracker = (file: string): string => `services/durability-tracker/src/${fil
 
 export const MUTANTS: readonly Mutant[] = [
   {
+    name: "the wire releases an answer on the mark of an older position",
+    patch: {
+      file: gateway("wire/positions"),
+      find: "const end = await this.#parts.marks.wait({ ...position, level }, WAIT_MS);",
+      replace:
+        "const end = await this.#parts.marks.wait({ ...position, offset: (position.offset - 200_000n) as Offset, level }, WAIT_MS);",
+    },
+    faults: ["lose_primary", "lose_region"],
+  },
+  {
+    name: "the wire takes a commit for a read",
+    patch: {
+      file: gateway("wire/model/server-leg"),
+      find: "if (state.isReadOnlyCommit !== true) this.#hold(true);",
+      replace: "",
+    },
+    faults: ["lose_primary", "lose_region"],
+  },
+  {
     name: "a safe transaction is answered at its commit",
     patch: {
       file: gateway("outcomes/outcomes"),

@@ -3,7 +3,7 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { findFaketime } from "@highwater/lab-cluster";
-import { System } from "@highwater/lab-system";
+import { ownRole, System } from "@highwater/lab-system";
 import { type Owner, USUAL_RETENTION_MS } from "../parts.ts";
 import { type Rig } from "../system.ts";
 import { type LevelRule } from "./kept.ts";
@@ -111,7 +111,8 @@ async function ownersOf(system: System): Promise<Owner[]> {
   const owners: Owner[] = [];
   for (const name of OWNERS) {
     const scopes = ["read", "write", "admin"];
-    owners.push({ name, apiKey: await system.createKey({ name, owner: name, scopes }) });
+    const options = { name, owner: name, scopes };
+    owners.push({ name, role: ownRole(options).name, apiKey: await system.createKey(options) });
   }
   return owners;
 }

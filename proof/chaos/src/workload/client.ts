@@ -19,6 +19,7 @@ import { ReplicaActor } from "./replica-actor.ts";
 import { Reruns } from "./reruns.ts";
 import { Resolver } from "./resolver.ts";
 import { SdkActor } from "./sdk-actor.ts";
+import { WireActor } from "./wire-actor.ts";
 
 /** Patience of applications: the SDK's default, less, and hardly any. */
 const TIMEOUTS: readonly Pick<HighwaterOptions, "requestTimeoutMs" | "totalTimeoutMs">[] = [
@@ -31,7 +32,8 @@ const SESSIONS = 3;
 const LOOSE = 6;
 const INTERACTIVE = 2;
 const REPLICA = 2;
-const KINDS = { sdk: 78, interactive: 11, replica: 11 } as const;
+const WIRE = 4;
+const KINDS = { sdk: 62, interactive: 9, replica: 9, wire: 20 } as const;
 const VALUES_PER_ACTOR = 1e6;
 const ACTORS_MAX = 1e3;
 const PROMISES_LIMIT_MS = 90_000;
@@ -109,6 +111,7 @@ export class Client {
     await pause(LAST_EVENTS_MS);
     this.#all.abort();
     await Promise.all(this.#beside);
+    for (const actor of this.#actors) actor.close?.();
     await Promise.all(this.#clients.map((client) => client.close()));
     this.#journal.close();
   }
@@ -176,6 +179,13 @@ export class Client {
       const writer = new SdkActor({ ...parts(client, hw), session: client });
       actors.push(new ReplicaActor({ ...parts(client, hw), session: client, writer }));
     }
+    if (this.#options.endpoints.every(({ postgres }) => postgres !== undefined))
+      for (let line = 0; line < WIRE; line++) {
+        const client = `${name}/wire/${String(line)}`;
+        const { shared, level: own, random, planner } = parts(client, hw);
+        const { owner } = this.#options;
+        actors.push(new WireActor({ shared, client, level: own, random, planner, owner }));
+      }
     return actors;
   }
 

@@ -22,6 +22,7 @@ export interface Shared {
 
 /** One line of work: it does one thing after the other. */
 export interface Actor {
-  readonly kind: "sdk" | "interactive" | "replica";
+  readonly kind: "sdk" | "interactive" | "replica" | "wire";
   act(): Promise<void>;
+  close?(): void;
 }

@@ -84,6 +84,18 @@ export class Planner {
     return { operations, readOnly: false, isolation: "serializable", ...this.#choices(false) };
   }
 
+  /** A plan that is one statement: alone, or rows to copy into the set. */
+  nextSingle(way: "alone" | "copy"): Plan {
+    this.#planned += 1;
+    const { random, newValue } = this.#options;
+    const insert = (): Operation => ({ f: "insert", value: newValue() });
+    const operations =
+      way === "copy"
+        ? this.#some(insert)
+        : [random.chance(0.5) ? insert() : ({ f: "append", key: this.#key(), value: newValue() } as const)];
+    return { operations, readOnly: false, isolation: "serializable", ...this.#choices(false) };
+  }
+
   /** A read that may run on a replica, of keys that the operations touched and one other key. */
   nextSnapshotRead(touched: readonly Operation[]): Plan {
     const { random } = this.#options;

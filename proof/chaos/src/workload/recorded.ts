@@ -22,6 +22,8 @@ const WANTED = /^\{"type":"(?:invocation|answer|resolution)"/;
 
 export async function readRecorded(dir: string): Promise<Recorded> {
   const invocations = new Map<TxnId, Asked>();
+  /** No service knows their ids. */
+  const unreceipted = new Set<TxnId>();
   const answers = new Map<TxnId, ClientReply["outcome"]>();
   const resolved = new Set<TxnId>();
   const tokens = new Map<TxnId, TokenNote>();
@@ -34,6 +36,7 @@ export async function readRecorded(dir: string): Promise<Recorded> {
       const record = JSON.parse(line) as Invocation | ClientReply | Resolution;
       if (record.type === "invocation") {
         const { level, readOnly, owner } = record;
+        if (record.receipt === false) unreceipted.add(record.txn);
         invocations.set(record.txn, { level, readOnly, ...(owner !== undefined && { owner }) });
       } else if (record.type === "answer") answers.set(record.txn, record.outcome);
       else resolved.add(record.txn);
@@ -56,7 +59,7 @@ export async function readRecorded(dir: string): Promise<Recorded> {
       // A read-only transaction has no outcome if no client saw what it returned.
       const isUnknown =
         answers.get(txn) === "unknown" || (!answers.has(txn) && invocations.get(txn)?.readOnly === false);
-      return isUnknown && !resolved.has(txn);
+      return isUnknown && !resolved.has(txn) && !unreceipted.has(txn);
     }),
     epochs: [...epochs.values()].sort((a, b) => a.seq - b.seq),
   };

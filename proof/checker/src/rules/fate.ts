@@ -12,6 +12,7 @@ import {
   isAborted,
   isAcknowledged,
   isPresent,
+  isUnreceipted,
 } from "../model.ts";
 import { type AttemptVerdicts, type Spoken, type Verdicts } from "../verdicts.ts";
 
@@ -44,7 +45,7 @@ class FateJudge {
         this.#judgeFinal(transaction, ofAttempt, level, spoken);
       }
     }
-    if (isAcknowledged(transaction)) this.#requireVerdicts(transaction);
+    if (isAcknowledged(transaction) && !isUnreceipted(transaction)) this.#requireVerdicts(transaction);
   }
 
   /** Judges the outcome that the client received, apart from verdicts. */
@@ -78,6 +79,8 @@ class FateJudge {
           () => "T1 was answered as lost, and is there in the end",
         );
     }
+    // No service can say what became of it.
+    if (isUnreceipted(transaction)) return;
     const isOpen =
       answer?.outcome === "unknown" && (resolution === null || resolution.outcome === "unresolved");
     const isJudged = verdicts.some(({ levels }) => levels.some(({ final }) => final.size > 0));
@@ -118,6 +121,12 @@ class FateJudge {
       // It is there, or no client had a promise that it would be.
     } else if (reports.every((report) => !isDurableReport(report) || this.#isTakenBack(report))) {
       this.#findings.ambiguity("broken_as_a_range");
+    } else if (
+      isUnreceipted(transaction) &&
+      this.#excuses.breaks(transaction, attempt, level, Number.POSITIVE_INFINITY) !== null
+    ) {
+      // Only the holder of a token could have learned it.
+      this.#findings.ambiguity("broken_without_token");
     } else if (this.#isExpiredUndone(transaction, ofAttempt, level)) {
       this.#findings.ambiguity("broken_as_a_range");
     } else {
