@@ -3,7 +3,7 @@ import { Excuses } from "./failures.ts";
 import { Findings } from "./findings.ts";
 import { Gathering } from "./gather.ts";
 import { type HistoryRecord } from "./history.ts";
-import { type History, isAborted, isAcknowledged } from "./model.ts";
+import { type History, isAborted, isAcknowledged, isUnreceipted } from "./model.ts";
 import { Orders } from "./orders.ts";
 import { type Counts, type Report } from "./report.ts";
 import { judgeExpiry } from "./rules/expiry.ts";
@@ -93,8 +93,8 @@ function countsOf(history: History, verdicts: Verdicts, tornLines: number): Coun
     const isUnresolved = resolution?.outcome === "unresolved";
     if (answer?.outcome === "unknown" && resolution !== null && !isUnresolved) counts.unknownResolved += 1;
     if (answer === null && resolution === null) counts.unanswered += 1;
-    const isOpen =
-      isUnresolved || (answer?.outcome === "unknown" && resolution === null && finals.length === 0);
+    const isSilent = answer?.outcome === "unknown" && resolution === null && finals.length === 0;
+    const isOpen = isUnresolved || (isSilent && !isUnreceipted(transaction));
     if (isOpen || reports.some(({ by, verdict }) => by === "final" && verdict === "pending"))
       counts.pending += 1;
     if (reports.some(({ verdict }) => verdict === "broken")) counts.promisesBroken += 1;

@@ -37,8 +37,8 @@ export function droppedTooEarlyMs({ retentionMs }: Scenario, { expiry }: FinalSt
 
 /**
  * Gives a transaction the receipt that it must have had, where this has expired or where it never
- * had one, and the effects are in the final state. Of two attempts the newer one is there: it could not have run beside the
- * other.
+ * had one, and the effects are in the final state. Of two attempts the newer one is there: it could
+ * not have run beside the other.
  */
 export function restoreReceipts({ transactions, final, finalLists, epochs }: History): void {
   const inserted = new Set(final.inserted);

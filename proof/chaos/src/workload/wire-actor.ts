@@ -1,6 +1,6 @@
-// A line of work on the PostgreSQL wire, as an application that has changed nothing but its
-// connection string. Its transactions are safe and have no receipt: a commit that is answered has to
-// survive what its level covers, and one that is not answered has an unknown outcome.
+// A line of work on the PostgreSQL wire, as an application that changed only its connection string.
+// Its transactions are safe and have no receipt: a commit that is answered has to survive what its
+// level covers, and one that is not answered has an unknown outcome.
 import { setTimeout as pause } from "node:timers/promises";
 import { type Shown, type TxnId } from "@highwater/checker";
 import { newTransactionId } from "@highwater/sdk";
@@ -82,14 +82,24 @@ export class WireActor implements Actor {
     const txn = newTransactionId();
     const { operations, readOnly } = plan;
     journal.invoked({
-      ...{ client: name, session: name, txn, rerunOf: null, ack: "durable", level, readOnly },
-      ...{ isolation: "serializable", after: null, operations, receipt: false },
+      client: name,
+      session: name,
+      txn,
+      rerunOf: null,
+      ack: "durable",
+      level,
+      readOnly,
+      isolation: "serializable",
+      after: null,
+      operations,
+      receipt: false,
     });
     client.takeWarning();
     const outcome = await this.#transact(client, way, plan, txn);
     const isEarly = client.takeWarning();
     journal.answered({
-      ...{ txn, ...outcome },
+      txn,
+      ...outcome,
       durableAt: outcome.outcome === "committed" && !isEarly ? level : null,
     });
     if (outcome.outcome === "unknown" || outcome.outcome === "lost") client.destroy();
@@ -102,7 +112,7 @@ export class WireActor implements Actor {
       case "text": {
         const texts = statementsOf(plan.operations, txn).map(inline);
         const text = ["BEGIN", ...texts, "COMMIT"].join("; ");
-        // What it reads is not recorded: the driver cannot tell which result is whose.
+        // What it reads is not recorded: the driver's results do not name their statements.
         return this.#commit(client, plan, async () => (await client.say(text)) === "COMMIT");
       }
       case "alone": {
@@ -175,7 +185,12 @@ export class WireActor implements Actor {
 }
 
 const NOTHING: Outcome = {
-  ...{ outcome: "unknown", durableAt: null, position: null, shown: null, replayed: false, error: null },
+  outcome: "unknown",
+  durableAt: null,
+  position: null,
+  shown: null,
+  replayed: false,
+  error: null,
 };
 
 function codeOf(error: unknown): string {

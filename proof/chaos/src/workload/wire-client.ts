@@ -1,5 +1,5 @@
-// An application's connection to a gateway's PostgreSQL port, by the usual driver: what node-postgres
-// says of a statement, and whether that settles what became of a commit.
+// An application's connection to a gateway's PostgreSQL port, by node-postgres: its statements, and
+// what an error of one says of the transaction.
 import pg from "pg";
 import { type Values } from "./schema.ts";
 
@@ -44,8 +44,10 @@ export class WireClient {
   /** Errors: those of the driver. */
   static async connect({ url, level }: WireAddress): Promise<WireClient> {
     const client = new pg.Client({
-      ...{ connectionString: url, connectionTimeoutMillis: CONNECT_LIMIT_MS },
-      ...{ query_timeout: ANSWER_LIMIT_MS, application_name: "chaos" },
+      connectionString: url,
+      connectionTimeoutMillis: CONNECT_LIMIT_MS,
+      query_timeout: ANSWER_LIMIT_MS,
+      application_name: "chaos",
       options: `-c default_transaction_isolation=serializable -c highwater.level=${level}`,
     });
     const opened = new WireClient(client);
@@ -67,7 +69,9 @@ export class WireClient {
   /** One statement in the extended protocol. Errors: those of the driver. */
   async run(sql: string, params: readonly (string | number)[] = []): Promise<Values> {
     const { rows } = await this.#client.query<(string | null)[]>({
-      ...{ text: sql, values: [...params], rowMode: "array" },
+      text: sql,
+      values: [...params],
+      rowMode: "array",
       types: { getTypeParser: () => (text: string) => text },
     });
     return rows;
