@@ -20,11 +20,11 @@ export const MUTANTS: readonly Mutant[] = [
     name: "the wire releases an answer on the mark of an older position",
     patch: {
       file: gateway("wire/positions"),
-      find: "const end = await this.#parts.marks.wait({ ...position, level }, WAIT_MS);",
+      find: "const end = await this.#parts.marks.wait({ ...position, level }, INTEREST_MS / 2);",
       replace:
-        "const end = await this.#parts.marks.wait({ ...position, offset: (position.offset - 200_000n) as Offset, level }, WAIT_MS);",
+        "const end = await this.#parts.marks.wait({ ...position, offset: (position.offset - 200_000n) as Offset, level }, INTEREST_MS / 2);",
     },
-    faults: ["lose_primary", "lose_region"],
+    faults: ["lose_primary", "lose_region", "slow_link"],
   },
   {
     name: "the wire takes a commit for a read",
@@ -33,7 +33,7 @@ export const MUTANTS: readonly Mutant[] = [
       find: "if (state.isReadOnlyCommit !== true) this.#hold(true);",
       replace: "",
     },
-    faults: ["lose_primary", "lose_region"],
+    faults: ["lose_primary", "lose_region", "slow_link"],
   },
   {
     name: "a safe transaction is answered at its commit",
