@@ -1,6 +1,7 @@
 // Goal: the verdicts are right behind two failovers in a row, and behind a crash that only restarts the server.
 // Method: as in failover.test.ts.
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { System } from "../src/index.ts";
 import {
@@ -108,4 +109,21 @@ test("one killed backend: a new epoch on the same timeline, and marks that pass 
       return BigInt(marks?.levels.region ?? "0") >= BigInt(body.position.offset);
     });
   }
+});
+
+test("the rows of an UNLOGGED table are gone after a crash, and trackers have warned of it", async () => {
+  await using system = await System.start();
+  const { gateway, tracker } = { gateway: system.gateway(EAST).url, tracker: system.tracker(EAST) };
+  const create = { sql: "CREATE UNLOGGED TABLE basket (item text)" };
+  await commit(gateway, [create], { ack: "durable" });
+  const put = { sql: "INSERT INTO basket VALUES ('apple')" };
+  const { token, position } = await commit(gateway, [put], { ack: "durable", level: "global" });
+  await system.cluster.crashBackend(EAST);
+  await epochAfter(tracker.url, position.epoch);
+  assert.equal((await verdict(tracker.url, token, { level: "global" })).verdict, "durable");
+  assert.deepEqual(await system.cluster.query(EAST, "SELECT FROM basket"), []);
+  await eventually("the tracker names it", async () => {
+    const lines = (await readFile(tracker.logFile, "utf8")).split("\n");
+    return lines.some((line) => line.includes("tables_unlogged") && line.includes("public.basket"));
+  });
 });

@@ -22,6 +22,8 @@ const BOTH = {
       "Preparing the store (`step`: `prepare`) or beginning an epoch (`mint`) failed. It is retried.",
     lock_flood_ended:
       "A session of `role` held `locks` locks on `node`, so others might have got none. The tracker ended it.",
+    tables_unlogged:
+      "The database of `node` has UNLOGGED tables or sequences (`tables`, at most 20). No level covers their contents.",
     topology_doubtful: "The topology is valid, but its levels protect less than they seem to.",
     traffic_unencrypted: "A listener or a URL beyond loopback has no TLS.",
     tls_handshake_failed:

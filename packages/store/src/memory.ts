@@ -137,6 +137,11 @@ export class MemoryStore implements Store {
     });
   }
 
+  /** The world logs everything. */
+  unloggedTables(): Promise<readonly string[]> {
+    return Promise.resolve([]);
+  }
+
   /** The world has no limit of locks. */
   endLockFloods(): Promise<readonly LockFlood[]> {
     return Promise.resolve([]);

@@ -392,6 +392,11 @@ export interface Store extends NodeSource {
    */
   endLockFloods(node: string): Promise<readonly LockFlood[]>;
   /**
+   * Names of applications' tables, a few of them, whose rows are not in the log: a failover empties
+   * them. For the primary.
+   */
+  unloggedTables(node: string): Promise<readonly string[]>;
+  /**
    * Raises the final marks in the epoch's record, by level, where they are lower: others have seen
    * more of the epoch before it than the service that began it. Nothing where the node has no such
    * record. For the primary.

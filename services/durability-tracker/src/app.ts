@@ -33,6 +33,7 @@ import { TrackerMetrics } from "./shell/metrics.ts";
 import { makeExpiryTime, type ReadExpiryTime } from "./shell/expiry-clock.ts";
 import { runRetention } from "./shell/retention.ts";
 import { MarkStream } from "./shell/stream.ts";
+import { UnloggedTables } from "./shell/unlogged.ts";
 import { VerdictLog } from "./shell/verdict-log.ts";
 import { VerdictService } from "./shell/verdict-service.ts";
 import { runWarden } from "./shell/warden.ts";
@@ -161,7 +162,7 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
   const keys = makeDeploymentKeys(config, clock);
   const loop = new TrackerLoop(config, { ...deps, deploymentKeys: keys });
   const { events, webhooks, readTime } = makeEvents(config, deps, loop);
-  loop.subscribe(alarms, metrics, stream, events);
+  loop.subscribe(alarms, metrics, stream, events, new UnloggedTables(deps.store, log));
   const callers = makeCallers(config, deps, { loop, metrics });
   const schedule = makeSchedule(keys, deps, loop);
   const verdicts = new VerdictService({

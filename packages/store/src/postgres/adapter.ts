@@ -66,6 +66,7 @@ import {
   RETENTION,
   TERMINATE,
   TERMINATE_BLOCKERS,
+  UNLOGGED_TABLES,
 } from "./sql.ts";
 import { Warden } from "./warden.ts";
 import { principalOf, WritePool } from "./write-pool.ts";
@@ -336,6 +337,13 @@ export class PostgresStore implements Store {
       },
       settings,
     );
+  }
+
+  async unloggedTables(node: string): Promise<readonly string[]> {
+    const { rows } = await this.#of(node).lookUp.run((client) =>
+      client.query<{ name: string }>(UNLOGGED_TABLES),
+    );
+    return rows.map(({ name }) => name);
   }
 
   endLockFloods(node: string): Promise<readonly LockFlood[]> {

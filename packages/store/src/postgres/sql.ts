@@ -287,6 +287,11 @@ FROM unnest($1::uuid[], $2::uuid[]) AS k (id, tag), highwater.current_epoch s
 WHERE s.id = $3
 ORDER BY k.id, k.tag ON CONFLICT (id, tag) DO NOTHING`;
 
+export const UNLOGGED_TABLES = `SELECT format('%I.%I', n.nspname, c.relname) AS name
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relpersistence = 'u' AND c.relkind IN ('r', 'S') AND n.nspname NOT IN ('highwater', 'highwater_jobs')
+ORDER BY 1 LIMIT 20`;
+
 export const LOG_END = `SELECT pg_current_wal_insert_lsn()::text AS applied, ${SEGMENT_BYTES} AS segment_bytes,
   ${SENTINEL_EPOCH}::text AS epoch`;
 
