@@ -40,6 +40,19 @@ it("a fast commit is answered at the commit point with a token, and becomes dura
   client.end();
 });
 
+it("the first statement fails, and a check comes between two receipts: every later commit has its receipt", async () => {
+  const client = await wire.open({ parameters: { options: "-c highwater.ack=commit" } });
+  const failed = await client.query("INSERT INTO kv VALUES ('prepared', 1 / 0)");
+  assert.equal(failed.code, "22012");
+  for (const key of ["prepared 1", "prepared 2"]) {
+    const answer = await client.query(`INSERT INTO kv VALUES ('${key}', 1)`);
+    assert.deepEqual(answer.tags, ["INSERT 0 1"]);
+    assert.match(answer.token ?? "", /^hw2_/);
+    assert.deepEqual((await client.query("SELECT 1")).tags, ["SELECT 1"]);
+  }
+  client.end();
+});
+
 it("a token is never older than the last transaction", async () => {
   const client = await wire.open();
   await client.query("SET highwater.ack = 'commit'");

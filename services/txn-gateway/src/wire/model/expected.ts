@@ -104,11 +104,20 @@ export class ExpectedAnswers {
     }
   }
 
-  /** The head, of the extended protocol, was answered with an error. */
-  fail(): void {
+  /**
+   * The head, of the extended protocol, was answered with an error. True: a statement of ours was
+   * to be prepared behind it, and was skipped.
+   */
+  fail(): boolean {
     this.isCopying = false;
-    while (!this.isEmpty && this.#queue[this.#at]?.message !== "sync") this.pop();
+    let hasSkippedOurs = false;
+    for (; !this.isEmpty; this.pop()) {
+      const { message, whose } = this.#queue[this.#at] ?? {};
+      if (message === "sync") break;
+      hasSkippedOurs ||= message === "parse" && whose === "own";
+    }
     this.isSkipping = this.isEmpty;
+    return hasSkippedOurs;
   }
 
   /** The head has begun to read COPY data: a Sync before the data's end is ignored. */

@@ -399,7 +399,7 @@ export class ServerLeg implements FrameSink {
     expected.isCopying = false;
     if (head === undefined || head.message === "sync" || head.message === "query" || head.message === "call")
       return;
-    expected.fail();
+    if (expected.fail()) this.#state.forgetPrepared();
   }
 
   /** Nothing was committed that has a token: the client must not read that of another. */
