@@ -1,6 +1,6 @@
-// Who is the primary? A pure answer from what the nodes report and what this process has seen
-// before. A node outranks another if and only if its history contains the other's current epoch, or
-// an operator chose it. Never by sequence number, never by timeline, never by log position.
+// Names the primary from what the nodes report and what this process has seen before. Pure. A node
+// outranks another if and only if its history contains the other's current epoch, or an operator
+// chose it. Sequence numbers, timelines and log positions never decide.
 import { type EpochGraph, type EpochId, outranks } from "@highwater/protocol";
 import { isStale, unnamedBy } from "./command.ts";
 import { type NodeReport } from "./nodes.ts";

@@ -1,6 +1,6 @@
-// Does an operator's command still count? It was given against a world that the operator knew; when
-// it is found on a node that could not be reached for a while, that world may be over.
-// (docs/decisions/0010-a-command-names-what-it-overrules.md)
+// Decides whether an operator's command still counts. The operator gave it for the nodes as they
+// were then. If the command is found on a node that was out of reach for a while, the nodes may
+// have moved on. (docs/decisions/0010-a-command-names-what-it-overrules.md)
 import { type EpochGraph, type EpochId, outranks } from "@highwater/protocol";
 import { type NodeReport } from "./nodes.ts";
 

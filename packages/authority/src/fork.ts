@@ -1,6 +1,6 @@
-// Where does the previous epoch's log end in this history? A pure rule over what a node's own log
-// and its server can prove. Owned by all adapters whose store is one physical log; how the facts
-// are gathered is theirs.
+// Finds where the previous epoch's log ends in this history. A pure rule over what a node's own log
+// and its server can prove. All adapters whose store is one physical log share it; each gathers the
+// facts in its own way.
 import { type EpochCause, type EpochId, maxOffset, minOffset, type Offset, ZERO } from "@highwater/protocol";
 
 /**

@@ -1,6 +1,6 @@
-// Who is the primary: by ancestry, by a lease or by operators' commands. And where the log of one
-// epoch ends in the history of the next. A store gives it the nodes' reports; the services act on
-// the answer.
+// Names the primary by ancestry, by a lease or by operators' commands, and says where the log of
+// one epoch ends in the history of the next. A store provides the nodes' reports; the services act
+// on the answer.
 export { type Authority, decideAuthority } from "./ancestry.ts";
 export { type Fork, forkOf } from "./fork.ts";
 export { type Candidates } from "./lease/candidates.ts";

@@ -1,4 +1,4 @@
-// What the rules judge by: each node's report of itself. The port of the store extends NodeSource,
+// The input of the rules: each node's report of itself. The store's port extends NodeSource,
 // because the rules need nothing else of a store.
 import { type EpochId, type EpochRecord, type Offset } from "@highwater/protocol";
 

@@ -1,5 +1,5 @@
-// Authority by operators' commands alone: whatever the nodes make of themselves, only a node that
-// was chosen is followed.
+// Authority by operators' commands alone: only a node that an operator chose is followed, whatever
+// the nodes report about themselves.
 import { type EpochGraph, type EpochId } from "@highwater/protocol";
 import { type Authority, decideAuthority } from "./ancestry.ts";
 import { type NodeReport } from "./nodes.ts";

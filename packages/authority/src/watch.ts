@@ -1,6 +1,6 @@
-// Asks every node for itself, again and again, and keeps the answer to "who is the primary?" up to
-// date. Owns the loop and what was seen; the rules are in ancestry.ts, operator.ts and
-// lease/decide.ts, and what follows from it is the service's.
+// Asks every node about itself in a loop and keeps the answer to "who is the primary?" up to date.
+// Owns the loop and what was seen. The rules are in ancestry.ts, operator.ts and lease/decide.ts;
+// each service acts on the answer itself.
 import { EpochGraph, type EpochId, type EpochRecord } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
 import { type Authority, decideAuthority } from "./ancestry.ts";

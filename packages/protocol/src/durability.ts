@@ -1,5 +1,5 @@
-// The tracker's reports beyond marks: what is at risk now, and the events of single transactions
-// and of levels.
+// The tracker's reports beside marks: the current exposure, and events of single transactions and
+// of levels.
 import Type, { type Static } from "typebox";
 import { closed } from "./schema-helpers.ts";
 import { LevelName, Metadata, OffsetText, OwnerText, StallEvent, Uuid, Verdict } from "./schemas.ts";

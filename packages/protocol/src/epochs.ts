@@ -1,4 +1,4 @@
-// What epoch records say about each other: ancestry, and which history ends another's epoch.
+// What follows from epoch records: ancestry, and which history ended another's epoch.
 import { type EpochId } from "./ids.ts";
 import { type EpochRecord } from "./schemas.ts";
 

@@ -1,5 +1,5 @@
-// GET /v1/durability/events: what it is asked with and what it answers, as a stream and as a page.
-// The contents of the single types are in durability.ts.
+// GET /v1/durability/events: the query, and the response as a stream and as a page. durability.ts
+// has the contents of each type.
 import Type, { type Static } from "typebox";
 import { DURABILITY_EVENT_TYPES, DurabilityEvent, TransactionEventData } from "./durability.ts";
 import { closed } from "./schema-helpers.ts";

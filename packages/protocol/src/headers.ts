@@ -1,4 +1,4 @@
-// Names of headers that both sides of a wire, or a proxy between them, must spell alike.
+// Names of HTTP headers that both sides of a wire, or a proxy between them, have to share.
 
 /**
  * Marks a refusal by a service that starts or shuts down, and that has looked at nothing of the

@@ -1,4 +1,4 @@
-// What the schemas of this package are written with.
+// Helpers with which the schemas of this package are written.
 import Type from "typebox";
 
 export const closed = { additionalProperties: false } as const;

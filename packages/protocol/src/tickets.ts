@@ -1,5 +1,6 @@
-// Tickets: an application commits on its own connection to the primary, and the gateway announces
-// the transaction before and signs its position behind. Owns what is asked and answered of both.
+// Tickets. An application commits on its own connection to the primary; the gateway announces the
+// transaction before, and signs its position afterwards. Has the requests and responses of both
+// calls.
 import Type, { type Static } from "typebox";
 import { ProblemBody } from "./problem-schema.ts";
 import { about, closed } from "./schema-helpers.ts";

@@ -1,6 +1,6 @@
-// The token: all that is needed, with marks, to judge a committed transaction without any
-// server-side state. Owns its binary form; the keys that sign it are the deployment's
-// (packages/service). Services read a token by `openToken` only.
+// The token: with marks, enough to judge a committed transaction without any state of the server.
+// Owns its binary form. The deployment's keys sign it (packages/service). Services read tokens only
+// through `openToken`.
 import { type EpochId, type Offset, type TxnId, uuidOfHex } from "./ids.ts";
 
 /** `write`: a receipt can prove it. `read`: a read-only transaction, which leaves no receipt. */

@@ -1,6 +1,6 @@
-// What is wrong with a topology although its schema has nothing against it: nodes that cannot be
-// told apart, levels that cannot be reached. Everything is found at once, so that an operator
-// corrects it once.
+// Faults of a topology that its schema cannot see, such as nodes that look the same to a tracker,
+// or levels that cannot be reached. Reports all faults at once, so that an operator corrects them
+// once.
 import { type AddressRange, contains, parseAddressRange } from "./address-range.ts";
 import { type LevelRule, type NodeSpec, type Topology } from "./topology.ts";
 

@@ -1,5 +1,5 @@
 // What an operator configures once for all services of a cluster: nodes, levels and the addresses
-// of the services. The schemas are here; what they cannot see is in topology-faults.ts.
+// of the services. Has the schemas; topology-faults.ts has the rules beyond them.
 import Type, { type Static } from "typebox";
 
 const name = Type.String({ pattern: "^[a-z0-9][a-z0-9_-]{0,62}$" });

@@ -1,4 +1,4 @@
-// Who asks, and until when the answer is wanted.
+// The caller of a request, and the time limit for the answer.
 import { type Principal } from "./identity/principal.ts";
 import { type RequestTrace } from "./telemetry/tracer.ts";
 

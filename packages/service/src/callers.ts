@@ -1,5 +1,5 @@
-// Who a request comes from: proves it, counts it, and reports to its work when the client has gone
-// away.
+// Finds the caller of each request: authenticates it, counts the request against its limits, and
+// signals when the client disconnects.
 import { type ServerResponse } from "node:http";
 import { type ErrorCode, HighwaterError } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";

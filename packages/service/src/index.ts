@@ -1,5 +1,5 @@
-// What the gateway and the tracker share as services: who calls, the settings of a process, the
-// shape of errors over HTTP.
+// What gateway and tracker share as services: authentication, settings, and the form of errors over
+// HTTP.
 export { type Caller } from "./caller.ts";
 export { Callers, type CallersOptions } from "./callers.ts";
 export { Admission, type AdmissionDefaults, type Admitted } from "./identity/admission.ts";

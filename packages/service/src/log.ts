@@ -1,4 +1,4 @@
-// One JSON object per event and line. A cause is written by chosen fields only.
+// Writes one JSON object per event and line. Of an error it writes chosen fields only.
 import { type Clock } from "@highwater/runtime";
 import { type LogEvent } from "./log-events.ts";
 

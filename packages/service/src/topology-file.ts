@@ -1,6 +1,6 @@
-// The file that HIGHWATER_TOPOLOGY names, while the service runs: levels that change in it take
-// effect without a restart. Nothing else of it does: nodes are what a service is made of. Content
-// that is refused changes nothing.
+// Watches the file in HIGHWATER_TOPOLOGY while the service runs. Changed levels take effect without
+// a restart; changed nodes do not, because the service was built from them. Invalid content changes
+// nothing.
 import { readFile } from "node:fs/promises";
 import { isDeepStrictEqual } from "node:util";
 import { type NodeSpec, type Topology, topologyWarnings } from "@highwater/protocol";

@@ -1,5 +1,4 @@
-// The contents of the audit log: who changed keys, webhooks and authority, when, from where, and
-// why.
+// The audit log: who changed keys, webhooks and authority, when, from where, and why.
 
 /** Who makes a change, as a command or a request says it. */
 export interface Act {

@@ -1,5 +1,5 @@
-// What every adapter of the store port must do, as one suite of tests over a harness that can break
-// its cluster. Knows positions, epochs and receipts, and nothing of how an adapter keeps them.
+// The conformance suite that every adapter of the store port has to pass, over a harness that can
+// break its cluster. It knows positions, epochs and receipts, but not how an adapter stores them.
 import { describe } from "node:test";
 import { authorityTests } from "./conformance/authority.ts";
 import { copyTests } from "./conformance/copies.ts";

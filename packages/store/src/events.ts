@@ -1,5 +1,5 @@
-// The events of durability as the store keeps them: every tracker publishes the same ones under the
-// same ids, and a failover takes them along. The port; what an event means is the tracker's.
+// The port of durability events as the store keeps them. Every tracker publishes the same events
+// under the same ids, and a failover keeps them. The tracker defines what an event means.
 import { type DurabilityEventType, type EpochId, type Offset } from "@highwater/protocol";
 
 export interface EventPosition {

@@ -1,5 +1,5 @@
-// API keys as the store keeps them, and the port through which gateways read them and an operator
-// changes them. The text of a key, and what a holder may do with it, is the gateway's.
+// API keys as the store keeps them: the port through which gateways read them and an operator
+// changes them. The gateway defines the text of a key and the rights of its holder.
 import { type Act, type AuditEntry, type AuditQuestion } from "./audit.ts";
 import { type StoreNode } from "./port.ts";
 

@@ -1,6 +1,6 @@
 // The reference adapter of the store port, for simulation only: a MemoryWorld that the caller
-// steps, and stores that stand on it, one for each process of the simulation. Everything happens
-// inside the call; the promises only carry it out.
+// steps, and one store for each simulated process. Everything happens inside the call; promises
+// only deliver the result.
 import { type NodeReport } from "@highwater/authority";
 import {
   type EpochId,

@@ -1,6 +1,6 @@
-// The store port: what Highwater needs from a replicated database, in the words of the domain.
-// Nothing outside an adapter knows how a position, an epoch or a receipt is kept; one conformance
-// suite drives them all.
+// The store port: what Highwater needs from a replicated database, in terms of the domain. Only an
+// adapter knows how a position, an epoch or a receipt is stored. One conformance suite tests all
+// adapters.
 import { type NodeSource } from "@highwater/authority";
 import {
   type EpochId,

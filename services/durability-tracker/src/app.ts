@@ -1,5 +1,5 @@
-// The tracker as an application: joins its parts, starts and stops them. Listening, signals and
-// exit codes are main.ts's.
+// Builds the tracker from its parts, starts and stops them. main.ts owns listening, signals and
+// exit codes.
 import { type FastifyInstance } from "fastify";
 import { HighwaterError, UNSERVED_HEADER } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";

@@ -1,4 +1,4 @@
-// What every variable means, for docs/reference/tracker-config.md.
+// The meaning of every variable, for docs/reference/tracker-config.md.
 import {
   about,
   ABOUT_SHARED,

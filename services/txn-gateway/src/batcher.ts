@@ -1,6 +1,6 @@
-// Many small questions as few large ones. Self-clocked: one batch in flight, everything asked
-// meanwhile goes in the next, so a lone question does not wait and a storm of them costs a few
-// round trips.
+// Combines many small questions into few large ones. Self-clocked: one batch is in flight, and
+// everything asked meanwhile goes in the next. So a lone question does not wait, and many cost a
+// few round trips.
 
 interface Entry<Key, Value> {
   readonly key: Key;

@@ -1,6 +1,6 @@
-// Which nodes may an HA manager promote next? Read from what it keeps beside its leader key. Knows
-// Patroni's keys and nothing of positions. A position that is not known for certain is reported as
-// unknown: a mark that is missing promises nothing.
+// Reads which nodes an HA manager may promote next, from what the manager keeps beside its leader
+// key. Knows Patroni's keys and nothing of positions. If a position is not certain, it is reported
+// as unknown, because a missing mark promises nothing.
 // (docs/decisions/0027-only-what-may-be-promoted.md)
 
 /**

@@ -1,6 +1,6 @@
-// Who is the primary under a lease? Exactly the node that the lease names, while the lease as it
-// was read is valid; otherwise no node. The reports of other writable nodes about themselves do not
-// count. (docs/decisions/0011-authority-from-a-lease.md)
+// Names the primary under a lease: exactly the node in the lease, while the lease as it was read is
+// valid; otherwise no node. Reports of other writable nodes do not count.
+// (docs/decisions/0011-authority-from-a-lease.md)
 import { type EpochGraph, type EpochId, outranks } from "@highwater/protocol";
 import { type Authority, obeyed, strangersTo, withoutHistory } from "../ancestry.ts";
 import { type NodeReport } from "../nodes.ts";

@@ -1,5 +1,5 @@
-// etcd's version 3 over its JSON gateway: as much as reading a leader key needs. Owns endpoints,
-// time limits and the login; knows nothing of what the key means.
+// Speaks etcd's version 3 over its JSON gateway, as far as reading a leader key needs it. Owns
+// endpoints, time limits and the login; does not know what the key means.
 import { type Clock } from "@highwater/runtime";
 
 export interface HttpRequest {

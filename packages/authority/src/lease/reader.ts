@@ -1,5 +1,4 @@
-// Reads a leader key and its lease again and again. Owns the loop, and how long an answer may be
-// trusted.
+// Reads a leader key and its lease in a loop. Owns the loop, and how long a reading may be trusted.
 import { type Clock, sleep } from "@highwater/runtime";
 import { type Candidates, candidatesOf } from "./candidates.ts";
 import { type EtcdClient, type EtcdKey } from "./etcd.ts";

@@ -1,5 +1,4 @@
-// What a process knows of the lease that names the primary, and what it needs from the reader of
-// it.
+// The lease as a process last read it, and the interface of its reader.
 import { type Candidates } from "./candidates.ts";
 
 /**

@@ -1,5 +1,5 @@
-// Do the services of a deployment have the same schedule of keys? Each compares its own with check
-// values in the store, which the first of them has written.
+// Checks that all services of a deployment have the same schedule of keys. Each compares its
+// schedule with check values in the store, which the first service has written.
 // (docs/decisions/0101-services-compare-their-schedules.md)
 import { type Clock, sleep } from "@highwater/runtime";
 import { type KeyCheck, type Store } from "@highwater/store";

@@ -1,5 +1,4 @@
-// No authentication: everybody is the same one, and may do everything that the service's own role
-// may.
+// No authentication: all callers are the same principal, with the rights of the service's own role.
 import { type Authenticator, DEFAULT_LIMITS, NOBODY, type Principal, SCOPES } from "./principal.ts";
 
 export const ANYBODY: Principal = Object.freeze({

@@ -1,4 +1,4 @@
-// Which authenticator the settings ask for.
+// Chooses the authenticator by the settings.
 import { type Clock } from "@highwater/runtime";
 import { type KeyReader } from "@highwater/store";
 import { type Log } from "../log.ts";

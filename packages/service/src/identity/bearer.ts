@@ -1,5 +1,5 @@
-// Keys and tokens side by side: which of the two authenticators a credential is for shows in its
-// first characters.
+// Accepts API keys and JSON Web Tokens side by side. The first characters of a credential show
+// which of the two it is.
 import { KEY_PREFIX } from "./key-text.ts";
 import { type Authenticator, bearerOf, type Principal, unauthenticated } from "./principal.ts";
 

@@ -1,5 +1,4 @@
-// The services of one cluster among themselves: a caller that knows the shared secret is one of
-// them.
+// Authenticates the services of one cluster to each other by a shared secret.
 import { createHmac, hash, timingSafeEqual } from "node:crypto";
 import { type Authenticator, DEFAULT_LIMITS, NOBODY, type Principal, unauthenticated } from "./principal.ts";
 

@@ -1,4 +1,4 @@
-// From the claims of a verified token to a principal.
+// Turns the claims of a verified token into a principal.
 import { hash } from "node:crypto";
 import { type JWTPayload } from "jose";
 import { HighwaterError } from "@highwater/protocol";

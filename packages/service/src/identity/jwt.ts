@@ -1,6 +1,6 @@
-// JSON Web Tokens as bearer credentials: signed by one issuer whose public keys are read from its
-// key set (JWKS). Owns what is demanded of a token and what becomes of its claims; signatures and
-// key sets are the library's.
+// Accepts JSON Web Tokens as bearer credentials, signed by one issuer whose public keys are in its
+// key set (JWKS). Owns what a token has to contain and what its claims mean; a library checks
+// signatures and reads key sets.
 import {
   createRemoteJWKSet,
   customFetch,

@@ -1,6 +1,6 @@
-// All API keys in memory, kept up to date from the store: a request costs a look-up and a hash, and
-// no database. Changes take effect here within one refresh. While the store cannot be asked, what
-// was last known goes on working.
+// Keeps all API keys in memory and refreshes them from the store, so that a request costs a look-up
+// and a hash, but no query. A change takes effect here within one refresh. While the store cannot
+// be read, the keys last read stay valid.
 import { type Clock, sleep } from "@highwater/runtime";
 import { type ApiKey, type KeyReader } from "@highwater/store";
 import { type Log } from "../log.ts";

@@ -1,5 +1,5 @@
-// The text of an API key: `hwk_ID_SECRET`. The id names the key wherever that may be seen; the
-// secret is only its holder's.
+// The text of an API key: `hwk_ID_SECRET`. The id names the key in logs and lists; only the holder
+// of the key has the secret.
 import { hash, randomBytes, timingSafeEqual } from "node:crypto";
 
 /**

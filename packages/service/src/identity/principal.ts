@@ -1,5 +1,5 @@
-// Who a request comes from, what that one may do, and how a request says so. How it is proved is in
-// the files beside this.
+// The principal of a request: who it is, what it may do, and how a request names it. The files
+// beside this authenticate it.
 import { hash } from "node:crypto";
 import { HighwaterError } from "@highwater/protocol";
 import { type KeyLimits, type Scope } from "@highwater/store";

@@ -1,5 +1,5 @@
-// How often credentials from one address have been refused lately. An address that sends many bad
-// ones gets no more work done for new ones; good ones that are known go on working from there.
+// Counts refused credentials by address. The service stops checking new credentials from an address
+// that sends many bad ones. Credentials that it already knows stay valid from there.
 import { HighwaterError } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
 

@@ -1,4 +1,4 @@
-// The variables that say who may use a service and how it recognises them. Each service has its
+// The variables that say who may use a service and how it authenticates them. Each service has its
 // own, under its prefix.
 import { isLoopback, listOf } from "../settings/readers.ts";
 import { type Env } from "../settings/setting.ts";

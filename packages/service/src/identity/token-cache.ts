@@ -1,5 +1,5 @@
-// Verified tokens by their hash, so that a token costs a signature check once and not with every
-// request. Bounded.
+// Keeps verified tokens by their hash, so that the signature is checked once for each token and not
+// for each request. Bounded.
 import { hash } from "node:crypto";
 import { type Principal } from "./principal.ts";
 

@@ -1,5 +1,5 @@
-// What a metric is before anything is counted: its name, its labels, and the question that it
-// answers. The catalogue is made of these, and nothing can be exposed that is not in it.
+// The definition of a metric: its name, its labels, and the question that it answers. The catalogue
+// consists of these, and only metrics of the catalogue can be exposed.
 
 /** The values that a label has, or, where they cannot be listed, what they are. */
 type LabelValues = readonly string[] | string;

@@ -1,4 +1,4 @@
-// What is exposed of a metric: the values of its series at one moment.
+// The values of a metric's series at one moment, ready to be exposed.
 import { type Metric } from "./definition.ts";
 
 export type Labels = Readonly<Record<string, string>>;

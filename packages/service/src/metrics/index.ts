@@ -1,4 +1,4 @@
-// Metrics: the catalogue, and the numbers behind it.
+// Metrics: the catalogue and the registry of values.
 export { CATALOGUE, GATEWAY, PROCESS, TRACKER, WEBHOOKS } from "./catalogue/index.ts";
 export { type Metric, type MetricKind } from "./definition.ts";
 export { registerProcess, type ServiceIdentity } from "./process.ts";

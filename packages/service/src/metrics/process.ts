@@ -1,4 +1,4 @@
-// What a process can say of itself.
+// Measures the process itself: processor time, memory, and the delay of the event loop.
 import { monitorEventLoopDelay, performance } from "node:perf_hooks";
 import { certificateExpiresMs } from "../settings/tls.ts";
 import { PROCESS } from "./catalogue/index.ts";

@@ -1,6 +1,6 @@
-// The numbers behind the catalogue's metrics. Counting is an addition in a series that was looked
-// up without making anything, since it is done once and more per transaction; all text and all
-// objects are made when somebody asks.
+// The values of the catalogue's metrics. To count is to add to a series that was looked up before,
+// without an allocation, because each transaction counts several times. Text and objects are made
+// only for a scrape.
 import { type LabelSet, type Metric } from "./definition.ts";
 import { type Distribution, type Family, type Labels } from "./family.ts";
 import { renderFamilies } from "./text.ts";

@@ -1,4 +1,4 @@
-// How the calls that explain errors are described; every service has them, for everyone.
+// Documents the calls that explain errors. Every service has them, without a credential.
 import Type from "typebox";
 import {
   classOf,

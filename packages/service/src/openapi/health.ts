@@ -1,5 +1,5 @@
-// How the calls for operators and probes are described; every service has them. A proxy must not
-// show them to the public.
+// Documents the calls for operators and probes. Every service has them. A proxy must not expose
+// them to the public.
 import Type from "typebox";
 import { Uuid } from "@highwater/protocol";
 import { type Operation } from "./operation.ts";

@@ -1,4 +1,4 @@
-// What the documentation says of one call. The calls themselves are their services'.
+// The documentation of one call. Each service documents its own calls with it.
 import { type ErrorCode, type TSchema } from "@highwater/protocol";
 
 export interface Parameter {

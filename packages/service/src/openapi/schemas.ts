@@ -1,5 +1,5 @@
-// From the schemas of the wire to those of a document: each named one stands once, and everything
-// else refers to it.
+// Turns schemas of the wire into those of a document: each named schema appears once, and all
+// others refer to it.
 import { type TSchema } from "@highwater/protocol";
 
 export type Json = Readonly<Record<string, unknown>>;

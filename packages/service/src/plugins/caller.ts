@@ -1,4 +1,4 @@
-// Every request of the routes in a scope has a caller, before its body is read.
+// Gives every request in a scope its caller before the body is read.
 import { type FastifyInstance, type FastifyRequest } from "fastify";
 import { type Caller } from "../caller.ts";
 import { type Callers } from "../callers.ts";

@@ -1,6 +1,6 @@
-// Which pages of browsers may call: those of the configured origins, and only what clients call.
-// `Authorization` proves who they act for, as everywhere; cookies mean nothing here, so no answer
-// ever allows credentials that a browser adds by itself.
+// Allows pages of the configured origins to call the service, and only with the headers that
+// clients send. `Authorization` authenticates them, as everywhere. Cookies mean nothing here, so no
+// response allows credentials that a browser adds by itself.
 import { type ServerResponse } from "node:http";
 import cors, { type FastifyCorsOptions } from "@fastify/cors";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";

@@ -1,5 +1,5 @@
-// Bodies are JSON in UTF-8, as they are: nothing is unpacked, converted or repaired on the way to
-// the database.
+// Accepts bodies only as JSON in UTF-8. The service does not decompress, convert or repair a body
+// on its way to the database.
 import { isUtf8 } from "node:buffer";
 import { type FastifyInstance } from "fastify";
 import { HighwaterError } from "@highwater/protocol";

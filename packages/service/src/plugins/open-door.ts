@@ -1,7 +1,6 @@
-// Without authentication, a page in a browser on this machine could act for its visitor: browsers
-// connect to loopback for any page, and a page whose name was pointed at this address counts as
-// being of the same origin. So pages need to be allowed by name, and requests must be for this
-// machine.
+// Protects a service without authentication from web pages. A browser on this machine connects to
+// loopback for any page, and a page whose host name was pointed at this address counts as
+// same-origin. So pages have to be allowed by name, and requests have to name this machine.
 import { type FastifyInstance, type FastifyRequest } from "fastify";
 import { HighwaterError } from "@highwater/protocol";
 import { isLoopback } from "../settings/readers.ts";

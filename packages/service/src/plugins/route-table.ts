@@ -1,5 +1,4 @@
-// Which paths there are, and under which methods: for the answers to everything else, and for the
-// documentation.
+// Lists all paths with their methods, for 404, 405 and the documentation.
 import { type FastifyInstance } from "fastify";
 import { HighwaterError } from "@highwater/protocol";
 

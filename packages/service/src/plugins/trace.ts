@@ -1,5 +1,5 @@
-// A trace for every request, by the semantic conventions of HTTP. Without a tracer there are no
-// hooks, and `request.trace` is null.
+// Starts a trace for every request, by the semantic conventions for HTTP. Without a tracer there
+// are no hooks, and `request.trace` is null.
 import { type FastifyInstance } from "fastify";
 import { type RequestTrace, type Tracer } from "../telemetry/tracer.ts";
 

@@ -1,4 +1,4 @@
-// The kinds of settings that services have.
+// The types of settings: integers, texts, durations and so on.
 import { Topology, topologyFaults, validate } from "@highwater/protocol";
 import { Faults, type Range, type ReadFile, type Setting } from "./setting.ts";
 

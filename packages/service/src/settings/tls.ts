@@ -1,6 +1,6 @@
-// TLS between the services of a deployment: the certificate that a service shows, and the authority
-// that its clients check it by. Read once, at the start: a renewed certificate counts after a
-// restart.
+// TLS between the services of a deployment: the certificate of a service, and the authority by
+// which its clients check it. Both are read once, at the start: a renewed certificate takes effect
+// after a restart.
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { hostOf, isLoopback, readText } from "./readers.ts";

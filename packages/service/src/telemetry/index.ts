@@ -1,4 +1,4 @@
-// Telemetry: traces, and the way of traces, metrics and logs out of the process by OTLP.
+// Telemetry: traces, and the export of traces, metrics and logs by OTLP.
 export { readTelemetry, TELEMETRY_VARIABLES } from "./settings.ts";
 export { startTelemetry, type Telemetry } from "./telemetry.ts";
 export { type SpanContext } from "./trace-context.ts";

@@ -1,6 +1,6 @@
-// The only file that knows OpenTelemetry's SDK, loaded only where telemetry is on: batches,
-// exporters and their own variables are the library's; what a span, a metric or a line of the log
-// is, is ours.
+// The only file that uses OpenTelemetry's SDK; it is loaded only if telemetry is on. The library
+// owns batches, exporters and their variables. We own what a span, a metric or a log record
+// contains.
 import { type AnyValueMap, SeverityNumber } from "@opentelemetry/api-logs";
 import { OTLPLogExporter } from "@opentelemetry/exporter-logs-otlp-proto";
 import { OTLPMetricExporter } from "@opentelemetry/exporter-metrics-otlp-proto";

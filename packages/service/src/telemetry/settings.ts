@@ -1,6 +1,6 @@
-// What of telemetry is on, by the standard variables of OpenTelemetry. Off by default: it needs a
-// destination. The variables that the SDK and its exporters read themselves (endpoints, headers,
-// batch sizes) are not repeated here.
+// Which parts of telemetry are on, by OpenTelemetry's standard variables. Off by default, because
+// it needs a destination. Variables that the SDK and its exporters read themselves (endpoints,
+// headers, batch sizes) are not repeated here.
 import { type Env } from "../settings/setting.ts";
 
 export interface TelemetrySettings {

@@ -1,4 +1,4 @@
-// Telemetry of one service: off, it is null, and nothing of it is loaded or made.
+// The telemetry of one service; null if it is off, and then nothing of it is loaded.
 import { type LogEntry } from "../log.ts";
 import { type Family } from "../metrics/family.ts";
 import type { ExporterOptions } from "./open-telemetry.ts";

@@ -1,6 +1,6 @@
-// Traces that cost next to nothing until they are kept: a trace holds what happened as plain data,
-// and spans are made of it when its request is over, if it is sampled or has gone wrong. Nothing
-// that fails or is lost goes untraced, whatever the sampling.
+// Traces that cost next to nothing until they are kept. A trace holds plain data. Spans are made of
+// it after the request, if the request is sampled or failed. Failed and lost transactions are
+// always traced, whatever the sampling.
 import { ERRORS, type HighwaterError } from "@highwater/protocol";
 import { type Sampling } from "./settings.ts";
 import { parseTraceparent, randomHex, type SpanContext } from "./trace-context.ts";

@@ -1,5 +1,4 @@
-// Conformance: who is the primary, end to end: from what real nodes report to the epoch that
-// follows.
+// Conformance: names the primary end to end, from the reports of real nodes to the next epoch.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type EpochId } from "@highwater/protocol";

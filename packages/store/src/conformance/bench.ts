@@ -1,5 +1,5 @@
-// What the tests of the suite have in common: transactions, epochs and receipts in one line each,
-// and the checks on them.
+// Helpers of the suite's tests: transactions, epochs and receipts in one line each, and checks on
+// them.
 import assert from "node:assert/strict";
 import { type Authority, decideAuthority } from "@highwater/authority";
 import {

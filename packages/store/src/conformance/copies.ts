@@ -1,4 +1,4 @@
-// Conformance: copies of nodes, in the place of the primary and of a replica.
+// Conformance: copies of nodes take the place of the primary or of a replica.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type EpochId } from "@highwater/protocol";

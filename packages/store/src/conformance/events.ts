@@ -1,5 +1,5 @@
-// What every adapter of the events must do: numbers without gaps in the order of the commits, each
-// event once, whichever tracker records.
+// Conformance of the events: numbers without gaps in commit order, and each event once, whichever
+// tracker records it.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type EpochId, type ErrorCode, HighwaterError } from "@highwater/protocol";

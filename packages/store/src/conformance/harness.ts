@@ -1,4 +1,4 @@
-// What the conformance suite needs of an adapter's cluster.
+// The interface through which the suite controls an adapter's cluster.
 import { type EpochId, type Statement, type TxnId } from "@highwater/protocol";
 import { type Store } from "../port.ts";
 

@@ -1,5 +1,4 @@
-// Conformance: what survives when a replica takes the primary's place, and what its first epoch
-// says of it.
+// Conformance: what survives a promotion, and what the record of the next epoch says about it.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type EpochId, type Offset } from "@highwater/protocol";

@@ -1,6 +1,6 @@
 // Conformance: reads on replicas. A read shows at least what its caller asks for, or the replica
-// says that it is behind; also while the log of another history runs over positions that a lost
-// transaction had.
+// says that it is behind. That also holds when the log of another history reuses the positions of a
+// lost transaction.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type EpochId, type Statement } from "@highwater/protocol";

@@ -1,5 +1,5 @@
-// Conformance: what a primary that ends and comes back has lost, and what its next epoch says of
-// it.
+// Conformance: what a primary loses when it ends and comes back, and what the record of its next
+// epoch says about it.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type EpochId, type EpochRecord } from "@highwater/protocol";

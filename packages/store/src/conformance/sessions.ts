@@ -1,5 +1,5 @@
-// Conformance: transactions that stay open between calls, and what is left of them however they
-// end.
+// Conformance: transactions that stay open between calls, and what remains of them after each way
+// to end.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type EpochId, type ErrorCode } from "@highwater/protocol";

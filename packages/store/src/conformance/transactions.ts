@@ -1,4 +1,4 @@
-// Conformance: the tables, the first epoch, and transactions while nothing fails.
+// Conformance: the tables, the first epoch, and transactions without failures.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type EpochId } from "@highwater/protocol";

@@ -1,5 +1,5 @@
-// The reference adapter of the events, for tests only: one history, which the test ends, cuts off
-// and holds up as it likes.
+// The reference adapter of the events, for tests only: one history, which a test can end, cut off
+// or delay.
 import { type EpochId, HighwaterError, type Offset } from "@highwater/protocol";
 import {
   bestOfKeys,

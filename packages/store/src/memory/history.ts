@@ -1,5 +1,5 @@
-// What a log says: the records of one physical log and the tables that replaying them gives. No
-// node, no time.
+// The records of one physical log, and the tables that replaying them gives. Knows neither nodes
+// nor time.
 import { type OperatorCommand } from "@highwater/authority";
 import {
   type EpochId,

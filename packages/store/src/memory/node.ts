@@ -1,6 +1,6 @@
-// One server of the memory world: a log, how much of it is on disk, the tables as far as they are
-// replayed, and the sentinel that only a server which has not recovered since can show. Knows no
-// other node; the world moves records between them.
+// One server of the memory world: its log, how much of it is on disk, the tables as far as it has
+// replayed, and the sentinel, which a recovery empties. Knows no other node; the world moves
+// records between nodes.
 import { type EpochId, type Offset, ZERO } from "@highwater/protocol";
 import { type Execution, type StoreNode } from "../port.ts";
 import { type Change, History, type LogRecord, sizeOf } from "./history.ts";

@@ -1,8 +1,7 @@
-// The statement language of the memory store: just enough for tests to write, read, fail and
-// dawdle.
+// The statement language of the memory store, enough for tests to write, read, fail and wait:
 //   put KEY VALUE    get KEY    fail [SQLSTATE]    slow
-// Words are separated by blanks; `$1` and so on stand for parameters. `slow` holds its transaction
-// open until somebody finishes or terminates it.
+// Blanks separate words; `$1` and so on stand for parameters. `slow` holds its transaction open
+// until a test finishes or terminates it.
 import { HighwaterError, type Statement, type StatementResult, type TxnId } from "@highwater/protocol";
 import { type Change } from "./history.ts";
 

@@ -1,8 +1,8 @@
-// A replicated database in memory, for simulation only: primaries, replicas, and every way in which
-// they fail. Nothing moves by itself: the caller flushes, replicates, replays, cuts and crashes.
-// Deterministic, without a timer. It follows PostgreSQL where that decides a verdict: offsets are
-// reused after a crash, and a timeline is a mere number. A replica of another history continues to
-// report positions, and a copy of a cleanly stopped node starts without a recovery.
+// A replicated database in memory, for simulation only: primaries, replicas and all their failures.
+// Nothing moves by itself: the caller flushes, replicates, replays, cuts and crashes. It is
+// deterministic and has no timer. It follows PostgreSQL where that decides a verdict: a crash makes
+// offsets available again, and a timeline is only a number. A replica of another history continues
+// to report positions, and a copy of a cleanly stopped node starts without recovery.
 import { type EpochId, type Offset } from "@highwater/protocol";
 import { type KeyCheck, type ReceiptKey, type StoreNode } from "../port.ts";
 import { receiptName } from "./history.ts";

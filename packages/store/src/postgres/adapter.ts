@@ -1,5 +1,5 @@
-// The PostgreSQL adapter of the store port: which connection does what. The work itself is in the
-// files beside it.
+// The PostgreSQL adapter of the store port. Chooses the connection for each call; the files beside
+// it do the work.
 import type pg from "pg";
 import { type NodeReport } from "@highwater/authority";
 import {

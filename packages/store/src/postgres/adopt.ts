@@ -1,5 +1,5 @@
-// Writes the command that adopts a database: one transaction, and nothing of it can be seen before
-// all of it is there.
+// Writes the command that adopts a database, in one transaction, so that no process sees a part of
+// it.
 import { type ClientBase } from "pg";
 import { type Adoption } from "../port.ts";
 import { uuidFloor } from "./prepare.ts";

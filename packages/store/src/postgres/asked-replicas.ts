@@ -1,8 +1,8 @@
-// Replicas whose streams the primary's view cannot tell apart: each is asked itself what it has. A
-// replica's report about its own positions would prove nothing, since a position is a number of any
-// history. The log that it has *replayed* does: a witness's row can only have been written in its
-// epoch, and says up to where that epoch's log is below it; and nothing is replayed that is not on
-// the replica's disk. No stream has to be identified for that.
+// Asks replicas for their own positions where the primary's view cannot say which stream feeds
+// which replica. A replica's flush position proves nothing, because a position is a number in any
+// history. The log that it has *replayed* does. A witness row was written in its epoch, and says up
+// to where that epoch's log lies below it; and a replica replays only what is on its disk. So no
+// stream has to be identified.
 import { type ClientBase } from "pg";
 import { type EpochId, type NodeSpec, type Offset } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";

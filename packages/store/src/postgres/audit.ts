@@ -1,5 +1,5 @@
-// The audit log: who gives a change, and what was entered. The entries themselves are the
-// database's to write (migration 0021).
+// Who makes a change, and the entries of the audit log. The database writes the entries itself
+// (migration 0021).
 import { type ClientBase } from "pg";
 import { type Act, type AuditEntry, type AuditQuestion } from "../audit.ts";
 

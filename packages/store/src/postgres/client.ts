@@ -1,7 +1,6 @@
-// node-postgres' client for connections to servers that may answer anything. Its parser throws at
-// bytes that are not the protocol, and at messages that come when they make no sense, in the middle
-// of the socket's event, where the error would not be caught: the whole process would end. Here
-// only the connection does.
+// node-postgres' client for servers that may send anything. Its parser throws in the middle of a
+// socket event at bytes that are not the protocol, or at messages out of order. No one could catch
+// that, and the process would end. Here only the connection ends.
 import { type Socket } from "node:net";
 import pg from "pg";
 import { BufferReader } from "pg-protocol/dist/buffer-reader.js";

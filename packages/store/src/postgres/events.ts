@@ -1,5 +1,5 @@
-// The events in PostgreSQL. Two connections to each node, opened when they are needed: who records
-// never keeps a reader waiting.
+// The events in PostgreSQL. Opens two connections to each node when they are needed, so that
+// recording never delays a reader.
 import { type ClientBase } from "pg";
 import { type DurabilityEventType, type EpochId, HighwaterError, type NodeSpec } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";

@@ -1,5 +1,5 @@
-// A whole transaction in one round trip: BEGIN, receipt, statements, COMMIT and the position behind
-// it, in one write.
+// Runs a whole transaction in one round trip: BEGIN, receipt, statements, COMMIT and the query for
+// the position, in one write.
 import { type DatabaseError } from "pg";
 import { type EpochId, HighwaterError, type Offset, type StatementResult } from "@highwater/protocol";
 import { type Execution, type TransactionSpec } from "../port.ts";

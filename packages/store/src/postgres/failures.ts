@@ -1,4 +1,4 @@
-// What a refusal of the server means for a transaction, as an error of the catalogue.
+// Turns a refusal by the server into an error of the catalogue.
 import { type DatabaseError } from "pg";
 import { HighwaterError, type TxnId } from "@highwater/protocol";
 import { type ResultLimits } from "../port.ts";

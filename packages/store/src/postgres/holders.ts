@@ -1,6 +1,6 @@
-// Whose session may be ended because it holds an id that is to be settled: those that this process
-// was said to end, and those whose transaction is older than any may be. Owns what is remembered of
-// the former, and the rows that say how old.
+// Decides which sessions may be ended because they hold an id that has to be settled: those that
+// this process was asked to end, and those whose transaction is older than any may be. Owns the
+// list of the former, and the rows that show the age.
 import { randomUUID } from "node:crypto";
 import { type EpochId, HighwaterError } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";

@@ -1,5 +1,5 @@
-// API keys in PostgreSQL, and the login roles that they are mapped to. One connection to each node,
-// opened when it is needed.
+// API keys in PostgreSQL, and the login roles of their transactions. Opens one connection to each
+// node when it is needed.
 import pg from "pg";
 import { type NodeSpec } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";

@@ -1,6 +1,6 @@
-// Locks on the service's own tables. They are never advisory: everybody who can run SQL can take an
-// advisory lock. The mode needs a right to change the table, which no application has, it cannot be
-// taken on a replica, and it lets everybody read.
+// Locks on the service's own tables. They are never advisory, because every session that can run
+// SQL can take an advisory lock. Their mode needs the right to change the table, which no
+// application has, cannot be taken on a replica, and lets every session read.
 import { type ClientBase } from "pg";
 import { type Clock } from "@highwater/runtime";
 import { type Channel } from "./channel.ts";

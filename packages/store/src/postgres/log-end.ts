@@ -1,4 +1,4 @@
-// Where the log ends now, as an offset that a flush can reach without any further write.
+// Reads the end of the log, as an offset that a flush can reach without another write.
 import { type ClientBase } from "pg";
 import { type EpochId, type Offset } from "@highwater/protocol";
 import { endOfLog, parseLsn } from "./lsn.ts";

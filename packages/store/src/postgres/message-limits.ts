@@ -1,7 +1,7 @@
-// Stands in front of node-postgres' parser, which buffers every message whole, however long: SQL
-// decides how long a row, a notice or an error is. It looks at the length in each message's header.
-// A large row is kept only with the leave of the query that it belongs to, and then in a buffer of
-// exactly its size; a long error or notice is cut; any other long message ends the connection.
+// Limits the length of messages before node-postgres' parser, which buffers each message whole. SQL
+// decides how long a row, a notice or an error is. This reads the length in each message's header.
+// It keeps a large row only if the query that the row belongs to allows it, in a buffer of exactly
+// its size. It cuts long errors and notices, and ends the connection at any other long message.
 
 export interface MessageSink {
   /** Whole messages, or parts of small ones, in order. */

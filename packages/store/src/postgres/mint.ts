@@ -1,11 +1,11 @@
-// Begins an epoch, in two short transactions. The first appends the record without saying where it
-// is, for only its commit decides that. The second says where, and lets transactions commit in the
-// epoch. A process that dies or freezes in between stops no other: the next one finds the record
-// and completes it. (docs/decisions/0089-no-lock-that-sql-can-take.md)
+// Begins an epoch, in two short transactions. The first appends the record without its position,
+// because only its commit decides that. The second writes the position and lets transactions commit
+// in the epoch. A process that dies or freezes between them blocks no other: the next one finds the
+// record and completes it. (docs/decisions/0089-no-lock-that-sql-can-take.md)
 //
-// A tracker may be far from the new primary, and no verdict comes before the epoch: so all of it
-// takes two round trips. Everything is read at once, without a lock; then both transactions are
-// sent at once. Under their lock they write only if no other process has begun an epoch since. No
+// A tracker may be far from the new primary, and no verdict comes before the epoch, so all of it
+// takes two round trips. The first reads everything, without a lock. The second sends both
+// transactions. Under their lock they write only if no other process has begun an epoch since. No
 // lock is held over a round trip.
 import { randomUUID } from "node:crypto";
 import { type ClientBase } from "pg";

@@ -1,5 +1,5 @@
-// Which statements have lately been quick. Only such transactions share a write: who is behind
-// another waits for it.
+// Knows which statements have been quick lately. Only quick transactions share a write, because
+// each waits for those before it.
 
 /** By the server's own time, on a busy machine. */
 const QUICK_MS = 20;

@@ -1,4 +1,4 @@
-// Several statements in one write and one Sync, on top of node-postgres: its client owns the
+// Sends several statements in one write with one Sync, on top of node-postgres: its client owns the
 // connection, its codec the bytes.
 import { type Connection, type DatabaseError, type Submittable } from "pg";
 import { serialize } from "pg-protocol";

@@ -1,4 +1,4 @@
-// The steps of a transaction: what is sent before, behind and around the statements of a request.
+// The steps of a transaction: what is sent before, after and around the statements of a request.
 // Pure.
 import { HighwaterError, type Isolation, type Param, type Statement, type TxnId } from "@highwater/protocol";
 import { type ResultLimits, type TransactionSpec } from "../port.ts";

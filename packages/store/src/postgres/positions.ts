@@ -1,7 +1,7 @@
-// The primary's view of itself and its replicas, hundreds of times a second. The owner of a stream
-// costs the server as much again as its position, and never changes while its process lives. So it
-// is asked ten times a second, and whenever a process appears that is not known; in between, only
-// where they stand.
+// Reads the primary's view of itself and its replicas, hundreds of times a second. The owner of a
+// stream costs the server as much as its position, and never changes while its process lives. So
+// the owners are read ten times a second and when an unknown process appears, and only the
+// positions in between.
 import { type ClientBase } from "pg";
 import { type EpochId, ZERO } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";

@@ -1,4 +1,4 @@
-// Schema migrations and the partitions of the receipts.
+// Applies schema migrations, and creates the partitions of the receipts.
 import { readdirSync, readFileSync } from "node:fs";
 import pg, { type ClientBase } from "pg";
 import { lockTable } from "./locks.ts";

@@ -1,4 +1,4 @@
-// The prepared statements of one connection: SQL text -> server-side name, least recently used out
+// The prepared statements of one connection, by SQL text. The least recently used one is dropped
 // first.
 
 const MAX_STATEMENTS = 256;

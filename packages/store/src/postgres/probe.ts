@@ -1,4 +1,4 @@
-// What a node says of itself.
+// Asks a node about itself.
 import { type ClientBase } from "pg";
 import { type NodeReport } from "@highwater/authority";
 import { type EpochId, maxOffset, ZERO } from "@highwater/protocol";

@@ -1,4 +1,4 @@
-// How far up a read-only transaction reaches into the log: no farther than the first look at an
+// Finds the position of a read-only transaction: not above the log's end at the first look at an
 // equal snapshot.
 import { type EpochId, type Offset } from "@highwater/protocol";
 

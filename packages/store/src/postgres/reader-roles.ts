@@ -1,5 +1,5 @@
-// The boundary of keys that only read: what their login role must not be able to do, and what
-// PUBLIC must not have for it to hold.
+// The limits of keys that only read: what their login role must not be able to do, and what PUBLIC
+// must not have.
 import type pg from "pg";
 
 /** Keeps for all other roles that are there what PUBLIC loses. */

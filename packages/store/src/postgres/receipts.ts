@@ -1,4 +1,4 @@
-// Looking receipts up, and settling keys that have none with a tombstone.
+// Looks receipts up, and settles ids without one by a tombstone.
 import { type ClientBase } from "pg";
 import { type EpochId, HighwaterError, txnTimestampMs } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";

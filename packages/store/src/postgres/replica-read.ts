@@ -1,5 +1,5 @@
-// A read-only transaction on a replica, once its snapshot has been proven to contain what it has
-// to.
+// Runs a read-only transaction on a replica, after its snapshot has been proven to contain what it
+// must.
 import { type EpochId, HighwaterError, type Offset } from "@highwater/protocol";
 import { type ReplicaRead, type ReplicaReading } from "../port.ts";
 import { formatLsn, parseLsn } from "./lsn.ts";

@@ -1,5 +1,5 @@
-// Which of the primary's streams feeds which configured node. A position that is not known for
-// certain is left out: a position that is missing makes nothing durable.
+// Finds which of the primary's streams feeds which configured node. A position that is not certain
+// is left out: a missing position makes nothing durable.
 import { type NodeSpec, parseAddressRange, isInRange } from "@highwater/protocol";
 import { type PositionsReport } from "../port.ts";
 import { parseLsn } from "./lsn.ts";

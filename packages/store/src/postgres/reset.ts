@@ -1,5 +1,5 @@
-// State that one request leaves in a pooled session must not reach another. The text does not show
-// it: a function can do all that SET can.
+// Resets a pooled session, so that no state of one request reaches another. A statement's text does
+// not show whether it leaves state: a function can do all that SET can.
 import { type PipelineOutcome } from "./pipeline.ts";
 
 /**

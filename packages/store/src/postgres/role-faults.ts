@@ -1,5 +1,5 @@
-// What a login role must not be, or have, for requests to run as it. Asked when a key is made, when
-// a session is admitted, and of sessions that have been admitted a while ago.
+// Faults of a login role that must not run requests. Checked when a key is created, when a session
+// is admitted, and again from time to time.
 
 /**
  * For dangers MEMBER, not USAGE: SET ROLE is open to a member that does not inherit. `role`: an

@@ -1,4 +1,4 @@
-// From the adapter's tables to the port's types.
+// Turns rows of the adapter's tables into the port's types.
 import { type EpochCause, type EpochRecord, formatOffset } from "@highwater/protocol";
 import { parseLsn } from "./lsn.ts";
 

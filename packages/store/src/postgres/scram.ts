@@ -1,5 +1,5 @@
-// What PostgreSQL stores in a password's place (RFC 5803), made on this side, so that no statement
-// ever holds the password.
+// Makes what PostgreSQL stores in place of a password (RFC 5803), so that no statement ever
+// contains the password.
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from "node:crypto";
 
 const ITERATIONS = 4_096;

@@ -1,5 +1,5 @@
-// One database session as transactions use it: a connection, its prepared statements, and how to
-// cancel what it runs.
+// One database session for transactions: a connection, its prepared statements, and how to cancel
+// what it runs.
 import { type PoolClient } from "pg";
 import { type Clock } from "@highwater/runtime";
 import { type ReceiptKey } from "../port.ts";

@@ -1,7 +1,7 @@
-// One-shot transactions that share sessions. While sessions are free each gets its own; when more
-// wait than that, those that have lately been quick go to a session several at a time, in one
-// write, each a transaction of its own with its own Sync. Owns the queue and what becomes of those
-// behind a failed one; how a transaction ends is in execute.ts.
+// One-shot transactions that share sessions. While sessions are free, each transaction gets its
+// own. When more are waiting than that, those that have been quick lately share a session and a
+// write, each with its own Sync. Owns the queue, and the transactions behind a failed one;
+// execute.ts decides how a transaction ends.
 import { type EpochId, HighwaterError } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
 import { type Execution, type StoreObserver, type TransactionSpec } from "../port.ts";

@@ -1,6 +1,6 @@
-// The sessions of a login role, shared by all who use the role. Slow work of one principal takes at
-// most three quarters of them while others use the role too, and waits outside of the shared queue.
-// Alone, a principal may have them all.
+// Divides the sessions of a login role among its users. While others use the role too, the slow
+// work of one principal takes at most three quarters of them, and waits outside of the shared
+// queue. A principal alone may have them all.
 import { HighwaterError } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
 import { cancelledFor } from "./write-pool.ts";

@@ -1,6 +1,6 @@
-// Every SQL text that the adapter sends, with what each is for. Functions and operators are named
-// with their schema where they run on a connection that user statements share: a changed
-// search_path must not change their meaning.
+// Every SQL text that the adapter sends, with its purpose. Functions and operators have their
+// schema where they run on a connection that user statements share: a changed search_path must not
+// change their meaning.
 import { roleFaults } from "./role-faults.ts";
 
 /**

@@ -1,4 +1,5 @@
-// What a PostgreSQL error means for the transaction, by SQLSTATE (PostgreSQL manual, appendix A).
+// The meaning of each PostgreSQL error for the transaction, by SQLSTATE (PostgreSQL manual,
+// appendix A).
 import { type ErrorCode } from "@highwater/protocol";
 
 /** The statement was cancelled: by request, or by a time limit. */

@@ -1,5 +1,5 @@
-// Finds the statements that would begin, end or prepare a transaction, by their first words; values
-// are never parsed.
+// Finds statements that would begin, end or prepare a transaction, by their first words. It never
+// parses values.
 
 export type Refusal = { readonly keyword: string } | null;
 

@@ -1,6 +1,6 @@
-// The sessions in which transactions run: one small pool per node, thrown away whole on demand. It
-// knows no current epoch: a request of an old one may come late, and each transaction's own receipt
-// names to the server the epoch that it is meant for.
+// The sessions in which transactions run: one small pool per node, which can be dropped as a whole.
+// It does not know the current epoch: a request of an old epoch may come late, and each
+// transaction's receipt names its epoch to the server.
 import pg from "pg";
 import { type EpochId, HighwaterError } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";

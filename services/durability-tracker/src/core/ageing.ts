@@ -1,5 +1,5 @@
-// Time passes: forgotten intents are settled, old verdicts leave, and so does what is durable
-// enough for long enough.
+// Acts on the passing of time: settles forgotten intents, and removes old verdicts and entries that
+// have been durable long enough.
 import { type Departing, forgetDeparted, noteDeparted } from "./departed.ts";
 import { expose, dropIdleSources } from "./exposure.ts";
 import { tidyHeaps } from "./heaps.ts";

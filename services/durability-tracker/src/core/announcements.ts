@@ -1,5 +1,4 @@
-// What gateways announce and what clients present: from words about an attempt to an entry of the
-// ledger.
+// Turns gateways' announcements and clients' tokens into entries of the ledger.
 import { type EpochId, type Offset, type OwnedId } from "@highwater/protocol";
 import { addDeadline } from "./delays.ts";
 import { type Source } from "./accounts.ts";

@@ -1,7 +1,7 @@
 // The common case of the ledger, made small: attempts that a gateway has announced, that committed
-// in the current epoch or the last one, and that wait for its marks and for nothing else. In the
-// order of their offsets, so that a mark settles a prefix; everything else of an attempt is an
-// Entry. (docs/decisions/0018-most-of-the-ledger-is-a-queue.md)
+// in the current epoch or the last one, and that wait only for its marks. They are in the order of
+// their offsets, so that a mark settles a prefix. Any other attempt is a LedgerEntry.
+// (docs/decisions/0018-most-of-the-ledger-is-a-queue.md)
 import { type EpochId, type Offset, type OwnedId } from "@highwater/protocol";
 import { type OwnerAccount, type Source } from "./accounts.ts";
 import { type Waiting, WaitingTable } from "./waiting-table.ts";

@@ -1,7 +1,7 @@
-// Attempts that have left the ledger because of their age, or for want of room, before every level
-// had them. The ledger does not know their outcomes any more, so it keeps how many there are of
-// each owner and between which ids, and informs the owners when a failover may have lost them. Owns
-// these counts; a single verdict is still found by a client that asks with a token or an id.
+// Attempts that left the ledger by age, or for lack of room, before every level had them. The
+// ledger no longer knows their outcomes. So it keeps their number for each owner and the range of
+// their ids, and informs the owners when a failover may have lost them. Owns these counts. A client
+// that asks with a token or an id still gets a verdict.
 import { type EpochId, type Offset, type TxnId } from "@highwater/protocol";
 import { markIn } from "./marks.ts";
 import { type Effect } from "./effects.ts";

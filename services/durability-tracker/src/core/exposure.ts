@@ -1,5 +1,5 @@
-// What is at risk now: announced, committed and not yet durable at the exposure level, by whom and
-// from where. Counted as things happen, so that a report costs nothing per transaction.
+// What is at risk now: announced, committed and not yet durable at the exposure level, by owner and
+// by gateway. Counted as transactions change state, so that a report costs nothing per transaction.
 import { type EpochId, type Offset } from "@highwater/protocol";
 import { type ExposureTotals, type OwnerAccount, type Source } from "./accounts.ts";
 import { levelBit } from "./levels.ts";

@@ -1,4 +1,4 @@
-// Helps a flush along: what is pending becomes durable nowhere before the primary has it on disk.
+// Asks for flush help: no level can have a commit before the primary has flushed it.
 import { type EpochId } from "@highwater/protocol";
 import { currentEpoch } from "./topology.ts";
 import { type Effect } from "./effects.ts";

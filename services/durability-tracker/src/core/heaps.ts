@@ -1,5 +1,5 @@
-// Entries that wait for marks, by level and offset. One that has moved on stays in the heaps, and
-// is skipped when met.
+// Entries that wait for marks, by level and offset. An entry that has changed state stays in the
+// heaps and is skipped there.
 import { type Offset } from "@highwater/protocol";
 import { levelBit } from "./levels.ts";
 import { OffsetHeap } from "./offset-heap.ts";

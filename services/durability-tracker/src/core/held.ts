@@ -1,5 +1,5 @@
-// The ledger's entries under an id, for those who know neither the attempt nor its position: a
-// tombstone names neither.
+// Finds the ledger's entries by id alone, for tombstones, which name neither the attempt nor its
+// position.
 import { type EpochId, type OwnedId } from "@highwater/protocol";
 import { entryKey } from "./entry-key.ts";
 import { type LedgerEntry, type LogPosition, type TrackerState } from "./types.ts";

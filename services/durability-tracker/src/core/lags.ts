@@ -1,7 +1,6 @@
-// How long attempts took from their announcement to their durability, for the shell to count. One
-// mark can pass any number of them, and a report costs the same for a thousand as for ten. Their
-// number is exact, and a few of them, evenly chosen in the order of the log, stand for the times of
-// all.
+// Measures how long attempts take from announcement to durability. One mark can pass any number of
+// attempts, and a report costs the same for a thousand as for ten: the number is exact, and a few
+// attempts, evenly spread over the log, stand for the times of all.
 import { type Effect } from "./effects.ts";
 import { type LateArrivals, type Ledger, type Own, type TrackerState } from "./types.ts";
 

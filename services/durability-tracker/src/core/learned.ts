@@ -1,5 +1,5 @@
-// Marks of an ended epoch that this tracker learns from others: from another tracker behind the
-// record of the next epoch, or from the log of a survivor. They bind this one as well.
+// Marks of an ended epoch that this tracker learns from others: from another tracker, with the
+// record of the next epoch, or from the log of a survivor. They bind this tracker as well.
 import { type EpochId } from "@highwater/protocol";
 import { countEntry } from "./exposure.ts";
 import { enter, reach } from "./ledger.ts";

@@ -1,6 +1,5 @@
-// The ledger: attempts that are announced or asked about, and the indexes that find them. Moving an
-// entry from one state to another happens here and nowhere else; where to, is decided in placing.ts
-// and proof.ts.
+// The ledger: attempts that were announced or asked about, and their indexes. Only this file moves
+// an entry from one state to another; placing.ts and proof.ts decide which state.
 import { type EpochId, maxOffset, type OwnedId, type TxnId, ZERO } from "@highwater/protocol";
 import { type OwnerAccount, type Source } from "./accounts.ts";
 import { type Backlog } from "./backlog.ts";

@@ -1,5 +1,5 @@
-// Other levels than before, while everything goes on. Published marks stay: a level whose rule has
-// changed keeps its mark, which was true of the rule that it was made by, and rises by the new one.
+// Changes the levels while the tracker runs. Published marks stay: a level whose rule has changed
+// keeps its mark, which was true by the old rule, and rises by the new one.
 import { countAnew } from "./exposure.ts";
 import { relevel, settleByMarks } from "./ledger.ts";
 import { setLevels } from "./levels.ts";

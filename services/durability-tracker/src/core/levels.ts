@@ -1,5 +1,5 @@
-// Levels as bits. A name keeps its bit for as long as anything on disk may say it, whatever the
-// configuration becomes.
+// Levels as bits. A name keeps its bit as long as anything on disk may refer to it, whatever the
+// configuration says.
 import { type Own, type TrackerState } from "./types.ts";
 
 const own = (state: TrackerState): Pick<Own<TrackerState>, "config" | "levelBits"> =>

@@ -1,5 +1,4 @@
-// From positions to marks: what is the highest offset that has reached a level, by the level's
-// rule.
+// Computes marks from positions: the highest offset that has reached a level, by the level's rule.
 import { type EpochId, formatOffset, type LevelRule, type Offset } from "@highwater/protocol";
 import { NOT_SYNCHRONOUS } from "./synchronous.ts";
 import { type Effect } from "./effects.ts";

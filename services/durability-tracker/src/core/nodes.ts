@@ -1,4 +1,4 @@
-// What nodes say. The delicate part: whose position may be counted in the current epoch.
+// Takes the reports of nodes. The delicate part: whose position counts in the current epoch.
 import { type EpochId, formatOffset, maxOffset, type Offset } from "@highwater/protocol";
 import { learnPromises } from "./learned.ts";
 import { NOT_SYNCHRONOUS, synchronousSet } from "./synchronous.ts";

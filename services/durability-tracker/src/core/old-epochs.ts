@@ -1,4 +1,4 @@
-// How long ago epochs have ended, as far as verdicts about them can have left the ledger since.
+// Knows how long ago each epoch ended, as far as verdicts about it can have left the ledger since.
 import { type EpochId } from "@highwater/protocol";
 import { type Effect } from "./effects.ts";
 import { type Own, type Topology, type TrackerState } from "./types.ts";

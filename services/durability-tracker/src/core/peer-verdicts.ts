@@ -1,6 +1,6 @@
-// Broken verdicts of another tracker, as the log of events has them: they were published to
-// everybody, so they bind this one as well, whether it holds the attempt or not. Owns the
-// consequences of such a verdict.
+// Broken verdicts of other trackers, read from the log of events. They were published, so they bind
+// this tracker as well, whether it holds the attempt or not. Owns the consequences of such a
+// verdict.
 import { entryKey } from "./entry-key.ts";
 import { enter, newEntry, reach } from "./ledger.ts";
 import { levelBit } from "./levels.ts";

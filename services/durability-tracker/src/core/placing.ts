@@ -1,5 +1,5 @@
-// Where an entry stands by its evidence: waiting for marks, in doubt until its receipt is looked
-// up, or not to be judged yet.
+// Places an entry by its evidence: it waits for marks, it is in doubt until its receipt is looked
+// up, or it cannot be judged yet.
 import { type EpochId } from "@highwater/protocol";
 import { beginWaiting, enter, reach } from "./ledger.ts";
 import { noteEnded } from "./old-epochs.ts";

@@ -1,4 +1,4 @@
-// A promise that a level has made of an epoch's log, held against what its successor's history has
+// Compares the promises that a level has made about an epoch's log with what the next history has
 // of it.
 import { type EpochId, type Offset, parseOffset } from "@highwater/protocol";
 import { levelBit } from "./levels.ts";

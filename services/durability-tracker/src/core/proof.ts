@@ -1,4 +1,4 @@
-// The part that only receipts can prove: asks for them, weighs the answers, and reports losses once
+// Decides what only receipts can prove: asks for them, weighs the answers, and reports losses once
 // the proof itself is safe.
 import { type EpochId, type OwnedId, ownedName, type Verdict } from "@highwater/protocol";
 import { amend, drop, enter, restate } from "./ledger.ts";

@@ -1,5 +1,5 @@
-// The keys of entries that no mark can judge, by how far their proof has come. proof.ts decides
-// the consequences of a proof.
+// The keys of entries that no mark can judge, by the state of their proof. proof.ts decides what
+// follows.
 import { type LookUp, type Own, type Proofs, type TrackerState } from "./types.ts";
 
 /** An id is left alone for as long as its holder may take; its outcome has to be asked for. */

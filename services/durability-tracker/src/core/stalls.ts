@@ -1,5 +1,5 @@
-// A level whose mark stands still while something waits for it is stalled, until the mark moves or
-// nothing waits any more.
+// Reports a level as stalled when its mark stands still while transactions wait for it, until the
+// mark moves or none wait.
 import { type EpochId } from "@highwater/protocol";
 import { pendingAt } from "./ledger.ts";
 import { levelNames } from "./levels.ts";

@@ -1,4 +1,4 @@
-// The state at birth: empty, or as the ledger on disk remembers it.
+// The initial state: empty, or as the ledger on disk has it.
 import { EpochGraph, type EpochId, type EpochRecord, type Offset, ZERO } from "@highwater/protocol";
 import { type Source } from "./accounts.ts";
 import { Backlog } from "./backlog.ts";

@@ -1,6 +1,6 @@
-// What survivors of an ended epoch prove of its marks: a replica that did not follow the next one
-// still has the old log, and the witnesses' rows in it say up to where. The trackers learn so of
-// promises that only a dead tracker had given.
+// Learns marks of an ended epoch from its survivors. A replica that did not follow the next epoch
+// still has the old log, and the witness rows in it say up to where. So trackers learn of promises
+// that only a dead tracker had made.
 import { type EpochId, type Offset } from "@highwater/protocol";
 import { learnPromises } from "./learned.ts";
 import { type PositionOf, raiseMarks } from "./marks.ts";

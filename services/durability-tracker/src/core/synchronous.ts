@@ -1,6 +1,6 @@
 // For levels under an HA manager that promotes only synchronous standbys: what one report of the
-// primary, together with what the manager had written down after it, proves of the node that is
-// promoted next. (docs/decisions/0027-only-what-may-be-promoted.md)
+// primary, together with what the manager wrote after it, proves about the node that is promoted
+// next. (docs/decisions/0027-only-what-may-be-promoted.md)
 import { type Offset } from "@highwater/protocol";
 import { type TrackerEvent } from "./events.ts";
 import { type SynchronousSet, type TrackerState } from "./types.ts";

@@ -1,5 +1,5 @@
-// Which epoch is current, and what is known of the others. Owns `standing`, the records and the
-// ancestry; nodes.ts owns what nodes say, and marks.ts the marks.
+// The current epoch, and what is known about the others. Owns `standing`, the records and the
+// ancestry; nodes.ts owns the reports of nodes, and marks.ts the marks.
 import { type EpochId, type EpochRecord } from "@highwater/protocol";
 import { type Own, type Topology, type TrackerState } from "./types.ts";
 

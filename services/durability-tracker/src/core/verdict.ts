@@ -1,5 +1,5 @@
-// The rules: what is the verdict of a transaction at a level, and by which evidence. Missing
-// evidence is `pending`.
+// The rules: the verdict of a transaction at a level, and the evidence for it. Missing evidence is
+// `pending`.
 import {
   type EpochId,
   type EpochRecord,

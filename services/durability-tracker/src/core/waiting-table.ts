@@ -1,6 +1,6 @@
 // The attempts of the backlog by number ("slot") and by owner and id, in columns: some fifty bytes
-// for each instead of two hundred as objects, so that a million of them are no burden. Knows
-// nothing of their order.
+// for each instead of two hundred as objects, so that memory holds a million of them. Does not know
+// their order.
 import { type Offset, type OwnedId, type TxnId } from "@highwater/protocol";
 import { type OwnerAccount, type Source } from "./accounts.ts";
 

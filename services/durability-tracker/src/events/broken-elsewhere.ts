@@ -1,6 +1,6 @@
-// Reads what any tracker has recorded as broken, so that this one says the same: a client may ask
-// another tracker than the one that reported to it. Owns how far it has read; the consequences of a
-// peer verdict are the core's.
+// Reads what any tracker has recorded as broken, so that this one reports the same: a client may
+// ask another tracker than the one that reported to it. Owns how far it has read; the core owns the
+// consequences.
 import { type EpochGraph } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
 import { type Log } from "@highwater/service";

@@ -1,5 +1,5 @@
-// The events of durability as the rest of the tracker sees them: takes the loop's reports, has them
-// recorded, and lets clients listen. Owns the clients' streams and how long events are kept.
+// The durability events for the rest of the tracker: subscribes to the loop's reports, has them
+// recorded, and serves clients. Owns the clients' streams and how long events are kept.
 import { type ServerResponse } from "node:http";
 import {
   type BrokenPromiseData,

@@ -1,6 +1,6 @@
-// The outbox: each event gets recorded in the store, whatever fails meanwhile, and is forgotten
-// here only when the recording is as safe as the store can make it. Owns the order, the retries and
-// the bound on memory; not the contents.
+// The outbox: records each event in the store whatever fails meanwhile, and forgets it here only
+// when the recording is as safe as the store can make it. Owns order, retries and the bound on
+// memory, not the contents.
 import { type EpochId, HighwaterError, type Offset } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
 import { type Log } from "@highwater/service";

@@ -1,6 +1,6 @@
-// The live events: one look at the store for all subscribers, so that every tracker sends the same
-// under the same ids, also what a tracker has recorded that is dead by now. Owns who listens; how
-// it is written to them is theirs.
+// The live events. Reads the store once for all subscribers, so that every tracker sends the same
+// events under the same ids, also those that a dead tracker recorded. Owns the subscribers; each
+// writes to its client itself.
 import { type DurabilityEventType, type EpochGraph, type EpochId, HighwaterError } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
 import { type Log } from "@highwater/service";

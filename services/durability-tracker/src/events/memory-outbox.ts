@@ -1,5 +1,4 @@
-// For tests: an outbox on a disk that keeps what was flushed, of a process that may die at any
-// moment.
+// For tests: an outbox in memory that keeps what was flushed when its process dies.
 import { type OutboxStore } from "./outbox-store.ts";
 
 export class MemoryOutbox implements OutboxStore {

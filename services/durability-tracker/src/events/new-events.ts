@@ -1,5 +1,5 @@
-// The contents of events: their types, their data, and the keys by which trackers agree that they
-// mean the same.
+// The contents of events: their types, their data, and the keys by which trackers recognise the
+// same event.
 import { createHash } from "node:crypto";
 import {
   type BrokenPromiseData,

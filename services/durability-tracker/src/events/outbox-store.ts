@@ -1,5 +1,5 @@
-// Where the outbox keeps what is not safe in the store yet: rows of the tracker's ledger file, in
-// the order of their keys.
+// Where the outbox keeps events that are not safe in the store yet: rows of the tracker's ledger
+// file, in the order of their keys.
 
 export interface OutboxStore {
   /**

@@ -1,4 +1,4 @@
-// What a request for events asks for. Pure; names every fault at once.
+// Parses a request for events. Pure; reports every fault at once.
 import {
   DURABILITY_EVENT_TYPES,
   type DurabilityEventType,

@@ -1,4 +1,4 @@
-// Where a reader goes on that has read up to a cursor, perhaps in another history than the current
+// Finds where a reader continues after a cursor, which may be of another history than the current
 // one. Pure.
 import { type EpochGraph, type EpochId } from "@highwater/protocol";
 import { comparePositions, type EventPosition } from "@highwater/store";

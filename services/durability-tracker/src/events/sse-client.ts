@@ -1,4 +1,4 @@
-// For tests: a client of an SSE stream that remembers what it receives, and can be waited for.
+// For tests: an SSE client that remembers events and can wait for one.
 import assert from "node:assert/strict";
 
 export interface ReceivedEvent {

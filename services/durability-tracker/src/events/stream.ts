@@ -1,6 +1,6 @@
-// One client's SSE stream of events: first what it has missed, from the store; then what the feed
-// hands out. A failover does not end it. A client that reads slowly gets events at its own pace;
-// one that does not read is cut off, and comes back with the last id that it has received.
+// One client's SSE stream of events: first what it missed, from the store, then what the feed
+// sends. A failover does not end it. A slow client gets events at its own pace. A client that does
+// not read is disconnected, and comes back with the last id that it received.
 import { type ServerResponse } from "node:http";
 import { type EventsBegin, type LiveDurableEvent } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";

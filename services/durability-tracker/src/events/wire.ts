@@ -1,5 +1,4 @@
-// Events and the places between them as the wire carries them. Owns cursors: places that name their
-// history.
+// Events and cursors on the wire. Owns cursors, which name their history.
 import { type DurabilityEvent, type DurabilityEventType } from "@highwater/protocol";
 import {
   type EventPosition,

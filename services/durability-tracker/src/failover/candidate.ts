@@ -1,5 +1,5 @@
-// Whom to promote? A pure answer from what the nodes said when they were asked, what trackers
-// remember, and what the operator vouches for. Asks no service and promotes no node.
+// Chooses the node to promote, from what the nodes answered, what trackers remember, and what the
+// operator vouches for. Pure: it asks no service and promotes no node.
 import { type Authority, decideAuthority } from "@highwater/authority";
 import { type EpochId, type EpochRecord, type LevelRule } from "@highwater/protocol";
 import { type Bound, elect, type ElectionFinding } from "./election.ts";

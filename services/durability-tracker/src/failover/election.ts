@@ -1,6 +1,6 @@
-// Does a level's promise survive a choice? The answers that an election needs before it may promote
-// the most advanced node that has answered. Pure, and by the level's own rule: distinct failure
-// domains, each counted once, by its best node.
+// Decides whether a level's promise survives a choice: the answers that an election needs before it
+// may promote the most advanced node that answered. Pure. It follows the level's own rule: distinct
+// failure domains, each counted once, by its best node.
 import { type LevelRule, type Offset } from "@highwater/protocol";
 import { type StoreNode } from "@highwater/store";
 

@@ -1,5 +1,5 @@
-// Which history is the one to go on with, and which of the nodes that answer are of it. By epoch
-// records alone: a position says nothing of the history that it is a place in.
+// Chooses the history to continue, and the nodes that belong to it, by epoch records alone: a
+// position says nothing about its history.
 import { type NodeReport } from "@highwater/authority";
 import {
   EpochGraph,

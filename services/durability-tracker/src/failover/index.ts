@@ -1,4 +1,3 @@
-// What `failover-candidate --json` answers, for programs that read it, and how it is shown to
-// people.
+// The answer of `failover-candidate --json`, for programs, and its text for people.
 export { CandidateReport } from "./report.ts";
 export { printReport } from "../cli/failover-candidate/print.ts";

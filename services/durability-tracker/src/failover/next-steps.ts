@@ -1,4 +1,4 @@
-// What the operator does next, word for word. The command itself changes nothing.
+// The operator's next steps, word for word. The command itself changes nothing.
 import { type Decision, type Refusal, type Wishes } from "./candidate.ts";
 
 export interface NextStepsInput {

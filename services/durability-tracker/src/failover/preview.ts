@@ -1,5 +1,5 @@
-// What promoting a node would lose, as far as one tracker knows. Reads the core's state and changes
-// nothing of it.
+// Works out what promoting a node would lose, as far as one tracker knows. Reads the core's state
+// without changing it.
 import { type EpochId, formatOffset, type Offset, parseOffset } from "@highwater/protocol";
 import { currentEpoch, forEachPending, intentCount, type TrackerState } from "../core/index.ts";
 import type { CandidatePreview, FailoverPreview, FailoverPreviewRequest, PromiseAtStake } from "./wire.ts";

@@ -1,5 +1,4 @@
-// What the command says, as data: the decision, and beside it what trackers know that the nodes do
-// not.
+// The command's answer as data: the decision, and what trackers know beyond the nodes.
 import Type, { type Static } from "typebox";
 import { LevelName, type Offset, OffsetText, parseOffset, Uuid } from "@highwater/protocol";
 import { type Decision, type LevelFinding, type Refusal, REFUSALS, type Wishes } from "./candidate.ts";

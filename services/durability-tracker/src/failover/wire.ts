@@ -1,4 +1,4 @@
-// What the command asks a tracker before anybody is promoted, and what it is answered.
+// The request for a preview that the command sends to trackers, and the response.
 import Type, { type Static } from "typebox";
 import { LevelName, OffsetText, Uuid } from "@highwater/protocol";
 

@@ -1,4 +1,5 @@
-// The calls about durability: marks, verdicts, events, exposure, and what an election would lose.
+// Documents the calls about durability: marks, verdicts, events, exposure, and the preview of an
+// election.
 import Type from "typebox";
 import {
   AnnouncementBatch,

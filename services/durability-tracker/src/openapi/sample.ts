@@ -1,5 +1,5 @@
-// The values of the documentation's examples. A test that sends them puts in those of a transaction
-// of its own.
+// The values of the documentation's examples. A test that sends them replaces them by those of its
+// own transaction.
 export const SAMPLE = {
   id: "01980f3e-6d2a-7c44-9b1d-3f6a2c8e5d70",
   epoch: "7d0f3b1e-9c1a-4a57-8a3d-5b0f6f2f9d11",

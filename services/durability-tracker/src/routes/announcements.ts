@@ -1,5 +1,5 @@
-// What gateways announce: taken in, and acknowledged when it is on local disk. And what they ask of
-// ids whose tokens they lack.
+// Takes gateways' announcements and acknowledges them when they are on local disk. Also answers
+// gateways that ask about ids without tokens.
 import { type FastifyInstance, type FastifyRequest } from "fastify";
 import {
   AnnouncementBatch,

@@ -1,4 +1,4 @@
-// Marks, their stream, and verdicts: what clients that hold tokens ask a tracker.
+// Marks, their stream, and verdicts for clients that hold tokens.
 import { type FastifyInstance } from "fastify";
 import {
   type ExposureReport,

@@ -1,4 +1,4 @@
-// What an election would lose: asked before anybody is promoted. Schema, call, map; no rules.
+// The preview of an election: what it would lose. Schema, call, map; no rules.
 import { type FastifyInstance } from "fastify";
 import { HighwaterError, validate } from "@highwater/protocol";
 import { callerOf, requireScope } from "@highwater/service";

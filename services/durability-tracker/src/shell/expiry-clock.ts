@@ -1,5 +1,5 @@
-// The time by which anything expires that the store keeps. No single clock is trusted: any of them
-// may jump.
+// The time by which data in the store expires. No single clock is trusted, because any of them may
+// jump.
 import { type Clock } from "@highwater/runtime";
 import { type Log } from "@highwater/service";
 import { type Store } from "@highwater/store";

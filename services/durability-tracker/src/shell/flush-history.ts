@@ -1,6 +1,5 @@
-// When the primary had flushed how much: this gives a replica's lag in time, while a position alone
-// gives bytes only. Bounded: while a replica is behind for long, what is kept of that time becomes
-// coarser.
+// Remembers when the primary had flushed how much. A position alone gives a replica's lag in bytes;
+// this gives it in time. Bounded: while a replica is far behind, the older part becomes coarser.
 import { type EpochId, type Offset } from "@highwater/protocol";
 
 interface Flushed {

@@ -1,4 +1,4 @@
-// Entries as the ledger's file has them: JSON, in which offsets are texts and accounts are names.
+// Encodes entries for the ledger's file: JSON in which offsets are texts and accounts are names.
 import { type EpochId, type Offset, ownedName, type TxnId } from "@highwater/protocol";
 import {
   type Departed,

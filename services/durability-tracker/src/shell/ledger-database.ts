@@ -1,6 +1,6 @@
-// The ledger's file, by SQLite. It gives back what was written: SQLite detects a torn write, but
-// not a bit that has flipped in a row, nor a table that has lost its name. A ledger with less in it
-// would forget promises, so it is refused whole.
+// The ledger's file in SQLite. It gives back what was written: SQLite detects a torn write, but
+// neither a bit that flipped in a row nor a table whose name is lost. An incomplete ledger would
+// forget promises, so it is refused as a whole.
 import { closeSync, openSync, readSync, statSync } from "node:fs";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { crc32 } from "node:zlib";

@@ -1,5 +1,5 @@
-// The ledger on local disk: what the core must find again after a kill. Batches itself: one write
-// in flight, the next takes everything since. Nothing here judges.
+// The ledger on local disk: what the core has to find again after a kill. One write is in flight,
+// and the next takes everything since. Judges nothing.
 import { Worker } from "node:worker_threads";
 import { type EpochId, type EpochRecord, type Offset, ownedName } from "@highwater/protocol";
 import type { Departed, LedgerEntry, Restored, SavedWaiting, Waiting } from "../core/index.ts";

@@ -1,5 +1,4 @@
-// Runs in a worker thread, so that a disk's flush never delays a mark: the ledger's file behind
-// messages.
+// Runs the ledger's file in a worker thread, so that a disk flush never delays a mark.
 import { parentPort, workerData } from "node:worker_threads";
 import { type AnyTable, type KeptRow, type LedgerBatch, LedgerDatabase } from "./ledger-database.ts";
 

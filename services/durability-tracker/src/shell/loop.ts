@@ -1,5 +1,5 @@
-// Feeds the core with what happens and carries out what it asks for. The only owner of the core's
-// state; judges nothing.
+// Feeds the core with events and carries out its effects. The only owner of the core's state;
+// judges nothing.
 import {
   type Authority,
   AuthorityWatcher,

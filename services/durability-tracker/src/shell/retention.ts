@@ -1,4 +1,5 @@
-// Keeps room for the receipts of the next ids, and lets those go that are not needed any more.
+// Creates partitions for the receipts of the next ids, and removes receipts that are not needed any
+// more.
 import { type EpochId } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
 import { type Log } from "@highwater/service";

@@ -1,4 +1,4 @@
-// Which effects of the core are about the ledger on disk, and how each gets there.
+// Writes the core's effects that concern the ledger on disk.
 import { type EpochId } from "@highwater/protocol";
 import { type Effect, type TrackerState } from "../core/index.ts";
 import { type LedgerFile } from "./ledger-file.ts";

@@ -1,6 +1,6 @@
-// Marks of an ended epoch that this tracker had seen, and may have published, bind all trackers:
-// they are written behind the record of the next epoch, where the others read them. Owns when; what
-// follows from it is the core's.
+// Shares this tracker's marks of an ended epoch. It may have published them, so they bind all
+// trackers: it writes them after the record of the next epoch, where the others read them. Owns
+// when; the core owns the consequences.
 import { type NodeReport } from "@highwater/authority";
 import { type EpochId, type EpochRecord, parseOffset } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";

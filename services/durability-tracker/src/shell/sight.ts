@@ -1,5 +1,5 @@
-// Whether the tracker still sees the primary. Owns the moment since which it has not; the contents
-// of the reports are the core's.
+// Knows whether the tracker still sees the primary. Owns the time of the last report; the core owns
+// the contents.
 import { type Clock } from "@highwater/runtime";
 
 /**

@@ -1,5 +1,5 @@
-// The SSE stream of marks and epochs. State-based: a client that connects, wherever, first gets the
-// current state, so a resumed stream can miss nothing that still matters.
+// The SSE stream of marks and epochs. It sends state: a client that connects, to any tracker, first
+// gets the current state, so a resumed stream misses nothing that still matters.
 import { type ServerResponse } from "node:http";
 import { type EpochId, type ExposureReport, type Marks, type StallEvent } from "@highwater/protocol";
 import { currentRecord, exposure, type TrackerState } from "../core/index.ts";

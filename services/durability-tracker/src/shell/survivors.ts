@@ -1,5 +1,5 @@
-// Asks replicas that have not followed the current epoch up to where they have the log of the one
-// before. Owns when; what follows from it is the core's.
+// Asks replicas that have not followed the current epoch how much they have of the previous epoch's
+// log. Owns when; the core owns the consequences.
 import { type NodeReport } from "@highwater/authority";
 import { type EpochId, type Offset } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";

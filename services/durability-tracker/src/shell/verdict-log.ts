@@ -1,4 +1,4 @@
-// Counts and logs what must not be overlooked.
+// Counts and logs losses, broken promises and stalled levels.
 import { type BrokenPromiseData, type StallEvent } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
 import { type Counter, type Log } from "@highwater/service";

@@ -1,5 +1,4 @@
-// Answers what became of the transactions whose tokens somebody holds. Judges by the core, and
-// waits where that was asked for.
+// Answers requests for verdicts. The core judges; this waits if the request asks for it.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import {
   type EpochId,

@@ -1,6 +1,6 @@
-// Where webhooks may go. A client that may create an endpoint must not reach through it what only
-// this machine can reach: every address of the host is looked at, here when the endpoint is created
-// and again at each delivery.
+// Decides which addresses webhooks may reach. A client that creates an endpoint must not reach
+// through it what only this machine can reach. So every address of the host is checked, when the
+// endpoint is created and at each delivery.
 import ipaddr from "ipaddr.js";
 import { HighwaterError, WEBHOOK_LIMITS } from "@highwater/protocol";
 

@@ -1,4 +1,4 @@
-// What an owner does with its endpoints and deliveries.
+// The calls with which an owner manages its endpoints and deliveries.
 import { randomBytes } from "node:crypto";
 import {
   type CreatedWebhook,

@@ -1,6 +1,6 @@
 // The periodic work during an epoch: reads who subscribes to durable transactions, informs owners
-// of disabled endpoints, measures the queue, hastens what a wrong clock has put off, and removes
-// what is too old.
+// of disabled endpoints, measures the queue, hastens deliveries that a wrong clock has put off, and
+// removes old ones.
 import { type WebhookDisabledData } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
 import { type Log } from "@highwater/service";

@@ -1,5 +1,4 @@
-// Connections to the primary of one epoch, for everything about webhooks. The end of an epoch
-// closes them.
+// The connections for webhooks to the primary of one epoch. The end of the epoch closes them.
 import pg from "pg";
 import { type Act, enterAct, PostgresClient } from "@highwater/store";
 

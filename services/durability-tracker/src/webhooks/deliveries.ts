@@ -1,5 +1,4 @@
-// Deliveries in the store: who may send one now, what became of an attempt, and what is asked for
-// again.
+// Deliveries in the store: who may send one now, the result of an attempt, and redelivery.
 import type { AttemptOutcome, DeliveryAttempt, DeliveryStatus, WebhookDelivery } from "@highwater/protocol";
 import { type Database, type Executor } from "./database.ts";
 import { type Attempt } from "./exchange.ts";

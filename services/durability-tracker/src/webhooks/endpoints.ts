@@ -1,4 +1,4 @@
-// Endpoints in the store. An owner sees its own and no other.
+// Endpoints in the store. An owner sees only its own.
 import type { DisabledWhy, Webhook, WebhookEventType, WebhookSecret } from "@highwater/protocol";
 import { type Database, type Executor } from "./database.ts";
 import { instant } from "./deliveries.ts";

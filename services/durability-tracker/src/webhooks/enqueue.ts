@@ -1,4 +1,4 @@
-// From recorded events to deliveries and their jobs, in the transaction that records the events.
+// Turns recorded events into deliveries and their jobs, in the transaction that records the events.
 import { type FreshEvent } from "@highwater/store";
 import { type Executor } from "./database.ts";
 import { type Jobs, newJobId } from "./jobs.ts";

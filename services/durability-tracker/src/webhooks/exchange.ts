@@ -1,6 +1,6 @@
-// One attempt over HTTP: connects to an address that was checked and to no other, follows nothing,
-// reads little, and is over after its limit whatever the receiver does. Never rejects: what went
-// wrong is an outcome.
+// Makes one attempt over HTTP: connects only to an address that was checked, follows no redirect,
+// reads little, and ends after its limit whatever the receiver does. Never rejects: a failure is a
+// result.
 import { request as requestHttp, type IncomingMessage, type RequestOptions } from "node:http";
 import { request as requestHttps } from "node:https";
 import { type LookupFunction } from "node:net";

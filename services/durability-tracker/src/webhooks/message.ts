@@ -1,6 +1,6 @@
-// From recorded events to the messages of one endpoint: which ones it wants, pages under the limit
-// of a body, and ids that name an endpoint and a content, so that the same message, made again, has
-// the same id. Pure.
+// Turns recorded events into the messages of one endpoint: selects what it wants, splits pages at
+// the size limit, and derives each id from endpoint and content, so that the same message always
+// has the same id. Pure.
 import { hash } from "node:crypto";
 import { WEBHOOK_LIMITS, type WebhookEventType } from "@highwater/protocol";
 import { type FreshEvent, type RecordedEvent } from "@highwater/store";

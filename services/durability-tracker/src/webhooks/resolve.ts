@@ -1,5 +1,5 @@
-// Names to addresses: from the hosts file, else from the name servers, asked over sockets of their
-// own. Not by getaddrinfo: that takes one of four threads of the process for each name, and name
+// Resolves names to addresses: from the hosts file, else from the name servers, over sockets of its
+// own. It avoids getaddrinfo, which takes one of the process's four threads for each name: name
 // servers that do not answer would stop all other work there.
 import { Resolver } from "node:dns/promises";
 import { readFile } from "node:fs/promises";

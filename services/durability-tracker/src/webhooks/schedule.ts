@@ -1,4 +1,4 @@
-// When a delivery that failed is tried again. Pure: chance comes in as an argument.
+// Decides when a failed delivery is tried again. Pure: chance is an argument.
 
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60 * SECOND_MS;

@@ -1,5 +1,4 @@
-// What an operator sets about webhooks: rows for the tracker's table of variables, and what they
-// mean together.
+// The settings of webhooks: rows for the tracker's table of variables, and what they mean together.
 import { type AboutVariables, about, Faults, integer, listOf, NONE, type Setting } from "@highwater/service";
 import { type AllowList, NOTHING_ALLOWED, parseAllowList } from "./address.ts";
 import { RETRY_DELAYS_MS } from "./schedule.ts";

@@ -1,5 +1,5 @@
-// Webhooks as the rest of the tracker sees them: follows the epochs, enqueues what is recorded,
-// sends what is enqueued.
+// Webhooks for the rest of the tracker: follows the epochs, enqueues recorded events, and sends the
+// deliveries.
 import { type ClientBase } from "pg";
 import { HighwaterError, type NodeSpec } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";

@@ -1,5 +1,5 @@
-// Takes jobs and sends what they stand for. As many trackers as there are do this at once, over the
-// same queue.
+// Takes jobs from the queue and sends their deliveries. All trackers do this at once, over the same
+// queue.
 import { type Clock, sleep } from "@highwater/runtime";
 import { type Log } from "@highwater/service";
 import { type DeliveryStatus } from "@highwater/protocol";

@@ -1,5 +1,5 @@
-// Answers on their way to a client, at the pace at which it reads: one large one, or the lines of a
-// batch. A client that does not read is cut off, and the memory of its results is free again.
+// Sends answers to a client at the pace at which it reads: one large answer, or the lines of a
+// batch. A client that does not read is disconnected, which frees the memory of its results.
 import { Readable } from "node:stream";
 import { type FastifyReply } from "fastify";
 import { type Clock } from "@highwater/runtime";

@@ -1,5 +1,5 @@
-// The JSON text of an answer in pieces, so that a large one is never there as a whole. It is the
-// text of JSON.stringify.
+// Makes the JSON text of an answer in pieces, so that a large one never exists as a whole. The text
+// equals that of JSON.stringify.
 import { isExactNumber } from "../neon/exact-json.ts";
 
 export const PIECE_CHARS = 64 * 1_024;

@@ -1,5 +1,5 @@
-// One budget for the results that the process holds: from the database's first row until the answer
-// has been written. An owner gets at most half of it, so that the others can go on.
+// One budget for all results that the process holds, from the database's first row until the answer
+// is written. An owner gets at most half of it, so that others can continue.
 import { HighwaterError } from "@highwater/protocol";
 import { type ResultMeter } from "@highwater/store";
 import { RETRY_MS } from "../retry.ts";

@@ -1,5 +1,5 @@
-// The transactions under way here, by owner and id: one never runs twice at a time on one gateway,
-// and none for ever.
+// The transactions that run here, by owner and id. An id runs once at a time on a gateway, and not
+// for ever.
 import { HighwaterError, type OwnedId, ownedName, type TxnId } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
 import { RETRY_MS } from "../retry.ts";

@@ -1,4 +1,4 @@
-// The bounds of one request: how long it may run, and how much it may answer.
+// The limits of one request: how long it may run, and how large its answer may be.
 import { HighwaterError, type StatementResult, type TxnId } from "@highwater/protocol";
 import { type ResultHold } from "../answers/result-memory.ts";
 import { type Config } from "../config.ts";

@@ -1,5 +1,5 @@
-// Reads near the user: which replica may serve one, and whether what it showed may be believed.
-// Everything that is in doubt goes to the primary.
+// Reads near the user: which replica may serve a read, and whether its answer can be trusted. In
+// doubt, the primary serves it.
 import { type NodeReport } from "@highwater/authority";
 import { HighwaterError, type Offset, type Served } from "@highwater/protocol";
 import { type ReplicaReading } from "@highwater/store";

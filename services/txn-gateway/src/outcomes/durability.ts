@@ -1,5 +1,5 @@
-// When is a committed transaction durable, or lost? Marks of its own epoch say it while that lasts,
-// a tracker afterwards.
+// Finds out when a committed transaction is durable or lost: from the marks of its epoch while that
+// lasts, and from a tracker afterwards.
 import { type EpochId, type Offset } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
 import { type Verdicts, type TrackerVerdict } from "../trackers/verdicts.ts";

@@ -1,9 +1,8 @@
-// "It never commits" is worth what the tombstone is that says so. One that only the primary has
-// goes with the primary, and then a copy of the request that was under way for long may commit
-// after all, or the attempt that the tombstone denies is in the current history again. So it is
-// reported when the tombstone has reached the level at which nothing is at risk any more. By the
-// same rule trackers report losses (publishProven() of the tracker's core), also in this: once an
-// operator has chosen a history, what it has lost is lost.
+// Delays "it never commits" until no failover can undo it. A tombstone that only the primary has
+// disappears with the primary. Then a late copy of the request may commit after all, or the attempt
+// is back in the current history. So the gateway reports it when the tombstone has reached the
+// exposure level. Trackers report losses by the same rule (publishProven() of the tracker's core).
+// After an operator has chosen a history, the transactions that it lacks are lost at once.
 import { type FlushHelp } from "../primary/flush.ts";
 import { type Primary } from "../primary/primary.ts";
 import { type MarkBoard, type WaitEnd } from "./marks.ts";

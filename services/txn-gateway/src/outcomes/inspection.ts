@@ -1,5 +1,4 @@
-// What became of an owner's transaction under an id: by its receipt, by a tracker's verdict, and by
-// the marks.
+// Finds the state of a transaction by its id: from its receipt, a tracker's verdict and the marks.
 import {
   type EpochId,
   formatOffset,

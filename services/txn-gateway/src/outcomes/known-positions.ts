@@ -1,8 +1,7 @@
-// Where a receipt stands in the log, as this gateway first learned it: when it committed the
-// transaction, or when it first looked the receipt up. A receipt does not say where it is. A
-// position that is read anew for every question rises with the log, and no mark reaches it on a
-// busy log, or when trackers have nothing else to watch. Tombstones are receipts, too. Owns no
-// verdict.
+// Keeps the position of each receipt as this gateway first learned it: when it committed the
+// transaction, or when it first looked the receipt up. A receipt does not contain its position. A
+// position that is read again for each question rises with the log, so that no mark reaches it
+// while the log is busy. Tombstones are receipts, too. Owns no verdict.
 import { type EpochId, type Offset } from "@highwater/protocol";
 import { type ReceiptKey } from "@highwater/store";
 import { type Settled } from "./settled.ts";

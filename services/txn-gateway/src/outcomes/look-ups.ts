@@ -1,4 +1,4 @@
-// Looking receipts up on the primary, many at a time.
+// Looks receipts up on the primary, many at a time.
 import { type EpochId, type ErrorCode, HighwaterError, type Offset } from "@highwater/protocol";
 import { type ReceiptKey } from "@highwater/store";
 import { Batcher } from "../batcher.ts";

@@ -1,6 +1,6 @@
-// From an attempt's end to its answer: what a failed or unknown execution means, what a used id
-// stands for, and when the answer may say `durable`. One-shot and interactive transactions end here
-// alike.
+// Turns the end of an attempt into an answer: what a failed or unknown execution means, what a used
+// id stands for, and when the answer may say `durable`. One-shot and interactive transactions both
+// end here.
 import {
   type EpochId,
   HighwaterError,

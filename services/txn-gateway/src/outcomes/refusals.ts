@@ -1,6 +1,6 @@
-// A refusal is an answer too: "already paid" can rest on a row that a failure takes away. Owns what
-// is said of such an error, and when: to a safe transaction when what it rests on is durable, to a
-// fast one at once, with a token to wait by.
+// A refusal is an answer too: "already paid" can rest on a row that a failover discards. Owns the
+// content and the time of such an error. A safe transaction gets it when that row is durable, a
+// fast one at once, with a token for it.
 import { formatOffset, HighwaterError, type TxnId } from "@highwater/protocol";
 import { type FlushHelp } from "../primary/flush.ts";
 import { type PrimaryEpoch } from "../primary/primary.ts";

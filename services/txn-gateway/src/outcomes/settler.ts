@@ -1,6 +1,6 @@
-// Unknown outcomes are resolved, never guessed: when a connection dies during COMMIT, the id is
-// settled on the primary. Either its receipt is there, or a tombstone is from now on, and then it
-// can never commit.
+// Resolves unknown outcomes; it never guesses. When a connection dies during COMMIT, it settles the
+// id on the primary: either the receipt exists, or it inserts a tombstone and the id can never
+// commit.
 import { type EpochId } from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
 import { type ReceiptKey } from "@highwater/store";

@@ -1,4 +1,4 @@
-// How busy the sessions to the database are, for /metrics.
+// Measures how busy the database sessions are, for /metrics.
 import { GATEWAY, type Log } from "@highwater/service";
 import { type Store } from "@highwater/store";
 import { type Config } from "../config.ts";

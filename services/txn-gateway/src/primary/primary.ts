@@ -1,5 +1,5 @@
-// Where transactions run now: the authoritative primary and its epoch, as this gateway sees them.
-// Owns the watcher and what follows from its answers; the rule "who is it?" is packages/authority.
+// The authoritative primary and its epoch, as this gateway sees them: where transactions run. Owns
+// the watcher and acts on its answers; the rule is in packages/authority.
 import { type Authority, type AuthorityRule, AuthorityWatcher, type NodeReport } from "@highwater/authority";
 import { type EpochGraph, type EpochId, type EpochRecord, HighwaterError } from "@highwater/protocol";
 import { type MintRequest, type Store } from "@highwater/store";

@@ -1,5 +1,5 @@
-// Several one-shot transactions in one request: each runs as if it had come alone, and is answered
-// by a line of its own as soon as it has ended, so that a slow one does not hold up the others.
+// Several one-shot transactions in one request. Each runs as if it had come alone, and gets a line
+// of its own as soon as it has ended, so that a slow one does not delay the others.
 import { type FastifyInstance } from "fastify";
 import { HighwaterError, type Problem } from "@highwater/protocol";
 import { type Caller, callerOf, type Log, noteFailure, problemOf } from "@highwater/service";

@@ -1,5 +1,5 @@
-// POST /sql: the Neon serverless HTTP wire. Read the request, call, answer, in the wire's own
-// shapes; neon/ has the rules.
+// POST /sql, the Neon serverless HTTP wire: reads the request, calls, and answers in that wire's
+// own form. neon/ has the rules.
 import { randomBytes } from "node:crypto";
 import { type ServerResponse } from "node:http";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";

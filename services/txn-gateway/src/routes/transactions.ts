@@ -1,4 +1,4 @@
-// One-shot transactions and what became of an id: read the request, call, answer.
+// One-shot transactions and the state of an id: reads the request, calls, answers.
 import { type FastifyInstance, type onRequestHookHandler } from "fastify";
 import { HighwaterError, LIMITS, OwnerText, validate } from "@highwater/protocol";
 import { callerOf, requireScope } from "@highwater/service";

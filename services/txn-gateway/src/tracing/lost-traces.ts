@@ -1,6 +1,5 @@
-// Commits that an epoch's end has left open in traces: no mark can show any more whether they have
-// survived. A tracker is asked, so that a loss ends the trace of its transaction as the error that
-// it is.
+// Ends the traces of commits that an epoch's end left open. No mark can show any more whether they
+// survived, so it asks a tracker. A loss ends the trace with an error.
 import { type Verdicts } from "../trackers/verdicts.ts";
 import { type Tokens } from "../txn/tokens.ts";
 import { type TransactionTrace } from "./transaction-trace.ts";

@@ -1,6 +1,6 @@
-// What a transaction leaves in a trace: its own span, the database's, and the one from its commit
-// to its durability, which may end long after the request. Numbers only, until something of it is
-// kept.
+// The part of a trace that a transaction adds: its own span, the database's, and the one from
+// commit to durability, which may end long after the request. It holds numbers only, until a part
+// of it is kept.
 import { type EpochId, HighwaterError, type Offset, type TxnId } from "@highwater/protocol";
 import {
   type FinishedSpan,

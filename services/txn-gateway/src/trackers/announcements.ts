@@ -1,5 +1,6 @@
-// One tracker's announcements: kept in order, sent in batches, resent until the tracker has them on
-// disk. Self-clocked: one batch in flight, everything since then goes in the next.
+// The announcements to one tracker: kept in order, sent in batches, and sent again until the
+// tracker has them on disk. Self-clocked: one batch is in flight, and everything since then goes in
+// the next.
 import { type Announcement, LIMITS } from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
 import { hostOf } from "@highwater/service";

@@ -1,6 +1,6 @@
-// Nothing is forgotten: every write transaction is announced to every tracker before its COMMIT,
-// and its position after. Counts what no tracker has acknowledged, whose bound exposure/ keeps; the
-// queues are in announcements.ts.
+// Announces every write transaction to every tracker before its COMMIT, and its position
+// afterwards. Counts what no tracker has acknowledged; exposure/ keeps the bound, and
+// announcements.ts has the queues.
 import { randomBytes } from "node:crypto";
 import { type Announcement, type EpochId, formatOffset, type Offset, type TxnId } from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";

@@ -1,4 +1,4 @@
-// One question to one tracker, and its answer, checked.
+// Sends one question to one tracker, and checks the answer.
 import { type Static, type TSchema, validate } from "@highwater/protocol";
 import { type Deps } from "../deps.ts";
 

@@ -1,6 +1,6 @@
-// What trackers say of ids under which there is the tombstone of a loss. A tombstone does not say
-// at which levels the transaction had been durable; the ledgers of the trackers do, to which its
-// gateway had announced it.
+// Asks trackers about ids that have the tombstone of a loss. A tombstone does not say at which
+// levels the transaction had been durable. The trackers' ledgers do, because its gateway announced
+// it to them.
 import { LIMITS, type Loss, LossesResponse, type OwnedId } from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
 import { Batcher } from "../batcher.ts";

@@ -1,5 +1,5 @@
-// In which order trackers are asked: nearest first, and those that do not see the primary last. The
-// stream's news of a tracker counts for questions as well, and the other way round. No I/O here.
+// The order in which trackers are asked: nearest first, and those that do not see the primary last.
+// The stream and the questions share what they learn about a tracker. No I/O here.
 import { type Clock } from "@highwater/runtime";
 
 /** A tracker that said it was blind is tried again after so long. */

@@ -1,5 +1,5 @@
-// Server-sent events from bytes in any chunking. The format is the library's; UTF-8 across chunks
-// and the size bound are ours.
+// Reads server-sent events from bytes in any chunks. The library owns the format; we own UTF-8
+// across chunks and the size limit.
 import { createParser } from "eventsource-parser";
 
 export interface SseEvent {

@@ -1,6 +1,6 @@
-// The one stream of marks, epochs and what is exposed, from the nearest tracker that can be
-// reached. Owns connecting, watching for silence and falling over to the next; what the events mean
-// is for its listeners.
+// The one stream of marks, epochs and exposure, from the nearest tracker in reach. Owns connecting,
+// the detection of silence, and switching to the next tracker; its subscribers interpret the
+// events.
 import {
   BlindEvent,
   EpochEvent,

@@ -1,6 +1,6 @@
-// Asking a tracker what became of transactions: of those whose epoch is over, and of those that are
-// looked up by id. A failover ends all waits at once, so questions travel together; each level has
-// one for now and one that waits.
+// Asks a tracker for verdicts on transactions whose epoch has ended, or that are looked up by id. A
+// failover ends all waits at once, so questions travel together: for each level one that asks for
+// now and one that waits.
 import { LIMITS, type Verdict, VerdictsResponse } from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
 import { Batcher } from "../batcher.ts";

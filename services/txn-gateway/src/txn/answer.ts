@@ -1,4 +1,4 @@
-// The shapes of the answers: positions and bodies from what is known of a transaction.
+// Builds the bodies of answers from what is known about a transaction.
 import {
   type EpochId,
   formatOffset,

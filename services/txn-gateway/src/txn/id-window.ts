@@ -1,5 +1,5 @@
-// In which time window an id must lie: receipts are kept by the time inside the id, so an id
-// outside has no protection.
+// The time window of ids. Receipts are kept by the time inside the id, so an id outside of the
+// window has no protection.
 import { HighwaterError, type TxnId, txnTimestampMs } from "@highwater/protocol";
 
 export interface IdWindow {

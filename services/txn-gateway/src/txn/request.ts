@@ -1,5 +1,5 @@
-// From a request body to an accepted transaction: schema, defaults and the rules that need neither
-// clock nor database.
+// Turns a request body into an accepted transaction: schema, defaults and the rules that need
+// neither clock nor database.
 import {
   BatchRequest,
   BeginRequest,

@@ -1,5 +1,4 @@
-// Makes the tokens of transactions: what is known of one, the parent of its epoch, and the
-// deployment's MAC.
+// Makes tokens of transactions, with the parent of the epoch and the deployment's MAC.
 import { encodeToken, type EpochId, type TokenContent, type TokenSigner } from "@highwater/protocol";
 
 export class Tokens {

@@ -1,4 +1,4 @@
-// What gateways count: commits, what they cost, what is exposed, and who waits for what.
+// Metrics of gateways: commits and their cost, exposure, and waiting requests.
 import { counter, gauge, histogram, LAG_SECONDS, LATENCY_SECONDS } from "../definition.ts";
 
 const ACK = ["commit", "durable"] as const;

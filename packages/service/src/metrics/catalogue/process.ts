@@ -1,4 +1,4 @@
-// What every service says of itself as a process and of its settings.
+// Metrics of every service as a process, and of its settings.
 import { counter, gauge } from "../definition.ts";
 
 export const PROCESS = {

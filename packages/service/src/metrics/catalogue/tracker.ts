@@ -1,6 +1,6 @@
-// What trackers count: positions and marks, what is at risk, verdicts, epochs, streams and
-// webhooks. All trackers see the same store: what they say of it is the same but for how fresh it
-// is, and is to be combined with `max`, not summed.
+// Metrics of trackers: positions, marks, exposure, verdicts, epochs, streams and webhooks. All
+// trackers see the same store and report the same about it, but not equally fresh: combine these
+// metrics with `max`, not `sum`.
 import { ATTEMPT_OUTCOMES } from "@highwater/protocol";
 import { AGE_SECONDS, counter, gauge, histogram, LAG_SECONDS, LATENCY_SECONDS } from "../definition.ts";
 

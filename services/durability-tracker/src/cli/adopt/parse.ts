@@ -1,5 +1,4 @@
-// The arguments of the command `adopt`, as data. Every fault is named; nothing is asked or done
-// here.
+// Parses the arguments of the command `adopt`. Reports every fault; does nothing else.
 import { parseArgs } from "node:util";
 import { type Adoption } from "@highwater/store";
 import { badInput } from "../failover-candidate/parse.ts";

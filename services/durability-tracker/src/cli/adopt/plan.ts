@@ -1,5 +1,5 @@
-// What adopting a database gives up, and what speaks against it. A pure answer from what nodes and
-// trackers say.
+// Works out what adopting a database gives up, and what speaks against it, from what nodes and
+// trackers report. Pure.
 import { type NodeReport } from "@highwater/authority";
 import { EpochGraph, type EpochId, type EpochRecord, outranks } from "@highwater/protocol";
 import { type FailoverPreview } from "../../failover/wire.ts";

@@ -1,4 +1,4 @@
-// The answer as an operator reads it.
+// Formats the answer for an operator.
 import { type AdoptResult } from "./run.ts";
 
 export function printResult({ plan, command, epoch }: AdoptResult): string {

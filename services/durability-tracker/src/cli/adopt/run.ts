@@ -1,4 +1,4 @@
-// From the arguments to the answer: who is asked, what is written, and whether the epoch has begun.
+// Runs the command: asks nodes and trackers, writes the command, and waits for the epoch.
 import { type EpochId } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
 import { type Adoption, type Store } from "@highwater/store";

@@ -1,5 +1,5 @@
-// Asks the nodes and the trackers, all at once, each within its own limit, until what replicas have
-// on disk stands still.
+// Asks all nodes and trackers at once, each within its own limit, until the replicas' flush
+// positions stop moving.
 import { type NodeReport } from "@highwater/authority";
 import { type EpochId, EpochRecord, validate } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";

@@ -1,5 +1,4 @@
-// The arguments of the command `failover-candidate`, as data. Every fault is named; nothing is
-// asked or done here.
+// Parses the arguments of the command `failover-candidate`. Reports every fault; does nothing else.
 import { parseArgs } from "node:util";
 import { HighwaterError } from "@highwater/protocol";
 import { type Wishes } from "../../failover/candidate.ts";

@@ -1,4 +1,4 @@
-// The report as an operator reads it.
+// Formats the report for an operator.
 import { type CandidateReport } from "../../failover/report.ts";
 
 export function printReport(report: CandidateReport): string {

@@ -1,4 +1,4 @@
-// From the arguments to the report: who is asked what, in which order. Writes to no node.
+// Runs the command: asks nodes and trackers, and makes the report. Writes to no node.
 import { type LevelRule } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
 import { type Store } from "@highwater/store";

@@ -1,5 +1,4 @@
-// The arguments of the command `keys`, as data. Every fault is named; nothing is asked or done
-// here.
+// Parses the arguments of the command `keys`. Reports every fault; does nothing else.
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
 import { HighwaterError } from "@highwater/protocol";
 import { parseFingerprint } from "@highwater/service";
