@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { format } from "node:util";
-import { System } from "@highwater/lab-system";
+import { APP_ROLE, System } from "@highwater/lab-system";
 import { Highwater, sql } from "@highwater/sdk";
 import { type ApiItem, type Module } from "./model.ts";
 import { typescriptModules } from "./pages.ts";
@@ -19,6 +19,7 @@ const URL_SHOWN = '{ url: "https://highwater.example"';
 const IMPORTS: Readonly<Record<string, string>> = {
   "@highwater/sdk/opentelemetry": 'import * as api from "@opentelemetry/api";',
   "@highwater/sdk/kysely": 'import { Kysely } from "kysely";',
+  "@highwater/sdk/enlist": 'import pg from "pg";\nimport postgres from "postgres";',
   "@highwater/sdk/drizzle": 'import { pgTable, text } from "drizzle-orm/pg-core";',
 };
 /** What some of them print; the others need only end well. */
@@ -58,6 +59,7 @@ const files = new Map<Example, string>();
 before(async () => {
   system = await System.start();
   const endpoints = (await system.endpoints("us-east")).map(({ gateway, tracker }) => ({ gateway, tracker }));
+  const database = await system.cluster.connectionString("us-east", { user: APP_ROLE });
   const options = `{ endpoints: ${JSON.stringify(endpoints.slice(0, 1))}`;
   await using hw = new Highwater({ endpoints });
   await hw.transaction(
@@ -72,7 +74,8 @@ before(async () => {
   directory = await mkdtemp(join(SDK, ".tmp-"));
   for (const [index, example] of EXAMPLES.entries()) {
     const file = join(directory, `example-${String(index)}.ts`);
-    await writeFile(file, programOf(example).replaceAll(URL_SHOWN, options));
+    const program = programOf(example).replaceAll(URL_SHOWN, options);
+    await writeFile(file, program.replaceAll("postgresql://shop@127.0.0.1:5432/app", database));
     files.set(example, file);
   }
 });

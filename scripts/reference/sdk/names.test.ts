@@ -74,7 +74,7 @@ const snake = (name: string): string =>
 
 /** The adapters follow the libraries that they are for, and those differ. */
 function entriesOf(modules: readonly Module[]): Map<string, ApiItem> {
-  const own = modules.filter(({ name }) => !/(?:kysely|drizzle|sqlalchemy|dbapi)$/.test(name));
+  const own = modules.filter(({ name }) => !/(?:kysely|drizzle|enlist|sqlalchemy|dbapi)$/.test(name));
   return new Map(own.flatMap(({ entries }) => entries).map((entry) => [entry.name, entry]));
 }
 

@@ -2,7 +2,7 @@
 // endpoints, stream and listeners.
 import { type PendingPromise, keep, makeEntry } from "./pending-set.ts";
 import { type Committed, type Core } from "./core.ts";
-import { endError } from "./errors.ts";
+import { answerError, endError } from "./errors.ts";
 import { checkTransactionId, decodeToken, newTransactionId } from "./ids.ts";
 import { type Exposure, type Subscriber } from "./live.ts";
 import { type HighwaterOptions } from "./options.ts";
@@ -81,6 +81,7 @@ export class OneShotClient {
       ...shared,
       service,
       watcher,
+      answerError,
       transaction: (statements, own) => this.transaction(statements, own),
       committed: (...answer) => this.#committed(...answer),
     };

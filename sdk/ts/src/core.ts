@@ -1,5 +1,6 @@
 // The parts of a client that its other parts use.
 import { type Shared } from "./shared.ts";
+import { type answerError } from "./errors.ts";
 import { type Service } from "./service.ts";
 import { type StatementInput } from "./sql.ts";
 import { type Remember, type Transaction, type TransactionOptions } from "./transaction.ts";
@@ -19,5 +20,7 @@ export interface Core extends Shared {
     statements: readonly StatementInput[],
     options: TransactionOptions,
   ) => Promise<Transaction>;
+  /** The error of one answer among several that share a response. */
+  readonly answerError: typeof answerError;
   readonly committed: (response: TransactionResponse, level: string, options: Committed) => Transaction;
 }

@@ -1,0 +1,117 @@
+// postgres.js: it begins and ends transactions itself, so its `begin` is called with a body that
+// sends the receipt last. The driver writes COMMIT behind it without waiting.
+import { newTransactionId } from "../../ids.ts";
+import { HighwaterError } from "../../index.ts";
+import { type Desk } from "./desk.ts";
+import { aborted, EARLY, isRefusal, RECEIPT, receiptValues, refusalOf } from "./statements.ts";
+import { EnlistedTransaction } from "./transaction.ts";
+
+interface Pending extends PromiseLike<{ readonly count: number }> {
+  execute(): this;
+}
+
+interface Unsafe {
+  unsafe(text: string, values?: string[]): Pending;
+}
+
+type Begin = (options: string, body: (sql: Unsafe) => Promise<void>) => Promise<unknown>;
+
+/** The `sql` of postgres.js, as far as `enlist` needs it. */
+export interface PostgresSql {
+  /** Runs a transaction. */
+  readonly begin: (...args: never[]) => unknown;
+  /** Its own options. */
+  readonly options: object;
+}
+
+/** What the body of a transaction returned, and the transaction that committed it. */
+export interface Committed<R> {
+  /** What the body returned. */
+  readonly result: R;
+  /** Null if the transaction wrote nothing. */
+  readonly transaction: EnlistedTransaction | null;
+}
+
+/** The `sql` that postgres.js passes to the body of a transaction. */
+export type BodySql<S> = S extends {
+  begin(options: string, body: (sql: infer B) => unknown): unknown;
+}
+  ? B
+  : never;
+
+/** The client of postgres.js, enlisted. */
+export class EnlistedPostgres<S extends PostgresSql> {
+  readonly #desk: Desk;
+  readonly #sql: S;
+
+  /** @internal */
+  constructor(desk: Desk, sql: S) {
+    this.#desk = desk;
+    this.#sql = sql;
+  }
+
+  /**
+   * Like `sql.begin`: runs the body as one transaction and commits when it returns. After a lost
+   * connection it finds out whether the transaction has committed.
+   * Errors: those of `sql.begin`. `TransactionAbortedError` if a failover ended the transaction.
+   * Those of the service if there is no ticket for it; then nothing was applied.
+   *
+   * @param options Options behind BEGIN, such as `isolation level serializable`.
+   */
+  async begin<R>(options: string, body: (sql: BodySql<S>) => R | Promise<R>): Promise<Committed<R>> {
+    const desk = this.#desk;
+    const id = newTransactionId();
+    const asked = desk.issue(id);
+    asked.catch(() => undefined);
+    const withdraw = (): void => {
+      asked.then(
+        (ticket) => {
+          desk.withdraw(ticket);
+        },
+        () => undefined,
+      );
+    };
+    /** Of the receipt, once it is on its way: how many rows it has. */
+    const sent: Promise<number>[] = [];
+    const results: R[] = [];
+    let known;
+    try {
+      const begin = this.#sql.begin as Begin;
+      await begin(options, async (sql) => {
+        results.push(await body(sql as BodySql<S>));
+        const ticket = await asked;
+        if (performance.now() > ticket.untilMs) throw aborted(id, "the ticket's time is over");
+        sql
+          .unsafe(EARLY)
+          .execute()
+          .then(undefined, () => undefined);
+        const receipt = sql.unsafe(RECEIPT, receiptValues(ticket)).execute();
+        const count = Promise.resolve(receipt).then((rows) => rows.count);
+        count.catch(() => undefined);
+        sent.push(count);
+      });
+      // COMMIT behind a receipt that was refused is a ROLLBACK, and no error.
+      await sent[0];
+    } catch (cause) {
+      const [receipt] = sent;
+      // The body's own error, or a refusal of COMMIT, such as a conflict.
+      let why = cause;
+      await receipt?.catch((own: unknown) => {
+        why = isRefusal(own) ? refusalOf(own, id) : own;
+      });
+      if (receipt === undefined || isRefusal(why) || why instanceof HighwaterError) {
+        withdraw();
+        throw why;
+      }
+      known = await desk.committed(await asked, false);
+    }
+    const [result] = results as [R];
+    if (known === undefined && (await sent[0]) === 0) {
+      withdraw();
+      return { result, transaction: null };
+    }
+    const transaction = new EnlistedTransaction(desk, await asked, known);
+    if (desk.isSafe) await transaction.durable();
+    return { result, transaction };
+  }
+}

@@ -1,0 +1,94 @@
+// A transaction that the application committed on its own connection, and its promise. The token
+// comes from the gateway a little after COMMIT's answer; nothing waits for it before it is needed.
+import {
+  type DurableOptions,
+  HighwaterError,
+  type LostListener,
+  type TokenVerdict,
+  type Transaction,
+  TransactionLostError,
+} from "../../index.ts";
+import { callUser } from "../../runtime.ts";
+import { type Desk, type Issued } from "./desk.ts";
+
+/** A transaction that has committed on the application's own connection. */
+export class EnlistedTransaction {
+  /** Transaction id, a UUIDv7. */
+  readonly id: string;
+  readonly #desk: Desk;
+  readonly #ticket: Issued;
+  #asked: Promise<Transaction> | undefined;
+
+  /** @internal */
+  constructor(desk: Desk, ticket: Issued, known?: Transaction) {
+    this.id = ticket.id;
+    this.#desk = desk;
+    this.#ticket = ticket;
+    if (known) this.#asked = Promise.resolve(known);
+    else this.promise().catch(() => undefined);
+  }
+
+  /**
+   * The transaction with its token. Resolves when the gateway has found its receipt and read a
+   * position behind it. Errors: `TransactionLostError` if a failover discarded it before;
+   * `UnavailableError` if no gateway answers in the client's `totalTimeoutMs`; ask again then.
+   */
+  promise(): Promise<Transaction> {
+    this.#asked ??= this.#desk.committed(this.#ticket, true).catch((cause: unknown) => {
+      if (!isOver(cause)) this.#asked = undefined;
+      // The server had answered COMMIT: without a receipt in the current history it is lost.
+      throw isOver(cause) ? lost(this.id, this.#desk.level, cause) : cause;
+    });
+    return this.#asked;
+  }
+
+  /** Like `Transaction.durable`. Errors: those of `promise` too. */
+  async durable(options: DurableOptions = {}): Promise<TokenVerdict> {
+    return (await this.promise()).durable(options);
+  }
+
+  /** Like `Transaction.afterDurable`. */
+  async afterDurable<T>(
+    run: (verdict: TokenVerdict) => T | Promise<T>,
+    options: DurableOptions = {},
+  ): Promise<T> {
+    return (await this.promise()).afterDurable(run, options);
+  }
+
+  /**
+   * Like `Transaction.onLost`. A transaction that was lost before it had a token has no verdict of
+   * a tracker: the listener then gets the rule `client:no_receipt`, and no token.
+   */
+  onLost(listener: LostListener, options: { level?: string } = {}): () => void {
+    let off = (): void => undefined;
+    let isOff = false;
+    this.promise().then(
+      (transaction) => {
+        if (!isOff) off = transaction.onLost(listener, options);
+      },
+      (cause: unknown) => {
+        if (!isOff && cause instanceof TransactionLostError) callUser(() => listener(this.#verdict()));
+      },
+    );
+    return () => {
+      isOff = true;
+      off();
+    };
+  }
+
+  #verdict(): TokenVerdict {
+    const { id, epoch } = this.#ticket;
+    const about = { verdict: "lost", level: this.#desk.level, rule: "client:no_receipt" } as const;
+    return { id, token: "", position: { epoch, offset: "0" }, ...about };
+  }
+}
+
+function isOver(cause: unknown): cause is HighwaterError {
+  return cause instanceof HighwaterError && /^transaction_(lost|aborted)$/.test(cause.code);
+}
+
+function lost(id: string, level: string, cause: HighwaterError): TransactionLostError {
+  const about = { outcome: "not_applied", retry: "transaction", transactionId: id, level } as const;
+  const message = "the transaction was committed, and a failure discarded it: run it again";
+  return new TransactionLostError(message, { code: "transaction_lost", ...about, cause });
+}

@@ -1,0 +1,288 @@
+// Goal: transactions on the application's own connections, by pg and by postgres.js, have the promises that others have: through
+// the loss of a region, a killed connection and a cancelled COMMIT, and nothing is claimed that PostgreSQL does not hold.
+// Method: the real system of three regions; connections to its primary as an application has them, in the role of an application.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { Site } from "@highwater/conformance/site";
+import { APP_ROLE } from "@highwater/lab-system";
+import { INSERT_RECEIPT } from "@highwater/store/internals";
+import pg from "pg";
+import postgres from "postgres";
+import { enlist, type EnlistedTransaction, type EnlistOptions } from "../../src/adapters/enlist/index.ts";
+import { RECEIPT } from "../../src/adapters/enlist/statements.ts";
+import { Highwater, TransactionAbortedError, TransactionLostError } from "../../src/index.ts";
+import { PATIENT } from "./support.ts";
+
+let site: Site;
+let hw: Highwater;
+let requests: string[] = [];
+const ends = new AsyncDisposableStack();
+
+const address = (): Promise<string> =>
+  site.system.cluster.connectionString(site.region("primary"), { user: APP_ROLE });
+
+before(async () => {
+  site = ends.use(await Site.start());
+  const { endpoints } = await site.describe();
+  hw = new Highwater({
+    ...{ endpoints, ...PATIENT },
+    fetch: (url, init) => {
+      requests.push(new URL(url).pathname);
+      return fetch(url, init);
+    },
+  });
+  ends.defer(() => hw.close());
+  await hw.transaction(
+    [
+      { sql: "CREATE TABLE note (text text UNIQUE DEFERRABLE INITIALLY DEFERRED)" },
+      { sql: "CREATE TABLE late (pid int)" },
+      // Its COMMIT waits for a lock that a test holds, and then its connection or statement is ended.
+      {
+        sql: `CREATE FUNCTION wait_here() RETURNS trigger LANGUAGE plpgsql AS
+              'BEGIN PERFORM pg_advisory_xact_lock_shared(7); RETURN NULL; END'`,
+      },
+      {
+        sql: `CREATE CONSTRAINT TRIGGER wait_at_commit AFTER INSERT ON late DEFERRABLE INITIALLY DEFERRED
+              FOR EACH ROW EXECUTE FUNCTION wait_here()`,
+      },
+    ],
+    { ack: "durable", level: "global", maxWaitMs: 60_000, timeout: 90_000 },
+  );
+});
+
+after(() => ends.disposeAsync());
+
+async function connect(options: EnlistOptions = {}) {
+  const client = new pg.Client({ connectionString: await address() });
+  client.on("error", () => undefined);
+  await client.connect();
+  const enlisted = enlist(hw, client, options);
+  return { client, enlisted, [Symbol.asyncDispose]: () => client.end() };
+}
+
+async function count(text: string): Promise<number> {
+  const [row] = await site.query(`SELECT count(*)::int AS n FROM note WHERE text LIKE '${text}'`);
+  return Number(row?.["n"]);
+}
+
+async function commit(client: pg.ClientBase, ...statements: string[]): Promise<void> {
+  await client.query("BEGIN");
+  for (const each of statements) await client.query(each);
+  await client.query("COMMIT");
+}
+
+test("the receipt is the service's own statement, where the transaction has written", () => {
+  assert.equal(RECEIPT.replace(/\nWHERE .*$/, ""), INSERT_RECEIPT);
+});
+
+test("pg: a transaction gets its promise, with savepoints", async () => {
+  await using at = await connect();
+  const { client, enlisted } = at;
+  const seen: EnlistedTransaction[] = [];
+  const off = enlisted.onCommit((transaction) => seen.push(transaction));
+  await client.query("BEGIN ISOLATION LEVEL SERIALIZABLE");
+  await client.query("SAVEPOINT one");
+  await client.query("INSERT INTO note VALUES ('undone')");
+  await client.query("ROLLBACK TO SAVEPOINT one");
+  await client.query({ text: "INSERT INTO note VALUES ($1)", values: ["kept"] });
+  const { command } = await client.query("commit;");
+  assert.equal(command, "COMMIT");
+  off();
+  const transaction = enlisted.last(client);
+  assert.ok(transaction !== undefined);
+  assert.deepEqual(seen, [transaction]);
+  const verdict = await transaction.durable({ level: "global", timeout: 60_000 });
+  assert.deepEqual([verdict.verdict, verdict.id], ["durable", transaction.id]);
+  assert.deepEqual([await count("kept"), await count("undone")], [1, 0]);
+  // Another process has its token.
+  const { token } = await transaction.promise();
+  await hw.promise(token).durable({ timeout: 60_000 });
+  assert.match((await hw.status(transaction.id)).state, /^(committed|durable)$/);
+});
+
+test("pg: what is no transaction of the client's own is passed on, and has no promise", async () => {
+  await using at = await connect();
+  const { client, enlisted } = at;
+  requests = [];
+  await client.query("INSERT INTO note VALUES ('autocommitted')");
+  await client.query("BEGIN; INSERT INTO note VALUES ('in one text'); COMMIT");
+  await commit(client, "SELECT 1").catch(assert.ifError);
+  await client.query("BEGIN READ ONLY");
+  await client.query("SELECT count(*) FROM note");
+  await client.query("COMMIT");
+  assert.equal(enlisted.last(client), undefined);
+  assert.deepEqual([await count("autocommitted"), await count("in one text")], [1, 1]);
+  // Only the transaction that could have written asked for a ticket.
+  assert.equal(requests.filter((path) => path === "/v1/tickets").length, 1);
+  const [row] = (await client.query("SHOW synchronous_commit")).rows as { synchronous_commit: string }[];
+  assert.notEqual(row?.synchronous_commit, "off", "the setting is the transaction's alone");
+});
+
+test("pg: a failed transaction, a rollback and a refused COMMIT are answered as PostgreSQL answers", async () => {
+  await using at = await connect();
+  const { client, enlisted } = at;
+  await client.query("BEGIN");
+  await assert.rejects(client.query("SELECT 1/0"));
+  assert.equal((await client.query("COMMIT")).command, "ROLLBACK");
+  await client.query("BEGIN");
+  await client.query("INSERT INTO note VALUES ('rolled back')");
+  await client.query("ROLLBACK");
+  const twice = commit(client, "INSERT INTO note VALUES ('twice')", "INSERT INTO note VALUES ('twice')");
+  await assert.rejects(twice, { code: "23505" });
+  await client.query("BEGIN");
+  await assert.rejects(client.query("COMMIT AND CHAIN"), { code: "transaction_control" });
+  await client.query("ROLLBACK");
+  assert.deepEqual([await count("rolled back"), await count("twice")], [0, 0]);
+  assert.equal(enlisted.last(client), undefined);
+  await commit(client, "INSERT INTO note VALUES ('afterwards')");
+  await enlisted.last(client)?.durable({ timeout: 60_000 });
+});
+
+test("pg: connections of a pool are enlisted, callbacks work, and many transactions share requests", async () => {
+  const pool = new pg.Pool({ connectionString: await address(), max: 8 });
+  const enlisted = enlist(hw, pool);
+  const seen: EnlistedTransaction[] = [];
+  enlisted.onCommit((transaction) => seen.push(transaction));
+  requests = [];
+  await Promise.all(
+    Array.from({ length: 40 }, async (_, at) => {
+      const client = await pool.connect();
+      await commit(client, `INSERT INTO note VALUES ('pool ${String(at)}')`);
+      client.release();
+    }),
+  );
+  await pool.query("INSERT INTO note VALUES ('by the pool')");
+  assert.equal(new Set(seen.map(({ id }) => id)).size, 40);
+  await Promise.all(seen.map((transaction) => transaction.durable({ timeout: 60_000 })));
+  assert.ok(requests.filter((path) => path.startsWith("/v1/tickets")).length < 80, "requests were shared");
+  await pool.end();
+});
+
+test("pg: with `ack: durable` COMMIT resolves when the transaction is durable", async () => {
+  await using at = await connect({ ack: "durable", level: "global" });
+  await commit(at.client, "INSERT INTO note VALUES ('safe')");
+  const known = (await at.enlisted.last(at.client)?.promise())?.verdict({ level: "global" });
+  assert.equal(known?.verdict, "durable");
+});
+
+/** Runs a transaction whose COMMIT waits, and ends its statement or its session there. */
+async function interrupted(how: "cancel" | "terminate", text: string) {
+  const at = await connect();
+  const { client } = at;
+  const [{ pid } = { pid: 0 }] = (await client.query("SELECT pg_backend_pid() AS pid")).rows as {
+    pid: number;
+  }[];
+  const gate = new pg.Client({ connectionString: await address() });
+  await gate.connect();
+  await gate.query("SELECT pg_advisory_lock(7)");
+  const committing = commit(client, `INSERT INTO note VALUES ('${text}')`, "INSERT INTO late VALUES (1)");
+  const ended = committing.then(
+    () => null,
+    (cause: unknown) => cause as { code?: string },
+  );
+  const waits = `SELECT 1 FROM pg_locks WHERE pid = ${String(pid)} AND locktype = 'advisory' AND NOT granted`;
+  while ((await site.query(waits)).length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+  await site.query(`SELECT pg_${how}_backend(${String(pid)})`);
+  const cause = await ended;
+  await gate.end();
+  await client.end().catch(() => undefined);
+  return { cause, transaction: at.enlisted.last(client) };
+}
+
+test("pg: a cancelled COMMIT has not committed, and a killed one is settled", async () => {
+  const cancelled = await interrupted("cancel", "cancelled");
+  assert.deepEqual([cancelled.cause?.code, await count("cancelled")], ["57014", 0]);
+  const killed = await interrupted("terminate", "killed");
+  assert.ok(killed.cause instanceof TransactionAbortedError, killed.cause?.code);
+  assert.deepEqual(
+    [killed.cause.retry, await count("killed"), killed.transaction],
+    ["transaction", 0, undefined],
+  );
+});
+
+test("pg: a COMMIT whose answer is lost resolves, because it took effect", async () => {
+  await using at = await connect();
+  const { client } = at;
+  const { stream } = (
+    client as unknown as { connection: { stream: NodeJS.ReadWriteStream & { destroy(): void } } }
+  ).connection;
+  await client.query("BEGIN");
+  await client.query("INSERT INTO note VALUES ('unanswered')");
+  // The answer arrives, and is not read.
+  const committing = client.query("COMMIT");
+  const lose = (): void => {
+    stream.removeAllListeners("data");
+    const look = setInterval(() => {
+      void count("unanswered").then((found) => {
+        if (found === 0) return;
+        clearInterval(look);
+        stream.destroy();
+      });
+    }, 20);
+  };
+  lose();
+  assert.equal((await committing).command, "COMMIT");
+  await at.enlisted.last(client)?.durable({ timeout: 60_000 });
+  assert.equal(await count("unanswered"), 1);
+});
+
+test("postgres.js: a transaction gets its promise; bodies that throw and refused ones leave nothing", async () => {
+  const sql = postgres(await address(), { max: 2, onnotice: () => undefined });
+  const db = enlist(hw, sql);
+  const { result, transaction } = await db.begin("isolation level serializable", async (tx) => {
+    await tx`INSERT INTO note VALUES ('by postgres.js')`;
+    await assert.rejects(tx.savepoint((inner) => inner`SELECT 1/0`));
+    return "done";
+  });
+  assert.equal(result, "done");
+  await transaction?.durable({ level: "global", timeout: 60_000 });
+  assert.equal((await db.begin("", (tx) => tx`SELECT 1 AS one`)).transaction, null);
+  const body = new Error("of the body");
+  await assert.rejects(
+    db.begin("", async (tx) => {
+      await tx`INSERT INTO note VALUES ('thrown')`;
+      throw body;
+    }),
+    body,
+  );
+  const twice = db.begin("", async (tx) => {
+    await tx`INSERT INTO note VALUES ('double')`;
+    await tx`INSERT INTO note VALUES ('double')`;
+  });
+  await assert.rejects(twice, { code: "23505" });
+  assert.deepEqual([await count("by postgres.js"), await count("thrown"), await count("double")], [1, 0, 0]);
+  await sql.end();
+});
+
+test("through the loss of a region: what was durable stays, what was not is lost, and open ones end", async () => {
+  await using at = await connect();
+  const { client, enlisted } = at;
+  await commit(client, "INSERT INTO note VALUES ('durable before')");
+  await enlisted.last(client)?.durable({ level: "global", timeout: 60_000 });
+  await site.hold();
+  await commit(client, "INSERT INTO note VALUES ('lost')");
+  const lost = enlisted.last(client);
+  assert.ok(lost !== undefined);
+  const heard: string[] = [];
+  lost.onLost(({ id, verdict }) => heard.push(`${id} ${verdict}`));
+  await lost.promise();
+  await client.query("BEGIN");
+  await client.query("INSERT INTO note VALUES ('open')");
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  await site.failover();
+  await assert.rejects(lost.durable({ timeout: 60_000 }), TransactionLostError);
+  while (heard.length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.deepEqual(heard, [`${lost.id} lost`]);
+  // The old primary is gone, or is no longer one: the COMMIT took no effect in the new history.
+  await assert.rejects(
+    client.query("COMMIT"),
+    (cause: Error & { retry?: string }) => cause.retry === "transaction",
+  );
+  await using next = await connect();
+  await commit(next.client, "INSERT INTO note VALUES ('after')");
+  await next.enlisted.last(next.client)?.durable({ timeout: 60_000 });
+  assert.deepEqual(
+    [await count("durable before"), await count("lost"), await count("open"), await count("after")],
+    [1, 0, 0, 1],
+  );
+});
