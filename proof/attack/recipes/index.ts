@@ -9,6 +9,7 @@ import { ROLES } from "./roles.ts";
 import { SESSIONS } from "./sessions.ts";
 import { SETTLING } from "./settling.ts";
 import { TOKENS } from "./tokens.ts";
+import { WIRE } from "./wire.ts";
 
 export const RECIPES: readonly Recipe[] = [
   ...READING,
@@ -18,6 +19,7 @@ export const RECIPES: readonly Recipe[] = [
   ...ROLES,
   ...EXHAUSTION,
   ...DOORS,
+  ...WIRE,
   ...TOKENS,
   ...LOCKS,
 ];

@@ -1,0 +1,159 @@
+// What a stranger can send to a gateway's PostgreSQL port.
+import { fieldsOf, int32, query, rowOf, startup, textsOf } from "../../wire/frames.ts";
+import { placeOf, RawSession } from "../../wire/session.ts";
+import { type Recipe } from "../recipe.ts";
+import { type Target } from "../target.ts";
+
+const CONNECTIONS = 2_000;
+const GUESSES = 300;
+const CANCEL_REQUEST = 80_877_102;
+const STARTUP_BYTES_MAX = 10_000;
+
+function open(
+  { system }: Target,
+  role: string,
+  password: string,
+  parameters: Readonly<Record<string, string>> = {},
+): Promise<RawSession> {
+  const place = placeOf(system.pgUrl(system.regions[0] ?? "", role));
+  return RawSession.open({ ...place, password }, parameters);
+}
+
+/** What got in; null when it was refused. */
+async function entered(
+  target: Target,
+  role: string,
+  password: string,
+  parameters?: Readonly<Record<string, string>>,
+): Promise<string | null> {
+  try {
+    const session = await open(target, role, password, parameters);
+    session.destroy();
+    return `a session of ${role}`;
+  } catch {
+    return null;
+  }
+}
+
+export const WIRE: readonly Recipe[] = [
+  {
+    item: "wire",
+    title: "a key, or no key, opens a session of a role that is not its own",
+    run: async (target) => {
+      const { writer, other } = target;
+      const session = await open(target, "acme_write", writer.key);
+      session.destroy();
+      for (const [role, password] of [
+        ["acme_write", ""],
+        ["acme_write", "acme writes"],
+        ["acme_write", other.key],
+        ["acme_write", `${writer.key}x`],
+        // The cluster's own rules trust these roles from this machine.
+        ["postgres", writer.key],
+        ["app", writer.key],
+        ["highwater_service", writer.key],
+      ] as const) {
+        const got = await entered(target, role, password);
+        if (got !== null) return `${got} with a password that is not its key`;
+      }
+      return null;
+    },
+  },
+  {
+    item: "wire",
+    title: "a key opens a replication connection",
+    run: async (target) => {
+      for (const replication of ["true", "database", "on", "1"]) {
+        const got = await entered(target, "acme_write", target.writer.key, { replication });
+        if (got !== null) return `${got} with replication=${replication}`;
+      }
+      return null;
+    },
+  },
+  {
+    item: "wire",
+    title: "a first packet without a bound takes memory, or its sender is kept waiting for more",
+    run: async ({ system }) => {
+      const place = placeOf(system.pgUrl(system.regions[0] ?? ""));
+      for (const bytes of [
+        int32(0x7fff_ffff, 196_608),
+        int32(-1, 196_608),
+        int32(3),
+        startup({ user: "acme_write", application_name: "x".repeat(STARTUP_BYTES_MAX) }),
+      ]) {
+        const session = await RawSession.connect(place);
+        session.send(bytes);
+        await session.untilEnd();
+        if (session.frames.some(({ type }) => type === "R")) return "it was asked for its password";
+      }
+      return null;
+    },
+  },
+  {
+    item: "wire",
+    title: "a stranger cancels another tenant's statement with a guessed key",
+    run: async (target) => {
+      const victim = await open(target, "crane_write", target.other.key);
+      try {
+        const place = placeOf(target.system.pgUrl(target.system.regions[0] ?? ""));
+        const asked = await victim.ask(query("SELECT pg_backend_pid()"));
+        const row = asked.find(({ type }) => type === "D");
+        const pid = Number(row === undefined ? 0 : rowOf(row.body)[0]);
+        const slept = victim.ask(query("SELECT pg_sleep(2)"));
+        for (let guess = 0; guess < GUESSES; guess++) {
+          const session = await RawSession.connect(place);
+          session.send(int32(16, CANCEL_REQUEST, pid, guess * 7_919));
+          await session.untilEnd();
+        }
+        const error = (await slept).find(({ type }) => type === "E");
+        return error === undefined ? null : `it ended with ${fieldsOf(error.body).get("C") ?? ""}`;
+      } finally {
+        victim.destroy();
+      }
+    },
+  },
+  {
+    item: "wire",
+    title: "a key judges the token of another tenant's transaction on the wire",
+    run: async (target) => {
+      const session = await open(target, "crane_write", target.other.key, {
+        options: "-c highwater.ack=commit",
+      });
+      try {
+        await session.ask(query("BEGIN"));
+        await session.ask(query("INSERT INTO crane.orders VALUES (gen_random_uuid()::text, 'by wire')"));
+        const frames = await session.ask(query("COMMIT"));
+        const said = frames.filter(({ type }) => type === "S").map(({ body }) => textsOf(body));
+        const [, token = ""] = said.find(([name]) => name === "highwater.token") ?? [];
+        if (token === "") return "its own client gets no token";
+        const own = await target.other.verdicts([token]);
+        if (own.status !== 200) return `its own key is answered ${String(own.status)}`;
+        const { status, body } = await target.writer.verdicts([token]);
+        const text = JSON.stringify(body);
+        return status === 200 && /"(?:durable|pending|lost|broken)"/.test(text) ? text : null;
+      } finally {
+        session.destroy();
+      }
+    },
+  },
+  {
+    item: "wire",
+    title: "2,000 connections that never log in keep another tenant out",
+    run: async (target) => {
+      const place = placeOf(target.system.pgUrl(target.system.regions[0] ?? "", "acme_write"));
+      const sessions: RawSession[] = [];
+      try {
+        for (let count = 0; count < CONNECTIONS; count++) {
+          const session = await RawSession.connect(place).catch(() => null);
+          if (session === null) break;
+          sessions.push(session);
+          if (count % 2 === 0) session.send(startup({ user: place.user, database: place.database }));
+        }
+        const got = await entered(target, "crane_write", target.other.key);
+        return got === null ? "another tenant is refused" : null;
+      } finally {
+        for (const session of sessions) session.destroy();
+      }
+    },
+  },
+];
