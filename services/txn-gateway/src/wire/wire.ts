@@ -44,6 +44,9 @@ export class Wire {
   /** By the server's key, in hexadecimal. */
   readonly #byKey = new Map<string, WireSession>();
   readonly #perRole = new Map<string, number>();
+  /** Of clients that have not logged in, oldest first. */
+  readonly #opening = new Set<Socket>();
+  #admitted = 0;
   #isStopping = false;
   #cancelSweep: () => void = () => undefined;
 
@@ -118,8 +121,15 @@ export class Wire {
   async #accept(plain: Socket): Promise<void> {
     const { deps } = this.#parts;
     this.#sockets.add(plain);
+    this.#opening.add(plain);
+    // Strangers take the places of strangers: those that are logged in, or do so now, keep theirs.
+    const [oldest] = this.#opening;
+    if (this.#opening.size > this.#parts.config.pgMaxConnections) oldest?.destroy();
     plain.on("error", () => undefined);
-    plain.once("close", () => this.#sockets.delete(plain));
+    plain.once("close", () => {
+      this.#sockets.delete(plain);
+      this.#opening.delete(plain);
+    });
     const cancel = deps.clock.after(START_LIMIT_MS, () => plain.destroy());
     let socket = plain;
     try {
@@ -134,6 +144,7 @@ export class Wire {
       this.#refuse(socket, cause);
     } finally {
       cancel();
+      this.#opening.delete(plain);
     }
   }
 
@@ -174,12 +185,15 @@ export class Wire {
     const { primary } = this.#parts;
     const user = packet.parameters.get("user") ?? "";
     refuseUnserved(packet);
-    const leave = this.#count(user);
+    const primaryEpoch = await primary.admit();
+    const admitted = await this.#authentication.admit(greeted, user, primaryEpoch.node);
+    // Not before: a role's places are for those who may log in as that role.
+    let leave = (): void => undefined;
     try {
-      const primaryEpoch = await primary.admit();
-      const admitted = await this.#authentication.admit(greeted, user, primaryEpoch.node);
+      leave = this.#count(user);
       await this.#open(greeted, packet, { primaryEpoch, admitted, leave });
     } catch (cause) {
+      admitted.leave();
       leave();
       throw cause;
     }
@@ -191,14 +205,16 @@ export class Wire {
     const ofRole = this.#perRole.get(role) ?? 0;
     if (this.#isStopping)
       throw new HighwaterError("primary_unavailable", { detail: "The gateway is shutting down." });
-    if (this.#sockets.size > pgMaxConnections) throw tooMany("GATEWAY_PG_MAX_CONNECTIONS", pgMaxConnections);
+    if (this.#admitted >= pgMaxConnections) throw tooMany("GATEWAY_PG_MAX_CONNECTIONS", pgMaxConnections);
     if (ofRole >= pgMaxConnectionsPerRole)
       throw tooMany("GATEWAY_PG_MAX_CONNECTIONS_PER_ROLE", pgMaxConnectionsPerRole);
     this.#perRole.set(role, ofRole + 1);
+    this.#admitted++;
     let isCounted = true;
     return () => {
       if (!isCounted) return;
       isCounted = false;
+      this.#admitted--;
       const left = (this.#perRole.get(role) ?? 1) - 1;
       if (left > 0) this.#perRole.set(role, left);
       else this.#perRole.delete(role);
