@@ -8,6 +8,7 @@ import { RECEIPTS } from "./receipts.ts";
 import { ROLES } from "./roles.ts";
 import { SESSIONS } from "./sessions.ts";
 import { SETTLING } from "./settling.ts";
+import { TICKETS } from "./tickets.ts";
 import { TOKENS } from "./tokens.ts";
 import { WIRE } from "./wire.ts";
 
@@ -20,6 +21,7 @@ export const RECIPES: readonly Recipe[] = [
   ...EXHAUSTION,
   ...DOORS,
   ...WIRE,
+  ...TICKETS,
   ...TOKENS,
   ...LOCKS,
 ];

@@ -2,7 +2,11 @@
 // the loss of a region, a killed connection and a cancelled COMMIT, and nothing is claimed that PostgreSQL does not hold.
 // Method: the real system of three regions; connections to its primary as an application has them, in the role of an application.
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { readFile, rm, writeFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { Site } from "@highwater/conformance/site";
 import { APP_ROLE } from "@highwater/lab-system";
 import { INSERT_RECEIPT } from "@highwater/store/internals";
@@ -252,6 +256,25 @@ test("postgres.js: a transaction gets its promise; bodies that throw and refused
   await assert.rejects(twice, { code: "23505" });
   assert.deepEqual([await count("by postgres.js"), await count("thrown"), await count("double")], [1, 0, 0]);
   await sql.end();
+});
+
+test("the guide's page runs as it is printed", async () => {
+  const page = await readFile(new URL("../../../../docs/guide/enlist.md", import.meta.url), "utf8");
+  const blocks = (kind: string): string =>
+    [...page.matchAll(new RegExp(`^\`\`\`${kind}\\n(.*?)^\`\`\`$`, "gms"))].map(([, text]) => text).join("");
+  const { endpoints } = await site.describe();
+  const program = blocks("ts")
+    .replace('url: "http://127.0.0.1:4600"', `endpoints: ${JSON.stringify(endpoints.slice(0, 1))}`)
+    .replaceAll("postgresql://shop@127.0.0.1:5432/app", await address());
+  // Inside the package, so that its name leads to it, as it does for users.
+  const file = new URL(`../../.tmp-enlist-${String(process.pid)}.ts`, import.meta.url);
+  await writeFile(file, program);
+  try {
+    const { stdout } = await promisify(execFile)(process.execPath, [fileURLToPath(file)]);
+    assert.equal(stdout, blocks("text"));
+  } finally {
+    await rm(file);
+  }
 });
 
 test("through the loss of a region: what was durable stays, what was not is lost, and open ones end", async () => {
