@@ -44,6 +44,7 @@ import {
   type ExposureSettings,
   readExposure,
 } from "./exposure/settings.ts";
+import { addressOf } from "./wire/startup/backend.ts";
 import { parseRolePasswords } from "./identity/role-url.ts";
 
 /** A role that is not in it is logged in without a password. */
@@ -238,6 +239,7 @@ export function loadConfig(env: Env, readFile: ReadFile): LoadedConfig {
   const exposure = readExposure(env, readFile, values.topology);
   faults.push(...authority.faults, ...identity.faults, ...exposure.faults);
   if (faults.length === 0) faults.push(...tlsFaults(values));
+  if (faults.length === 0 && values.pgAuth === "passthrough") faults.push(...relayFaults(values.topology));
   if (faults.length === 0 && isAnonymous(identity.settings) && !isLoopback(values.host))
     faults.push(...openFaults(values.topology));
   const { maxResultBytes, resultMemoryBytes } = values;
@@ -250,6 +252,19 @@ export function loadConfig(env: Env, readFile: ReadFile): LoadedConfig {
   const shared = { authority: authority.settings, identity: identity.settings };
   const config = { ...values, ...shared, exposure: exposure.settings };
   return { ok: true, config: Object.freeze(config) };
+}
+
+/**
+ * A password's proof names the certificate that the client sees. The server would compare it with
+ * its own, so its side of the gateway must have none.
+ */
+function relayFaults({ nodes }: Topology): string[] {
+  const encrypted = nodes.filter(({ url, appUrl }) => addressOf(appUrl ?? url).tls !== null);
+  if (encrypted.length === 0) return [];
+  const names = encrypted.map(({ id }) => id).join(", ");
+  return [
+    `GATEWAY_PG_AUTH is passthrough, and HIGHWATER_TOPOLOGY reaches ${names} by TLS: clients' passwords would be refused for their channel binding. Reach the nodes by a socket or a mesh with sslmode=disable, or use keys`,
+  ];
 }
 
 /**

@@ -93,7 +93,7 @@ export class WireClient {
     const secured: TLSSocket = connectTls({
       socket: plain,
       ALPNProtocols: ["postgresql"],
-      servername: "localhost",
+      host: "127.0.0.1",
       ...(tls.ca === undefined ? { rejectUnauthorized: false } : { ca: tls.ca }),
     });
     await new Promise<void>((resolve, reject) => {

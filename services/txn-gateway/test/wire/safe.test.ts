@@ -12,8 +12,9 @@ import {
   query,
   SYNC,
   Answer,
-  type WireClient,
+  WireClient,
 } from "./client.ts";
+import { writeCancel } from "../../src/wire/startup/packet.ts";
 import { WireSystem } from "./system.ts";
 
 let wire: WireSystem;
@@ -324,9 +325,7 @@ it("max_wait answers early with a WARNING, and a cancel releases the oldest answ
   cancelled.send(query(INSERT));
   await new Promise((resolve) => setTimeout(resolve, 500));
   assert.deepEqual(cancelled.untaken, []);
-  const { WireClient: Client } = await import("./client.ts");
-  const canceller = await Client.dial(wire.url);
-  const { writeCancel } = await import("../../src/wire/startup/packet.ts");
+  const canceller = await WireClient.dial(wire.url);
   canceller.send(writeCancel(cancelled.key));
   const released = new Answer(await cancelled.until("Z"));
   assert.match(released.notice, /canceling wait for synchronous replication/);

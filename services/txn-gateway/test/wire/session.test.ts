@@ -12,7 +12,7 @@ import {
   query,
   SYNC,
   WireClient,
-  WireError,
+  type WireError,
 } from "./client.ts";
 import { WireSystem } from "./system.ts";
 

@@ -1,0 +1,86 @@
+// Goal: after a failover no session goes on at the old node, no answer that was held says what was lost, and new sessions reach the new
+// primary. Method: the replica gets nothing any more and is promoted, while answers are held.
+import assert from "node:assert/strict";
+import { after, before, it } from "node:test";
+import { eventually, starve } from "@highwater/lab-system/testing";
+import { Answer, query, WireClient } from "./client.ts";
+import { AWAY, HOME, WireSystem } from "./system.ts";
+
+let wire: WireSystem;
+before(async () => {
+  wire = await WireSystem.start();
+});
+after(async () => {
+  await wire[Symbol.asyncDispose]();
+});
+
+it(
+  "held answers and idle sessions end with 57P01 between frames; new ones reach the new primary",
+  { timeout: 180_000 },
+  async () => {
+    const held = await wire.open();
+    const fast = await wire.open();
+    await fast.query("SET highwater.ack = 'commit'");
+    const idle = await wire.open();
+    await idle.query("SELECT 1");
+    const broken = await wire.open();
+    await broken.query("INSERT INTO kv VALUES ('before', 1)");
+    await starve(wire.system, AWAY);
+    held.send(query("INSERT INTO kv VALUES ('held', 1)"));
+    assert.match((await fast.query("INSERT INTO kv VALUES ('fast', 1)")).token ?? "", /^hw2_/);
+    assert.deepEqual(held.untaken, []);
+    await wire.system.cluster.kill(HOME);
+    await wire.system.cluster.promote(AWAY);
+    for (const client of [held, fast, idle, broken]) await client.closed();
+    for (const client of [held, idle]) {
+      const types = client.untaken.map(({ type }) => type).join("");
+      assert.ok(types === "E" || types === "", types);
+      assert.equal(client.rest.length, 0, "no part of a frame");
+      if (types === "E") assert.match(client.untaken[0]?.bytes.toString() ?? "", /57P01/);
+    }
+    const again = await eventually("a session at the new primary", async () => {
+      const client = await wire.open().catch(() => undefined);
+      if (client === undefined) return undefined;
+      const answer = await client
+        .query("SELECT key FROM kv WHERE key IN ('held', 'fast', 'before')")
+        .catch(() => undefined);
+      return answer;
+    });
+    assert.deepEqual(again.rows, [["before"]]);
+  },
+);
+
+it("when a backend ends and the epoch goes on, a held answer is delivered when it is durable", async () => {
+  const own = await WireSystem.start();
+  try {
+    const client = await own.open();
+    const { rows } = await client.query("SELECT pg_backend_pid()");
+    await own.cut();
+    client.send(query("INSERT INTO kv VALUES ('kept', 1)"));
+    await eventually("it has committed", async () => {
+      const found = await own.system.cluster.query(HOME, "SELECT FROM kv WHERE key = 'kept'");
+      return found.length === 1;
+    });
+    await own.system.cluster.query(HOME, `SELECT pg_terminate_backend(${String(rows[0]?.[0])})`);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    assert.deepEqual(client.untaken, []);
+    await own.heal();
+    const answer = new Answer(await client.until("Z"));
+    assert.deepEqual(answer.tags, ["INSERT 0 1"]);
+    await client.closed();
+  } finally {
+    await own[Symbol.asyncDispose]();
+  }
+});
+
+it("a storm of connections is served or refused, and the gateway goes on", async () => {
+  const clients = await Promise.all(
+    Array.from({ length: 200 }, () => wire.open().catch((cause: unknown) => cause as Error)),
+  );
+  for (const client of clients) if (client instanceof WireClient) client.end();
+  await eventually("one more", async () => {
+    const client = await wire.open().catch(() => undefined);
+    client?.end();
+    return client !== undefined;
+  });
+});

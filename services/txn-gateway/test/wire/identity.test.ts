@@ -1,0 +1,108 @@
+// Goal: a session belongs to the holder of an API key of its role, over TLS in every form that clients use, and ends with the key.
+// Method: a system with keys and a certificate; each client begins as libpq does, by SSLRequest or by TLS at once.
+import assert from "node:assert/strict";
+import { after, before, it } from "node:test";
+import { getCACertificates, setDefaultCACertificates } from "node:tls";
+import { System } from "@highwater/lab-system";
+import { eventually, stateOf } from "@highwater/lab-system/testing";
+import { makeAuthority } from "@highwater/lab-tools/process/certificate";
+import { WireClient, type WireError } from "./client.ts";
+
+const AUTHORITY = makeAuthority("Wire test");
+const SHOWN = AUTHORITY.issue("127.0.0.1");
+const known = getCACertificates("default");
+const SECRET = "a secret for these tests alone";
+let system: System;
+let url: string;
+let key: string;
+before(async () => {
+  const shared = { GATEWAY_AUTH: "keys", TRACKER_AUTH: "keys", HIGHWATER_INTERNAL_SECRET: SECRET };
+  system = await System.start({
+    cluster: { nodes: [{ id: "us-east", region: "us-east" }] },
+    levels: { disk: { primary: true } },
+    env: { ...shared, GATEWAY_PG_MAX_CONNECTIONS_PER_ROLE: "3" },
+  });
+  key = await system.createKey({ name: "one", owner: "alice", scopes: ["read", "write"] });
+  url = system.pgUrl("us-east", "app_alice_write");
+});
+after(async () => {
+  await system.close();
+});
+
+const code = (error: WireError): string => error.code;
+
+it("the password is a key of the role", async () => {
+  const client = await WireClient.open(url, { password: key });
+  assert.deepEqual((await client.query("SELECT current_user")).rows, [["app_alice_write"]]);
+  client.end();
+  await assert.rejects(
+    WireClient.open(url, { password: "wrong" }),
+    (error: WireError) => code(error) === "28P01",
+  );
+  await assert.rejects(
+    WireClient.open(system.pgUrl("us-east", "app"), { password: key }),
+    (error: WireError) => code(error) === "28000",
+  );
+});
+
+it("a role has so many connections, and no more", async () => {
+  const clients = await Promise.all([1, 2, 3].map(() => WireClient.open(url, { password: key })));
+  await assert.rejects(
+    WireClient.open(url, { password: key }),
+    (error: WireError) => code(error) === "53300",
+  );
+  for (const client of clients) client.end();
+  await eventually("there is room again", async () => {
+    const client = await WireClient.open(url, { password: key }).catch(() => undefined);
+    client?.end();
+    return client !== undefined;
+  });
+});
+
+it("a session ends when its key is revoked", async () => {
+  const gone = await system.createKey({ name: "two", owner: "bob", scopes: ["read", "write"] });
+  const client = await WireClient.open(system.pgUrl("us-east", "app_bob_write"), { password: gone });
+  await client.query("SELECT 1");
+  await system.revokeKey(gone);
+  const [last] = (await client.until("E")).slice(-1);
+  assert.match(last?.bytes.toString() ?? "", /57P01/);
+  await client.closed();
+});
+
+it("a state by id belongs to the owner of the key", async () => {
+  const client = await WireClient.open(url, { password: key });
+  await client.query("SET highwater.ack = 'commit'");
+  assert.match((await client.query("CREATE TEMP TABLE t (x int)")).status, /I/);
+  assert.match((await client.query("INSERT INTO t VALUES (1)")).token ?? "", /^hw2_/);
+  const { status } = await stateOf(system.gateway("us-east").url, "0190b3d2-0000-7000-8000-000000000000");
+  assert.equal(status, 401);
+  client.end();
+});
+
+it("TLS by SSLRequest and TLS at once, and nothing between the request and the handshake", async () => {
+  setDefaultCACertificates([...known, AUTHORITY.certificate]);
+  const tls = await System.start({
+    cluster: { nodes: [{ id: "us-east", region: "us-east" }] },
+    levels: { disk: { primary: true } },
+    env: {
+      HIGHWATER_TLS_CERTIFICATE: SHOWN.certificate,
+      HIGHWATER_TLS_KEY: SHOWN.key,
+      HIGHWATER_TLS_CA: AUTHORITY.certificate,
+    },
+  });
+  try {
+    const at = tls.pgUrl("us-east");
+    for (const direct of [false, true]) {
+      const client = await WireClient.open(at, { tls: { ca: AUTHORITY.certificate, direct } });
+      assert.deepEqual((await client.query("SELECT 1")).rows, [["1"]]);
+      client.end();
+    }
+    const injected = await WireClient.dial(at);
+    injected.send(Buffer.concat([Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]), Buffer.from("injected")]));
+    assert.match((await injected.next()).bytes.toString(), /unencrypted data after SSL request/);
+    await injected.closed();
+  } finally {
+    await tls.close();
+    setDefaultCACertificates(known);
+  }
+});
