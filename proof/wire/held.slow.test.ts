@@ -9,6 +9,7 @@ import { Adversary, CASES, SETUP } from "./held.ts";
 import { placeOf } from "./session.ts";
 
 const ROUND_TRIP_MS = 400;
+const TRIES = 3;
 
 describe("answers and the replica", { concurrency: false }, () => {
   let system: System;
@@ -45,7 +46,11 @@ describe("answers and the replica", { concurrency: false }, () => {
     it(`PostgreSQL alone answers too early: ${each.name}`, async () => {
       const place = placeOf(await system.cluster.connectionString("east", { user: "app" }));
       const options = `-c synchronous_commit=off ${each.options ?? ""}`;
-      assert.equal(await adversary.isHeld(place, { ...each, options }), false);
+      let isHeld = true;
+      // A machine that stops for longer than the link takes hides an early answer, once.
+      for (let tries = 0; isHeld && tries < TRIES; tries++)
+        isHeld = await adversary.isHeld(place, { ...each, options });
+      assert.equal(isHeld, false);
     });
 
     it(`the answer is held: ${each.name}`, async () => {
