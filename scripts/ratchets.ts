@@ -15,7 +15,7 @@ import { MUTANTS } from "@highwater/durability-tracker/mutants";
 import { build } from "@highwater/sdk/build";
 import { sizesOf } from "@highwater/sdk/sizes";
 import FIGURES from "./ratchets.json" with { type: "json" };
-import { findingsIn } from "./prose/prose.ts";
+import { findingsIn, findingsInTest } from "./prose/prose.ts";
 import { WORDS } from "./prose/rules.ts";
 import { readTree, ROOT } from "./tree.ts";
 
@@ -98,19 +98,16 @@ async function linesOf(tree: ReadonlyMap<string, string>): Promise<Figures[strin
   return lines;
 }
 
-/**
- * The sentences that break a rule of prose: of all pages together, and of each folder's sources
- * without tests.
- */
+/** The sentences that break a rule of prose: of all pages together, and of each folder's sources. */
 export async function proseOf(tree: ReadonlyMap<string, string>): Promise<Section<string[]>> {
   const generated = await generatedPages();
   const prose: Record<string, Record<string, string[]>> = {};
   for (const [path, text] of tree) {
     const kind = kindOf(path, text);
-    if (generated.has(path) || !/\.(?:md|tsx?|py)$/.test(path) || (kind !== "code" && kind !== "prose"))
-      continue;
+    if (generated.has(path) || kind === undefined || !/\.(?:md|tsx?|py)$/.test(path)) continue;
     const rules = (prose[kind === "prose" ? "Markdown" : folderOf(path)] ??= {});
-    for (const { rule, line, text: said, write } of findingsIn(path, text))
+    const find = kind === "tests" ? findingsInTest : findingsIn;
+    for (const { rule, line, text: said, write } of find(path, text))
       (rules[rule in WORDS ? "words" : rule] ??= []).push(
         `${path}:${String(line)}: ${rule}: ${said} -- write: ${write}`,
       );

@@ -1,5 +1,5 @@
-// Goal: what a test file has told is never lost in silence, as Node alone loses it (nodejs/node#64833, Node 24.21).
-// Method: a test file that stops the runner, so that nobody reads what it tells, and fills the pipe before its tests run.
+// Goal: the output of a test file is never lost in silence, as Node alone loses it (nodejs/node#64833, Node 24.21).
+// Method: a test file that stops the runner, so that no one reads its output, and fills the pipe before its tests run.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { writeFile } from "node:fs/promises";

@@ -1,7 +1,7 @@
 // Goal: every query of every panel, every annotation and every rule finds data on the real system, with the labels that its legend names.
 // Method: the whole product as real processes under load, through the loss of the primary's region, scraped by a real Prometheus with the
-// rules loaded; then every expression that is committed is asked. What a healthy system never has (losses, alerts) the lost
-// region brings about.
+// rules loaded; then every expression that is committed is asked. The lost region brings what a healthy system never has: losses
+// and alerts.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
@@ -39,7 +39,7 @@ describe("on the real system", { skip: whyNoPrometheus() }, () => {
     scene = await play({ beforeMs: 12_000, afterMs: 8_000 });
     const started = scene;
     close = () => started[Symbol.asyncDispose]();
-    // Losses are told when their proof is durable, and an alert takes until the next evaluation.
+    // Losses are reported when their proof is durable, and an alert takes until the next evaluation.
     await scene.prometheus.eventually(`max(highwater_lost_total) >= ${String(scene.lost)}`);
     await scene.prometheus.eventually('highwater_webhook_delivery_age_seconds_count{result="failed"}');
     for (const alert of ["HighwaterTransactionsLost", "HighwaterFailedOver"])

@@ -111,7 +111,7 @@ test("objectives: shares, burn rates and what is left of the budget", { skip }, 
   const at = "1h";
   const gateway = 'job="highwater-gateway",instance="g1"';
   const series = {
-    // 100 per second, of which 2% are too slow; half of all are requests that fail by a fault.
+    // 100 per second, and 2% of them are too slow; half of all requests fail by a fault.
     [`highwater_gateway_durability_lag_seconds_count{level="region",${gateway}}`]: "0+3000x200",
     [`highwater_gateway_durability_lag_seconds_bucket{level="region",le="1.0",${gateway}}`]: "0+2940x200",
     [`highwater_gateway_transactions_total{ack="commit",outcome="committed",${gateway}}`]: "0+1500x200",

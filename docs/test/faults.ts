@@ -1,6 +1,6 @@
 // What can befall the programs of the guide, in the order in which it does. The last three are one story: a replica falls behind,
-// then all of them, and then the region of the primary is lost and the one that fell behind first is promoted. What was durable
-// in all regions before is kept, what was durable in the other one is broken, and what was committed last is lost.
+// then all of them, and then the region of the primary is lost and the one that fell behind first is promoted. Transactions that
+// were durable in all regions are kept, those that were durable in the other region are broken, and the last commits are lost.
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { Highwater, sql } from "@highwater/sdk";
@@ -51,7 +51,7 @@ export class Faults implements AsyncDisposable {
       {
         name: "hold",
         happen: async () => {
-          // Nobody may have needed the fault before.
+          // No page may have needed the fault before.
           await this.#allIsDurable(this.#isBehind ? "region" : "global");
           for (const region of [left, behind]) await this.#stopSending(region);
         },
@@ -69,7 +69,7 @@ export class Faults implements AsyncDisposable {
 
   /**
    * The replica of a region gets no more of the log. Everything else goes on between the regions: gateways announce what they
-   * commit to the trackers of all of them, which can tell of it when the region is lost.
+   * commit to the trackers of all of them, which can report it when the region is lost.
    */
   async #stopSending(region: string): Promise<void> {
     // It would give the silent sender up after 5 s, and be served by another.
@@ -81,7 +81,7 @@ export class Faults implements AsyncDisposable {
     for (const { pid } of pids) process.kill(Number(pid), "SIGSTOP");
   }
 
-  /** Every tracker has on disk what was committed so far: it may be one of those that are left to tell of its loss. */
+  /** Every tracker has on disk what was committed so far: it may be one of those that remain to report the loss. */
   async #trackersHaveReported(): Promise<void> {
     const { endpoints } = await this.#site.describe();
     for (const { gateway } of endpoints)
@@ -94,7 +94,7 @@ export class Faults implements AsyncDisposable {
       }
   }
 
-  /** All that was committed so far is durable at the level, and every tracker knows that: it may be the only one to tell of it. */
+  /** All that was committed so far is durable at the level, and every tracker knows that: it may be the only one that can report it. */
   async #allIsDurable(level: string): Promise<void> {
     const { endpoints } = await this.#site.describe();
     await using hw = new Highwater({ endpoints });

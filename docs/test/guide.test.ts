@@ -67,7 +67,7 @@ before(async () => {
     const run = runPage(page, { stage, address, endpoints, reservePort }).finally(() => {
       for (const language of page.languages) stage.leave(nameOf(page, language));
     });
-    // The page's own test tells of it.
+    // The page's own test reports it.
     run.catch(() => undefined);
     runs.set(page, run);
   }
@@ -105,7 +105,7 @@ async function runPage(
         const tables = new OwnTables(page, home);
         const name = nameOf(page, language);
         // On a busy machine a client of several regions takes slowness for a failure, sends again, and finds that its first copy
-        // has committed: then there are no rows. Where no region fails it is told of one.
+        // has committed: then there are no rows. Where no region fails, it gets the event of one.
         const near = hasFaults(page) ? endpoints : endpoints.slice(0, 1);
         const addresses = {
           endpoints: near,

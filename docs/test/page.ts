@@ -44,7 +44,7 @@ export function readPage(name: string, markdown: string): Page {
     else if (word === "fault")
       for (const language of LANGUAGES) scene.parts[language].push({ kind: "fault", name: value });
     else if (word !== undefined) scenes.push({ parts: { ts: [], python: [] }, prints: "" });
-    // Anything else would be code that nobody runs.
+    // Anything else would be code that no test runs.
     else if (kind !== "json") throw new Error(`${name}: a block of ${String(kind)}`);
   }
   return { name, languages: LANGUAGES, setup: setup.join("\n"), scenes };
@@ -55,7 +55,7 @@ export function printedCode(parts: readonly Part[]): string {
   return parts.flatMap((part) => (part.kind === "code" ? [part.text] : [])).join("\n");
 }
 
-/** Where the pages say that the service is, and what it is told is there. */
+/** The address of the service on the pages, and the real one in its place. */
 export interface PageAddresses {
   readonly endpoints: readonly Endpoint[];
   /** For a program that receives webhooks. */

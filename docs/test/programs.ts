@@ -103,7 +103,7 @@ export class Workshop implements AsyncDisposable {
       child.stdout?.setEncoding("utf8").on("data", (text: string) => (output += text));
       child.stderr?.setEncoding("utf8").on("data", (text: string) => (errors += text));
       child.once("error", (error) => {
-        // What it has said until its end tells more.
+        // Its output until the end says more.
         if (child.pid === undefined) reject(error);
         else errors += String(error);
       });

@@ -36,7 +36,7 @@ function sample(
   };
 }
 
-/** Three rounds, of which the second was seven times as slow for everybody. */
+/** Three rounds. The second was seven times as slow for all. */
 function samples(p50Ms: Readonly<Record<"gateway" | "direct", number>>): Sample[] {
   return SERIES.flatMap((series) =>
     CLIENTS.flatMap((clients) =>

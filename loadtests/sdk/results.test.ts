@@ -6,7 +6,7 @@ import type { Way } from "./protocol.ts";
 
 const US: Readonly<Record<Way, number>> = { bare: 100, sdk: 120, batched: 30 };
 
-/** Three rounds, of which the second was seven times as slow for everybody. */
+/** Three rounds. The second was seven times as slow for all. */
 function measured(): Measured {
   const rounds = [1, 7, 1].map((slower, at) => ({ slower, round: at + 1 }));
   const ways = ["bare", "sdk", "batched"] as const;

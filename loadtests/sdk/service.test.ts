@@ -1,4 +1,4 @@
-// What the benchmark's subjects talk to gives answers that the real services could give, and the subjects do what they are told.
+// The fixed service gives answers that the real services could give, and the benchmark's subjects follow orders.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import {

@@ -1,4 +1,4 @@
-// The judgement "flat or growing" on series of which it is known what they are.
+// The judgement "flat or growing" on series that are known to be one or the other.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { judgeGrowth, type Point } from "./growth.ts";

@@ -45,7 +45,7 @@ test("a short soak measures everything, drops old receipts, and a tracker that w
 
     assert.ok(steady.tally.committed > 0);
     assert.ok(steady.webhooksReceived > 0);
-    // On a machine that stalls for longer than the retention nobody can say what became of an id; of everything else, all.
+    // On a machine that stalls for longer than the retention the outcome of an id may be unknown; everything else is known.
     const { id_expired: expired = 0, ...others } = steady.tally.unresolved;
     assert.deepEqual(others, {});
     const unknown = expired + Object.values(down.other).reduce((sum, each) => sum + each, 0);

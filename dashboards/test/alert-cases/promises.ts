@@ -26,7 +26,7 @@ export const promiseCases: Readonly<Record<string, Cases>> = {
   HighwaterTransactionsLost: {
     fires: [
       {
-        // Of two trackers that tell of the same transactions, both mean the same.
+        // Two trackers that report the same transactions mean the same.
         series: {
           [`highwater_lost_total{${TRACKER}}`]: "0x20 10x20",
           [`highwater_lost_total{${TRACKER_2}}`]: "0x20 10x20",

@@ -30,7 +30,7 @@ interface Summary {
   readonly wrong: number;
 }
 
-/** The program, and the lines that it has told. */
+/** The program, and the lines that it has printed. */
 function start(context: TestContext, env: NodeJS.ProcessEnv) {
   const child = spawn(PYTHON, [path("../python/main.py")], {
     env: { ...ENVIRONMENT, ...env },

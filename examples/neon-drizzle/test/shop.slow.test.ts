@@ -117,7 +117,7 @@ describe("promises for what the shop commits", () => {
       "highwater-level": "global",
       "highwater-max-wait-ms": String(TIMEOUT_MS),
     });
-    // The gateway may have heard of the mark from another tracker than this client asks.
+    // The gateway may have received the mark from another tracker than this client asks.
     const [verdict] = await client.verdicts(tokens, { level: "global", waitMs: TIMEOUT_MS });
     assert.equal(verdict?.verdict, "durable");
   });

@@ -1,4 +1,4 @@
-// Goal: whoever orders is answered at once, and gets one e-mail: of confirmation if the order is durable and not before, an
+// Goal: a customer is answered at once, and gets one e-mail: of confirmation if the order is durable and not before, an
 // apology if a failure took it; whatever happens to the shop meanwhile. Method: both shops as processes, a mail server that
 // keeps what it gets, the real system with a cut link and a lost region; at the end e-mails are held against the database.
 import assert from "node:assert/strict";
@@ -19,7 +19,7 @@ const HERE = "shops";
 const CONFIRMED = "Your order is confirmed";
 const LOST = "Your order was lost";
 
-/** One shop through the whole story, and what each of its customers is to be told in the end. */
+/** One shop through the whole story, and the e-mail that each of its customers has to get in the end. */
 class Story {
   readonly name: ShopName;
   readonly orders = new Map<string, { id: string; email: string }>();
@@ -120,7 +120,7 @@ test("one e-mail about each order, when it is known what became of it", async (c
     await story.outcomeOf("unsent");
   });
 
-  // Killed between commit and durability. What was sent before it died has arrived: nothing was.
+  // Killed between commit and durability. Before it died it sent nothing.
   await holdReplication();
   await both(async (story) => {
     await story.order("waiting", CONFIRMED);

@@ -95,7 +95,7 @@ export class Shop implements AsyncDisposable {
     return { status: response.status, body: (await response.json()) as OrderResponse };
   }
 
-  /** As whoever deploys it ends it. */
+  /** As an operator ends it. */
   async stop(): Promise<void> {
     this.#child.kill("SIGTERM");
     await this.#exited;

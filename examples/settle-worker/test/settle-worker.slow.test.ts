@@ -1,6 +1,6 @@
 // Goal: no token is lost or settled twice, and each settlement is right, though both programs are killed at every step and a
-// region is lost. Method: both as processes, in two languages, on the real system; in the end what is settled is held against
-// what the producer told and what the database of the new primary has.
+// region is lost. Method: both as processes, in two languages, on the real system; in the end what is settled is compared with
+// what the producer printed and what the database of the new primary has.
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -160,7 +160,7 @@ test("every token is settled once, whoever dies", async (context) => {
 
   // Nothing becomes durable any more: the settlers leave it for later. Then it is lost.
   await Promise.all([WEST, EUROPE].map((region) => cluster.link(EAST, region).cut()));
-  // What the producer tells may arrive late: the database knows what was committed before the links were cut.
+  // The producer's output may arrive late: the database knows what was committed before the links were cut.
   const early = new Set((await cluster.query(EAST, "SELECT id FROM payment")).map(({ id }) => String(id)));
   const heldNow = (): string[] => committedIds().filter((id) => !early.has(id));
   await eventually("much is pending", () => heldNow().length >= 20, LIMIT_MS);

@@ -1,4 +1,4 @@
-// Goal: the real Envoy takes what the generator makes; a source that is wrong is told every fault; and
+// Goal: the real Envoy takes what the generator makes; for a wrong source it lists every fault; and
 // the limits are those of the services.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";

@@ -9,7 +9,7 @@ import { eventually } from "@highwater/lab-tools/process";
 import { ask, post, TestEdge, withoutEnvoy } from "./support/edge.ts";
 import { Upstream } from "./support/upstream.ts";
 
-/** Below the ports that the kernel gives out by itself: nobody gets it before the edge listens there. */
+/** Below the ports that the kernel gives out by itself: no process gets it before the edge listens there. */
 async function freePort(): Promise<number> {
   const port = randomInt(10_000, 32_000);
   const isFree = await new Promise<boolean>((resolve) => {

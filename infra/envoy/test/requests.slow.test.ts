@@ -1,5 +1,5 @@
-// Goal: what the edge does with a request, seen from both sides of a real Envoy: where it goes, what is hidden, what is too much,
-// what is sent a second time and what is not, and what is said when there is no answer.
+// Goal: what the edge does with a request, seen from both sides of a real Envoy. Where it goes, what is hidden, what is too much,
+// what is repeated, and what the edge answers when no service does.
 import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { after, before, beforeEach, describe, test } from "node:test";
@@ -220,7 +220,7 @@ describe("requests", withoutEnvoy, () => {
       };
     for (const _ of Array(10).keys())
       assert.equal((await post(`${edge.url}/v1/transactions`)).body.from, "g.2");
-    // With nobody else there its own words are the answer.
+    // No service is there, so Envoy's own text is the answer.
     assert.equal((await post(`${edge.url}/v1/webhooks`)).status, 503);
     assert.ok(tracker.reached.length > 1);
   });
@@ -341,7 +341,7 @@ describe("nobody there", withoutEnvoy, () => {
     });
     const healthy = (count: number) => async (): Promise<boolean> =>
       (await edge.statistic("cluster.gateways.membership_healthy")) === count;
-    /** Its workers hear of what the checks have found a little later. */
+    /** Its workers learn the result of the checks a little later. */
     const served = (by: readonly string[]): Promise<true> =>
       eventually(`${by.join(" and ")} serve`, async () => {
         const answers = await Promise.all(

@@ -1,4 +1,4 @@
-// Goal: a stream passes the edge as it comes, each event at once, and is cut by nobody, however silent it is and however short the
+// Goal: a stream passes the edge as it comes, each event at once, and is never cut, however silent it is and however short the
 // other timers are; and it ends on both sides when one side ends it. STREAM_TEST_MS sets how long it is watched: with 620000 one
 // silence is longer than every timer of the default configuration.
 import assert from "node:assert/strict";
@@ -95,7 +95,7 @@ describe("streams", withoutEnvoy, () => {
       response.writeHead(200, { "content-type": "text/event-stream" });
       response.write("data: 0\n\n");
     };
-    // Above the 1,024 connections, requests and waiting requests that Envoy allows unless told otherwise.
+    // Above the 1,024 connections, requests and waiting requests that Envoy allows by default.
     const count = 1_200;
     const gone = new AbortController();
     const answers: Response[] = [];

@@ -1,5 +1,5 @@
 // Goal: the failover as its tasks do it (preview, fence, promotion, the operator's command, verification) ends with commits going
-// on and true verdicts, and the command is written for no other node, not before the fence, not on a replica, and not twice.
+// on and true verdicts. And the command is written for no other node, not before the fence, not on a replica, and not twice.
 // Method: three regions on real PostgreSQL, authority `operator`; commits that no replica has, and the loss of the primary's
 // region, which stands for the fence; the programs run as processes, as in their tasks, and ask services over TLS. `pg_promote()`
 // stands for RDS.
@@ -106,7 +106,7 @@ test("a failover by the programs of its tasks", { timeout: 5 * LIMIT_MS }, async
   assert.match(lineOf(preview, "summary"), /us-west can be promoted. would lose 3 transactions/);
   assert.match(preview.output, /^PROMOTE us-west /);
 
-  // Nobody has fenced, and nobody has promoted.
+  // The old primary is not fenced, and no node is promoted.
   const early1 = await run("authorize", { ...shared, AUTHORIZE_REPORT: lineOf(preview, "report") });
   assert.equal(early1.code, 3, early1.output);
   assert.match(early1.output, /before the old primary was fenced/);

@@ -1,6 +1,5 @@
 // Goal: the roles that the set-up task makes are enough for gateways and trackers, through a failover, on nodes that are asked
-// themselves as on a managed service, and for the operator's command as the failover's task writes it; and they are no more than
-// that. Method: a real cluster of three regions whose "master" has what the master user of Amazon RDS has (no superuser); the
+// themselves as on a managed service, and for the operator's command. And they have no other rights. Method: a real cluster of three regions whose "master" has what the master user of Amazon RDS has (no superuser); the
 // services log in as the role that it makes.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
@@ -219,7 +218,7 @@ async function run(
   return stdout;
 }
 
-/** Asked until nobody looks fed by the dead server any more. */
+/** Asked until no replica looks fed by the dead server any more. */
 async function candidateReport(env: Readonly<Record<string, string>>): Promise<string> {
   const deadline = performance.now() + LIMIT_MS;
   for (;;) {
@@ -244,7 +243,7 @@ async function ready(all: readonly ServiceProcess[]): Promise<void> {
     }
 }
 
-/** Tried again while nobody is the primary yet; answers the transaction's state. */
+/** Tried again while there is no primary yet; answers the transaction's state. */
 async function commit(gateway: ServiceProcess, text: string, ack: "commit" | "durable"): Promise<string> {
   const deadline = performance.now() + LIMIT_MS;
   for (;;) {

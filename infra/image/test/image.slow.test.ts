@@ -1,5 +1,5 @@
 // The image without a container engine: each instruction of the Dockerfile is carried out as a plain command in a folder, and
-// what it then holds is started. What a container engine alone can show (the base image, users, volumes) is not shown here.
+// what it then holds is started. It does not test what only a container engine can show: the base image, users, volumes.
 import assert from "node:assert/strict";
 import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";

@@ -1,5 +1,5 @@
 // Goal: one trace goes from an application through the edge and a gateway to PostgreSQL and on to the durability point; a commit that
-// a failover loses ends its trace as an error although nobody had sampled it.
+// a failover loses ends its trace as an error although it was not sampled.
 // Method: everything real: three regions, Envoy, the SDK with OpenTelemetry's own tracer, and a Jaeger from which the traces are read back.
 import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm } from "node:fs/promises";

@@ -1,5 +1,5 @@
 // The example of three regions on a stand-in for AWS: it is applied, is then what it should be (an empty plan), is changed, and
-// destroyed. What it renders for the services and edges is held against their own readers of configuration, and the values of its
+// destroyed. The configurations of services and edges are read by their own readers, and the values of its
 // secrets are looked for in plan and state.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";

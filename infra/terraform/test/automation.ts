@@ -1,5 +1,5 @@
-// A document of Systems Manager Automation, read and carried out as its reference says, as far as ours uses it. What AWS itself
-// makes of a document is not shown by this: it is our reading of the reference, written down once more.
+// A document of Systems Manager Automation, read and carried out as its reference says, as far as ours uses it. This does not
+// show what AWS itself makes of a document: it is our reading of the reference.
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { type Workbench } from "./tools.ts";
@@ -116,7 +116,7 @@ export function textOf(value: Json | undefined): string {
 
 const STEPS_MAX = 200;
 const POLL_MS = 200;
-/** Of what the document allows: nobody waits for an hour here. */
+/** The test does not wait for the hour that the document allows. */
 const WAIT_LIMIT_MS = 300_000;
 
 export class Automation {

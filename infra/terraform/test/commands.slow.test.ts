@@ -1,5 +1,5 @@
 // Every command of the AWS CLI that the documentation gives, and that run-task.sh carries out, is one that AWS's own description of
-// its services knows: operation, options, and what is required. What AWS then makes of their values it does not say.
+// its services knows: operation, options, and what is required. It does not show what AWS makes of their values.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";

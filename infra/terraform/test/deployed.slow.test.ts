@@ -1,6 +1,6 @@
 // Goal: what Terraform would deploy works. Method: the rendered configuration of the three-region example (infra-test holds it against
 // the modules) is started on this machine, task by task, with what `deployed/substitutions.ts` lists in place of AWS and with
-// nothing else changed; then the documented steps of an operator: roles, keys, load, and the loss of the primary's region.
+// nothing else changed. Then the documented steps of an operator: roles, keys, load, and the loss of the primary's region.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -44,7 +44,7 @@ const AUTHORIZE = "infra/image/src/authorize.ts";
 /** A busy machine starts everything slowly. */
 const LIMIT_MS = 120_000;
 const WHOLE_LIMIT_MS = 10 * 60_000;
-/** Before the failure, and committed where nobody else can hear of it. */
+/** Before the failure, and committed where no other node can receive it. */
 const SOLD_MIN = 10;
 const UNREPORTED_MIN = 5;
 /** Of what k6 has to say when something is wrong. */
@@ -73,7 +73,7 @@ describe("what Terraform would deploy", () => {
     let system: Deployment;
     let client: Highwater | undefined;
     let apiKey: string;
-    /** What k6 was told, by transaction. */
+    /** What k6 received, by transaction. */
     let reported: readonly ReportedVerdict[] = [];
     /** What the services read at their start. */
     const secrets: { -readonly [name in keyof SecretValues]: SecretValues[name] } = { ...SECRETS, tls: {} };
@@ -264,7 +264,7 @@ describe("what Terraform would deploy", () => {
         );
       await client.transaction([sql`INSERT INTO note VALUES ('after')`], { timeout: LIMIT_MS });
 
-      // The replica that is left follows nobody any more: it is made anew from the promoted node.
+      // The replica that is left follows no node any more: it is made anew from the promoted node.
       const other = survivors.find((region) => region !== next) ?? "";
       await cluster.rejoin(other, { upstream: next });
       await system.databases.secure(other);
@@ -341,7 +341,7 @@ async function commitOnce(
   return { status: answer.status, text: await answer.text() };
 }
 
-/** What k6 was told, held against the table on the node. */
+/** What k6 received, compared with the table on the node. */
 async function compared(
   system: Deployment,
   node: string,
@@ -351,7 +351,7 @@ async function compared(
   return compareReported(reported, new Set(rows.map(({ id }) => String(id))));
 }
 
-/** By hand, as the documentation says it, in another region; answers who is promoted. What would be cut off is gone. */
+/** By hand, as the documentation says it, in another region; answers who is promoted. The task that would be cut off has ended. */
 async function failOver(system: Deployment, operator: string): Promise<string> {
   const preview = await candidate(system, operator, ["--list", "20"]);
   const answer = await candidate(system, operator, ["--json", "--fenced"]);

@@ -1,5 +1,5 @@
-// The document of a failover hangs together: every step that is named is there and can be reached, nothing is read before it was
-// made, every call is one that AWS's own SDK knows, with what it takes and answers, and the automation's role may do these calls and
+// The document of a failover is consistent. Every named step exists and can be reached, and nothing is read before it was made.
+// Every call is one that AWS's own SDK knows, with what it takes and answers, and the automation's role may do these calls and
 // nothing else. The script that fences is run against a stand-in.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
@@ -131,7 +131,7 @@ describe("the document of a failover", { skip: whyNoTerraform() }, () => {
       if (inputs["Api"] !== undefined) {
         const { Service, Api } = callOf(inputs);
         needed.add(`${Service}:${Api}`);
-        // A task gets its role from whoever starts it.
+        // A task gets its role from the caller that starts it.
         if (Api === "RunTask") needed.add("iam:PassRole");
       }
       if (action === "aws:approve")

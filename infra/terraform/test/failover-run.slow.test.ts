@@ -213,7 +213,7 @@ describe("a failover as the document says", { skip: whyNotFull(), timeout: 3 * L
       );
       return (candidates[0]?.transactions ?? 0) >= LATE;
     });
-    // It hangs: it answers nobody, and its connections stay open.
+    // It hangs: it answers no request, and its connections stay open.
     await system.cluster.pause(EAST);
     aws.isApproved = false;
     const rejected = await start();

@@ -1,4 +1,4 @@
-"""What of the failover only AWS's own SDK can tell: `calls` holds the document's calls against its descriptions of the
+"""What only AWS's own SDK can check of the failover: `calls` holds the document's calls against its descriptions of the
 services; `fence` runs the script against the stand-in that AWS_ENDPOINT_URL names."""
 
 import importlib.util

@@ -1,5 +1,5 @@
-// tflint and checkov on every module and example, as they are and as the examples compose them. What they find is mended, or it is
-// left with its reason in the same resource. Each is first shown a fault: a program that finds nothing anywhere would pass, too.
+// tflint and checkov on every module and example, as they are and as the examples compose them. Each finding is fixed, or
+// suppressed with its reason in the same resource. Each is first shown a fault: a program that finds nothing anywhere would pass, too.
 import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
 // Formatting of everything, validity of every module, and each module's own rules (`tests/rules.tftest.hcl`, with a mocked
-// provider). What needs AWS's provider starts it once for each rule, and takes minutes: `make infra-test`.
+// provider). A rule that needs AWS's provider starts it, which takes minutes for all: `make infra-test`.
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { join } from "node:path";

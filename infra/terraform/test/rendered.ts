@@ -1,4 +1,4 @@
-// What an applied example would run, read from Terraform's own state: the containers of every task as ECS gets them, the names
+// What an applied example would run, read from Terraform's own state. The containers of every task as ECS gets them, the names
 // under which tasks find each other, the nodes of the store with their parameters, and who may talk to whom. A snapshot of it is
 // committed, from which `deployed.slow.test.ts` starts the system where there is no Terraform; infra-test says when it
 // is not what the modules render any more.

@@ -1,5 +1,5 @@
-// A stand-in for AWS on loopback (moto's server), and what has to be in the account before an example is applied. What it cannot
-// do is written beside the overrides in `stand-in/`, which are laid over the copy of the modules, and over nothing else.
+// A stand-in for AWS on loopback (moto's server), and what has to be in the account before an example is applied. Its limits are
+// written beside the overrides in `stand-in/`, which are laid over the copy of the modules, and over nothing else.
 import { type ChildProcess } from "node:child_process";
 import { cpSync, existsSync, readdirSync } from "node:fs";
 import { delimiter, join } from "node:path";
@@ -134,7 +134,7 @@ async function addressOf(child: ChildProcess): Promise<string> {
       });
     });
   } finally {
-    // It goes on to tell of every request; nobody listens, and its pipe must not fill.
+    // It goes on to print every request. No one reads that, and its pipe must not fill.
     lines.close();
     stderr.resume();
   }

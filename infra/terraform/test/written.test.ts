@@ -1,4 +1,4 @@
-// What every module and example owes its reader, whoever wrote it: types, descriptions, rules, tags, and a reason for each wildcard in
+// What every module and example owes its reader: types, descriptions, rules, tags, and a reason for each wildcard in
 // a policy. Read by HCL's parser; needs no Terraform.
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";

@@ -1,4 +1,4 @@
-// Goal: a tracker that does not hear from the primary says so, and its gateway and its clients go to one that does.
+// Goal: a tracker that gets no report of the primary says so, and its gateway and its clients go to one that does.
 // Method: the whole product; the services of one region reach the nodes over links and by login roles of their own, which are cut
 // and refused one at a time. One system for all tests.
 import assert from "node:assert/strict";

@@ -102,7 +102,7 @@ describe("the product behind its edge", { skip: whyNoEnvoy() }, () => {
         ),
       ),
     );
-    // Of three gateways one that has not heard the mark yet may be asked.
+    // The edge may ask a gateway that has not received the mark yet.
     assert.equal((await hw.status(done.id, { waitMs: LIMIT_MS })).state, "durable");
     const keys = await keysOn(system, EAST);
     assert.equal([...keys].filter((key) => key.startsWith("sdk")).length, 13);
@@ -135,7 +135,7 @@ describe("the product behind its edge", { skip: whyNoEnvoy() }, () => {
     });
     const stopped = third.stop(LIMIT_MS);
     await eventually("it takes nothing new", async () => (await fetch(`${third.url}/readyz`)).status === 503);
-    // Raw calls: nobody repeats them but the edge.
+    // Raw calls: only the edge repeats them.
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, n) =>
         call(`${east.url}/v1/transactions`, { id: newId(), statements: [put(`stopping-${String(n)}`)] }),

@@ -1,4 +1,4 @@
-// Goal: what may be lost stays within its limit when nobody says what is durable, whatever the reason, and the service
+// Goal: what may be lost stays within its limit while no tracker says what is durable, whatever the reason, and the service
 // recovers by itself. Method: the whole product as real processes; the trackers die, or every replica is cut off.
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -60,7 +60,7 @@ async function metric(gateway: string, sample: string): Promise<number> {
 const pendingOn = (gateway: string): Promise<number> =>
   metric(gateway, 'highwater_gateway_exposure_transactions{state="pending"}');
 
-/** What counts against the limit there: its own, and what trackers have told it of the others. */
+/** What counts against the limit there: its own, and what trackers have reported of the others. */
 const usedOf = (gateway: string): Promise<number> =>
   metric(gateway, 'highwater_gateway_exposure_used{limit="exposureTransactions"}');
 
@@ -70,7 +70,7 @@ const boundOf = (gateway: string): Promise<number> =>
 const untilBound = (gateway: string, most: number): Promise<true> =>
   eventually(`it keeps to ${String(most)}`, async () => (await boundOf(gateway)) === most);
 
-/** By its own account, and by what it has last heard of the others. */
+/** By its own account, and by the last report about the others. */
 const untilDurable = (gateway: string): Promise<true> =>
   eventually(
     "nothing is at risk",

@@ -1,6 +1,6 @@
 // Goal: the command names the node that loses the least, says when too few have answered, and its numbers are what is then
 // really lost. Method: three regions on real PostgreSQL, replicas that lag behind each other by commits that are counted, the
-// loss of the primary's region; the command runs as a process of its own, and the verdicts after the promotion are the judge.
+// loss of the primary's region. The command runs as a process of its own, and the verdicts after the promotion are the judge.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { join } from "node:path";
@@ -81,7 +81,7 @@ async function ask(
 }
 
 /**
- * Asks until it ends with the code, and with what follows from it: a dead server's streams and sessions take a while to be noticed, and
+ * Asks until it ends with the code, and with what follows from it. A dead server's streams and sessions take a while to be noticed, and
  * on a busy machine a node or a tracker may answer too late for the command.
  */
 function askUntil(
@@ -165,12 +165,12 @@ test("the most advanced is named, and what was previewed is what is lost when it
   assert.equal(promisesOf(down).region, "broken");
   assert.match(down.warnings.join("\n"), /us-west \(silent\) is known to have had [0-9]+ bytes more/);
 
-  // Too few answer where nobody knows either: from Europe, cut off from the west.
+  // Too few answer where no tracker knows either: from Europe, cut off from the west.
   await cluster.start(WEST);
   await cluster.link(WEST, EUROPE).cut();
   const few = await askUntil(system, EUROPE, 6, ["--fenced"]);
   assert.equal(few.candidate, EUROPE);
-  // Europe's tracker may have heard of a mark that its node had not reached when the link was cut: then it is broken for sure.
+  // Europe's tracker may have received a mark that its node had not reached when the link was cut: then it is broken for sure.
   assert.ok(["at_risk", "broken"].includes(promisesOf(few).region ?? ""), JSON.stringify(few.levels));
   assert.equal(promisesOf(few).global, "kept");
   assert.match(few.reasons.join("\n"), /too few answer for level region: 2 regions must answer, and 1 do/);
@@ -234,7 +234,7 @@ async function strangersAreLeftOut(system: System): Promise<void> {
   const standings = Object.fromEntries(few.nodes.map(({ node, standing }) => [node, standing]));
   assert.deepEqual(standings, { [EAST]: "other_history", [WEST]: "silent", [EUROPE]: "candidate" });
   assert.equal(promisesOf(few).region, "at_risk");
-  // It has never followed the west: by that word of the operator everybody who could have acknowledged was heard.
+  // It has never followed the west: by that statement of the operator, every node that could have acknowledged has answered.
   const received = await askUntil(system, EUROPE, 0, ["--fenced", "--ignore", EAST]);
   assert.deepEqual([received.candidate, promisesOf(received).region], [EUROPE, "kept"]);
 }

@@ -1,4 +1,4 @@
-// Goal: every way in which a reign can end gives the right verdicts, and only those (failover.slow.test.ts has the longer ways).
+// Goal: every way in which an epoch can end gives the right verdicts, and only those (failover.slow.test.ts has the longer ways).
 // Method: the whole product as real processes; commits that provably cannot have replicated (links cut, walwriter slow);
 // then the fault; then each verdict is compared with what the database has.
 import assert from "node:assert/strict";

@@ -49,7 +49,7 @@ test("a copy of a cleanly stopped primary is started in its place after later co
   await cluster.kill(EAST);
   await cluster.restore(EAST, copy, { as: "primary" });
   await cluster.start(EAST);
-  // Its history lacks the epoch that reigned: nobody follows it before an operator says so.
+  // Its history lacks the last epoch: no service follows it before an operator says so.
   const refused = await eventually("the copy is seen", async () => {
     const { status, body } = await send(gateway, [put("refused")]);
     return status === 503 && body.code === "primary_unavailable" ? body : undefined;
@@ -220,7 +220,7 @@ test("read-only transactions across a clean switchover", async () => {
   const reads = [];
   for (let i = 0; i < 5; i++)
     reads.push(await commit(system.gateway(EAST).url, [{ sql: "SELECT key FROM kv" }], { readOnly: true }));
-  // The survivors have heard how far the replicas are; on an idle log that is all of it.
+  // The survivors know how far the replicas are; on an idle log that is all of it.
   for (const { token } of reads)
     assert.equal((await verdict(system.tracker(WEST).url, token)).verdict, "durable");
   await cluster.stop(EAST);

@@ -1,4 +1,4 @@
-// Goal: a tracker that authenticates answers each caller about its own transactions and nobody else's, takes announcements
+// Goal: a tracker that authenticates answers each caller about its own transactions only, takes announcements
 // from gateways only, and works with them and with the SDK as one that does not. Levels change while all of it runs.
 // Method: gateways and trackers as processes, keys by the operator's command, requests by hand and by the SDK.
 import assert from "node:assert/strict";
@@ -126,7 +126,7 @@ test("without a credential, with a wrong one, or without the scope, a tracker sa
   const preview = { epoch: decodeToken(token)?.epoch, candidates: [{ node: EAST, offset: "1" }] };
   assert.equal(await statusOf("/v1/durability/failover-preview", alice, preview), "403 forbidden");
   assert.equal(await statusOf("/v1/durability/failover-preview", alicesOther, preview), "200");
-  // Whoever fails over may have no key: what the services share is enough.
+  // An operator who fails over may have no key: the services' secret is enough.
   assert.equal(await statusOf("/v1/durability/failover-preview", internalCredential(SECRET), preview), "200");
   for (const path of ["/healthz", "/readyz"]) assert.equal(await statusOf(path, null), "200");
   const metrics = await (await fetch(`${system.tracker(EAST).url}/metrics`)).text();

@@ -40,7 +40,7 @@ test("early visibility: whatever the user's code sets, no commit waits for a sta
     assert.equal(status, 200, JSON.stringify(body));
     written.push({ key, token: body.token });
   }
-  // Visible to everybody, and durable as soon as the replicas have it: nobody asked for the missing standby.
+  // Visible to all, and durable as soon as the replicas have it: no rule asked for the missing standby.
   const keys = await keysOn(system, EAST);
   assert.ok(keys.has("set") && keys.has("set-local"));
   await assertTruth(system, { tracker: system.tracker(EAST).url, node: EAST }, written);
@@ -80,7 +80,7 @@ test("split brain: two primaries of which neither knows the other's epoch stop a
       return ready.status === 503 && ((await ready.json()) as { code: string }).code === "split_brain";
     });
   }
-  // No verdict while nobody rules.
+  // No verdict while there is no primary.
   const [first] = onEast;
   assert.ok(first !== undefined);
   assert.equal((await verdict(system.tracker(EUROPE).url, first.token, { waitMs: 300 })).verdict, "pending");

@@ -68,7 +68,7 @@ test("commits and marks need a valid lease: expiry and the loss of etcd stop bot
   held.abandon();
   const refused = await assertStopped(system, /no node holds the lease|the lease has expired/);
   const before = await Promise.all(system.regions.map((region) => marksOf(system.tracker(region).url)));
-  // The database goes on, and its replicas follow; nobody vouches for it.
+  // The database goes on, and its replicas follow; no lease vouches for it.
   await cluster.query(EAST, "INSERT INTO kv VALUES ('past-the-service', 1)");
   for (const replica of [WEST, EUROPE])
     await eventually(`${replica} has it`, async () =>
@@ -110,7 +110,7 @@ test("the lease is handed to a promoted node: it is followed, and the old primar
   const lost = await commitKeys(system.gateway(EAST).url, "lost", 3);
   await held.revoke();
   await assertStopped(system, /no node holds the lease/);
-  // A promotion alone, and an operator's command beside it, make nobody the primary here.
+  // A promotion alone, and an operator's command beside it, name no primary here.
   await cluster.promote(WEST);
   await assertStopped(system, /no node holds the lease/);
   held = await etcd.hold(KEY, WEST, TTL_S);
@@ -139,7 +139,7 @@ test("the lease is handed to a promoted node: it is followed, and the old primar
   const epochs = await cluster.query(EAST, "SELECT FROM highwater.epoch");
   assert.equal(epochs.length, 1, "nobody has begun an epoch on it");
 
-  // Back to the old primary, whose history lacks what has reigned since: a new epoch over it, and its promises are broken.
+  // Back to the old primary, whose history lacks the epochs since: a new epoch over it, and its promises are broken.
   await held.revoke();
   held = await etcd.hold(KEY, EAST, TTL_S);
   let attempts = 0;

@@ -1,4 +1,4 @@
-// Goal: with a real Patroni every verdict holds through an automatic failover that nobody but Patroni decides. Method: three
+// Goal: with a real Patroni every verdict holds through an automatic failover that Patroni alone decides. Method: three
 // members, a gateway and a tracker that read Patroni's own leader key; the leader's host dies in the middle of commits, and
 // comes back as a replica. Verdicts are of the level that counts whom Patroni may promote.
 import assert from "node:assert/strict";
@@ -78,7 +78,7 @@ test(
         assert.equal(found, "durable");
       const epoch = (await marksOf(tracker.url)).marks?.epoch;
 
-      // Commits go on until the primary is gone; what they were told may be lost, but not what was durable.
+      // Commits go on until the primary is gone; fast ones may be lost, durable ones not.
       let isOver = false;
       const burst = (async () => {
         for (let i = 0; !isOver; i++) await write(`burst-${String(i)}`);

@@ -79,7 +79,7 @@ test("a safe read on a replica waits until what it shows is durable at the level
   const safe = await askReplica(west, { mode: "local", ack: "durable", level: "global" });
   assert.equal(safe.state, "durable");
 
-  // Europe hears nothing more: the west shows what is not everywhere yet, and says so.
+  // Europe receives nothing more: the west shows what is not everywhere yet, and says so.
   await cluster.isolate(EUROPE);
   const shown = await commit(system.gateway(EAST).url, [put("new")]);
   const pending = await eventually("the west shows it", async () => {

@@ -1,4 +1,4 @@
-// Goal: what operators and applications have to hear of is told as an event: a level that stands still, a transaction that
+// Goal: what operators and applications have to know is published as an event: a level that stands still, a transaction that
 // is late, a promise that a failover has broken.
 // Method: the whole product; a region falls silent, and a node is promoted that lacks what had been promised.
 import assert from "node:assert/strict";
@@ -84,7 +84,7 @@ test("a promise that a promotion has broken is told with its range, and each tra
   await epochAfter(tracker, before);
   for (const { token } of promised)
     assert.equal((await verdict(tracker, token, { level: "region" })).verdict, "broken");
-  // Each tracker tells what it has promised; that of the first may be less than another's.
+  // Each tracker reports what it has promised; that of the first may be less than another's.
   const ranges = await eventually("the range is told", async () => {
     const found = (await eventsOf(tracker, "promise.broken")).map(
       ({ data }) => data as Record<"level" | "epoch" | "from" | "to", string>,

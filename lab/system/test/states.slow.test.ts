@@ -54,7 +54,7 @@ it("a durable transaction is durable at every gateway, also while the log grows"
     for (const region of [EAST, WEST, EUROPE]) {
       const first = await stateAt(region, id, "region");
       if (region === EAST) assert.deepEqual(first.position, position, "its own gateway knows where it is");
-      // Each gateway hears a mark a little later or earlier than the tracker that was asked.
+      // Each gateway receives a mark a little later or earlier than the tracker that was asked.
       const positions = [first.position];
       await eventually("a mark passes the position that was read first", async () => {
         const again = await stateAt(region, id, "region");

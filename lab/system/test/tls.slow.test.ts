@@ -137,7 +137,7 @@ test("the command failover-candidate asks trackers over TLS with the authority, 
         HIGHWATER_TOPOLOGY: `@${system.topologyFile(EAST)}`,
         HIGHWATER_TRACKERS: system.tracker(EAST).url,
       };
-      // Its exit code tells of the cluster: here only the answers of trackers count.
+      // Its exit code is about the cluster: here only the answers of trackers count.
       execFile(process.execPath, [fileURLToPath(main), "--switchover"], { env }, (_error, stdout, stderr) => {
         resolve(stdout + stderr);
       });

@@ -1,4 +1,4 @@
-// Goal: who ends whose reign.
+// Goal: which epoch ends which.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { EpochGraph, type EpochId, type EpochRecord, outranks } from "./index.ts";

@@ -1,4 +1,4 @@
-// What a connection hears that brings no request: a client may be about to use it, and must not take an answer to nothing for
+// What a connection without a request receives: a client may be about to use it, and must not take an answer to nothing for
 // the answer to what it has just sent.
 import assert from "node:assert/strict";
 import { once } from "node:events";

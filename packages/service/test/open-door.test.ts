@@ -1,4 +1,4 @@
-// Goal: where nobody is authenticated, no page acts for its visitor. Method: requests as browsers and as clients send them, over real
+// Goal: without authentication no page acts for its visitor. Method: requests as browsers and as clients send them, over real
 // sockets, to a server like those of the services.
 import assert from "node:assert/strict";
 import { request } from "node:http";

@@ -3,9 +3,9 @@
 export interface Leak {
   readonly name: string;
   readonly sql: readonly string[];
-  /** One row with one text. In a session that nobody has used it answers the same as in one that was reset. */
+  /** One row with one text. In an unused session it answers the same as in one that was reset. */
   readonly probe: string;
-  /** PostgreSQL itself takes it away with the transaction: also without a reset nobody sees it. */
+  /** PostgreSQL itself takes it away with the transaction: no one sees it, even without a reset. */
   readonly endsWithTransaction?: true;
   /** Only a superuser may do it. */
   readonly isSuperuser?: true;

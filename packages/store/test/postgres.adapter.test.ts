@@ -332,7 +332,7 @@ describe("the PostgreSQL adapter on one server", () => {
   });
 
   describe("an id that somebody holds", () => {
-    /** A session of a gateway that nothing is heard of any more: the server has not noticed. */
+    /** A session of a gateway that is gone; the server has not noticed. */
     async function orphanOf(key: ReceiptKey): Promise<{ readonly ended: Promise<void> }> {
       const orphan = await connect(node.url);
       await orphan.query("BEGIN ISOLATION LEVEL READ COMMITTED");

@@ -46,7 +46,7 @@ describe("the service's own statements", () => {
     return Object.assign(opening.transaction, { id: spec.id });
   }
 
-  /** Leaves every statement in the session that the service prepares in any manner of execution. */
+  /** Leaves every statement in the session that the service prepares with any execution options. */
   async function warm(principal: string): Promise<void> {
     for (const readOnly of [false, true])
       for (const isolation of ["read committed", "repeatable read"] as const) {
@@ -89,7 +89,7 @@ describe("the service's own statements", () => {
           () => null,
           (cause: unknown) => (cause as { details: { sqlstate?: string } }).details.sqlstate,
         );
-        // Its ROLLBACK TO under a name cannot be told from the end of the transaction, so the session is lost.
+        // Its ROLLBACK TO under a name looks like the end of the transaction, so the session is lost.
         if (!transaction.isOver) assert.equal(failure, readOnly ? "25006" : null, text);
         else isLost.push(text);
         await transaction.rollback();

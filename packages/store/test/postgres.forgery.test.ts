@@ -1,5 +1,5 @@
 // Receipts that SQL writes past the service: whatever an application role puts beside or in front of a transaction's own receipt,
-// the transaction commits, is found and is settled, and its tag is not told anywhere.
+// the transaction commits, is found and is settled, and its tag is not shown anywhere.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import path from "node:path";

@@ -145,7 +145,7 @@ describe("changes", () => {
     const slow = await connect(await cluster.connectionString(PRIMARY));
     await slow.query("BEGIN");
     await slow.query("UPDATE highwater.api_key SET name = 'slow' WHERE id = $1", [id]);
-    // A second change must not overtake: whoever had read up to it would never see the first.
+    // A second change must not overtake: a reader that had read up to it would never see the first.
     const overtaking = keys.insertKey(PRIMARY, newKey());
     await eventually("the second change waits", async () => {
       const waiting = await query(

@@ -1,5 +1,5 @@
-// Goal: nothing that a request leaves in its session reaches the next one. Method: every leak of the corpus is tried in every
-// manner of execution on a pool of one session, and the probe then asks as another principal and as the same one. That a leak is
+// Goal: nothing that a request leaves in its session reaches the next one. Method: every leak of the corpus is tried with all
+// execution options on a pool of one session, and the probe then asks as another principal and as the same one. That a leak is
 // real, and its probe can see it, is proven on a connection without a pool.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -85,7 +85,7 @@ describe("what a request leaves in its session", () => {
     assert.ok(cause instanceof HighwaterError, String(cause));
   };
 
-  /** What the probe answers in a session of the pool's kind that nobody has used. */
+  /** What the probe answers in an unused session of the pool's kind. */
   async function unused(leak: Leak): Promise<string | null | undefined> {
     store.forget(primary.id);
     return probe(leak, A);

@@ -11,7 +11,7 @@ import { type PostgresStore } from "../src/postgres/adapter.ts";
 import { commitOf, makeStore, MINT, nodeSpecs, specOf, startTestCluster } from "./postgres-cluster.ts";
 import { startStranger } from "./stranger.ts";
 
-/** As a replica that was not told otherwise calls itself. */
+/** The default name of a replica. */
 const DEFAULT_NAME = "walreceiver";
 const FAR_AHEAD = 1n << 60n;
 
@@ -48,7 +48,7 @@ describe("which stream is whose", () => {
     await cluster.close();
   });
 
-  /** A store that was told how to recognise the nodes; those that are not named have their id as their name. */
+  /** A store that knows how to recognise the nodes; those that are not named have their id as their name. */
   function storeThatKnows(identities: Record<string, ReplicaIdentity>): PostgresStore {
     const store = makeStore(
       specs.map((spec) => {

@@ -1,5 +1,5 @@
-// Goal: a database that is restored, or swapped for a copy, under a running server is a new epoch: nothing commits in the old one, nothing
-// counts as carried over without its receipt, and no id that may have run in what was given up runs again.
+// Goal: a database that is restored, or swapped for a copy, under a running server is a new epoch. Nothing commits in the old
+// one, nothing counts as carried over without its receipt, and no id that may have run in what was given up runs again.
 // Method: a full PostgreSQL installation's own tools, on one server that is never restarted.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
@@ -82,7 +82,7 @@ describe(
       await store.helpFlush(node.id, epoch);
       return { spec, offset };
     };
-    /** On the database beside it: nobody may be connected to the one that is dropped. */
+    /** On the database beside it: no session may be connected to the one that is dropped. */
     const elsewhere = async (...texts: string[]): Promise<void> => {
       const url = new URL(adminUrl);
       url.pathname = "/postgres";
@@ -152,7 +152,7 @@ describe(
           await cluster.query(node.id, "VACUUM FULL highwater.epoch_sentinel");
         };
       },
-      // Nothing in the database tells; a tracker that finds the log shorter than before does.
+      // Nothing in the database shows it; a tracker finds the log shorter than before.
       "an older state of the machine, put under the running server": async () => {
         const [before] = await cluster.query(
           node.id,

@@ -1,4 +1,4 @@
-// Receipts come and go by partitions: there is room for the time ahead, what is too old is dropped, and nobody waits for that.
+// Receipts come and go by partitions: there is room for the time ahead, what is too old is dropped, and no transaction waits for that.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type pg from "pg";
@@ -130,7 +130,7 @@ describe("the retention of receipts on PostgreSQL", () => {
       async () =>
         (await server.sql("SELECT FROM pg_locks WHERE NOT granted AND locktype = 'virtualxid'")).length > 0,
     );
-    // What is being dropped is not found any more, and nobody takes it for absent.
+    // A receipt that is being dropped is not found, and is not taken for absent.
     assert.equal(await kindOf(kept.id), "expired");
     for (let n = 0; n < 5; n++)
       commitOf(await server.store.execute(server.node.id, specOf(server.epoch, ["SELECT 1"])));

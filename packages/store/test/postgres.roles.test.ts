@@ -265,7 +265,7 @@ describe("login roles on PostgreSQL", () => {
     const refused = async (): Promise<string> =>
       (await errorOf(store.execute(node.id, spec("suspect", ["SELECT 1"])))).code;
     assert.equal(await refused(), "forbidden");
-    // What waits for a session that is forgotten is told to try again.
+    // A request that waits for a forgotten session has to try again.
     store.forget(node.id);
     await eventually("a new session is refused as well", async () => (await refused()) === "forbidden");
     await run("shop", "SELECT 1");
@@ -308,7 +308,7 @@ describe("login roles on PostgreSQL", () => {
       await sql(take);
       commitOf(await read());
     }
-    // Nobody has taken them from PUBLIC here.
+    // PUBLIC still has them here.
     assert.ok(unprotected.at(-1)?.includes("lo_create") && unprotected.at(-1)?.includes("pg_advisory_lock"));
   });
 

@@ -226,7 +226,7 @@ describe("interactive transactions on PostgreSQL", () => {
         const transaction = await open(["INSERT INTO kv VALUES ('killed', '1')"], {}, single);
         await terminate(await pidOf(transaction));
         await eventually("it is noticed", async () => Promise.resolve(transaction.isOver));
-        // Nobody has called yet, and others need not wait for that.
+        // No call has come yet, and others need not wait for that.
         await checkWhole(single, 1);
         if (call === "rollback") await transaction.rollback();
         else {

@@ -1,6 +1,6 @@
 // Goal: a short run of everything that `make chaos` does finds nothing, and would say so. Method: the three-region system with
-// real clients of two owners, a receiver of webhooks, half a dozen faults with a failover among them, then the checker on what was
-// recorded; and the same history with one word turned round, and with deliveries to the wrong owner, which must not pass.
+// real clients of two owners, a receiver of webhooks, half a dozen faults with a failover among them, then the checker. And the
+// same history with one report turned round, and with deliveries to the wrong owner, which must not pass.
 import assert from "node:assert/strict";
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

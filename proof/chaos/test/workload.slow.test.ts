@@ -38,7 +38,7 @@ async function untilCommitted(workload: Workload, more: number): Promise<void> {
   }
 }
 
-/** The clients of the region that is lost are not: they go on with the others. Both replicas are heard, so all is kept. */
+/** The clients of the region that is lost are not: they go on with the others. Both replicas answer, so all is kept. */
 async function failOver(system: System, log: FaultLog): Promise<string> {
   const { cluster } = system;
   const startedAtMs = nowMs();
@@ -139,7 +139,7 @@ function assertComplete(history: readonly HistoryRecord[], trackers: readonly st
   assert.ok(history.some((record) => record.type === "report" && record.by === "asked"));
 }
 
-/** Nobody hears the promises of a process that has died; another one, `NAME.1`, has taken its place. */
+/** No client reads the promises of a process that has died; another one, `NAME.1`, has taken its place. */
 function isOfDead(client: string, invocations: readonly Invocation[]): boolean {
   const [process = ""] = client.split("/");
   const [name = "", crashes = "0"] = process.split(".");

@@ -1,4 +1,4 @@
-// Words about durability: what was told, what is there in the end, and which failures excuse a difference.
+// Reports about durability: what was reported, what is there in the end, and which failures excuse a difference.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { check } from "../src/check.ts";
@@ -204,7 +204,7 @@ test("what only the stream of events knew is broken by the range that the stream
   assertViolates(judge([{ ...report, by: "asked" }], undone("10", "90")), "fate.aborted-durable");
   assertViolates(judge([report, { ...report, by: "promise" }], undone("10", "90")), "fate.aborted-durable");
 
-  // It was answered with a later place than the one that the trackers had been told.
+  // It was answered with a later place than the one that the trackers had.
   const lost = {
     t: { does: write, final: "lost", receipt: null, reported: [{ ...report, tracker: "near" }] },
   } as const;
@@ -285,7 +285,7 @@ test("in the end nothing is pending, unjudged, or without a word of every tracke
   );
 });
 
-/** As it was told, but for one tracker's last word at the region level. */
+/** As it was reported, but for one tracker's last report at the region level. */
 function apart(
   records: readonly HistoryRecord[],
   tracker: string,
@@ -305,7 +305,7 @@ test("all trackers say the same about what is there and what is not", () => {
     ...(["fate.trackers-disagree", "fate.lost-present"] as const),
   );
   assert.match(explanation, /durable \(near\) and lost \(far\)/);
-  // Whether a promise was broken is known to those who had heard that it could be made.
+  // Only trackers that knew that a promise could be made know whether it was broken.
   const broken = history({ t: { does: write, final: ["lost", "broken", "lost"] } }, removed, [
     failure(20, []),
   ]);
@@ -313,7 +313,7 @@ test("all trackers say the same about what is there and what is not", () => {
   const some = apart(broken, "far", "lost");
   assertGood(some);
   assert.equal(check(some).ambiguous.promise_known_to_some, 1);
-  // Of a read nothing is left that could tell.
+  // A read leaves nothing that could prove it.
   const reading = { does: [read("x")], shows: [[]], readOnly: true } as const;
   const lost = apart(history({ t: reading }, removed, [failure(20, [])]), "far", "lost");
   assertGood(lost);

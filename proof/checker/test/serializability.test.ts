@@ -81,7 +81,7 @@ test("G2: each of two transactions has missed what the other one wrote", () => {
   const two = { at, does: [read("x"), append("y", 2)], shows: [[], null] };
   assertViolates(history({ one, two }, { lists }), "G2");
   assertGood(history({ one, two: { ...two, shows: [[1], null] } }, { lists }));
-  // Snapshot isolation allows that, and nobody has promised more.
+  // Snapshot isolation allows that, and no more was promised.
   const invocation = { isolation: "snapshot" } as const;
   const skewed = history({ one: { ...one, invocation }, two: { ...two, invocation } }, { lists });
   assertGood(skewed);
@@ -187,7 +187,7 @@ test("an attempt that nobody answered is known by those who saw it before the id
   assertGood(judge({}));
   // It says that it has read in the epoch before, and can have seen what the later one has.
   assertViolates(judge({ at: [61, 70] }), "read.other-history");
-  // What it has read is gone, and it is told that it is there.
+  // The value that it has read is lost, and is reported as present.
   assertViolates(judge({ final: "durable" }), "recoverability.reads");
 });
 
@@ -229,7 +229,7 @@ test("a read of what is only in another history", () => {
     two: { at: [50, 60], epoch: "e3", does: [read("x")], shows: [[1]], final: "lost" },
   } as const;
   assertViolates(history(specs, { epochs: branches }, [failure(5, [])]), "read.other-history");
-  // Nobody can say so of an epoch whose place is not known.
+  // That cannot be said of an epoch whose place is not known.
   const unplaced = history(specs, { epochs: [epoch("e1", null), epoch("e3", "e1")] }, [failure(5, [])]);
   assertGood(unplaced);
   assert.ok((check(unplaced).ambiguous.epoch_without_path ?? 0) > 0);
@@ -288,7 +288,7 @@ test("what was answered before a read began is in it, unless it asks for a snaps
   assert.match(explanation, /answered 10\.000 ms before T1 began/);
   assertGood(history({ one, late: { ...late, at: [15, 40] } }, { lists }));
   assertGood(history({ one, late: { ...late, invocation: { isolation: "snapshot" } } }, { lists }));
-  // Also if nobody ever saw it.
+  // Even if no client ever saw it.
   const lost = { ...one, final: "lost" } as const;
   assertViolates(history({ lost, late }, { epochs }, [failure(50, [])]), "read.stale");
 });

@@ -51,7 +51,7 @@ test("a loss has to be taken by its owner's endpoint, once at least", () => {
     assertViolates(ofLost(delivery({ answer })), "webhook.missing");
     assertGood(ofLost(delivery({ answer }), delivery({ atMs: 200, untilMs: 201 })));
   }
-  // Of another attempt, and of nobody whom it concerns.
+  // Of another attempt, and of no owner that it concerns.
   const other = delivery({ transactions: [named({ attempt: "e2" })] });
   assertViolates(ofLost(other), "webhook.missing");
   const theirs = subscription({ endpoint: "other", owner: "theirs" });
@@ -102,7 +102,7 @@ test("what a delivery says binds as any other word does", () => {
     promises: [range],
   });
   assertGood(ofLost(reported, delivery(), undone));
-  // The stream of events has told others so, and not this endpoint.
+  // The stream of events has reported it to others, and not to this endpoint.
   const { event: _, ...broken } = range;
   const rangeReported = { type: "broken_range", atMs: 100, tracker: "near", ...broken } as const;
   assertViolates(ofLost(reported, delivery(), rangeReported), "fate.verdict-changed", "fate.durable-absent");

@@ -48,7 +48,7 @@ for (const { name, modules, unit } of LANGUAGES) {
   });
 
   test(`${name}: every parameter and every field is told`, () => {
-    // A type that this page tells of is told there, and a parameter leads to it.
+    // A type of this page is explained there, and a parameter links to it.
     const options = new Set(
       modules().flatMap(({ entries }) =>
         entries.filter(({ kind }) => kind !== "data" && kind !== "error").map((entry) => entry.name),

@@ -6,7 +6,7 @@ import { Drivers } from "../src/driver.ts";
 import { loadScenarios, readScenarios, type Scenario } from "../src/format.ts";
 import { runScenario } from "../src/run.ts";
 
-/** For whoever works on one language or one scenario: `LANGUAGES=typescript ONLY=stream`. */
+/** To work on one language or one scenario: `LANGUAGES=typescript ONLY=stream`. */
 const { LANGUAGES, ONLY = "" } = process.env;
 const languages = LANGUAGES?.split(",");
 

@@ -1,4 +1,4 @@
-// Goal: a scenario that says something nobody reads is refused, and so is one that expects what did not happen.
+// Goal: a scenario with a field that no driver reads is refused, and so is one that expects what did not happen.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readScenarios } from "../src/format.ts";

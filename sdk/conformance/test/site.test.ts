@@ -1,4 +1,4 @@
-// Goal: the site breaks no promise that nobody was asked about: it takes the region away only when every tracker has heard.
+// Goal: the site breaks no promise by accident: it takes the region away only when every tracker has the mark.
 // Method: the tracker of the primary is down or silent when the region is to be lost.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";

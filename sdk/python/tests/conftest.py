@@ -20,7 +20,7 @@ settings.load_profile("highwater")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever asks for the real system is marked ``real``, so that nobody can forget to."""
+    """Whatever asks for the real system is marked ``real``, so that no test can forget to."""
     for item in items:
         if "real_system" in getattr(item, "fixturenames", ()):
             item.add_marker("real")

@@ -27,7 +27,7 @@ class Endpoint:
 
 
 class System:
-    """One real system. Tests share it: each chooses the names of its tables, and whoever breaks something mends it."""
+    """One real system. Tests share it: each names its own tables, and repairs what it breaks."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The real system starts, tells its truth, and mends."""
+"""The real system starts, reports the truth, and recovers."""
 
 import pytest
 

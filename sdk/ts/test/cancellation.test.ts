@@ -1,4 +1,4 @@
-// Goal: whoever waits can stop, by time or by signal, and then knows what became of the transaction; nothing is left behind. Method:
+// Goal: a caller can end its wait, by time or by signal, and then knows what became of the transaction; nothing is left behind. Method:
 // every call that waits, in a table, against a service that does not answer: stopped before it begins, in the middle, and by its time.
 import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
@@ -24,12 +24,12 @@ interface Case {
   /** What comes before; what it gives is waited with. */
   readonly prepare?: (hw: Highwater) => Promise<unknown>;
   readonly wait: (hw: Highwater, options: CallOptions, prepared: unknown) => Promise<unknown>;
-  /** Whether the wait has come to where nobody answers. */
+  /** Whether the wait has come to where no service answers. */
   readonly isUnderWay: (fake: FakeServer, timersMs: readonly number[]) => boolean;
   /** What the error says of the transaction: stopped before, and in the middle. */
   readonly before: "not_applied" | "applied" | "unknown";
   readonly middle: "not_applied" | "applied" | "unknown";
-  /** Where something has to be answered before; unless given, the time leaves room for an attempt, and no more. */
+  /** Where something has to be answered before. By default the time leaves room for an attempt, and no more. */
   readonly lateMs?: number;
   /** When the time is over: the error's code and outcome, or that it resolves. */
   readonly late: readonly [code: string, outcome: string] | "resolves";

@@ -1,4 +1,4 @@
-// What a client tells of its life: the events as they come, logs and the debug mode made of them, and spans of the real
+// What a client reports about itself: the events as they come, logs and the debug mode made of them, and spans of the real
 // OpenTelemetry.
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";

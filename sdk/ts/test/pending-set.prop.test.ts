@@ -1,5 +1,4 @@
-// Goal: whatever order events come in, however often, and whenever a wait begins, the book never says `durable` of a
-// transaction that is gone nor `lost` of one that is there, never says `lost` unasked, and in the end leaves nothing open.
+// Goal: in any order of events, and whenever a wait begins, the pending set never says `durable` of a lost transaction nor `lost` of one that is there, never says `lost` unasked. In the end it leaves nothing open.
 // Method: a made-up history of three epochs that the book cannot see, its events shuffled and repeated, and a tracker
 // that answers from the history, at times only `pending`.
 import assert from "node:assert/strict";

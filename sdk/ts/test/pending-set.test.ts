@@ -1,4 +1,4 @@
-// The book of what is pending: what it asks, and what it does with answers. What marks and verdicts settle is in
+// The book of what is pending: what it asks, and what it does with answers. The effects of marks and verdicts are in
 // sdk/conformance/vectors/judgements.json, which every language plays.
 import assert from "node:assert/strict";
 import { beforeEach, describe, test } from "node:test";
@@ -19,7 +19,7 @@ beforeEach(() => {
   pendingSet = new PendingSet();
 });
 
-/** Told by `settled` results, in order: `id level verdict`, with offsets for ids. */
+/** Reported by `settled` results, in order: `id level verdict`, with offsets for ids. */
 const shown = (settled: readonly Settled[]): string[] =>
   settled.map(({ wait: { entry, level }, settlement }) =>
     [entry.token, level, settlement instanceof Error ? "refused" : settlement.verdict].join(" "),

@@ -1,4 +1,4 @@
-// Which token the reads of a session carry. What else a session does is in the scenarios of sdk/conformance.
+// Which token the reads of a session carry. All else that a session does is in the scenarios of sdk/conformance.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { token } from "@highwater/conformance/fake";

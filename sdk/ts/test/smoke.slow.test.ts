@@ -1,6 +1,6 @@
-// Goal: what is published runs wherever the web's globals are. Method: one small program, the built package and a scripted service;
-// in this Node, in a Node 20 where the machine has one, in a context that has nothing but those globals, as an edge worker has, and in
-// Bun and Deno where they are: in `smoke/node_modules`, where `npm install` in that folder puts them, or on the path.
+// Goal: what is published runs wherever the web's globals are. Method: one small program, the built package and a scripted
+// service. It runs in this Node, in a Node 20 if the machine has one, and in a context with nothing but those globals, as an edge
+// worker has. Also in Bun and Deno, where they are found: in `smoke/node_modules`, where `npm install` in that folder puts them, or on the path.
 import assert from "node:assert/strict";
 import { execFile, execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";

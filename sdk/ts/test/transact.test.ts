@@ -1,4 +1,4 @@
-// `transact` with bodies that only this language can write. What runs a body again is in the scenarios of sdk/conformance.
+// `transact` with bodies that only this language can write. The reasons to run a body again are in the scenarios of sdk/conformance.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type InteractiveTransaction, sql } from "../src/index.ts";

@@ -1,5 +1,5 @@
-// One-shot transactions of this language: what is sent, and what a handle has of the answer. What is sent again, and what the caller
-// learns, is in the scenarios of sdk/conformance.
+// One-shot transactions of this language: what is sent, and what a handle has of the answer. The scenarios show what is sent
+// again and what the caller learns: of sdk/conformance.
 import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
 import { describe, test } from "node:test";

@@ -30,7 +30,7 @@ export class Checker implements AnswerWitness, Witness {
   readonly #truth: Truth;
   /** Kinds of verdicts that were met, with their number. */
   readonly met = new Map<string, number>();
-  /** Attempts that anybody has told as lost, with the epoch in which it was told first. */
+  /** Attempts that any tracker has reported as lost, with the epoch of the first report. */
   readonly lost = new Map<string, EpochId>();
 
   constructor(world: World, config: CoreConfig, requests: readonly Request[]) {
@@ -77,7 +77,7 @@ export class Checker implements AnswerWitness, Witness {
     this.#noteReported(tracker, published);
   }
 
-  /** Its event may come later, but whoever asks hears of the loss from now on. */
+  /** Its event may come later, but a client that asks learns of the loss from now on. */
   onLost(tracker: SimTracker, { id, attempt, owner }: LedgerEntry, loss: LostState): void {
     const { standing } = tracker.state.topology;
     if (standing.kind !== "following" || loss.asOf?.epoch !== standing.epoch) return;
@@ -97,7 +97,7 @@ export class Checker implements AnswerWitness, Witness {
     this.#free({ id, retriedIn }, standing.epoch);
   }
 
-  /** Its client hears that it is lost, and would run it again under a new id. */
+  /** Its client learns that it is lost, and would run it again under a new id. */
   #free({ id, retriedIn }: Pick<Published, "id" | "retriedIn">, epoch: EpochId): void {
     // It has been run again, under the same id.
     if (retriedIn !== null) return;
@@ -108,7 +108,7 @@ export class Checker implements AnswerWitness, Witness {
     }
   }
 
-  /** Why a loss should not have been published: it is in the history that reigns, or its id is not settled there. */
+  /** Why a loss should not have been published: it is in the current history, or its id is not settled there. */
   #unsound(
     tracker: SimTracker,
     published: Pick<Published, "id" | "attempt" | "owner" | "verdicts" | "settledAt">,
@@ -155,7 +155,7 @@ export class Checker implements AnswerWitness, Witness {
     return since.some((id) => this.#world.epochs.isCommanded(id));
   }
 
-  /** A gateway tells its client that an id never commits. `epoch`: in which it has read the tombstone. */
+  /** A gateway reports to its client that an id never commits. `epoch`: in which it has read the tombstone. */
   onRefused(id: TxnId, epoch: EpochId): void {
     const truth = this.#truth.epochs.get(epoch);
     const isProof = (rec: Rec): boolean => rec.kind === "receipt" && rec.id === id && rec.says !== "commit";
@@ -190,8 +190,8 @@ export class Checker implements AnswerWitness, Witness {
   }
 
   /**
-   * What a webhook says binds like an answer to whoever asks. It cannot know what a client has read off the marks while
-   * the ledger did not know the place that its token tells (SPEC, R7): then both were said, and only `broken` is left.
+   * The content of a webhook binds like an answer to a client. It cannot know what a client has read off the marks while the
+   * ledger did not know the position in its token (SPEC, R7): then both were said, and only `broken` is left.
    */
   #noteReported(tracker: SimTracker, { id, owner, attempt, verdicts }: Published): void {
     for (const token of this.#truth.tokens) {
@@ -218,7 +218,7 @@ export class Checker implements AnswerWitness, Witness {
     const parent = this.#truth.parentOf(position.epoch);
     const token = { id, owner: ownerOf(txn.request), attempt, kind, position, parent };
     const judged = judge(tracker.state, token, level);
-    // Whoever answers with what only the ledger knows tells the core so.
+    // A shell that answers with what only the ledger knows informs the core.
     if (judged.verdict !== "durable" || !judged.needsProof) return judged;
     const { nowMs } = tracker.state;
     const says = { tokenKind: kind, position, parent, owner: ownerOf(txn.request) };
@@ -287,10 +287,10 @@ export class Checker implements AnswerWitness, Witness {
     for (const token of this.#truth.tokens) this.#checkAgreement(trackers, token);
   }
 
-  /** Whoever is asked says the same: what one has told, another tells. */
+  /** All trackers say the same: what one has reported, another reports. */
   #checkAgreement(trackers: readonly SimTracker[], token: Token): void {
     for (const { name, rule } of this.#config.levels) {
-      // Of another node's history it promises nothing: whoever saw it there may say so, and who did not may call it lost.
+      // Of another node's history it promises nothing: a tracker that saw it there may say so, and one that did not may call it lost.
       if ("primary" in rule && this.#movedAway(token)) continue;
       const verdicts = trackers.map((tracker) => this.#judge(tracker, token, name));
       const [first, ...others] = verdicts.map(({ verdict }) => verdict);
@@ -316,7 +316,7 @@ export class Checker implements AnswerWitness, Witness {
     }
   }
 
-  /** Nothing that was asked for once has happened twice, unless an operator gave up the history in which it was told as gone. */
+  /** Nothing that was asked for once has happened twice, unless an operator gave up the history in which it was reported as lost. */
   #checkEffects(ruler: SimNode): void {
     const ruling = new Set<string>(ruler.epochRecs.map(({ record }) => record.id));
     const done = new Map<number, string[]>();
@@ -397,7 +397,7 @@ export class Checker implements AnswerWitness, Witness {
     }
   }
 
-  /** What a tracker has told as lost can never commit in the history that reigns. */
+  /** A transaction that a tracker has reported as lost can never commit in the current history. */
   #checkSettled(tracker: SimTracker, ruler: SimNode): void {
     for (const { id, kind, state } of tracker.state.ledger.entries.values()) {
       if (state.kind !== "lost" || kind === "read") continue;
@@ -405,7 +405,7 @@ export class Checker implements AnswerWitness, Witness {
     }
   }
 
-  /** Nothing is forgotten: whoever has heard of a commit that is gone now has told of it. */
+  /** Nothing is forgotten: a tracker that knew of a commit that is lost now has reported it. */
   #checkAnnounced(trackers: readonly SimTracker[], ruler: SimNode): void {
     const { txns, announcedTo, unannounced, settled } = this.#truth;
     for (const txn of txns) {
@@ -432,7 +432,7 @@ export class Checker implements AnswerWitness, Witness {
     }
   }
 
-  /** What every level had, and nobody has a token of, has left the ledger: the range of the broken promise tells of it. */
+  /** Attempts that every level had, and that have no token, have left the ledger: the range of the broken promise covers them. */
   #isReportedByRange({ brokenPromises }: SimTracker, txn: Txn): boolean {
     if (this.#truth.tokens.some((token) => token.txn === txn)) return false;
     const { attempt, rec } = txn;

@@ -24,9 +24,9 @@ import { type World } from "./world.ts";
 export interface Request {
   readonly n: number;
   readonly ids: TxnId[];
-  /** Ids under which its client was told that it will never have happened, and the epoch that says so. */
+  /** Ids that never happened by its answer to the client, and the epoch that says so. */
   readonly refused: Map<TxnId, EpochId>;
-  /** Its client was told, and would run it again under a new id. */
+  /** Its client knows, and would run it again under a new id. */
   isFree: boolean;
   attempts: number;
 }
@@ -280,7 +280,7 @@ function principalOf({ n }: Request): Principal {
   return { id, owner, role: null, scopes: new Set(["read", "write"]), limits: DEFAULT_LIMITS };
 }
 
-/** The telling end of an id. */
+/** The reported end of an id. */
 export const short = (id: string): string => {
   const name = id.startsWith("e") ? "e" : "t";
   return `${name}${String(parseInt(id.slice(-12), 16))}`;

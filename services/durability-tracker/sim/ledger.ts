@@ -1,5 +1,5 @@
-// The disk of a simulated tracker: what its effects leave there, in batches of which each is written wholly or not at all, by
-// the product's own codec. A tracker that dies loses what was not written; a torn ledger has lost some batches more.
+// The disk of a simulated tracker: what its effects leave there, in batches. Each is written wholly or not at all, by the
+// product's own codec. A tracker that dies loses what was not written; a torn ledger has lost some batches more.
 import { type EpochId, type EpochRecord, type Offset, type TxnId } from "@highwater/protocol";
 import type { Departed, LedgerEntry, Restored, TrackerState, Waiting } from "../src/core/index.ts";
 import {

@@ -54,7 +54,7 @@ function begin(
   return at.begin(request, id, { ack: isSafe ? "durable" : "commit", level });
 }
 
-/** COMMIT. `isAnswered`: whether the gateway hears of it. */
+/** COMMIT. `isAnswered`: whether the gateway gets the answer. */
 async function commit(play: Play, at: SimGateway, run: Run, isAnswered: boolean): Promise<void> {
   const { id, epoch } = run.spec;
   const outcome = at.store.commit(run, size(play), isAnswered);
@@ -130,7 +130,7 @@ async function again(play: Play): Promise<void> {
   await runThrough(play, at, run, 80);
 }
 
-/** A client that was told that it is gone runs it again under a new id. */
+/** A client that knows of the loss runs it again under a new id. */
 async function anew(play: Play): Promise<void> {
   const request = play.random.pick(play.requests.filter(({ isFree }) => isFree));
   if (request === undefined) return;
@@ -160,7 +160,7 @@ function readNear(play: Play): void {
   const from = replica(play);
   const newest = from?.epochRecs.at(-1);
   if (from === undefined || newest === undefined || play.world.isFull) return;
-  // Between a promotion and the next epoch's record nobody can tell which history it belongs to.
+  // Between a promotion and the next epoch's record no one knows which history it belongs to.
   if (newest.timeline !== from.timeline) return;
   const epoch = newest.record;
   if (from.replayedEnd < BigInt(epoch.startOffset)) return;

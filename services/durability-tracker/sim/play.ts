@@ -27,7 +27,7 @@ import {
 } from "./tracker.ts";
 import { type Habits, World } from "./world.ts";
 
-/** What can happen to a word on its way, in percent. */
+/** What can happen to a message on its way, in percent. */
 export interface Weather {
   readonly late: number;
   readonly lost: number;
@@ -178,7 +178,7 @@ export class Play {
     }
   }
 
-  /** Whoever asked gives up in the end. */
+  /** The client that asked gives up in the end. */
   #fail(tracker: SimTracker, message: Message): void {
     if (message.kind === "announcements") message.answer(false);
     if (message.kind === "event" && message.event.kind === "receipts_read")
@@ -279,7 +279,7 @@ export class Play {
     tracker.survivors.look(report, tracker.state);
   }
 
-  // ---- what trackers tell each other through the store
+  // ---- what trackers share through the store
 
   #shareMarks(tracker: SimTracker, report: NodeReport): void {
     const node = this.reach(`t${String(tracker.n)}`, report.node);
@@ -292,7 +292,7 @@ export class Play {
     }
   }
 
-  /** What the tracker has told is recorded where it reigns, and what others have recorded as broken there is heard. */
+  /** The tracker's reports are recorded on the current primary, and what others have recorded as broken there is read. */
   exchangeVerdicts(tracker: SimTracker): void {
     const { standing } = tracker.state.topology;
     if (standing.kind !== "following") return;

@@ -14,7 +14,7 @@ test("an answer that only the ledger could give is not forgotten before the toke
   const second = record(2, { node: "b", fork: 100, start: 110 });
   it.follow(first, second);
   it.positions(112);
-  // The client has asked again under the same id, and its token tells where the log ended then.
+  // The client has asked again under the same id, and its token says where the log ended then.
   const position = { epoch: epochId(2), offset: 150n as never };
   const again = {
     kind: "token_presented",

@@ -93,7 +93,7 @@ function rulerOf(play: Play): SimNode | undefined {
   return play.world.nodes.find(({ isPrimary }) => isPrimary);
 }
 
-/** An older history is chosen over the one that reigns. */
+/** An older history is chosen over the current one. */
 async function revert(play: Play): Promise<void> {
   const ruler = rulerOf(play);
   const other = play.random.pick(play.world.nodes.filter((node) => node !== ruler && node.isUp));
@@ -106,7 +106,7 @@ async function revert(play: Play): Promise<void> {
   if (play.random.chance(50)) await rejoin(play);
 }
 
-/** A clean hand-over: the primary stops, whoever has all of it is promoted, and the old one follows. */
+/** A clean hand-over: the primary stops, a node with all of its log is promoted, and the old one follows. */
 async function switchOver(play: Play): Promise<void> {
   const ruler = rulerOf(play);
   if (ruler === undefined) return;
@@ -155,7 +155,7 @@ export const SCENES: Readonly<Record<string, readonly [weight: number, act: Act]
 };
 
 /**
- * Peace: the network is whole, everything is delivered, one node reigns for everybody, all others follow it, and every
+ * Peace: the network is whole, everything is delivered, all agree on one primary, all others follow it, and every
  * question is answered. Returns that node.
  */
 export async function settleDown(play: Play): Promise<SimNode> {
@@ -225,7 +225,7 @@ function authoritiesOf({ trackers, gateways }: Pick<Play, "trackers" | "gateways
   return [...trackers.map(({ name, watcher: { authority } }) => ({ name, authority })), ...gateways];
 }
 
-/** Nobody takes another for the primary, and nobody waits for an epoch that is no more, but may have ended this one. */
+/** No service takes another node for the primary, and none waits for an epoch that is no more, but may have ended this one. */
 function everybodyFollows({ trackers, gateways, world: { truth } }: Play, { epoch }: SimNode): boolean {
   if (epoch === null) return false;
   const isKing = (authority: Authority): boolean => authority.kind === "primary" && authority.epoch === epoch;
@@ -233,7 +233,7 @@ function everybodyFollows({ trackers, gateways, world: { truth } }: Play, { epoc
   const isOver = ({ state }: SimTracker, id: EpochId): boolean => {
     const { ancestry, epochs } = state.topology;
     if (id === epoch || outranks(ancestry, id, epochs)) return true;
-    // Of an epoch whose record it has not seen, tokens tell the parent and no more.
+    // Of an epoch whose record it has not seen, it learns the parent from tokens and no more.
     const from = epochs.has(id) ? id : truth.parentOf(id);
     const chain = from === null ? [] : epochs.ancestry(from);
     const common = chain.find((record) => ancestry.some((own) => own.id === record.id));

@@ -1,5 +1,5 @@
-// Goal: no history of failures makes a tracker promise what no disk has, bury what lives, forget what it was told, or change its
-// word. Method: random histories of a whole simulated system that knows the truth; the seeds are fixed, `make sim` plays others,
+// Goal: no history of failures makes a tracker promise what no disk has, call lost what exists, forget what it has received, or
+// take a verdict back. Method: random histories of a whole simulated system that knows the truth; the seeds are fixed, `make sim` plays others,
 // and a failure prints its history, made small.
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,5 +1,5 @@
 // The stream of one tracker to one gateway process.
-/** What a tracker says to one gateway, in order. It arrives when the run says so. */
+/** The tracker's messages to one gateway, in order. It arrives when the run says so. */
 export class SimStream {
   readonly #onEnd: () => void;
   readonly #encoder = new TextEncoder();

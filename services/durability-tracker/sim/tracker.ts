@@ -1,5 +1,5 @@
 // One simulated tracker: the product's core, with a disk that may be torn, a clock that may jump, and an inbox in which words
-// are late, lost, repeated and out of order. Does what the shell does around the core, and remembers what it has told.
+// are late, lost, repeated and out of order. Does what the shell does around the core, and remembers what it has reported.
 import { type NodeReport } from "@highwater/authority";
 import { type EpochId, type Offset, type Verdict } from "@highwater/protocol";
 import { type MintRequest, type NewEvent, type Store } from "@highwater/store";
@@ -28,7 +28,7 @@ import { Watcher } from "./watcher.ts";
 export type ReadReceipts = Extract<Effect, { kind: "read_receipts" }>;
 type BrokenPromise = Extract<Effect, { kind: "publish_broken_promise" }>;
 
-/** A word on its way to the tracker, or a question of its that nobody has answered. */
+/** A message on its way to the tracker, or a question of the tracker without an answer. */
 export type Message =
   | {
       readonly kind: "question";
@@ -60,7 +60,7 @@ export interface Minting {
 
 export interface ReportedVerdict {
   verdict: Verdict;
-  /** Nobody would remember it after a kill. */
+  /** No process would remember it after a kill. */
   isVolatile: boolean;
 }
 
@@ -104,15 +104,15 @@ export class SimTracker {
   readonly reported = new Map<string, ReportedVerdict>();
   readonly published: Published[] = [];
   readonly brokenPromises: BrokenPromise[] = [];
-  /** What everybody has to hear of it, and how much of that is on its disk. */
+  /** What it has to report to all, and how much of that is on its disk. */
   lossEvents: NewEvent[] = [];
   #savedVerdicts = 0;
   /** What it has read of the words of others. */
   readonly peerVerdicts = new Set<Rec>();
   marks = new Map<string, Offset>();
-  /** What it had told at each batch of the ledger. */
+  /** What it had reported at each batch of the ledger. */
   #reportedAt: Map<string, Verdict>[] = [];
-  /** Started anew, and has not heard who reigns. */
+  /** Started anew, and does not know the primary yet. */
   isHushed = false;
   /** Its disk has lost what was written. */
   isTorn = false;
@@ -240,7 +240,7 @@ export class SimTracker {
     }
   }
 
-  /** As the shell does when another epoch is about to reign. */
+  /** As the shell does when another epoch is about to become current. */
   saveEpochMarks(): void {
     saveMarks(this.#file, this.state, (this.state.topology.ancestry.at(-1)?.id ?? null) as EpochId | null);
   }
@@ -278,7 +278,7 @@ export class SimTracker {
     this.lossEvents.length = this.#savedVerdicts;
     this.peerVerdicts.clear();
     this.survivors = this.#survey();
-    // What was on its way to the process that died is gone with it; its gateways send what nobody has acknowledged.
+    // What was on its way to the process that died is gone with it; its gateways send what was not acknowledged.
     for (const message of [...this.inbox.splice(0), ...this.unwritten.splice(0)])
       if (message.kind === "announcements") message.answer(false);
     for (const stream of this.streams) stream.end();

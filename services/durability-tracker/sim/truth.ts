@@ -43,13 +43,13 @@ export class Truth {
   readonly txns: Txn[] = [];
   readonly tokens: Token[] = [];
   readonly epochs = new Map<EpochId, EpochTruth>();
-  /** What each tracker has heard of an attempt: who announced it and has not taken that back, or where it is. By `tracker/id/attempt`. */
+  /** What each tracker knows of an attempt: who announced it and has not taken that back, or where it is. By `tracker/id/attempt`. */
   readonly announcedTo = new Map<string, ReadonlySet<string> | "position">();
   /** Attempts, by `id/attempt`, whose gateway was killed before any tracker had them on its disk. */
   readonly unannounced = new Set<string>();
   /** Attempts, by `id/attempt`, that gateways have taken on. */
   readonly begun = new Set<string>();
-  /** Ids of which an attempt was ended in its own epoch: its client hears that from its gateway. */
+  /** Ids with an attempt that was ended in its own epoch: its client learns that from its gateway. */
   readonly settled = new Set<TxnId>();
 
   token(txn: Txn, position: Token["position"]): Token {

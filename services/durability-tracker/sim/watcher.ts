@@ -15,7 +15,7 @@ export class Watcher {
     this.#nodes = nodes;
   }
 
-  /** False if a later word of the node was heard before. */
+  /** False if a later report of the node came before. */
   observe(report: NodeReport, askedAt: number): boolean {
     if ((this.#askedAt.get(report.node) ?? -1) > askedAt) return false;
     this.#askedAt.set(report.node, askedAt);

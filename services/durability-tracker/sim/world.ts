@@ -1,5 +1,5 @@
 // A small replicated store: servers that lose what they had not flushed and reuse its offsets, streams that die without
-// anybody noticing, promotions, superseded branches. What it shows is only what real servers would say.
+// anybody noticing, promotions, superseded branches. It shows only what real servers would say.
 import { type NodeReport } from "@highwater/authority";
 import { type EpochId, type Offset, type TxnId } from "@highwater/protocol";
 import { type KeyCheck, type NewEvent } from "@highwater/store";
@@ -14,7 +14,7 @@ import { Truth, type Txn } from "./truth.ts";
 export interface Habits {
   /** A token's offset is what has been written out, which can be below the commit. */
   readonly tokenFromWritten: boolean;
-  /** Positions tell what a replica has received, on disk or not. */
+  /** Positions say what a replica has received, on disk or not. */
   readonly showsReceived: boolean;
   /** What may have committed is run again under a new id, unsettled. */
   readonly retriesUnsettled: boolean;
@@ -44,7 +44,7 @@ interface Stream {
 
 type SettledReceipts = ReadonlyMap<TxnId, Pick<Receipt, "epoch" | "request"> & { kind: Receipt["says"] }>;
 
-/** Enough for every kind of fate; every one of them is judged again and again. */
+/** Enough for every kind of outcome; each of them is judged again and again. */
 const MAX_TXNS = 24;
 
 export class World {
@@ -304,7 +304,7 @@ export class World {
     node.life = ++this.#lives;
   }
 
-  // ---- what trackers tell each other
+  // ---- what trackers share
 
   /** Marks that are higher than those in the epoch's record are written behind it. */
   raiseFinalMarks(node: SimNode, epoch: EpochId, marks: Readonly<Record<string, string>>): void {

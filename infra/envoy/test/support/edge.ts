@@ -64,7 +64,7 @@ export class TestEdge implements AsyncDisposable {
     return new TestEdge(envoy, directory, `${scheme}://127.0.0.1:${String(envoy.port("public"))}`);
   }
 
-  /** Lines of the access log; Envoy writes them out when it is told to reopen the file. */
+  /** Lines of the access log; Envoy writes them out when it is asked to reopen the file. */
   async log(): Promise<readonly Readonly<Record<string, string | number | null>>[]> {
     await this.envoy.admin("/reopen_logs", "POST");
     const text = await readFile(join(this.#folder, "access.log"), "utf8");

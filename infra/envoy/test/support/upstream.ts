@@ -1,4 +1,4 @@
-// A service that does what a test tells it to, and remembers what reached it: only so can a test count attempts, and cut a
+// A service that a test scripts, and that remembers what reached it: only so can a test count attempts, and cut a
 // connection between a request and its answer.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createServer as createTlsServer } from "node:https";
@@ -18,7 +18,7 @@ export class Upstream implements AsyncDisposable {
   readonly name: string;
   readonly reached: Reached[] = [];
   isReady = true;
-  /** What it does with a request; answers with its own name unless told otherwise. */
+  /** What it does with a request; answers with its own name by default. */
   act: Act = (_request, response) => {
     this.answer(response);
   };

@@ -1,6 +1,6 @@
 // What stands for RDS: the dev cluster with the parameters of the rendered groups, a master user with the rights that RDS gives
-// it, and on every node a certificate for the very name under which services know it. Nobody gets in without TLS and a password
-// but the cluster's own superuser.
+// it, and on every node a certificate for the very name under which services know it. Only the cluster's own superuser gets in
+// without TLS and a password.
 import { chown, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Cluster, startCluster } from "@highwater/lab-cluster";

@@ -1,4 +1,4 @@
-// A task as ECS runs it, as far as processes can: its containers in the order that they ask for, each with exactly the environment
+// A task as ECS runs it, as far as processes can. Its containers start in the order that they ask for, each with exactly the environment
 // of its definition, its secrets looked up where the definition says, and its health check carried out as it is written.
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { createWriteStream, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";

@@ -1,6 +1,6 @@
 // Goal: no failure, and no series of failures, may make an epoch record claim more of its predecessor than this history holds.
-// Method: random faults on a memory world; whoever becomes a primary begins an epoch, right or wrong, with whatever stream an
-// honest caller has watched; then every position that was ever given out is compared with the records that are really there.
+// Method: random faults on a memory world. Each new primary begins an epoch, right or wrong, with any stream that an honest
+// caller has watched. Then every position that was ever given out is compared with the records that are really there.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
@@ -149,7 +149,7 @@ interface Step {
   readonly size: number;
 }
 
-/** What can happen to a node, and how often it does. What makes no sense at the time does nothing. */
+/** What can happen to a node, and how often it does. A step that makes no sense at the time does nothing. */
 const verbs: readonly (readonly [number, (run: Run, step: Step) => unknown])[] = [
   [6, (run, { node }) => run.isPrimary(node) && run.transact(node, false)],
   [1, (run, { node }) => run.isPrimary(node) && run.transact(node, true)],

@@ -34,7 +34,7 @@ interface Parsed {
   readonly code?: string;
 }
 
-/** What the parser hears of the bytes in these chunks, and the lengths of the rows that were asked for. */
+/** What the parser gets of the bytes in these chunks, and the lengths of the rows that were asked for. */
 function parsedFrom(chunks: readonly Buffer[], mayTake = true): { messages: Parsed[]; asked: number[] } {
   const parser = new Parser({ mode: "text" });
   const messages: Parsed[] = [];

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { PreparedStatements } from "./prepared.ts";
 
-/** A session as the server sees it: names that it has parsed and not been told to forget. */
+/** A session as the server sees it: names that it has parsed and not closed. */
 class Server {
   readonly known = new Map<string, string>();
   readonly prepared = new PreparedStatements();

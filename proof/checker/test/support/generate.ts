@@ -1,4 +1,4 @@
-// A database that runs one transaction after the other, loses the end of its log in failovers, and tells the truth about it:
+// A database that runs one transaction after the other, loses the end of its log in failovers, and reports the truth about it:
 // every history that it makes is good. It shares nothing with the checker but the format.
 import type { FinalState, HistoryRecord, Operation, Shown, VerdictReport } from "../../src/history.ts";
 import { Random } from "./random.ts";

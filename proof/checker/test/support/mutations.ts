@@ -1,4 +1,4 @@
-// Damage to good histories, each kind of which the checker has to notice: what one record says is changed in a way that nothing
+// Damage to good histories. The checker has to notice each kind: what one record says is changed in a way that nothing
 // else can explain. A mutation is null where a history has nothing that is fit for it.
 import assert from "node:assert/strict";
 import type { ClientReply, FinalState, HistoryRecord, Invocation, VerdictReport } from "../../src/history.ts";

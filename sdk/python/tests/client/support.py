@@ -23,7 +23,7 @@ E1, E2, E3, FORK = (uuid(n) for n in (1, 2, 3, 4))
 
 @contextmanager
 def refusing() -> Iterator[str]:
-    """The address of a port that nobody listens at, and that no other process can take meanwhile."""
+    """The address of a port that no process listens at, and that no other process can take meanwhile."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{held.getsockname()[1]}"

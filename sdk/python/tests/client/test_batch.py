@@ -16,7 +16,7 @@ from tests.client.fake_service import BatchRequest, FakeResponse, FakeService, c
 from tests.client.support import refusing
 from tests.client.world import World
 
-#: For those that meet, and of which one then waits alone.
+#: For requests that meet; one of them then waits alone.
 RESENT_MS = 1_000
 
 

@@ -153,7 +153,7 @@ def twice(fake: FakeService) -> list[Endpoint]:
 
 
 async def test_interactive_a_gateway_that_is_silent_for_a_while_keeps_its_transaction(world: World) -> None:
-    """It would roll back what runs as soon as the connection is closed, and nobody else has it."""
+    """It would roll back what runs as soon as the connection is closed, and no one else has it."""
     tuning = replace(QUICK, probe_ms=50, pinned_patience=1_000)
 
     async def slowly(call: InteractiveCall, _: int) -> None:

@@ -1,4 +1,4 @@
-"""What is told as it happens, sessions, and how the client hears of marks where streams do not come through."""
+"""Live reports, sessions, and how the client gets marks where streams do not come through."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many calls at the same time, ended at every moment. Goal: nothing hangs, nothing is told twice, nothing is left.
+"""Many calls at the same time, ended at every moment. Goal: nothing hangs, nothing is reported twice, nothing is left.
 
 Method: workers commit, wait with short and long patience, listen and let go, while the service cuts streams, repeats
 marks and loses answers. Then all is settled, and the client must be as empty as a new one. Chance comes from a seed.
@@ -41,7 +41,7 @@ async def test_nothing_hangs_and_nothing_is_left(world: World) -> None:
     received: Counter[str] = Counter()
     own: Counter[str] = Counter()
     hw.on_durable(lambda verdict: received.update([verdict.id]))
-    #: A token that is given to the client once more may be told of once more.
+    #: A token that is given to the client once more may be reported once more.
     handles: Counter[str] = Counter()
 
     async def work(seed: int) -> None:

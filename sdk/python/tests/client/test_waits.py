@@ -206,7 +206,7 @@ async def nothing_is_left(scene: Scene, tasks: set[asyncio.Task[Any]]) -> None:
     await fake.until(lambda: fake.held == 0)
     await until(lambda: scene.hw.exposure.count == 0)
     assert not client._watcher.waits
-    # The stream is kept for a moment, for whoever comes next; nothing else is under way.
+    # The stream is kept for a moment, for the next wait; nothing else is under way.
     await until(lambda: not client._watcher._questions and not client._host._tasks)
     if scene.world.is_async:
         await until(lambda: asyncio.all_tasks() <= tasks | fake._tasks)

@@ -158,7 +158,7 @@ class Heard:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """For what nobody announces: looks again and again."""
+    """For what is not announced: looks again and again."""
     async with asyncio.timeout(LIMIT):
         while not condition():  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.005)

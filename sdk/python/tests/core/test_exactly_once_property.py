@@ -1,7 +1,8 @@
-"""Goal: whatever is lost on the way, what was told is true, and nothing takes effect twice.
+"""Goal: whatever is lost on the way, what was reported is true, and nothing takes effect twice.
 
-Method: gateways over one store that lose requests, answers and copies that arrive late, die, conflict and refuse; a
-client that does what errors tell it to do; and in the end a look into the store, after the last late copy has arrived.
+Method: gateways over one store that lose requests, answers and copies that arrive late, die,
+conflict and refuse. A client follows the errors' advice. In the end, a look into the store, after the
+last late copy has arrived.
 """
 
 from __future__ import annotations

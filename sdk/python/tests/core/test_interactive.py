@@ -1,4 +1,4 @@
-"""Interactive transactions: what each call sends, what is sent again, and what becomes of a commit nobody answers."""
+"""Interactive transactions: what each call sends, what is sent again, and the outcome of a commit without an answer."""
 
 from __future__ import annotations
 

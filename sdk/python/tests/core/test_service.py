@@ -1,4 +1,4 @@
-"""One-shot transactions: what is sent, what is sent again, and what the caller is told."""
+"""One-shot transactions: what is sent, what is sent again, and what the caller gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session remembers: what later reads must see, and what a process that comes after is told."""
+"""What a session remembers: what later reads must see, and what a later process gets."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ class Player:
 
 
 def ancestry(epochs: list[Json]) -> Json:
-    """The event of a stream that tells of these epochs, each the successor of the one before."""
+    """The event of a stream that reports these epochs, each the successor of the one before."""
     records, previous = [], None
     for each in epochs:
         places = {name: int(each[name]) for name in ("fork", "start") if name in each}

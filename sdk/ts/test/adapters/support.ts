@@ -39,7 +39,7 @@ export async function ask(hw: Highwater, sql: string, ...params: readonly SqlVal
   return result?.rows[0]?.[result.fields[0]?.name ?? ""];
 }
 
-/** Rejects with an error of which the properties, or those of its cause, are these. */
+/** Rejects with an error that has these properties, or whose cause has them. */
 export async function refuses(
   work: Promise<unknown>,
   expected: Readonly<Record<string, unknown>>,
@@ -69,7 +69,7 @@ export function losingFirstAnswers(): FetchLike {
   };
 }
 
-/** Holds the first callers until there are so many, and nobody after them. */
+/** Holds the first callers until there are so many, and no later one. */
 export function gate(count: number): () => Promise<void> {
   let waiting = count;
   let open: () => void = () => undefined;

@@ -156,7 +156,7 @@ describe("a page in a browser", { skip: whyNoBrowser() }, () => {
     assert.deepEqual([code, outcome], ["unauthenticated", "not_applied"]);
     const stranger = await openPage(originOf("localhost"));
     const { code: seen } = await step<{ code: string }>("write()", stranger);
-    // The browser tells a page nothing of an answer that is not for it.
+    // The browser shows a page nothing of an answer that is not for it.
     assert.ok(["connection_failed", "outcome_unknown"].includes(seen), seen);
     await stranger.close();
     const primary = system.cluster.nodes.find(({ region }) => region === EAST)?.id ?? "";

@@ -1,4 +1,4 @@
-// What leaves the ledger because of its age is counted, and told to its owners when a failover may have taken it.
+// Attempts that leave the ledger by age are counted, and reported to their owners when a failover may have taken them.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Disk } from "../../test/support/disk.ts";
@@ -65,7 +65,7 @@ test("a tracker that was killed tells of what had left its ledger before", () =>
   const again = new Driven();
   again.state = restore(again.state.config, again.nowMs, disk.read());
   assert.deepEqual(unlistedIn(again.follow(first, second)), UNLISTED);
-  // Until every level has the new history it is told again whenever that begins to reign here: its key makes it one event.
+  // Until every level has the new history it is reported again whenever that becomes current here: its key makes it one event.
   const third = new Driven();
   for (const effect of again.effects) disk.take(effect, again.state);
   third.state = restore(third.state.config, third.nowMs, disk.read());

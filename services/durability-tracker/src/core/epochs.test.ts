@@ -23,7 +23,7 @@ function promised(offset: number, n = 1): Driven {
   return it;
 }
 
-/** The reigning epoch's log is on every disk up to here. */
+/** The current epoch's log is on every disk up to here. */
 function everywhere(it: Driven, offset: number): void {
   const { standing } = it.state.topology;
   const home = standing.kind === "following" ? standing.node : "";
@@ -217,7 +217,7 @@ test("a promotion that loses region-durable transactions breaks the promise of e
   );
 });
 
-/** The first epoch's node crashed and came back without what had been promised at 80; the loss was told. */
+/** The first epoch's node crashed and came back without what had been promised at 80; the loss was reported. */
 function lostAtHome(): Driven {
   const it = promised(80);
   it.follow(first, crashed);
@@ -315,7 +315,7 @@ test("a promise kept in an epoch that was superseded afterwards was a promise", 
   it.present(1, 1, 40);
   it.answer(35);
   it.confirm(40, { c: ["s2", 40] });
-  // Nobody announced it: a tracker that knows its metadata has the first word.
+  // No gateway announced it: a tracker that knows its metadata reports first.
   it.sleep(it.state.config.intentGraceMs);
   assert.equal(it.verdict(1, 1, 40, "region"), "broken");
 });

@@ -1,4 +1,4 @@
-// Goal: what a gateway is told of an id is what the holder of its token is told.
+// Goal: a gateway that asks about an id gets the answer that the holder of its token gets.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Driven, epochId, off, record, txnId } from "../../test/support/core.ts";

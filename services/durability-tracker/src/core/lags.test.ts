@@ -1,5 +1,5 @@
 // Goal: every attempt that becomes durable is counted once at each level, with the time that it took, in whatever way it got there.
-// Method: what the core tells of lags, added up; the clock is the test's.
+// Method: what the core reports of lags, added up; the clock is the test's.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Driven, record } from "../../test/support/core.ts";

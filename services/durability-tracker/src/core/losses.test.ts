@@ -1,4 +1,4 @@
-// Goal: a loss is told when no failover can take it back, to its owner, and of every epoch that was left behind.
+// Goal: a loss is reported when no failover can take it back, to its owner, and for every epoch that was left behind.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { waitingLosses } from "./proof.ts";
@@ -23,7 +23,7 @@ function provenOn(it: Driven, ...epochs: Parameters<Driven["follow"]>): Driven {
   return it;
 }
 
-/** As time passes, with the reigning node in sight. */
+/** As time passes, with the primary in sight. */
 function wait(it: Driven, ms: number): void {
   for (let waited = 0; waited < ms; waited += 1_000) {
     it.report("b", it.state.topology.ancestry, { role: "primary" });
@@ -191,7 +191,7 @@ test("a loss that only a token tells of leaves the first word to a tracker that 
   );
 });
 
-/** Given up with the second epoch, and then the third reigns, whose log ended before the tombstone. */
+/** Given up with the second epoch, and then the third is current, whose log ended before the tombstone. */
 const third = record(3, { node: "c", previous: first.id, fork: 40, start: 45, cause: "promotion" });
 
 test("an event that waited while another history began is recorded when the id is settled there", () => {

@@ -58,7 +58,7 @@ test("a mark is the highest offset at which the level's rule holds", () => {
 type Positions = Extract<TrackerEvent, { kind: "positions_reported" }>;
 type Report = Extract<TrackerEvent, { kind: "node_reported" }>;
 
-/** What an honest epoch shows over time: the primary and its replicas move on, and every moment is told truthfully. */
+/** What an honest epoch shows over time: the primary and its replicas move on, and every moment is reported truthfully. */
 const moments = fc
   .array(
     fc.record({

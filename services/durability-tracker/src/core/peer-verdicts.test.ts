@@ -1,4 +1,4 @@
-// Goal: what any tracker has told as broken, all tell as broken. Method: its word arrives before and after this one's own.
+// Goal: what any tracker has reported as broken, all report as broken. Method: its word arrives before and after this one's own.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Driven, epochId, off, record } from "../../test/support/core.ts";

@@ -266,7 +266,7 @@ test("a primary that has less on disk than before within an epoch ends it, and n
   const it = Driven.following(record(1));
   it.confirm(100, { b: ["s1", 90] });
   assert.equal(it.verdict(1, 1, 95, "region"), "pending");
-  // Asked before the last word was heard: two answers that crossed say nothing.
+  // Asked before the last report arrived: two answers that crossed say nothing.
   it.positions(99, { b: ["s1", 90] }, { askedAtMs: 0 });
   assert.deepEqual(standing(it), ["following", null]);
   const effects = it.positions(60, { b: ["s1", 200] });

@@ -1,4 +1,4 @@
-// Read-only transactions leave no receipt: only forks and marks can tell what became of what they saw.
+// Read-only transactions leave no receipt: only forks and marks can show what became of what they saw.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type EpochRecord } from "@highwater/protocol";

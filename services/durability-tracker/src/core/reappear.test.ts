@@ -1,4 +1,4 @@
-// Goal: what becomes of a word that was said of a transaction when the history that has it is given up, and reigns again.
+// Goal: what becomes of a verdict on a transaction when the history that has it is given up, and is current again.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type EpochRecord } from "@highwater/protocol";
@@ -24,7 +24,7 @@ const back = (fork: number): EpochRecord =>
 const verdicts = (it: Driven, kind: "read" | "write" = "write"): string[] =>
   LEVELS.map((level) => it.verdict(1, 1, 80, level, kind));
 
-/** An id of the first epoch, of which no position was ever announced, was told as lost in the second. */
+/** An id of the first epoch without an announced position was reported as lost in the second. */
 function lostUnplaced(): Driven {
   const it = Driven.following(first);
   it.intent(1, 1);

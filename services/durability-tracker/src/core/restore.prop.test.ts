@@ -197,7 +197,7 @@ test("the effects leave everything on disk that the ledger holds, and a restart 
             };
             const before: string = judge(it.state, token, level).verdict;
             const after: string = judge(again, token, level).verdict;
-            // A proof that was not told yet is made anew; nothing else is taken back.
+            // A proof that was not published yet is made anew; nothing else is taken back.
             assert.equal(after, before, `${held.key} at ${level}`);
           }
         }

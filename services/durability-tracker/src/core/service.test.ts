@@ -1,4 +1,4 @@
-// What the core tells beyond verdicts: what is at risk, levels that stall or change, delays, broken promises, what has
+// What the core reports beyond verdicts: what is at risk, levels that stall or change, delays, broken promises, what has
 // become durable. And that the ledger of millions stays small.
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -54,7 +54,7 @@ test("what is being looked up after a failover is at risk until it is told", () 
   const it = new Driven({ exposureLevel: "region" });
   it.follow(first);
   announce(it, east, position(1, 80, 5n), position(2, 40, 5n));
-  // Chosen by an operator, so that the loss is told by the primary's disk alone.
+  // Chosen by an operator, so that the loss is reported by the primary's disk alone.
   it.follow(first, record(2, { node: "b", fork: 50, start: 60, commanded: true }));
   assert.equal(exposure(it.state).transactions, 2);
   it.answer(70);

@@ -1,4 +1,4 @@
-// Goal: what only a dead tracker had told is learned from the log of a replica that did not follow the next epoch.
+// Goal: what only a dead tracker had reported is learned from the log of a replica that did not follow the next epoch.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Driven, epochId, off, record } from "../../test/support/core.ts";
@@ -8,7 +8,7 @@ const second = record(2, { node: "b", cause: "promotion", fork: 50, start: 60 })
 const LEVELS = ["disk", "zone", "region", "global"];
 const verdicts = (it: Driven): string[] => LEVELS.map((level) => it.verdict(1, 1, 80, level));
 
-/** Nothing was ever heard of any disk in the first epoch. */
+/** No position on any disk was ever reported in the first epoch. */
 function deaf(): Driven {
   const it = Driven.following(first);
   it.position(1, 1, 80);

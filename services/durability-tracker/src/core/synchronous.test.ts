@@ -1,5 +1,5 @@
-// Levels that count synchronous standbys. Goal: a mark is made only of what every node has that the HA manager may promote,
-// told by one word of the primary and by nothing that was heard before or after it.
+// Levels that count synchronous standbys. Goal: a mark is made only of what every node has that the HA manager may promote, by
+// one report of the primary and by no earlier or later one.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -21,7 +21,7 @@ const listed = (...nodes: string[]): SynchronousReport => ({
   candidates: { kind: "known", nodes },
 });
 
-/** Reigns on `a`, with confirmed streams to the others. */
+/** The primary is `a`, with confirmed streams to the others. */
 function withPrimary(
   streams: Streams = { b: ["b1", 20], c: ["c1", 30], d: ["d1", 40] },
   flushed = 50,
@@ -94,7 +94,7 @@ test("a stream that is not confirmed in this epoch does not count, nor an unfit 
 test("positions of a later word do not count with the set of an earlier one", () => {
   const it = withPrimary();
   it.positions(50, { b: ["b1", 30], c: ["c1", 30] }, { synchronous: listed("b") });
-  // Cut off from whoever says which are the candidates, the primary goes on collecting.
+  // Cut off from the list of candidates, the primary goes on collecting.
   it.positions(90, { b: ["b1", 90], c: ["c1", 30] }, { synchronous: { shown: ["b"] } });
   it.positions(90, { b: ["b1", 90], c: ["c1", 30] }, { synchronous: listed("c") });
   it.sleep(100);
@@ -135,7 +135,7 @@ test("a loss breaks the promise, and a transaction is durable by it until then",
   it.position(1, 1, 40);
   it.positions(50, { b: ["b1", 50] }, { synchronous: listed("b") });
   assert.equal(it.verdict(1, 1, 40, "safe"), "durable");
-  // The manager was told to promote somebody who was not synchronous.
+  // The manager was ordered to promote a node that was not synchronous.
   it.report("c", [record(1), record(2, { node: "c", cause: "promotion", fork: 30, limit: 30, start: 60 })], {
     role: "primary",
   });

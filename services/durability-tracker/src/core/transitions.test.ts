@@ -1,5 +1,5 @@
-// Every state of an entry against everything that can happen: a cell that is missing here does not typecheck, and one that
-// SPEC.md tells otherwise fails.
+// Every state of an entry against everything that can happen: a missing cell does not typecheck, and one that
+// SPEC.md contradicts fails.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
@@ -109,7 +109,7 @@ const same = (state: EntryStateKind): Record<EventKind, Expected> => ({
   ticked: state,
 });
 
-/** What is unproven while somebody reigns is asked for in the same step, so that `unproven` is only seen while nobody does. */
+/** While there is a primary, unproven entries are asked for in the same step, so that `unproven` is only seen without one. */
 const TABLE: Record<EntryStateKind, Record<EventKind, Expected>> = {
   intent: {
     node_reported: "intent",

@@ -1,5 +1,5 @@
 // Streams and pages of events over real HTTP, from two trackers that share one store; the store is in memory, and fails and
-// fails over as the tests want. What real servers do is in test/integration/events.test.ts.
+// fails over as the tests want. The behaviour of real servers is in test/integration/events.test.ts.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect as connectSocket } from "node:net";
@@ -57,7 +57,7 @@ describe("a stream", () => {
     const resumed = await tracker.listen("?after=0.0", { "last-event-id": "1.350.e1000000" });
     await resumed.until("the rest is told", () => resumed.published.length === 351);
     assert.deepEqual([resumed.ids[0], resumed.lastId], ["1.351.e1000000", "1.701.e1000000"]);
-    // Away for a while: what happened meanwhile is told first, then what happens.
+    // Away for a while: missed events come first, then new ones.
     await resumed[Symbol.asyncDispose]();
     for (let at = 0; at < 300; at++) store.append(stored(7n));
     await using back = await tracker.listen("", { "last-event-id": resumed.lastId });
@@ -342,7 +342,7 @@ describe("an epoch", () => {
     // It knows more of what is broken.
     two.events.onBrokenPromise({ ...broken, from: "0", transactions: 3 });
     await client.until("all are told", () => client.published.length === 6);
-    // Two trackers tell of what comes behind the epochs, in no order.
+    // Two trackers report what comes behind the epochs, in no order.
     const keys = store.events.map(({ key }) => key);
     assert.deepEqual(keys.slice(0, 2), [`epoch/${EPOCH}`, `epoch/${NEXT}`]);
     const [whole, promise, recovered, stalled, ...more] = keys.slice(2).sort();

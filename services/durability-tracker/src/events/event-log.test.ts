@@ -1,4 +1,4 @@
-// The outbox against a store that fails, fails over and forgets, and a process that dies: what was told is recorded, once.
+// The outbox against a store that fails, fails over and forgets, and a process that dies: what was published is recorded, once.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type EpochId, HighwaterError, type Offset } from "@highwater/protocol";

@@ -1,4 +1,4 @@
-// Goal: whoever reads on after a change of history misses nothing of the one that is kept, and old events go by a time that
+// Goal: a client that reads on after a change of history misses nothing of the one that is kept, and old events go by a time that
 // no single clock decides. Method: over real HTTP, with a store in memory for each history.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -78,7 +78,7 @@ describe("a history that was given up", () => {
     assert.deepEqual([kept["next"], kept["missed"]], ["2.3.e2bbbbbb", false]);
     const { body: over } = await tracker.get(`?format=json&after=${String(kept["next"])}`);
     assert.deepEqual([over["events"], over["next"]], [[], "2.3.e2bbbbbb"]);
-    // A place in an epoch that both have is a place in either history.
+    // A cursor in an epoch that both have is valid in either history.
     const { body: shared } = await tracker.get("?format=json&after=1.2.e1000000");
     assert.deepEqual(
       (shared["events"] as { id: string }[]).map(({ id }) => id),

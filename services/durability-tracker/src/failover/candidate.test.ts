@@ -141,7 +141,7 @@ test("while the primary answers nobody is to be promoted, unless it hands over",
   assert.deepEqual(refused.reasons, ["east still answers as the primary"]);
   const handedOver = decideCandidate(situation(reports, { wishes: { isSwitchover: true } }));
   assert.deepEqual([handedOver.chosen?.node, handedOver.refusal], ["west", null]);
-  // Back from a crash, and nobody has begun its epoch yet.
+  // Back from a crash, and its epoch has not begun yet.
   const back = [{ ...primary("east", 100, [FIRST]), current: null }, replica("west", 90)];
   assert.match(decideCandidate(situation(back)).reasons.join(), /east is back and writable/);
 });

@@ -85,7 +85,7 @@ test("kept is said exactly when no world that fits what was heard has a mark abo
       fc.boolean(),
       (given, levelRule, isFirstExcluded) => {
         const nodes = given.map(([where, _bound], at) => ({ id: `n${String(at)}`, ...where }));
-        // The first reigned, and is gone.
+        // The first was the primary, and is gone.
         const bounds = new Map<string, Bound>(
           given.map(([, one], at) => [`n${String(at)}`, at === 0 ? "unknown" : one]),
         );
@@ -129,7 +129,7 @@ test("whatever was acknowledged before the primary died: what is called kept is 
         const astray = record(3, { node: "n1", previous: epochId(1) });
         const reports = given.flatMap(([, flushed, how], at) => {
           const id = `n${String(at)}`;
-          // The first reigned, and is gone; the current epoch ends the one in which a strayed node lives.
+          // The first was the primary, and is gone; the current epoch ends the one in which a strayed node lives.
           if (at === 0 || how === "silent") return [];
           if (how === "strayed") return [replica(id, flushed + 20, { epochs: [first, astray] })];
           if (how === "behind") return [replica(id, flushed, { epochs: [first] })];

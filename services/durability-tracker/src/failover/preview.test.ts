@@ -20,7 +20,7 @@ import { type CandidatePreview, type FailoverPreview } from "./wire.ts";
 
 const first = record(1);
 
-/** `a` reigned; `b` has the log up to 60, `c` up to 40. */
+/** `a` was the primary; `b` has the log up to 60, `c` up to 40. */
 function withPositions(offsets: readonly number[]): Driven {
   const it = Driven.following(first);
   it.confirm(100, { b: ["s1", 60], c: ["s2", 40] });

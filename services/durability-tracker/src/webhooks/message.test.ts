@@ -1,5 +1,5 @@
-// Goal: every event that an endpoint wants is in exactly one message (or in parts that make it up), every body is under the
-// limit and matches its schema, and the id of a message depends on nothing but the endpoint and what it tells.
+// Goal: every event that an endpoint wants is in exactly one message (or in parts that make it up). Every body is under the limit
+// and matches its schema. The id of a message depends only on the endpoint and the content.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { makeUuidV7, validate, WEBHOOK_LIMITS, type WebhookMessage } from "@highwater/protocol";

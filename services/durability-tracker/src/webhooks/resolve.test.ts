@@ -1,5 +1,5 @@
 // Goal: a name server that does not answer holds up nothing but the names that were asked of it.
-// Method: name servers of our own on loopback: one is silent, one answers as it is told to.
+// Method: name servers of our own on loopback: one is silent, one answers as the test says.
 import assert from "node:assert/strict";
 import { createSocket, type Socket } from "node:dgram";
 import { lookup } from "node:dns/promises";

@@ -1,6 +1,6 @@
 // Goal: nothing that a client makes up reaches the database or stays in a tracker: no receipt, no event, no entry of the ledger.
 // Method: a real server is started anew, so that its first epoch has ended. Tokens of that epoch at an offset beyond the end of
-// its log then ask a tracker to look them up. What it refuses must leave no trace; what is signed must still be settled.
+// its log then ask a tracker to look them up. A refused token must leave no trace; a signed one must still be settled.
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";

@@ -67,7 +67,7 @@ test("kill -9 of a gateway at each step: nothing that it committed is forgotten"
   await system.ready();
   faulty.useGateway(EAST);
 
-  // An intent that never committed, for its gateway died: it is settled, and nobody ever calls it lost.
+  // An intent that never committed, for its gateway died: it is settled, and no tracker ever calls it lost.
   const { epoch } = (await (await fetch(`${system.tracker(EAST).url}/readyz`)).json()) as { epoch: string };
   const never = newId();
   const intent = { kind: "intent", by: "gone.1", endsWithinMs: 1_000 };
@@ -122,7 +122,7 @@ test("kill -9 of a gateway at each step: nothing that it committed is forgotten"
 test("announcements that were lost on their way and come twice are judged once, by what the database has", async () => {
   await using faulty = await FaultySystem.start();
   const id = newId();
-  // The tracker has it on disk, the gateway never hears of it: it sends the whole batch again.
+  // The tracker has it on disk, and the gateway gets no answer: it sends the whole batch again.
   const held = faulty.proxy(WEST).hold("answer", isPositionOf(id));
   const written = await faulty.put(id);
   await held.reached;

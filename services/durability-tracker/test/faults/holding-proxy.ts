@@ -21,7 +21,7 @@ export interface Held {
 
 export class HoldingProxy implements AsyncDisposable {
   readonly url: string;
-  /** Where it leads; until then nobody is there. */
+  /** Where it leads; until then no service is there. */
   target: string | null = null;
   readonly #server: Server;
   readonly #holds: Hold[] = [];
@@ -42,7 +42,7 @@ export class HoldingProxy implements AsyncDisposable {
     return new HoldingProxy(server, (server.address() as { port: number }).port);
   }
 
-  /** The next batch with such an announcement stops there: before the tracker has it, or before the gateway hears of it. */
+  /** The next batch with such an announcement stops there: before the tracker has it, or before the gateway gets the answer. */
   hold(stage: Stage, wants: (announcement: Announcement) => boolean): Held {
     const hold = {
       stage,

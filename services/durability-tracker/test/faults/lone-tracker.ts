@@ -69,7 +69,7 @@ export async function epochOf(tracker: ServiceProcess, other = ""): Promise<Epoc
   });
 }
 
-/** Positions that nobody will ever reach, as a gateway announces them. */
+/** Positions that no log will ever reach, as a gateway announces them. */
 export function manyPositions(epoch: EpochId, count: number): Announcement[] {
   return Array.from({ length: count }, (_, at) => ({
     kind: "position",

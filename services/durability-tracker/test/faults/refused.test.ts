@@ -1,7 +1,7 @@
 // Goal: trackers neither settle nor report as lost what a gateway has announced and the database never got; they do report an attempt
 // in doubt although a retry of its id was refused.
-// Method: keys whose login roles the database turns away in three ways, so that nothing is sent or announced; a statement that it
-// refuses when all trackers have the intent; a gateway that is cut off with a COMMIT on its way; intents of a gateway that is gone, to wait for.
+// Method: keys whose login roles the database turns away in three ways, so that nothing is sent or announced. A statement that it
+// refuses when all trackers have the intent. A gateway that is cut off with a COMMIT on its way; intents of a gateway that is gone, to wait for.
 import assert from "node:assert/strict";
 import { after, before, describe, it, test } from "node:test";
 import { type EventPage, type Problem, type TransactionEventData } from "@highwater/protocol";
@@ -73,7 +73,7 @@ async function refuseEach(faulty: FaultySystem): Promise<string[]> {
   return [...ids, id];
 }
 
-/** An id that every tracker has heard of, from a gateway that says nothing more. */
+/** An id that every tracker knows, from a gateway that says nothing more. */
 async function abandon({ system }: FaultySystem, endsWithinMs: number): Promise<string> {
   const id = newId();
   const { epoch } = (await (await fetch(`${system.tracker(EAST).url}/readyz`)).json()) as { epoch: string };

@@ -1,5 +1,5 @@
 // What the fault tests share: a system of two regions whose announcements go through proxies, replicas that can be cut
-// off without cutting the services, and what each tracker has told by itself.
+// off without cutting the services, and what each tracker has reported by itself.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { type TokenVerdict, type TransactionResponse } from "@highwater/protocol";
@@ -127,7 +127,7 @@ export class FaultySystem implements AsyncDisposable {
     await this.system.cluster.promote(WEST);
   }
 
-  /** Ids that the tracker has told as lost, by itself, in all its lives; once for each time that it did. */
+  /** Ids that the tracker has reported as lost, by itself, in all its lives; once for each time that it did. */
   async reportedLost(region: string): Promise<string[]> {
     const log = await readFile(this.system.tracker(region).logFile, "utf8");
     return log
@@ -136,7 +136,7 @@ export class FaultySystem implements AsyncDisposable {
       .map((line) => (JSON.parse(line) as { id: string }).id);
   }
 
-  /** Resolves when the tracker has told each of them as lost without being asked. */
+  /** Resolves when the tracker has reported each of them as lost without being asked. */
   async untilReported(region: string, ids: readonly string[]): Promise<void> {
     await eventually(`the tracker of ${region} tells of all ${String(ids.length)}`, async () => {
       const reported = new Set(await this.reportedLost(region));

@@ -1,6 +1,6 @@
 // Goal: a tracker that is killed at any step forgets nothing that it has acknowledged, and what it had not, it gets again.
 // Method: a proxy stops the gateway's announcements at the step, the process is killed, and started with what it has on
-// disk. Then everything is lost in a failover: each tracker has to tell of each transaction by itself.
+// disk. Then everything is lost in a failover: each tracker has to report each transaction by itself.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
@@ -21,7 +21,7 @@ test("kill -9 of a tracker at each step of an announcement", async () => {
   const steps = [
     // Before the tracker has it: the gateway has to send it again.
     ["request", isIntentOf],
-    // The tracker has said that it is on disk: the gateway hears of that, and sends it no more.
+    // The tracker has said that it is on disk: the gateway gets that answer, and sends it no more.
     ["answer", isIntentOf],
     ["request", isPositionOf],
     ["answer", isPositionOf],
@@ -48,7 +48,7 @@ test("kill -9 of a tracker at each step of an announcement", async () => {
   await faulty.failOver();
   const ids = written.map(({ id }) => id);
   for (const region of [WEST, EAST]) await faulty.untilReported(region, ids);
-  // The verdict is told: killed now, it says the same again.
+  // The verdict is published: killed now, it says the same again.
   await faulty.bounceTracker(WEST);
   for (const region of [WEST, EAST])
     for (const verdict of await faulty.verdicts(region, written)) assert.equal(verdict.verdict, "lost");

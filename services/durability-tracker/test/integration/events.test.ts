@@ -1,6 +1,6 @@
-// Goal: what a failure took is told by every surviving tracker, under the same ids, once, and is not forgotten by any kill.
+// Goal: what a failure took is reported by every surviving tracker, under the same ids, once, and is not forgotten by any kill.
 // Method: the whole product as real processes; commits that provably cannot have replicated (the region is cut off before
-// them); the region dies, another node is promoted; what the streams tell is held against the database and the verdicts.
+// them); the region dies, another node is promoted; what the streams report is compared with the database and the verdicts.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { System } from "@highwater/lab-system";
@@ -10,7 +10,7 @@ import { SseClient } from "../../src/events/sse-client.ts";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 const LOST = 20;
-/** On a slow machine the levels stand still for longer than usual, and the trackers differ in when they tell of that. */
+/** On a slow machine the levels stand still for longer than usual, and the trackers differ in when they report that. */
 const NO_STALLS = { TRACKER_STALL_AFTER_MS: "3600000" };
 
 interface StreamedEvent {
@@ -68,7 +68,7 @@ async function pageOf(system: System, region: string, query = ""): Promise<Event
   });
 }
 
-/** Told to who asked for it by metadata, when it is true, and nothing else is. */
+/** Reported to the client that asked for it by metadata, when it is true, and nothing else is. */
 async function checkDurable(system: System): Promise<void> {
   await using client = await SseClient.open(
     `${eventsUrl(system, WEST)}?durable=true&level=global&metadata.order=17`,

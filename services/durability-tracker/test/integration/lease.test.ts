@@ -1,4 +1,4 @@
-// Goal: under a lease a tracker believes positions only if the primary that told them had not been given up meanwhile.
+// Goal: under a lease a tracker believes positions only if the primary that reported them had not been given up meanwhile.
 // Method: the tracker's own loop on a memory world and a real etcd; the lease moves while an answer is on its way.
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
@@ -181,7 +181,7 @@ test("positions that were told by a primary which is given up before they arrive
     });
     assert.ok(second > first && mark() < second, `${String(mark())} is below ${String(second)}`);
 
-    // The same holder again is another term: what was told in the last one does not count either, what it tells now does.
+    // The same holder again is another term: reports of the last one do not count either, those of this one do.
     await moveTo("east");
     await eventually("east reigns again", () => currentEpoch()?.node === "east");
     assert.equal(currentEpoch()?.epoch, epoch, "its log was never interrupted");
@@ -194,7 +194,7 @@ test("positions that were told by a primary which is given up before they arrive
     const next = currentEpoch()?.epoch;
     assert.ok(next !== undefined && next !== epoch);
     const last = mark();
-    // The old primary is writable still, and nobody follows it.
+    // The old primary is still writable, and no service follows it.
     assert.ok((await commit("east", epoch)) > last);
     const third = await commit("west", next);
     await eventually("what west has is believed", () => bench.mark(next, "disk") >= third);
@@ -244,7 +244,7 @@ test("what the synchronous standbys have counts only if the manager lists them s
       await put("sync", { leader: "east", sync_standby: "west" });
       await eventually("it may be promoted again", () => mark(epoch, "safe") >= second);
 
-      // A new term of the same leader is another reign of the manager, and its list is not written yet.
+      // A new term of the same leader is another epoch of the manager, and its list is not written yet.
       const before = mark(epoch, "safe");
       await put("sync", { leader: "north", sync_standby: "west" });
       await bench.moveTo("east");

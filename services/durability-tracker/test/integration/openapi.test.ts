@@ -28,7 +28,7 @@ import { SAMPLE } from "../../src/openapi/sample.ts";
 const FILE = fileURLToPath(new URL("../../../../docs/reference/tracker-openapi.json", import.meta.url));
 const REGION = "us-east";
 const SECRET = "a secret of this test's cluster";
-/** Nobody listens there, which is as good as a receiver that does not answer. */
+/** No process listens there, which is as good as a receiver that does not answer. */
 const HOOK = "http://127.0.0.1:9/highwater";
 
 interface Documented {

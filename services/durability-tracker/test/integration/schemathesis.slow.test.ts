@@ -16,7 +16,7 @@ const DOCUMENT_FILE = fileURLToPath(
 );
 const BIN = fileURLToPath(new URL("../../../../.venv/bin/", import.meta.url));
 const REGION = "us-east";
-/** Nobody listens there. */
+/** No process listens there. */
 const HOOK = "http://127.0.0.1:9/highwater";
 /** Of what is printed, the end: there is the summary. */
 const SHOWN_CHARS = 20_000;

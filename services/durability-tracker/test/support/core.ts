@@ -92,7 +92,7 @@ export class Driven {
   readonly effects: Effect[] = [];
 
   constructor(over: Partial<CoreConfig> = {}) {
-    // Most tests want a loss to be told as soon as its proof is on the primary's disk.
+    // Most tests want a loss to be reported as soon as its proof is on the primary's disk.
     this.state = initialState(configOf({ exposureLevel: "disk", ...over }), this.nowMs);
   }
 
@@ -137,7 +137,7 @@ export class Driven {
     });
   }
 
-  /** The last of the epochs reigns on its node, which has said so itself. */
+  /** The last of the epochs is current on its node, which has reported it. */
   follow(...epochs: EpochRecord[]): readonly Effect[] {
     const current = epochs.at(-1) ?? record(1);
     this.report(current.node, epochs, { role: "primary" });
@@ -154,7 +154,7 @@ export class Driven {
     return this.send({ kind: "peer_verdicts_received", peerVerdicts: [peerVerdict] });
   }
 
-  /** The reigning primary's positions; replicas as `[session, flushed]`. */
+  /** The current primary's positions; replicas as `[session, flushed]`. */
   positions(
     flushed: number,
     replicas: Record<string, readonly [string, number]> = {},

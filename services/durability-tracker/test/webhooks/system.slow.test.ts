@@ -1,5 +1,5 @@
-// Goal: through the loss of a region and kill -9 of every tracker in mid-delivery, a receiver is told of every lost transaction,
-// and of nothing that was not lost.
+// Goal: through the loss of a region and kill -9 of every tracker in mid-delivery, a receiver gets every lost transaction, and
+// nothing that was not lost.
 // Method: the whole product as real processes. An endpoint that was made through the tracker of the region that dies; commits
 // that provably cannot have replicated; a receiver that hangs while the trackers are killed, and then comes back.
 import assert from "node:assert/strict";
@@ -123,7 +123,7 @@ test("a region dies, then every tracker in mid-delivery: the receiver is told of
     assert.ok(checked.ok, JSON.stringify(checked));
     assert.ok(Buffer.byteLength(body) < 20_000);
   }
-  // Of what was recorded in the new epoch. What the old one may have lost again would come with other event ids.
+  // Of what was recorded in the new epoch. Events that the old one may have lost again would come with other ids.
   const ofLoss = receiver.received.filter(({ body }) => body.includes('"transaction.lost"'));
   const sent = Map.groupBy(ofLoss, ({ headers }) => headers["webhook-id"]);
   for (const [id, same] of sent) assert.equal(new Set(same.map(({ body }) => body)).size, 1, id);

@@ -18,7 +18,7 @@ interface Known {
   atMs: number;
 }
 
-/** Every transaction, and for every epoch its start and the highest mark that was heard while it reigned. */
+/** Every transaction, and for every epoch its start and the highest mark received while it was current. */
 class Model {
   readonly known: Known[] = [];
   readonly starts: bigint[] = [0n];
@@ -131,7 +131,7 @@ test("the account counts what a list of all transactions counts", () => {
             model.marks.push(one.mark === null ? undefined : BigInt(one.mark));
             const mark = model.marks.at(-1) as Offset | undefined;
             account.begin({ epoch: next, startOffset: BigInt(one.start) as Offset, mark });
-            // An epoch that has ended does not reign again.
+            // An epoch that has ended does not become current again.
             account.begin({ epoch: EPOCHS[0] ?? fail(), startOffset: 0n as Offset, mark: 1_000n as Offset });
             break;
           }
@@ -154,7 +154,7 @@ function compare(account: Account, model: Model): void {
       if (tally !== undefined) assert.equal(account.bytesOf(tally), 0n);
       continue;
     }
-    // Of what is pending in the epoch that reigns, everything above the mark is there to be lost.
+    // Of what is pending in the current epoch, everything above the mark can be lost.
     const mark = model.marks[model.epoch];
     const here = pending.filter(({ epoch }) => epoch === model.epoch).map(({ offset }) => offset);
     const newest = here.reduce((most, offset) => (offset > most ? offset : most), 0n);

@@ -221,7 +221,7 @@ test("what trackers tell of others counts with the own account, by region and by
   assert.equal(refusal(() => exposure.admit(8n, "commit")).limit?.name, "exposureKeyTransactions");
   commit(7n);
   assert.equal(refusal(() => exposure.admit(9n, "commit")).limit?.name, "exposureTransactions");
-  // The tracker has not been told of all of the own ones yet: what the others have is none the less.
+  // The tracker does not have all of the own ones yet: that does not change the share of the others.
   exposure.observe(
     report({ transactions: 3, byRegion: { r: 3 }, byGateway: { g1: 1, g2: 2 }, byOwner: { "7": 3 } }),
   );

@@ -31,7 +31,7 @@ test("a key's own limit, the default of keys, and the share of a role's sessions
   assert.deepEqual([own.leave.length, own.limit], [1, { name: "openTransactions", value: 1 }]);
   const usual = fill(limits, principal("k2", "bank"));
   assert.deepEqual([usual.leave.length, usual.limit], [3, { name: "openTransactions", value: 3 }]);
-  // Three quarters of six, of which the key before has one.
+  // Three quarters of six; the key before has one of them.
   const wide = fill(limits, principal("k3", "shop", 100));
   assert.deepEqual([wide.leave.length, wide.limit], [3, { name: "openTransactionsOfRole", value: 4 }]);
   const nobody = fill(limits, principal("anybody", null));

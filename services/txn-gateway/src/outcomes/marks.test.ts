@@ -77,7 +77,7 @@ test("a new epoch ends the waits of the old one, and keeps those of its own", as
   const { board, begin } = makeBoard();
   begin(record(EPOCH_A, 1));
   const old = board.wait(at(10), 1_000);
-  // Committed in an epoch that the stream has not told of yet.
+  // Committed in an epoch that the stream has not reported yet.
   const young = board.wait(at(10, "region", EPOCH_B), 1_000);
   begin(record(EPOCH_A, 1), record(EPOCH_B, 2, { previous: EPOCH_A }));
   assert.equal(await old, "ended");
@@ -115,7 +115,7 @@ test("the stream of another history ends nothing, neither with its epoch nor wit
 test("while the gateway knows the primary no stream ends its epoch, and its own next one ends a stray", async () => {
   let currentEpoch: string | null = null;
   const { board, begin } = makeBoard(() => currentEpoch);
-  // Heard before the nodes had been asked.
+  // Received before the nodes had been asked.
   begin(record(EPOCH_C, 1), record(EPOCH_B, 7, { previous: EPOCH_C }));
   const own = [record(EPOCH_C, 1), record(EPOCH_A, 2, { previous: EPOCH_C })];
   currentEpoch = EPOCH_A;

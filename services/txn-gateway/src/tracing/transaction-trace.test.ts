@@ -1,4 +1,4 @@
-// Goal: a transaction's trace ends at its durability point, or says that it was lost; a loss is told even where nobody had sampled it.
+// Goal: a transaction's trace ends at its durability point, or says that it was lost; a loss is traced even if it was not sampled.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decodeToken, type EpochId, type Offset, parseTxnId } from "@highwater/protocol";

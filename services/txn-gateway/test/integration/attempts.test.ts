@@ -91,7 +91,7 @@ const begin = (
   body: Readonly<Record<string, unknown>>,
 ): Promise<GatewayResponse<unknown>> => at(gateway).call("/begin", body, { headers });
 
-/** A call with the header of a begin, by whoever sends it. */
+/** A call with the header of a begin, by any sender. */
 const call = (
   gateway: TestGateway | undefined,
   headers: Headers,

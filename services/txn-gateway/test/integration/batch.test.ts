@@ -132,7 +132,7 @@ describe("a batch", () => {
     await assert.rejects(next(reading), { name: "AbortError" });
     await database.untilNone(gate.waiting);
     await gate.open();
-    // The gateway hears of the end of its statement after the database.
+    // The gateway learns of the end of its statement after the database.
     await bench.nothingOpen();
     assert.deepEqual([await bench.notes(30), await bench.notes(31)], [0, 1]);
     assert.equal((await gateway.state(id)).state, "unknown");

@@ -121,7 +121,7 @@ describe("a one-shot transaction whose client goes away", () => {
     await bench.nothingOpen();
     const [{ state }, one, two] = [await gateway.state(id), await bench.notes(10), await bench.notes(11)];
     assert.equal(one, two);
-    // A server may be told that the outcome is not wanted before it has decided; it must not matter afterwards.
+    // A server may learn that the outcome is not wanted before it has decided; it must not matter afterwards.
     assert.ok(
       one === 1 ? state === "committed" : ["unknown", "aborted"].includes(state),
       `${state} ${String(one)}`,

@@ -212,7 +212,7 @@ describe("an interactive transaction whose database connection is cut", () => {
         [unknown.code, unknown.status, unknown.outcome, unknown.retry],
         ["commit_unconfirmed", 503, "unknown", "resolve_outcome"],
       );
-      // Another call is told no more than that, and the id is not free for another attempt.
+      // Another call gets no more than that, and the id is not free for another attempt.
       for (const other of [await open.send("commit", commitOf(id)), await open.send("rollback", { seq: 2 })])
         assert.equal(problemOf(other).outcome, "unknown");
       assert.equal(problemOf(await wired.call("/begin", { id })).code, "transaction_in_progress");

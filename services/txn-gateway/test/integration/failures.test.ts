@@ -165,7 +165,7 @@ describe("a connection that dies during COMMIT", () => {
   });
 });
 
-/** Sends transactions without pause until told to stop; answers everything that came back. */
+/** Sends transactions without pause until `stop`; answers everything that came back. */
 function load(target: TestGateway, clients: number) {
   const answers = new Map<string, GatewayResponse<unknown>>();
   let stopped = false;
@@ -242,7 +242,7 @@ describe("a primary that is killed under load", () => {
     await untilFound(`SELECT FROM highwater.receipt WHERE epoch = '${old}' OFFSET 200 LIMIT 1`);
     await cluster.kill("a");
     await cluster.promote("b");
-    // It may take a moment to notice: until then it answers for the old reign, and says so.
+    // It may take a moment to notice: until then it answers for the old epoch, and says so.
     await eventually("a transaction commits in a new epoch", async () => {
       const { status, body } = await gateway.post({});
       return status === 200 && (body as TransactionResponse).position.epoch !== old;

@@ -1,4 +1,4 @@
-// Goal: what a key may touch is decided by the database's own grants, and nobody sees what is another's. Method: real keys in
+// Goal: what a key may touch is decided by the database's own grants, and no owner sees what is another's. Method: real keys in
 // a real store, each with a login role of its own, against a whole gateway.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";

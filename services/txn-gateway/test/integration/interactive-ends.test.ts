@@ -1,4 +1,4 @@
-// Goal: an interactive transaction ends by one of few named ways, is told so for as long as anybody may ask, and leaves nothing
+// Goal: an interactive transaction ends by one of few named ways, says so for as long as a client may ask, and leaves nothing
 // behind. Method: real gateways on a real cluster, short limits, a shutdown, a restart and a failover.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -36,7 +36,7 @@ before(async () => {
 after(() => bench.close());
 
 describe("time limits", () => {
-  /** Everything that is told of an expired transaction; nothing of it was applied, and nothing can be. */
+  /** Every answer about an expired transaction; nothing of it was applied, and nothing can be. */
   async function isExpired(open: TestTransaction, key: number, limit: string): Promise<void> {
     const gone = ["transaction_expired", 410, "transaction", "not_applied", false];
     for (const call of ["statements", "commit", "rollback"] as const) {
@@ -122,7 +122,7 @@ describe("time limits", () => {
     const abandon = async (): Promise<void> => {
       while (begun < 1_000) {
         const key = 10_000 + begun++;
-        // Whatever is no refusal for want of a place ends the wait, and is told.
+        // Any other error than a refusal for lack of a place ends the wait, and is returned.
         const answered = await eventually("a place among the open ones", async () => {
           const answer = await hasty.call("/begin", { id: newId(), ...statementsOf([note(key)]) });
           return (answer.body as Partial<Problem>).code !== "too_many_open" && answer;
@@ -382,7 +382,7 @@ describe("a failover", () => {
     database.node = "b";
     const [ran, committed] = [problemOf(await calls[0]), problemOf(await calls[1])];
     assert.deepEqual(briefly(ran), ["transaction_aborted", 409, "transaction", "not_applied", false]);
-    // Its COMMIT was under way when the epoch ended: whether it had committed there, nobody can know.
+    // Its COMMIT was under way when the epoch ended: no one can know whether it had committed there.
     assert.deepEqual(briefly(committed), ["transaction_lost", 409, "transaction", "not_applied", false]);
     await gateway.ready();
     const received = checkedCommit(await unanswered);

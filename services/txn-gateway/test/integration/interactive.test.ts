@@ -1,5 +1,5 @@
-// Goal: the calls of an interactive transaction do exactly what they say, each once and in their order, and nobody else's do
-// anything. Method: a real gateway on a real database, and the database's own view of its sessions and rows.
+// Goal: the calls of an interactive transaction do exactly what they say, each once and in their order, and calls of others do
+// nothing. Method: a real gateway on a real database, and the database's own view of its sessions and rows.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { SESSION_HEADER } from "../../src/interactive/session-header.ts";
@@ -270,7 +270,7 @@ describe("the header", () => {
     ]) {
       const problem = problemOf(await open.send("commit", { seq: 1 }, { session }));
       assert.deepEqual([problem.code, problem.status], ["transaction_not_open", 404], session);
-      // Whoever has sent its commit before is not told that it came to nothing.
+      // A client that has sent its commit before does not get the answer that it came to nothing.
       assert.equal(problem.outcome, "unknown");
     }
     assert.equal((await open.commit()).body.state, "committed");

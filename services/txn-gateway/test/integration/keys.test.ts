@@ -238,7 +238,7 @@ describe("the command keys", () => {
     const principal = await outcome(made.key);
     assert.ok(typeof principal === "object");
     assert.equal(principal.id, made.id);
-    // It is another key's id now, whoever says so again.
+    // It is another key's id now, even if it is said again.
     assert.equal((await keys(line)).code, 1);
     assert.equal((await keys(`revoke ${made.id}`)).code, 0);
   });

@@ -1,5 +1,5 @@
 // Goal: a safe transaction that waits for its mark holds nothing of the database. Method: a scripted peer in a tracker's
-// place decides when marks come; a real primary tells which sessions and locks are held meanwhile.
+// place decides when marks come; a real primary shows which sessions and locks are held meanwhile.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import { type Cluster, startCluster } from "@highwater/lab-cluster";

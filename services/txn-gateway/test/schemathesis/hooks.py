@@ -1,7 +1,7 @@
 """Makes the requests that schemathesis invents worth sending.
 
 Left alone, nearly every one would be refused for an id of another century, a level that is not configured or SQL that
-is none. What is replaced here is always a valid value by a better one, so an invalid request stays as it was invented.
+is none. It replaces only valid values, by better ones, so an invalid request stays as it was invented.
 The choice depends on the invented value alone: a seed gives the same run.
 """
 
@@ -61,7 +61,7 @@ def better_statement(statement: object, key: str) -> object:
 
 def better(name: str, value: object) -> object:
     if isinstance(value, list) and name == "transactions":
-        # Nobody invents a transaction by chance: most of these run, the others are refused one by one.
+        # Chance invents no transaction: most of these run, the others are refused one by one.
         return [{"id": fresh_id(), "statements": [{"sql": pick(str(one), SQL)}]} for one in value]
     if isinstance(value, list) and name in ("statements", "queries"):
         return [better_statement(one, "sql" if name == "statements" else "query") for one in value]
@@ -71,7 +71,7 @@ def better(name: str, value: object) -> object:
         if name in ("level", "Highwater-Level") and 1 <= len(value) <= 63:
             return pick(value, LEVELS)
         if name == "after" and TOKEN.fullmatch(value):
-            # What only looks like a token is refused; one of an epoch that nobody knows is rightly answered 503.
+            # What only looks like a token is refused; one of an unknown epoch is rightly answered 503.
             return pick(value, tuple(tokens[-3:])) if len(value) < MADE_UP_CHARS_MAX else tokens[-1]
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         if name == "maxWaitMs" and value == int(value) and 0 <= value <= 60_000:

@@ -31,7 +31,7 @@ export class Database {
     return eventually(`none of ${from}`, async () => (await this.count(from, params)) === 0);
   }
 
-  /** Closed until it is opened: whoever asks for it in a statement, or at COMMIT, waits. */
+  /** Closed until it is opened: a session that asks for it in a statement, or at COMMIT, waits. */
   async gate(): Promise<Gate> {
     const key = ++this.#gates;
     const holder = new pg.Client({ connectionString: await this.cluster.connectionString(this.node) });

@@ -150,7 +150,7 @@ export class TestGateway {
     return answered;
   }
 
-  /** Sends a transaction, whatever the answer. An id is made up unless given. */
+  /** Sends a transaction, whatever the answer. Without an id it makes one. */
   post(request: Partial<TransactionRequest>): Promise<GatewayResponse<unknown>> {
     return this.send(JSON.stringify({ id: newId(), statements: [{ sql: "SELECT 1" }], ...request }));
   }
@@ -167,13 +167,13 @@ export class TestGateway {
     return (await this.commit({ statements: sql.map((text) => ({ sql: text })) })).body;
   }
 
-  /** Begins an interactive transaction; an id is made up unless given. */
+  /** Begins an interactive transaction; without an id it makes one. */
   async open(request: Partial<BeginRequest> = {}): Promise<TestTransaction> {
     const id = request.id ?? newId();
     return this.opened(id, await this.call("/begin", { id, ...request }));
   }
 
-  /** The transaction that the answer to a begin tells of. */
+  /** The transaction in the answer to a begin. */
   opened(id: string, answered: GatewayResponse<unknown>): TestTransaction {
     const body = checkedOpen(answered, { id, seq: 0 });
     const session = answered.headers.get(SESSION_HEADER);

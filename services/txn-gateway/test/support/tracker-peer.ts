@@ -1,5 +1,4 @@
-// A scripted wire peer in a tracker's place: it takes announcements, streams what the test tells it to, and gives the
-// verdicts that the test has prepared. It computes nothing; the real tracker is another service.
+// A scripted wire peer in a tracker's place: it takes announcements, streams what the test scripts, and gives the verdicts that the test has prepared. It computes nothing; the real tracker is another service.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import {
   type AddressInfo,
@@ -25,7 +24,7 @@ export class TrackerPeer {
   readonly announcements: Announcement[] = [];
   readonly gateways = new Set<string>();
   readonly regions = new Set<string>();
-  /** Asked for each token; `pending` is answered after a moment, so that nobody spins. */
+  /** Asked for each token; `pending` is answered after a moment, so that no client spins. */
   verdict: (token: string, level: string) => Verdict = () => "pending";
   verdictQuestions = 0;
   /** Ids of events that streams were resumed from. */

@@ -224,7 +224,7 @@ export class Answer {
     this.frames = frames;
   }
 
-  /** One letter for each frame. */
+  /** One character for each frame. */
   get types(): string {
     return this.frames.map(({ type }) => type).join("");
   }

@@ -36,7 +36,7 @@ test("every field of the answer is documented", () => {
 test("the variables that the guide names exist", () => {
   const known = ["gateway-config", "tracker-config"].map((name) => read(`reference/${name}.md`)).join("\n");
   const named = matches(guide, /\b(?:HIGHWATER|TRACKER|GATEWAY)_[A-Z_]*[A-Z]\b/g);
-  // The command's own; and a family, of which the text says so.
+  // The command's own; and a family, where the text says so.
   for (const own of ["HIGHWATER_TRACKERS", "GATEWAY_EXPOSURE"]) named.delete(own);
   for (const variable of named) assert.ok(known.includes(`\`${variable}\``), variable);
 });
