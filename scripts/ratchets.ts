@@ -98,7 +98,7 @@ async function linesOf(tree: ReadonlyMap<string, string>): Promise<Figures[strin
   return lines;
 }
 
-/** The sentences that break a rule of prose: of all pages together, and of each folder's sources. */
+/** Sentences that break a rule of prose: of all pages together, and of each folder's sources. */
 export async function proseOf(tree: ReadonlyMap<string, string>): Promise<Section<string[]>> {
   const generated = await generatedPages();
   const prose: Record<string, Record<string, string[]>> = {};
