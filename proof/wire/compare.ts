@@ -79,7 +79,7 @@ function isWarning({ type, body }: Frame): boolean {
 }
 
 /** Objects that each run makes anew are numbered in the order of their appearance. */
-export function comparable(played: readonly Frame[]): Frame[] {
+function comparable(played: readonly Frame[]): Frame[] {
   const names = new Map<number, number>();
   const renamed = (oid: number): number => {
     if (oid < FIRST_OID) return oid;

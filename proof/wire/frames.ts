@@ -59,10 +59,6 @@ export const sync = (): Buffer => message("S");
 export const flush = (): Buffer => message("H");
 export const terminate = (): Buffer => message("X");
 
-/** Parse, Bind, Describe and Execute of the unnamed statement. */
-export const extended = (sql: string, params: readonly (string | null)[] = []): Buffer =>
-  Buffer.concat([parse("", sql), bind("", "", params), describe("P", ""), execute("")]);
-
 const PROTOCOL_3_0 = 196_608;
 
 export function startup(parameters: Readonly<Record<string, string>>, version = PROTOCOL_3_0): Buffer {
@@ -106,18 +102,6 @@ export function fieldsOf(body: Buffer): Map<string, string> {
       .filter((field) => field !== "")
       .map((field) => [field.slice(0, 1), field.slice(1)]),
   );
-}
-
-/** The texts of a row; null where it has none. */
-export function rowOf(body: Buffer): (string | null)[] {
-  const row: (string | null)[] = [];
-  for (let at = 2, left = body.readInt16BE(0); left > 0; left--) {
-    const length = body.readInt32BE(at);
-    at += 4;
-    row.push(length < 0 ? null : body.toString("utf8", at, at + length));
-    at += Math.max(0, length);
-  }
-  return row;
 }
 
 const SHOWN_BYTES = 160;

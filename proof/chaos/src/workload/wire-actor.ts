@@ -198,6 +198,6 @@ function codeOf(error: unknown): string {
 }
 
 /** Its values are numbers, names of keys and ids: none has a quote. */
-export function inline({ sql, params = [] }: Statement): string {
+function inline({ sql, params = [] }: Statement): string {
   return sql.replaceAll(/\$(\d+)/g, (_, number: string) => `'${String(params[Number(number) - 1])}'`);
 }

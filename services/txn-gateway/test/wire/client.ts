@@ -3,7 +3,6 @@ import { connect, type Socket } from "node:net";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import {
   bind,
-  closeStatement,
   describePortal,
   execute,
   message,
@@ -15,9 +14,8 @@ import {
 } from "../../src/wire/frames/build.ts";
 import { writeStartup } from "../../src/wire/startup/packet.ts";
 
-export { bind, closeStatement, describePortal, execute, message, parse, query, SYNC };
+export { bind, describePortal, execute, message, parse, query, SYNC };
 export const FLUSH: Buffer = message("H");
-export const TERMINATE: Buffer = message("X");
 
 export interface Frame {
   readonly type: string;

@@ -5,7 +5,7 @@ import { eventually } from "@highwater/lab-tools/process";
 import { WireClient, type WireOptions } from "./client.ts";
 
 export const HOME = "us-east";
-export const AWAY = "us-west";
+const AWAY = "us-west";
 
 export class WireSystem implements AsyncDisposable {
   readonly system: System;
@@ -72,13 +72,3 @@ export class WireSystem implements AsyncDisposable {
     await this.system.close();
   }
 }
-
-/** Whether the frame comes although the link is cut: it waits as long as an answer that is not held ever takes. */
-export async function isHeld(client: WireClient, work: () => void): Promise<boolean> {
-  const before = client.frames.length;
-  work();
-  await new Promise((resolve) => setTimeout(resolve, HELD_MS));
-  return client.frames.length === before;
-}
-
-const HELD_MS = 1_500;

@@ -28,7 +28,7 @@ export function int32(value: number): Buffer {
   return bytes;
 }
 
-export function int16(value: number): Buffer {
+function int16(value: number): Buffer {
   const bytes = Buffer.alloc(2);
   bytes.writeInt16BE(value);
   return bytes;
@@ -51,10 +51,6 @@ function reportBody({ severity, code, message: text, detail, hint }: Report): st
 
 export function parameterStatus(name: string, value: string): Buffer {
   return message("S", `${name}\0${value}\0`);
-}
-
-export function readyForQuery(status: "I" | "T" | "E"): Buffer {
-  return message("Z", status);
 }
 
 /** Prepares a statement without parameter types. `text` ends with a zero byte. */

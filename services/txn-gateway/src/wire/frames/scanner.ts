@@ -36,7 +36,7 @@ const LENGTH_BYTES_MIN = 4;
 /** PostgreSQL's own limit: MaxAllocSize, and some for the rest of a message. */
 const FRAME_BYTES_MAX = 0x3fffffff + HEADER_BYTES;
 /** Frames up to here are joined when they come in pieces, if their type is to be whole. */
-export const WHOLE_BYTES_MAX = 16_384;
+const WHOLE_BYTES_MAX = 16_384;
 
 const NO_BYTES: Buffer = Buffer.alloc(0);
 

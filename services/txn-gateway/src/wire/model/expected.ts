@@ -3,11 +3,11 @@
 import { type Kind } from "./statement.ts";
 
 /** Messages that are answered. `copyEnd` has no answer: it ends the client's COPY data. */
-export type Message =
+type Message =
   "parse" | "bind" | "close" | "describe" | "execute" | "sync" | "query" | "call" | "copyEnd";
 
 /** `quiet`: the client sent it in another form, and gets of the answers only rows and errors. */
-export type Whose = "client" | "quiet" | "own";
+type Whose = "client" | "quiet" | "own";
 
 export interface Expected {
   readonly message: Message;

@@ -6,7 +6,7 @@
  * commit. `data`: a statement of its transaction, which may have written. `alone`: may have
  * committed by itself.
  */
-export type Effect = "none" | "begin" | "end" | "commit" | "data" | "alone";
+type Effect = "none" | "begin" | "end" | "commit" | "data" | "alone";
 
 export interface Tag {
   readonly effect: Effect;

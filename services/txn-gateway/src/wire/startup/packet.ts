@@ -8,7 +8,7 @@ export interface StartupPacket {
   readonly parameters: ReadonlyMap<string, string>;
 }
 
-export type FirstPacket =
+type FirstPacket =
   | { readonly kind: "ssl" }
   | { readonly kind: "gss" }
   | { readonly kind: "cancel"; readonly key: Buffer }
