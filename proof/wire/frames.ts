@@ -104,6 +104,18 @@ export function fieldsOf(body: Buffer): Map<string, string> {
   );
 }
 
+/** The texts of a row; null where it has none. */
+export function rowOf(body: Buffer): (string | null)[] {
+  const row: (string | null)[] = [];
+  for (let at = 2, left = body.readInt16BE(0); left > 0; left--) {
+    const length = body.readInt32BE(at);
+    at += 4;
+    row.push(length < 0 ? null : body.toString("utf8", at, at + length));
+    at += Math.max(0, length);
+  }
+  return row;
+}
+
 const SHOWN_BYTES = 160;
 
 /** For people. */

@@ -5,7 +5,7 @@ import { eventually } from "@highwater/lab-tools/process";
 import { WireClient, type WireOptions } from "./client.ts";
 
 export const HOME = "us-east";
-const AWAY = "us-west";
+export const AWAY = "us-west";
 
 export class WireSystem implements AsyncDisposable {
   readonly system: System;
