@@ -20,7 +20,7 @@ FOREIGN := .tools/foreign/.installed
 PRISMA := proof/clients/foreign/prisma/node_modules/.installed
 PYRIGHT := sdk/python/node_modules/.installed
 PYTHON := .venv/bin/python
-# Folders of Python programs, each of which imports what lies beside it.
+# Folders of Python programs. Each imports what lies beside it.
 PYTHON_PROGRAMS = $(shell git ls-files -co --exclude-standard 'sdk/conformance/*.py' 'loadtests/*.py' 'examples/*.py' 'scripts/*.py' | xargs -rn1 dirname | sort -u)
 MYPY := .venv/bin/python -m mypy --config-file sdk/python/pyproject.toml --no-error-summary
 REQUIREMENTS := lab/cluster/python/requirements-etcd.txt services/txn-gateway/test/schemathesis/requirements.txt services/durability-tracker/test/webhooks/requirements.txt sdk/python/requirements-dev.txt examples/ad-exchange/python/requirements.txt examples/orders/fastapi/requirements.txt
@@ -52,11 +52,11 @@ $(VENV): $(REQUIREMENTS) $(PACKAGE_REQUIREMENTS)
 	$(@D)/bin/python -m pip download --quiet --disable-pip-version-check --require-hashes --no-deps -d $(@D)/wheels -r $(PACKAGE_REQUIREMENTS)
 	@touch $@
 
-# The distribution's package, unpacked where it harms nobody; where there is none, it says so and the tests that need it are skipped.
+# The distribution's package, unpacked in .tools. Where there is none, it says so, and the tests that need it are skipped.
 $(PROMETHEUS): | $(STAMP)
 	@$(NODE) lab/tools/src/prometheus/install.ts
 
-# By it chaos sets the wall clocks of services and nodes; where there is none, it leaves these faults out and says so.
+# Chaos sets the wall clocks of services and nodes with it. Where there is none, chaos leaves these faults out and says so.
 $(FAKETIME): | $(STAMP)
 	@$(NODE) lab/cluster/src/install-faketime.ts
 
@@ -75,9 +75,9 @@ $(POSTGRES): lab/tools/src/postgres/requirements.txt | $(VENV)
 $(PGBOUNCER): | $(STAMP)
 	@$(NODE) lab/tools/src/postgres/install.ts
 
-envoy: $(ENVOY) ## Install the Envoy that is the edge of tests and of `make up`
+envoy: $(ENVOY) ## Install the Envoy for tests and `make up`
 
-jaeger: $(STAMP) ## Build the Jaeger from which a test reads traces back (needs Go; five minutes of a core)
+jaeger: $(STAMP) ## Build Jaeger for the test of traces (needs Go; five minutes of a core)
 	@$(NODE) lab/tools/src/jaeger/build.ts
 
 setup: $(STAMP) $(VENV) $(PROMETHEUS) $(FAKETIME) $(ENVOY_HERE) ## Install what package-lock.json and the requirement files pin
@@ -89,50 +89,50 @@ up: $(STAMP) ## Start a three-region system and keep it until Ctrl-C
 demo: $(STAMP) ## Run auctions, lose a region, and check every verdict against the database
 	@$(NODE) examples/ad-exchange/src/demo.ts
 
-failover-rounds: $(STAMP) ## N failovers in a row (N=20), every verdict checked
+failover-rounds: $(STAMP) ## Run N failovers in a row (N=20) and check every verdict
 	@$(NODE) examples/ad-exchange/src/rounds.ts $(or $(N),20)
 
-latency: $(STAMP) ## Commit and durability latency over the default links, against the bar
+latency: $(STAMP) ## Measure commit and durability latency over the default links, against the bar
 	@$(NODE) lab/system/src/latency.ts
 
-chaos-patroni: $(STAMP) $(VENV) ## The same with Patroni as the cluster manager; WRONG=1: settings that break promises (DURATION_S= SEED= RATE= ONLY= KEEP=)
+chaos-patroni: $(STAMP) $(VENV) ## Run chaos with Patroni as the cluster manager; WRONG=1: with settings that break promises (DURATION_S= SEED= RATE= ONLY= KEEP=)
 	@$(NODE) proof/chaos/src/patroni/cli.ts --duration-s "$(DURATION_S)" --seed "$(SEED)" --rate "$(RATE)" --only "$(ONLY)" --dir "$(KEEP)" $(if $(WRONG),--wrong)
 
-patroni-rows: $(STAMP) $(VENV) ## What Patroni promotes with each of its settings, and what the product says then (ONLY=settings/deed,…)
+patroni-rows: $(STAMP) $(VENV) ## Show what Patroni promotes with each of its settings, and what the product reports (ONLY=settings/deed,…)
 	@$(NODE) proof/chaos/src/patroni/rows-cli.ts --only "$(ONLY)"
 
-bench-gateway: $(STAMP) ## The gateway against node-postgres alone, against the bars (PROFILE=folder profiles it)
+bench-gateway: $(STAMP) ## Compare the gateway with node-postgres alone, and with the bars (PROFILE=folder profiles it)
 	@$(NODE) loadtests/gateway/cli.ts $(if $(PROFILE),--profile "$(PROFILE)")
 
-bench-telemetry: $(STAMP) ## What traces, metrics and logs by OTLP cost the gateway, on and off in turns, against the bar of 5%
+bench-telemetry: $(STAMP) ## Measure what traces, metrics and logs by OTLP cost the gateway, against the bar of 5%
 	@$(NODE) loadtests/gateway/telemetry.ts $(ARGS)
 
-bench-overload: $(STAMP) ## Ten times as many clients as the gateway has room for: refusals, memory, recovery
+bench-overload: $(STAMP) ## Measure refusals, memory and recovery with ten times as many clients as the gateway has room for
 	@$(NODE) loadtests/gateway/overload.ts
 
-bench-tracker: $(STAMP) ## The tracker: mark latency, cost, 2,000 streams, a full ledger, a failover (PROFILE=folder profiles it)
+bench-tracker: $(STAMP) ## Measure the tracker: mark latency, cost, 2,000 streams, a full ledger, a failover (PROFILE=folder profiles it)
 	@$(NODE) loadtests/tracker/cli.ts $(if $(PROFILE),--profile "$(PROFILE)")
 
 bench-pgwire: $(STAMP) $(POSTGRES) $(PGBOUNCER) ## Stock pgbench through the PostgreSQL wire, straight and through PgBouncer, against the bars (QUICK=1 ARGS="--only …" PROFILE=folder)
 	@$(NODE) loadtests/pgwire/cli.ts $(if $(QUICK),--quick) $(if $(PROFILE),--profile "$(PROFILE)") $(ARGS)
 
-bench-sdk: $(STAMP) $(VENV) ## The SDKs: what a commit and a pending promise cost above a bare HTTP client, and what batches save
+bench-sdk: $(STAMP) $(VENV) ## Measure the SDKs: the cost of a commit and a pending promise above a bare HTTP client, and what batches save
 	@$(NODE) loadtests/sdk/cli.ts $(ARGS)
 
-experiments: $(STAMP) ## The papers' experiments, against PostgreSQL as it is used today (QUICK=1 ONLY=latency,… RESUME=1 PROFILE=folder)
+experiments: $(STAMP) ## Run the papers' experiments against PostgreSQL as it is used today (QUICK=1 ONLY=latency,… RESUME=1 PROFILE=folder)
 	@$(NODE) loadtests/experiments/cli.ts $(if $(QUICK),--quick) --only "$(ONLY)" $(if $(RESUME),--resume) $(if $(PROFILE),--profile "$(PROFILE)")
 
-experiments-page: $(STAMP) ## Draw the figures and tables of docs/benchmarks.md again, from the results that there are
+experiments-page: $(STAMP) ## Draw the figures and tables of docs/benchmarks.md again from the stored results
 	@$(NODE) loadtests/experiments/cli.ts --page
 
 # k6 is a Go program; .tools keeps it.
 $(K6): | $(STAMP)
 	@$(NODE) loadtests/k6/install.ts
 
-load-smoke: $(STAMP) $(K6) ## A few transactions a second by k6 on a system of its own, held against thresholds (needs Go)
+load-smoke: $(STAMP) $(K6) ## Run a few transactions a second by k6 on a system of its own, against thresholds (needs Go)
 	@$(NODE) loadtests/k6/run.ts --scenario smoke $(addprefix --env ,$(K6_ENV))
 
-load: $(STAMP) $(K6) ## Load by k6: SCENARIO=steady, stress, spike, soak or failover (K6_ENV="RATE=500 …" GATEWAYS=url,… TRACKERS=url,…)
+load: $(STAMP) $(K6) ## Run load by k6: SCENARIO=steady, stress, spike, soak or failover (K6_ENV="RATE=500 …" GATEWAYS=url,… TRACKERS=url,…)
 	@$(NODE) loadtests/k6/run.ts --scenario $(or $(SCENARIO),steady) $(if $(GATEWAYS),--gateways $(GATEWAYS)) $(if $(TRACKERS),--trackers $(TRACKERS)) $(addprefix --env ,$(K6_ENV))
 
 # What only one command needs, and `make test` need not wait for: half a gigabyte for pictures, thousands of files for the Python SDK.
@@ -148,7 +148,7 @@ dashboards-pictures: $(STAMP) $(PICTURES) $(PROMETHEUS) ## Draw every dashboard 
 dashboards-put: $(STAMP) ## Put the dashboards into a running Grafana (GRAFANA_URL= GRAFANA_TOKEN= PROMETHEUS_URL= PROMETHEUS_REGION=)
 	@$(NODE) dashboards/put/cli.ts
 
-failover-candidate: $(STAMP) ## Whom to promote, and what that would lose (ARGS=--help)
+failover-candidate: $(STAMP) ## Name the node to promote, and what that would lose (ARGS=--help)
 	@$(NODE) services/durability-tracker/src/cli/failover-candidate/main.ts $(ARGS)
 
 adopt: $(STAMP) ## Continue with a database that lacks its epochs (ARGS=--help)
@@ -157,10 +157,10 @@ adopt: $(STAMP) ## Continue with a database that lacks its epochs (ARGS=--help)
 keys: $(STAMP) ## Create, list, revoke and expire API keys (ARGS="create --name …"; ARGS=--help)
 	@$(NODE) services/txn-gateway/src/cli/keys/main.ts $(ARGS)
 
-audit: $(STAMP) ## Who changed keys, webhooks and authority, as JSON lines (ARGS="--since 7d"; needs HIGHWATER_TOPOLOGY)
+audit: $(STAMP) ## Print who changed keys, webhooks and authority, as JSON lines (ARGS="--since 7d"; needs HIGHWATER_TOPOLOGY)
 	@$(NODE) services/txn-gateway/src/cli/keys/main.ts audit $(ARGS)
 
-edge: $(STAMP) ## The files of a region's Envoy, from its source (ARGS="SOURCE --out FOLDER"; ARGS=--help)
+edge: $(STAMP) ## Write the files of a region's Envoy from its source (ARGS="SOURCE --out FOLDER"; ARGS=--help)
 	@$(NODE) infra/envoy/src/cli.ts $(ARGS)
 
 # A stand-in for AWS, in a folder of its own: only this needs it, and it is large.
@@ -177,36 +177,36 @@ $(CHECKOV): infra/terraform/test/checkov/requirements.txt
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
-infra-tools: $(STAMP) ## Build tflint, by which infra-test judges (needs Go 1.26; some minutes)
+infra-tools: $(STAMP) ## Build tflint for infra-test (needs Go 1.26; some minutes)
 	@$(NODE) infra/terraform/test/install.ts tflint
 
 tofu: $(STAMP) ## Build OpenTofu for HIGHWATER_TERRAFORM (needs Go 1.26; it is large)
 	@$(NODE) infra/terraform/test/install.ts tofu
 
 # Three at a time: two of the files wait for minutes, each time for what the provider waits for.
-infra-test: $(STAMP) $(INFRA) $(CHECKOV) $(ENVOY_HERE) $(PROMETHEUS) infra-tools ## Everything of infra/terraform: its rules, tflint, checkov, and an example on a stand-in for AWS (HIGHWATER_TERRAFORM=tofu)
+infra-test: $(STAMP) $(INFRA) $(CHECKOV) $(ENVOY_HERE) $(PROMETHEUS) infra-tools ## Test infra/terraform: its rules, tflint, checkov, and an example on a stand-in for AWS (HIGHWATER_TERRAFORM=tofu)
 	@$(MAKE) -s --no-print-directory $(K6) || true
 	HIGHWATER_INFRA_FULL=1 $(NODE) scripts/run-tests.ts --concurrency=3 $(filter infra/terraform/% infra/image/%,$(TEST_FILES))
 
-infra-rendered: $(STAMP) $(INFRA) ## Write down what the three-region example renders, from which a test starts the system on one machine
+infra-rendered: $(STAMP) $(INFRA) ## Write what the three-region example renders; a test starts the system from it
 	$(NODE) infra/terraform/test/cli.ts
 
-resume: $(STAMP) ## How long after a new primary accepts writes the service commits again
+resume: $(STAMP) ## Measure how soon the service commits after a new primary accepts writes
 	@$(NODE) lab/system/src/resume.ts
 
-fuzz: $(STAMP) ## Bytes from outside, on everything that reads them (SECONDS=60 SEED=n TARGET=name,… INPUT=base64)
+fuzz: $(STAMP) ## Fuzz everything that reads bytes from outside (SECONDS=60 SEED=n TARGET=name,… INPUT=base64)
 	@$(NODE) --disable-warning=ExperimentalWarning proof/fuzz/cli.ts SECONDS=$(if $(filter command,$(firstword $(origin SECONDS))),$(SECONDS)) SEED=$(SEED) TARGET=$(TARGET) $(if $(INPUT),INPUT=$(INPUT))
 
 sim: $(STAMP) ## Play random histories against the tracker's core (SEED=1 RUNS=2000; RUN=n plays one again)
 	@SEED=$(or $(SEED),1) RUNS=$(or $(RUNS),2000) RUN=$(RUN) $(NODE) services/durability-tracker/sim/cli.ts
 
-soak: $(STAMP) ## Load with faults for DURATION_S=300: does anything grow? (SCENARIO=steady, tracker-down or overload; ARGS=--help)
+soak: $(STAMP) ## Run load with faults for DURATION_S=300, and report what grows (SCENARIO=steady, tracker-down or overload; ARGS=--help)
 	@$(NODE) proof/soak/cli.ts $(if $(DURATION_S),--duration-s $(DURATION_S)) $(if $(SCENARIO),--scenario $(SCENARIO)) $(ARGS)
 
-chaos: $(STAMP) $(FAKETIME) ## Real nodes, services and clients under faults, then a verdict on everything (DURATION_S=60 SEED= RATE= ONLY=kinds KEEP=folder)
+chaos: $(STAMP) $(FAKETIME) ## Run real nodes, services and clients under faults, then check every verdict (DURATION_S=60 SEED= RATE= ONLY=kinds KEEP=folder)
 	@$(NODE) proof/chaos/src/cli.ts --duration-s "$(DURATION_S)" --seed "$(SEED)" --rate "$(RATE)" --only "$(ONLY)" --dir "$(KEEP)"
 
-chaos-mutants: $(STAMP) ## Deliberate bugs in the services, under faults: the checker has to find each (SEED=1 ONLY=part of a name)
+chaos-mutants: $(STAMP) ## Run deliberate bugs in the services under faults; the checker has to find each (SEED=1 ONLY=part of a name)
 	@$(NODE) proof/chaos/src/mutants/cli.ts --seed "$(or $(SEED),1)" --only "$(ONLY)"
 
 # Django's tests are in its source distribution alone. Its setup needs no tools beside those that are pinned.
@@ -228,31 +228,31 @@ $(PRISMA): proof/clients/foreign/prisma/package.json proof/clients/foreign/prism
 foreign-suites: $(STAMP) $(FOREIGN) $(PRISMA) ## The tests of Django, SQLAlchemy and Prisma on PostgreSQL and through the wire, compared (ONLY=django,…)
 	@$(NODE) proof/clients/foreign/cli.ts --only "$(ONLY)"
 
-attack: $(STAMP) ## Strangers with keys of two tenants against a whole system: exit code 1 when one achieves something (ONLY=items)
+attack: $(STAMP) ## Attack a whole system as strangers with keys of two tenants; exit code 1 if an attack succeeds (ONLY=items)
 	@$(NODE) proof/attack/cli.ts --only "$(ONLY)"
 
 # The two installations wait for different registries, so they run side by side. So do the static checks, which take one processor,
 # and the tests; what the checks have to say comes last, where it is seen.
-test: ## What a change is likely to break: format, lint, types, and all tests but the slow ones
+test: ## Check format, lint and types, and run all tests but the slow ones
 	@$(MAKE) -s --no-print-directory --jobs 2 $(STAMP) $(VENV)
 	@log=$$(mktemp); trap 'rm -f $$log' EXIT; $(MAKE) -s --no-print-directory --keep-going check > $$log 2>&1 & checks=$$!; \
 	  $(NODE) scripts/run-tests.ts $(filter-out $(SLOW_FILES),$(TEST_FILES)); tests=$$?; \
 	  wait $$checks; checks=$$?; cat $$log; \
 	  [ $$checks -eq 0 ] || echo "format, lint or types: see above"; exit $$((tests || checks))
 
-verify: $(STAMP) ## What takes hours, at this commit; writes docs/verification.md, goes on where it was ended (ONLY=chaos-5,soak LIST=1 PAGE=1)
+verify: $(STAMP) ## Run the checks that take hours at this commit and write docs/verification.md; resumes where it was stopped (ONLY=chaos-5,soak LIST=1 PAGE=1)
 	@$(NODE) scripts/verify/cli.ts --only "$(ONLY)" $(if $(LIST),--list) $(if $(PAGE),--page)
 
 # Without Go there is no k6 and no Jaeger; their tests are skipped and say so.
 # Two side by side: most of them run whole systems, and three keep two cores so busy that clocks inside the systems run out.
-test-slow: $(STAMP) $(VENV) $(PYRIGHT) $(PROMETHEUS) $(FAKETIME) $(POSTGRES) $(PGBOUNCER) $(ENVOY_HERE) ## The slow tests (*.slow.test.ts): chaos, Envoy, Jaeger, Prometheus, browsers, other runtimes, the image
+test-slow: $(STAMP) $(VENV) $(PYRIGHT) $(PROMETHEUS) $(FAKETIME) $(POSTGRES) $(PGBOUNCER) $(ENVOY_HERE) ## Run the slow tests (*.slow.test.ts): chaos, Envoy, Jaeger, Prometheus, browsers, other runtimes, the image
 	@for program in $(K6) jaeger; do $(MAKE) -s --no-print-directory $$program || true; done
 	$(NODE) scripts/run-tests.ts --concurrency 2 $(SLOW_FILES)
 
 # Types first: a test of the guide finds mypy's cache filled.
-check: typecheck fmt-check lint ## Format, lint and types
+check: typecheck fmt-check lint ## Check format, lint and types
 
-test-unit: $(STAMP) ## Only the tests that start no server
+test-unit: $(STAMP) ## Run only the tests that start no server
 	$(NODE) scripts/run-tests.ts $(filter-out $(SLOW_FILES),$(shell git ls-files -co --exclude-standard '*/src/**/*.test.ts' | sort))
 
 fmt: $(STAMP) $(VENV) ## Format the code and the lock files
@@ -266,13 +266,13 @@ fmt-check: $(STAMP) $(VENV)
 	$(NODE) scripts/locks.ts --check
 	$(PYTHON) -m ruff format --check --quiet .
 
-lint: $(STAMP) $(VENV) ## ESLint with typed rules, knip, ruff, and the rules of prose
+lint: $(STAMP) $(VENV) ## Run ESLint with typed rules, knip, ruff, and the rules of prose
 	$(BIN)/eslint --max-warnings 0 .
 	$(BIN)/knip --no-progress
 	$(PYTHON) -m ruff check --quiet .
 	$(NODE) scripts/prose/cli.ts
 
-typecheck: $(STAMP) $(VENV) ## tsc --noEmit, and mypy --strict
+typecheck: $(STAMP) $(VENV) ## Run tsc --noEmit and mypy --strict
 	$(BIN)/tsc -p tsconfig.json
 	$(MYPY) sdk/python/src sdk/python/tests
 	@for folder in $(PYTHON_PROGRAMS); do echo mypy $$folder; MYPYPATH=$$folder $(MYPY) $$folder || exit 1; done
@@ -281,11 +281,11 @@ gen: $(STAMP) $(VENV) ## Write the generated pages of docs/reference, wire types
 	$(NODE) scripts/gen.ts
 	$(NODE) dashboards/src/cli.ts
 
-gen-check: $(STAMP) $(VENV) ## Say which generated files are stale (a test of make test does so too)
+gen-check: $(STAMP) $(VENV) ## List stale generated files (a test of make test does so too)
 	$(NODE) scripts/gen.ts --check
 	$(NODE) dashboards/src/cli.ts --check
 
-ratchet: $(STAMP) ## Measure again what may only get better, and write it to scripts/ratchets.json for review
+ratchet: $(STAMP) ## Measure the ratchets again and write scripts/ratchets.json for review
 	$(NODE) scripts/ratchets.ts --write
 
 clean: ## Remove what was installed or built

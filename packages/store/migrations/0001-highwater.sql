@@ -32,7 +32,7 @@ CREATE UNLOGGED TABLE highwater.epoch_sentinel (
 -- transaction costs.
 CREATE TYPE highwater.receipt_kind AS ENUM ('commit', 'aborted', 'lost');
 
--- `owner`: whose transaction it was. `digest`: of what it ran, so that a replay with another body is told so. 0: not known.
+-- `owner`: whose transaction it was. `digest`: of what it ran, so that a replay with another body is refused. 0: not known.
 CREATE TABLE highwater.receipt (
   id     uuid NOT NULL PRIMARY KEY,
   epoch  uuid NOT NULL,

@@ -1,4 +1,4 @@
--- Webhooks: who is told of what, and every message with what became of it. The queue itself is a job library's, in a schema of
+-- Webhooks: the endpoints, what each wants, and every message with its result. The queue itself is a job library's, in a schema of
 -- its own (highwater_jobs), which trackers create; a message and its job are written in the transaction that records the events.
 
 -- `secret` signs, so it must be readable: it is a secret at rest. `previous_secret` signs as well until its time is over.
@@ -18,14 +18,14 @@ CREATE TABLE highwater.webhook_endpoint (
   failing_since   timestamptz,
   disabled_at     timestamptz,
   disabled_why    text CHECK (disabled_why IN ('by_request', 'gone', 'failing')),
-  -- The owner has still to be told, by an event, that it was disabled.
+  -- The owner still has to get the event that it was disabled.
   must_tell       boolean NOT NULL DEFAULT false,
   CHECK ((disabled_at IS NULL) = (disabled_why IS NULL)),
   CHECK ((previous_secret IS NULL) = (previous_until IS NULL))
 );
 CREATE INDEX webhook_endpoint_owner ON highwater.webhook_endpoint (owner, created_at);
 
--- One message to one endpoint. The id is made of the endpoint and what the message tells, so nobody can enqueue it twice.
+-- One message to one endpoint. The id is made of the endpoint and the content, so it cannot be enqueued twice.
 CREATE TABLE highwater.webhook_delivery (
   id              text PRIMARY KEY,
   place           bigint GENERATED ALWAYS AS IDENTITY,

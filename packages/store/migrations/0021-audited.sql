@@ -1,10 +1,10 @@
--- What is entered into the audit log, whoever changes it: the services, the commands, or SQL by hand. Secrets and their hashes are not.
+-- The entries of the audit log, for changes by the services, by the commands, or by SQL by hand. Secrets and their hashes are not.
 
 -- Empty: it is there to be locked, so that entries become visible in the order of their numbers. Who has read up to one misses none.
 CREATE TABLE highwater.audit_turn ();
 REVOKE ALL ON highwater.audit_turn FROM PUBLIC, highwater_app, highwater_read;
 
--- As the owner: whoever may make the change need not have the right to write the log.
+-- As the owner: the role that makes the change need not have the right to write the log.
 CREATE FUNCTION highwater.audit(by_whom text, action text, target text, why text, detail jsonb) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
 BEGIN
@@ -56,7 +56,7 @@ $$;
 CREATE TRIGGER audit AFTER INSERT OR UPDATE OR DELETE ON highwater.login_role
 FOR EACH ROW EXECUTE FUNCTION highwater.audit_login_role();
 
--- What the trackers note of deliveries is no change of the endpoint: when it began to fail, whether its owner was told, and that a secret's
+-- What the trackers note of deliveries is no change of the endpoint: when it began to fail, whether its owner was informed, and that a secret's
 -- time is over. That they disable one is.
 CREATE FUNCTION highwater.audit_webhook() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
 DECLARE
@@ -115,7 +115,7 @@ $$;
 CREATE TRIGGER audit AFTER INSERT OR UPDATE OR DELETE ON highwater.deployment_key
 FOR EACH ROW EXECUTE FUNCTION highwater.audit_deployment_key();
 
--- TRUNCATE leaves no rows to tell of.
+-- TRUNCATE leaves no rows to list.
 CREATE FUNCTION highwater.audit_truncate() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
 BEGIN
   PERFORM highwater.audit(NULL, 'table.truncate', TG_TABLE_SCHEMA || '.' || TG_TABLE_NAME, NULL, '{}');

@@ -45,7 +45,7 @@ locals {
   metrics_workspaces = {
     for region, its in { us-east-1 = module.observability_east, us-west-2 = module.observability_west } : region => its[0].workspace if length(its) > 0
   }
-  # Who has to get up is told by both; what can wait, by us-east-1's alone. Alarms of CloudWatch are told in each region.
+  # Both page the person on call; us-east-1 alone sends what can wait. Each region sends its CloudWatch alarms.
   notification_targets = {
     for region in keys(local.cidrs) : region => {
       for name, target in var.notification_targets : name => {

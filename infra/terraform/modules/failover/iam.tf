@@ -1,5 +1,5 @@
-# What the automation may do is what its steps do, and a test holds the two against each other. Whoever starts it needs
-# ssm:StartAutomationExecution on the document and iam:PassRole on this role; whoever approves, ssm:SendAutomationSignal.
+# The automation may do what its steps do; a test compares the two. The person who starts it needs
+# ssm:StartAutomationExecution on the document and iam:PassRole on this role; the person who approves, ssm:SendAutomationSignal.
 
 data "aws_iam_policy_document" "automation_trust" {
   statement {

@@ -8,7 +8,7 @@ data "aws_iam_policy_document" "this" {
   # The account's administrators, by their own policies.
   statement {
     sid = "Account"
-    # What is not given here nobody could ever do with the key, its deletion included.
+    # No one could ever do with the key what is not allowed here, its deletion included.
     actions = ["kms:*"]
     # In a key's policy the star is this key.
     resources = ["*"]

@@ -1,4 +1,4 @@
-# The workspace itself: an alert that cannot be told, or a rule that cannot be worked out, would otherwise be silence.
+# The workspace itself: without these alarms, an alert that cannot be sent, or a rule that cannot be evaluated, would be silence.
 
 locals {
   alarms = {

@@ -2,7 +2,7 @@
 # caller gives. It sends alerts to the region's topic. Optionally it has a Grafana (grafana.tf).
 
 locals {
-  # How soon somebody is told, how soon of more of the same, and how often again. `info`: once.
+  # How soon a first notification is sent, how soon one of more alerts of a group, and how often again. `info`: once.
   urgencies = {
     page   = { group_wait = "10s", group_interval = "1m", repeat_interval = "1h" }
     ticket = { group_wait = "1m", group_interval = "10m", repeat_interval = "1d" }
@@ -41,7 +41,7 @@ resource "aws_prometheus_alert_manager_definition" "this" {
   definition = yamlencode({
     alertmanager_config = yamlencode({
       route = merge(local.urgencies.ticket, {
-        # An alert without a severity is nobody's mistake but ours: somebody should see it.
+        # An alert without a severity is our mistake, so it is sent.
         receiver = "ticket"
         group_by = ["alertname", "severity"]
         routes   = [for severity, urgency in local.urgencies : merge(urgency, { receiver = severity, match = { severity = severity } })]
@@ -59,7 +59,7 @@ resource "aws_prometheus_alert_manager_definition" "this" {
             {{ range .Alerts }}{{ .Status }}: {{ .Annotations.summary }}
             {{ .Annotations.description }}
             Runbook: {{ .Annotations.runbook_url }}
-            Since {{ .StartsAt }}, told by ${var.name}
+            Since {{ .StartsAt }}, reported by ${var.name}
 
             {{ end }}
           END

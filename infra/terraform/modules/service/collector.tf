@@ -27,12 +27,12 @@ locals {
       name      = "collector"
       image     = var.images.collector
       essential = false
-      # A service commits without it; but without it nobody sees what the service does.
+      # A service commits without it, but no one sees what the service does.
       restartPolicy    = { enabled = true }
       memory           = 512
       environment      = [{ name = "AOT_CONFIG_CONTENT", value = module.collector.configurations[name] }]
       logConfiguration = local.logging[slot.kind]
-      # It goes on until the service has ended, so that the last of it is told.
+      # It goes on until the service has ended, so that the last data is sent.
       dependsOn   = [{ containerName = slot.kind, condition = "START" }]
       stopTimeout = 120
     }) if var.images.collector != null

@@ -66,7 +66,7 @@ resource "aws_cloudwatch_metric_alarm" "burst" {
   for_each = local.moves
 
   alarm_name          = "${var.name}-${each.value.slot}-${each.value.move}"
-  alarm_description   = "Scaling: ${each.value.slot} should ${each.value.move}. Nobody has to do anything."
+  alarm_description   = "Scaling: ${each.value.slot} should ${each.value.move}. No one has to do anything."
   comparison_operator = "GreaterThanOrEqualToThreshold"
   threshold           = 1
   evaluation_periods  = each.value.periods

@@ -156,7 +156,7 @@ resource "aws_vpc_security_group_egress_rule" "images" {
   to_port           = 443
 }
 
-# Webhooks go to addresses that nobody knows beforehand; the tracker itself refuses private ones.
+# Webhooks go to addresses that are not known beforehand; the tracker itself refuses private ones.
 resource "aws_vpc_security_group_egress_rule" "internet" {
   count = var.internet_egress ? 1 : 0
 

@@ -91,7 +91,7 @@ locals {
     }
   }
 
-  # Nobody gains rights in a container, and nothing but its volumes can be written.
+  # No process gains rights in a container, and only its volumes can be written.
   confined = {
     essential              = true
     readonlyRootFilesystem = true

@@ -1,4 +1,4 @@
-# What RDS alone can tell. Marks, exposure and losses are told by the services' own metrics and alerts.
+# Alarms for what only RDS knows. The services' own metrics and alerts cover marks, exposure and losses.
 
 locals {
   gibibyte = 1073741824

@@ -30,10 +30,10 @@ locals {
     "tcp_keepalives_interval" = { value = "10" }
     "tcp_keepalives_count"    = { value = "3" }
 
-    # A transaction that nobody goes on with holds locks. Longer than GATEWAY_IDLE_TIMEOUT_MS, so that the gateway is first.
+    # An abandoned transaction holds locks. Longer than GATEWAY_IDLE_TIMEOUT_MS, so that the gateway is first.
     "idle_in_transaction_session_timeout" = { value = "120000" }
 
-    # What is slow, what waits, and what was checkpointed: for whoever has to find out why a mark stood still.
+    # Logs slow statements, lock waits and checkpoints, to find out why a mark stood still.
     "log_min_duration_statement" = { value = "1000" }
     "log_lock_waits"             = { value = "1" }
     "log_checkpoints"            = { value = "1" }

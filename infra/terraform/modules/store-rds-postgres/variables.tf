@@ -195,7 +195,7 @@ variable "max_connections" {
   }
 }
 
-# There for its rule alone, which no resource could tell before it exists.
+# Exists for its rule alone, which no resource could check before it exists.
 # tflint-ignore: terraform_unused_declarations
 variable "service_sessions" {
   description = "Sessions that all gateways and trackers together may open to this node, as `service` counts them."

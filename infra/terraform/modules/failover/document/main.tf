@@ -37,7 +37,7 @@ locals {
         FAILOVER_ACCEPT_LOSS = "{{ AcceptLoss }}"
         FAILOVER_APPROVED    = "{{ previewReport.Line }}"
       }
-      left = "The old primary is cut off, and nobody is promoted: no commits until somebody is, or the fence is lifted. ${local.log} Exit code 3: the old primary still answers, so the fence does not hold. 6: start again with AcceptLoss yes, or bring nodes back. 20: start the document of the node that it names. Starting again is safe: the fence stays as it is."
+      left = "The old primary is cut off, and no node is promoted: no commits until one is, or until the fence is lifted. ${local.log} Exit code 3: the old primary still answers, so the fence does not hold. 6: start again with AcceptLoss yes, or bring nodes back. 20: start the document of the node that it names. Starting again is safe: the fence stays as it is."
     }
     authorize = {
       program = "authorize.ts"
@@ -208,7 +208,7 @@ locals {
   approval_and_fence = [
     merge(local.approve, {
       name        = "approve"
-      description = "Waits for a person. Rejected, or nobody answered in time: nothing has been changed; start again when you want to."
+      description = "Waits for a person. If it is rejected or not answered in time, nothing was changed; start again when you want to."
       inputs = merge(local.approvers, {
         Message = "Failover of ${var.name}: promote ${var.node}, after {{ OldPrimary }} is fenced ({{ Fence }}). {{ previewSummary.Text }} ${local.log}"
       })
@@ -226,7 +226,7 @@ locals {
     {
       name           = "fence"
       action         = "aws:executeScript"
-      description    = "Puts an ACL that allows nothing on the old primary's subnets. If it fails: some of its subnets may be cut off, and nobody is promoted. Start again. If its region's API does not answer: make sure in another way that it is off and stays off, then start again with Fence off-by-my-word. Gateways there that are not cut off go on committing, and all of that will be lost."
+      description    = "Puts an ACL that allows nothing on the old primary's subnets. If it fails: some of its subnets may be cut off, and no node is promoted. Start again. If its region's API does not answer: make sure in another way that it is off and stays off, then start again with Fence off-by-my-word. Gateways there that are not cut off go on committing, and all of that will be lost."
       timeoutSeconds = 600
       inputs = {
         Runtime      = "python3.11"
@@ -240,7 +240,7 @@ locals {
     {
       name        = "settle"
       action      = "aws:sleep"
-      description = "Until what was on its way has arrived: the old primary may still send its log to replicas. If it fails: the old primary is cut off and nobody is promoted; start again."
+      description = "Waits until log that is on its way to the replicas has arrived. If it fails: the old primary is cut off and no node is promoted; start again."
       inputs      = { Duration = "PT60S" }
       nextStep    = "fencedStart"
     },
@@ -266,7 +266,7 @@ locals {
     },
     merge(local.approve, {
       name        = "approveMore"
-      description = "Waits for a person again. Rejected: the old primary is cut off and nobody is promoted. Lift the fence, or bring nodes back and start again."
+      description = "Waits for a person again. If it is rejected: the old primary is cut off and no node is promoted. Lift the fence, or bring nodes back and start again."
       inputs = merge(local.approvers, {
         Message = "Failover of ${var.name}: {{ OldPrimary }} is fenced, and promoting ${var.node} would lose more than was approved. {{ fencedSummary.Text }} ${local.log}"
       })
@@ -343,7 +343,7 @@ locals {
 
   document = {
     schemaVersion = "0.3"
-    description   = "Fails ${var.name} over to ${var.node}: previews, waits for approval, fences the old primary, promotes the node that the trackers name, tells Highwater, and verifies. docs/deploy-aws.md has every step by hand."
+    description   = "Fails ${var.name} over to ${var.node}: previews, waits for approval, fences the old primary, promotes the node that the trackers name, writes the operator's command, and verifies. docs/deploy-aws.md has every step by hand."
     assumeRole    = var.role_arn
     parameters = {
       OldPrimary = {

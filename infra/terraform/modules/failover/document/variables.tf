@@ -36,7 +36,7 @@ variable "fences" {
 }
 
 variable "gateway_urls" {
-  description = "Gateways of this region, of which one has to say that commits go on."
+  description = "Gateways of this region. One of them has to confirm that commits go on."
   type        = list(string)
 }
 

@@ -1,4 +1,4 @@
-# moto does not tell the tags of what Application Auto Scaling has, which the provider asks for after each target.
+# moto does not return the tags of Application Auto Scaling's targets, which the provider asks for after each target.
 resource "aws_appautoscaling_target" "burst" { for_each = {} }
 resource "aws_appautoscaling_policy" "burst" { for_each = {} }
 resource "aws_cloudwatch_metric_alarm" "burst" { for_each = {} }

@@ -11,7 +11,7 @@ resource "aws_db_instance" "this" {
     ]
   }
 }
-# moto does not tell whose a parameter is, and the provider then takes it for the engine's.
+# moto does not say whose a parameter is, and the provider then takes it for the engine's.
 resource "aws_db_parameter_group" "this" {
   lifecycle { ignore_changes = [parameter] }
 }
