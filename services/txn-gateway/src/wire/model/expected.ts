@@ -3,8 +3,7 @@
 import { type Kind } from "./statement.ts";
 
 /** Messages that are answered. `copyEnd` has no answer: it ends the client's COPY data. */
-type Message =
-  "parse" | "bind" | "close" | "describe" | "execute" | "sync" | "query" | "call" | "copyEnd";
+type Message = "parse" | "bind" | "close" | "describe" | "execute" | "sync" | "query" | "call" | "copyEnd";
 
 /** `quiet`: the client sent it in another form, and gets of the answers only rows and errors. */
 type Whose = "client" | "quiet" | "own";
