@@ -59,8 +59,8 @@ export const OWN_PREPARE: Buffer = Buffer.concat([closeStatement(NAME), parse(NA
  * is closed.
  */
 export const OWN_CHECK: Buffer = Buffer.concat([bind(NAME, NAME), execute(NAME), closePortal(NAME)]);
-/** Before the client's first message: it has no unnamed statement yet. */
-export const OWN_PROBE: Buffer = Buffer.concat([parse("", PROBE), bind("", ""), execute(""), SYNC]);
+/** Before the check is prepared under the same name: a session begins without an unnamed statement. */
+export const OWN_PROBE: Buffer = Buffer.concat([parse(NAME, PROBE), bind(NAME, NAME), execute(NAME), SYNC]);
 export const RECEIPT_PREPARE: Buffer = Buffer.concat([
   closeStatement(RECEIPT_NAME),
   parse(RECEIPT_NAME, RECEIPT, [TEXT_OID]),
