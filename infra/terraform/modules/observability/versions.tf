@@ -4,7 +4,7 @@ terraform {
     aws = {
       source = "hashicorp/aws"
       # 6 gives most resources a region of their own; not tried yet.
-      version = ">= 5.100.0, < 6.0.0"
+      version = ">= 5.100.0, < 7.0.0"
     }
   }
 }

@@ -3,7 +3,7 @@ terraform {
   required_providers {
     aws = {
       source                = "hashicorp/aws"
-      version               = ">= 5.100.0, < 6.0.0"
+      version               = ">= 5.100.0, < 7.0.0"
       configuration_aliases = [aws.requester, aws.accepter]
     }
   }
