@@ -55,8 +55,11 @@ export class ClientLeg implements FrameSink {
   #executed = 0;
   /** When the batch began the server had nothing to do and was in a block. */
   #beganIdleInBlock = false;
-  /** A frame of the client broke the protocol: there are no frames behind it. */
-  #isBroken = false;
+  /**
+   * A frame of the client broke the protocol, and there are no frames behind it: its bytes, as far
+   * as they have not been sent. Null: the protocol was kept.
+   */
+  #broken: Buffer[] | null = null;
   /** What waits until the server has answered; null: nothing has to. */
   #deferred: Deferred[] | null = null;
   /** The settings were asked for, and count from the next message on. */
@@ -79,8 +82,9 @@ export class ClientLeg implements FrameSink {
   }
 
   push(chunk: Buffer): void {
-    if (this.#isBroken) {
-      this.#state.outside.toServer(chunk);
+    if (this.#broken !== null) {
+      this.#broken.push(chunk);
+      this.#sendBroken();
       return;
     }
     try {
@@ -90,10 +94,16 @@ export class ClientLeg implements FrameSink {
       if (!(cause instanceof FrameError)) throw cause;
       // The server answers what came before, and then ends the session, which it does with any
       // frame that the scanner refuses.
-      this.#isBroken = true;
+      this.#broken = [cause.rest];
       this.#run.flush();
-      this.#state.outside.toServer(cause.rest);
+      this.#sendBroken();
     }
+  }
+
+  /** Not before what still waits for its turn. */
+  #sendBroken(): void {
+    if (this.#deferred !== null) return;
+    for (const bytes of this.#broken?.splice(0) ?? []) this.#state.outside.toServer(bytes);
   }
 
   /** What the client sends waits for the server. */
@@ -113,6 +123,7 @@ export class ClientLeg implements FrameSink {
       }
       this.#run.flush();
     }
+    this.#sendBroken();
   }
 
   /** True: the frame, and all behind it, wait until the server has answered everything. */

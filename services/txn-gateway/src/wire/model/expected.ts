@@ -61,8 +61,9 @@ export class ExpectedAnswers {
     return this.#queue.length - this.#at;
   }
 
+  /** The server owes no answer: the end of COPY data that it does not read has none. */
   get isEmpty(): boolean {
-    return this.#at === this.#queue.length;
+    return this.head === undefined;
   }
 
   /** What the next answer belongs to. */
