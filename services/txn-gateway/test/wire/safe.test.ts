@@ -352,6 +352,14 @@ it("read_ack = durable holds the first row of a read until what it shows is dura
   writer.end();
 });
 
+it("a locking read whose row is larger than what a session holds is answered", async () => {
+  const client = await wire.open();
+  await client.query(INSERT);
+  const { rows } = await client.query("SELECT repeat('x', 300000) FROM kv LIMIT 1 FOR UPDATE");
+  assert.equal(rows[0]?.[0]?.length, 300_000);
+  client.end();
+});
+
 it("a session answers portals by row limits and named statements as PostgreSQL does", async () => {
   const client = await wire.open();
   client.send(parse("s", "SELECT generate_series(1, 3)"), SYNC);

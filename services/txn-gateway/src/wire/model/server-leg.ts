@@ -13,7 +13,7 @@ import { readTag, type Tag } from "./tags.ts";
 const HEADER_BYTES = 5;
 const WHOLE_TYPES = "CZEKSNA123tnsIGHWV";
 /** Held rows of a locking read; more go out behind a gate of their own. */
-const LOCKED_BYTES_MAX = 65_536;
+const LOCKED_BYTES_MAX = 32_768;
 /** The class of integrity constraint violations: what is there already, or is missing. */
 const INTEGRITY = "23";
 export const TOKEN_PARAMETER = "highwater.token";
@@ -137,6 +137,7 @@ export class ServerLeg implements FrameSink {
         if (this.#state.settings.readsDurably) this.#hold(false);
         break;
     }
+    if (type !== ROW && this.#locked !== null) this.#locks(end - start);
     this.#run.add(bytes, start, end);
   }
 
@@ -154,7 +155,7 @@ export class ServerLeg implements FrameSink {
         this.#notLast();
         if (head?.message === "describe") this.#state.expected.pop();
       }
-    } else if (this.#locked !== null) this.#lockedBytes += end - start;
+    } else if (this.#locked !== null) this.#locks(end - start);
     this.#run.add(bytes, start, end);
   }
 
@@ -261,15 +262,20 @@ export class ServerLeg implements FrameSink {
     this.#notLast();
     const { settings } = this.#state;
     if (head?.isLocking === true) {
-      if (this.#locked !== null && this.#lockedBytes > LOCKED_BYTES_MAX) this.#unlock();
       if (this.#locked === null) {
         this.#run.flush();
         this.#locked = this.#state.client.gate(false);
         this.#lockedBytes = 0;
       }
-      this.#lockedBytes += size;
+      this.#locks(size);
     } else if (settings.readsDurably && this.#isFirstRow) this.#hold(false);
     this.#isFirstRow = false;
+  }
+
+  /** The shell reads no more while much is held, so a large row cannot wait for its statement's end. */
+  #locks(size: number): void {
+    this.#lockedBytes += size;
+    if (this.#lockedBytes > LOCKED_BYTES_MAX) this.#unlock();
   }
 
   #unlock(): void {
