@@ -26,7 +26,17 @@ const forbidImports = (patterns) => ["error", { patterns }];
 const notOurs = { regex: "^@highwater/", message: "This package must not import our other packages." };
 
 export default tseslint.config(
-  { ignores: ["**/node_modules/**", "**/dist/**", "**/*.js", "**/*.mjs", "**/*.cjs", "**/.tmp-*", "**/.tmp-*/**"] },
+  {
+    ignores: [
+      "**/node_modules/**",
+      "**/dist/**",
+      "**/*.js",
+      "**/*.mjs",
+      "**/*.cjs",
+      "**/.tmp-*",
+      "**/.tmp-*/**",
+    ],
+  },
   // Its packages are there only where pictures are drawn; make dashboards-pictures checks its types.
   { ignores: ["dashboards/pictures/page/**"] },
   ...tseslint.configs.recommendedTypeChecked,
