@@ -59,7 +59,7 @@ export const OWN_PREPARE: Buffer = Buffer.concat([closeStatement(NAME), parse(NA
  * is closed.
  */
 export const OWN_CHECK: Buffer = Buffer.concat([bind(NAME, NAME), execute(NAME), closePortal(NAME)]);
-/** Before the check is prepared under the same name: a session begins without an unnamed statement. */
+/** Before the check is prepared under the same name, so that no unnamed statement is left. */
 export const OWN_PROBE: Buffer = Buffer.concat([parse(NAME, PROBE), bind(NAME, NAME), execute(NAME), SYNC]);
 export const RECEIPT_PREPARE: Buffer = Buffer.concat([
   closeStatement(RECEIPT_NAME),

@@ -272,7 +272,10 @@ export class ServerLeg implements FrameSink {
     this.#isFirstRow = false;
   }
 
-  /** The shell reads no more while much is held, so a large row cannot wait for its statement's end. */
+  /**
+   * The shell reads no more while much is held, so a large row cannot wait for the end of its
+   * statement.
+   */
   #locks(size: number): void {
     this.#lockedBytes += size;
     if (this.#lockedBytes > LOCKED_BYTES_MAX) this.#unlock();
