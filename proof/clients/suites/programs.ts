@@ -35,6 +35,7 @@ export const pgbench: Suite = {
       await run(`a connection for each transaction, ${mode}`, ["-M", mode, "-C", "-S", ...load]);
     }
     const client = new pg.Client({ connectionString: url });
+    client.on("error", () => undefined);
     await client.connect();
     seen.set("what the database has", (await client.query(SUMS)).rows);
     await client.end();
@@ -62,6 +63,7 @@ export const dump: Suite = {
     await using folder = await TemporaryFolder.make("highwater-dump-");
     const program = (name: "pg_dump" | "pg_restore" | "psql"): string => findPostgresProgram(name) ?? name;
     const client = new pg.Client({ connectionString: url });
+    client.on("error", () => undefined);
     await client.connect();
     await client.query(CONTENT);
     const dumped = async (...args: string[]): Promise<string> => {
