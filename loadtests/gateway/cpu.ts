@@ -1,8 +1,6 @@
 // Processor time of processes, as Linux counts it; unknown on other systems.
-import { readdirSync, readFileSync } from "node:fs";
+import { pids, readProc, statOf, TICK_MS } from "../proc.ts";
 
-/** Of USER_HZ, which is 100 on every Linux that Node runs on. */
-const TICK_MS = 10;
 const NS_PER_MS = 1e6;
 
 /** The time that processes have spent so far, by their ids; empty where it is unknown. */
@@ -32,7 +30,7 @@ export function cpuOfChildren(parent: number): Spent {
 export function cpuOfBackends(pids: readonly number[]): Spent {
   const spent = new Map<number, number>();
   for (const pid of pids) {
-    const text = read(`/proc/${String(pid)}/schedstat`);
+    const text = readProc(`${String(pid)}/schedstat`);
     if (text !== null) spent.set(pid, Number(text.split(" ")[0]) / NS_PER_MS);
   }
   return spent;
@@ -45,26 +43,4 @@ export function cpuOfBackends(pids: readonly number[]): Spent {
 export function spentBetween(before: Spent, after: Spent): number | null {
   if (after.size === 0) return null;
   return [...after].reduce((sum, [pid, ms]) => sum + ms - (before.get(pid) ?? 0), 0);
-}
-
-function pids(): number[] {
-  try {
-    return readdirSync("/proc").map(Number).filter(Number.isInteger);
-  } catch {
-    return [];
-  }
-}
-
-/** The fields behind the name, which may hold blanks: state, parent, ... */
-function statOf(pid: number): string[] | null {
-  const text = read(`/proc/${String(pid)}/stat`);
-  return text === null ? null : text.slice(text.lastIndexOf(")") + 2).split(" ");
-}
-
-function read(path: string): string | null {
-  try {
-    return readFileSync(path, "latin1");
-  } catch {
-    return null;
-  }
 }

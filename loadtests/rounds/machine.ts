@@ -1,14 +1,12 @@
 // What the machine did while something was measured: the processor time of each process that takes
 // part, that of everybody else, and what the host kept for itself. Unknown on other systems than
 // Linux.
-import { readdirSync, readFileSync } from "node:fs";
 import { type Spent, spentBetween } from "../gateway/cpu.ts";
+import { pids, readProc, statOf, TICK_MS } from "../proc.ts";
 
 /** A measurement with more foreign load, in cores, or a greater share of steal is disturbed. */
 export const FOREIGN_CORES_MAX = 0.1;
 export const STEAL_MAX = 0.05;
-/** Of USER_HZ, which is 100 on every Linux that Node runs on. */
-const TICK_MS = 10;
 /** The parent of the kernel's own threads, which work for all processes. */
 const KTHREADD = 2;
 
@@ -72,10 +70,8 @@ function foreignMs(root: number): number {
   const parents = new Map<number, number>();
   const spent = new Map<number, number>();
   for (const pid of pids()) {
-    const text = read(`/proc/${String(pid)}/stat`);
-    // Behind the name, which may hold blanks: state, parent, ...
-    const fields = text?.slice(text.lastIndexOf(")") + 2).split(" ");
-    if (fields === undefined) continue;
+    const fields = statOf(pid);
+    if (fields === null) continue;
     parents.set(pid, Number(fields[1]));
     spent.set(
       pid,
@@ -91,24 +87,8 @@ function foreignMs(root: number): number {
 
 /** Stolen, and in all. */
 function hostTicks(): [number, number] {
-  const first = read("/proc/stat")?.split("\n")[0] ?? "";
+  const first = readProc("stat")?.split("\n")[0] ?? "";
   // user, nice, system, idle, iowait, irq, softirq, steal; guests' time is in the first two.
   const ticks = first.split(/ +/).slice(1, 9).map(Number);
   return [ticks[7] ?? 0, ticks.reduce((sum, each) => sum + each, 0)];
-}
-
-function pids(): number[] {
-  try {
-    return readdirSync("/proc").map(Number).filter(Number.isInteger);
-  } catch {
-    return [];
-  }
-}
-
-function read(path: string): string | null {
-  try {
-    return readFileSync(path, "latin1");
-  } catch {
-    return null;
-  }
 }

@@ -57,10 +57,6 @@ export class ExpectedAnswers {
   /** The server reads COPY data, and ignores Sync. */
   isCopying = false;
 
-  get length(): number {
-    return this.#queue.length - this.#at;
-  }
-
   /** The server owes no answer: the end of COPY data that it does not read has none. */
   get isEmpty(): boolean {
     return this.head === undefined;
