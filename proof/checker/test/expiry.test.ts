@@ -258,8 +258,8 @@ test("what was lost and came back may be durable to trackers that have forgotten
   const asked = { by: "asked", tracker: "near", verdict: "broken", atMs: 70 } as const;
   const final = { lists: { x: [1] } };
   const failures = [failure(20, []), failure(50, [])];
-  for (const heard of [everywhere, [...everywhere, asked]]) {
-    const spec = { at: AT, does: write, reported: heard, final: "durable" } as const;
+  for (const received of [everywhere, [...everywhere, asked]]) {
+    const spec = { at: AT, does: write, reported: received, final: "durable" } as const;
     assertGood(run({ [OLD]: spec }, final, failures));
     assertViolates(history({ [OLD]: spec }, final, failures), "fate.verdict-changed");
     const gone = { ...spec, receipt: null };

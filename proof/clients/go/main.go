@@ -187,8 +187,8 @@ func sessions(conn *pgx.Conn, url string) {
 		check(err)
 		_, err = other.Exec(ctx, "SELECT pg_notify('news', 'go')")
 		check(err)
-		heard, err := conn.WaitForNotification(ctx)
-		return []string{heard.Channel, heard.Payload}, err
+		received, err := conn.WaitForNotification(ctx)
+		return []string{received.Channel, received.Payload}, err
 	})
 	check(other.Close(ctx))
 	see("cancelled by a request", func() (any, error) {

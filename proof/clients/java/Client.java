@@ -212,8 +212,8 @@ public final class Client {
       try (Connection other = connect("")) {
         update(other, "NOTIFY news, 'java'");
       }
-      var heard = connection.unwrap(PGConnection.class).getNotifications(60_000);
-      return List.of(heard[0].getName(), heard[0].getParameter());
+      var received = connection.unwrap(PGConnection.class).getNotifications(60_000);
+      return List.of(received[0].getName(), received[0].getParameter());
     });
     see("session", "cancelled", () -> {
       AtomicBoolean isDone = new AtomicBoolean();

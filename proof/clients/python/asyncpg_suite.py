@@ -84,7 +84,7 @@ async def copies(conn: Any) -> None:
 
 
 async def sessions(conn: Any) -> None:
-    async def heard() -> Any:
+    async def received() -> Any:
         got: asyncio.Queue[Any] = asyncio.Queue()
         await conn.add_listener("news", lambda _conn, _pid, channel, payload: got.put_nowait((channel, payload)))
         other = await asyncpg.connect(URL)
@@ -92,7 +92,7 @@ async def sessions(conn: Any) -> None:
         await other.close()
         return await asyncio.wait_for(got.get(), 60)
 
-    await case("listener", heard)
+    await case("listener", received)
 
     async def timed_out() -> Any:
         await conn.execute("SELECT pg_sleep(600)", timeout=0.3)

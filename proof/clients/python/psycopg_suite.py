@@ -182,8 +182,8 @@ def sessions(conn: psycopg.Connection[Any]) -> None:
             own.execute("LISTEN news")
             conn.execute("NOTIFY news, 'one'")
             conn.execute("NOTIFY news, 'two'")
-            heard = own.notifies(timeout=60, stop_after=2)
-            return [(each.channel, each.payload) for each in heard]
+            received = own.notifies(timeout=60, stop_after=2)
+            return [(each.channel, each.payload) for each in received]
 
     case("notifications", notified)
 

@@ -219,21 +219,21 @@ async function several(cases: Cases, url: string): Promise<void> {
   try {
     await cases.see("a notification", async () => {
       await one.query("LISTEN news");
-      const heard = new Promise((resolve) => {
+      const received = new Promise((resolve) => {
         one.once("notification", ({ channel, payload }) => {
           resolve([channel, payload]);
         });
       });
       await other.query("NOTIFY news, 'text'");
-      return heard;
+      return received;
     });
     await cases.see("notifications of a rolled back transaction are none", async () => {
-      const heard: unknown[] = [];
-      one.on("notification", ({ payload }) => heard.push(payload));
+      const received: unknown[] = [];
+      one.on("notification", ({ payload }) => received.push(payload));
       await other.query("BEGIN; NOTIFY news, 'no'; ROLLBACK");
       await other.query("NOTIFY news, 'yes'");
       await one.query("SELECT 1");
-      return heard;
+      return received;
     });
     await cases.see("a cancelled query", async () => {
       const { rows } = await one.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");

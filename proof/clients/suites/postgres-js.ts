@@ -89,12 +89,12 @@ export const postgresJs: Suite = {
         return notices;
       });
       await cases.see("a notification", async () => {
-        const heard = Promise.withResolvers<string>();
+        const received = Promise.withResolvers<string>();
         const listening = await sql.listen("news", (text) => {
-          heard.resolve(text);
+          received.resolve(text);
         });
         await sql.notify("news", "from postgres.js");
-        const text = await heard.promise;
+        const text = await received.promise;
         await listening.unlisten();
         return text;
       });

@@ -286,16 +286,16 @@ test("through the loss of a region: what was durable stays, what was not is lost
   await commit(client, "INSERT INTO note VALUES ('lost')");
   const lost = enlisted.last(client);
   assert.ok(lost !== undefined);
-  const heard: string[] = [];
-  lost.onLost(({ id, verdict }) => heard.push(`${id} ${verdict}`));
+  const received: string[] = [];
+  lost.onLost(({ id, verdict }) => received.push(`${id} ${verdict}`));
   await lost.promise();
   await client.query("BEGIN");
   await client.query("INSERT INTO note VALUES ('open')");
   await new Promise((resolve) => setTimeout(resolve, 100));
   await site.failover();
   await assert.rejects(lost.durable({ timeout: 60_000 }), TransactionLostError);
-  while (heard.length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
-  assert.deepEqual(heard, [`${lost.id} lost`]);
+  while (received.length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.deepEqual(received, [`${lost.id} lost`]);
   // The old primary is gone, or is no longer one: the COMMIT took no effect in the new history.
   await assert.rejects(
     client.query("COMMIT"),
