@@ -324,6 +324,15 @@ describe("locks on PostgreSQL", () => {
       ]);
     });
 
+    it("are looked at without a snapshot that stays and stops a replica's replay", async () => {
+      await endFloods(WEST);
+      const held = await cluster.query(
+        WEST,
+        "SELECT state, backend_xmin FROM pg_stat_activity WHERE application_name LIKE '%warden'",
+      );
+      assert.deepEqual(held, [{ state: "idle in transaction", backend_xmin: null }]);
+    });
+
     it("are left to those with fewer, and to a superuser", async () => {
       const few = await session(EAST, TENANT);
       await few.query("SELECT pg_advisory_lock(n) FROM generate_series(1, 1000) n");

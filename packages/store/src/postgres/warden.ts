@@ -24,10 +24,11 @@ export class Warden {
   endFloods(): Promise<readonly LockFlood[]> {
     return this.#channel.run(async (client) => {
       if (this.#holding?.client !== client) await this.#hold(client);
-      const [, { rows }] = await Promise.all([
-        // Otherwise the sessions are those of the transaction's first look.
-        client.query({ name: "forget", text: FORGET_SESSIONS }),
+      const [{ rows }] = await Promise.all([
         client.query<{ role: string; locks: number }>({ name: "warden", text: END_LOCK_FLOODS }),
+        // The next look sees the sessions anew. A simple query also drops the portal of the one
+        // before it, whose snapshot would hold up what a replica replays, and its promotion.
+        client.query(FORGET_SESSIONS),
       ]);
       // While there is a flood, the locks might not be had again.
       if (rows.length === 0 && this.#clock.monotonicMs() - (this.#holding?.sinceMs ?? 0) >= RENEW_MS)
