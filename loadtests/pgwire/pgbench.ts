@@ -8,7 +8,7 @@ import { requirePostgresProgram } from "@highwater/lab-tools/postgres";
 import { spawnGuarded } from "@highwater/lab-tools/process";
 import { cpuOfChildren } from "../gateway/cpu.ts";
 import { quantile } from "../gateway/segment.ts";
-import { type Machine, machineBetween, type Parts, readMachine } from "../rounds/machine.ts";
+import { type Machine, machineBetween, type ProcessorTimes, readMachine } from "../rounds/machine.ts";
 import type { Figures } from "../rounds/turns.ts";
 
 /** pgbench's threads; more would only take processors from the servers. */
@@ -51,7 +51,7 @@ interface Ended {
 }
 
 /** Errors: pgbench's last words, if it breaks off or a client of it does. */
-export async function runPgbench(job: Job, parts: Parts): Promise<Ran> {
+export async function runPgbench(job: Job, parts: ProcessorTimes): Promise<Ran> {
   const program = requirePostgresProgram("pgbench");
   const prefix = join(job.folder, "pgbench");
   const child = spawnGuarded(["env", `PGOPTIONS=${job.options}`, program, ...argumentsOf(job, prefix)], {

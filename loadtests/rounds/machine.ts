@@ -11,7 +11,7 @@ export const STEAL_MAX = 0.05;
 const KTHREADD = 2;
 
 /** The processes that take part, by what they are, and how each is read. */
-export type Parts = Readonly<Record<string, () => Spent>>;
+export type ProcessorTimes = Readonly<Record<string, () => Spent>>;
 
 export interface Reading {
   readonly atMs: number;
@@ -32,7 +32,7 @@ export interface Machine {
 }
 
 /** `root`: the process whose descendants, and which itself, are not foreign. */
-export function readMachine(parts: Parts, root = process.pid): Reading {
+export function readMachine(parts: ProcessorTimes, root = process.pid): Reading {
   const [stolenTicks, allTicks] = hostTicks();
   return {
     atMs: performance.now(),

@@ -39,7 +39,7 @@ import {
 
 export { MemoryEventLog, MemoryEvents } from "./memory/events.ts";
 export { type MemorySnapshot } from "./memory/node.ts";
-export { type Call, type Fate, MemoryWorld, type MemoryWorldOptions } from "./memory/world.ts";
+export { type Call, type Delivery, MemoryWorld, type MemoryWorldOptions } from "./memory/world.ts";
 
 /** Receipts can be written this many retentions ahead of the server's clock. */
 const AHEAD = 2;
@@ -67,10 +67,10 @@ export class MemoryStore implements Store {
   /** Runs `work` inside the call; what the caller learns of it is the world's to decide. */
   async #call<T>(node: string, verb: string, work: (node: MemoryNode) => T | Promise<T>): Promise<T> {
     const found = this.#world.node(node);
-    const fate = this.#world.fate({ helper: this.#helper, node, verb });
-    if (!found.isUp || fate === "unreachable") throw new Unreachable(node);
+    const delivery = this.#world.delivery({ helper: this.#helper, node, verb });
+    if (!found.isUp || delivery === "unreachable") throw new Unreachable(node);
     const answer = await work(found);
-    if (fate === "answer_lost") throw new AnswerLost(node);
+    if (delivery === "answer_lost") throw new AnswerLost(node);
     return answer;
   }
 

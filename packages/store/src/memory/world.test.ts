@@ -207,12 +207,12 @@ describe("the memory world", () => {
 
   it("loses calls and answers as it is told", async () => {
     const spec = specOf("put k v");
-    world.fate = ({ verb }) => (verb === "execute" ? "unreachable" : "answered");
+    world.delivery = ({ verb }) => (verb === "execute" ? "unreachable" : "answered");
     await assert.rejects(store.execute("a", spec), { code: "primary_unavailable", outcome: "not_applied" });
-    world.fate = ({ verb }) => (verb === "execute" ? "answer_lost" : "answered");
+    world.delivery = ({ verb }) => (verb === "execute" ? "answer_lost" : "answered");
     await assert.rejects(store.execute("a", spec), { code: "commit_unconfirmed", outcome: "unknown" });
     assert.equal((await store.lookUp("a", [spec])).receipts[0]?.kind, "commit");
-    world.fate = ({ node }) => (node === "a" ? "unreachable" : "answered");
+    world.delivery = ({ node }) => (node === "a" ? "unreachable" : "answered");
     await assert.rejects(store.probe("a"), { code: "ECONNREFUSED" });
     await store.probe("b");
   });

@@ -12,7 +12,7 @@ import { MemoryNode, type MemorySnapshot } from "./node.ts";
  * What becomes of one call of a store: it arrives and is answered; never arrives; or is carried out
  * and the answer is lost.
  */
-export type Fate = "answered" | "unreachable" | "answer_lost";
+export type Delivery = "answered" | "unreachable" | "answer_lost";
 
 export interface Call {
   /** Name of the process that calls. */
@@ -34,7 +34,7 @@ export class MemoryWorld {
   readonly retentionMs: number;
   readonly wallMs: () => number;
   /** Decides what becomes of each call; a simulation replaces it. */
-  fate: (call: Call) => Fate = () => "answered";
+  delivery: (call: Call) => Delivery = () => "answered";
   /**
    * Called between a COMMIT and the reading of its position: whatever it does to the node's log is
    * above the commit.

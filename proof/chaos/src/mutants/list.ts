@@ -39,9 +39,9 @@ export const MUTANTS: readonly Mutant[] = [
     name: "a safe transaction is answered at its commit",
     patch: {
       file: gateway("outcomes/outcomes"),
-      find: "const fate = await durability.await(promised, how.maxWaitMs, how.signal);",
+      find: "const verdict = await durability.await(promised, how.maxWaitMs, how.signal);",
       replace:
-        'const fate = (await Promise.resolve("durable")) as Awaited<ReturnType<typeof durability.await>>;',
+        'const verdict = (await Promise.resolve("durable")) as Awaited<ReturnType<typeof durability.await>>;',
     },
     faults: ["lose_primary", "lose_region"],
   },

@@ -278,9 +278,9 @@ describe("in a world where everything fails", () => {
       const pick = (below: number): number => Math.floor(random() * below);
       const world = await World.start();
       world.store.hold = () => {
-        const fate = random();
-        if (fate < 0.2) return Promise.reject(new Error("connection lost"));
-        if (fate < 0.25) return Promise.reject(new HighwaterError("epoch_changed"));
+        const chance = random();
+        if (chance < 0.2) return Promise.reject(new Error("connection lost"));
+        if (chance < 0.25) return Promise.reject(new HighwaterError("epoch_changed"));
         return Promise.resolve();
       };
       const onDisk = new Set<string>();

@@ -5,7 +5,7 @@ import { Fifo } from "./fifo.ts";
 
 /** Called when its transaction has become durable. */
 export interface ExposedTrace {
-  settled(fate: "durable", level: string): void;
+  settled(verdict: "durable", level: string): void;
 }
 
 /**

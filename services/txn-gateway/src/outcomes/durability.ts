@@ -13,7 +13,7 @@ export interface Promised {
 }
 
 /** `retried`: this attempt is lost, and another under the same id has committed. */
-export type Fate = "durable" | "pending" | "lost" | "retried" | "broken" | "expired";
+export type AttemptVerdict = "durable" | "pending" | "lost" | "retried" | "broken" | "expired";
 
 export class Durability {
   readonly #clock: Clock;
@@ -30,21 +30,25 @@ export class Durability {
    * For a transaction that this gateway has just committed: `pending` only when the time is over,
    * or the client is gone.
    */
-  async await(promised: Promised, limitMs: number, signal?: AbortSignal): Promise<Fate> {
+  async await(promised: Promised, limitMs: number, signal?: AbortSignal): Promise<AttemptVerdict> {
     const deadlineMs = this.#clock.monotonicMs() + limitMs;
     const end = await this.#marks.wait(promised, limitMs, signal);
     if (end === "reached") return "durable";
     if (end === "timeout") return "pending";
     const leftMs = Math.max(0, deadlineMs - this.#clock.monotonicMs());
     const { token, level } = promised;
-    return fateOf(await this.#verdicts.ask({ token, level, limitMs: leftMs, signal }));
+    return verdictOf(await this.#verdicts.ask({ token, level, limitMs: leftMs, signal }));
   }
 
   /**
    * For any transaction by id: a tracker's verdict counts more than the marks, which cannot show a
    * broken promise.
    */
-  async judge(promised: Promised, limitMs: number, signal?: AbortSignal): Promise<Exclude<Fate, "retried">> {
+  async judge(
+    promised: Promised,
+    limitMs: number,
+    signal?: AbortSignal,
+  ): Promise<Exclude<AttemptVerdict, "retried">> {
     const deadlineMs = this.#clock.monotonicMs() + limitMs;
     // The marks that come by themselves save the tracker a long question.
     const end = await this.#marks.wait(promised, limitMs, signal);
@@ -59,6 +63,6 @@ export class Durability {
 }
 
 /** Missing evidence is neither a success nor a loss. */
-function fateOf(verdict: TrackerVerdict): Fate {
+function verdictOf(verdict: TrackerVerdict): AttemptVerdict {
   return verdict === null || verdict === "unknown" ? "pending" : verdict;
 }

@@ -77,9 +77,9 @@ export class Inspection {
     // Without a mark to wait for there is no news of the level.
     const leastMs = isFirst && marks.of(epoch, level) !== undefined ? LEAST_WAIT_MS : 0;
     const limitMs = Math.max(leftMs(), leastMs);
-    const fate = await durability.judge({ token, epoch, offset, level }, limitMs, signal);
+    const verdict = await durability.judge({ token, epoch, offset, level }, limitMs, signal);
     const position = { epoch, offset: formatOffset(offset) };
-    return { id, state: stateOf(fate), token, position, level, marks: marks.newest };
+    return { id, state: stateOf(verdict), token, position, level, marks: marks.newest };
   }
 
   /**

@@ -331,9 +331,9 @@ export class Outcomes {
     const { current: primaryEpoch } = this.#parts.primary;
     if (committed.kind === "read" && !committed.isFlushed && primaryEpoch?.epoch === epoch)
       this.#parts.flush.committed(primaryEpoch);
-    const fate = await durability.await(promised, how.maxWaitMs, how.signal);
-    if (fate !== "pending" && fate !== "expired") how.trace?.settled(fate, level);
-    switch (fate) {
+    const verdict = await durability.await(promised, how.maxWaitMs, how.signal);
+    if (verdict !== "pending" && verdict !== "expired") how.trace?.settled(verdict, level);
+    switch (verdict) {
       case "durable":
         return answer("durable");
       case "pending":

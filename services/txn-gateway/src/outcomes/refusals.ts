@@ -74,9 +74,9 @@ export class Refusals {
     if (!isSafe) return withEvidence("committed");
     flush.committed(primaryEpoch);
     const { level, maxWaitMs, signal } = how;
-    const fate = await durability.await({ token, epoch, offset, level }, maxWaitMs, signal);
-    if (fate === "durable") return withEvidence("durable");
-    const isOpen = fate === "pending" || fate === "expired";
+    const verdict = await durability.await({ token, epoch, offset, level }, maxWaitMs, signal);
+    if (verdict === "durable") return withEvidence("durable");
+    const isOpen = verdict === "pending" || verdict === "expired";
     const why = isOpen ? `is not durable at ${level} yet` : "a failover discarded";
     const { open, statement } = cause.details;
     return new HighwaterError("refusal_unconfirmed", {

@@ -21,7 +21,7 @@ export interface Traced {
 }
 
 /** What a mark, or a tracker, says of it in the end. */
-export type TracedFate = "durable" | "lost" | "broken" | "retried";
+export type TracedVerdict = "durable" | "lost" | "broken" | "retried";
 
 interface CommittedAt {
   readonly epoch: EpochId;
@@ -51,7 +51,8 @@ export class TransactionTrace implements TracePart {
   #error: string | null = null;
   #committedAt: CommittedAt | null = null;
   #context: SpanContext | null = null;
-  #fate: { readonly verdict: TracedFate; readonly level: string; readonly atMs: number } | null = null;
+  #settlement: { readonly verdict: TracedVerdict; readonly level: string; readonly atMs: number } | null =
+    null;
   #isEmitted = false;
 
   /** `waitsAt`: the level at which a safe transaction is answered; null for a fast one. */
@@ -85,11 +86,11 @@ export class TransactionTrace implements TracePart {
   }
 
   /** How it went on at the level. The first word for a level counts. */
-  settled(verdict: TracedFate, level: string): void {
-    if (this.#fate !== null) return;
+  settled(verdict: TracedVerdict, level: string): void {
+    if (this.#settlement !== null) return;
     // A safe one is reported with the level that it waits for.
     if (this.#waitsAt !== null && level !== this.#waitsAt && verdict === "durable") return;
-    this.#fate = { verdict, level, atMs: this.#request.tracer.nowMs() };
+    this.#settlement = { verdict, level, atMs: this.#request.tracer.nowMs() };
     if (this.#isEmitted) this.#emit(this.#durability());
     else if (verdict === "lost" || verdict === "broken") this.#keep(verdict);
   }
@@ -174,8 +175,8 @@ export class TransactionTrace implements TracePart {
 
   /** Beside the transaction, whose request may be over long before, and linked to it. */
   #durability(): FinishedSpan[] {
-    if (this.#fate === null) return [];
-    const { verdict, level, atMs } = this.#fate;
+    if (this.#settlement === null) return [];
+    const { verdict, level, atMs } = this.#settlement;
     return [
       {
         name: "highwater durable",

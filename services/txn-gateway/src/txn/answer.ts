@@ -11,7 +11,7 @@ import {
   type TransactionStateResponse,
   type TxnId,
 } from "@highwater/protocol";
-import { type Fate } from "../outcomes/durability.ts";
+import { type AttemptVerdict } from "../outcomes/durability.ts";
 
 export interface Committed {
   readonly kind: TokenKind;
@@ -59,6 +59,6 @@ export function transactionAnswer(
  * `pending` is the verdict on a promise; a look-up reports a transaction, which is then
  * `committed`.
  */
-export function stateOf(fate: Exclude<Fate, "retried">): TransactionStateResponse["state"] {
-  return fate === "pending" ? "committed" : fate;
+export function stateOf(verdict: Exclude<AttemptVerdict, "retried">): TransactionStateResponse["state"] {
+  return verdict === "pending" ? "committed" : verdict;
 }

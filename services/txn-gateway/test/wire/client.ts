@@ -184,15 +184,15 @@ export class WireClient {
   }
 
   /** A simple Query and its answer. */
-  async query(text: string): Promise<Answer> {
+  async query(text: string): Promise<ServerAnswer> {
     this.send(query(text));
-    return new Answer(await this.until("Z"));
+    return new ServerAnswer(await this.until("Z"));
   }
 
   /** The same in the extended protocol. */
-  async extended(text: string): Promise<Answer> {
+  async extended(text: string): Promise<ServerAnswer> {
     this.send(parse("", text), bind("", ""), describePortal(""), execute(""), SYNC);
-    return new Answer(await this.until("Z"));
+    return new ServerAnswer(await this.until("Z"));
   }
 
   /** Process and secret. */
@@ -216,7 +216,7 @@ export class WireError extends Error {
 }
 
 /** What came up to a ReadyForQuery. */
-export class Answer {
+export class ServerAnswer {
   readonly frames: readonly Frame[];
   constructor(frames: readonly Frame[]) {
     this.frames = frames;

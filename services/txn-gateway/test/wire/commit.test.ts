@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import { eventually, newId, stateOf, verdict } from "@highwater/lab-system/testing";
-import { bind, execute, parse, query, SYNC, Answer } from "./client.ts";
+import { bind, execute, parse, query, SYNC, ServerAnswer } from "./client.ts";
 import { HOME, WireSystem } from "./system.ts";
 
 let wire: WireSystem;
@@ -67,12 +67,12 @@ it("a pipelined transaction in commit mode gets its receipt", async () => {
   await client.query("SET highwater.ack = 'commit'");
   const step = (text: string): Buffer[] => [parse("", text), bind("", ""), execute("")];
   client.send(...step("BEGIN"), ...step("INSERT INTO kv VALUES ('pipe', 1)"), ...step("COMMIT"), SYNC);
-  const answer = new Answer(await client.until("Z"));
+  const answer = new ServerAnswer(await client.until("Z"));
   assert.deepEqual(answer.tags, ["BEGIN", "INSERT 0 1", "COMMIT"]);
   assert.match(answer.token ?? "", /^hw2_/);
   client.send(query("INSERT INTO kv VALUES ('q1', 1)"), query("INSERT INTO kv VALUES ('q2', 1)"));
-  const first = new Answer(await client.until("Z"));
-  const second = new Answer(await client.until("Z"));
+  const first = new ServerAnswer(await client.until("Z"));
+  const second = new ServerAnswer(await client.until("Z"));
   assert.notEqual(first.token, second.token);
   client.end();
 });
@@ -135,7 +135,7 @@ it("what has no receipt is held, whatever the session asked for", async () => {
     "BEGIN and INSERT, and not COMMIT",
   );
   await wire.heal();
-  assert.deepEqual(new Answer(await client.until("Z")).tags, ["BEGIN", "INSERT 0 1", "COMMIT"]);
+  assert.deepEqual(new ServerAnswer(await client.until("Z")).tags, ["BEGIN", "INSERT 0 1", "COMMIT"]);
   client.end();
   other.end();
 });

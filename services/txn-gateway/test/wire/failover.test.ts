@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import { eventually, starve } from "@highwater/lab-system/testing";
-import { Answer, query, WireClient } from "./client.ts";
+import { ServerAnswer, query, WireClient } from "./client.ts";
 import { AWAY, HOME, WireSystem } from "./system.ts";
 
 let wire: WireSystem;
@@ -65,7 +65,7 @@ it("when a backend ends and the epoch goes on, a held answer is delivered when i
     await new Promise((resolve) => setTimeout(resolve, 500));
     assert.deepEqual(client.untaken, []);
     await own.heal();
-    const answer = new Answer(await client.until("Z"));
+    const answer = new ServerAnswer(await client.until("Z"));
     assert.deepEqual(answer.tags, ["INSERT 0 1"]);
     await client.closed();
   } finally {

@@ -11,7 +11,7 @@ import {
   parse,
   query,
   SYNC,
-  Answer,
+  ServerAnswer,
   WireClient,
 } from "./client.ts";
 import { writeCancel } from "../../src/wire/startup/packet.ts";
@@ -327,7 +327,7 @@ it("max_wait answers early with a WARNING, and a cancel releases the oldest answ
   assert.deepEqual(cancelled.untaken, []);
   const canceller = await WireClient.dial(wire.url);
   canceller.send(writeCancel(cancelled.key));
-  const released = new Answer(await cancelled.until("Z"));
+  const released = new ServerAnswer(await cancelled.until("Z"));
   assert.match(released.notice, /canceling wait for synchronous replication/);
   assert.deepEqual(released.tags, ["INSERT 0 1"]);
   await wire.heal();
@@ -347,7 +347,7 @@ it("read_ack = durable holds the first row of a read until what it shows is dura
   await new Promise((resolve) => setTimeout(resolve, HELD_MS));
   assert.equal(typesOf(reader), "T");
   await wire.heal();
-  assert.deepEqual(new Answer(await reader.until("Z")).rows, [["undurable", "1"]]);
+  assert.deepEqual(new ServerAnswer(await reader.until("Z")).rows, [["undurable", "1"]]);
   reader.end();
   writer.end();
 });
@@ -365,6 +365,6 @@ it("a session answers portals by row limits and named statements as PostgreSQL d
   client.send(parse("s", "SELECT generate_series(1, 3)"), SYNC);
   await client.until("Z");
   client.send(bind("", "s"), describePortal(""), message("E", "\0", Buffer.from([0, 0, 0, 2])), SYNC);
-  assert.equal(new Answer(await client.until("Z")).types, "2TDDsZ");
+  assert.equal(new ServerAnswer(await client.until("Z")).types, "2TDDsZ");
   client.end();
 });

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import { writeCancel, writeStartup } from "../../src/wire/startup/packet.ts";
 import {
-  Answer,
+  ServerAnswer,
   bind,
   describePortal,
   execute,
@@ -39,7 +39,7 @@ it("synchronous_commit is off, also after DISCARD ALL and whatever the client as
 
 it("a token never comes at the start, and the key is that of the server", async () => {
   const client = await wire.open({ parameters: { options: "-c highwater.ack=commit" } });
-  assert.equal(new Answer(client.frames).token, null);
+  assert.equal(new ServerAnswer(client.frames).token, null);
   const { rows } = await client.query("SELECT pg_backend_pid()");
   assert.equal(String(client.key.readInt32BE(0)), rows[0]?.[0]);
   assert.match((await client.query("INSERT INTO kv VALUES ('by options', 1)")).token ?? "", /^hw2_/);
@@ -53,7 +53,7 @@ it("protocol 3.2 and its long keys pass through, and the key cancels", async () 
   await new Promise((resolve) => setTimeout(resolve, 300));
   const canceller = await WireClient.dial(wire.url);
   canceller.send(writeCancel(client.key));
-  assert.equal(new Answer(await client.until("Z")).code, "57014");
+  assert.equal(new ServerAnswer(await client.until("Z")).code, "57014");
   client.end();
 });
 
@@ -90,9 +90,9 @@ it("the client's unnamed statement and portal survive the gateway's statements",
   client.send(parse("", "SELECT 7"), SYNC);
   await client.until("Z");
   client.send(bind("", ""), execute(""), SYNC);
-  assert.deepEqual(new Answer(await client.until("Z")).rows, [["7"]]);
+  assert.deepEqual(new ServerAnswer(await client.until("Z")).rows, [["7"]]);
   client.send(bind("", ""), execute(""), SYNC);
-  assert.deepEqual(new Answer(await client.until("Z")).rows, [["7"]]);
+  assert.deepEqual(new ServerAnswer(await client.until("Z")).rows, [["7"]]);
   await client.query("BEGIN");
   client.send(
     parse("", "SELECT generate_series(1, 3)"),
@@ -100,9 +100,9 @@ it("the client's unnamed statement and portal survive the gateway's statements",
     message("E", "\0", Buffer.from([0, 0, 0, 1])),
     SYNC,
   );
-  assert.deepEqual(new Answer(await client.until("Z")).rows, [["1"]]);
+  assert.deepEqual(new ServerAnswer(await client.until("Z")).rows, [["1"]]);
   client.send(execute(""), SYNC);
-  assert.deepEqual(new Answer(await client.until("Z")).rows, [["2"], ["3"]]);
+  assert.deepEqual(new ServerAnswer(await client.until("Z")).rows, [["2"], ["3"]]);
   await client.query("COMMIT");
   client.end();
 });
@@ -132,7 +132,7 @@ it("errors keep their fields, also those of a read that is sent in another form"
   const client = await wire.open();
   for (const text of ["SELECT  nope FROM kv", "SELECT 1/0", "SELEC", "SELECT $1"]) {
     const [ours, theirs] = [await client.query(text), await direct.query(text)];
-    const error = (answer: Answer): string | undefined =>
+    const error = (answer: ServerAnswer): string | undefined =>
       answer.frames.find(({ type }) => type === "E")?.bytes.toString();
     assert.equal(error(ours), error(theirs), text);
   }
@@ -159,7 +159,7 @@ it("a failed block, a pipeline behind an error and VACUUM end as in PostgreSQL",
       one.send(...messages);
       let found = "";
       for (let end = 0; end < ends; end++) {
-        const answer = new Answer(await one.until("Z"));
+        const answer = new ServerAnswer(await one.until("Z"));
         found += answer.types.replaceAll(/[SN]/g, "") + answer.status;
       }
       return found;

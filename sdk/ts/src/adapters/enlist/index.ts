@@ -4,7 +4,7 @@
  * @module
  */
 import { type Highwater } from "../../index.ts";
-import { Desk, type EnlistOptions } from "./desk.ts";
+import { TicketService, type EnlistOptions } from "./ticket-service.ts";
 import { EnlistedClient, type PgClient, type PgPool } from "./pg.ts";
 import { EnlistedPostgres, type PostgresSql } from "./postgres.ts";
 import { EnlistedTransaction } from "./transaction.ts";
@@ -22,8 +22,8 @@ export class Enlisted {
   readonly #listeners = new Set<CommitListener>();
 
   /** @internal */
-  add(desk: Desk, client: PgClient): void {
-    new EnlistedClient(desk, client, (of, transaction) => {
+  add(service: TicketService, client: PgClient): void {
+    new EnlistedClient(service, client, (of, transaction) => {
       this.#last.set(of, transaction);
       for (const listener of this.#listeners) listener(transaction);
     });
@@ -106,13 +106,13 @@ export function enlist(
   connection: PgClient | PgPool | PostgresSql,
   options: EnlistOptions = {},
 ): Enlisted | EnlistedPostgres<PostgresSql> {
-  const desk = new Desk(hw, options);
-  if ("begin" in connection) return new EnlistedPostgres(desk, connection);
+  const service = new TicketService(hw, options);
+  if ("begin" in connection) return new EnlistedPostgres(service, connection);
   const enlisted = new Enlisted();
   if ("totalCount" in connection)
     connection.on("connect", (client) => {
-      enlisted.add(desk, client);
+      enlisted.add(service, client);
     });
-  else enlisted.add(desk, connection);
+  else enlisted.add(service, connection);
   return enlisted;
 }

@@ -2,7 +2,7 @@
 // in one write with COMMIT.
 import { newTransactionId } from "../../ids.ts";
 import { InvalidRequestError } from "../../index.ts";
-import { type Desk, type Issued } from "./desk.ts";
+import { type TicketService, type Issued } from "./ticket-service.ts";
 import {
   aborted,
   boundaryOf,
@@ -46,7 +46,7 @@ interface Open {
 const committedResult = () => ({ command: "COMMIT", rowCount: null, oid: null, rows: [], fields: [] });
 
 export class EnlistedClient {
-  readonly #desk: Desk;
+  readonly #service: TicketService;
   readonly #onCommit: (client: PgClient, transaction: EnlistedTransaction) => void;
   readonly #client: PgClient;
   readonly #query: Query;
@@ -55,11 +55,11 @@ export class EnlistedClient {
   #committing: Promise<unknown> | undefined;
 
   constructor(
-    desk: Desk,
+    service: TicketService,
     client: PgClient,
     onCommit: (client: PgClient, transaction: EnlistedTransaction) => void,
   ) {
-    this.#desk = desk;
+    this.#service = service;
     this.#client = client;
     this.#onCommit = onCommit;
     this.#query = client.query.bind(client);
@@ -87,7 +87,7 @@ export class EnlistedClient {
 
   #begin(): void {
     const id = newTransactionId();
-    const ticket = this.#desk.issue(id);
+    const ticket = this.#service.issue(id);
     ticket.catch(() => undefined);
     this.#open = { id, ticket };
   }
@@ -95,7 +95,7 @@ export class EnlistedClient {
   #forget(): void {
     this.#open?.ticket.then(
       (ticket) => {
-        this.#desk.withdraw(ticket);
+        this.#service.withdraw(ticket);
       },
       () => undefined,
     );
@@ -125,7 +125,7 @@ export class EnlistedClient {
     });
     if (performance.now() > ticket.untilMs) {
       await this.#rollBack();
-      this.#desk.withdraw(ticket);
+      this.#service.withdraw(ticket);
       throw aborted(open.id, "the ticket's time is over");
     }
     const pipeline = new CommitPipeline(ticket);
@@ -136,16 +136,16 @@ export class EnlistedClient {
       return await this.#failed(ticket, { cause, args, isCommitSent: pipeline.tags.length >= 2 });
     }
     if (pipeline.tags[1] === "INSERT 0 0") {
-      this.#desk.withdraw(ticket);
+      this.#service.withdraw(ticket);
       return { sent: undefined, answer: () => Promise.resolve(committedResult()) };
     }
-    return this.#committed(new EnlistedTransaction(this.#desk, ticket));
+    return this.#committed(new EnlistedTransaction(this.#service, ticket));
   }
 
   #committed(transaction: EnlistedTransaction): { sent: undefined; answer: () => Promise<unknown> } {
     this.#onCommit(this.#client, transaction);
     const answer = async (): Promise<unknown> => {
-      if (this.#desk.isSafe) await transaction.durable();
+      if (this.#service.isSafe) await transaction.durable();
       return committedResult();
     };
     return { sent: undefined, answer };
@@ -156,10 +156,10 @@ export class EnlistedClient {
     { cause, args, isCommitSent }: { cause: unknown; args: readonly unknown[]; isCommitSent: boolean },
   ): Promise<{ sent: undefined; answer: () => Promise<unknown> }> {
     if (!isRefusal(cause)) {
-      const known = await this.#desk.committed(ticket, false);
-      return this.#committed(new EnlistedTransaction(this.#desk, ticket, known));
+      const known = await this.#service.committed(ticket, false);
+      return this.#committed(new EnlistedTransaction(this.#service, ticket, known));
     }
-    this.#desk.withdraw(ticket);
+    this.#service.withdraw(ticket);
     if (isFailed(cause)) {
       const result = await call(
         this.#query,

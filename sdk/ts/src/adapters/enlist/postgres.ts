@@ -2,7 +2,7 @@
 // sends the receipt last. The driver writes COMMIT behind it without waiting.
 import { newTransactionId } from "../../ids.ts";
 import { HighwaterError } from "../../index.ts";
-import { type Desk } from "./desk.ts";
+import { type TicketService } from "./ticket-service.ts";
 import { aborted, EARLY, isRefusal, RECEIPT, receiptValues, refusalOf } from "./statements.ts";
 import { EnlistedTransaction } from "./transaction.ts";
 
@@ -41,12 +41,12 @@ export type BodySql<S> = S extends {
 
 /** The client of postgres.js, enlisted. */
 export class EnlistedPostgres<S extends PostgresSql> {
-  readonly #desk: Desk;
+  readonly #service: TicketService;
   readonly #sql: S;
 
   /** @internal */
-  constructor(desk: Desk, sql: S) {
-    this.#desk = desk;
+  constructor(service: TicketService, sql: S) {
+    this.#service = service;
     this.#sql = sql;
   }
 
@@ -59,14 +59,14 @@ export class EnlistedPostgres<S extends PostgresSql> {
    * @param options Options behind BEGIN, such as `isolation level serializable`.
    */
   async begin<R>(options: string, body: (sql: BodySql<S>) => R | Promise<R>): Promise<Committed<R>> {
-    const desk = this.#desk;
+    const service = this.#service;
     const id = newTransactionId();
-    const asked = desk.issue(id);
+    const asked = service.issue(id);
     asked.catch(() => undefined);
     const withdraw = (): void => {
       asked.then(
         (ticket) => {
-          desk.withdraw(ticket);
+          service.withdraw(ticket);
         },
         () => undefined,
       );
@@ -103,15 +103,15 @@ export class EnlistedPostgres<S extends PostgresSql> {
         withdraw();
         throw why;
       }
-      known = await desk.committed(await asked, false);
+      known = await service.committed(await asked, false);
     }
     const [result] = results as [R];
     if (known === undefined && (await sent[0]) === 0) {
       withdraw();
       return { result, transaction: null };
     }
-    const transaction = new EnlistedTransaction(desk, await asked, known);
-    if (desk.isSafe) await transaction.durable();
+    const transaction = new EnlistedTransaction(service, await asked, known);
+    if (service.isSafe) await transaction.durable();
     return { result, transaction };
   }
 }

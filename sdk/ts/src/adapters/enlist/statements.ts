@@ -1,7 +1,7 @@
 // The texts that begin and end transactions, the statements that ride on COMMIT, and what an error
 // of theirs means.
 import { type HighwaterError, TransactionAbortedError } from "../../index.ts";
-import { type Issued } from "./desk.ts";
+import { type Issued } from "./ticket-service.ts";
 
 /** User code may have changed it; no lock may outlive the commit point. */
 export const EARLY = "SET LOCAL synchronous_commit TO off";

@@ -9,20 +9,20 @@ import {
   TransactionLostError,
 } from "../../index.ts";
 import { callUser } from "../../runtime.ts";
-import { type Desk, type Issued } from "./desk.ts";
+import { type TicketService, type Issued } from "./ticket-service.ts";
 
 /** A transaction that has committed on the application's own connection. */
 export class EnlistedTransaction {
   /** Transaction id, a UUIDv7. */
   readonly id: string;
-  readonly #desk: Desk;
+  readonly #service: TicketService;
   readonly #ticket: Issued;
   #asked: Promise<Transaction> | undefined;
 
   /** @internal */
-  constructor(desk: Desk, ticket: Issued, known?: Transaction) {
+  constructor(service: TicketService, ticket: Issued, known?: Transaction) {
     this.id = ticket.id;
-    this.#desk = desk;
+    this.#service = service;
     this.#ticket = ticket;
     if (known) this.#asked = Promise.resolve(known);
     else this.promise().catch(() => undefined);
@@ -34,10 +34,10 @@ export class EnlistedTransaction {
    * `UnavailableError` if no gateway answers in the client's `totalTimeoutMs`; ask again then.
    */
   promise(): Promise<Transaction> {
-    this.#asked ??= this.#desk.committed(this.#ticket, true).catch((cause: unknown) => {
+    this.#asked ??= this.#service.committed(this.#ticket, true).catch((cause: unknown) => {
       if (!isOver(cause)) this.#asked = undefined;
       // The server had answered COMMIT: without a receipt in the current history it is lost.
-      throw isOver(cause) ? lost(this.id, this.#desk.level, cause) : cause;
+      throw isOver(cause) ? lost(this.id, this.#service.level, cause) : cause;
     });
     return this.#asked;
   }
@@ -78,7 +78,7 @@ export class EnlistedTransaction {
 
   #verdict(): TokenVerdict {
     const { id, epoch } = this.#ticket;
-    const about = { verdict: "lost", level: this.#desk.level, rule: "client:no_receipt" } as const;
+    const about = { verdict: "lost", level: this.#service.level, rule: "client:no_receipt" } as const;
     return { id, token: "", position: { epoch, offset: "0" }, ...about };
   }
 }

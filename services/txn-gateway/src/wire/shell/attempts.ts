@@ -7,7 +7,7 @@ import { lifespanMs } from "../../attempts/bounds.ts";
 import { type Config } from "../../config.ts";
 import { type Deps } from "../../deps.ts";
 import { type Exposed, type Exposure } from "../../exposure/exposure.ts";
-import { type Durability, type Fate } from "../../outcomes/durability.ts";
+import { type Durability, type AttemptVerdict } from "../../outcomes/durability.ts";
 import { type LookUps } from "../../outcomes/look-ups.ts";
 import { type Settler } from "../../outcomes/settler.ts";
 import { type PrimaryEpoch } from "../../primary/primary.ts";
@@ -141,7 +141,7 @@ export class WireAttempt implements OwnAttempt {
   }
 
   /** After its epoch ended: what trackers say of it. */
-  verdict(position: Position, level: string): Promise<Fate> {
+  verdict(position: Position, level: string): Promise<AttemptVerdict> {
     const token = this.committed(position);
     return this.#parts.durability.await({ token, ...position, level }, VERDICT_MS);
   }

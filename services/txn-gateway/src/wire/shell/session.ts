@@ -234,9 +234,10 @@ export class WireSession {
     position: Position | null,
     level: string,
   ): Promise<void> {
-    const fate = attempt === null || position === null ? "pending" : await attempt.verdict(position, level);
-    if (fate === "durable") this.#open(gate);
-    if (fate === "lost")
+    const verdict =
+      attempt === null || position === null ? "pending" : await attempt.verdict(position, level);
+    if (verdict === "durable") this.#open(gate);
+    if (verdict === "lost")
       this.#fail({ ...LOST, detail: `The id of the transaction is ${attempt?.id ?? ""}.` });
     this.failOver();
   }

@@ -101,7 +101,7 @@ export interface Issued extends Ticket {
   readonly untilMs: number;
 }
 
-export class Desk {
+export class TicketService {
   readonly #hw: Highwater;
   readonly #options: EnlistOptions;
   readonly #tickets: Requests;
