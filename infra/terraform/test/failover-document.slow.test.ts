@@ -122,7 +122,7 @@ describe("the document of a failover", { skip: whyNoTerraform() }, () => {
 
   it("says with every step what its failure leaves", () => {
     for (const { name, action, description = "" } of document.mainSteps)
-      assert.match(description, action === "aws:approve" ? /Rejected/ : /If it fails: /, name);
+      assert.match(description, action === "aws:approve" ? /If it is rejected\b/ : /If it fails: /, name);
   });
 
   it("may do what it does, and nothing else", () => {
