@@ -7,6 +7,7 @@ import { test } from "node:test";
 import ROOT_MANIFEST from "../package.json" with { type: "json" };
 import { circlesIn, crossingIn, importsOf, type Manifest, undeclaredIn } from "./imports.ts";
 import { readTree, ROOT } from "./tree.ts";
+import { chosen, OWN_FOLDERS, type Stage, STAGES } from "./verify/stages.ts";
 
 const imports = importsOf(new Map([...readTree()].filter(([path]) => /\.tsx?$/.test(path))));
 const manifests = new Map<string, Manifest>(
@@ -28,6 +29,24 @@ test("no import lies on a circle", () => {
 test("no relative import leads into another package", () => {
   assert.ok(manifests.size > 10);
   assert.deepEqual(crossingIn(imports, [...manifests.keys()]).map(shown), []);
+});
+
+test("a stage of make verify that runs a file runs what the file imports", () => {
+  const folderOf = (path: string): string | undefined =>
+    Object.keys(OWN_FOLDERS).find((folder) => path.startsWith(`${folder}/`));
+  const stagesOf = (folder: string | undefined): Stage[] =>
+    STAGES.filter(({ unread }) => folder === undefined || !unread.includes(folder));
+  const isTest = (path: string): boolean => /\.test\.ts$|\/tests?\//.test(path);
+  const faults = imports.flatMap(({ from, to = from }) => {
+    const stages = isTest(from) ? [] : stagesOf(folderOf(from));
+    const missing = stages.filter((stage) => !stagesOf(folderOf(to)).includes(stage));
+    return missing.map(({ name }) => `${name} runs ${from}, but not ${to}`);
+  });
+  assert.deepEqual(faults, []);
+  for (const [folder, names] of Object.entries(OWN_FOLDERS)) {
+    assert.ok(existsSync(join(ROOT, folder)), folder);
+    for (const name of names) assert.ok(chosen(STAGES, name).length > 0, name);
+  }
 });
 
 test("every package declares what it imports", () => {

@@ -1,7 +1,8 @@
-// Runs stages one after another at one commit and records each that has ended in
-// docs/verification.json, so that another machine can go on once that file is committed. Logs of
-// every attempt are in `.tools/verify/COMMIT`. An interrupted stage leaves no record, and a failed
-// one runs again next time.
+// Runs stages one after another and records each that has ended in docs/verification.json with its
+// commit, so that another machine can go on once that file is committed. A result counts until a
+// commit changes something that the stage runs. Logs of every attempt are in
+// `.tools/verify/COMMIT`. An interrupted stage leaves no record, and a failed one runs again next
+// time.
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
@@ -18,6 +19,7 @@ const GRACE_MS = 60_000;
 const MINUTE_MS = 60_000;
 
 export interface Done extends Outcome {
+  readonly commit: string;
   readonly attempt: number;
   readonly startedAt: string;
   readonly seconds: number;
@@ -26,18 +28,7 @@ export interface Done extends Outcome {
   readonly machine: string;
 }
 
-export interface VerifiedCommit {
-  readonly root: string;
-  /** The newest one that changed more than pages (*.md) and the record: no stage reads those. */
-  readonly commit: string;
-  /** Of this commit's logs, relative to the project's folder. */
-  readonly folder: string;
-}
-
-interface Recorded {
-  readonly commit: string;
-  readonly stages: Readonly<Record<string, Done>>;
-}
+type Recorded = Readonly<Record<string, Done>>;
 
 export interface RunOptions {
   readonly machine: string;
@@ -53,80 +44,78 @@ function git(root: string, ...args: readonly string[]): string {
   return execFileSync("git", args, { cwd: root, encoding: "utf8" }).trimEnd();
 }
 
-export function verifiedCommitOf(root: string): VerifiedCommit {
-  const commit = git(root, "log", "-1", "--format=%H", "--", ".", ":!*.md", `:!${RECORD}`);
-  return { root, commit, folder: `.tools/verify/${commit.slice(0, 12)}` };
+/** The newest commit that changed something that the stage runs. */
+export function commitOf(root: string, stage: Stage): string {
+  const unread = ["*.md", RECORD, ...stage.unread].map((path) => `:!${path}`);
+  return git(root, "log", "-1", "--format=%H", "--", ".", ...unread);
 }
 
-/**
- * What keeps the tree from being the commit, the page and the record excepted; empty if nothing
- * does.
- */
-function changesOf({ root, commit }: VerifiedCommit): string {
-  const now = verifiedCommitOf(root).commit;
-  const changes = git(root, "status", "--porcelain", "--", ".", `:!${PAGE}`, `:!${RECORD}`);
-  return [...(now === commit ? [] : [`the commit is ${now}`]), ...(changes === "" ? [] : [changes])].join(
-    "\n",
-  );
+/** What is not committed, the page and the record excepted; empty if nothing is. */
+function changesIn(root: string): string {
+  return git(root, "status", "--porcelain", "--", ".", `:!${PAGE}`, `:!${RECORD}`);
 }
 
-function read({ root, commit }: VerifiedCommit): Recorded {
+function read(root: string): Recorded {
   const file = join(root, RECORD);
-  const recorded = existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as Recorded) : null;
-  return recorded?.commit === commit ? recorded : { commit, stages: {} };
+  return existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as Recorded) : {};
 }
 
-export function readDone(verified: VerifiedCommit, stage: Stage): Done | null {
-  return read(verified).stages[stage.name] ?? null;
+/** Null also if the result is of what the stage ran at an earlier commit. */
+export function readDone(root: string, stage: Stage): Done | null {
+  const done = read(root)[stage.name];
+  return done?.commit === commitOf(root, stage) ? done : null;
 }
 
-/** Reads the record again first: another run at the same commit may have added to it. */
-function write(verified: VerifiedCommit, stage: Stage, done: Done): void {
-  const { commit, stages } = read(verified);
-  const recorded: Recorded = { commit, stages: { ...stages, [stage.name]: done } };
-  writeFileSync(join(verified.root, RECORD), `${JSON.stringify(recorded, null, 1)}\n`);
+/** Reads the record again first: another run may have added to it. */
+function write(root: string, stage: Stage, done: Done): void {
+  const recorded: Recorded = { ...read(root), [stage.name]: done };
+  writeFileSync(join(root, RECORD), `${JSON.stringify(recorded, null, 1)}\n`);
 }
 
 /**
- * Answers whether each stage has been run, now or before, and has not failed. Errors: the tree is
- * not the commit.
+ * Answers whether each stage has been run, now or before, and has not failed. `root`: the project's
+ * folder. Errors: the tree has changes that are not committed.
  */
 export async function runStages(
-  verified: VerifiedCommit,
+  root: string,
   stages: readonly Stage[],
   options: RunOptions,
 ): Promise<boolean> {
   const { say, signal } = options;
-  const before = changesOf(verified);
+  const before = changesIn(root);
   if (before !== "")
     throw new Error(
       `the working tree has changes, and a verification is of a commit; commit or stash them:\n${before}`,
     );
-  for (const folder of [verified.folder, "docs"]) mkdirSync(join(verified.root, folder), { recursive: true });
+  mkdirSync(join(root, "docs"), { recursive: true });
   let areGood = true;
   for (const [at, stage] of stages.entries()) {
-    const previous = readDone(verified, stage);
+    const previous = readDone(root, stage);
     const title = `[${String(at + 1)}/${String(stages.length)}] ${stage.name}`;
     if (previous !== null && previous.result !== "failed") {
       say(`${title}: ${previous.result} before (to run it again, remove it from ${RECORD})`);
       continue;
     }
     const attempt = (previous?.attempt ?? 0) + 1;
-    const log = `${verified.folder}/${stage.name}.${String(attempt)}.log`;
+    const commit = commitOf(root, stage);
+    const folder = `.tools/verify/${commit.slice(0, 12)}`;
+    mkdirSync(join(root, folder), { recursive: true });
+    const log = `${folder}/${stage.name}.${String(attempt)}.log`;
     say(`${title}: ${stage.command} (at most ${String(stage.limitMinutes)} min; log: ${log})`);
     const startedAt = new Date().toISOString();
     const beganMs = performance.now();
-    let outcome = await runStage(verified, stage, { ...options, log });
+    let outcome = await runStage(root, stage, { ...options, folder, log });
     if (outcome === null) {
       say(`${title}: interrupted`);
       return false;
     }
-    const changes = changesOf(verified);
+    const now = commitOf(root, stage);
+    const changes = changesIn(root) + (now === commit ? "" : `the commit is ${now}`);
     if (changes !== "")
       outcome = { ...outcome, result: "failed", reason: `the tree was changed while it ran:\n${changes}` };
     const seconds = Math.round((performance.now() - beganMs) / 1_000);
-    const done: Done = { ...outcome, attempt, startedAt, seconds, log, machine: options.machine };
-    write(verified, stage, done);
+    const done: Done = { ...outcome, commit, attempt, startedAt, seconds, log, machine: options.machine };
+    write(root, stage, done);
     say(`${title}: ${done.result}${done.reason === null ? "" : `: ${done.reason}`} (${String(seconds)} s)`);
     areGood &&= done.result !== "failed";
     if (changes !== "") {
@@ -139,9 +128,15 @@ export async function runStages(
 
 /** Null if it was interrupted. */
 async function runStage(
-  { root, folder }: VerifiedCommit,
+  root: string,
   stage: Stage,
-  { log, signal, env = process.env, graceMs = GRACE_MS }: RunOptions & { readonly log: string },
+  {
+    folder,
+    log,
+    signal,
+    env = process.env,
+    graceMs = GRACE_MS,
+  }: RunOptions & { readonly folder: string; readonly log: string },
 ): Promise<Outcome | null> {
   const [program = "", ...args] = stage.command.split(" ");
   const run = randomUUID();

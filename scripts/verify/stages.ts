@@ -14,6 +14,8 @@ export interface Stage {
   /** A stage that takes longer is ended and has failed. */
   readonly limitMinutes: number;
   readonly figures: Figures;
+  /** Paths that are not part of what it runs, as git's pathspecs. */
+  readonly unread: readonly string[];
   /** Its bars depend on the machine: a missed one is reported and is no failure. */
   readonly isBenchmark?: boolean;
 }
@@ -120,6 +122,46 @@ function fuzz(output: string): Figure[] {
   ];
 }
 
+/**
+ * Folders that only these stages run, given by the beginnings of their names. Every stage runs what
+ * is in none of them.
+ */
+export const OWN_FOLDERS: Readonly<Record<string, readonly string[]>> = {
+  dashboards: ["infra-test"],
+  examples: ["bench", "experiments", "failover-rounds", "infra-test", "soak"],
+  "infra/image": ["infra-test"],
+  "infra/terraform": ["infra-test"],
+  "loadtests/experiments": ["bench", "experiments", "soak"],
+  "loadtests/gateway": ["bench", "experiments", "soak"],
+  "loadtests/k6": ["load-smoke"],
+  "loadtests/pgwire": ["bench-pgwire"],
+  "loadtests/results": [],
+  "loadtests/rounds": ["bench"],
+  "loadtests/sdk": ["bench-sdk"],
+  "loadtests/tracker": ["bench", "experiments", "soak"],
+  "proof/attack": [],
+  "proof/chaos": ["chaos", "patroni-rows"],
+  "proof/checker": ["chaos", "patroni-rows"],
+  "proof/clients": ["foreign-suites"],
+  "proof/fuzz": ["fuzz"],
+  "proof/soak": ["soak"],
+  "proof/wire": ["fuzz"],
+  scripts: [],
+  "sdk/conformance": [],
+  "services/durability-tracker/sim": ["sim"],
+};
+
+/** `chaos` is the beginning of `chaos-5`. */
+const beginsWith = (name: string, beginning: string): boolean => `${name}-`.startsWith(`${beginning}-`);
+
+function unreadBy(name: string): string[] {
+  const foreign = Object.entries(OWN_FOLDERS)
+    .filter(([, names]) => !names.some((beginning) => beginsWith(name, beginning)))
+    .map(([folder]) => folder);
+  // Only this one runs test files.
+  return name === "infra-test" ? foreign : [...foreign, "*.test.ts"];
+}
+
 const SIM = { limitMinutes: 30, figures: last("seed runs failed runsPerMinute") };
 const CHAOS = {
   figures: all(
@@ -193,16 +235,20 @@ export const STAGES: readonly Stage[] = [
   { command: "make bench-telemetry", figures: bars, ...BENCHMARK },
   { command: "make bench-overload", figures: OVERLOAD, ...BENCHMARK },
   { command: "make experiments QUICK=1", figures: EXPERIMENTS, ...BENCHMARK, limitMinutes: 60 },
-].map((stage) => ({ name: stage.command.split(" ")[1] ?? "", ...stage }));
+].map((stage) => {
+  const named = { name: stage.command.split(" ")[1] ?? "", ...stage };
+  return { ...named, unread: unreadBy(named.name) };
+});
 
 /** `chaos-5` names a stage, `soak` all whose names begin with it and a dash, nothing all. */
 export function chosen(stages: readonly Stage[], only: string): readonly Stage[] {
   const names = only.split(",").filter((name) => name !== "");
-  const isNamed = (stage: Stage, name: string): boolean => `${stage.name}-`.startsWith(`${name}-`);
-  const unknown = names.filter((name) => !stages.some((stage) => isNamed(stage, name)));
+  const unknown = names.filter((name) => !stages.some((stage) => beginsWith(stage.name, name)));
   if (unknown.length > 0)
     throw new Error(
       `there is no stage ${unknown.join(", ")}: ONLY takes some of ${stages.map(({ name }) => name).join(",")}`,
     );
-  return names.length === 0 ? stages : stages.filter((stage) => names.some((name) => isNamed(stage, name)));
+  return names.length === 0
+    ? stages
+    : stages.filter((stage) => names.some((name) => beginsWith(stage.name, name)));
 }
