@@ -2,6 +2,7 @@
 // a panel for. Errors are part of it (a failover comes in between), so they are counted and not
 // thrown.
 import { setTimeout as pause } from "node:timers/promises";
+import pg from "pg";
 import { type System } from "@highwater/lab-system";
 import { newId, post, send, type TransactionReply, verdicts } from "@highwater/lab-system/testing";
 
@@ -21,6 +22,15 @@ export const LOAD_ENVIRONMENT = {
   GATEWAY_POOL_SIZE: String(POOL_SIZE),
   GATEWAY_POOL_QUEUE: String(POOL_QUEUE),
 } as const;
+
+const WIRE_WRITE = "UPDATE account SET balance = balance - 1 WHERE id = 2";
+/** Answered when durable, at the commit point, when durable for want of a receipt, and early. */
+const WIRE_TURNS: readonly (readonly string[])[] = [
+  ["RESET highwater.ack", WIRE_WRITE],
+  ["SET highwater.ack = 'commit'", "BEGIN", WIRE_WRITE, "COMMIT"],
+  ["SET highwater.ack = 'commit'", `${WIRE_WRITE}; ${WIRE_WRITE}`],
+  ["RESET highwater.ack", "SET highwater.max_wait = '1ms'", WIRE_WRITE, "RESET highwater.max_wait"],
+];
 
 export class Load {
   readonly #system: System;
@@ -46,7 +56,7 @@ export class Load {
     for (const region of system.regions) {
       for (let worker = 0; worker < WORKERS_PER_REGION; worker++)
         load.#workers.push(load.#work(region, worker));
-      load.#workers.push(load.#listen(region));
+      load.#workers.push(load.#listen(region), load.#connect(region));
     }
     return load;
   }
@@ -140,6 +150,27 @@ export class Load {
     );
     await Promise.all(reads);
     return undefined;
+  }
+
+  /** A client of PostgreSQL, which connects again when its gateway goes. */
+  async #connect(region: string): Promise<void> {
+    while (!this.#isOver) {
+      const client = new pg.Client({ connectionString: this.#system.pgUrl(region) });
+      client.on("error", () => undefined);
+      try {
+        await client.connect();
+        for (let turn = 0; !this.#isOver; turn++) {
+          for (const sql of WIRE_TURNS[turn % WIRE_TURNS.length] ?? []) await client.query(sql);
+          this.answered++;
+          await pause(PAUSE_MS);
+        }
+      } catch {
+        this.failed++;
+        await pause(LOST_PAUSE_MS);
+      } finally {
+        await client.end().catch(() => undefined);
+      }
+    }
   }
 
   /** A stream of marks and one of events, opened again when their tracker goes. */

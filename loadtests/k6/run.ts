@@ -10,6 +10,7 @@ import { record } from "../record.ts";
 import { findK6, whyNoK6 } from "./find.ts";
 import { type Ended, runScript, TABLES, unfinished } from "./script.ts";
 import { compareReported } from "./reported.ts";
+import { judgeWire, WireLoad } from "./wire.ts";
 
 const SCENARIOS = ["smoke", "steady", "stress", "spike", "soak", "failover"] as const;
 type Scenario = (typeof SCENARIOS)[number];
@@ -19,6 +20,7 @@ const CLIENTS = "clients";
 const GRANT = "GRANT ALL ON load_account, load_entry TO app";
 /** How long the isolated region continues to commit before it is lost. */
 const CUT_MS = 700;
+const FAULT_S = 15;
 /** Lines of log that are shown from the run. */
 const LOG_LINES = 20;
 
@@ -60,14 +62,13 @@ async function runK6(
   return open > 0 ? { ...ended, code: 1 } : ended;
 }
 
-function faultAtS(): number {
-  const given = values.env.find((each) => each.startsWith("FAULT_S="));
-  return given === undefined ? 15 : Number(given.slice("FAULT_S=".length));
+function settingOf(name: string): string | undefined {
+  return values.env.find((each) => each.startsWith(`${name}=`))?.slice(name.length + 1);
 }
 
 /** Loses the primary's region, as an operator would see it. Resolves with the new primary. */
 async function failOver(system: System, primary: string): Promise<string> {
-  await sleep(1_000 * faultAtS());
+  await sleep(1_000 * Number(settingOf("FAULT_S") ?? FAULT_S));
   console.error(`${primary} is cut off from the other regions, while its clients go on`);
   await system.cluster.isolate(primary, { except: [CLIENTS] });
   await sleep(CUT_MS);
@@ -83,6 +84,8 @@ async function onOwnSystem(program: string, name: Scenario): Promise<boolean> {
   const [home = ""] = system.regions;
   for (const statement of [...TABLES, GRANT]) await system.cluster.query(home, statement);
   const endpoints = await system.endpoints(CLIENTS);
+  const postgres = endpoints[0]?.postgres;
+  const wire = name === "smoke" && postgres !== undefined ? new WireLoad(postgres) : null;
   const running = runK6(program, name, {
     GATEWAYS: endpoints.map(({ gateway }) => gateway).join(","),
     TRACKERS: endpoints.map(({ tracker }) => tracker).join(","),
@@ -91,17 +94,26 @@ async function onOwnSystem(program: string, name: Scenario): Promise<boolean> {
   const failing = name === "failover" ? failOver(system, home) : Promise.resolve(home);
   // Waits for both even if one of them fails: the system may only be closed after them.
   const [ended, primary] = await Promise.allSettled([running, failing]);
+  const onWire = await wire?.stop();
   if (ended.status === "rejected") throw ended.reason;
   if (primary.status === "rejected") throw primary.reason;
   const { code, summary, reported } = ended.value;
   const rows = await system.cluster.query(primary.value, "SELECT id::text AS id FROM load_entry");
-  const table = compareReported(reported, new Set(rows.map(({ id }) => String(id))));
-  record(`k6-${name}`, { ...summary, table });
+  const all = [...reported, ...(onWire?.reported ?? [])];
+  const table = compareReported(all, new Set(rows.map(({ id }) => String(id))));
+  record(`k6-${name}`, { ...summary, ...(onWire !== undefined && { wire: onWire.figures }), table });
   console.log(`table: ${JSON.stringify(table)}`);
   const settled = (summary.counts["durable"] ?? 0) + (summary.counts["lost"] ?? 0);
   if (reported.length < settled)
     console.error(`${String(reported.length)} of ${String(settled)} verdicts were written down`);
-  return code === 0 && table.missing + table.returned === 0 && table.kept > 0 && reported.length >= settled;
+  const isGood = onWire === undefined || judgeWire(onWire.figures, settingOf("DURABLE_P95_MS"));
+  return (
+    code === 0 &&
+    isGood &&
+    table.missing + table.returned === 0 &&
+    table.kept > 0 &&
+    reported.length >= settled
+  );
 }
 
 async function onDeployment(program: string, name: Scenario, gateways: string): Promise<boolean> {

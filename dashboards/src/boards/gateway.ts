@@ -239,6 +239,35 @@ const waits = [
   }),
 ];
 
+const wire = [
+  graph({
+    title: "PostgreSQL sessions",
+    says: "Clients of the PostgreSQL wire by gateway, and those of them whose answer waits to be durable. At the bound more are refused.",
+    queries: [
+      { expr: sum(located("highwater_gateway_wire_sessions"), "name"), legend: "{{name}}" },
+      { expr: sum(located("highwater_gateway_wire_holds"), "name"), legend: "{{name}} waiting" },
+      { expr: max(located("highwater_gateway_wire_sessions_bound")), legend: "bound of a gateway" },
+    ],
+    unit: "short",
+    width: 8,
+    colors: { "bound of a gateway": "red" },
+  }),
+  graph({
+    title: "PostgreSQL commits by answer",
+    says: "At the commit point (commit), when durable (held; receipted with an id), when durable for want of a receipt (unreceipted), before it by max_wait or cancel (released, counted again).",
+    queries: [{ expr: sum(located(rate("highwater_gateway_wire_answers_total")), "how"), legend: "{{how}}" }],
+    unit: "ops",
+    width: 8,
+  }),
+  graph({
+    title: "Tickets without an end",
+    says: "Transactions on the applications' own connections that were announced and not reported as ended. Many: applications do not report.",
+    queries: [{ expr: sum(located("highwater_gateway_open_tickets"), "name"), legend: "{{name}}" }],
+    unit: "short",
+    width: 8,
+  }),
+];
+
 const processes = [
   graph({
     title: "Event loop",
@@ -279,6 +308,7 @@ export const gateway: Board = {
     { row: row("Latency"), panels: latency },
     { row: row("Outcomes"), panels: outcomes },
     { row: row("Waits"), panels: waits },
+    { row: row("PostgreSQL wire"), panels: wire },
     { row: row("Processes"), panels: processes },
   ],
 };

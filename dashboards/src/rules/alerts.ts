@@ -14,7 +14,11 @@ const {
   poolQueueShare,
   webhookAgeSeconds,
   certificateDays,
+  wireSessionsShare,
+  wireUnreceiptedShare,
 } = BOUNDS;
+
+const ANSWERS = "highwater_gateway_wire_answers_total";
 
 /** Promises, and what becomes of them. */
 export const promiseAlerts: readonly Alert[] = [
@@ -193,6 +197,23 @@ export const systemAlerts: readonly Alert[] = [
     summary:
       "The queue of the gateway at {{ $labels.instance }} is filled to {{ $value | humanizePercentage }}",
     says: "All sessions to the primary are busy. When the queue is full, more are refused: 503 overloaded.",
+  },
+  {
+    name: "HighwaterWireSessionsNearLimit",
+    expr: `${max("highwater_gateway_wire_sessions / highwater_gateway_wire_sessions_bound", "job", "instance")} > ${String(wireSessionsShare)}`,
+    for: "2m",
+    severity: "ticket",
+    summary:
+      "The gateway at {{ $labels.instance }} has {{ $value | humanizePercentage }} of the sessions of PostgreSQL that it may have",
+    says: "At the limit it refuses new connections: sorry, too many clients already (53300).",
+  },
+  {
+    name: "HighwaterWireUnreceipted",
+    expr: `sum(${increase(`${ANSWERS}{how="unreceipted"}`, "10m")}) / (sum(${increase(`${ANSWERS}{how=~"commit|unreceipted"}`, "10m")}) > 0) > ${String(wireUnreceiptedShare)}`,
+    for: "10m",
+    severity: "ticket",
+    summary: "{{ $value | humanizePercentage }} of the commits in commit mode have no receipt",
+    says: "Clients of PostgreSQL asked for answers at the commit point, and wait until their commits are durable.",
   },
   {
     name: "HighwaterEventLoopBusy",

@@ -208,6 +208,61 @@ export const systemCases: Readonly<Record<string, Cases>> = {
       },
     ],
   },
+  HighwaterWireSessionsNearLimit: {
+    fires: [
+      {
+        series: {
+          [`highwater_gateway_wire_sessions{${GATEWAY}}`]: "950x20",
+          [`highwater_gateway_wire_sessions_bound{${GATEWAY}}`]: "1000x20",
+          [`highwater_gateway_wire_sessions{${GATEWAY_2}}`]: "10x20",
+          [`highwater_gateway_wire_sessions_bound{${GATEWAY_2}}`]: "1000x20",
+        },
+        ...{ at: "5m", labels: { severity: "ticket", job: "highwater-gateway", instance: "g1" } },
+        summary: "The gateway at g1 has 95% of the sessions of PostgreSQL that it may have",
+      },
+    ],
+    silent: [
+      {
+        why: "all clients connect anew after a failover, and many idle sessions are no fault",
+        series: {
+          [`highwater_gateway_wire_sessions{${GATEWAY}}`]: "800x4 950 800x20",
+          [`highwater_gateway_wire_sessions_bound{${GATEWAY}}`]: "1000x25",
+        },
+        at: ["2m30s", "5m"],
+      },
+    ],
+  },
+  HighwaterWireUnreceipted: {
+    fires: [
+      {
+        series: {
+          [`highwater_gateway_wire_answers_total{how="commit",${GATEWAY}}`]: "0+20x60",
+          [`highwater_gateway_wire_answers_total{how="unreceipted",${GATEWAY}}`]: "0+60x60",
+        },
+        ...{ at: "25m", labels: { severity: "ticket" } },
+        summary: "75% of the commits in commit mode have no receipt",
+      },
+    ],
+    silent: [
+      {
+        why: "safe sessions need no receipts, and some statements of fast ones cannot have one",
+        series: {
+          [`highwater_gateway_wire_answers_total{how="commit",${GATEWAY}}`]: "0+60x60",
+          [`highwater_gateway_wire_answers_total{how="unreceipted",${GATEWAY}}`]: "0+6x60",
+          [`highwater_gateway_wire_answers_total{how="held",${GATEWAY}}`]: "0+600x60",
+        },
+        at: ["15m", "25m"],
+      },
+      {
+        why: "a migration ran in commit mode for a few minutes",
+        series: {
+          [`highwater_gateway_wire_answers_total{how="commit",${GATEWAY}}`]: "0x60",
+          [`highwater_gateway_wire_answers_total{how="unreceipted",${GATEWAY}}`]: "0x10 1x4 2x40",
+        },
+        at: ["8m", "25m"],
+      },
+    ],
+  },
   HighwaterEventLoopBusy: {
     fires: [
       {

@@ -418,6 +418,9 @@ export class Gateway {
     metrics.read(GATEWAY.resultMemory, () => this.#memory.usedBytes);
     metrics.read(GATEWAY.durabilityWaits, () => marks.waiting);
     metrics.read(GATEWAY.wireSessions, () => this.wire?.size ?? null);
+    metrics.read(GATEWAY.wireSessionsBound, () =>
+      this.wire === null ? null : this.#config.pgMaxConnections,
+    );
     metrics.read(GATEWAY.wireHolds, () => this.wire?.holding ?? null);
     metrics.read(GATEWAY.unknownOutcomesOpen, () => metrics.settling);
     metrics.read(GATEWAY.splitBrain, () => (primary.authority.kind === "split" ? 1 : 0));

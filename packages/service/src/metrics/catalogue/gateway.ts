@@ -132,13 +132,17 @@ export const GATEWAY = {
     help: "Sessions of clients of PostgreSQL.",
     question: "How many clients of PostgreSQL are there, and how near is the bound?",
   }),
+  wireSessionsBound: gauge("highwater_gateway_wire_sessions_bound", {
+    help: "So many sessions of clients of PostgreSQL may be open; more are refused.",
+    question: "How near are clients of PostgreSQL to being refused?",
+  }),
   wireHolds: gauge("highwater_gateway_wire_holds", {
     help: "Of these, those with an answer that waits to be durable.",
     question: "How many clients of PostgreSQL are kept waiting by durability?",
   }),
   wireAnswers: counter("highwater_gateway_wire_answers_total", {
-    labels: { how: ["commit", "receipted", "held", "released"] },
-    help: "Answers to commits of clients of PostgreSQL: at the commit point with a receipt (`commit`), when durable with one (`receipted`) or without (`held`), and those that went out before they were durable, by max_wait or a cancel (`released`, counted again).",
+    labels: { how: ["commit", "receipted", "held", "unreceipted", "released"] },
+    help: "Answers to commits of clients of PostgreSQL: at the commit point with a receipt (`commit`), when durable with one (`receipted`) or without (`held`). `unreceipted`: an early answer was asked for, and it came when durable, because there was no receipt. `released`, counted again: went out before it was durable, by max_wait or a cancel.",
     question: "How many commits have no receipt, and does the acknowledgement that was asked for come?",
   }),
 

@@ -203,7 +203,8 @@ export class WireSession {
     if (attempt !== null) this.#positioned.add(attempt);
     const isEarly = attempt !== null && settings.ack === "commit";
     const level = settings.level ?? defaultLevel();
-    if (gate.isCommit) metrics.wireAnswers.add(isEarly ? "commit" : attempt === null ? "held" : "receipted");
+    const without = settings.ack === "commit" ? "unreceipted" : "held";
+    if (gate.isCommit) metrics.wireAnswers.add(isEarly ? "commit" : attempt === null ? without : "receipted");
     positions.want({
       primaryEpoch,
       level: isEarly ? null : level,
