@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { decodeToken, type Topology, type VerdictsResponse } from "@highwater/protocol";
 import { Highwater, sql } from "@highwater/sdk";
 import { internalCredential } from "@highwater/service";
@@ -71,6 +72,24 @@ test("gateways and trackers log in as no superuser, on any node", async () => {
       sessions.filter(({ is_superuser }) => is_superuser),
       [],
     );
+  }
+});
+
+test("no session of theirs keeps a snapshot between two statements: on a replica, promotions would wait for it", async () => {
+  const LOOKS = 20;
+  for (const { id } of system.cluster.nodes) {
+    const keeping = [];
+    for (let look = 0; look < LOOKS; look++) {
+      const [session] = await system.cluster.query(
+        id,
+        `SELECT application_name FROM pg_stat_activity
+         WHERE application_name LIKE 'highwater:%' AND state <> 'active' AND backend_xmin IS NOT NULL`,
+      );
+      if (session !== undefined) keeping.push(session);
+      await sleep(100);
+    }
+    // Some looks fall between two statements of one short transaction.
+    assert.ok(keeping.length < LOOKS / 2, `${id}: ${JSON.stringify(keeping)}`);
   }
 });
 
