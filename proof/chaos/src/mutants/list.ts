@@ -24,7 +24,7 @@ export const MUTANTS: readonly Mutant[] = [
       replace:
         "const end = await this.#parts.marks.wait({ ...position, offset: (position.offset - 200_000n) as Offset, level }, INTEREST_MS / 2);",
     },
-    faults: ["lose_primary", "lose_region", "slow_link"],
+    faults: ["zombie_primary"],
   },
   {
     name: "the wire takes a commit for a read",
@@ -33,7 +33,7 @@ export const MUTANTS: readonly Mutant[] = [
       find: "if (state.isReadOnlyCommit !== true) this.#hold(true);",
       replace: "",
     },
-    faults: ["lose_primary", "lose_region", "slow_link"],
+    faults: ["zombie_primary"],
   },
   {
     name: "a safe transaction is answered at its commit",
