@@ -9,6 +9,7 @@
 //
 //     {"control": "http://127.0.0.1:4711", "primary": "us-east",
 //      "regions": ["us-east", "us-west", "eu-west"], "database": "postgresql://…",
+//      "wire": "postgresql://…",
 //      "endpoints": [{"region": "us-east", "gateway": "http://…", "tracker": "http://…"}, …]}
 //
 // `endpoints` has the primary's region first, which changes with a failover: `GET /` on the control

@@ -20,6 +20,7 @@ const IMPORTS: Readonly<Record<string, string>> = {
   "@highwater/sdk/opentelemetry": 'import * as api from "@opentelemetry/api";',
   "@highwater/sdk/kysely": 'import { Kysely } from "kysely";',
   "@highwater/sdk/enlist": 'import pg from "pg";\nimport postgres from "postgres";',
+  "@highwater/sdk/tokens": 'import pg from "pg";',
   "@highwater/sdk/drizzle": 'import { pgTable, text } from "drizzle-orm/pg-core";',
 };
 /** What some of them print; the others need only end well. */
@@ -75,7 +76,8 @@ before(async () => {
   for (const [index, example] of EXAMPLES.entries()) {
     const file = join(directory, `example-${String(index)}.ts`);
     const program = programOf(example).replaceAll(URL_SHOWN, options);
-    await writeFile(file, program.replaceAll("postgresql://shop@127.0.0.1:5432/app", database));
+    const reached = program.replaceAll("postgresql://shop@127.0.0.1:5432/app", database);
+    await writeFile(file, reached.replaceAll("postgresql://app@127.0.0.1:4604/app", system.pgUrl("us-east")));
     files.set(example, file);
   }
 });

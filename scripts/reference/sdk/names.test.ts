@@ -60,6 +60,7 @@ const ONLY_TYPESCRIPT: Readonly<Record<string, string>> = {
 const ONLY_PYTHON: Readonly<Record<string, string>> = {
   Cancellation: "what AbortSignal is to JavaScript",
   "Highwater.batch Highwater.debug": "in TypeScript entries of their own, for its size",
+  "Highwater.token_of Session.token_of": "in TypeScript an entry of its own, for its size",
   "Highwater.verify": "a platform's fetch decides on TLS",
   "Field Statement": "in TypeScript they are written out where they are used",
   "HighwaterError.message": "every error of JavaScript has it",
@@ -74,7 +75,7 @@ const snake = (name: string): string =>
 
 /** The adapters follow the libraries that they are for, and those differ. */
 function entriesOf(modules: readonly Module[]): Map<string, ApiItem> {
-  const own = modules.filter(({ name }) => !/(?:kysely|drizzle|enlist|sqlalchemy|dbapi)$/.test(name));
+  const own = modules.filter(({ name }) => !/(?:kysely|drizzle|enlist|tokens|sqlalchemy|dbapi)$/.test(name));
   return new Map(own.flatMap(({ entries }) => entries).map((entry) => [entry.name, entry]));
 }
 

@@ -36,6 +36,8 @@ export interface Description {
   readonly primary: string;
   /** The primary's address, as superuser. */
   readonly database: string;
+  /** The wire of the gateway in the primary's region, for role `app`. */
+  readonly wire: string;
 }
 
 export class Site implements AsyncDisposable {
@@ -99,7 +101,8 @@ export class Site implements AsyncDisposable {
       tracker: trackers.find((each) => each.region === region)?.tracker ?? "",
     }));
     const database = await this.system.cluster.connectionString(this.#primary);
-    return { endpoints, regions: this.regions, primary: this.#primary, database };
+    const wire = this.system.pgUrl(this.#primary);
+    return { endpoints, regions: this.regions, primary: this.#primary, database, wire };
   }
 
   query(sql: string, node = this.#primary): Promise<Readonly<Record<string, unknown>>[]> {

@@ -63,7 +63,7 @@ export class OneShotSession {
   #latest: PendingPromise | undefined;
   #rememberedMax = REMEMBERED_MAX;
   /** @internal */
-  readonly remember = ({ entry }: Transaction): void => {
+  readonly remember = ({ entry }: DurabilityPromise): void => {
     this.#add(entry);
   };
 

@@ -43,6 +43,7 @@ from ._observers import log_events, print_events
 from ._options import BeginOptions, Endpoint, TransactionOptions, TransactOptions, ack_of, endpoints_of, execution_of
 from ._promise import BasePromise, Listener
 from ._stream import DurabilityStream, StreamDeps
+from ._tokens import token_of
 from ._transaction import BaseTransaction
 from ._transport import Certificates, Verify
 from ._values import TypeDecoders, result_decoder
@@ -326,6 +327,22 @@ class BaseClient(Generic[P, T]):
         entry = self._entry(token, content.id, content.position)
         self._listeners.keep(self._watcher, entry)
         return self._make_promise(entry, position=content.position, level=level or self._level)
+
+    def token_of(self, connection: object, *, level: str | None = None) -> P:
+        """Returns the promise of the last transaction on a connection to a gateway's wire.
+
+        The PostgreSQL wire sends a token with the answer to COMMIT where `highwater.ack` is
+        `commit`. Ask before the connection goes back to its pool.
+
+        Args:
+            connection: Connection of psycopg 3 or asyncpg, or a connection of SQLAlchemy on one of
+                them.
+            level: Level of its waits and listeners. Default: the client's.
+
+        Errors: `no_token` if the connection's last transaction has none, or the connection is in
+        pipeline mode; `invalid_options` for another driver.
+        """
+        return self.promise(token_of(connection), level=level)
 
     @property
     def marks(self) -> Marks | None:

@@ -421,6 +421,12 @@ class AsyncSession(BaseSession):
         """Like `hw.transact`; the session remembers the transaction."""
         return await self._client._transact(body, options, self._remember)
 
+    def token_of(self, connection: object, *, level: str | None = None) -> AsyncDurabilityPromise:
+        """Like `hw.token_of`; the session remembers the transaction."""
+        promise = self._client.token_of(connection, level=level)
+        self._remember(promise)
+        return promise
+
     async def durable(self, *, level: str | None = None, timeout: float | None = None) -> None:
         """Waits until everything committed or read in this session so far is durable at the level.
 

@@ -459,6 +459,12 @@ class Session(BaseSession):
         """Like `hw.transact`; the session remembers the transaction."""
         return self._client._transact(body, options, self._remember, cancel=cancel)
 
+    def token_of(self, connection: object, *, level: str | None = None) -> DurabilityPromise:
+        """Like `hw.token_of`; the session remembers the transaction."""
+        promise = self._client.token_of(connection, level=level)
+        self._remember(promise)
+        return promise
+
     def durable(
         self, *, level: str | None = None, timeout: float | None = None, cancel: Cancellation | None = None
     ) -> None:
