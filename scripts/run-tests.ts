@@ -1,6 +1,9 @@
 // Runs test files side by side, each in a process of its own, the unit tests of a package together
 // in one. Every process has to report its end. Afterwards looks for what tests must not leave
 // behind: processes and temporary folders.
+// Arguments: the files. Options: --concurrency N (files side by side), --times FILE (keeps the
+// times of all files there, as lines of JSON), --names FILE (writes the names of all tests there, a
+// line each).
 import { randomUUID } from "node:crypto";
 import {
   chmodSync,
@@ -17,8 +20,7 @@ import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { run } from "node:test";
 import { spec } from "node:test/reporters";
-import { parseArgs } from "node:util";
-import { exitCodeOf, processesWith } from "@highwater/lab-tools/process";
+import { exitCodeOf, processesWith, readOptions } from "@highwater/lab-tools/process";
 import { reportEnds } from "./test-ends.ts";
 import { groupUnitTests } from "./test-groups.ts";
 import { TestNames } from "./test-names.ts";
@@ -36,13 +38,11 @@ const MEMORY_BYTES = 8 * 2 ** 30;
 const MEMORY_FOLDER = "/dev/shm";
 const SLOWEST = 15;
 
-const { values, positionals } = parseArgs({
+const { values, positionals } = readOptions(import.meta.filename, {
   allowPositionals: true,
   options: {
     concurrency: { type: "string", default: CONCURRENCY },
-    // Keeps the times of all files there, as lines of JSON.
     times: { type: "string" },
-    // Writes the names of all tests there, a line each.
     names: { type: "string" },
   },
 });

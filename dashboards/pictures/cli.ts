@@ -4,7 +4,7 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
+import { readOptions } from "@highwater/lab-tools/process";
 import { launchBrowser } from "@highwater/lab-tools/browser";
 import { type DevPrometheus, type Series } from "@highwater/lab-tools/prometheus";
 import { play, type Scene } from "../live/scenario.ts";
@@ -18,7 +18,7 @@ const STEP_SECONDS = 1;
 const RATE_SECONDS = 15;
 const DRAW_LIMIT_MS = 120_000;
 
-const { values } = parseArgs({
+const { values } = readOptions(import.meta.filename, {
   options: {
     out: { type: "string", default: fileURLToPath(new URL("../../.tmp/dashboards", import.meta.url)) },
     seconds: { type: "string", default: "60" },

@@ -6,7 +6,7 @@
 // Exit codes: 0 when it was measured and, in a full run, every bar is met; 1 when a bar is missed
 // or an experiment failed.
 import { resolve } from "node:path";
-import { parseArgs } from "node:util";
+import { readOptions } from "@highwater/lab-tools/process";
 import { verdictOf } from "../gateway/results.ts";
 import { ELSEWHERE, record } from "../record.ts";
 import { auction } from "./auction.ts";
@@ -23,7 +23,7 @@ import { tpcc } from "./tpcc.ts";
 
 const EXPERIMENTS: readonly Experiment[] = [latency, mixed, contention, tpcc, auction, groups];
 
-const { values } = parseArgs({
+const { values } = readOptions(import.meta.filename, {
   options: {
     quick: { type: "boolean", default: false },
     only: { type: "string", default: "" },

@@ -5,7 +5,7 @@
 // gateway without a tracker).
 // Exit codes: 0 when the bars are met, 1 when one is missed or the benchmark failed.
 import { resolve } from "node:path";
-import { parseArgs } from "node:util";
+import { readOptions } from "@highwater/lab-tools/process";
 import { record } from "../record.ts";
 import { Bench } from "./bench.ts";
 import { BenchSystem } from "./bench-system.ts";
@@ -14,7 +14,7 @@ import { measureInRounds, readRounds } from "./rounds.ts";
 
 const WARM_UP_MS = 1_500;
 
-const { values } = parseArgs({
+const { values } = readOptions(import.meta.filename, {
   options: {
     rounds: { type: "string", default: "6" },
     seconds: { type: "string", default: "1" },

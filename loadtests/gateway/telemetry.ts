@@ -8,7 +8,7 @@ import { spawn } from "node:child_process";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createInterface } from "node:readline";
-import { parseArgs } from "node:util";
+import { readOptions } from "@highwater/lab-tools/process";
 import { record } from "../record.ts";
 import { Bench, type Subject } from "./bench.ts";
 import { BenchSystem } from "./bench-system.ts";
@@ -26,7 +26,7 @@ const MANY = 200_000;
 /** The standard's minute would fall into a few segments only, and weigh on them alone. */
 const METRICS_MS = "10000";
 
-const { values } = parseArgs({
+const { values } = readOptions(import.meta.filename, {
   options: {
     rounds: { type: "string", default: "8" },
     seconds: { type: "string", default: "2" },

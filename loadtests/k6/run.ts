@@ -4,7 +4,7 @@
 // and load_entry (README), and does not compare.
 // Exit codes: 0 when all thresholds are met and the table agrees, 1 when not, 2 when k6 is missing.
 import { setTimeout as sleep } from "node:timers/promises";
-import { parseArgs } from "node:util";
+import { readOptions } from "@highwater/lab-tools/process";
 import { System } from "@highwater/lab-system";
 import { record } from "../record.ts";
 import { findK6, whyNoK6 } from "./find.ts";
@@ -24,7 +24,7 @@ const FAULT_S = 15;
 /** Lines of log that are shown from the run. */
 const LOG_LINES = 20;
 
-const { values } = parseArgs({
+const { values } = readOptions(import.meta.filename, {
   options: {
     scenario: { type: "string", default: "smoke" },
     gateways: { type: "string" },

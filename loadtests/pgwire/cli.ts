@@ -7,7 +7,7 @@
 // Exit codes: 0 when the bars are met or --quick ran through, 1 when one is missed, pgbench is
 // missing or the benchmark failed.
 import { resolve } from "node:path";
-import { parseArgs } from "node:util";
+import { readOptions } from "@highwater/lab-tools/process";
 import { whyNoPgBouncer, whyNoPostgresProgram } from "@highwater/lab-tools/postgres";
 import { verdictOf } from "../gateway/results.ts";
 import { ELSEWHERE, record } from "../record.ts";
@@ -20,7 +20,7 @@ import { SAFE, WORKLOADS } from "./workloads.ts";
 const FULL = { rounds: 3, warmUpS: 2, windowS: 10, scale: 10, connections: 1_000 };
 const QUICK = { rounds: 1, warmUpS: 0, windowS: 1, scale: 1, connections: 50 };
 
-const { values } = parseArgs({
+const { values } = readOptions(import.meta.filename, {
   options: {
     quick: { type: "boolean", default: false },
     rounds: { type: "string" },

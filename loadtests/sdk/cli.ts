@@ -2,13 +2,15 @@
 // commit, 10,000 promises kept by one mark, memory of a pending promise; and what batches save.
 // Options: --rounds N, --only LANGUAGE,… (typescript, python_async, python_sync).
 // Exit codes: 0 when it was measured, 1 when the benchmark failed.
-import { parseArgs } from "node:util";
+import { readOptions } from "@highwater/lab-tools/process";
 import { record } from "../record.ts";
 import { FULL, measureAll } from "./bench.ts";
 import { summarize, tableOf } from "./results.ts";
 import { LANGUAGES } from "./subject.ts";
 
-const { values } = parseArgs({ options: { rounds: { type: "string" }, only: { type: "string" } } });
+const { values } = readOptions(import.meta.filename, {
+  options: { rounds: { type: "string" }, only: { type: "string" } },
+});
 const rounds = Number(values.rounds ?? FULL.rounds);
 const named = values.only?.split(",") ?? LANGUAGES;
 const languages = LANGUAGES.filter((language) => named.includes(language));

@@ -4,13 +4,13 @@
 // Options: --profile FOLDER (processor profiles of the trackers).
 // Exit codes: 0 when the bars are met, 1 when one is missed or the benchmark failed.
 import { resolve } from "node:path";
-import { parseArgs } from "node:util";
+import { readOptions } from "@highwater/lab-tools/process";
 import { record } from "../record.ts";
 import { verdictOf } from "../gateway/results.ts";
 import { FULL, measureAll } from "./bench.ts";
 import { resultOf, tableOf } from "./results.ts";
 
-const { values } = parseArgs({ options: { profile: { type: "string" } } });
+const { values } = readOptions(import.meta.filename, { options: { profile: { type: "string" } } });
 const profile = values.profile === undefined ? undefined : resolve(values.profile);
 const measured = await measureAll(FULL, (what) => console.error(`… ${what}`), profile);
 const result = resultOf(measured);

@@ -1,10 +1,11 @@
-// `make attack`: strangers with keys of two tenants against a whole system. Exit code 1 when one of
-// them achieves something.
-import { parseArgs } from "node:util";
+// `make attack`: strangers with keys of two tenants against a whole system.
+// Options: --only ITEM,… (of docs/security.md).
+// Exit codes: 0 when every attack was refused or harmless, 1 when one was not.
+import { readOptions } from "@highwater/lab-tools/process";
 import { attack, chosen } from "./run.ts";
 import { Target } from "./target.ts";
 
-const { values } = parseArgs({ options: { only: { type: "string", default: "" } } });
+const { values } = readOptions(import.meta.filename, { options: { only: { type: "string", default: "" } } });
 const recipes = chosen(values.only.split(",").filter((item) => item !== ""));
 await using target = await Target.start();
 const outcomes = await attack(target, recipes, ({ item, title, hit }) => {

@@ -5,8 +5,7 @@
 // tree has changes, 130 for Ctrl-C.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
-import { exitCodeOf } from "@highwater/lab-tools/process";
+import { exitCodeOf, readOptions } from "@highwater/lab-tools/process";
 import { describeMachine } from "../../loadtests/record.ts";
 import { findBinaries } from "@highwater/lab-cluster";
 import { pageOf, stateOf } from "./page.ts";
@@ -15,7 +14,7 @@ import { chosen, STAGES } from "./stages.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 
-const { values } = parseArgs({
+const { values } = readOptions(import.meta.filename, {
   options: {
     only: { type: "string", default: "" },
     list: { type: "boolean", default: false },

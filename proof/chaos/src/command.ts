@@ -1,6 +1,10 @@
-// The shared part of this folder's commands: reads options, makes one run, and prints a readable
-// verdict and, as the last line, one JSON object.
-import { parseArgs } from "node:util";
+// The shared part of `make chaos` and `make chaos-patroni`: reads options, makes one run, and prints
+// a readable verdict and, as the last line, one JSON object.
+// Options: --duration-s N (default 60), --seed N, --rate N (transactions a second), --only KIND,…
+// (of faults), --dir FOLDER (keeps the histories there), --wrong (Patroni with settings that break
+// promises).
+// Exit codes: 0 for a good run, 1 for one that is not, 2 for a bad option.
+import { readOptions } from "@highwater/lab-tools/process";
 import { machineReadable, readable } from "./report.ts";
 import { type ChaosResult, runChaos } from "./run.ts";
 import { type Rig } from "./system.ts";
@@ -24,19 +28,15 @@ export interface Command {
   readonly isGood: (result: ChaosResult, isFlagged: boolean) => boolean;
 }
 
-/**
- * Does not return: the process ends with 0, or 1 for a run that is not good, or 2 for a bad option.
- */
+/** Does not return: the process ends. */
 export async function runCommand({ rate, flag, startRig, print, isGood }: Command): Promise<never> {
-  const more = flag === undefined ? "" : ` [--${flag}]`;
-  const usage = `usage: cli.ts [--duration-s 60] [--seed N] [--rate ${String(rate)}] [--dir FOLDER] [--only KIND,…]${more}`;
   const number = (text: string | undefined, fallback: number): number => {
     const value = text === undefined || text === "" ? fallback : Number(text);
     if (Number.isFinite(value) && value >= 0) return value;
-    console.error(`not a number: ${text ?? ""}\n${usage}`);
+    console.error(`not a number: ${text ?? ""} (--help lists the options)`);
     process.exit(2);
   };
-  const { values } = parseArgs({
+  const { values } = readOptions(import.meta.filename, {
     options: {
       "duration-s": { type: "string" },
       seed: { type: "string" },

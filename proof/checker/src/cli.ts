@@ -1,5 +1,5 @@
-// `node proof/checker/src/cli.ts [--json] FILE_OR_FOLDER…`: exits with 0 if no rule is violated,
-// with 1 if one is, and with 2 if the history cannot be judged.
+// Judges histories of chaos runs: node proof/checker/src/cli.ts [--json] FILE_OR_FOLDER…
+// Exit codes: 0 when no rule is violated, 1 when one is, 2 when a history cannot be judged.
 import { parseArgs } from "node:util";
 import { judge } from "./check.ts";
 import { HistoryError } from "./faults.ts";
@@ -30,7 +30,11 @@ try {
 } catch (error) {
   // Unexpected errors count as well: a checker that crashes has judged nothing.
   const what =
-    error instanceof HistoryError ? `${error.fault}: ${error.message}` : String((error as Error).stack);
+    error instanceof HistoryError
+      ? `${error.fault}: ${error.message}`
+      : (error as NodeJS.ErrnoException).code?.startsWith("ERR_PARSE_ARGS") === true
+        ? (error as Error).message
+        : String((error as Error).stack);
   process.stderr.write(`the history cannot be judged: ${what}\n`);
   process.exitCode = UNJUDGED;
 }

@@ -6,8 +6,7 @@
 import { cp } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
-import { TemporaryFolder } from "@highwater/lab-tools/process";
+import { readOptions, TemporaryFolder } from "@highwater/lab-tools/process";
 import pg from "pg";
 import { readTranscript, type Transcript } from "../src/compare.ts";
 import { runProgram, transcriptOf } from "../src/program.ts";
@@ -77,7 +76,7 @@ const prisma: Suite = {
   run: ({ url }) => transcriptOf([process.execPath, join(HERE, "prisma", "client.mjs")], url),
 };
 
-const { values } = parseArgs({ options: { only: { type: "string", default: "" } } });
+const { values } = readOptions(import.meta.filename, { options: { only: { type: "string", default: "" } } });
 const only = values.only.split(",").filter((name) => name !== "");
 const suites = [django, sqlalchemy, prisma].filter(({ name }) => only.length === 0 || only.includes(name));
 if (suites.length === 0) throw new Error(`--only ${values.only} names none of django, sqlalchemy, prisma`);

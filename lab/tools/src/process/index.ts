@@ -9,6 +9,7 @@ export { unpackDebian } from "./debian.ts";
 export { eventually } from "./eventually.ts";
 export { TemporaryFolder } from "./folder.ts";
 export { processesWith } from "./leftovers.ts";
+export { readOptions } from "./options.ts";
 export { type Ran, runTool } from "./tool.ts";
 
 const POLL_MS = 20;

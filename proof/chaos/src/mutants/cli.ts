@@ -1,6 +1,8 @@
-// The command `make chaos-mutants`: every mutant of the product under the faults that bring it out.
-// The checker has to find each. The last line is JSON; the exit code is 1 when one was not found.
-import { parseArgs } from "node:util";
+// `make chaos-mutants`: every mutant of the product under the faults that bring it out. The checker
+// has to find each. The last line is JSON.
+// Options: --seed N, --only TEXT (mutants whose names contain it).
+// Exit codes: 0 when each was found, 1 when one was not.
+import { readOptions } from "@highwater/lab-tools/process";
 import { startThreeRegions } from "../nemesis/three-regions.ts";
 import { runChaos } from "../run.ts";
 import { startWorkload } from "../workload/index.ts";
@@ -29,7 +31,7 @@ async function caughtBy({ name, faults }: Mutant, seed: number): Promise<readonl
   return null;
 }
 
-const { values } = parseArgs({
+const { values } = readOptions(import.meta.filename, {
   options: { seed: { type: "string", default: "1" }, only: { type: "string", default: "" } },
 });
 let caught = 0;

@@ -1,11 +1,11 @@
 #!/usr/bin/env node
-// The command `make patroni-rows`: every measured case on one real cluster, a table, and last one
-// line of JSON.
-import { parseArgs } from "node:util";
+// `make patroni-rows`: every measured case on one real cluster, a table, and last one line of JSON.
+// Options: --only SETTINGS/DEED,….
+import { readOptions } from "@highwater/lab-tools/process";
 import { faultOf, type Outcome, playRow, ROW_SYSTEM, type Row, ROWS } from "./rows.ts";
 import { PatroniSystem } from "./system.ts";
 
-const { values } = parseArgs({ options: { only: { type: "string" } } });
+const { values } = readOptions(import.meta.filename, { options: { only: { type: "string" } } });
 const only = values.only === undefined || values.only === "" ? undefined : values.only.split(",");
 const isAsked = ({ settings, deed }: Row): boolean => only?.includes(`${settings}/${deed}`) ?? true;
 
