@@ -139,3 +139,34 @@ it("what has no receipt is held, whatever the session asked for", async () => {
   client.end();
   other.end();
 });
+
+it("a role or a setting under which no receipt can be written does not undo a transaction", async () => {
+  const { cluster } = wire.system;
+  await cluster.query(HOME, "CREATE ROLE tenant IN ROLE pg_monitor; GRANT ALL ON kv TO tenant");
+  await cluster.query(HOME, "GRANT tenant TO app");
+  const client = await wire.open({ parameters: { options: "-c highwater.ack=commit" } });
+  const ways = [
+    "SET LOCAL row_security = off",
+    "SELECT set_config('row_security', 'off', true)",
+    "SET LOCAL ROLE tenant",
+    "SELECT set_config('role', 'tenant', true)",
+  ];
+  for (const [at, way] of ways.entries()) {
+    const insert = (form: string): string => `INSERT INTO kv VALUES ('without ${form} ${String(at)}', 1)`;
+    await client.query("BEGIN");
+    await client.query(way);
+    await client.query(insert("simple"));
+    const simple = await client.query("COMMIT");
+    assert.deepEqual(simple.tags, ["COMMIT"], `${way}: ${simple.error}`);
+    assert.equal(simple.token ?? "", "", way);
+    const step = (text: string): Buffer[] => [parse("", text), bind("", ""), execute("")];
+    client.send(...["BEGIN", way, insert("extended"), "COMMIT"].flatMap(step), SYNC);
+    const extended = new ServerAnswer(await client.until("Z"));
+    assert.equal(extended.tags.at(-1), "COMMIT", `${way}: ${extended.error}`);
+    assert.equal(extended.token ?? "", "", way);
+    const next = await client.query(insert("next"));
+    assert.deepEqual(next.tags, ["INSERT 0 1"]);
+    assert.match(next.token ?? "", /^hw2_/, way);
+  }
+  client.end();
+});

@@ -47,7 +47,6 @@ export class ClientLeg implements FrameSink {
   readonly #scanner = new FrameScanner(this, WHOLE_TYPES);
   readonly #run: Run;
   readonly #statements = new Statements();
-  #hasProbed = false;
   /** Extended messages have been sent since the last Sync. */
   #isInBatch = false;
   /** All that the batch executes may have a check behind it. */
@@ -65,7 +64,7 @@ export class ClientLeg implements FrameSink {
   /** The settings were asked for, and count from the next message on. */
   #isReadingSettings = false;
   /** An extended COMMIT: what was done for its receipt. */
-  #commitStep: "none" | "flushed" | "asked" = "none";
+  #commitStep: "none" | "flushed" | "current" | "asked" = "none";
   /** As after an error: everything is skipped until the client's Sync. */
   #isDiscarding = false;
   /** Something of the batch writes for certain, and nothing of it may be a COPY. */
@@ -261,7 +260,8 @@ export class ClientLeg implements FrameSink {
     this.#run.add(bytes, start, end);
   }
 
-  #expectQuery({ kind, isLocking }: StatementInfo): void {
+  #expectQuery({ kind, isLocking, callsSetConfig }: StatementInfo): void {
+    if (callsSetConfig) this.#state.isStale = true;
     this.#state.expected.push({ message: "query", whose: "client", kind, isLocking });
   }
 
@@ -338,6 +338,13 @@ export class ClientLeg implements FrameSink {
         this.#commitStep = "flushed";
         break;
       case "flushed":
+        this.#commitStep = "current";
+        if (!this.#state.isStale) return this.#beforeCommit(bytes, start, end);
+        // Set in the same batch: whether the receipt can be written is known only then.
+        this.#state.isStale = false;
+        this.#state.sendCheck("settings", false);
+        break;
+      case "current":
         this.#commitStep = "asked";
         this.#state.isReadOnlyCommit = null;
         this.#state.sendCheck("inline", this.#state.hasWrittenInBlock);
@@ -366,7 +373,8 @@ export class ClientLeg implements FrameSink {
     return true;
   }
 
-  #expectExecute({ kind, isLocking }: StatementInfo): void {
+  #expectExecute({ kind, isLocking, callsSetConfig }: StatementInfo): void {
+    if (callsSetConfig) this.#state.isStale = true;
     this.#begin({ message: "execute", whose: "client", kind, isLocking });
     this.#executed++;
     const isChecked = kind === "read" || kind === "checkable";
@@ -413,13 +421,14 @@ export class ClientLeg implements FrameSink {
     if (this.#isInBatch || !expected.isEmpty || expected.isSkipping || status === "E") return;
     this.#state.isStale = false;
     this.#isReadingSettings = true;
-    if (!this.#hasProbed) this.#probe();
+    if (status === "I" && !this.#state.isProbed) this.#probe();
     this.#sendUnit("settings");
   }
 
   #probe(): void {
-    this.#hasProbed = true;
+    this.#state.isPrepared = false;
     this.#state.outside.toServer(OWN_PROBE);
+    this.#state.expected.push(OWN.close);
     this.#state.expected.push(OWN.parse);
     this.#state.expected.push(OWN.bind);
     this.#state.expected.push(OWN_PROBED);

@@ -34,24 +34,29 @@ const setting = (name: string): string => `pg_catalog.current_setting('highwater
 
 /**
  * Whether the transaction has written so far, or will when it commits: the rows of a cursor WITH
- * HOLD are read then. And the session's settings.
+ * HOLD are read then. And the session's settings, and as whom it runs.
  */
 const CHECK = `SELECT pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL
   OR EXISTS (SELECT FROM pg_catalog.pg_cursor() c WHERE c.is_holdable),
-  ${SETTINGS.map(setting).join(", ")}`;
+  ${SETTINGS.map(setting).join(", ")}, current_user`;
 
 /**
  * The same, and the receipt of what has written: $1 id, $2 tag, $3 epoch, $4 digest. None for an id
- * that the client has changed since it was last asked.
+ * that the client has changed since it was last asked, and none where it would fail: in a READ ONLY
+ * transaction, and without row security, which holds receipts to the current epoch.
  */
 const RECEIPT = `${CHECK}, CASE WHEN pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL
   AND pg_catalog.current_setting('transaction_read_only') OPERATOR(pg_catalog.=) 'off'
+  AND pg_catalog.current_setting('row_security') OPERATOR(pg_catalog.=) 'on'
   AND coalesce(nullif(${setting("id")}, ''), $1) OPERATOR(pg_catalog.=) $1
   THEN highwater.write_receipt($1::pg_catalog.uuid, $2::pg_catalog.uuid, $3::pg_catalog.uuid, $4::pg_catalog.int8) END`;
 
-/** Whether this role can write receipts in this database. */
-const PROBE = `SELECT coalesce(pg_catalog.has_function_privilege(
-  pg_catalog.to_regprocedure('highwater.write_receipt(uuid, uuid, uuid, bigint)'), 'EXECUTE'), false)`;
+/** Whether this role can write receipts in this database, and which role that is. */
+const PROBE = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace n
+    JOIN pg_catalog.pg_proc p ON p.pronamespace OPERATOR(pg_catalog.=) n.oid
+    WHERE n.nspname OPERATOR(pg_catalog.=) 'highwater' AND p.proname OPERATOR(pg_catalog.=) 'write_receipt'
+    AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_function_privilege(p.oid, 'EXECUTE')),
+  current_user`;
 
 export const OWN_PREPARE: Buffer = Buffer.concat([closeStatement(NAME), parse(NAME, CHECK)]);
 /**
@@ -59,8 +64,17 @@ export const OWN_PREPARE: Buffer = Buffer.concat([closeStatement(NAME), parse(NA
  * is closed.
  */
 export const OWN_CHECK: Buffer = Buffer.concat([bind(NAME, NAME), execute(NAME), closePortal(NAME)]);
-/** Before the check is prepared under the same name, so that no unnamed statement is left. */
-export const OWN_PROBE: Buffer = Buffer.concat([parse(NAME, PROBE), bind(NAME, NAME), execute(NAME), SYNC]);
+/**
+ * Under the name of the check, which has to be prepared again, so that no unnamed statement is
+ * left.
+ */
+export const OWN_PROBE: Buffer = Buffer.concat([
+  closeStatement(NAME),
+  parse(NAME, PROBE),
+  bind(NAME, NAME),
+  execute(NAME),
+  SYNC,
+]);
 export const RECEIPT_PREPARE: Buffer = Buffer.concat([
   closeStatement(RECEIPT_NAME),
   parse(RECEIPT_NAME, RECEIPT, [TEXT_OID]),
@@ -78,6 +92,8 @@ export interface CheckAnswer {
   readonly hasWritten: boolean;
   /** The texts of the settings; equal texts are equal settings. */
   readonly settings: readonly (string | null)[];
+  /** `current_user`. */
+  readonly role: string | null;
   /** The transaction has its receipt. */
   readonly hasReceipt: boolean;
 }
@@ -87,7 +103,8 @@ export function readCheck(columns: readonly (string | null)[]): CheckAnswer | nu
   const [hasWritten, ...rest] = columns;
   if (hasWritten !== "t" && hasWritten !== "f") return null;
   const settings = rest.slice(0, SETTINGS.length);
-  return { hasWritten: hasWritten === "t", settings, hasReceipt: rest[SETTINGS.length] === "t" };
+  const [role = null, receipt] = rest.slice(SETTINGS.length);
+  return { hasWritten: hasWritten === "t", settings, role, hasReceipt: receipt === "t" };
 }
 
 /** The settings, and what is wrong with them. A wrong value counts as the safest one. */

@@ -169,7 +169,7 @@ export class ServerLeg implements FrameSink {
         expected.pop();
         return true;
       case ROW:
-        if (head.purpose === "probe") this.#state.canWriteReceipts = rowTexts(bytes, start)[0] === "t";
+        if (head.purpose === "probe") this.#probed(rowTexts(bytes, start));
         else this.#answer = readCheck(rowTexts(bytes, start));
         return true;
       case COMPLETE:
@@ -230,8 +230,18 @@ export class ServerLeg implements FrameSink {
     if (purpose === "commit" || purpose === "inline") this.#state.isReadOnlyCommit = !answer.hasWritten;
   }
 
-  #takeSettings({ settings }: CheckAnswer): void {
+  #probed([canWrite, role = null]: readonly (string | null)[]): void {
+    this.#state.probed = { role, canWrite: canWrite === "t" };
+  }
+
+  #takeSettings({ settings, role }: CheckAnswer): void {
     const state = this.#state;
+    if (role !== state.role) {
+      state.role = role;
+      if (this.#isInBlock) this.#hasSet = true;
+      // The probe waits for the end of a block, which it must not disturb.
+      else if (!state.isProbed) state.isStale = true;
+    }
     const text = settings.map((one) => one ?? "").join("\0");
     if (text === state.settingsText) return;
     state.settingsText = text;

@@ -44,8 +44,10 @@ export class SessionState {
   isPrepared = false;
   /** The same of the statement that writes receipts. */
   isReceiptPrepared = false;
-  /** This role can write receipts in this database. */
-  canWriteReceipts = false;
+  /** `current_user`, as the server said last. */
+  role: string | null = null;
+  /** Whether a role can write receipts in this database. Null: it is not known of any. */
+  probed: { readonly role: string | null; readonly canWrite: boolean } | null = null;
   /** The receipt of this transaction was asked for. */
   asked: OwnAttempt | null = null;
   /** The server has said that this transaction has its receipt. */
@@ -75,7 +77,9 @@ export class SessionState {
 
   /** Transactions of this session are to have receipts. */
   get wantsReceipts(): boolean {
-    return this.canWriteReceipts && (this.settings.ack === "commit" || this.settings.id !== null);
+    if (this.settings.ack === "durable" && this.settings.id === null) return false;
+    // A receipt that the role cannot write would undo its transaction.
+    return this.probed?.canWrite === true && this.isProbed;
   }
 
   /** The check, with the receipt where the transaction is to have one. */
@@ -90,6 +94,11 @@ export class SessionState {
       this.asked = attempt;
     }
     this.expectOwn(purpose);
+  }
+
+  /** It is known whether the current role can write receipts. */
+  get isProbed(): boolean {
+    return this.probed !== null && this.probed.role === this.role;
   }
 
   #prepareReceipt(): void {

@@ -12,6 +12,8 @@ export interface StatementInfo {
   readonly kind: Kind;
   /** It may lock rows that it reads. */
   readonly isLocking: boolean;
+  /** It calls set_config, as far as its text says. */
+  readonly callsSetConfig: boolean;
   /** It may drop prepared statements, ours too. */
   readonly dropsStatements: boolean;
   /** One statement without parameters, so that it can be sent in either protocol. */
@@ -42,11 +44,15 @@ const WITHOUT_SNAPSHOT: ReadonlySet<string> = new Set([
   "savepoint",
   "release",
 ]);
+/** In any letters, anywhere: what a function does is not seen. */
+const LOCKS = /\bfor\s+(?:no\s+key\s+update|update|key\s+share|share)\b/i;
+const SET_CONFIG = /\bset_config\b/i;
 const LONGEST_WORD = 10;
 const [SLASH, STAR, DASH, NEWLINE, RETURN, OPEN, SEMICOLON] = [47, 42, 45, 10, 13, 40, 59];
 const UNKNOWN: StatementInfo = {
   kind: "other",
   isLocking: true,
+  callsSetConfig: true,
   dropsStatements: true,
   isPlain: false,
 };
@@ -63,9 +69,11 @@ export function statementInfo(bytes: Buffer, start: number, end: number): Statem
   if ((word === "commit" || word === "rollback") && /^\w+\s+prepared\b/i.test(head(bytes, at, end)))
     kind = "other";
   const isRead = kind === "read";
+  const text = isRead ? bytes.toString("latin1", at, end) : "";
   return {
     kind,
-    isLocking: isRead && mayLock(bytes, at, end),
+    isLocking: LOCKS.test(text),
+    callsSetConfig: SET_CONFIG.test(text),
     dropsStatements: word === "discard" || word === "deallocate",
     isPlain: (isRead || WRITES.has(word)) && isOne(bytes, at, end),
   };
@@ -127,13 +135,6 @@ function wordAt(bytes: Buffer, start: number, end: number): string {
 
 function head(bytes: Buffer, start: number, end: number): string {
   return bytes.toString("latin1", start, Math.min(end, start + 64));
-}
-
-/** `FOR UPDATE` and its like, in any letters, anywhere: a function's locks are not seen. */
-function mayLock(bytes: Buffer, start: number, end: number): boolean {
-  return /\bfor\s+(?:no\s+key\s+update|update|key\s+share|share)\b/i.test(
-    bytes.toString("latin1", start, end),
-  );
 }
 
 /** No semicolon but at the end, and no `$`, which may be a parameter or a quote. */
