@@ -5,16 +5,15 @@ import { whyNoGo, whyNoJava } from "../src/toolchains.ts";
 import { pgjdbc, pgx } from "../suites/languages.ts";
 import { drizzleOrm, kysely } from "../suites/mappers.ts";
 import { dump, pgbench } from "../suites/programs.ts";
+import { psql } from "../suites/psql.ts";
 import { testSuites } from "./support.ts";
 
-testSuites(
-  [
-    { suite: pgbench, skip: whyNoPostgresProgram("pgbench") },
-    { suite: dump, skip: whyNoPostgresProgram("pg_dump") },
-    { suite: pgx, skip: whyNoGo() },
-    { suite: pgjdbc, skip: whyNoJava() },
-    { suite: kysely },
-    { suite: drizzleOrm },
-  ],
-  ["durable"],
-);
+testSuites([
+  { suite: psql, skip: whyNoPostgresProgram("psql") },
+  { suite: pgbench, skip: whyNoPostgresProgram("pgbench") },
+  { suite: dump, skip: whyNoPostgresProgram("pg_dump") },
+  { suite: pgx, skip: whyNoGo() },
+  { suite: pgjdbc, skip: whyNoJava() },
+  { suite: kysely },
+  { suite: drizzleOrm },
+]);

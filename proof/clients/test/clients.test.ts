@@ -1,19 +1,8 @@
-// Goal: psql and the drivers of Node and Python see through the wire what they see on PostgreSQL.
+// Goal: drivers of Node and Python see through the wire what they see on PostgreSQL.
 // Method: one system; each client runs on the primary and on the wire, and the transcripts are compared.
-import { whyNoPostgresProgram } from "@highwater/lab-tools/postgres";
 import { asyncpg, psycopg } from "../suites/languages.ts";
 import { nodePostgres } from "../suites/node-postgres.ts";
 import { postgresJs } from "../suites/postgres-js.ts";
-import { psql } from "../suites/psql.ts";
 import { testSuites } from "./support.ts";
 
-testSuites(
-  [
-    { suite: psql, skip: whyNoPostgresProgram("psql") },
-    { suite: nodePostgres },
-    { suite: postgresJs },
-    { suite: psycopg },
-    { suite: asyncpg },
-  ],
-  ["durable"],
-);
+testSuites([{ suite: nodePostgres }, { suite: postgresJs }, { suite: psycopg }, { suite: asyncpg }]);

@@ -1,6 +1,6 @@
 // One test for each suite and each way of answering commits, on a system of the file's own.
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { after, before, describe, test } from "node:test";
 import { type Ack, Rig, type Suite } from "../src/rig.ts";
 
 export interface Testable {
@@ -9,20 +9,18 @@ export interface Testable {
   readonly skip?: string | false;
 }
 
-let starting: Promise<Rig> | undefined;
+const ACKS: readonly Ack[] = ["durable", "commit"];
 
-export function testSuites(suites: readonly Testable[], acks: readonly Ack[]): void {
-  describe(`ack ${acks.join(" and ")}`, () => {
-    after(async () => {
-      const rig = await starting;
-      starting = undefined;
-      await rig?.[Symbol.asyncDispose]();
+export function testSuites(suites: readonly Testable[]): void {
+  describe("as on PostgreSQL directly", () => {
+    let rig: Rig;
+    before(async () => {
+      rig = await Rig.start();
     });
+    after(() => rig[Symbol.asyncDispose]());
     for (const { suite, skip = false } of suites)
-      for (const ack of acks)
-        test(`${suite.name}, ack ${ack}: as on PostgreSQL directly`, { skip }, async () => {
-          starting ??= Rig.start();
-          const rig = await starting;
+      for (const ack of ACKS)
+        test(`${suite.name}, ack ${ack}`, { skip }, async () => {
           const { differences, cases } = await rig.compare(suite, { ack });
           assert.ok(cases > 5, `${String(cases)} cases`);
           assert.deepEqual(differences, []);
