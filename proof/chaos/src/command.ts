@@ -1,5 +1,5 @@
-// The shared part of `make chaos` and `make chaos-patroni`: reads options, makes one run, and prints
-// a readable verdict and, as the last line, one JSON object.
+// The shared part of `make chaos` and `make chaos-patroni`: reads options, makes one run, prints a
+// readable verdict and, as the last line, one JSON object.
 // Options: --duration-s N (default 60), --seed N, --rate N (transactions a second), --only KIND,…
 // (of faults), --dir FOLDER (keeps the histories there), --wrong (Patroni with settings that break
 // promises).
