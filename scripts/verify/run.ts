@@ -45,7 +45,7 @@ function git(root: string, ...args: readonly string[]): string {
 }
 
 /** The newest commit that changed something that the stage runs. */
-export function commitOf(root: string, stage: Stage): string {
+function commitOf(root: string, stage: Stage): string {
   const unread = ["*.md", RECORD, ...stage.unread].map((path) => `:!${path}`);
   return git(root, "log", "-1", "--format=%H", "--", ".", ...unread);
 }
