@@ -121,6 +121,40 @@ it("a transaction with highwater.id runs once", async () => {
   assert.equal(state.state, "durable");
 });
 
+it("what a pipeline has set counts for what is behind it", async () => {
+  const client = await wire.open();
+  const step = (text: string): Buffer[] => [parse("", text), bind("", ""), execute("")];
+  const block = (id: string, key: string): readonly string[] => [
+    "BEGIN",
+    `SET LOCAL highwater.id = '${id}'`,
+    `INSERT INTO kv VALUES ('${key}', 1)`,
+    "COMMIT",
+  ];
+  const known = (id: string): Promise<unknown> =>
+    eventually("the gateway knows the id", async () => {
+      const { body } = await stateOf(wire.system.gateway(HOME).url, id);
+      return body.state === "durable" ? body : undefined;
+    });
+  const [simple, extended, batch, alone] = [newId(), newId(), newId(), newId()];
+  client.send(...block(simple, "simple set").map(query));
+  client.send(...block(extended, "extended set").flatMap((text) => [...step(text), SYNC]));
+  client.send(...block(batch, "batch set").flatMap(step), SYNC);
+  client.send(query(`SET highwater.id = '${alone}'`), query("INSERT INTO kv VALUES ('alone set', 1)"));
+  for (let ready = 0; ready < 4 + 4 + 1; ready++) {
+    const answer = new ServerAnswer(await client.until("Z"));
+    assert.equal(answer.code, "");
+  }
+  assert.deepEqual(new ServerAnswer(await client.until("Z")).tags, ["SET"]);
+  assert.deepEqual(new ServerAnswer(await client.until("Z")).tags, ["INSERT 0 1"]);
+  for (const id of [simple, extended, batch, alone]) await known(id);
+  client.send(query("RESET highwater.id"), query("SET highwater.ack = commit"));
+  client.send(query("INSERT INTO kv VALUES ('fast set', 1)"));
+  await client.until("Z");
+  await client.until("Z");
+  assert.match(new ServerAnswer(await client.until("Z")).token ?? "", /^hw2_/);
+  client.end();
+});
+
 it("what has no receipt is held, whatever the session asked for", async () => {
   const client = await wire.open();
   await client.query("SET highwater.ack = 'commit'");

@@ -63,6 +63,8 @@ export class ClientLeg implements FrameSink {
   #deferred: Deferred[] | null = null;
   /** The settings were asked for, and count from the next message on. */
   #isReadingSettings = false;
+  /** A text that names them was sent, and they were not read since. */
+  #mayHaveSet = false;
   /** An extended COMMIT: what was done for its receipt. */
   #commitStep: "none" | "flushed" | "current" | "asked" = "none";
   /** As after an error: everything is skipped until the client's Sync. */
@@ -138,7 +140,15 @@ export class ClientLeg implements FrameSink {
     const { expected, wantsReceipts } = this.#state;
     if (this.#isInBatch || expected.isEmpty || expected.isSkipping || expected.isCopying) return false;
     if (!UNIT_TYPES.has(type)) return false;
-    return wantsReceipts || this.#isReadingSettings;
+    return wantsReceipts || this.#isReadingSettings || this.#mayHaveSet;
+  }
+
+  /** What was asked of the server is known when it has nothing to do. */
+  #seeIdle(): void {
+    const { expected, isStale } = this.#state;
+    if (!expected.isEmpty) return;
+    this.#isReadingSettings = false;
+    if (!isStale) this.#mayHaveSet = false;
   }
 
   frame(type: number, bytes: Buffer, start: number, end: number): void {
@@ -151,7 +161,7 @@ export class ClientLeg implements FrameSink {
       this.#isDiscarding = false;
     }
     if (this.#state.isStale && !this.#isWithoutSnapshot(type, bytes, start, end)) this.#readSettings();
-    if (this.#state.expected.isEmpty) this.#isReadingSettings = false;
+    this.#seeIdle();
     if (this.#mustWait(type)) {
       this.#defer(type, bytes, start, end);
       return;
@@ -192,7 +202,7 @@ export class ClientLeg implements FrameSink {
     const { start, end, isFirst } = range;
     if (this.#deferred === null && isFirst && !this.#isDiscarding) {
       if (this.#state.isStale) this.#readSettings();
-      if (this.#state.expected.isEmpty) this.#isReadingSettings = false;
+      this.#seeIdle();
       if (this.#mustWait(type)) this.#deferred = [];
     }
     if (this.#deferred !== null) {
@@ -260,8 +270,9 @@ export class ClientLeg implements FrameSink {
     this.#run.add(bytes, start, end);
   }
 
-  #expectQuery({ kind, isLocking, callsSetConfig }: StatementInfo): void {
+  #expectQuery({ kind, isLocking, callsSetConfig, namesSettings }: StatementInfo): void {
     if (callsSetConfig) this.#state.isStale = true;
+    if (namesSettings) this.#mayHaveSet = true;
     this.#state.expected.push({ message: "query", whose: "client", kind, isLocking });
   }
 
@@ -324,7 +335,7 @@ export class ClientLeg implements FrameSink {
     if (this.#commitStep === "asked" && this.#undoFailed()) return false;
     // In a failed block a statement of ours would fail, and the server skip the COMMIT.
     if (expected.isSkipping || status === "E") return true;
-    if (!wantsReceipts && this.#commitStep === "none") {
+    if (!wantsReceipts && !this.#mayHaveSet && this.#commitStep === "none") {
       if (!this.#beganIdleInBlock || this.#executed > 0) return true;
       // Nothing in front of it can fail in this block, and so our check cannot be in its way.
       this.#run.flush();
@@ -339,6 +350,7 @@ export class ClientLeg implements FrameSink {
         break;
       case "flushed":
         this.#commitStep = "current";
+        this.#mayHaveSet = false;
         if (!this.#state.isStale) return this.#beforeCommit(bytes, start, end);
         // Set in the same batch: whether the receipt can be written is known only then.
         this.#state.isStale = false;
@@ -373,8 +385,9 @@ export class ClientLeg implements FrameSink {
     return true;
   }
 
-  #expectExecute({ kind, isLocking, callsSetConfig }: StatementInfo): void {
+  #expectExecute({ kind, isLocking, callsSetConfig, namesSettings }: StatementInfo): void {
     if (callsSetConfig) this.#state.isStale = true;
+    if (namesSettings) this.#mayHaveSet = true;
     this.#begin({ message: "execute", whose: "client", kind, isLocking });
     this.#executed++;
     const isChecked = kind === "read" || kind === "checkable";

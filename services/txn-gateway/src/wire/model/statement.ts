@@ -18,6 +18,8 @@ export interface StatementInfo {
   readonly dropsStatements: boolean;
   /** One statement without parameters, so that it can be sent in either protocol. */
   readonly isPlain: boolean;
+  /** It may set `highwater.id`, so what is sent behind it waits until that is known. */
+  readonly namesSettings: boolean;
 }
 
 const KINDS: ReadonlyMap<string, Kind> = new Map<string, Kind>([
@@ -55,6 +57,7 @@ const UNKNOWN: StatementInfo = {
   callsSetConfig: true,
   dropsStatements: true,
   isPlain: false,
+  namesSettings: true,
 };
 
 /** `bytes[start..end)` is the text without its final zero byte. */
@@ -76,7 +79,14 @@ export function statementInfo(bytes: Buffer, start: number, end: number): Statem
     callsSetConfig: SET_CONFIG.test(text),
     dropsStatements: word === "discard" || word === "deallocate",
     isPlain: (isRead || WRITES.has(word)) && isOne(bytes, at, end),
+    namesSettings: namesSettings(bytes.subarray(at, end)),
   };
+}
+
+const SETTINGS = [Buffer.from("highwater."), Buffer.from("HIGHWATER.")] as const;
+
+function namesSettings(text: Buffer): boolean {
+  return text.includes(SETTINGS[0]) || text.includes(SETTINGS[1]);
 }
 
 /** It takes no snapshot, as far as its first word says. */
