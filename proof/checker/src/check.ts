@@ -16,6 +16,7 @@ import { judgeReads } from "./rules/reads.ts";
 import { judgeRecoverability } from "./rules/recoverability.ts";
 import { judgeSerializability } from "./rules/serializability.ts";
 import { judgeSessions } from "./rules/sessions.ts";
+import { judgeTokens } from "./rules/tokens.ts";
 import { judgeWebhooks } from "./rules/webhooks.ts";
 import { Verdicts } from "./verdicts.ts";
 
@@ -42,6 +43,7 @@ export function judge(history: History, tornLines: number): Report {
   judgeSerializability(history, orders, findings);
   judgeRecoverability(history, verdicts, excuses, findings);
   judgeSessions(history, findings);
+  judgeTokens(history, findings);
   judgeWebhooks(history, verdicts, findings);
   const counts = countsOf(history, verdicts, tornLines);
   judgeEvidence(history, counts, findings);

@@ -1,7 +1,7 @@
 // Which transactions are so old that the service may have forgotten them. Nothing else may be
 // called expired.
 import { type FinalState, type Scenario } from "./history.ts";
-import { appendsOf, attemptIn, type History, isUnreceipted, type Transaction } from "./model.ts";
+import { appendsOf, attemptIn, type History, isUnreceipted, serviceIdOf, type Transaction } from "./model.ts";
 
 /**
  * Between the making of an id and the record of it, and between clocks of one machine that are read
@@ -48,8 +48,9 @@ export function restoreReceipts({ transactions, final, finalLists, epochs }: His
     for (let at = 0; at < length; at++) listed.add(spine.values[at] ?? Number.NaN);
   for (const transaction of transactions) {
     const { txn, operations } = transaction.invocation;
+    const id = serviceIdOf(transaction);
     if (transaction.receipt !== null || epochs.last === null) continue;
-    if (!isUnreceipted(transaction) && !isDropped(final, txn)) continue;
+    if (!isUnreceipted(transaction) && !isDropped(final, id)) continue;
     const isThere =
       transfers.has(txn) ||
       appendsOf(transaction).some(({ value }) => listed.has(value)) ||
@@ -57,6 +58,6 @@ export function restoreReceipts({ transactions, final, finalLists, epochs }: His
     transaction.isForgotten = operations.every(({ f }) => f === "read" || f === "sum");
     if (!isThere) continue;
     const epoch = attemptIn(epochs, transaction, epochs.last) ?? epochs.last;
-    transaction.receipt = { txn, kind: "commit", epoch };
+    transaction.receipt = { txn: id, kind: "commit", epoch };
   }
 }

@@ -15,6 +15,11 @@ export type Ambiguity =
   /** Broken, but no record says that it was durable: only its tracker knew the mark. */
   | "broken_without_report"
   | "broken_without_token"
+  /**
+   * A webhook names an id that its owner's client does not know: the answer with the token was
+   * lost.
+   */
+  | "delivery_without_answer"
   /** An id ran twice, and the report does not say which attempt it is about. */
   | "report_without_attempt"
   /**

@@ -198,6 +198,8 @@ export class Gathering {
       return;
     }
     if (transaction.answer !== null) throw contradictory(`${record.txn} is answered twice`, origin);
+    const { tokenOf } = record;
+    if (tokenOf !== undefined && !this.#byId.has(tokenOf)) this.#byId.set(this.#text(tokenOf), transaction);
     transaction.answer = { ...record, position, shown: null };
     const { shown } = record;
     if (shown === null || record.outcome === "aborted" || record.outcome === "unknown") return;

@@ -74,8 +74,8 @@ export interface Invocation {
   readonly after: TxnId | null;
   readonly operations: readonly Operation[];
   /**
-   * False: it came by a way that leaves no receipt and no token. Its effects alone show whether it
-   * is there, and what became of it without an answer stays unknown.
+   * False: no service knows it by this id. If its answer has no token, it may lack a receipt: its
+   * effects alone show whether it is there, and what became of it without an answer stays unknown.
    */
   readonly receipt?: false;
 }
@@ -102,6 +102,10 @@ export interface ClientReply {
   /** Null if the answer belongs to a replay, or if there is none. */
   readonly shown: readonly Shown[] | null;
   readonly replayed: boolean;
+  /**
+   * The id that the answer's token names, where the client learns its token from the answer alone.
+   */
+  readonly tokenOf?: TxnId;
   /** Code of the error. */
   readonly error: string | null;
 }

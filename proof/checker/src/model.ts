@@ -12,6 +12,7 @@ import {
   type Resolution,
   type Scenario,
   type Subscription,
+  type TxnId,
   type VerdictReport,
   type WrongClock,
 } from "./history.ts";
@@ -90,6 +91,7 @@ export interface History {
   readonly scenario: Scenario;
   readonly crashOnly: ReadonlySet<number>;
   readonly transactions: readonly Transaction[];
+  /** Also by the id that its token names. */
   readonly byId: ReadonlyMap<string, Transaction>;
   /** The writer of each value, in a list or in the set. */
   readonly writers: ReadonlyMap<number, Transaction>;
@@ -166,8 +168,13 @@ export function wasSettledBehind(epochs: EpochTree, transaction: Transaction, re
 }
 
 /** Only its effects show whether it is there. */
-export function isUnreceipted({ invocation }: Transaction): boolean {
-  return invocation.receipt === false;
+export function isUnreceipted({ invocation, answer }: Transaction): boolean {
+  return invocation.receipt === false && answer?.tokenOf === undefined;
+}
+
+/** The id by which services know it. */
+export function serviceIdOf({ invocation, answer }: Transaction): TxnId {
+  return invocation.receipt === false ? (answer?.tokenOf ?? invocation.txn) : invocation.txn;
 }
 
 /** It committed once, and a failure discarded it. */

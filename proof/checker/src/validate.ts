@@ -138,6 +138,7 @@ const RECORDS: Readonly<Record<HistoryRecord["type"], Check>> = {
     position,
     shown: nullOr(listOf(shown)),
     replayed: flag,
+    tokenOf: maybe(text),
     error: nullOr(text),
   }),
   resolution: object({

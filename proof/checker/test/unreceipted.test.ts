@@ -1,7 +1,7 @@
 // Goal: a safe transaction without a receipt is judged by its effects and by the answer that it is durable.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { failure, history, insert, type Spec } from "./support/build.ts";
+import { failure, history, insert, read, type Spec } from "./support/build.ts";
 import { check } from "../src/check.ts";
 import { assertGood, assertViolates } from "./support/judge.ts";
 
@@ -40,8 +40,53 @@ describe("a transaction without a receipt", () => {
     assertViolates(history({ a: aborted }, { inserted: [7] }), "fate.aborted-present");
   });
 
+  it("is known by the id that its token names", () => {
+    const fast = (answer: NonNullable<Spec["answer"]>): Spec => ({
+      ...{ does: [insert(7)], receipt: null, answer },
+      invocation: { ack: "commit", receipt: false },
+    });
+    const receipts = [{ txn: "g", kind: "commit", epoch: "e1" }] as const;
+    const there = { inserted: [7], receipts };
+    assertGood(history({ a: fast({ tokenOf: "g" }) }, there));
+    assertViolates(history({ a: fast({ tokenOf: "g" }) }, { receipts }), "atomicity.receipt");
+    assertViolates(
+      history({ a: fast({ tokenOf: "g" }) }, { inserted: [7] }),
+      "atomicity.receipt",
+      "fate.durable-absent",
+    );
+    assertViolates(history({ a: { ...fast({ tokenOf: "g" }), final: null } }, there), "fate.no-verdict");
+  });
+
   it("is there as a whole", () => {
     const torn = { ...safe(), does: [insert(7), insert(8)] };
     assertViolates(history({ a: torn }, { inserted: [7] }), "atomicity.torn");
+  });
+});
+
+describe("the token of an answer", () => {
+  const written = (value: number, tokenOf: string): Spec => ({ does: [insert(value)], answer: { tokenOf } });
+
+  it("is that of its own transaction", () => {
+    assertGood(history({ a: written(7, "a") }, { inserted: [7] }));
+    assertViolates(history({ a: written(7, "b") }, { inserted: [7] }), "token.foreign");
+  });
+
+  it("belongs to one transaction", () => {
+    const unnamed = (value: number): Spec => ({ ...written(value, "g"), invocation: { receipt: false } });
+    const receipts = [{ txn: "g", kind: "commit", epoch: "e1" }] as const;
+    const records = history({ a: unnamed(7), b: unnamed(8) }, { inserted: [7, 8], receipts });
+    assertViolates(records, "token.foreign", "fate.durable-absent", "atomicity.receipt");
+  });
+
+  it("is empty where nothing was committed", () => {
+    const aborted = { ...written(7, "a"), final: null, receipt: null };
+    assertViolates(
+      history({ a: { ...aborted, answer: { tokenOf: "a", outcome: "aborted", position: null } } }),
+      "token.foreign",
+    );
+    assertViolates(
+      history({ a: { does: [read("x")], shows: [[]], answer: { tokenOf: "a" } } }),
+      "token.foreign",
+    );
   });
 });

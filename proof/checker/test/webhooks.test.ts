@@ -196,3 +196,22 @@ test("a run whose webhooks all stay away proves little", () => {
   assert.ok(weak.includes("no webhook was delivered"), weak.join("; "));
   assert.deepEqual([counts.deliveries, counts.messages], [0, 0]);
 });
+
+test("an owner is sent the id of a transaction that its client does not know, once for each missing answer", () => {
+  const unnamed: Spec = {
+    ...{ does: write, final: null, receipt: null, answer: { outcome: "unknown", position: null } },
+    invocation: { owner: "mine", receipt: false },
+  };
+  const sent = (...ids: readonly string[]): HistoryRecord[] =>
+    ids.map((txn, at) =>
+      delivery({
+        message: `m${String(at)}`,
+        transactions: [named({ txn, event: `2.${String(at + 1)}.aaaaaaaa` })],
+      }),
+    );
+  const records = (...ids: readonly string[]): HistoryRecord[] =>
+    history({ a: unnamed }, removed, [moved, subscription(), ...sent(...ids)]);
+  assertGood(records("g", "g"));
+  assert.equal(check(records("g", "g")).ambiguous.delivery_without_answer, 2);
+  assertViolates(records("g", "h"), "webhook.foreign");
+});

@@ -32,7 +32,13 @@ const SESSIONS = 3;
 const LOOSE = 6;
 const INTERACTIVE = 2;
 const REPLICA = 2;
-const WIRE = 4;
+/** Lines of work on the PostgreSQL wire. */
+const WIRE = [
+  { ack: "durable", isPipelined: false },
+  { ack: "commit", isPipelined: false },
+  { ack: "durable", isPipelined: true },
+  { ack: "commit", isPipelined: true },
+] as const;
 const KINDS = { sdk: 62, interactive: 9, replica: 9, wire: 20 } as const;
 const VALUES_PER_ACTOR = 1e6;
 const ACTORS_MAX = 1e3;
@@ -180,11 +186,9 @@ export class Client {
       actors.push(new ReplicaActor({ ...parts(client, hw), session: client, writer }));
     }
     if (this.#options.endpoints.every(({ postgres }) => postgres !== undefined))
-      for (let line = 0; line < WIRE; line++) {
-        const client = `${name}/wire/${String(line)}`;
-        const { shared, level: own, random, planner } = parts(client, hw);
+      for (const [line, kind] of WIRE.entries()) {
         const { owner } = this.#options;
-        actors.push(new WireActor({ shared, client, level: own, random, planner, owner }));
+        actors.push(new WireActor({ ...parts(`${name}/wire/${String(line)}`, hw), ...kind, owner }));
       }
     return actors;
   }

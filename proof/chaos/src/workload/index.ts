@@ -12,6 +12,7 @@ import { readRecorded } from "./recorded.ts";
 import { ACCOUNTS, BALANCE } from "./schema.ts";
 import { askFinalVerdicts, resolveUnknowns } from "./settle.ts";
 import { createTables } from "./setup.ts";
+import { idIn } from "./tokens.ts";
 import { Webhooks } from "./webhooks.ts";
 
 /** Resolves when the tables are there for good and the clients are at work. */
@@ -86,7 +87,11 @@ class RunningWorkload implements Workload {
     const tokens = new Map([...found, ...recorded.tokens.values()].map((note) => [note.txn, note]));
     const lost = await askFinalVerdicts(settling, [...tokens.values()]);
     await this.#webhooks?.settle(
-      lost.map(({ txn, attempt }) => ({ txn, attempt, owner: recorded.invocations.get(txn)?.owner })),
+      lost.map(({ txn, token, attempt }) => ({
+        txn: idIn(token) ?? txn,
+        attempt,
+        owner: recorded.invocations.get(txn)?.owner,
+      })),
     );
     const reported = (await Promise.all(trackers.map((tracker) => epochsOf(tracker)))).flat();
     const epochs = new Map([...recorded.epochs, ...reported].map((epoch) => [epoch.id, epoch]));

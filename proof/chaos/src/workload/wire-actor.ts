@@ -1,23 +1,38 @@
 // A line of work on the PostgreSQL wire, as an application that changed only its connection string.
-// Its transactions are safe and have no receipt: a commit that is answered has to survive what its
-// level covers, and one that is not answered has an unknown outcome.
+// Safe transactions without a name have no receipt: a commit that is answered has to survive what
+// its level covers, and one that is not answered has an unknown outcome. Fast ones get a token, and
+// those that the client names (`highwater.id`) can be asked about.
 import { setTimeout as pause } from "node:timers/promises";
 import { type Shown, type TxnId } from "@highwater/checker";
-import { newTransactionId } from "@highwater/sdk";
+import { decodeToken } from "@highwater/protocol";
+import { type Highwater, newTransactionId } from "@highwater/sdk";
 import { type Owner } from "../parts.ts";
 import { type Outcome } from "./outcomes.ts";
 import { type Actor, type Shared } from "./parts.ts";
 import { type Plan, type Planner } from "./plan.ts";
 import { type Random } from "./random.ts";
-import { shownBy, type Statement, statementsOf, type Values } from "./schema.ts";
-import { failureOf, WireClient } from "./wire-client.ts";
+import { shownBy, type Statement, statementsOf } from "./schema.ts";
+import { type Answer, failureOf, WireClient } from "./wire-client.ts";
 
 const UNAVAILABLE_PAUSE_MS = 500;
 const ROLLED_BACK = 0.06;
 const MAX_WAIT_MS = 2_500;
 const GIVES_UP = 0.15;
-/** How a transaction is sent. */
-const WAYS = { block: 50, text: 20, alone: 20, copy: 10 } as const;
+const OTHER_ACK = 0.15;
+const NAMED = { commit: 0.6, durable: 0.3 } as const;
+const READS_DURABLY = 0.4;
+const PIPELINED_MAX = 3;
+/** Connections do not last for ever, and the next one may go to the nearest gateway again. */
+const CLOSED = 0.04;
+const HOME = 0.6;
+/**
+ * How a transaction is sent. `several`: autocommitted statements that do not wait for each other.
+ */
+const WAYS = { block: 50, text: 15, alone: 25, copy: 10 } as const;
+const PIPELINED_WAYS = { block: 60, several: 40 } as const;
+
+type Way = keyof typeof WAYS;
+type Ack = "commit" | "durable";
 
 const EPOCH: Statement = {
   sql: "SELECT id::text, (pg_catalog.pg_current_wal_insert_lsn() - '0/0')::text FROM highwater.current_epoch",
@@ -26,11 +41,31 @@ const EPOCH: Statement = {
 export interface WireActorOptions {
   readonly shared: Shared;
   readonly client: string;
+  readonly hw: Highwater;
   readonly planner: Planner;
   readonly random: Random;
   readonly level: string;
   readonly owner: Owner | undefined;
+  /** Of its session. */
+  readonly ack: Ack;
+  /** It does not wait for the answer to one statement before it sends the next. */
+  readonly isPipelined: boolean;
 }
+
+/** One transaction, as it was chosen to run. */
+interface Choice {
+  readonly txn: TxnId;
+  readonly plan: Plan;
+  readonly ack: Ack;
+  /** Whatever its plan allows. */
+  readonly isReadOnly: boolean;
+  /** The client sets `highwater.id`. */
+  readonly isNamed: boolean;
+  readonly readsDurably: boolean;
+  readonly givesUp: boolean;
+}
+
+type Ended = Outcome & { readonly token: string | null };
 
 export class WireActor implements Actor {
   readonly kind = "wire";
@@ -44,16 +79,16 @@ export class WireActor implements Actor {
   }
 
   async act(): Promise<void> {
-    const { random, planner } = this.#options;
+    const { random, isPipelined } = this.#options;
     const client = await this.#connected();
     if (client === null) {
       await pause(UNAVAILABLE_PAUSE_MS * (0.5 + random.next()));
       return;
     }
-    const way = random.weighted(WAYS);
-    const isOne = way === "alone" || way === "copy";
-    const plan = isOne ? planner.nextSingle(way) : way === "block" ? planner.next() : planner.nextWrite();
-    await this.#run(client, way, plan);
+    if (!isPipelined) await this.#runOne(client, random.weighted(WAYS));
+    else if (random.weighted(PIPELINED_WAYS) === "block") await this.#runOne(client, "block");
+    else await this.#runSeveral(client);
+    if (random.chance(CLOSED)) client.destroy();
     if (!client.isOpen) this.#client = null;
   }
 
@@ -63,90 +98,137 @@ export class WireActor implements Actor {
 
   async #connected(): Promise<WireClient | null> {
     if (this.#client !== null) return this.#client;
-    const { shared, level, owner } = this.#options;
+    const { shared, level, owner, ack, isPipelined, random } = this.#options;
     const { endpoints } = shared;
+    if (random.chance(HOME)) this.#at = 0;
     const { postgres = "" } = endpoints[this.#at++ % endpoints.length] ?? {};
     const url = new URL(postgres);
     if (owner !== undefined) Object.assign(url, { username: owner.role, password: owner.apiKey });
     try {
-      this.#client = await WireClient.connect({ url: url.href, level });
+      this.#client = await WireClient.connect({ url: url.href, level, ack, isPipelined });
     } catch {
       // A gateway or its primary is down: the next attempt asks another gateway.
     }
     return this.#client;
   }
 
-  async #run(client: WireClient, way: keyof typeof WAYS, plan: Plan): Promise<void> {
-    const { shared, client: name, level } = this.#options;
-    const { journal } = shared;
+  async #runOne(client: WireClient, way: Way): Promise<void> {
+    const { planner, client: name } = this.#options;
+    const isOne = way === "alone" || way === "copy";
+    const plan = isOne ? planner.nextSingle(way) : way === "block" ? planner.next() : planner.nextWrite();
+    const choice = way === "block" ? this.#chooseBlock(plan) : this.#choose(plan);
+    this.#invoked(choice, name);
+    this.#answered(client, choice, await this.#transact(client, way, choice));
+  }
+
+  /** They run one after the other, but none knows the answer to the one before. */
+  async #runSeveral(client: WireClient): Promise<void> {
+    const { planner, random } = this.#options;
+    const choices = Array.from({ length: 1 + random.below(PIPELINED_MAX) }, () =>
+      this.#choose(planner.nextSingle("alone")),
+    );
+    for (const choice of choices) this.#invoked(choice, null);
+    await Promise.all(
+      choices.map(async (choice) => {
+        this.#answered(client, choice, await this.#transact(client, "alone", choice));
+      }),
+    );
+  }
+
+  #choose(plan: Plan): Choice {
+    const { ack } = this.#options;
     const txn = newTransactionId();
-    const { operations, readOnly } = plan;
-    journal.invoked({
-      client: name,
-      session: name,
+    const isReadOnly = readsOnly(plan);
+    return { txn, plan, ack, isReadOnly, isNamed: false, readsDurably: false, givesUp: false };
+  }
+
+  #chooseBlock(plan: Plan): Choice {
+    const { random, ack: usual } = this.#options;
+    const ack = random.chance(OTHER_ACK) ? OTHER[usual] : usual;
+    const isReadOnly = readsOnly(plan);
+    return {
+      txn: newTransactionId(),
+      plan,
+      ack,
+      isReadOnly,
+      isNamed: !isReadOnly && random.chance(NAMED[ack]),
+      readsDurably: isReadOnly && ack === "durable" && random.chance(READS_DURABLY),
+      givesUp: random.chance(GIVES_UP),
+    };
+  }
+
+  #invoked({ txn, plan, ack, isReadOnly, isNamed }: Choice, session: string | null): void {
+    const { shared, client, level } = this.#options;
+    const { operations } = plan;
+    shared.journal.invoked({
+      client,
+      session,
       txn,
       rerunOf: null,
-      ack: "durable",
+      ack,
       level,
-      readOnly,
+      readOnly: isReadOnly,
       isolation: "serializable",
       after: null,
       operations,
-      receipt: false,
+      ...(!isNamed && { receipt: false }),
     });
-    client.takeWarning();
-    const outcome = await this.#transact(client, way, plan, txn);
-    const isEarly = client.takeWarning();
-    journal.answered({
-      txn,
-      ...outcome,
-      durableAt: outcome.outcome === "committed" && !isEarly ? level : null,
-    });
+  }
+
+  #answered(client: WireClient, { txn, isNamed }: Choice, { token, ...outcome }: Ended): void {
+    const { shared, hw, level } = this.#options;
+    const { journal, recent, promises, resolver } = shared;
+    const content = token === null ? undefined : decodeToken(token);
+    if (token !== null && content === undefined) throw new Error(`${token} is no token`);
+    if (token !== null) journal.note({ kind: "token", txn, token, attempt: content?.attempt ?? null });
+    journal.answered({ txn, ...outcome, ...(content !== undefined && { tokenOf: content.id }) });
+    if (token !== null) {
+      recent.add(txn, token);
+      promises.watch(hw.promise(token, { level }), { txn, levels: [level] });
+    } else if (isNamed && (outcome.outcome === "unknown" || outcome.outcome === "committed"))
+      resolver.add({ hw, txn, level });
     if (outcome.outcome === "unknown" || outcome.outcome === "lost") client.destroy();
   }
 
-  #transact(client: WireClient, way: keyof typeof WAYS, plan: Plan, txn: TxnId): Promise<Outcome> {
+  #transact(client: WireClient, way: Way, choice: Choice): Promise<Ended> {
+    const { operations } = choice.plan;
+    const statements = statementsOf(operations, choice.txn);
     switch (way) {
       case "block":
-        return this.#block(client, plan, txn);
+        return this.#options.isPipelined ? this.#pipelinedBlock(client, choice) : this.#block(client, choice);
       case "text": {
-        const texts = statementsOf(plan.operations, txn).map(inline);
-        const text = ["BEGIN", ...texts, "COMMIT"].join("; ");
+        const text = ["BEGIN", ...statements.map(inline), "COMMIT"].join("; ");
         // What it reads is not recorded: the driver's results do not name their statements.
-        return this.#commit(client, plan, async () => (await client.say(text)) === "COMMIT");
+        return this.#commit(client, choice, () => client.say(text));
       }
       case "alone": {
-        const [statement] = statementsOf(plan.operations, txn);
-        return this.#commit(client, plan, async () => {
-          await client.run(statement?.sql ?? "", statement?.params);
-          return true;
-        });
+        const [statement = { sql: "" }] = statements;
+        const isSimple = this.#options.random.chance(0.3);
+        return this.#commit(client, choice, () =>
+          isSimple ? client.say(inline(statement)) : client.run(statement.sql, statement.params),
+        );
       }
       case "copy": {
-        const rows = plan.operations.map((operation) =>
-          "value" in operation ? `${String(operation.value)}\t${txn}\n` : "",
+        const rows = operations.map((operation) =>
+          "value" in operation ? `${String(operation.value)}\t${choice.txn}\n` : "",
         );
-        return this.#commit(client, plan, async () => {
-          await client.copy("COPY chaos_set (value, txn) FROM STDIN", rows.join(""));
-          return true;
-        });
+        const sql = "COPY chaos_set (value, txn) FROM STDIN";
+        return this.#commit(client, choice, () => client.copy(sql, rows.join("")));
       }
     }
   }
 
-  async #block(client: WireClient, plan: Plan, txn: TxnId): Promise<Outcome> {
-    const { random } = this.#options;
-    const results: Values[] = [];
-    let position: Outcome["position"] = null;
+  async #block(client: WireClient, choice: Choice): Promise<Ended> {
+    const { operations } = choice.plan;
+    const results: Answer[] = [];
+    let position: Outcome["position"];
     try {
       await client.say("BEGIN");
-      const [at] = await client.run(EPOCH.sql);
-      const [epoch = null, offset = null] = at ?? [];
-      if (epoch !== null && offset !== null) position = { epoch, offset };
-      if (random.chance(GIVES_UP)) await client.say(`SET LOCAL highwater.max_wait = ${String(MAX_WAIT_MS)}`);
-      for (const { sql, params } of statementsOf(plan.operations, txn))
+      position = positionIn(await client.run(EPOCH.sql));
+      for (const text of this.#settings(choice)) await client.say(text);
+      for (const { sql, params } of statementsOf(operations, choice.txn))
         results.push(await client.run(sql, params));
-      if (random.chance(ROLLED_BACK)) {
+      if (this.#options.random.chance(ROLLED_BACK)) {
         // A block that has failed: its COMMIT is answered with ROLLBACK.
         await client.run("SELECT 1 / 0").catch(() => undefined);
       }
@@ -156,42 +238,103 @@ export class WireActor implements Actor {
       else client.destroy();
       return { ...NOTHING, outcome: "aborted", error: codeOf(error) };
     }
-    const shown = shownBy(plan.operations, results);
-    return this.#commit(client, plan, async () => (await client.say("COMMIT")) === "COMMIT", shown, position);
+    const ended = await this.#commit(client, choice, () => client.say("COMMIT"));
+    return withReads(ended, position, shownOf(choice, results));
   }
 
-  /** `send` resolves with false if the transaction was rolled back. */
-  async #commit(
-    client: WireClient,
-    plan: Plan,
-    send: () => Promise<boolean>,
-    shown: readonly Shown[] | null = null,
-    position: Outcome["position"] = null,
-  ): Promise<Outcome> {
+  /** All of it is sent at once: the COMMIT, too, behind what may fail. */
+  async #pipelinedBlock(client: WireClient, choice: Choice): Promise<Ended> {
+    const settings = this.#settings(choice);
+    const fails = this.#options.random.chance(ROLLED_BACK);
+    const answering = Promise.allSettled([
+      client.say("BEGIN"),
+      ...settings.map((text) => client.say(text)),
+      client.run(EPOCH.sql),
+      ...statementsOf(choice.plan.operations, choice.txn).map(({ sql, params }) => client.run(sql, params)),
+      ...(fails ? [client.run("SELECT 1 / 0")] : []),
+    ]);
+    const ended = await this.#commit(client, choice, () => client.say("COMMIT"));
+    if (ended.outcome !== "committed") return ended;
+    const answers = (await answering).map((result) => {
+      if (result.status === "fulfilled") return result.value;
+      throw new Error("a block committed in which a statement failed", { cause: result.reason });
+    });
+    const [position, ...results] = answers.slice(1 + settings.length);
+    return withReads(ended, position === undefined ? null : positionIn(position), shownOf(choice, results));
+  }
+
+  #settings({ txn, ack, isNamed, readsDurably, givesUp }: Choice): string[] {
+    return [
+      ...(ack === this.#options.ack ? [] : [`SET LOCAL highwater.ack = ${ack}`]),
+      ...(isNamed ? [`SET LOCAL highwater.id = '${txn}'`] : []),
+      ...(readsDurably ? ["SET LOCAL highwater.read_ack = durable"] : []),
+      ...(givesUp ? [`SET LOCAL highwater.max_wait = ${String(MAX_WAIT_MS)}`] : []),
+    ];
+  }
+
+  async #commit(client: WireClient, choice: Choice, send: () => Promise<Answer>): Promise<Ended> {
+    const { level } = this.#options;
+    const { isReadOnly, ack, readsDurably } = choice;
     try {
-      if (!(await send())) return { ...NOTHING, outcome: "aborted", error: "rolled_back" };
-      return { ...NOTHING, outcome: "committed", shown: position === null ? null : shown, position };
+      const { tag, token, isEarly } = await send();
+      if (tag === "ROLLBACK") return { ...NOTHING, outcome: "aborted", token, error: "rolled_back" };
+      // An answer at the commit point has a token: any other was held until it was durable. Reads
+      // alone are held only where the session asks for it.
+      const isHeld = isReadOnly ? readsDurably : ack === "durable" || token === null;
+      const content = token === null ? undefined : decodeToken(token);
+      return {
+        ...NOTHING,
+        outcome: "committed",
+        token,
+        durableAt: isHeld && !isEarly ? level : null,
+        position: content === undefined ? null : { epoch: content.epoch, offset: String(content.offset) },
+      };
     } catch (error) {
       const failure = failureOf(error);
-      if (failure === "failed") {
+      if (failure === "failed" && !this.#options.isPipelined) {
         // A text that failed inside its block leaves the block open.
         await client.say("ROLLBACK").catch(() => undefined);
       }
       // A read that was never answered has no effect that could be found.
-      const outcome = failure === "failed" || plan.readOnly ? "aborted" : failure;
+      const outcome = failure === "failed" || isReadOnly ? "aborted" : failure;
       return { ...NOTHING, outcome, error: codeOf(error) };
     }
   }
 }
 
-const NOTHING: Outcome = {
+function readsOnly({ operations }: Plan): boolean {
+  return operations.every(({ f }) => f === "read" || f === "sum");
+}
+
+const OTHER = { commit: "durable", durable: "commit" } as const;
+
+const NOTHING: Ended = {
   outcome: "unknown",
   durableAt: null,
   position: null,
   shown: null,
   replayed: false,
   error: null,
+  token: null,
 };
+
+function positionIn({ rows }: Answer): Outcome["position"] {
+  const [epoch = null, offset = null] = rows[0] ?? [];
+  return epoch === null || offset === null ? null : { epoch, offset };
+}
+
+function shownOf({ plan }: Choice, results: readonly Answer[]): readonly Shown[] {
+  return shownBy(
+    plan.operations,
+    results.map(({ rows }) => rows),
+  );
+}
+
+/** What it read it read in the epoch that it saw itself. */
+function withReads(ended: Ended, position: Outcome["position"], shown: readonly Shown[]): Ended {
+  if (ended.outcome !== "committed" || position === null) return ended;
+  return { ...ended, shown, position: ended.position ?? position };
+}
 
 function codeOf(error: unknown): string {
   return (error as { readonly code?: string }).code ?? "connection_failed";

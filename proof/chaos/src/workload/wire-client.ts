@@ -1,5 +1,6 @@
-// An application's connection to a gateway's PostgreSQL port, by node-postgres: its statements, and
-// what an error of one says of the transaction.
+// An application's connection to a gateway's PostgreSQL port, by node-postgres: its statements, the
+// tokens and warnings that come with their answers, and what an error of one says of the
+// transaction.
 import pg from "pg";
 import { type Values } from "./schema.ts";
 
@@ -8,12 +9,16 @@ export interface WireAddress {
   readonly url: string;
   /** At which its commits are answered. */
   readonly level: string;
+  readonly ack: "commit" | "durable";
+  /** Statements are sent without waiting for the answers to those before them. */
+  readonly isPipelined: boolean;
 }
 
 const CONNECT_LIMIT_MS = 8_000;
 /** An application's patience with one statement; what it has waited for is unknown then. */
 const ANSWER_LIMIT_MS = 12_000;
 
+const TOKEN_PARAMETER = "highwater.token";
 /** As PostgreSQL says that a wait for a replica was given up: the commit may still be lost. */
 const NOT_YET_DURABLE = /canceling wait for synchronous replication/;
 
@@ -23,10 +28,28 @@ const NOT_YET_DURABLE = /canceling wait for synchronous replication/;
  */
 export type Failure = "failed" | "lost" | "unknown";
 
+/** What came with an answer, up to its ReadyForQuery. */
+interface Beside {
+  /** Null: none, or an empty one. */
+  readonly token: string | null;
+  /** It came before its transaction was durable, and says so. */
+  readonly isEarly: boolean;
+}
+
+export interface Answer extends Beside {
+  readonly rows: Values;
+  /** The command of its last statement. */
+  readonly tag: string;
+}
+
+const NOTHING: Beside = { token: null, isEarly: false };
+
 export class WireClient {
   readonly #client: pg.Client;
+  /** One for each ReadyForQuery that has not come, in the order of the statements. */
+  readonly #awaited: { beside: Beside }[] = [];
+  #beside = NOTHING;
   #isOpen = true;
-  #warned = false;
 
   private constructor(client: pg.Client) {
     this.#client = client;
@@ -37,19 +60,32 @@ export class WireClient {
       this.#isOpen = false;
     });
     client.on("notice", ({ message }) => {
-      this.#warned ||= NOT_YET_DURABLE.test(message ?? "");
+      if (NOT_YET_DURABLE.test(message ?? "")) this.#beside = { ...this.#beside, isEarly: true };
+    });
+    const { connection } = client as unknown as { readonly connection: Connection };
+    connection.on("parameterStatus", ({ parameterName, parameterValue }) => {
+      if (parameterName !== TOKEN_PARAMETER) return;
+      this.#beside = { ...this.#beside, token: parameterValue === "" ? null : parameterValue };
+    });
+    // Before the promise of the statement goes on: the driver only settles it here.
+    connection.on("readyForQuery", () => {
+      const awaited = this.#awaited.shift();
+      if (awaited !== undefined) awaited.beside = this.#beside;
+      this.#beside = NOTHING;
     });
   }
 
   /** Errors: those of the driver. */
-  static async connect({ url, level }: WireAddress): Promise<WireClient> {
-    const client = new pg.Client({
+  static async connect({ url, level, ack, isPipelined }: WireAddress): Promise<WireClient> {
+    const options: pg.ClientConfig & { readonly pipeline: boolean } = {
       connectionString: url,
       connectionTimeoutMillis: CONNECT_LIMIT_MS,
       query_timeout: ANSWER_LIMIT_MS,
       application_name: "chaos",
-      options: `-c default_transaction_isolation=serializable -c highwater.level=${level}`,
-    });
+      options: `-c default_transaction_isolation=serializable -c highwater.level=${level} -c highwater.ack=${ack}`,
+      pipeline: isPipelined,
+    };
+    const client = new pg.Client(options);
     const opened = new WireClient(client);
     await client.connect();
     return opened;
@@ -59,67 +95,81 @@ export class WireClient {
     return this.#isOpen;
   }
 
-  /** Whether an answer since the last call came before its transaction was durable. */
-  takeWarning(): boolean {
-    const warned = this.#warned;
-    this.#warned = false;
-    return warned;
-  }
-
   /** One statement in the extended protocol. Errors: those of the driver. */
-  async run(sql: string, params: readonly (string | number)[] = []): Promise<Values> {
-    const { rows } = await this.#client.query<(string | null)[]>({
-      text: sql,
-      values: [...params],
-      rowMode: "array",
-      types: { getTypeParser: () => (text: string) => text },
-    });
-    return rows;
+  run(sql: string, params: readonly (string | number)[] = []): Promise<Answer> {
+    return this.#ask(() =>
+      this.#client.query<(string | null)[]>({
+        text: sql,
+        values: [...params],
+        rowMode: "array",
+        types: { getTypeParser: () => (text: string) => text },
+      }),
+    );
   }
 
-  /** A simple Query. Resolves with the tag of its last statement. Errors: those of the driver. */
-  async say(text: string): Promise<string> {
-    const answer = (await this.#client.query(text)) as pg.QueryResult | pg.QueryResult[];
-    return (Array.isArray(answer) ? answer.at(-1) : answer)?.command ?? "";
+  /** A simple Query. Errors: those of the driver. */
+  say(text: string): Promise<Answer> {
+    return this.#ask(async () => {
+      const answer = (await this.#client.query(text)) as pg.QueryResult | pg.QueryResult[];
+      const last = Array.isArray(answer) ? answer.at(-1) : answer;
+      return { command: last?.command ?? "", rows: [] };
+    });
   }
 
-  /** Errors: those of the driver. */
-  copy(sql: string, rows: string): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => {
-        reject(new Error("the copy was not answered in time"));
-      }, ANSWER_LIMIT_MS);
-      let error: Error | null = null;
-      this.#client.query({
-        submit: (connection: CopyConnection) => {
-          connection.query(sql);
-        },
-        handleCopyInResponse: (connection: CopyConnection) => {
-          connection.sendCopyFromChunk(Buffer.from(rows));
-          connection.endCopyFrom();
-        },
-        handleCommandComplete: () => undefined,
-        handleReadyForQuery: () => {
-          clearTimeout(timer);
-          if (error === null) resolve();
-          else reject(error);
-        },
-        handleError: (cause: Error) => {
-          error = cause;
-          clearTimeout(timer);
-          // Nothing follows where the connection itself has ended.
-          if (failureOf(cause) !== "failed") reject(cause);
-        },
-      } as unknown as pg.Submittable);
-    });
+  async #ask(send: () => Promise<{ readonly command: string; readonly rows: Values }>): Promise<Answer> {
+    const awaited = { beside: NOTHING };
+    this.#awaited.push(awaited);
+    const { command, rows } = await send();
+    return { rows, tag: command, ...awaited.beside };
+  }
+
+  /** Not where statements are pipelined. Errors: those of the driver. */
+  copy(sql: string, rows: string): Promise<Answer> {
+    const copied = async (): Promise<{ readonly command: string; readonly rows: Values }> => {
+      await new Promise<void>((resolve, reject) => {
+        const timer = setTimeout(() => {
+          reject(new Error("the copy was not answered in time"));
+        }, ANSWER_LIMIT_MS);
+        this.#client.query({
+          submit: (connection: CopyConnection) => {
+            connection.query(sql);
+          },
+          handleCopyInResponse: (connection: CopyConnection) => {
+            connection.sendCopyFromChunk(Buffer.from(rows));
+            connection.endCopyFrom();
+          },
+          handleCommandComplete: () => undefined,
+          handleReadyForQuery: () => {
+            clearTimeout(timer);
+            resolve();
+          },
+          // The driver calls nothing else behind it.
+          handleError: (cause: Error) => {
+            clearTimeout(timer);
+            reject(cause);
+          },
+        } as unknown as pg.Submittable);
+      });
+      return { command: "COPY", rows: [] };
+    };
+    return this.#ask(copied);
   }
 
   /** At once: what it waits for stays unknown. */
   destroy(): void {
     this.#isOpen = false;
     void this.#client.end().catch(() => undefined);
-    (this.#client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
+    (this.#client as unknown as { connection: Connection }).connection.stream.destroy();
   }
+}
+
+interface Connection {
+  readonly stream: { destroy(): void };
+  on(
+    event: "parameterStatus",
+    listener: (message: { parameterName: string; parameterValue: string }) => void,
+  ): void;
+  on(event: "readyForQuery", listener: () => void): void;
 }
 
 interface CopyConnection {

@@ -36,6 +36,7 @@ export const RULES = {
   "session.own-writes": "a read misses an earlier write of its session",
   "session.monotonic": "a read misses what its session had seen before",
   "session.after": "a read misses what it asked to see",
+  "token.foreign": "an answer has the token of another transaction",
   "webhook.missing": "a loss, or a broken promise, of which no delivery reached its owner's endpoint",
   "webhook.foreign": "a delivery names a transaction of another owner, or of nobody",
   "webhook.unasked": "a delivery that its endpoint has not asked for",

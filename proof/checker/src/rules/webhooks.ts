@@ -2,9 +2,9 @@
 // to another owner, or a body that was changed on the way. The `fate` rules judge whether a
 // delivery is true, as they do for all reports.
 import { type Findings } from "../findings.ts";
-import { type Delivery, type Subscription } from "../history.ts";
+import { type Delivery, type Subscription, type TxnId } from "../history.ts";
 import { getOrMake } from "../maps.ts";
-import { type History, isPresent, type Transaction } from "../model.ts";
+import { type History, isPresent, isUnreceipted, serviceIdOf, type Transaction } from "../model.ts";
 import { type AttemptVerdicts, type Verdicts } from "../verdicts.ts";
 
 const BODY_BYTES = 20_000;
@@ -18,7 +18,8 @@ const CLAIMS_LOST_MS = 60_000;
 const STOPPED_TRACKER = /pause_tracker$/;
 
 export function judgeWebhooks(history: History, verdicts: Verdicts, findings: Findings): void {
-  for (const delivery of history.deliveries) judgeDelivery(history, delivery, findings);
+  const unnamed = new UnnamedIds(history);
+  for (const delivery of history.deliveries) judgeDelivery(history, delivery, { unnamed, findings });
   const messages = Map.groupBy(history.deliveries, ({ endpoint, message }) => `${endpoint} ${message}`);
   for (const repeated of messages.values()) {
     judgeRepetitions(repeated, findings);
@@ -28,7 +29,39 @@ export function judgeWebhooks(history: History, verdicts: Verdicts, findings: Fi
   judgeLosses(history, verdicts, findings);
 }
 
-function judgeDelivery({ subscriptions, byId }: History, delivery: Delivery, findings: Findings): void {
+/**
+ * Gateways name the transactions that their clients do not name. A client that gets no answer does
+ * not learn the id, so an owner may be sent as many unknown ids as it lacks answers.
+ */
+class UnnamedIds {
+  readonly #left = new Map<string, number>();
+  readonly #known = new Set<TxnId>();
+
+  constructor({ transactions }: History) {
+    for (const transaction of transactions) {
+      const { answer, invocation } = transaction;
+      const { owner, ack } = invocation;
+      const isOpen = answer === null || answer.outcome === "unknown";
+      if (owner !== undefined && ack === "commit" && isOpen && isUnreceipted(transaction))
+        this.#left.set(owner, (this.#left.get(owner) ?? 0) + 1);
+    }
+  }
+
+  mayBe(txn: TxnId, owner: string): boolean {
+    if (this.#known.has(txn)) return true;
+    const left = this.#left.get(owner) ?? 0;
+    if (left === 0) return false;
+    this.#left.set(owner, left - 1);
+    this.#known.add(txn);
+    return true;
+  }
+}
+
+function judgeDelivery(
+  { subscriptions, byId }: History,
+  delivery: Delivery,
+  { unnamed, findings }: { readonly unnamed: UnnamedIds; readonly findings: Findings },
+): void {
   const { endpoint, message, event, bytes, isSigned } = delivery;
   const subscription = subscriptions.get(endpoint);
   const named = [...new Set(delivery.transactions.map(({ txn }) => txn))];
@@ -44,7 +77,9 @@ function judgeDelivery({ subscriptions, byId }: History, delivery: Delivery, fin
     );
   for (const txn of named) {
     const invocation = byId.get(txn)?.invocation;
-    if (invocation?.owner === undefined || invocation.owner !== subscription?.owner)
+    if (invocation === undefined && subscription !== undefined && unnamed.mayBe(txn, subscription.owner)) {
+      findings.ambiguity("delivery_without_answer");
+    } else if (invocation?.owner === undefined || invocation.owner !== subscription?.owner)
       findings.violation("webhook.foreign", [txn], () => {
         return `${endpoint} of ${subscription?.owner ?? "nobody"} was sent T1 of ${invocation?.owner ?? "nobody"}`;
       });
@@ -159,7 +194,8 @@ function judgeLosses(history: History, verdicts: Verdicts, findings: Findings): 
   for (const { endpoint, owner, events, filter, atMs } of subscriptions.values()) {
     if (!events.includes("transaction.lost") || Object.keys(filter).length > 0) continue;
     for (const transaction of transactions) {
-      const { txn, owner: own, atMs: begunAtMs } = transaction.invocation;
+      const { owner: own, atMs: begunAtMs } = transaction.invocation;
+      const txn = serviceIdOf(transaction);
       if (own !== owner || begunAtMs < atMs) continue;
       for (const ofAttempt of verdicts.of(transaction)) {
         if (
