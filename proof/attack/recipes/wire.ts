@@ -1,6 +1,18 @@
 // What a stranger can send to a gateway's PostgreSQL port.
-import { fieldsOf, int32, query, rowOf, startup, textsOf } from "../../wire/frames.ts";
+import {
+  bind,
+  execute,
+  fieldsOf,
+  int32,
+  parse,
+  query,
+  rowOf,
+  startup,
+  sync,
+  textsOf,
+} from "../../wire/frames.ts";
 import { placeOf, RawSession } from "../../wire/session.ts";
+import { newId } from "../caller.ts";
 import { type Recipe } from "../recipe.ts";
 import { type Target } from "../target.ts";
 
@@ -8,6 +20,15 @@ const CONNECTIONS = 2_000;
 const GUESSES = 300;
 const CANCEL_REQUEST = 80_877_102;
 const STARTUP_BYTES_MAX = 10_000;
+/** Everything that makes the server speak of values. */
+const VERBOSE = [
+  "highwater.ack=commit",
+  "client_min_messages=log",
+  "debug_print_plan=on",
+  "log_parameter_max_length_on_error=-1",
+]
+  .map((setting) => `-c ${setting}`)
+  .join(" ");
 
 function open(
   { system }: Target,
@@ -131,6 +152,48 @@ export const WIRE: readonly Recipe[] = [
         const { status, body } = await target.writer.verdicts([token]);
         const text = JSON.stringify(body);
         return status === 200 && /"(?:durable|pending|lost|broken)"/.test(text) ? text : null;
+      } finally {
+        session.destroy();
+      }
+    },
+  },
+  {
+    item: "wire",
+    title: "a session reads the tag of its receipt in notices and errors of the gateway's statements",
+    run: async (target) => {
+      const session = await open(target, "acme_write", target.writer.key, { options: VERBOSE });
+      try {
+        const INSERT = "INSERT INTO acme.orders VALUES (gen_random_uuid()::text, 'by wire')";
+        const step = (sql: string): Buffer => Buffer.concat([parse("", sql), bind("", ""), execute("")]);
+        const ids: string[] = [];
+        for (const sent of [
+          [query(INSERT)],
+          [Buffer.concat([step(INSERT), sync()])],
+          [query("BEGIN"), query(INSERT), query("COMMIT")],
+          [Buffer.concat([step("BEGIN"), step(INSERT), step("COMMIT"), sync()])],
+          // With the id of the transaction before it: its receipt is refused.
+          [query(INSERT)],
+        ]) {
+          if (ids.length < 4) ids.push(newId());
+          await session.ask(query(`SET highwater.id = '${ids.at(-1) ?? ""}'`));
+          for (const bytes of sent) await session.ask(bytes);
+        }
+        const rows = await target.look(
+          `SELECT tag FROM highwater.receipt WHERE id IN (${ids.map((id) => `'${id}'`).join()})`,
+        );
+        if (rows.length !== ids.length) return `only ${String(rows.length)} transactions have receipts`;
+        const said = session.frames
+          .filter(({ type }) => type === "N" || type === "E")
+          .map(({ body }) => body.toString("latin1"));
+        if (!said.some((text) => text.includes("PLANNEDSTMT"))) return "no plans were printed";
+        for (const { tag } of rows) {
+          // As a plan prints a constant: signed bytes.
+          const hex = String(tag).replaceAll("-", "");
+          const bytes = [...new Int8Array(Buffer.from(hex, "hex"))].join(" ");
+          if (said.some((text) => [String(tag), hex, bytes].some((form) => text.includes(form))))
+            return `tag ${String(tag)}`;
+        }
+        return null;
       } finally {
         session.destroy();
       }

@@ -129,7 +129,7 @@ const HELD: readonly Form[] = [
     late: "Z12CZ",
   },
   { name: "FunctionCall", send: callInsert, early: "V", late: "Z" },
-  { name: "SELECT f_insert()", send: sending(query("SELECT f_insert()")), early: "TDC", late: "Z" },
+  { name: "SELECT f_insert()", send: sending(query("SELECT f_insert()")), early: "TD", late: "CZ" },
   {
     name: "extended SELECT f_insert()",
     send: sending(...step("SELECT f_insert()"), SYNC),
@@ -139,14 +139,14 @@ const HELD: readonly Form[] = [
   {
     name: "WITH … INSERT",
     send: sending(query(`WITH w AS (${INSERT} RETURNING key) SELECT count(*) FROM w`)),
-    early: "TDC",
-    late: "Z",
+    early: "TD",
+    late: "CZ",
   },
   {
     name: "EXPLAIN ANALYZE",
     send: sending(query(`EXPLAIN (ANALYZE, FORMAT JSON) ${INSERT}`)),
-    early: "TDC",
-    late: "Z",
+    early: "TD",
+    late: "CZ",
   },
   {
     name: "a procedure that commits and fails",

@@ -198,3 +198,24 @@ it("a large result and a large parameter pass without being held whole", async (
   assert.deepEqual((await client.query(text)).rows, [["3000000"]]);
   client.end();
 });
+
+it("the gateway's check behind a read is read whole, also when it comes in two pieces", async () => {
+  const before = await wire.open();
+  for (const text of [
+    "CREATE TABLE napped (key text)",
+    "CREATE FUNCTION nap() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.03); RETURN NULL; END $$",
+    `CREATE CONSTRAINT TRIGGER nap AFTER INSERT ON napped DEFERRABLE INITIALLY DEFERRED
+     FOR EACH ROW EXECUTE FUNCTION nap()`,
+    `CREATE FUNCTION f_long(size int) RETURNS text LANGUAGE plpgsql AS $$
+     BEGIN INSERT INTO napped VALUES ('x'); RETURN repeat('x', size); END $$`,
+  ])
+    assert.equal((await before.query(text)).error, "");
+  before.end();
+  const client = await wire.open();
+  // The server sends what it has whenever 8,192 bytes are full, and the rest after its COMMIT.
+  for (let size = 8_192 - 150; size < 8_192 - 50; size++) {
+    const answer = await client.query(`SELECT f_long(${String(size)})`);
+    assert.deepEqual(answer.tags, ["SELECT 1"], String(size));
+  }
+  client.end();
+});

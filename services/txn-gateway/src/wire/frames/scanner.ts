@@ -10,6 +10,8 @@ export interface FrameSink {
    * Only of types that need not be whole, or of frames that are too large for that.
    */
   part(type: number, bytes: Buffer, range: PartRange): void;
+  /** The next frame has to be whole, whatever its type. */
+  wantsWhole?(): boolean;
 }
 
 export interface PartRange {
@@ -74,7 +76,8 @@ export class FrameScanner {
         throw new FrameError(`a message has the length ${String(size)}`, bytes.subarray(at));
       const end = at + 1 + size;
       if (end <= length) this.#sink.frame(type, bytes, at, end);
-      else if (this.#isWhole[type] === 1 && size < WHOLE_BYTES_MAX) break;
+      else if (size < WHOLE_BYTES_MAX && (this.#isWhole[type] === 1 || this.#sink.wantsWhole?.() === true))
+        break;
       else {
         this.#type = type;
         this.#left = end - length;

@@ -58,7 +58,13 @@ const PROBE = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace n
     AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_function_privilege(p.oid, 'EXECUTE')),
   current_user`;
 
+/** It begins with a Close, as OWN_BORDER does. */
 export const OWN_PREPARE: Buffer = Buffer.concat([closeStatement(NAME), parse(NAME, CHECK)]);
+/**
+ * Finds nothing to close, and makes no notice: one that comes before its answer is of the client's
+ * message in front of it. The server can say how long a message took behind the answer to it.
+ */
+export const OWN_BORDER: Buffer = closePortal(NAME);
 /**
  * The unnamed portal may be the client's. A named one would live until the transaction ends, so it
  * is closed.

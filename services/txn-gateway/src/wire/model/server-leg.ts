@@ -25,6 +25,7 @@ const [PARAMETERS, ROW_DESCRIPTION, NO_DATA, ROW] = [code("t"), code("T"), code(
 const [COMPLETE, EMPTY, SUSPENDED, ERROR, READY] = [code("C"), code("I"), code("s"), code("E"), code("Z")];
 const [COPY_IN, COPY_OUT, COPY_BOTH] = [code("G"), code("H"), code("W")];
 const [COPY_DATA, NOTICE, NOTIFICATION, CALLED] = [code("d"), code("N"), code("A"), code("V")];
+const PARAMETER = code("S");
 
 /** Statements that cannot commit before they end. */
 const ENDS_WHOLE = new Set(["read", "checkable", "data", "commit", "begin", "rollback", "copy"]);
@@ -56,6 +57,10 @@ export class ServerLeg implements FrameSink {
   #lockedBytes = 0;
   #isFirstRow = true;
   #answer: CheckAnswer | null = null;
+  /** The frame that comes in parts is for us alone. */
+  #isOwnPart = false;
+  /** The end of a statement sent in another form: its transaction has not committed yet. */
+  #result: Buffer | null = null;
   /** A token goes out behind the last ReadyForQuery. */
   #hasNewToken = false;
 
@@ -141,10 +146,15 @@ export class ServerLeg implements FrameSink {
     this.#run.add(bytes, start, end);
   }
 
+  wantsWhole(): boolean {
+    return this.#state.expected.head?.whose === "own";
+  }
+
   part(type: number, bytes: Buffer, { start, end, isFirst }: PartRange): void {
     const { head } = this.#state.expected;
-    if (head?.whose === "own" && type === ROW) {
-      this.#state.outside.broken("a row of a statement of the gateway is too long");
+    if (isFirst) this.#isOwnPart = head?.whose === "own" && type !== PARAMETER;
+    if (this.#isOwnPart) {
+      if (type !== NOTICE) this.#state.outside.broken("an answer to the gateway is too long");
       return;
     }
     if (isFirst) {
@@ -163,6 +173,12 @@ export class ServerLeg implements FrameSink {
   #ours(type: number, head: Expected, bytes: Buffer, start: number, end: number): boolean {
     const { expected, outside } = this.#state;
     switch (type) {
+      case NOTICE:
+        // With `debug_print_plan` it shows the receipt's tag.
+        return true;
+      case NOTIFICATION:
+      case PARAMETER:
+        return false;
       case PARSED:
       case BOUND:
       case CLOSED:
@@ -195,6 +211,7 @@ export class ServerLeg implements FrameSink {
         const failed = ownFailure(bytes, start, end);
         this.#state.forgetPrepared();
         this.#answer = null;
+        this.#result = null;
         expected.fail();
         this.#state.isReadOnlyCommit = null;
         this.#state.rolledBack();
@@ -206,7 +223,8 @@ export class ServerLeg implements FrameSink {
         return true;
       }
       default:
-        return false;
+        outside.broken("a statement of the gateway was replaced");
+        return true;
     }
   }
 
@@ -376,7 +394,10 @@ export class ServerLeg implements FrameSink {
         break;
     }
     if (isExecute) state.expected.pop();
-    return true;
+    if (!isCheck) return true;
+    // As in a simple Query: the notices and errors of its COMMIT come first.
+    this.#result = Buffer.from(bytes.subarray(start, end));
+    return false;
   }
 
   #mayBeLast(): void {
@@ -405,6 +426,7 @@ export class ServerLeg implements FrameSink {
 
   #error(bytes: Buffer, start: number, end: number, head: Expected | undefined): void {
     const { expected, settings } = this.#state;
+    this.#result = null;
     this.#notLast();
     this.#unlock();
     this.#isFirstRow = true;
@@ -450,6 +472,11 @@ export class ServerLeg implements FrameSink {
       if (mustHold) this.#hold(true);
     }
     this.#unlock();
+    if (this.#result !== null) {
+      this.#run.flush();
+      state.client.push(this.#result);
+      this.#result = null;
+    }
     if (status === "I") {
       if (!mustHold) state.rolledBack();
       if (state.hasOldToken && !this.#hasNewToken) this.#sendNoToken();

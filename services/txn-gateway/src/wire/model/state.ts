@@ -1,9 +1,10 @@
 // What both legs of a session know.
-import { ExpectedAnswers, type Expected, OWN, type Purpose } from "./expected.ts";
+import { ExpectedAnswers, type Expected, OWN, type Purpose, QUIET } from "./expected.ts";
 import { type HoldQueue, type Gate } from "./hold-queue.ts";
 import { type OwnAttempt } from "./attempt.ts";
 import {
   DEFAULT_SETTINGS,
+  OWN_BORDER,
   OWN_CHECK,
   OWN_PREPARE,
   ownReceipt,
@@ -66,15 +67,6 @@ export class SessionState {
     this.outside = outside;
   }
 
-  /** In front of a statement of ours: prepares it where that is needed. */
-  prepareOwn(): void {
-    if (this.isPrepared) return;
-    this.isPrepared = true;
-    this.outside.toServer(OWN_PREPARE);
-    this.expected.push(OWN.close);
-    this.expected.push(OWN.parse);
-  }
-
   /** Transactions of this session are to have receipts. */
   get wantsReceipts(): boolean {
     if (this.settings.ack === "durable" && this.settings.id === null) return false;
@@ -86,14 +78,16 @@ export class SessionState {
   sendCheck(purpose: Purpose, mayHaveReceipt: boolean): void {
     const attempt = mayHaveReceipt && this.wantsReceipts ? this.outside.attempt() : null;
     if (attempt === null) {
-      this.prepareOwn();
+      this.#begin(this.isPrepared, OWN_PREPARE);
+      this.isPrepared = true;
       this.outside.toServer(OWN_CHECK);
     } else {
-      this.#prepareReceipt();
+      this.#begin(this.isReceiptPrepared, RECEIPT_PREPARE);
+      this.isReceiptPrepared = true;
       this.outside.toServer(ownReceipt(attempt.receipt));
       this.asked = attempt;
     }
-    this.expectOwn(purpose);
+    this.#expectOwn(purpose);
   }
 
   /** It is known whether the current role can write receipts. */
@@ -101,12 +95,11 @@ export class SessionState {
     return this.probed !== null && this.probed.role === this.role;
   }
 
-  #prepareReceipt(): void {
-    if (this.isReceiptPrepared) return;
-    this.isReceiptPrepared = true;
-    this.outside.toServer(RECEIPT_PREPARE);
-    this.expected.push(OWN.close);
-    this.expected.push(OWN.parse);
+  /** What comes before the answer to the first message is of the client's in front of it. */
+  #begin(isPrepared: boolean, prepare: Buffer): void {
+    this.outside.toServer(isPrepared ? OWN_BORDER : prepare);
+    this.expected.push(QUIET.close);
+    if (!isPrepared) this.expected.push(OWN.parse);
   }
 
   /** All prepared statements may be gone. */
@@ -123,7 +116,7 @@ export class SessionState {
     this.receipted = null;
   }
 
-  expectOwn(purpose: Purpose): void {
+  #expectOwn(purpose: Purpose): void {
     this.expected.push(OWN.bind);
     this.expected.push(OWN_EXECUTE[purpose]);
     this.expected.push(OWN.close);
