@@ -162,6 +162,10 @@ export class MemoryStore implements Store {
     });
   }
 
+  roleFaults(node: string): Promise<readonly string[]> {
+    return this.#call(node, "roleFaults", () => []);
+  }
+
   keyChecks(node: string): Promise<readonly KeyCheck[]> {
     return this.#call(node, "keyChecks", () => [...this.#world.keyChecks.values()]);
   }

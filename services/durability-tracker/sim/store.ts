@@ -104,6 +104,10 @@ export class SimStore {
     return Promise.reject(new Error("a simulated gateway begins no epoch"));
   }
 
+  roleFaults(): Promise<readonly string[]> {
+    return Promise.resolve([]);
+  }
+
   keyChecks(): Promise<readonly KeyCheck[]> {
     return Promise.resolve(this.#parts.world.keyChecks);
   }

@@ -48,7 +48,7 @@ import { PositionsReader } from "./positions.ts";
 import { type LastSeen, probeNode } from "./probe.ts";
 import { ReadPositions } from "./read-positions.ts";
 import { lookUpReceipts, settleReceipts } from "./receipts.ts";
-import { vetLogin } from "./reader-roles.ts";
+import { vetLogin, vetRole } from "./reader-roles.ts";
 import { readOn } from "./replica-read.ts";
 import { ReplicaStreams } from "./replica-streams.ts";
 import { type Canceller, enter } from "./session.ts";
@@ -236,6 +236,15 @@ export class PostgresStore implements Store {
     });
     node[kind].set(name, pool);
     return pool;
+  }
+
+  async roleFaults(node: string, role: string): Promise<readonly string[]> {
+    const on = this.#of(node);
+    const [own, recorded] = await Promise.all([
+      on.lookUp.run((client) => vetRole(client, role)),
+      this.#faultsOf(on, role),
+    ]);
+    return [...own, ...recorded];
   }
 
   async #faultsOf({ lookUp, spec }: NodeConnections, role: string): Promise<readonly string[]> {

@@ -1,6 +1,7 @@
 // The limits of keys that only read: what their login role must not be able to do, and what PUBLIC
 // must not have.
 import type pg from "pg";
+import { isAboutSettings, roleFaults } from "./role-faults.ts";
 
 /** Keeps for all other roles that are there what PUBLIC loses. */
 export const OTHERS = "highwater_others";
@@ -75,6 +76,7 @@ const UNPROTECTED = `SELECT what FROM pg_roles r JOIN highwater.login_role l ON 
     AND has_schema_privilege(r.oid, n.oid, 'USAGE')
 ) have WHERE r.rolname = $1 ORDER BY what`;
 
+const VET_ROLE = `SELECT ARRAY(${roleFaults("$1")}) AS faults`;
 const VET_LOGIN = `SELECT ARRAY(${RECORDED_FAULTS}) AS faults, ARRAY(${UNPROTECTED}) AS unprotected`;
 
 /**
@@ -128,9 +130,14 @@ export interface Vetted {
 }
 
 /**
- * What speaks against running requests as the role, by the access that keys were made with. On a
- * connection of the service's own.
+ * What speaks against sessions of clients as the role. On a connection of the service's own.
  */
+export async function vetRole(client: pg.Client, role: string): Promise<readonly string[]> {
+  const { rows } = await client.query<{ faults: string[] }>(VET_ROLE, [role]);
+  return rows[0]?.faults.filter((fault) => !isAboutSettings(fault)) ?? [];
+}
+
+/** The same of its access, as the keys say it that were made for the role. */
 export async function vetLogin(client: pg.Client, role: string): Promise<Vetted> {
   try {
     const { rows } = await client.query<Vetted>(VET_LOGIN, [role]);

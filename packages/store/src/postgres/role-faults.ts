@@ -1,6 +1,11 @@
 // Faults of a login role that must not run requests. Checked when a key is created, when a session
 // is admitted, and again from time to time.
 
+/** Requests of several callers share sessions. In a session of its own it is no fault. */
+const OWN_SETTINGS = "has settings of its own";
+
+export const isAboutSettings = (fault: string): boolean => fault.startsWith(OWN_SETTINGS);
+
 /**
  * For dangers MEMBER, not USAGE: SET ROLE is open to a member that does not inherit. `role`: an
  * expression for its name. The query has no qualified names: run it with the search path
@@ -20,7 +25,7 @@ export const roleFaults = (role: string): string => `SELECT fault FROM (
   (2, 'is a member of ' || predefined, NOT super AND predefined IS NOT NULL),
   (2, 'owns a database, or can become its owner',
     NOT super AND EXISTS (SELECT FROM pg_database d WHERE pg_has_role(r.oid, d.datdba, 'MEMBER'))),
-  (3, 'has settings of its own, which every session of it starts with (ALTER ROLE ... RESET ALL)',
+  (3, '${OWN_SETTINGS}, which every session of it starts with (ALTER ROLE ... RESET ALL)',
     EXISTS (SELECT FROM pg_db_role_setting s WHERE s.setrole = r.oid)),
   (3, 'can read keys, or change what the service keeps in the database', NOT super AND (EXISTS (
     SELECT FROM pg_class c WHERE c.relnamespace = to_regnamespace('highwater') AND c.relkind IN ('r', 'p')

@@ -1,0 +1,66 @@
+// Whether sessions may run as a role: no superuser, none that can become one, and no writer where
+// keys only read. Looked at when a session begins, and once a minute while there are any.
+import { HighwaterError } from "@highwater/protocol";
+import { type Deps } from "../deps.ts";
+
+/** What is known of a role is as old at most. */
+const VALID_MS = 60_000;
+
+interface Vetted {
+  readonly atMs: number;
+  readonly faults: Promise<readonly string[]>;
+}
+
+export class RoleVetting {
+  readonly #deps: Pick<Deps, "clock" | "store">;
+  readonly #vetted = new Map<string, Vetted>();
+
+  constructor(deps: Pick<Deps, "clock" | "store">) {
+    this.#deps = deps;
+  }
+
+  /** Errors: `forbidden` with all reasons; those of the store. */
+  async check(node: string, role: string): Promise<void> {
+    const faults = await this.#faultsOf(node, role);
+    if (faults.length === 0) return;
+    throw new HighwaterError("forbidden", {
+      detail: `No session runs as the role ${role}: it ${faults.join("; it ")}. Take that from the role, or give the key another one.`,
+    });
+  }
+
+  /** Calls back when sessions may not run as the role any more. Returns what ends the watching. */
+  watch(node: string, role: string, onFault: () => void): () => void {
+    const { clock } = this.#deps;
+    let cancel = (): void => undefined;
+    const wait = (): void => {
+      cancel = clock.after(VALID_MS, () => {
+        // What cannot be asked now goes on.
+        this.#faultsOf(node, role).then((faults) => {
+          if (faults.length > 0) onFault();
+          else wait();
+        }, wait);
+      });
+    };
+    wait();
+    return () => {
+      cancel();
+    };
+  }
+
+  #faultsOf(node: string, role: string): Promise<readonly string[]> {
+    const { clock, store } = this.#deps;
+    const nowMs = clock.monotonicMs();
+    for (const [name, { atMs }] of this.#vetted) if (nowMs - atMs >= VALID_MS) this.#vetted.delete(name);
+    let vetted = this.#vetted.get(role);
+    if (vetted === undefined) {
+      const faults = store.roleFaults(node, role);
+      vetted = { atMs: nowMs, faults };
+      this.#vetted.set(role, vetted);
+      // What could not be asked is asked again.
+      faults.catch(() => {
+        this.#vetted.delete(role);
+      });
+    }
+    return vetted.faults;
+  }
+}
