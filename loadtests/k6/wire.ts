@@ -3,7 +3,6 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import pg from "pg";
-import { quantile } from "../gateway/segment.ts";
 import type { ReportedVerdict } from "./reported.ts";
 
 const CLIENTS = 4;
@@ -56,7 +55,7 @@ export class WireLoad {
     this.#stopping.abort();
     await Promise.all(this.#workers);
     const sorted = this.#tookMs.toSorted((a, b) => a - b);
-    const of = (share: number): number | null => (sorted.length === 0 ? null : quantile(sorted, share));
+    const of = (share: number): number | null => sorted[Math.floor(share * sorted.length)] ?? null;
     const figures = {
       committed: sorted.length,
       failed: this.#failed,

@@ -49,7 +49,8 @@ const usage = `Usage: highwater-lab-system [--port-base N]
 
 Starts PostgreSQL in us-east (primary), us-west and eu-west on this machine, with real delays between them, and a
 gateway, a tracker and, where there is Envoy, an edge in each.
-  --port-base N   fixed ports: N to N+4 for the gateway, tracker, database, edge and psql of us-east, N+10 ..., N+20 ...
+  --port-base N   fixed ports: N to N+5 for the gateway, tracker, database, edge, psql and psql's reads of us-east,
+                  N+10 ..., N+20 ...
 
 Commands on standard input:
 ${commandList}`;
@@ -79,6 +80,7 @@ async function describe(system: System): Promise<string> {
       `  gateway   ${system.gateway(region).url}`,
       `  tracker   ${system.tracker(region).url}`,
       `  psql      ${system.pgUrl(region)}`,
+      `  reads     ${system.pgReadUrl(region)}`,
     );
     for (const { id } of system.cluster.nodes.filter((node) => node.region === region)) {
       lines.push(`  database  ${await system.cluster.connectionString(id)}`);

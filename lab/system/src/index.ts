@@ -85,6 +85,7 @@ export class System implements AsyncDisposable {
   readonly #relays = new Map<string, Promise<string>>();
   /** Ports for clients of PostgreSQL, by the names of gateways. */
   readonly #pgPorts = new Map<string, number>();
+  readonly #pgReadPorts = new Map<string, number>();
   #administered: Promise<void> = Promise.resolve();
 
   private constructor(cluster: Cluster, options: SystemOptions) {
@@ -150,9 +151,12 @@ export class System implements AsyncDisposable {
    * one's own name.
    */
   pgUrl(gateway: string, role = APP_ROLE): string {
-    const port = this.#pgPorts.get(gateway);
-    if (port === undefined) throw new Error(`there is no gateway ${gateway}`);
-    return `postgresql://${role}@127.0.0.1:${String(port)}/${DATABASE}`;
+    return pgUrl(this.#pgPorts.get(gateway), gateway, role);
+  }
+
+  /** The same for reads: at the replica of the gateway's region, where there is one. */
+  pgReadUrl(gateway: string, role = APP_ROLE): string {
+    return pgUrl(this.#pgReadPorts.get(gateway), gateway, role);
   }
 
   /** The region's edge, where one was started. */
@@ -449,10 +453,15 @@ export class System implements AsyncDisposable {
         return tracker === undefined || to === undefined ? "" : this.#reach(region, to, tracker);
       }),
     );
-    const pgPort =
-      this.#pgPorts.get(name) ??
-      (name === region ? await this.#port(at, 4) : await this.cluster.reservePort());
-    this.#pgPorts.set(name, pgPort);
+    const keptPort = async (ports: Map<string, number>, offset: number): Promise<number> => {
+      const kept = ports.get(name);
+      if (kept !== undefined) return kept;
+      const taken = name === region ? await this.#port(at, offset) : await this.cluster.reservePort();
+      ports.set(name, taken);
+      return taken;
+    };
+    const pgPort = await keptPort(this.#pgPorts, 4);
+    const pgReadPort = await keptPort(this.#pgReadPorts, 5);
     return this.#start({
       name: `gateway-${name}`,
       service: "gateway",
@@ -461,12 +470,18 @@ export class System implements AsyncDisposable {
         GATEWAY_REGION: region,
         GATEWAY_PORT: String(port ?? (await this.#port(at, 0))),
         GATEWAY_PG_PORT: String(pgPort),
+        GATEWAY_PG_READ_PORT: String(pgReadPort),
         GATEWAY_TRACKERS: urls.filter((url) => url !== "").join(","),
         HIGHWATER_TOPOLOGY: `@${await this.#topologyFile(region)}`,
         ...this.#options.env,
       },
     });
   }
+}
+
+function pgUrl(port: number | undefined, gateway: string, role: string): string {
+  if (port === undefined) throw new Error(`there is no gateway ${gateway}`);
+  return `postgresql://${role}@127.0.0.1:${String(port)}/${DATABASE}`;
 }
 
 /**

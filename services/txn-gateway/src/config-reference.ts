@@ -18,6 +18,10 @@ const ABOUT: AboutVariables = {
   GATEWAY_HOST: about("where it listens", "`127.0.0.1`"),
   GATEWAY_PORT: about("0: any free port"),
   GATEWAY_PG_PORT: about("port for clients of PostgreSQL; 0: any free port", NONE),
+  GATEWAY_PG_READ_PORT: about(
+    "port for those of them that only read: at a replica in the region, where there is one and no primary",
+    NONE,
+  ),
   GATEWAY_PG_AUTH: about(
     "how they prove who they are: `keys` (the password is an API key of the role) or `passthrough` (the server asks them)",
     "`keys`",

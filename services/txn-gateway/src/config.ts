@@ -124,6 +124,8 @@ const SETTINGS = {
   port: integer("GATEWAY_PORT", { fallback: 0, min: 0, max: 65_535 }),
   /** For clients of PostgreSQL. 0: any free one. */
   pgPort: optionalPort("GATEWAY_PG_PORT"),
+  /** For such clients that only read. 0: any free one. */
+  pgReadPort: optionalPort("GATEWAY_PG_READ_PORT"),
   pgAuth,
   pgMaxConnections: integer("GATEWAY_PG_MAX_CONNECTIONS", { fallback: 1_000, min: 1, max: 100_000 }),
   pgMaxConnectionsPerRole: integer("GATEWAY_PG_MAX_CONNECTIONS_PER_ROLE", {

@@ -49,7 +49,8 @@ import { type RequestRules } from "./txn/request.ts";
 import { Tokens } from "./txn/tokens.ts";
 import { WireAttempts } from "./wire/shell/attempts.ts";
 import { Positions } from "./wire/positions.ts";
-import { Wire } from "./wire/wire.ts";
+import { Replicas } from "./wire/replicas.ts";
+import { Wire, type WireContext } from "./wire/wire.ts";
 
 /**
  * What a tracker knows of the epochs must come before a first look at the nodes: a zombie may be
@@ -77,6 +78,7 @@ export class Gateway {
   readonly #announcer: Announcer;
   readonly #exposure: Exposure;
   readonly #flush: FlushHelp;
+  readonly #interest: MarkInterest;
   readonly #positions: Positions;
   readonly #verdicts: Verdicts;
   readonly #settler: Settler;
@@ -110,7 +112,14 @@ export class Gateway {
       this.primary.wake();
     });
     this.primary = this.#makePrimary(config);
-    this.#positions = this.#makePositions(config);
+    this.#interest = new MarkInterest({
+      clock: deps.clock,
+      transport: deps.transport,
+      gateway: config.name,
+      region: config.region,
+      connected: () => this.#stream.connected,
+    });
+    this.#positions = this.#makePositions();
     this.#announcer = this.#makeAnnouncer(config);
     this.#exposure = this.#makeExposure(config);
     const trackers = new TrackerOrder(deps.clock, config.trackers);
@@ -145,11 +154,13 @@ export class Gateway {
       refusals: new Refusals(shared),
     };
     this.inspection = new Inspection({ ...shared, clock: deps.clock });
-    this.transactions = new Transactions({ ...pipeline, reads: new Reads(shared) });
+    const reads = new Reads(shared);
+    this.transactions = new Transactions({ ...pipeline, reads });
     this.interactive = new Interactive(pipeline);
     this.tickets = new Tickets(pipeline);
     this.callers = this.#makeCallers(config);
-    this.wire = this.#makeWire(config, new WireAttempts(shared));
+    const replicas = new Replicas({ ...shared, reads, rules: this.#rules, interest: this.#interest });
+    this.wire = this.#makeWire(config, { attempts: new WireAttempts(shared), replicas });
     this.#registerMetrics();
   }
 
@@ -164,18 +175,12 @@ export class Gateway {
     });
   }
 
-  #makePositions(config: Config): Positions {
+  #makePositions(): Positions {
     return new Positions({
       deps: this.#deps,
       marks: this.marks,
       flush: this.#flush,
-      interest: new MarkInterest({
-        clock: this.#deps.clock,
-        transport: this.#deps.transport,
-        gateway: config.name,
-        region: config.region,
-        connected: () => this.#stream.connected,
-      }),
+      interest: this.#interest,
       onFailure: () => {
         this.primary.wake();
       },
@@ -193,15 +198,15 @@ export class Gateway {
     });
   }
 
-  #makeWire(config: Config, attempts: WireAttempts): Wire | null {
-    if (config.pgPort === null) return null;
+  #makeWire(config: Config, parts: Pick<WireContext, "attempts" | "replicas">): Wire | null {
+    if (config.pgPort === null && config.pgReadPort === null) return null;
     return new Wire({
       config,
       deps: this.#deps,
       primary: this.primary,
       callers: this.callers,
       metrics: this.metrics,
-      attempts,
+      ...parts,
       rules: this.#rules,
       positions: this.#positions,
     });
@@ -267,6 +272,9 @@ export class Gateway {
       trackersSilentMs: () => this.#trackersSilentMs(),
       knownMarks: () => this.marks.known(this.#rules.levels),
       scheduleFault: () => this.scheduleFault,
+      onReport: ({ node, role }) => {
+        if (role === "primary") this.wire?.promoted(node);
+      },
       onEpoch: (primaryEpoch, ended) => {
         const record = this.primary.recordOf(primaryEpoch.epoch);
         if (record === undefined) throw new Error("the current epoch has no record");

@@ -41,9 +41,9 @@ export interface NearbyRead {
 }
 
 /** Trackers settle what an unknown epoch has left in about a round trip to another region. */
-const VERDICT_WAIT_MS = 2_000;
+export const VERDICT_WAIT_MS = 2_000;
 /** Certainly not in the current history, so no read has to show it. */
-const DISCARDED: ReadonlySet<TrackerVerdict> = new Set<TrackerVerdict>([
+export const DISCARDED: ReadonlySet<TrackerVerdict> = new Set<TrackerVerdict>([
   "lost",
   "broken",
   "retried",
@@ -67,7 +67,9 @@ export class Reads {
     const { after } = placement;
     const primaryEpoch = await primary.admit();
     if (after !== null) await this.#checkAfter(after, primaryEpoch, caller);
-    const replica = placement.mode === "local" ? this.#replicaFor(request, primaryEpoch) : null;
+    // A replica has no serializable snapshots.
+    const isLocal = placement.mode === "local" && request.isolation !== "serializable";
+    const replica = isLocal ? this.replicaNear(primaryEpoch) : null;
     if (replica === null) return null;
     const read = await this.#readOn(replica, request, after, from);
     if (read === null || !(await this.#mayBelieve(read, replica, request))) {
@@ -107,13 +109,9 @@ export class Reads {
     });
   }
 
-  /**
-   * A replica in this region, unless the primary is in it as well. A replica has no serializable
-   * snapshots.
-   */
-  #replicaFor({ isolation }: Accepted, primaryEpoch: PrimaryEpoch): NodeReport | null {
+  /** A replica in this region, unless the primary is in it as well. */
+  replicaNear(primaryEpoch: PrimaryEpoch): NodeReport | null {
     const { config, primary } = this.#parts;
-    if (isolation === "serializable") return null;
     const here = new Set(
       config.topology.nodes.filter(({ region }) => region === config.region).map(({ id }) => id),
     );

@@ -26,6 +26,8 @@ export interface PrimaryOptions {
    * they agree.
    */
   readonly scheduleFault: () => string | null;
+  /** A node has said what it is. */
+  readonly onReport?: (report: NodeReport) => void;
   readonly onEpoch: (primaryEpoch: PrimaryEpoch, ended: PrimaryEpoch | null) => void;
 }
 
@@ -90,6 +92,7 @@ export class Primary {
       onReport: (report, askedAtMs) => {
         this.#askedAtMs.set(report.node, askedAtMs);
         this.#noteTime(report, askedAtMs);
+        options.onReport?.(report);
       },
       onAuthority: (authority) => {
         this.#follow(authority);

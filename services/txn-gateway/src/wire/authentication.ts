@@ -4,6 +4,7 @@ import { HighwaterError } from "@highwater/protocol";
 import { type Callers, isAnonymous, isLoopback, NOBODY, ownerTag } from "@highwater/service";
 import { type Config } from "../config.ts";
 import { roleUrl } from "../identity/role-url.ts";
+import { type RoleVetting } from "./role-vetting.ts";
 import { int32, message } from "./frames/build.ts";
 import { addressOf, type BackendAddress, type Relay } from "./startup/backend.ts";
 import { type Greeted } from "./startup/handshake.ts";
@@ -13,11 +14,18 @@ export interface Admitted {
   readonly password: string | null;
   /** Whose transactions are run. */
   readonly owner: bigint;
+  readonly isAdministrator: boolean;
   /** Null: the gateway answers the server itself. */
   readonly relay: Relay | null;
-  /** Calls back when the credential has ceased to be good. */
+  /** Calls back when the credential has ceased to be good, or the role. */
   onEnded(callback: () => void): void;
   leave(): void;
+}
+
+export interface AuthenticationContext {
+  readonly config: Config;
+  readonly callers: Callers;
+  readonly vetting: RoleVetting;
 }
 
 const CLEARTEXT_PASSWORD = message("R", int32(3));
@@ -25,10 +33,12 @@ const CLEARTEXT_PASSWORD = message("R", int32(3));
 export class Authentication {
   readonly #config: Config;
   readonly #callers: Callers;
+  readonly #vetting: RoleVetting;
 
-  constructor({ config, callers }: { readonly config: Config; readonly callers: Callers }) {
+  constructor({ config, callers, vetting }: AuthenticationContext) {
     this.#config = config;
     this.#callers = callers;
+    this.#vetting = vetting;
   }
 
   /** Where the node is, for what needs no log-in. */
@@ -56,7 +66,7 @@ export class Authentication {
       throw new HighwaterError("forbidden", {
         detail: `this gateway has no authentication, and serves the role "${address.user}" only`,
       });
-    return { address, password: address.password, owner: NOBODY, ...UNWATCHED };
+    return { address, password: address.password, owner: NOBODY, isAdministrator: false, ...UNWATCHED };
   }
 
   #passThrough({ socket, inbox }: Greeted, user: string, node: string): Admitted {
@@ -65,7 +75,8 @@ export class Authentication {
       toClient: (frame) => socket.write(frame),
       fromClient: () => inbox.frame(),
     };
-    return { address, password: null, owner: ownerTag(`role ${user}`), ...UNWATCHED, relay };
+    const owner = ownerTag(`role ${user}`);
+    return { address, password: null, owner, isAdministrator: false, ...UNWATCHED, relay };
   }
 
   async #byKey({ socket, inbox, isEncrypted }: Greeted, user: string, node: string): Promise<Admitted> {
@@ -88,20 +99,31 @@ export class Authentication {
         onEnded();
       },
     );
-    if (principal.role !== user) {
+    try {
+      if (principal.role !== user)
+        throw new HighwaterError("forbidden", {
+          detail: `the key ${principal.id} is not one of the role "${user}"`,
+        });
+      await this.#vetting.check(node, user);
+    } catch (cause) {
       leave();
-      throw new HighwaterError("forbidden", {
-        detail: `the key ${principal.id} is not one of the role "${user}"`,
-      });
+      throw cause;
     }
+    const unwatch = this.#vetting.watch(node, user, () => {
+      onEnded();
+    });
     const url = roleUrl(this.#specOf(node).url, user, this.#config.rolePasswords.get(user));
     const address = addressOf(url);
     return {
       address,
       password: address.password,
       owner: principal.owner,
+      isAdministrator: principal.scopes.has("admin"),
       relay: null,
-      leave,
+      leave: () => {
+        unwatch();
+        leave();
+      },
       onEnded: (callback) => {
         onEnded = callback;
       },

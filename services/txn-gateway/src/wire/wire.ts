@@ -15,6 +15,9 @@ import { type Positions } from "./positions.ts";
 import { BackendRefusal, forwardCancel, logIn, openSocket } from "./startup/backend.ts";
 import { greet, type Greeted, Refused } from "./startup/handshake.ts";
 import { type StartupPacket, serverParameters, writeStartup } from "./startup/packet.ts";
+import { type Replicas } from "./replicas.ts";
+import { type Reader } from "./shell/after-wait.ts";
+import { RoleVetting } from "./role-vetting.ts";
 import { type WireAttempts } from "./shell/attempts.ts";
 import { WireSession } from "./shell/session.ts";
 
@@ -26,6 +29,7 @@ export interface WireContext {
   readonly positions: Positions;
   readonly rules: RequestRules;
   readonly attempts: WireAttempts;
+  readonly replicas: Replicas;
   readonly metrics: Pick<Metrics, "wireAnswers">;
 }
 
@@ -36,7 +40,7 @@ const SWEEP_MS = 1_000;
 
 export class Wire {
   readonly #parts: WireContext;
-  readonly #server: Server;
+  readonly #ports: readonly Listener[];
   readonly #secureContext: SecureContext | null;
   readonly #authentication: Authentication;
   readonly #sockets = new Set<Socket>();
@@ -54,11 +58,21 @@ export class Wire {
     this.#parts = parts;
     const certificate = serverCertificate(parts.config);
     this.#secureContext = certificate === null ? null : createSecureContext(certificate);
-    this.#authentication = new Authentication(parts);
-    this.#server = createServer(
+    this.#authentication = new Authentication({ ...parts, vetting: new RoleVetting(parts.deps) });
+    const { pgPort, pgReadPort } = parts.config;
+    this.#ports = [
+      { port: pgPort, isReadPort: false },
+      { port: pgReadPort, isReadPort: true },
+    ].flatMap(({ port, isReadPort }) =>
+      port === null ? [] : [{ port, isReadPort, server: this.#makeServer(isReadPort) }],
+    );
+  }
+
+  #makeServer(isReadPort: boolean): Server {
+    return createServer(
       { noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS },
       (socket) => {
-        void this.#accept(socket);
+        void this.#accept(socket, isReadPort);
       },
     );
   }
@@ -75,30 +89,37 @@ export class Wire {
     return count;
   }
 
-  /** Errors: those of the network. Resolves to the port. */
-  async listen(): Promise<number> {
-    const { pgPort, host, pgIdleTimeoutMs } = this.#parts.config;
-    await new Promise<void>((resolve, reject) => {
-      this.#server.once("error", reject);
-      this.#server.listen({ port: pgPort ?? 0, host }, () => {
-        this.#server.off("error", reject);
-        resolve();
+  /** Errors: those of the network. */
+  async listen(): Promise<void> {
+    const { host, pgIdleTimeoutMs } = this.#parts.config;
+    for (const { port, isReadPort, server } of this.#ports) {
+      await new Promise<void>((resolve, reject) => {
+        server.once("error", reject);
+        server.listen({ port, host }, () => {
+          server.off("error", reject);
+          resolve();
+        });
       });
-    });
+      const { port: listensAt } = server.address() as AddressInfo;
+      this.#parts.deps.log.info("wire_listening", { host, port: listensAt, isReadPort });
+    }
     if (pgIdleTimeoutMs > 0) this.#sweep();
-    const { port } = this.#server.address() as AddressInfo;
-    this.#parts.deps.log.info("wire_listening", { host, port });
-    return port;
   }
 
   epochEnded({ epoch }: PrimaryEpoch): void {
-    for (const session of [...this.#sessions]) if (session.primaryEpoch.epoch === epoch) session.epochEnded();
+    for (const session of [...this.#sessions])
+      if (session.primaryEpoch?.epoch === epoch) session.epochEnded();
+  }
+
+  /** The node is a replica no more. */
+  promoted(node: string): void {
+    for (const session of [...this.#sessions]) if (session.replica === node) session.promoted();
   }
 
   /** No new connections; those that are open end with their transactions. */
   drain(): void {
     this.#isStopping = true;
-    this.#server.close();
+    for (const { server } of this.#ports) server.close();
     for (const session of [...this.#sessions]) session.drain();
   }
 
@@ -118,7 +139,7 @@ export class Wire {
     });
   }
 
-  async #accept(plain: Socket): Promise<void> {
+  async #accept(plain: Socket, isReadPort: boolean): Promise<void> {
     const { deps } = this.#parts;
     this.#sockets.add(plain);
     this.#opening.add(plain);
@@ -139,7 +160,7 @@ export class Wire {
       if (greeted.packet.kind === "cancel") {
         await this.#cancel(greeted.packet.key);
         socket.destroy();
-      } else await this.#begin(greeted, greeted.packet);
+      } else await this.#begin(greeted, greeted.packet, isReadPort);
     } catch (cause) {
       this.#refuse(socket, cause);
     } finally {
@@ -173,25 +194,27 @@ export class Wire {
   }
 
   async #cancel(key: Buffer): Promise<void> {
-    if (this.#byKey.get(key.toString("hex"))?.cancel() === true) return;
+    const session = this.#byKey.get(key.toString("hex"));
+    if (session?.cancel() === true) return;
     const { primary, deps, config } = this.#parts;
-    const { current } = primary;
-    if (current === null) return;
-    const address = this.#authentication.nodeAddress(current.node);
+    const node = session?.node ?? primary.current?.node;
+    if (node === undefined) return;
+    const address = this.#authentication.nodeAddress(node);
     await forwardCancel(address, key, { clock: deps.clock, ms: config.connectTimeoutMs });
   }
 
-  async #begin(greeted: Greeted, packet: StartupPacket): Promise<void> {
-    const { primary } = this.#parts;
+  async #begin(greeted: Greeted, packet: StartupPacket, isReadPort: boolean): Promise<void> {
+    const { primary, replicas } = this.#parts;
     const user = packet.parameters.get("user") ?? "";
     refuseUnserved(packet);
     const primaryEpoch = await primary.admit();
-    const admitted = await this.#authentication.admit(greeted, user, primaryEpoch.node);
+    const replica = isReadPort ? replicas.near : null;
+    const admitted = await this.#authentication.admit(greeted, user, replica ?? primaryEpoch.node);
     // Not before: a role's places are for those who may log in as that role.
     let leave = (): void => undefined;
     try {
       leave = this.#count(user);
-      await this.#open(greeted, packet, { primaryEpoch, admitted, leave });
+      await this.#open(greeted, packet, { primaryEpoch, isReadPort, replica, admitted, leave });
     } catch (cause) {
       admitted.leave();
       leave();
@@ -224,16 +247,22 @@ export class Wire {
   async #open(
     { socket, inbox }: Greeted,
     { version, parameters }: StartupPacket,
-    { primaryEpoch, admitted, leave }: { primaryEpoch: PrimaryEpoch; admitted: Admitted; leave: () => void },
+    place: Place,
   ): Promise<void> {
+    const { primaryEpoch, isReadPort, replica, admitted, leave } = place;
     const { deps, config, positions, rules, attempts, metrics } = this.#parts;
     const { clock } = deps;
     const server = await openSocket(admitted.address, { clock, ms: config.connectTimeoutMs });
-    const startup = writeStartup(version, serverParameters(parameters, { user: admitted.address.user }));
+    const { user } = admitted.address;
+    const changes = isReadPort ? { user, default_transaction_read_only: "on" } : { user };
+    const startup = writeStartup(version, serverParameters(parameters, changes));
     const backend = await logIn(server, startup, admitted);
-    // A node that has become another since, or a replica, must not run this session.
-    const position = await positions.now(primaryEpoch);
-    if (position === null || this.#isStopping || socket.destroyed) {
+    // A node that has become another since must not run this session.
+    const isAsExpected =
+      replica === null
+        ? (await positions.now(primaryEpoch)) !== null
+        : backend.greeting.includes(IN_RECOVERY);
+    if (!isAsExpected || this.#isStopping || socket.destroyed) {
       server.destroy();
       throw new HighwaterError("primary_unavailable", { detail: "The primary changes; connect again." });
     }
@@ -243,6 +272,7 @@ export class Wire {
       client: socket,
       server,
       primaryEpoch,
+      reader: isReadPort ? this.#reader(replica, admitted) : null,
       positions,
       attempts,
       metrics,
@@ -261,11 +291,40 @@ export class Wire {
     this.#sessions.add(session);
     if (key !== "") this.#byKey.set(key, session);
     admitted.onEnded(() => {
-      session.stop();
+      session.revoke();
     });
     session.start(inbox.release(), backend.rest);
   }
+
+  #reader(replica: string | null, holder: Admitted): Reader {
+    const { replicas, config } = this.#parts;
+    return {
+      replica,
+      arrived: (token, signal) => replicas.arrived(token, { replica, holder, signal }),
+      shown: (node, level, signal) => replicas.shown(node, level, signal),
+      confirmed: (node, signal) => replicas.confirmed(node, signal),
+      maxWaitMs: config.maxWaitMs,
+    };
+  }
 }
+
+interface Listener {
+  readonly port: number;
+  readonly isReadPort: boolean;
+  readonly server: Server;
+}
+
+/** Of a session that begins. */
+interface Place {
+  readonly primaryEpoch: PrimaryEpoch;
+  readonly isReadPort: boolean;
+  /** Null: at the primary. */
+  readonly replica: string | null;
+  readonly admitted: Admitted;
+  readonly leave: () => void;
+}
+
+const IN_RECOVERY = "in_hot_standby\0on\0";
 
 const SQLSTATES: Readonly<Record<string, string>> = {
   unauthenticated: "28P01",

@@ -59,6 +59,21 @@ it("a role has so many connections, and no more", async () => {
   });
 });
 
+it("a role that must not run requests has no session, and settings of its own are none of that", async () => {
+  const carol = await system.createKey({ name: "three", owner: "carol", scopes: ["read", "write"] });
+  const at = system.pgUrl("us-east", "app_carol_write");
+  await system.cluster.query("us-east", "ALTER ROLE app_carol_write SET highwater.read_ack = 'durable'");
+  const client = await WireClient.open(at, { password: carol });
+  assert.deepEqual((await client.query("SHOW highwater.read_ack")).rows, [["durable"]]);
+  client.end();
+  const dave = await system.createKey({ name: "four", owner: "dave", scopes: ["read", "write"] });
+  await system.cluster.query("us-east", "ALTER ROLE app_dave_write CREATEDB");
+  await assert.rejects(
+    WireClient.open(system.pgUrl("us-east", "app_dave_write"), { password: dave }),
+    (error: WireError) => code(error) === "28000" && /may create databases/.test(error.message),
+  );
+});
+
 it("a session ends when its key is revoked", async () => {
   const gone = await system.createKey({ name: "two", owner: "bob", scopes: ["read", "write"] });
   const client = await WireClient.open(system.pgUrl("us-east", "app_bob_write"), { password: gone });

@@ -8,6 +8,7 @@ import {
   describePortal,
   execute,
   FLUSH,
+  message,
   PARSE_TAIL,
   parseHeader,
   query,
@@ -32,6 +33,7 @@ const EXECUTE_TYPE = "E".charCodeAt(0);
 const UNIT_TYPES = new Set([..."QPBDECF"].map((type) => type.charCodeAt(0)));
 const OWN_PROBED: Expected = { message: "execute", whose: "own", purpose: "probe" };
 const ROLLBACK = query("ROLLBACK");
+const READY_IDLE = message("Z", "I");
 
 interface Deferred {
   readonly type: number;
@@ -69,6 +71,8 @@ export class ClientLeg implements FrameSink {
   #commitStep: "none" | "flushed" | "current" | "asked" = "none";
   /** As after an error: everything is skipped until the client's Sync. */
   #isDiscarding = false;
+  /** The parts of this frame go nowhere. */
+  #isRefusing = false;
   /** Something of the batch writes for certain, and nothing of it may be a COPY. */
   #hasData = false;
   #isSociable = true;
@@ -123,6 +127,7 @@ export class ClientLeg implements FrameSink {
         else this.part(type, bytes, range);
       }
       this.#run.flush();
+      if (this.#state.isAwaiting) break;
     }
     this.#sendBroken();
   }
@@ -151,6 +156,36 @@ export class ClientLeg implements FrameSink {
     if (!isStale) this.#mayHaveSet = false;
   }
 
+  #isUnit(type: number): boolean {
+    return !this.#isInBatch && UNIT_TYPES.has(type);
+  }
+
+  /**
+   * On the read port: what reads waits for `highwater.after`, or is answered that it will not
+   * arrive.
+   */
+  #isStopped(type: number, bytes: Buffer, start: number, end: number): boolean {
+    const { isAwaiting, refusal } = this.#state;
+    if (!isAwaiting && refusal === null) return false;
+    if (!this.#isUnit(type) || !this.#takesSnapshot(type, bytes, start, end)) return false;
+    if (isAwaiting) {
+      this.#defer(type, bytes, start, end);
+      this.#state.outside.await(this.#state.after);
+    } else this.#refuse(type);
+    return true;
+  }
+
+  #refuse(type: number): void {
+    const { client } = this.#state;
+    client.push(this.#state.refusal ?? Buffer.alloc(0));
+    this.#state.refusal = null;
+    // The next one asks again.
+    this.#state.after = "";
+    this.#state.isStale = true;
+    if (type === QUERY || type === CALL) client.push(READY_IDLE);
+    else this.#isDiscarding = true;
+  }
+
   frame(type: number, bytes: Buffer, start: number, end: number): void {
     if (this.#deferred !== null) {
       this.#defer(type, bytes, start, end);
@@ -166,6 +201,7 @@ export class ClientLeg implements FrameSink {
       this.#defer(type, bytes, start, end);
       return;
     }
+    if (this.#state.isReader && this.#isStopped(type, bytes, start, end)) return;
     switch (type) {
       case QUERY:
         this.#query(bytes, start, end);
@@ -204,13 +240,24 @@ export class ClientLeg implements FrameSink {
       if (this.#state.isStale) this.#readSettings();
       this.#seeIdle();
       if (this.#mustWait(type)) this.#deferred = [];
+      else if (this.#state.isAwaiting && this.#isUnit(type)) {
+        this.#deferred = [];
+        this.#state.outside.await(this.#state.after);
+      } else if (this.#state.refusal !== null && this.#isUnit(type)) {
+        this.#refuse(type);
+        this.#isRefusing = true;
+      }
     }
     if (this.#deferred !== null) {
       const part = { start: 0, end: end - start, isFirst, isLast: range.isLast };
       this.#deferred.push({ type, bytes: bytes.subarray(start, end), range: part });
       return;
     }
-    if (this.#isDiscarding) return;
+    if (this.#isRefusing) this.#isRefusing = !range.isLast;
+    else if (!this.#isDiscarding) this.#pass(type, bytes, range);
+  }
+
+  #pass(type: number, bytes: Buffer, { start, end, isFirst }: PartRange): void {
     if (isFirst) {
       // Only a part of the text is here: nothing is known of it.
       if (type === QUERY) this.#expectQuery(UNSEEN_STATEMENT);
@@ -418,11 +465,14 @@ export class ClientLeg implements FrameSink {
    * for the next message.
    */
   #isWithoutSnapshot(type: number, bytes: Buffer, start: number, end: number): boolean {
-    if (this.#state.status !== "T") return false;
+    return this.#state.status === "T" && !this.#takesSnapshot(type, bytes, start, end);
+  }
+
+  #takesSnapshot(type: number, bytes: Buffer, start: number, end: number): boolean {
     const name = start + HEADER_BYTES;
-    if (type === QUERY) return hasNoSnapshot(bytes, name, end - 1);
+    if (type === QUERY) return !hasNoSnapshot(bytes, name, end - 1);
     const text = type === PARSE ? bytes.indexOf(0, name) + 1 : 0;
-    return text > 0 && text < end && hasNoSnapshot(bytes, text, end - 1);
+    return text <= 0 || text >= end || !hasNoSnapshot(bytes, text, end - 1);
   }
 
   /**
@@ -434,7 +484,7 @@ export class ClientLeg implements FrameSink {
     if (this.#isInBatch || !expected.isEmpty || expected.isSkipping || status === "E") return;
     this.#state.isStale = false;
     this.#isReadingSettings = true;
-    if (status === "I" && !this.#state.isProbed) this.#probe();
+    if (status === "I" && !this.#state.isProbed && !this.#state.isReader) this.#probe();
     this.#sendUnit("settings");
   }
 

@@ -58,7 +58,14 @@ const PROBE = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace n
     AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_function_privilege(p.oid, 'EXECUTE')),
   current_user`;
 
-/** It begins with a Close, as OWN_BORDER does. */
+/**
+ * On the read port: the same, what the session has to see, and whether its transaction keeps one
+ * snapshot.
+ */
+const READ_CHECK = `${CHECK}, ${setting("after")}, pg_catalog.current_setting('transaction_isolation')`;
+
+/** They begin with a Close, as OWN_BORDER does. */
+export const READ_PREPARE: Buffer = Buffer.concat([closeStatement(NAME), parse(NAME, READ_CHECK)]);
 export const OWN_PREPARE: Buffer = Buffer.concat([closeStatement(NAME), parse(NAME, CHECK)]);
 /**
  * Finds nothing to close, and makes no notice: one that comes before its answer is of the client's
@@ -102,6 +109,9 @@ export interface CheckAnswer {
   readonly role: string | null;
   /** The transaction has its receipt. */
   readonly hasReceipt: boolean;
+  /** On the read port: a token, and the isolation of the transaction. */
+  readonly after: string;
+  readonly isolation: string;
 }
 
 /** Null for what is no answer to the check. */
@@ -109,8 +119,15 @@ export function readCheck(columns: readonly (string | null)[]): CheckAnswer | nu
   const [hasWritten, ...rest] = columns;
   if (hasWritten !== "t" && hasWritten !== "f") return null;
   const settings = rest.slice(0, SETTINGS.length);
-  const [role = null, receipt] = rest.slice(SETTINGS.length);
-  return { hasWritten: hasWritten === "t", settings, role, hasReceipt: receipt === "t" };
+  const [role = null, first, isolation] = rest.slice(SETTINGS.length);
+  return {
+    hasWritten: hasWritten === "t",
+    settings,
+    role,
+    hasReceipt: first === "t",
+    after: first ?? "",
+    isolation: isolation ?? "",
+  };
 }
 
 /** The settings, and what is wrong with them. A wrong value counts as the safest one. */

@@ -26,6 +26,9 @@ const [COMPLETE, EMPTY, SUSPENDED, ERROR, READY] = [code("C"), code("I"), code("
 const [COPY_IN, COPY_OUT, COPY_BOTH] = [code("G"), code("H"), code("W")];
 const [COPY_DATA, NOTICE, NOTIFICATION, CALLED] = [code("d"), code("N"), code("A"), code("V")];
 const PARAMETER = code("S");
+const PROMOTED = "in_hot_standby\0off\0";
+const AFTER_IN_BLOCK =
+  "highwater.after was set in a transaction that keeps one snapshot; set it before the transaction begins";
 
 /** Statements that cannot commit before they end. */
 const ENDS_WHOLE = new Set(["read", "checkable", "data", "commit", "begin", "rollback", "copy"]);
@@ -109,6 +112,10 @@ export class ServerLeg implements FrameSink {
         if (this.#popped(head, "describe")) return;
         break;
       case PARAMETERS:
+        break;
+      case PARAMETER:
+        if (this.#state.isReader && bytes.toString("latin1", start + HEADER_BYTES, end) === PROMOTED)
+          this.#state.outside.promoted();
         break;
       case COMPLETE:
         if (!this.#complete(bytes, start, end, head)) return;
@@ -235,6 +242,7 @@ export class ServerLeg implements FrameSink {
 
   #checked(purpose: Purpose, answer: CheckAnswer): void {
     this.#takeSettings(answer);
+    if (this.#state.isReader) this.#takeAfter(answer);
     const { asked } = this.#state;
     if (asked !== null && purpose !== "settings") {
       this.#state.asked = null;
@@ -270,6 +278,16 @@ export class ServerLeg implements FrameSink {
       this.#run.flush();
       state.outside.warn(read.faults);
     }
+  }
+
+  #takeAfter({ after, isolation }: CheckAnswer): void {
+    const state = this.#state;
+    if (after === state.after) return;
+    state.after = after;
+    state.refusal = null;
+    state.isAwaiting = after !== "";
+    const isTooLate = state.status === "T" && isolation !== "read committed";
+    if (state.isAwaiting && isTooLate) state.outside.broken(AFTER_IN_BLOCK);
   }
 
   /** True: the client did not ask for this answer. */

@@ -7,6 +7,7 @@ import {
   OWN_BORDER,
   OWN_CHECK,
   OWN_PREPARE,
+  READ_PREPARE,
   ownReceipt,
   RECEIPT_PREPARE,
   type Settings,
@@ -26,6 +27,10 @@ export interface Outside {
    * receipt, and is answered when it is durable.
    */
   attempt(): OwnAttempt | null;
+  /** On the read port: something waits for what the token stands for. */
+  await(token: string): void;
+  /** The server was a replica, and is none any more. */
+  promoted(): void;
   /** The server does not answer as PostgreSQL does: the session cannot go on. */
   broken(reason: string): void;
 }
@@ -62,9 +67,19 @@ export class SessionState {
   /** What the check in front of a COMMIT has found; null: there was none. */
   isReadOnlyCommit: boolean | null = null;
 
-  constructor(client: HoldQueue, outside: Outside) {
+  /** The session came to the read port. */
+  readonly isReader: boolean;
+  /** The token that its reads have to see; empty: none. */
+  after = "";
+  /** It is not known that what the token stands for has arrived: reads of the client wait. */
+  isAwaiting = false;
+  /** The answer to the next read instead: why it will not arrive. */
+  refusal: Buffer | null = null;
+
+  constructor(client: HoldQueue, outside: Outside, isReader = false) {
     this.client = client;
     this.outside = outside;
+    this.isReader = isReader;
   }
 
   /** Transactions of this session are to have receipts. */
@@ -78,7 +93,7 @@ export class SessionState {
   sendCheck(purpose: Purpose, mayHaveReceipt: boolean): void {
     const attempt = mayHaveReceipt && this.wantsReceipts ? this.outside.attempt() : null;
     if (attempt === null) {
-      this.#begin(this.isPrepared, OWN_PREPARE);
+      this.#begin(this.isPrepared, this.isReader ? READ_PREPARE : OWN_PREPARE);
       this.isPrepared = true;
       this.outside.toServer(OWN_CHECK);
     } else {

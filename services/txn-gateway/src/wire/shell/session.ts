@@ -6,8 +6,9 @@ import { FrameError } from "../frames/scanner.ts";
 import { ClientLeg } from "../model/client-leg.ts";
 import { type Gate, HoldQueue } from "../model/hold-queue.ts";
 import { ServerLeg, TOKEN_PARAMETER } from "../model/server-leg.ts";
-import { SessionState } from "../model/state.ts";
+import { type Outside, SessionState } from "../model/state.ts";
 import { type Position, type Positions } from "../positions.ts";
+import { AfterWait, type Reader } from "./after-wait.ts";
 import { type WireAttempt, type WireAttempts } from "./attempts.ts";
 import { type Metrics } from "../../metrics.ts";
 import { type PrimaryEpoch } from "../../primary/primary.ts";
@@ -16,6 +17,8 @@ export interface SessionOptions {
   readonly client: Socket;
   readonly server: Socket;
   readonly primaryEpoch: PrimaryEpoch;
+  /** Null: it came to the port for everything. */
+  readonly reader: Reader | null;
   readonly positions: Positions;
   readonly attempts: WireAttempts;
   readonly owner: bigint;
@@ -48,7 +51,9 @@ const LOST: Report = {
   code: "40001",
   message: "the transaction committed and was lost in a failover; run it again under a new id",
 };
+const PROMOTED: Report = { ...FAILED_OVER, detail: "The replica of this session was promoted." };
 const SHUTTING_DOWN: Report = { ...FAILED_OVER, detail: "The gateway is shutting down." };
+const REVOKED: Report = { ...FAILED_OVER, detail: "The key or the role of this session is no longer good." };
 const IDLE: Report = {
   severity: "FATAL",
   code: "57P05",
@@ -64,6 +69,9 @@ export class WireSession {
   /** Committed, and their positions are not known yet. */
   readonly #positioned = new Set<WireAttempt>();
   readonly #timers = new Map<Gate, () => void>();
+  readonly #ended = new AbortController();
+  /** Null: it came to the port for everything. */
+  readonly #afterWait: AfterWait | null;
   #lastActiveMs: number;
   #isServerGone = false;
   #isClosed = false;
@@ -73,11 +81,29 @@ export class WireSession {
     this.#options = options;
     const { client, server } = options;
     this.#lastActiveMs = options.nowMs();
+    const { reader, after } = options;
+    this.#afterWait =
+      reader === null
+        ? null
+        : new AfterWait({
+            reader,
+            after,
+            onEnd: (refusal) => {
+              this.#arrived(refusal);
+            },
+          });
     this.#queue = new HoldQueue((bytes) => client.write(bytes));
-    this.#state = new SessionState(this.#queue, {
+    const outside: Outside = {
       toServer: (bytes) => server.write(bytes),
       wait: (gate) => {
-        this.#wait(gate);
+        if (reader?.replica == null) this.#wait(gate);
+        else this.#waitAtReplica(gate, reader, reader.replica);
+      },
+      await: (token) => {
+        this.#afterWait?.begin(token, this.#state.settings.maxWaitMs);
+      },
+      promoted: () => {
+        this.promoted();
       },
       warn: (faults) => {
         for (const fault of faults)
@@ -87,7 +113,8 @@ export class WireSession {
       broken: (reason) => {
         this.#fail({ severity: "FATAL", code: "08P01", message: reason });
       },
-    });
+    };
+    this.#state = new SessionState(this.#queue, outside, reader !== null);
     this.#clientLeg = new ClientLeg(this.#state);
     this.#serverLeg = new ServerLeg({
       state: this.#state,
@@ -99,8 +126,18 @@ export class WireSession {
     });
   }
 
-  get primaryEpoch(): PrimaryEpoch {
-    return this.#options.primaryEpoch;
+  /** Null: the session is at a replica. */
+  get primaryEpoch(): PrimaryEpoch | null {
+    return this.replica === null ? this.#options.primaryEpoch : null;
+  }
+
+  get replica(): string | null {
+    return this.#options.reader?.replica ?? null;
+  }
+
+  /** The session's server. */
+  get node(): string {
+    return this.replica ?? this.#options.primaryEpoch.node;
   }
 
   /** Nothing runs, nothing is open, and nothing is held. */
@@ -219,13 +256,41 @@ export class WireSession {
         else void this.#epochEnded(gate, attempt, position, level);
       },
     });
-    if (settings.maxWaitMs > 0)
-      this.#timers.set(
-        gate,
-        this.#options.after(settings.maxWaitMs, () => {
-          this.#release(gate);
-        }),
-      );
+    this.#releaseInTime(gate);
+  }
+
+  #releaseInTime(gate: Gate): void {
+    const { maxWaitMs } = this.#state.settings;
+    if (maxWaitMs <= 0) return;
+    const cancel = this.#options.after(maxWaitMs, () => {
+      this.#release(gate);
+    });
+    this.#timers.set(gate, cancel);
+  }
+
+  /** A replica commits nothing; what seems to have committed is answered when it still is one. */
+  #waitAtReplica(gate: Gate, reader: Reader, replica: string): void {
+    gate.decision = "waits";
+    const { level, readsDurably } = this.#state.settings;
+    const { signal } = this.#ended;
+    const opens = readsDurably
+      ? reader.shown(replica, level ?? this.#options.defaultLevel(), signal)
+      : reader.confirmed(replica, signal);
+    void opens.then(() => {
+      this.#open(gate);
+    });
+    if (readsDurably) this.#releaseInTime(gate);
+  }
+
+  #arrived(refusal: Report | null): void {
+    this.#state.isAwaiting = false;
+    if (refusal !== null && this.#state.status !== "I") {
+      // What the block has shown so far stands without it.
+      this.#fail({ ...refusal, severity: "FATAL" });
+      return;
+    }
+    this.#state.refusal = refusal === null ? null : errorResponse(refusal);
+    this.#unblock();
   }
 
   /** The epoch is over before the answer was durable: trackers know what became of it. */
@@ -266,12 +331,11 @@ export class WireSession {
     this.#open(gate);
   }
 
-  /** A CancelRequest: true when it has released an answer that was held. */
+  /** A CancelRequest: true when it has released an answer that was held, or a read that waited. */
   cancel(): boolean {
     const { oldest } = this.#queue;
-    if (oldest === null) return false;
-    this.#release(oldest);
-    return true;
+    if (oldest !== null) this.#release(oldest);
+    return oldest !== null || this.#afterWait?.cancel() === true;
   }
 
   #serverGone(): void {
@@ -286,6 +350,11 @@ export class WireSession {
   /** The session's node is no longer the primary. */
   failOver(): void {
     this.#fail(FAILED_OVER);
+  }
+
+  /** The session's replica has become a primary: nothing more goes there. */
+  promoted(): void {
+    this.#fail(PROMOTED);
   }
 
   /** The same, but answers that wait for a verdict still get it. */
@@ -305,8 +374,13 @@ export class WireSession {
     this.#fail(SHUTTING_DOWN);
   }
 
+  /** The client's credential, or its role, has ceased to be good. */
+  revoke(): void {
+    this.#fail(REVOKED);
+  }
+
   endIfIdleSince(untilMs: number): void {
-    if (this.#lastActiveMs < untilMs && this.isIdle) this.#fail(IDLE);
+    if (this.#lastActiveMs < untilMs && this.isIdle && this.#afterWait?.isRunning !== true) this.#fail(IDLE);
   }
 
   #fail(report: Report): void {
@@ -333,6 +407,8 @@ export class WireSession {
   }
 
   #end(): void {
+    this.#ended.abort();
+    this.#afterWait?.stop();
     for (const attempt of [this.#state.asked, this.#state.receipted, ...this.#positioned])
       (attempt as WireAttempt | null)?.unknown();
     for (const cancel of this.#timers.values()) cancel();

@@ -1,0 +1,293 @@
+// What sessions of the read port ask of their node: whether it shows what a token stands for, and
+// when all is durable that it has shown. Sessions that ask for the same at a time share the answer.
+import { type EpochId, type Offset, openToken, type TokenContent } from "@highwater/protocol";
+import { type NodeReport } from "@highwater/authority";
+import { sleep } from "@highwater/runtime";
+import { type ReplicaReading } from "@highwater/store";
+import { DISCARDED, type Reads, VERDICT_WAIT_MS } from "../attempts/reads.ts";
+import { type Config } from "../config.ts";
+import { type Deps } from "../deps.ts";
+import { type MarkBoard } from "../outcomes/marks.ts";
+import { type FlushHelp } from "../primary/flush.ts";
+import { type Primary } from "../primary/primary.ts";
+import { INTEREST_MS, type MarkInterest } from "../trackers/interest.ts";
+import { type TrackerVerdict, type Verdicts } from "../trackers/verdicts.ts";
+import { type RequestRules } from "../txn/request.ts";
+import { type Report } from "./frames/build.ts";
+
+export interface ReplicaContext {
+  readonly config: Pick<Config, "topology" | "maxWaitMs">;
+  readonly deps: Pick<Deps, "clock" | "store">;
+  readonly primary: Primary;
+  readonly reads: Pick<Reads, "replicaNear">;
+  readonly rules: RequestRules;
+  readonly verdicts: Verdicts;
+  readonly marks: MarkBoard;
+  readonly flush: FlushHelp;
+  readonly interest: Pick<MarkInterest, "renew">;
+}
+
+/** Who asks. */
+export interface TokenHolder {
+  readonly owner: bigint;
+  readonly isAdministrator: boolean;
+}
+
+interface Arrival {
+  readonly epoch: EpochId;
+  readonly offset: Offset;
+  readonly signal: AbortSignal;
+  readonly settle: () => void;
+}
+
+type Read = Extract<ReplicaReading, { kind: "read" }>;
+
+const POLL_MS_MIN = 5;
+const POLL_MS_MAX = 100;
+/** No rows are read. */
+const NOTHING = { statements: [], isolation: "read committed", maxRows: 1, maxBytes: 1_024 } as const;
+
+export class Replicas {
+  readonly #parts: ReplicaContext;
+  /** By node. */
+  readonly #arrivals = new Map<string, Arrival[]>();
+  readonly #polled = new Set<string>();
+  /** How far the snapshots of nodes go. */
+  readonly #looks: Shared<Read | null>;
+  readonly #roles: Shared<NodeReport["role"] | null>;
+
+  constructor(parts: ReplicaContext) {
+    this.#parts = parts;
+    const { store } = parts.deps;
+    this.#looks = new Shared((node) => this.#read(node, null));
+    this.#roles = new Shared((node) =>
+      store.probe(node).then(
+        ({ role }) => role,
+        () => null,
+      ),
+    );
+  }
+
+  /** Where a session begins that comes now; null: at the primary. */
+  get near(): string | null {
+    const { primary, reads } = this.#parts;
+    const { current } = primary;
+    return current === null ? null : (reads.replicaNear(current)?.node ?? null);
+  }
+
+  /**
+   * Resolves when a session at the node shows what the token stands for, or to why it will not.
+   * `replica` is null for the primary.
+   */
+  async arrived(
+    text: string,
+    at: { readonly replica: string | null; readonly holder: TokenHolder; readonly signal: AbortSignal },
+  ): Promise<Report | null> {
+    const { rules } = this.#parts;
+    const { replica, holder, signal } = at;
+    const token = openToken(text, rules.tokens);
+    if (token === undefined) return INVALID;
+    if (token.owner !== holder.owner && !holder.isAdministrator) return FORBIDDEN;
+    if (replica === null) return this.#judgeNow(text, token, signal);
+    const over = new AbortController();
+    const both = AbortSignal.any([signal, over.signal]);
+    const shown = this.#untilShown(replica, token, both).then(() => null);
+    const report = await Promise.race([shown, this.#untilLost(text, token, both)]);
+    over.abort();
+    return report;
+  }
+
+  /** A primary of another epoch shows it, as far as trackers do not know that it is lost. */
+  async #judgeNow(text: string, { epoch }: TokenContent, signal: AbortSignal): Promise<Report | null> {
+    const { primary } = this.#parts;
+    const current = primary.current?.epoch ?? "";
+    if (epoch === current) return null;
+    const verdict = await this.#ask(text, signal);
+    if (DISCARDED.has(verdict)) return LOST;
+    return verdict === "durable" || primary.isAncestor(epoch, current) ? null : UNSETTLED;
+  }
+
+  /** A failover may have lost what the token of another epoch stands for: it never arrives. */
+  async #untilLost(text: string, { epoch }: TokenContent, signal: AbortSignal): Promise<Report> {
+    const { primary, deps } = this.#parts;
+    while (!signal.aborted) {
+      const isCurrent = primary.current?.epoch === epoch;
+      if (!isCurrent && DISCARDED.has(await this.#ask(text, signal))) return LOST;
+      await sleep(deps.clock, POLL_MS_MAX, signal);
+    }
+    return NEVER;
+  }
+
+  #ask(token: string, signal: AbortSignal): Promise<TrackerVerdict> {
+    const { config, verdicts } = this.#parts;
+    const level = Object.keys(config.topology.levels).at(-1) ?? "";
+    return verdicts.ask({ token, level, limitMs: VERDICT_WAIT_MS, signal });
+  }
+
+  #untilShown(node: string, { epoch, offset }: TokenContent, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const arrivals = this.#arrivals.get(node) ?? [];
+      this.#arrivals.set(node, arrivals);
+      arrivals.push({ epoch, offset, signal, settle: resolve });
+      if (!this.#polled.has(node)) void this.#poll(node, arrivals);
+    });
+  }
+
+  /** Asks for the lowest position: an answer settles all that lie below it in the same epoch. */
+  async #poll(node: string, arrivals: Arrival[]): Promise<void> {
+    const { clock } = this.#parts.deps;
+    this.#polled.add(node);
+    let pauseMs = POLL_MS_MIN;
+    for (;;) {
+      take(arrivals, ({ signal }) => signal.aborted);
+      const [first] = arrivals;
+      if (first === undefined) break;
+      const lowest = arrivals
+        .filter(({ epoch }) => epoch === first.epoch)
+        .reduce((low, one) => (one.offset < low.offset ? one : low));
+      if (await this.#shows(node, lowest)) {
+        for (const { settle } of take(
+          arrivals,
+          ({ epoch, offset }) => epoch === lowest.epoch && offset <= lowest.offset,
+        ))
+          settle();
+        pauseMs = POLL_MS_MIN;
+        continue;
+      }
+      this.#help();
+      await sleep(clock, pauseMs);
+      pauseMs = Math.min(POLL_MS_MAX, 2 * pauseMs);
+      // Another epoch's turn.
+      arrivals.push(...arrivals.splice(0, 1));
+    }
+    this.#polled.delete(node);
+  }
+
+  async #shows(node: string, after: { readonly epoch: EpochId; readonly offset: Offset }): Promise<boolean> {
+    const reading = await this.#read(node, after);
+    return reading !== null && reading.position.epoch === this.#parts.primary.current?.epoch;
+  }
+
+  /** Null: the node's snapshot is too old, or it cannot be asked. */
+  async #read(
+    node: string,
+    after: { readonly epoch: EpochId; readonly offset: Offset } | null,
+  ): Promise<Read | null> {
+    const reading = await this.#parts.deps.store.readReplica(node, { ...NOTHING, after }).catch(() => null);
+    return reading?.kind === "read" ? reading : null;
+  }
+
+  /** The proof that something has arrived is a row, which has to be written and arrive as well. */
+  #help(): void {
+    const { primary, flush } = this.#parts;
+    const { current } = primary;
+    if (current !== null) flush.committed(current);
+  }
+
+  /** Resolves when all is durable that the replica shows by now. Never does after the signal. */
+  async shown(node: string, level: string, signal: AbortSignal): Promise<void> {
+    const { deps, primary, marks, interest } = this.#parts;
+    let pauseMs = POLL_MS_MIN;
+    while (!signal.aborted) {
+      const read = await this.#looks.ask(node);
+      const { current } = primary;
+      if (read !== null && current?.epoch === read.position.epoch && (await this.#feeds(current, node))) {
+        this.#help();
+        interest.renew();
+        for (;;) {
+          const end = await marks.wait({ ...read.position, level }, INTEREST_MS / 2, signal);
+          if (end === "reached") return;
+          // What it has shown is still in its history: the next epoch's marks cover it, too.
+          if (end === "ended" || signal.aborted) break;
+          interest.renew();
+        }
+      }
+      await sleep(deps.clock, pauseMs, signal);
+      pauseMs = Math.min(POLL_MS_MAX, 2 * pauseMs);
+    }
+    return NEVER;
+  }
+
+  /** The primary, asked behind the look, is still in the epoch and feeds this very replica. */
+  async #feeds(
+    { node, epoch }: { readonly node: string; readonly epoch: EpochId },
+    replica: string,
+  ): Promise<boolean> {
+    const positions = await this.#parts.deps.store.positions(node).catch(() => null);
+    return positions?.epoch === epoch && positions.replicas.some((one) => one.node === replica);
+  }
+
+  /**
+   * Resolves when the node is known to have been a replica behind this call: it has committed
+   * nothing. Never does when it is none.
+   */
+  async confirmed(node: string, signal: AbortSignal): Promise<void> {
+    const { clock } = this.#parts.deps;
+    let pauseMs = POLL_MS_MIN;
+    while (!signal.aborted) {
+      if ((await this.#roles.ask(node)) === "replica") return;
+      await sleep(clock, pauseMs, signal);
+      pauseMs = Math.min(POLL_MS_MAX, 2 * pauseMs);
+    }
+    return NEVER;
+  }
+}
+
+const NEVER = new Promise<never>(() => undefined);
+
+const INVALID: Report = {
+  severity: "ERROR",
+  code: "22023",
+  message: "highwater.after is not a token of this deployment",
+};
+const FORBIDDEN: Report = {
+  severity: "ERROR",
+  code: "42501",
+  message: "highwater.after is another owner's token",
+};
+const LOST: Report = {
+  severity: "ERROR",
+  code: "40001",
+  message: "the transaction of highwater.after committed and was lost in a failover",
+};
+const UNSETTLED: Report = {
+  severity: "ERROR",
+  code: "55000",
+  message:
+    "the epoch of highwater.after is not in this server's history, and trackers have not settled its verdict",
+  hint: "Try again.",
+};
+
+/** Removes those for which it holds, and returns them. */
+function take(arrivals: Arrival[], holds: (arrival: Arrival) => boolean): Arrival[] {
+  const taken = arrivals.filter(holds);
+  if (taken.length > 0)
+    arrivals.splice(0, arrivals.length, ...arrivals.filter((one) => !taken.includes(one)));
+  return taken;
+}
+
+/** A question to a node that is asked behind each call, and once for all who call meanwhile. */
+class Shared<Answer> {
+  readonly #ask: (node: string) => Promise<Answer>;
+  readonly #next = new Map<string, Promise<Answer>>();
+  readonly #running = new Map<string, Promise<unknown>>();
+
+  constructor(ask: (node: string) => Promise<Answer>) {
+    this.#ask = ask;
+  }
+
+  ask(node: string): Promise<Answer> {
+    let next = this.#next.get(node);
+    if (next === undefined) {
+      const before = this.#running.get(node) ?? Promise.resolve();
+      next = before.then(() => {
+        this.#next.delete(node);
+        const asked = this.#ask(node);
+        this.#running.set(node, asked);
+        return asked;
+      });
+      this.#next.set(node, next);
+    }
+    return next;
+  }
+}
