@@ -27,7 +27,9 @@ const ABOUT: AboutVariables = {
   TRACKER_CALM_PROBE_INTERVAL_MS: about(
     "the same once every node has answered, and the primary has been the same, for 5 s",
   ),
-  TRACKER_BUSY_POLL_MS: about("pause between two looks at the positions while something is pending"),
+  TRACKER_BUSY_POLL_MS: about(
+    "pause between two looks at the positions while something is pending; at least 4 while nearly every look finds that the log has moved",
+  ),
   TRACKER_IDLE_POLL_MS: about("the same while nothing is"),
   TRACKER_HEARTBEAT_MS: about("how often a stream says that it is alive"),
   TRACKER_MAX_STREAMS: about(

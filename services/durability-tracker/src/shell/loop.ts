@@ -37,6 +37,7 @@ import {
   wantsPositions,
 } from "../core/index.ts";
 import { type LedgerFile } from "./ledger-file.ts";
+import { Pace } from "./pace.ts";
 import { saveEffect, saveMarks } from "./saving.ts";
 import { SharedMarks } from "./shared-marks.ts";
 import { Sight } from "./sight.ts";
@@ -88,6 +89,7 @@ const SETTLE_PATIENCE_MS = 500;
 
 export class TrackerLoop {
   readonly #config: Config;
+  readonly #pace: Pace;
   readonly #deps: LoopDeps;
   #subscribers: readonly Subscriber[] = [];
   readonly #stop = new AbortController();
@@ -117,6 +119,7 @@ export class TrackerLoop {
 
   constructor(config: Config, deps: LoopDeps) {
     this.#config = config;
+    this.#pace = new Pace(config.busyPollMs);
     this.#deps = deps;
     const { store, clock, log } = deps;
     this.#shared = new SharedMarks({ store, clock, log, onShared: () => this.#watcher?.wake() });
@@ -505,17 +508,18 @@ export class TrackerLoop {
           } else {
             const nowMs = clock.monotonicMs();
             this.sight.answered();
+            this.#pace.looked(report.flushed);
             const event = { kind: "positions_reported", nowMs, askedAtMs } as const;
             this.dispatch({ ...event, ...report, ...confirmed });
             this.#report("onPositions", nowMs, report, this.#state);
             this.#askNewcomers();
           }
-          if (this.#interested > 0 || wantsPositions(this.#state)) pauseMs = this.#config.busyPollMs;
+          if (this.#interested > 0 || wantsPositions(this.#state)) pauseMs = this.#pace.pauseMs;
         } catch {
           this.#watcher?.wake();
         }
       }
-      this.#rests = pauseMs > this.#config.busyPollMs;
+      this.#rests = pauseMs > this.#pace.pauseMs;
       await sleep(clock, pauseMs, this.#wake.signal);
       this.#rests = false;
     }
