@@ -285,11 +285,13 @@ export class MemoryStore implements Store {
     });
   }
 
-  helpFlush(node: string, epoch: EpochId): Promise<void> {
+  helpFlush(node: string, epoch: EpochId): Promise<Offset> {
     return this.#call(node, "helpFlush", (on) => {
       if (on.epoch !== epoch) throw new HighwaterError("epoch_changed");
-      on.append([{ kind: "witness", helper: this.#helper, epoch, reached: on.end }]);
+      const reached = on.end;
+      on.append([{ kind: "witness", helper: this.#helper, epoch, reached }]);
       on.flush();
+      return reached;
     });
   }
 

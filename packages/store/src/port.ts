@@ -417,8 +417,10 @@ export interface Store extends NodeSource {
   readReplica(node: string, read: ReplicaRead, signal?: AbortSignal): Promise<ReplicaReading>;
   /**
    * Brings everything committed so far to the primary's disk and wakes the streams to the replicas.
+   * Answers a position at or above everything that had been committed when this was called, which
+   * is on the disk.
    */
-  helpFlush(node: string, epoch: EpochId): Promise<void>;
+  helpFlush(node: string, epoch: EpochId): Promise<Offset>;
   lookUp(node: string, keys: readonly ReceiptKey[]): Promise<ReceiptsAsOf>;
   /**
    * Where the primary's log ends now, and in which epoch: at or above everything that had been

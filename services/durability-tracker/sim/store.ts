@@ -1,7 +1,7 @@
 // The simulated store as one gateway process reaches it. Every call of the gateway waits here until the run decides that it gets
 // to its node, and whether the answer gets back.
 import { type NodeReport } from "@highwater/authority";
-import { type EpochId, HighwaterError, type TxnId } from "@highwater/protocol";
+import { type EpochId, HighwaterError, type Offset, type TxnId } from "@highwater/protocol";
 import {
   type Execution,
   type KeyCheck,
@@ -93,9 +93,11 @@ export class SimStore {
     return this.#ask(node, `looks up ${String(keys.length)}`, (at) => this.#receipts(at, keys));
   }
 
-  helpFlush(node: string, epoch: EpochId): Promise<void> {
+  helpFlush(node: string, epoch: EpochId): Promise<Offset> {
     return this.#ask(node, "helps the flush", (at) => {
-      if (!this.#parts.world.helpFlush(at, epoch)) throw new HighwaterError("epoch_changed", {});
+      const reached = this.#parts.world.helpFlush(at, epoch);
+      if (reached === null) throw new HighwaterError("epoch_changed", {});
+      return reached;
     });
   }
 

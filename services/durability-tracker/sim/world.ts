@@ -142,12 +142,16 @@ export class World {
     return this.habits.tokenFromWritten ? node.flushedEnd : node.end;
   }
 
-  /** One tiny commit, all of the log on disk, and a row that says how far it was there. */
-  helpFlush(node: SimNode, epoch: EpochId): boolean {
-    if (node.epoch !== epoch) return false;
-    this.#append(node, { kind: "witness", epoch, reached: node.end, end: node.end + 4n });
+  /**
+   * One tiny commit, all of the log on disk, and a row that says how far it was there: that
+   * position, and null in another epoch.
+   */
+  helpFlush(node: SimNode, epoch: EpochId): Offset | null {
+    if (node.epoch !== epoch) return null;
+    const reached = node.end;
+    this.#append(node, { kind: "witness", epoch, reached, end: node.end + 4n });
     node.flush(node.log.length);
-    return true;
+    return reached;
   }
 
   /** A tombstone for every absent id, all of it on disk; null in another epoch than the one that it is asked in. */

@@ -101,9 +101,10 @@ async function risingPositions(bench: Bench, epoch: EpochId): Promise<void> {
 async function reachReplicas(bench: Bench, epoch: EpochId): Promise<void> {
   const { store, harness, primary } = bench;
   const { offset, key } = await bench.commit(primary, epoch);
-  await store.helpFlush(primary, epoch);
+  const reached = await store.helpFlush(primary, epoch);
+  assert.ok(reached >= offset, `${key}: reached ${String(reached)}, committed at ${String(offset)}`);
   const flushed = (await store.positions(primary))?.flushed ?? 0n;
-  assert.ok(flushed >= offset, `${key}: flushed ${String(flushed)}, committed at ${String(offset)}`);
+  assert.ok(flushed >= reached, `${key}: flushed ${String(flushed)}, reached ${String(reached)}`);
   for (const replica of harness.replicas) {
     await harness.catchUp(replica);
     const seen = (await store.positions(primary))?.replicas.find(({ node }) => node === replica);

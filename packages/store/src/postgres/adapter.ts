@@ -166,7 +166,7 @@ export class PostgresStore implements Store {
       nodes: options.nodes,
       clock: options.clock,
       query: (node, work) => this.#of(node).positions.run(work),
-      witness: (primary, epoch) => this.#witness(primary, epoch),
+      witness: (primary, epoch) => this.helpFlush(primary, epoch),
     });
   }
 
@@ -461,11 +461,7 @@ export class PostgresStore implements Store {
     );
   }
 
-  async helpFlush(node: string, epoch: EpochId): Promise<void> {
-    await this.#witness(node, epoch);
-  }
-
-  async #witness(node: string, epoch: EpochId): Promise<Offset> {
+  async helpFlush(node: string, epoch: EpochId): Promise<Offset> {
     const values = [this.#options.helper, epoch];
     const { rows } = await this.#of(node).flush.run((client) =>
       client.query<{ reached: string }>({ name: "flush", text: HELP_FLUSH, values }),

@@ -8,6 +8,7 @@ import {
   type Offset,
   type ProblemDetails,
   type TxnId,
+  ZERO,
 } from "@highwater/protocol";
 import { nodeReport } from "@highwater/authority/testing";
 import { epochRecord } from "@highwater/protocol/testing";
@@ -86,7 +87,7 @@ function makeGateway() {
     },
     lookUp: () => later<ReceiptsAsOf, object>(lookUps, {}),
     settle: (_node: string, { epoch }: { epoch: string }) => later(settles, { epoch }),
-    helpFlush: () => Promise.resolve(),
+    helpFlush: () => Promise.resolve(ZERO),
     keyChecks: () => Promise.resolve([]),
     addKeyChecks: () => Promise.resolve(),
     pools: () => [],

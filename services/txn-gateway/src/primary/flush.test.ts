@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type EpochId } from "@highwater/protocol";
+import { type EpochId, type Offset } from "@highwater/protocol";
 import { type Store } from "@highwater/store";
 import { EPOCH_A, EPOCH_B, FakeClock, MemoryLog, settle } from "../../test/support/fakes.ts";
 import { FlushHelp } from "./flush.ts";
@@ -9,14 +9,16 @@ const PRIMARY_EPOCH = { node: "a", epoch: EPOCH_A as EpochId };
 
 function makeHelp() {
   const clock = new FakeClock();
-  const calls: { epoch: string; done: () => void; fail: () => void }[] = [];
+  const calls: { epoch: string; done: (reached?: Offset) => void; fail: () => void }[] = [];
   let failures = 0;
   const store = {
     helpFlush: (_node: string, epoch: EpochId) =>
-      new Promise<void>((done, reject) => {
+      new Promise<Offset>((resolve, reject) => {
         calls.push({
           epoch,
-          done,
+          done: (reached = 1n as Offset) => {
+            resolve(reached);
+          },
           fail: () => {
             reject(new Error("connection lost"));
           },
@@ -58,4 +60,56 @@ test("a failed one is tried again after a pause, until its epoch ends", async ()
   assert.equal(calls.length, 2);
   help.committed({ node: "b", epoch: EPOCH_B as EpochId });
   assert.equal(calls.at(-1)?.epoch, EPOCH_B);
+});
+
+test("what asks for a position gets that of the next flush that begins", async () => {
+  const { help, calls } = makeHelp();
+  const reached: (Offset | null)[] = [];
+  const reach = (): void => void help.reach(PRIMARY_EPOCH).then((offset) => reached.push(offset));
+  reach();
+  reach();
+  calls[0]?.done(5n as Offset);
+  await settle();
+  assert.deepEqual(reached, [5n], "the second came when the first flush had begun");
+  calls[1]?.done(8n as Offset);
+  await settle();
+  assert.deepEqual(reached, [5n, 8n]);
+  assert.equal(calls.length, 2);
+});
+
+test("there is no position when a flush fails, its epoch ends, or the help stops", async () => {
+  const { help, calls, clock } = makeHelp();
+  const reached: (Offset | null)[] = [];
+  const reach = (epoch: string): void =>
+    void help.reach({ node: "a", epoch: epoch as EpochId }).then((offset) => reached.push(offset));
+  reach(EPOCH_A);
+  reach(EPOCH_A);
+  calls[0]?.fail();
+  await settle();
+  assert.deepEqual(reached, [null]);
+  help.epochEnded(EPOCH_A);
+  await settle();
+  assert.deepEqual(reached, [null, null]);
+  reach(EPOCH_B);
+  await clock.advance(50);
+  reach(EPOCH_B);
+  calls.at(-1)?.done(9n as Offset);
+  help.stop();
+  await settle();
+  assert.deepEqual(
+    reached.slice(2),
+    [null, 9n],
+    "the one that waited when it stopped, and the one under way",
+  );
+});
+
+test("a position of another epoch's flush is none", async () => {
+  const { help, calls } = makeHelp();
+  help.committed(PRIMARY_EPOCH);
+  const old = help.reach(PRIMARY_EPOCH);
+  const other = help.reach({ node: "b", epoch: EPOCH_B as EpochId });
+  calls[0]?.done();
+  await settle();
+  calls[1]?.done(3n as Offset);
+  assert.deepEqual([await old, await other], [null, 3n]);
 });

@@ -1,12 +1,18 @@
 // Flush help: one tiny flushing commit behind all commits since the last one, so that no commit
 // waits for the server's own timers. Self-clocked: at most one in flight, none while nothing was
 // committed since the last began.
+import { type Offset } from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
 import { type Deps } from "../deps.ts";
 import { type PrimaryEpoch } from "./primary.ts";
 
 const BACKOFF_MS_MIN = 50;
 const BACKOFF_MS_MAX = 2_000;
+
+interface Waiting {
+  readonly epoch: string;
+  readonly resolve: (reached: Offset | null) => void;
+}
 
 export class FlushHelp {
   readonly #deps: Pick<Deps, "clock" | "store" | "log">;
@@ -15,6 +21,8 @@ export class FlushHelp {
   #wanted: PrimaryEpoch | null = null;
   #endedEpoch: string | null = null;
   #running = false;
+  /** For the next one that begins. */
+  #waiting: Waiting[] = [];
 
   constructor(deps: Pick<Deps, "clock" | "store" | "log">, onFailure: () => void) {
     this.#deps = deps;
@@ -27,14 +35,28 @@ export class FlushHelp {
     if (!this.#running) void this.#run();
   }
 
+  /**
+   * The same, and answers a position at or above everything that has been committed by now, which
+   * is on the primary's disk then. Null: it could not be brought there, and is tried again.
+   */
+  reach(primaryEpoch: PrimaryEpoch): Promise<Offset | null> {
+    return new Promise((resolve) => {
+      this.#waiting.push({ epoch: primaryEpoch.epoch, resolve });
+      this.committed(primaryEpoch);
+    });
+  }
+
   /** The epoch has ended: its log can no longer be helped along. */
   epochEnded(epoch: string): void {
     this.#endedEpoch = epoch;
     if (this.#wanted?.epoch === epoch) this.#wanted = null;
+    for (const each of this.#waiting) if (each.epoch === epoch) each.resolve(null);
+    this.#waiting = this.#waiting.filter((each) => each.epoch !== epoch);
   }
 
   stop(): void {
     this.#wanted = null;
+    for (const { resolve } of this.#waiting.splice(0)) resolve(null);
     this.#stop.abort();
   }
 
@@ -45,11 +67,16 @@ export class FlushHelp {
     while (this.#wanted !== null && !this.#stop.signal.aborted) {
       const taken = this.#wanted;
       const { node, epoch } = taken;
+      const waiting = this.#waiting.splice(0);
+      const answer = (reached: Offset | null): void => {
+        for (const each of waiting) each.resolve(each.epoch === epoch ? reached : null);
+      };
       this.#wanted = null;
       try {
-        await store.helpFlush(node, epoch);
+        answer(await store.helpFlush(node, epoch));
         retryMs = BACKOFF_MS_MIN;
       } catch (cause) {
+        answer(null);
         if (this.#stop.signal.aborted) break;
         log.warn("flush_help_failed", { node, cause });
         this.#onFailure();

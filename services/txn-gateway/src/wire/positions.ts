@@ -1,6 +1,7 @@
 // When may a held answer go out? One query reads the end of the log for everything that came since
-// the last one, and the mark of its level says when all below it is durable. Self-clocked: asked at
-// once when nothing is in flight.
+// the last one, and the mark of its level says when all below it is durable. Behind commits that is
+// the flush help, which answers a position that its own flush covers. Self-clocked: asked at once
+// when nothing is in flight.
 import { type EpochId, type Offset } from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
 import { type Deps } from "../deps.ts";
@@ -20,6 +21,8 @@ export interface Wanted {
   readonly primaryEpoch: PrimaryEpoch;
   /** Null: only the position is wanted. */
   readonly level: string | null;
+  /** Behind a commit, which has to get to the disk. */
+  readonly isCommit?: boolean;
   /** It is known where the log ended behind the answer. */
   readonly onPosition?: (position: Position) => void;
   /** `ended`: the epoch is over, and the outcome is not known here. */
@@ -37,6 +40,7 @@ export interface PositionsContext {
 
 const RETRY_MS_MIN = 10;
 const RETRY_MS_MAX = 1_000;
+
 export class Positions {
   readonly #parts: PositionsContext;
   readonly #stop = new AbortController();
@@ -44,6 +48,8 @@ export class Positions {
   /** By node, in the order in which they came. */
   readonly #wanted = new Map<string, Wanted[]>();
   readonly #running = new Set<string>();
+  /** Commits, by epoch: for the flush behind the one that is under way. */
+  readonly #unflushed = new Map<EpochId, Wanted[]>();
 
   constructor(parts: PositionsContext) {
     this.#parts = parts;
@@ -51,15 +57,30 @@ export class Positions {
 
   /** Reads a position that lies above everything that the node has committed by now. */
   want(wanted: Wanted): void {
-    const { node, epoch } = wanted.primaryEpoch;
+    const { epoch } = wanted.primaryEpoch;
     if (this.#ended.has(epoch)) {
       wanted.onEnd("ended", null);
       return;
     }
+    if (wanted.level !== null) this.#parts.interest.renew();
+    if (wanted.level === null || wanted.isCommit !== true) {
+      this.#ask(wanted);
+      return;
+    }
+    const unflushed = this.#unflushed.get(epoch);
+    if (unflushed !== undefined) {
+      unflushed.push(wanted);
+      return;
+    }
+    this.#unflushed.set(epoch, [wanted]);
+    void this.#flush(wanted.primaryEpoch);
+  }
+
+  #ask(wanted: Wanted): void {
+    const { node } = wanted.primaryEpoch;
     const queue = this.#wanted.get(node);
     if (queue === undefined) this.#wanted.set(node, [wanted]);
     else queue.push(wanted);
-    if (wanted.level !== null) this.#parts.interest.renew();
     if (!this.#running.has(node)) void this.#run(node);
   }
 
@@ -91,10 +112,24 @@ export class Positions {
       );
       for (const wanted of queue) if (wanted.primaryEpoch.epoch === epoch) wanted.onEnd("ended", null);
     }
+    for (const wanted of this.#unflushed.get(epoch)?.splice(0) ?? []) wanted.onEnd("ended", null);
   }
 
   stop(): void {
     this.#stop.abort();
+  }
+
+  async #flush(primaryEpoch: PrimaryEpoch): Promise<void> {
+    const { epoch } = primaryEpoch;
+    const unflushed = this.#unflushed.get(epoch) ?? [];
+    while (unflushed.length > 0 && !this.#stop.signal.aborted) {
+      const taken = unflushed.splice(0);
+      const offset = await this.#parts.flush.reach(primaryEpoch);
+      if (offset !== null) this.#found(taken, { epoch, offset }, { isFlushed: true });
+      // Whether the epoch is over is what the other query says.
+      else for (const wanted of taken) this.want({ ...wanted, isCommit: false });
+    }
+    this.#unflushed.delete(epoch);
   }
 
   async #run(node: string): Promise<void> {
@@ -110,7 +145,7 @@ export class Positions {
       try {
         const position = await store.logEnd(node);
         retryMs = RETRY_MS_MIN;
-        this.#found(taken, position);
+        this.#found(taken, position, { isFlushed: false });
       } catch {
         // Never replaced by an older one: it is asked again.
         this.#parts.onFailure();
@@ -127,7 +162,7 @@ export class Positions {
     this.#running.delete(node);
   }
 
-  #found(taken: readonly Wanted[], position: Position): void {
+  #found(taken: readonly Wanted[], position: Position, { isFlushed }: { isFlushed: boolean }): void {
     const { marks, flush } = this.#parts;
     const byLevel = new Map<string, Wanted[]>();
     let primaryEpoch: PrimaryEpoch | null = null;
@@ -148,7 +183,7 @@ export class Positions {
       else group.push(wanted);
     }
     if (primaryEpoch === null) return;
-    flush.committed(primaryEpoch);
+    if (!isFlushed) flush.committed(primaryEpoch);
     for (const [level, group] of byLevel) void this.#await(position, level, group);
   }
 

@@ -19,6 +19,7 @@ import { type Replicas } from "./replicas.ts";
 import { type Reader } from "./shell/after-wait.ts";
 import { RoleVetting } from "./role-vetting.ts";
 import { type WireAttempts } from "./shell/attempts.ts";
+import { Outbox } from "./shell/outbox.ts";
 import { WireSession } from "./shell/session.ts";
 
 export interface WireContext {
@@ -44,6 +45,7 @@ export class Wire {
   readonly #secureContext: SecureContext | null;
   readonly #authentication: Authentication;
   readonly #sockets = new Set<Socket>();
+  readonly #outbox = new Outbox();
   readonly #sessions = new Set<WireSession>();
   /** By the server's key, in hexadecimal. */
   readonly #byKey = new Map<string, WireSession>();
@@ -271,6 +273,7 @@ export class Wire {
     const session: WireSession = new WireSession({
       client: socket,
       server,
+      outbox: this.#outbox,
       primaryEpoch,
       reader: isReadPort ? this.#reader(replica, admitted) : null,
       positions,

@@ -10,12 +10,14 @@ import { type Outside, SessionState } from "../model/state.ts";
 import { type Position, type Positions } from "../positions.ts";
 import { AfterWait, type Reader } from "./after-wait.ts";
 import { type WireAttempt, type WireAttempts } from "./attempts.ts";
+import { type Outbox, type Outgoing } from "./outbox.ts";
 import { type Metrics } from "../../metrics.ts";
 import { type PrimaryEpoch } from "../../primary/primary.ts";
 
 export interface SessionOptions {
   readonly client: Socket;
   readonly server: Socket;
+  readonly outbox: Outbox;
   readonly primaryEpoch: PrimaryEpoch;
   /** Null: it came to the port for everything. */
   readonly reader: Reader | null;
@@ -62,6 +64,8 @@ const IDLE: Report = {
 
 export class WireSession {
   readonly #options: SessionOptions;
+  readonly #toClient: Outgoing;
+  readonly #toServer: Outgoing;
   readonly #queue: HoldQueue;
   readonly #state: SessionState;
   readonly #clientLeg: ClientLeg;
@@ -79,7 +83,7 @@ export class WireSession {
 
   constructor(options: SessionOptions) {
     this.#options = options;
-    const { client, server } = options;
+    const { client, server, outbox } = options;
     this.#lastActiveMs = options.nowMs();
     const { reader, after } = options;
     this.#afterWait =
@@ -92,9 +96,15 @@ export class WireSession {
               this.#arrived(refusal);
             },
           });
-    this.#queue = new HoldQueue((bytes) => client.write(bytes));
+    this.#toClient = outbox.to(client, () => server.pause());
+    this.#toServer = outbox.to(server, () => client.pause());
+    this.#queue = new HoldQueue((bytes) => {
+      this.#toClient.write(bytes);
+    });
     const outside: Outside = {
-      toServer: (bytes) => server.write(bytes),
+      toServer: (bytes) => {
+        this.#toServer.write(bytes);
+      },
       wait: (gate) => {
         if (reader?.replica == null) this.#wait(gate);
         else this.#waitAtReplica(gate, reader, reader.replica);
@@ -157,6 +167,7 @@ export class WireSession {
       this.#resume();
     });
     client.on("end", () => {
+      this.#toServer.flush();
       server.end();
     });
     client.on("error", () => undefined);
@@ -178,35 +189,27 @@ export class WireSession {
   }
 
   readonly #onClient = (chunk: Buffer): void => {
-    const { client, server } = this.#options;
     this.#lastActiveMs = this.#options.nowMs();
-    server.cork();
     this.#guarded(() => {
       this.#clientLeg.push(chunk);
     });
-    server.uncork();
-    if (server.writableNeedDrain || this.#clientLeg.isBlocked) client.pause();
+    if (this.#clientLeg.isBlocked) this.#options.client.pause();
   };
 
   readonly #onServer = (chunk: Buffer): void => {
-    const { client } = this.#options;
-    client.cork();
     this.#guarded(() => {
       this.#serverLeg.push(chunk);
     });
-    client.uncork();
-    if (client.writableNeedDrain || this.#queue.heldBytes > HELD_BYTES_MAX) this.#options.server.pause();
+    if (this.#queue.heldBytes > HELD_BYTES_MAX) this.#options.server.pause();
     if (this.#clientLeg.isBlocked) this.#unblock();
   };
 
   /** What the client had sent before it had to wait goes on now, if the server is idle. */
   #unblock(): void {
     const { client, server } = this.#options;
-    server.cork();
     this.#guarded(() => {
       this.#clientLeg.resume();
     });
-    server.uncork();
     if (!this.#clientLeg.isBlocked && !server.writableNeedDrain) client.resume();
   }
 
@@ -242,14 +245,15 @@ export class WireSession {
     const level = settings.level ?? defaultLevel();
     const without = settings.ack === "commit" ? "unreceipted" : "held";
     if (gate.isCommit) metrics.wireAnswers.add(isEarly ? "commit" : attempt === null ? without : "receipted");
+    if (isEarly) positions.committed(primaryEpoch);
     positions.want({
       primaryEpoch,
       level: isEarly ? null : level,
+      isCommit: gate.isCommit,
       onPosition: (position) => {
         if (attempt === null) return;
         this.#positioned.delete(attempt);
         gate.prefix = parameterStatus(TOKEN_PARAMETER, attempt.committed(position));
-        if (isEarly) positions.committed(primaryEpoch);
       },
       onEnd: (end, position) => {
         if (end === "durable") this.#open(gate);
@@ -312,10 +316,7 @@ export class WireSession {
     if (this.#isClosed || gate.decision === "open") return;
     this.#timers.get(gate)?.();
     this.#timers.delete(gate);
-    const { client } = this.#options;
-    client.cork();
     this.#queue.open(gate);
-    client.uncork();
     if (this.#isServerGone) this.#serverGone();
     else {
       this.#resume();
@@ -344,6 +345,7 @@ export class WireSession {
     // What is held is still true, and goes out when it is durable.
     if (this.#queue.oldest !== null) return;
     this.#queue.clear();
+    this.#toClient.flush();
     this.#options.client.end();
   }
 
@@ -390,6 +392,7 @@ export class WireSession {
     const isBetweenFrames = !this.#queue.isEmpty || this.#serverLeg.isBetweenFrames;
     this.#queue.clear();
     this.#isClosed = true;
+    this.#toClient.flush();
     if (isBetweenFrames) client.end(errorResponse(report));
     else client.destroy();
     server.destroy();
@@ -402,6 +405,7 @@ export class WireSession {
   #close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
+    this.#toServer.flush();
     this.#options.server.destroySoon();
     this.#end();
   }
