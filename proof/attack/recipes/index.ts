@@ -11,6 +11,7 @@ import { SETTLING } from "./settling.ts";
 import { TICKETS } from "./tickets.ts";
 import { TOKENS } from "./tokens.ts";
 import { WIRE } from "./wire.ts";
+import { WIRE_SESSIONS } from "./wire-sessions.ts";
 
 export const RECIPES: readonly Recipe[] = [
   ...READING,
@@ -21,6 +22,7 @@ export const RECIPES: readonly Recipe[] = [
   ...EXHAUSTION,
   ...DOORS,
   ...WIRE,
+  ...WIRE_SESSIONS,
   ...TICKETS,
   ...TOKENS,
   ...LOCKS,
