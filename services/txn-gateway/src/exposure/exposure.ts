@@ -138,11 +138,9 @@ export class Exposure {
     return { exposed, slow: sleep(this.#parts.clock, delayMs) };
   }
 
-  /**
-   * Errors: `exposure_limit` where not even a safe transaction could be admitted. Counts nothing.
-   */
-  refuse(owner: bigint): void {
-    if (this.#options.hasTrackers) this.#check(owner, "durable");
+  /** Errors: `exposure_limit` where such a transaction could not be admitted. Counts nothing. */
+  refuse(owner: bigint, ack: Ack): void {
+    if (this.#options.hasTrackers) this.#check(owner, ack);
   }
 
   commit(exposed: Exposed, epoch: EpochId, offset: Offset): void {

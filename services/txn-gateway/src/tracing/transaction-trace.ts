@@ -12,11 +12,13 @@ import {
 import { type Tokens } from "../txn/tokens.ts";
 
 export interface Traced {
-  readonly id: TxnId;
+  /** Null: it has none. */
+  readonly id: TxnId | null;
   readonly ack: "commit" | "durable";
-  readonly isolation: string;
+  /** Absent: it is not known. */
+  readonly isolation?: string;
   readonly readOnly: boolean;
-  readonly form: "one_shot" | "interactive";
+  readonly form: "one_shot" | "interactive" | "wire";
   readonly statements: number;
 }
 
@@ -64,9 +66,10 @@ export class TransactionTrace implements TracePart {
     request.add(this);
   }
 
-  storeBegan(node: string): void {
+  /** `atMs`: by the tracer's clock; absent: now. */
+  storeBegan(node: string, atMs = this.#request.tracer.nowMs()): void {
     this.#node = node;
-    this.#storeStartMs = this.#request.tracer.nowMs();
+    this.#storeStartMs = atMs;
   }
 
   storeEnded(error: StoreError | null = null): void {
@@ -108,7 +111,7 @@ export class TransactionTrace implements TracePart {
   /** By which a tracker can be asked what became of it; null when it has not committed. */
   tokenBy(tokens: Pick<Tokens, "of">): string | null {
     const { id, readOnly } = this.#traced;
-    if (this.#committedAt === null) return null;
+    if (this.#committedAt === null || id === null) return null;
     const { epoch, offset, owner } = this.#committedAt;
     return tokens.of({ kind: readOnly ? "read" : "write", id, epoch, offset, attempt: epoch, owner });
   }
@@ -193,7 +196,8 @@ export class TransactionTrace implements TracePart {
   }
 
   #about(): Readonly<Record<string, string>> {
-    return { "highwater.transaction.id": this.#traced.id };
+    const { id } = this.#traced;
+    return id === null ? {} : { "highwater.transaction.id": id };
   }
 
   #ownContext(): SpanContext {

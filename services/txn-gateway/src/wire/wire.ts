@@ -280,6 +280,7 @@ export class Wire {
       attempts,
       metrics,
       owner: admitted.owner,
+      tracer: deps.tracer,
       levels: () => rules.levels,
       defaultLevel: () => defaultLevel(rules.levels),
       nowMs: () => clock.monotonicMs(),

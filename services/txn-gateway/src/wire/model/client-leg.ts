@@ -15,7 +15,7 @@ import {
   SYNC,
 } from "../frames/build.ts";
 import { CLIENT, type Expected, OWN, QUIET } from "./expected.ts";
-import { OWN_PROBE } from "./own.ts";
+import { OWN_PROBE, ownError } from "./own.ts";
 import { Run } from "./run.ts";
 import { type SessionState } from "./state.ts";
 import { type StatementInfo, hasNoSnapshot, statementInfo, UNSEEN_STATEMENT } from "./statement.ts";
@@ -302,6 +302,13 @@ export class ClientLeg implements FrameSink {
     // Only then the server is sure to run what is sent now: an error without a Sync behind it makes
     // it skip the Query, which a Sync of ours would end, and a COPY takes our messages for data.
     const isIdle = expected.isEmpty && !expected.isSkipping && !this.#isInBatch;
+    const refusal = isIdle ? this.#refusalOf(info) : null;
+    if (refusal !== null) {
+      this.#run.flush();
+      this.#state.outside.toServer(ownError(refusal).query);
+      this.#expectQuery(info);
+      return;
+    }
     const isAlone = info.isPlain && isIdle && status === "I";
     if (isAlone && (info.kind === "read" || (info.kind === "data" && this.#state.wantsReceipts))) {
       this.#sendPlain(bytes, start, end, info);
@@ -315,6 +322,16 @@ export class ClientLeg implements FrameSink {
     this.#expectQuery(info);
     this.#isInBatch = false;
     this.#run.add(bytes, start, end);
+  }
+
+  /**
+   * In commit mode, why a transaction that begins to write must not: one too many would not be
+   * durable. The server gets a statement that fails instead, so that its block fails as well.
+   */
+  #refusalOf({ kind }: StatementInfo): string | null {
+    const { wantsReceipts, settings, hasWrittenInBlock, outside } = this.#state;
+    if (kind !== "data" || settings.ack !== "commit" || !wantsReceipts || hasWrittenInBlock) return null;
+    return outside.refusal();
   }
 
   #expectQuery({ kind, isLocking, callsSetConfig, namesSettings }: StatementInfo): void {
@@ -372,8 +389,23 @@ export class ClientLeg implements FrameSink {
     const info = this.#statements.ofPortal(textAt(bytes, start + HEADER_BYTES, end));
     if (info.kind === "commit" && !this.#beforeCommit(bytes, start, end)) return;
     if (info.dropsStatements) this.#state.forgetPrepared();
+    this.#refuseExecute(info);
     this.#expectExecute(info);
     this.#run.add(bytes, start, end);
+  }
+
+  /** What fails stands in front of the client's Execute, which the server skips then. */
+  #refuseExecute(info: StatementInfo): void {
+    const { expected, outside, status } = this.#state;
+    // Behind a COPY it would be taken for data, and in a failed block it says nothing new.
+    if (!this.#isSociable || this.#hasData || expected.isSkipping || expected.isCopying || status === "E")
+      return;
+    const refusal = this.#refusalOf(info);
+    if (refusal === null) return;
+    this.#run.flush();
+    outside.toServer(ownError(refusal).extended);
+    for (const quiet of [QUIET.close, QUIET.parse, QUIET.bind]) this.#begin(quiet);
+    this.#begin({ message: "execute", whose: "client", kind: "data" });
   }
 
   /** False: the COMMIT goes on later, or never. */

@@ -1,6 +1,6 @@
 // The gateway's own statements in a client's session: their names, texts and answers.
 import { randomBytes } from "node:crypto";
-import { bind, closePortal, closeStatement, execute, parse, SYNC } from "../frames/build.ts";
+import { bind, closePortal, closeStatement, execute, parse, query, SYNC } from "../frames/build.ts";
 
 /** What a session asked for by `highwater.*`, as its server said last. */
 export interface Settings {
@@ -27,6 +27,7 @@ const RANDOM_BYTES = 24;
 const NAME = `highwater_${randomBytes(RANDOM_BYTES).toString("hex")}`;
 /** PostgreSQL keeps 63 bytes of a name. */
 const RECEIPT_NAME = `${NAME}_r`;
+const ERROR_NAME = `${NAME}_e`;
 
 const TEXT_OID = 25;
 const SETTINGS = ["ack", "level", "max_wait", "read_ack", "id"];
@@ -99,6 +100,14 @@ export type ReceiptValues = readonly [id: string, tag: string, epoch: string, di
 export function ownReceipt(values: ReceiptValues): Buffer {
   const bound = bind(RECEIPT_NAME, RECEIPT_NAME, values);
   return Buffer.concat([bound, execute(RECEIPT_NAME), closePortal(RECEIPT_NAME)]);
+}
+
+/** The server fails with it, and so does its transaction. In each protocol. */
+export function ownError(message: string): { readonly query: Buffer; readonly extended: Buffer } {
+  const text = `DO $highwater$BEGIN RAISE EXCEPTION USING ERRCODE = '53400', MESSAGE = '${message.replaceAll("'", "''")}',
+  HINT = 'Try again later, or with highwater.ack = durable.'; END$highwater$`;
+  const extended = [closeStatement(ERROR_NAME), parse(ERROR_NAME, text), bind(ERROR_NAME, ERROR_NAME)];
+  return { query: query(text), extended: Buffer.concat([...extended, execute(ERROR_NAME)]) };
 }
 
 export interface CheckAnswer {

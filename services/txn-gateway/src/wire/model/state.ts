@@ -27,6 +27,8 @@ export interface Outside {
    * receipt, and is answered when it is durable.
    */
   attempt(): OwnAttempt | null;
+  /** Why no transaction in commit mode may begin to write now; null: it may. */
+  refusal(): string | null;
   /** On the read port: something waits for what the token stands for. */
   await(token: string): void;
   /** The server was a replica, and is none any more. */

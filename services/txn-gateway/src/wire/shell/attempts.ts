@@ -11,6 +11,7 @@ import { type Durability, type AttemptVerdict } from "../../outcomes/durability.
 import { type LookUps } from "../../outcomes/look-ups.ts";
 import { type Settler } from "../../outcomes/settler.ts";
 import { type PrimaryEpoch } from "../../primary/primary.ts";
+import { type TransactionTrace } from "../../tracing/transaction-trace.ts";
 import { type Announced, type Announcer } from "../../trackers/announcer.ts";
 import { INTERACTIVE } from "../../txn/digest.ts";
 import { type Tokens } from "../../txn/tokens.ts";
@@ -46,6 +47,17 @@ export class WireAttempts {
 
   constructor(parts: WireAttemptContext) {
     this.#parts = parts;
+  }
+
+  /** Why no fast transaction of the owner may write now: too much is not durable. */
+  refusal(owner: bigint): string | null {
+    try {
+      this.#parts.exposure.refuse(owner, "commit");
+      return null;
+    } catch (cause) {
+      if (!(cause instanceof HighwaterError)) throw cause;
+      return cause.details.detail ?? cause.message;
+    }
   }
 
   /** Null: it would be one too many that is not durable, so it is answered when it is. */
@@ -107,12 +119,15 @@ export class WireAttempt implements OwnAttempt {
   }
 
   /** It has committed, at or below the position. Answers its token. */
-  committed({ epoch, offset }: Position): string {
+  committed({ epoch, offset }: Position, trace: TransactionTrace | null = null): string {
     const { announced, exposed, owner } = this.#state;
     if (!this.#isOver) {
       this.#isOver = true;
       announced?.position(offset);
-      if (exposed !== null) this.#parts.exposure.commit(exposed, epoch, offset);
+      if (exposed !== null) {
+        exposed.trace = trace;
+        this.#parts.exposure.commit(exposed, epoch, offset);
+      }
       const [, tag] = this.receipt;
       this.#parts.lookUps.known.note({ tag }, { attempt: epoch, epoch, offset });
     }

@@ -1,6 +1,7 @@
 // One client's session: its two sockets, joined by the model. Owns backpressure in both directions,
 // and how a session ends.
 import { type Socket } from "node:net";
+import { type Tracer } from "@highwater/service";
 import { errorResponse, noticeResponse, parameterStatus, type Report } from "../frames/build.ts";
 import { FrameError } from "../frames/scanner.ts";
 import { ClientLeg } from "../model/client-leg.ts";
@@ -9,6 +10,7 @@ import { ServerLeg, TOKEN_PARAMETER } from "../model/server-leg.ts";
 import { type Outside, SessionState } from "../model/state.ts";
 import { type Position, type Positions } from "../positions.ts";
 import { AfterWait, type Reader } from "./after-wait.ts";
+import { SessionTraces } from "./session-traces.ts";
 import { type WireAttempt, type WireAttempts } from "./attempts.ts";
 import { type Outbox, type Outgoing } from "./outbox.ts";
 import { type Metrics } from "../../metrics.ts";
@@ -25,6 +27,8 @@ export interface SessionOptions {
   readonly attempts: WireAttempts;
   readonly owner: bigint;
   readonly metrics: Pick<Metrics, "wireAnswers">;
+  /** Where transactions are traced. */
+  readonly tracer: Tracer | undefined;
   readonly levels: () => readonly string[];
   readonly defaultLevel: () => string;
   readonly nowMs: () => number;
@@ -73,6 +77,7 @@ export class WireSession {
   /** Committed, and their positions are not known yet. */
   readonly #positioned = new Set<WireAttempt>();
   readonly #timers = new Map<Gate, () => void>();
+  readonly #traces: SessionTraces;
   readonly #ended = new AbortController();
   /** Null: it came to the port for everything. */
   readonly #afterWait: AfterWait | null;
@@ -85,7 +90,8 @@ export class WireSession {
     this.#options = options;
     const { client, server, outbox } = options;
     this.#lastActiveMs = options.nowMs();
-    const { reader, after } = options;
+    const { reader, after, tracer, owner } = options;
+    this.#traces = new SessionTraces({ tracer, owner, node: this.node });
     this.#afterWait =
       reader === null
         ? null
@@ -120,6 +126,7 @@ export class WireSession {
           this.#queue.push(noticeResponse({ severity: "WARNING", code: "22023", message: fault }));
       },
       attempt: () => this.#attempt(),
+      refusal: () => options.attempts.refusal(options.owner),
       broken: (reason) => {
         this.#fail({ severity: "FATAL", code: "08P01", message: reason });
       },
@@ -129,8 +136,9 @@ export class WireSession {
     this.#serverLeg = new ServerLeg({
       state: this.#state,
       levels: options.levels,
-      onReady: () => {
+      onReady: (status) => {
         this.#clientLeg.transactionEnded();
+        if (status === "I") this.#traces.ended(!this.#state.expected.isEmpty);
         if (this.#isDraining) this.drain();
       },
     });
@@ -190,6 +198,7 @@ export class WireSession {
 
   readonly #onClient = (chunk: Buffer): void => {
     this.#lastActiveMs = this.#options.nowMs();
+    this.#traces.sent();
     this.#guarded(() => {
       this.#clientLeg.push(chunk);
     });
@@ -246,18 +255,28 @@ export class WireSession {
     const without = settings.ack === "commit" ? "unreceipted" : "held";
     if (gate.isCommit) metrics.wireAnswers.add(isEarly ? "commit" : attempt === null ? without : "receipted");
     if (isEarly) positions.committed(primaryEpoch);
+    const trace = this.#traces.committed(gate, {
+      id: attempt?.id ?? null,
+      ack: isEarly ? "commit" : "durable",
+      level,
+      sentMs: this.#lastActiveMs,
+    });
     positions.want({
       primaryEpoch,
       level: isEarly ? null : level,
       isCommit: gate.isCommit,
       onPosition: (position) => {
+        trace?.committed(position);
         if (attempt === null) return;
         this.#positioned.delete(attempt);
-        gate.prefix = parameterStatus(TOKEN_PARAMETER, attempt.committed(position));
+        const token = attempt.committed(position, trace?.transaction ?? null);
+        gate.prefix = parameterStatus(TOKEN_PARAMETER, token);
       },
       onEnd: (end, position) => {
-        if (end === "durable") this.#open(gate);
-        else void this.#epochEnded(gate, attempt, position, level);
+        if (end === "durable") {
+          this.#traces.answered(gate, isEarly);
+          this.#open(gate);
+        } else void this.#epochEnded(gate, attempt, position, level);
       },
     });
     this.#releaseInTime(gate);
@@ -306,9 +325,14 @@ export class WireSession {
   ): Promise<void> {
     const verdict =
       attempt === null || position === null ? "pending" : await attempt.verdict(position, level);
-    if (verdict === "durable") this.#open(gate);
-    if (verdict === "lost")
+    if (verdict === "durable") {
+      this.#traces.answered(gate, false);
+      this.#open(gate);
+    }
+    if (verdict === "lost") {
+      this.#traces.lost(gate);
       this.#fail({ ...LOST, detail: `The id of the transaction is ${attempt?.id ?? ""}.` });
+    }
     this.failOver();
   }
 
@@ -329,6 +353,7 @@ export class WireSession {
     const notice = noticeResponse(RELEASED);
     gate.prefix = gate.prefix === null ? notice : Buffer.concat([notice, gate.prefix]);
     this.#options.metrics.wireAnswers.add("released");
+    this.#traces.answered(gate, true);
     this.#open(gate);
   }
 
@@ -415,6 +440,7 @@ export class WireSession {
     this.#afterWait?.stop();
     for (const attempt of [this.#state.asked, this.#state.receipted, ...this.#positioned])
       (attempt as WireAttempt | null)?.unknown();
+    this.#traces.stop();
     for (const cancel of this.#timers.values()) cancel();
     this.#timers.clear();
     this.#options.onClosed();
