@@ -1,7 +1,8 @@
 // Goal: a tracker alone says durable and dies with its region; the others then say broken, and not lost.
 // Method: the whole product. The other trackers are cut off from the primary. One replica in another region has the transaction; the
 // tracker of the primary's region says so and is killed with its region; a replica that lacks the transaction is promoted, and the
-// surviving trackers are asked.
+// surviving trackers are asked. Once with a level that asks for more replicas than survive, so that only the marks in the witness rows of
+// the surviving replica can say that it was reached.
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { System, trackerLocation } from "../src/index.ts";
@@ -17,7 +18,7 @@ import {
   verdict,
 } from "../src/testing.ts";
 
-const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
+const [EAST, WEST, EUROPE, ASIA] = ["us-east", "us-west", "eu-west", "ap-south"] as const;
 
 it("a promise that only the tracker of the lost region had told is broken", async () => {
   await using system = await System.start({ hasTrackerLinks: true });
@@ -44,4 +45,42 @@ it("a promise that only the tracker of the lost region had told is broken", asyn
   await cluster.rejoin(EUROPE);
   for (const region of [WEST, EUROPE])
     assert.equal((await verdict(system.tracker(region).url, token)).verdict, "broken", region);
+});
+
+it("a promise is broken, also if what has survived is less than the level asked for", async () => {
+  const levels = {
+    disk: { primary: true },
+    region: { replicas: 1, outside: "region" },
+    both: { replicas: 2, outside: "region" },
+    global: { regions: "all" },
+  } as const;
+  await using system = await System.start({
+    cluster: { nodes: [EAST, WEST, EUROPE, ASIA].map((region) => ({ id: region, region })) },
+    levels,
+    hasTrackerLinks: true,
+  });
+  const { cluster } = system;
+  await createTable(system, EAST);
+  await starve(system, WEST);
+  const before = await epochOf(system.tracker(WEST).url);
+  const links = [WEST, EUROPE].map((region) => cluster.link(trackerLocation(region), region));
+  for (const link of links) await link.cut();
+  const { token, position } = await commit(system.gateway(EAST).url, [put("promised")]);
+  assert.equal((await verdict(system.tracker(EAST).url, token, { level: "both" })).verdict, "durable");
+  await eventually("the mark is in the survivor's log", async () => {
+    const rows = await cluster.query(
+      EUROPE,
+      "SELECT coalesce(w.marks -> w.epoch::text ->> 'both', '0') AS mark FROM highwater.witness w",
+    );
+    return rows.some((row) => BigInt(String(row["mark"])) >= BigInt(position.offset)) || undefined;
+  });
+  for (const region of [EAST, ASIA]) await system.killRegion(region);
+  for (const link of links) await link.heal();
+  await cluster.promote(WEST);
+  await epochAfter(system.tracker(EUROPE).url, before);
+  for (const region of [WEST, EUROPE])
+    await eventually(`the promise is broken at ${region}`, async () => {
+      const { verdict: said } = await verdict(system.tracker(region).url, token, { level: "both" });
+      return said === "broken" || undefined;
+    });
 });

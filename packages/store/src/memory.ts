@@ -112,7 +112,8 @@ export class MemoryStore implements Store {
   witnessOf(node: string, epoch: EpochId): Promise<Witness | null> {
     return this.#call(node, "witnessOf", (on) => {
       const reached = on.history.witnessOf(epoch);
-      return reached === null ? null : { reached, seenBy: on.end };
+      if (reached === null) return null;
+      return { reached, seenBy: on.end, marks: on.history.witnessedMarks(epoch) };
     });
   }
 
@@ -285,11 +286,11 @@ export class MemoryStore implements Store {
     });
   }
 
-  helpFlush(node: string, epoch: EpochId): Promise<Offset> {
+  helpFlush(node: string, epoch: EpochId, marks: Witness["marks"] = {}): Promise<Offset> {
     return this.#call(node, "helpFlush", (on) => {
       if (on.epoch !== epoch) throw new HighwaterError("epoch_changed");
       const reached = on.end;
-      on.append([{ kind: "witness", helper: this.#helper, epoch, reached }]);
+      on.append([{ kind: "witness", helper: this.#helper, epoch, reached, marks }]);
       on.flush();
       return reached;
     });

@@ -25,6 +25,8 @@ export interface Witness {
   readonly reached: Offset;
   /** The word itself is in the log at or below. */
   readonly seenBy: Offset;
+  /** By level, the highest mark of the epoch that a service knew when it wrote its word. */
+  readonly marks: Readonly<Record<string, string>>;
 }
 
 export interface ReplicaPosition {
@@ -418,9 +420,9 @@ export interface Store extends NodeSource {
   /**
    * Brings everything committed so far to the primary's disk and wakes the streams to the replicas.
    * Answers a position at or above everything that had been committed when this was called, which
-   * is on the disk.
+   * is on the disk. `marks`: those of the epoch that the caller knows, for its witness.
    */
-  helpFlush(node: string, epoch: EpochId): Promise<Offset>;
+  helpFlush(node: string, epoch: EpochId, marks?: Readonly<Record<string, string>>): Promise<Offset>;
   lookUp(node: string, keys: readonly ReceiptKey[]): Promise<ReceiptsAsOf>;
   /**
    * Where the primary's log ends now, and in which epoch: at or above everything that had been

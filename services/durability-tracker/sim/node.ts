@@ -28,7 +28,10 @@ export type Rec = { readonly end: bigint } &
       }
     | { readonly kind: "epoch"; readonly record: EpochRecord; readonly timeline: number }
     /** The log of the epoch is in this history at least so far. */
-    | { readonly kind: "witness"; readonly epoch: EpochId; readonly reached: bigint }
+    | ({ readonly kind: "witness" } & Pick<Witness, "marks"> & {
+          readonly epoch: EpochId;
+          readonly reached: bigint;
+        })
     | Receipt
     /** An operator's command, and that it was carried out. */
     | {
@@ -160,9 +163,14 @@ export class SimNode {
   witnessOf(epoch: EpochId): Witness | null {
     const found = this.log
       .slice(0, this.replayed)
-      .findLast((rec) => rec.kind === "witness" && rec.epoch === epoch);
-    if (found?.kind !== "witness") return null;
-    return { reached: found.reached as Offset, seenBy: found.end as Offset };
+      .filter((rec) => rec.kind === "witness" && rec.epoch === epoch);
+    const last = found.at(-1);
+    if (last?.kind !== "witness") return null;
+    const marks: Record<string, string> = {};
+    for (const rec of found)
+      for (const [level, mark] of rec.kind === "witness" ? Object.entries(rec.marks) : [])
+        if (BigInt(mark) > BigInt(marks[level] ?? -1)) marks[level] = mark;
+    return { reached: last.reached as Offset, seenBy: last.end as Offset, marks };
   }
 
   has(rec: Rec): boolean {

@@ -3,7 +3,7 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { type Authority, type NodeReport } from "@highwater/authority";
 import { type EpochId, ownedName } from "@highwater/protocol";
-import { type CoreConfig, type Published, type TrackerEvent } from "../src/core/index.ts";
+import { type CoreConfig, marksText, type Published, type TrackerEvent } from "../src/core/index.ts";
 import { type Config } from "@highwater/txn-gateway/embedded";
 import { peerVerdictOf } from "../src/events/new-events.ts";
 import { marksToShare } from "../src/shell/shared-marks.ts";
@@ -425,7 +425,7 @@ export class Play {
     const help = tracker.helps.shift();
     if (help === undefined) return;
     const node = this.reach(`t${String(tracker.n)}`, help.node);
-    if (node !== null) this.world.helpFlush(node, help.epoch);
+    if (node !== null) this.world.helpFlush(node, help.epoch, marksText(tracker.state, help.epoch));
     tracker.send({ kind: "flush_helped", nowMs: this.clock(tracker), epoch: help.epoch });
   }
 

@@ -11,6 +11,7 @@ import {
   type SettleRequest,
   type Store,
   type TransactionSpec,
+  type Witness,
 } from "@highwater/store";
 import { type SimNode } from "./node.ts";
 import { type Txn } from "./truth.ts";
@@ -93,9 +94,9 @@ export class SimStore {
     return this.#ask(node, `looks up ${String(keys.length)}`, (at) => this.#receipts(at, keys));
   }
 
-  helpFlush(node: string, epoch: EpochId): Promise<Offset> {
+  helpFlush(node: string, epoch: EpochId, marks?: Witness["marks"]): Promise<Offset> {
     return this.#ask(node, "helps the flush", (at) => {
-      const reached = this.#parts.world.helpFlush(at, epoch);
+      const reached = this.#parts.world.helpFlush(at, epoch, marks);
       if (reached === null) throw new HighwaterError("epoch_changed", {});
       return reached;
     });

@@ -136,11 +136,11 @@ export class SimTracker {
     const survivors: Survivors = new Survivors({
       clock,
       store: { witnessOf },
-      onRead: (epoch, reached) => {
+      onRead: (word) => {
         // The process that had asked may be gone.
         if (survivors !== this.survivors) return;
         try {
-          this.send({ kind: "witnesses_read", nowMs: clock.monotonicMs(), epoch, reached });
+          this.send({ kind: "witnesses_read", nowMs: clock.monotonicMs(), ...word });
         } catch (cause) {
           onFault(cause);
         }

@@ -2,7 +2,7 @@
 // anybody noticing, promotions, superseded branches. It shows only what real servers would say.
 import { type NodeReport } from "@highwater/authority";
 import { type EpochId, type Offset, type TxnId } from "@highwater/protocol";
-import { type KeyCheck, type NewEvent } from "@highwater/store";
+import { type KeyCheck, type NewEvent, type Witness } from "@highwater/store";
 import { type NodeSite } from "../src/core/index.ts";
 import { txnId } from "../test/support/core.ts";
 import { IDS_MS } from "./clock.ts";
@@ -146,10 +146,10 @@ export class World {
    * One tiny commit, all of the log on disk, and a row that says how far it was there: that
    * position, and null in another epoch.
    */
-  helpFlush(node: SimNode, epoch: EpochId): Offset | null {
+  helpFlush(node: SimNode, epoch: EpochId, marks: Witness["marks"] = {}): Offset | null {
     if (node.epoch !== epoch) return null;
     const reached = node.end;
-    this.#append(node, { kind: "witness", epoch, reached, end: node.end + 4n });
+    this.#append(node, { kind: "witness", epoch, reached, marks, end: node.end + 4n });
     node.flush(node.log.length);
     return reached;
   }

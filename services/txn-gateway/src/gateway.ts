@@ -108,8 +108,11 @@ export class Gateway {
     this.#memory = new ResultMemory(config.resultMemoryBytes);
     this.pace = { clock: deps.clock, stallMs: config.readTimeoutMs };
     this.marks = this.#makeMarks(config);
-    this.#flush = new FlushHelp(deps, () => {
-      this.primary.wake();
+    this.#flush = new FlushHelp(deps, {
+      marksOf: (epoch) => this.marks.ofEpoch(epoch),
+      onFailure: () => {
+        this.primary.wake();
+      },
     });
     this.primary = this.#makePrimary(config);
     this.#interest = new MarkInterest({

@@ -60,8 +60,13 @@ async function cleanRestart(bench: Bench): Promise<void> {
   const ended = await current(bench);
   const transactions = [await bench.commit(primary, ended)];
   await store.helpFlush(primary, ended);
+  // A helper that knows less than another, or than before, hides nothing.
+  await store.helpFlush(primary, ended, { disk: "9", region: "10" });
+  await harness.otherStore.helpFlush(primary, ended, { disk: "10", region: "7" });
+  await store.helpFlush(primary, ended);
   const witness = await store.witnessOf(primary, ended);
   assert.ok(witness !== null);
+  assert.deepEqual(witness.marks, { disk: "10", region: "10" });
   assert.ok(witness.reached >= (transactions[0]?.offset ?? 0n) && witness.seenBy > witness.reached);
   assert.equal(await store.witnessOf(primary, crypto.randomUUID() as EpochId), null);
   transactions.push(await bench.commit(primary, ended));

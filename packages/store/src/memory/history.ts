@@ -21,10 +21,16 @@ export type Change =
       readonly epoch: EpochId;
       readonly marks: Readonly<Record<string, string>>;
     }
-  | { readonly kind: "witness"; readonly helper: string; readonly epoch: EpochId; readonly reached: Offset }
+  | ({ readonly kind: "witness"; readonly helper: string } & StoredWitness)
   | ({ readonly kind: "command_issued" } & StoredCommand)
   | { readonly kind: "command_done"; readonly id: string }
   | { readonly kind: "window"; readonly expiredBeforeMs: number; readonly ceilingMs: number };
+
+export interface StoredWitness {
+  readonly epoch: EpochId;
+  readonly reached: Offset;
+  readonly marks: Readonly<Record<string, string>>;
+}
 
 export interface StoredCommand extends OperatorCommand {
   readonly node: string;
@@ -80,7 +86,7 @@ export class History {
   /** By `receiptName`. */
   readonly receipts = new Map<string, Receipt & { readonly id: TxnId }>();
   readonly epochs: StoredEpoch[] = [];
-  readonly witnesses = new Map<string, { readonly epoch: EpochId; readonly reached: Offset }>();
+  readonly witnesses = new Map<string, StoredWitness>();
   /** Operator's commands that no service has carried out, oldest first. */
   commands: StoredCommand[] = [];
   window = { expiredBeforeMs: 0, ceilingMs: 0 };
@@ -113,7 +119,7 @@ export class History {
         this.#raise(change.epoch, change.marks);
         return;
       case "witness":
-        this.witnesses.set(change.helper, { epoch: change.epoch, reached: change.reached });
+        this.#witness(change);
         return;
       case "command_issued":
         this.commands.push(change);
@@ -163,6 +169,21 @@ export class History {
 
   get newest(): StoredEpoch | undefined {
     return this.epochs.at(-1);
+  }
+
+  #witness({ helper, epoch, reached, marks }: Extract<Change, { kind: "witness" }>): void {
+    const known = this.witnesses.get(helper);
+    const before = known?.epoch === epoch ? known.marks : {};
+    this.witnesses.set(helper, { epoch, reached, marks: { ...before, ...marks } });
+  }
+
+  /** By level, the highest mark of the epoch that a witness names. */
+  witnessedMarks(epoch: EpochId): Record<string, string> {
+    const highest: Record<string, string> = {};
+    for (const { marks } of [...this.witnesses.values()].filter((witness) => witness.epoch === epoch))
+      for (const [level, mark] of Object.entries(marks))
+        if (BigInt(mark) > BigInt(highest[level] ?? -1)) highest[level] = mark;
+    return highest;
   }
 
   /** Highest witness of the epoch, or null. */

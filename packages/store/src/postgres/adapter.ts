@@ -312,11 +312,14 @@ export class PostgresStore implements Store {
 
   async witnessOf(node: string, epoch: EpochId): Promise<Witness | null> {
     const { rows } = await this.#of(node).lookUp.run((client) =>
-      client.query<{ reached: string | null; seen_by: string }>(NEWEST_WITNESS, [epoch]),
+      client.query<{ reached: string | null; seen_by: string; marks: Witness["marks"] | null }>(
+        NEWEST_WITNESS,
+        [epoch],
+      ),
     );
     const [row] = rows;
     if (row?.reached == null) return null;
-    return { reached: parseLsn(row.reached), seenBy: parseLsn(row.seen_by) };
+    return { reached: parseLsn(row.reached), seenBy: parseLsn(row.seen_by), marks: row.marks ?? {} };
   }
 
   async positions(node: string, wanted: Offset | null = null): Promise<PositionsReport | null> {
@@ -461,8 +464,8 @@ export class PostgresStore implements Store {
     );
   }
 
-  async helpFlush(node: string, epoch: EpochId): Promise<Offset> {
-    const values = [this.#options.helper, epoch];
+  async helpFlush(node: string, epoch: EpochId, marks: Witness["marks"] = {}): Promise<Offset> {
+    const values = [this.#options.helper, epoch, JSON.stringify(marks)];
     const { rows } = await this.#of(node).flush.run((client) =>
       client.query<{ reached: string }>({ name: "flush", text: HELP_FLUSH, values }),
     );

@@ -252,19 +252,26 @@ export const WITNESSED_BY_REPLICA = `SELECT pg_is_in_recovery() AS in_recovery,
   (SELECT max(w.reached)::text FROM highwater.witness w WHERE w.epoch = $1) AS reached`;
 
 /**
- * $1 helper. Its commit flushes everything before it and wakes the walsenders; `reached` is proof
- * for later histories.
+ * $1 helper, $2 epoch, $3 its marks by level. Its commit flushes everything before it and wakes the
+ * walsenders; `reached` is proof for later histories. A helper that has started anew may know less
+ * than before.
  */
-export const HELP_FLUSH = `INSERT INTO highwater.witness (helper, epoch, reached)
-SELECT $1, s.id, pg_current_wal_insert_lsn() FROM highwater.current_epoch s WHERE s.id = $2
-ON CONFLICT (helper) DO UPDATE SET epoch = excluded.epoch, reached = excluded.reached RETURNING reached::text`;
+export const HELP_FLUSH = `INSERT INTO highwater.witness (helper, epoch, reached, marks)
+SELECT $1, s.id, pg_current_wal_insert_lsn(), jsonb_build_object(s.id, $3::jsonb) FROM highwater.current_epoch s WHERE s.id = $2
+ON CONFLICT (helper) DO UPDATE SET epoch = excluded.epoch, reached = excluded.reached,
+  marks = jsonb_build_object(excluded.epoch, coalesce(witness.marks -> excluded.epoch::text, '{}') || (excluded.marks -> excluded.epoch::text))
+RETURNING reached::text`;
 
 /**
  * $1 epoch. The end of what is replayed is read behind the snapshot: no witness that it shows lies
- * above.
+ * above. `to_jsonb` reads also a table that has no marks yet.
  */
 export const NEWEST_WITNESS = `SELECT max(reached)::text AS reached, (CASE WHEN pg_is_in_recovery()
-  THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END)::text AS seen_by FROM highwater.witness WHERE epoch = $1`;
+  THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END)::text AS seen_by,
+  (SELECT jsonb_object_agg(highest.level, highest.mark) FROM (
+    SELECT known.key AS level, max(known.value::numeric)::text AS mark
+    FROM highwater.witness w, jsonb_each_text(to_jsonb(w) -> 'marks' -> $1::uuid::text) known GROUP BY known.key) highest) AS marks
+FROM highwater.witness WHERE epoch = $1::uuid`;
 
 /**
  * $1 ids, $2 their tags. A row for each receipt that is there, `n` its key's place in the arrays.

@@ -25,6 +25,12 @@ export type ReceiptFact =
   /** Another attempt has the id, and may yet commit. */
   | { readonly kind: "held" };
 
+export interface SurvivorsWord {
+  readonly epoch: EpochId;
+  readonly reached: ReadonlyMap<string, Offset>;
+  readonly marks: ReadonlyMap<string, Offset>;
+}
+
 export type TrackerEvent =
   | {
       readonly kind: "node_reported";
@@ -113,13 +119,11 @@ export type TrackerEvent =
       readonly nowMs: number;
       readonly peerVerdicts: readonly Published[];
     }
-  /** Of an ended epoch, by replicas that have followed none since: up to where each has its log. */
-  | {
-      readonly kind: "witnesses_read";
-      readonly nowMs: number;
-      readonly epoch: EpochId;
-      readonly reached: ReadonlyMap<string, Offset>;
-    }
+  /**
+   * Of an ended epoch, by replicas that have followed none since: up to where each has its log, and
+   * the marks by level that services had written there.
+   */
+  | ({ readonly kind: "witnesses_read"; readonly nowMs: number } & SurvivorsWord)
   /** `epoch`: of the help that has ended; when it is left out, the help that is in flight. */
   | { readonly kind: "flush_helped"; readonly nowMs: number; readonly epoch?: EpochId }
   /**

@@ -14,7 +14,7 @@ export { Tracker } from "./tracker.ts";
 export { currentEpoch, currentRecord } from "./topology.ts";
 export { judge, type Judgement, knownMark, reachedBits, type Token } from "./verdict.ts";
 export { judgeHeld } from "./held.ts";
-export { markIn, reachableLevels } from "./marks.ts";
+export { markIn, marksText, reachableLevels } from "./marks.ts";
 export { entryKey } from "./entry-key.ts";
 export { forEachPending, heldCount, intentCount, pendingAt, wantsPositions } from "./ledger.ts";
 export { unlisted } from "./departed.ts";

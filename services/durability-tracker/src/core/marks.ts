@@ -106,6 +106,12 @@ export function raiseMarks(
   return isRaised;
 }
 
+/** The epoch's marks by level, as rows and records have them. */
+export function marksText({ topology }: TrackerState, epoch: EpochId): Record<string, string> {
+  const marks = [...(topology.marks.get(epoch) ?? [])];
+  return Object.fromEntries(marks.map(([level, offset]) => [level, offset.toString()]));
+}
+
 /** Raises the marks of the current epoch. True when one rose. */
 export function advanceMarks(state: TrackerState, effects: Effect[]): boolean {
   const { standing, nodes, synchronous } = state.topology;

@@ -1,6 +1,7 @@
 // Goal: what only a dead tracker had reported is learned from the log of a replica that did not follow the next epoch.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { type Offset } from "@highwater/protocol";
 import { Driven, epochId, off, record } from "../../test/support/core.ts";
 
 const first = record(1);
@@ -19,9 +20,15 @@ function deaf(): Driven {
   return it;
 }
 
-function read(it: Driven, epoch: number, reached: Record<string, number>): void {
-  const offsets = Object.entries(reached).map(([node, offset]) => [node, off(offset)] as const);
-  it.send({ kind: "witnesses_read", epoch: epochId(epoch), reached: new Map(offsets) });
+function read(
+  it: Driven,
+  epoch: number,
+  reached: Record<string, number>,
+  marks: Record<string, number> = {},
+): void {
+  const map = (of: Record<string, number>): ReadonlyMap<string, Offset> =>
+    new Map(Object.entries(of).map(([name, offset]) => [name, off(offset)]));
+  it.send({ kind: "witnesses_read", epoch: epochId(epoch), reached: map(reached), marks: map(marks) });
 }
 
 test("a promise that only a survivor's log tells of is broken, also after its loss was told", () => {
@@ -97,4 +104,15 @@ test("what a primary has sent proves nothing of its own disk, where that does no
     LEVELS.map((level) => it.verdict(1, 1, 40, level)),
     ["pending", "durable", "durable", "pending"],
   );
+});
+
+test("a promise of a level that asks for more than what has survived is broken, if a survivor's log names its mark", () => {
+  const it = deaf();
+  it.follow(first, second);
+  it.answer(75);
+  it.positions(80);
+  read(it, 1, { d: 95 }, { zone: 79, global: 79 });
+  assert.deepEqual(verdicts(it), ["lost", "broken", "lost", "lost"], "only what the log proves");
+  read(it, 1, { d: 98 }, { region: 85, "a level of another configuration": 85 });
+  assert.deepEqual(verdicts(it), ["lost", "broken", "broken", "lost"]);
 });

@@ -1,18 +1,18 @@
 // Learns marks of an ended epoch from its survivors. A replica that did not follow the next epoch
-// still has the old log, and the witness rows in it say up to where. So trackers learn of promises
-// that only a dead tracker had made.
+// still has the old log. The witness rows in it say up to where, and which marks services knew. So
+// trackers learn of promises that only a dead tracker had made.
 import { type EpochId, type Offset } from "@highwater/protocol";
+import { type SurvivorsWord } from "./events.ts";
 import { learnPromises } from "./learned.ts";
-import { type PositionOf, raiseMarks } from "./marks.ts";
+import { markIn, type PositionOf, raiseMarks, setMark } from "./marks.ts";
 import { NOT_SYNCHRONOUS } from "./synchronous.ts";
 import { type Effect } from "./effects.ts";
 import { type TrackerState } from "./types.ts";
 import { hasEnded } from "./verdict.ts";
 
-/** `reached`: by node, up to where it has the epoch's log on disk. */
 export function takeWitnesses(
   state: TrackerState,
-  { epoch, reached }: { readonly epoch: EpochId; readonly reached: ReadonlyMap<string, Offset> },
+  { epoch, reached, marks }: SurvivorsWord,
   effects: Effect[],
 ): void {
   const primary = state.topology.nodes.get(state.topology.epochs.get(epoch)?.node ?? "")?.site;
@@ -25,7 +25,20 @@ export function takeWitnesses(
   );
   const positionOf: PositionOf = ({ site }) =>
     site.id === primary.id ? sent : (reached.get(site.id) ?? null);
-  if (!raiseMarks(state, epoch, primary, positionOf, NOT_SYNCHRONOUS)) return;
+  const isProven = raiseMarks(state, epoch, primary, positionOf, NOT_SYNCHRONOUS);
+  // A level can ask for more nodes than have survived, or for what the primary alone knew.
+  if (!raiseTo(state, epoch, marks) && !isProven) return;
   effects.push({ kind: "save_marks", epoch });
   learnPromises(state, new Set([epoch]), effects);
+}
+
+function raiseTo(state: TrackerState, epoch: EpochId, marks: SurvivorsWord["marks"]): boolean {
+  let isRaised = false;
+  for (const { name } of state.config.levels) {
+    const mark = marks.get(name);
+    if (mark === undefined || mark <= (markIn(state, epoch, name) ?? -1n)) continue;
+    setMark(state, epoch, name, mark);
+    isRaised = true;
+  }
+  return isRaised;
 }

@@ -79,7 +79,12 @@ const happen: Record<EventKind, (it: Driven) => void> = {
   receipts_unread: (it) => it.send({ kind: "receipts_unread", request: it.reads.shift()?.request ?? 999 }),
   peer_verdicts_received: (it) => it.receivePeerVerdict(1, 1, { verdicts: { disk: "broken" } }),
   witnesses_read: (it) =>
-    it.send({ kind: "witnesses_read", epoch: epochId(1), reached: new Map([["c", off(90)]]) }),
+    it.send({
+      kind: "witnesses_read",
+      epoch: epochId(1),
+      reached: new Map([["c", off(90)]]),
+      marks: new Map(),
+    }),
   flush_helped: (it) => it.send({ kind: "flush_helped" }),
   configured: (it) => {
     const { levels, exposureLevel } = it.state.config;

@@ -74,6 +74,7 @@ test("a server that was restored on the same epoch's record and went on is no ca
   const witness = (reached: number, seenBy: number): Witness => ({
     reached: BigInt(reached) as Offset,
     seenBy: BigInt(seenBy) as Offset,
+    marks: {},
   });
   const among = (west: Witness | null, applied = 900, seenBy = 82): Decision =>
     decideCandidate(

@@ -28,6 +28,7 @@ import {
   type BecameDurable,
   heldCount,
   initialState,
+  marksText,
   type Published,
   restore,
   restoreWaiting,
@@ -126,8 +127,8 @@ export class TrackerLoop {
     this.#survivors = new Survivors({
       store,
       clock,
-      onRead: (epoch, reached) => {
-        this.dispatch({ kind: "witnesses_read", nowMs: clock.monotonicMs(), epoch, reached });
+      onRead: (word) => {
+        this.dispatch({ kind: "witnesses_read", nowMs: clock.monotonicMs(), ...word });
       },
     });
     this.sight = new Sight(clock, (isBlind) => {
@@ -341,8 +342,7 @@ export class TrackerLoop {
   /** Of every epoch: which of them the next one follows, its node's history says. */
   #finalMarks(): Record<string, Record<string, string>> {
     const offsets: Record<string, Record<string, string>> = {};
-    for (const [epoch, marks] of this.#state.topology.marks)
-      offsets[epoch] = Object.fromEntries([...marks].map(([level, offset]) => [level, offset.toString()]));
+    for (const epoch of this.#state.topology.marks.keys()) offsets[epoch] = marksText(this.#state, epoch);
     return offsets;
   }
 
@@ -436,7 +436,8 @@ export class TrackerLoop {
   }
 
   async #helpFlush(effect: Extract<Effect, { kind: "help_flush" }>): Promise<void> {
-    await this.#deps.store.helpFlush(effect.node, effect.epoch).catch(() => undefined);
+    const marks = marksText(this.#state, effect.epoch);
+    await this.#deps.store.helpFlush(effect.node, effect.epoch, marks).catch(() => undefined);
     this.dispatch({ kind: "flush_helped", nowMs: this.#deps.clock.monotonicMs(), epoch: effect.epoch });
   }
 

@@ -1,16 +1,16 @@
 // Asks replicas that have not followed the current epoch how much they have of the previous epoch's
-// log. Owns when; the core owns the consequences.
+// log, and which marks are written in it. Owns when; the core owns the consequences.
 import { type NodeReport } from "@highwater/authority";
-import { type EpochId, type Offset } from "@highwater/protocol";
+import { type EpochId, type Offset, parseOffset } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
-import { type Store } from "@highwater/store";
-import { type TrackerState } from "../core/index.ts";
+import { type Store, type Witness } from "@highwater/store";
+import { type SurvivorsWord, type TrackerState } from "../core/index.ts";
 
 export interface SurvivorsDeps {
   readonly store: Pick<Store, "witnessOf">;
   readonly clock: Clock;
-  /** More is known of an epoch, by node. */
-  readonly onRead: (epoch: EpochId, reached: ReadonlyMap<string, Offset>) => void;
+  /** More is known of an epoch. */
+  readonly onRead: (word: SurvivorsWord) => void;
 }
 
 const AGAIN_MS = 1_000;
@@ -19,8 +19,8 @@ export class Survivors {
   readonly #deps: SurvivorsDeps;
   /** By node, when it was last asked. */
   readonly #askedAtMs = new Map<string, number>();
-  /** By epoch and node. The epochs are few: each is the newest one of a node that has reported. */
-  readonly #reached = new Map<EpochId, Map<string, Offset>>();
+  /** The epochs are few: each is the newest one of a node that has reported. */
+  readonly #words = new Map<EpochId, { reached: Map<string, Offset>; marks: Map<string, Offset> }>();
 
   constructor(deps: SurvivorsDeps) {
     this.#deps = deps;
@@ -36,18 +36,25 @@ export class Survivors {
     this.#askedAtMs.set(node, clock.monotonicMs());
     store.witnessOf(node, newest).then(
       (witness) => {
-        if (witness !== null) this.#note(newest, node, witness.reached);
+        if (witness !== null) this.#note(newest, node, witness);
       },
       // It is asked again as long as it reports.
       () => undefined,
     );
   }
 
-  #note(epoch: EpochId, node: string, offset: Offset): void {
-    let reached = this.#reached.get(epoch);
-    if (reached === undefined) this.#reached.set(epoch, (reached = new Map<string, Offset>()));
-    if ((reached.get(node) ?? -1n) >= offset) return;
-    reached.set(node, offset);
-    this.#deps.onRead(epoch, reached);
+  #note(epoch: EpochId, node: string, witness: Witness): void {
+    let word = this.#words.get(epoch);
+    if (word === undefined) this.#words.set(epoch, (word = { reached: new Map(), marks: new Map() }));
+    // A row with other marks reaches further, too.
+    if (!raise(word.reached, node, witness.reached)) return;
+    for (const [level, text] of Object.entries(witness.marks)) raise(word.marks, level, parseOffset(text));
+    this.#deps.onRead({ epoch, ...word });
   }
+}
+
+function raise(offsets: Map<string, Offset>, name: string, offset: Offset | undefined): boolean {
+  if (offset === undefined || (offsets.get(name) ?? -1n) >= offset) return false;
+  offsets.set(name, offset);
+  return true;
 }

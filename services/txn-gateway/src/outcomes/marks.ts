@@ -71,6 +71,11 @@ export class MarkBoard {
     return this.#marks.get(epoch)?.get(level);
   }
 
+  /** All that were received of the epoch, by level. */
+  ofEpoch(epoch: string): Record<string, string> {
+    return toWire(this.#marks.get(epoch) ?? new Map<string, Offset>());
+  }
+
   /**
    * What the record of the next epoch says of the one before: its marks, and the lowest of those
    * levels, which is 0 while one of them has no mark.

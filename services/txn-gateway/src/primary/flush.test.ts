@@ -9,13 +9,15 @@ const PRIMARY_EPOCH = { node: "a", epoch: EPOCH_A as EpochId };
 
 function makeHelp() {
   const clock = new FakeClock();
-  const calls: { epoch: string; done: (reached?: Offset) => void; fail: () => void }[] = [];
+  const calls: { epoch: string; marks: unknown; done: (reached?: Offset) => void; fail: () => void }[] = [];
+  const known: Record<string, string> = {};
   let failures = 0;
   const store = {
-    helpFlush: (_node: string, epoch: EpochId) =>
+    helpFlush: (_node: string, epoch: EpochId, marks: unknown) =>
       new Promise<Offset>((resolve, reject) => {
         calls.push({
           epoch,
+          marks,
           done: (reached = 1n as Offset) => {
             resolve(reached);
           },
@@ -25,8 +27,9 @@ function makeHelp() {
         });
       }),
   } as Partial<Store> as Store;
-  const help = new FlushHelp({ clock, store, log: new MemoryLog() }, () => failures++);
-  return { clock, calls, help, failures: () => failures };
+  const options = { marksOf: () => ({ ...known }), onFailure: () => failures++ };
+  const help = new FlushHelp({ clock, store, log: new MemoryLog() }, options);
+  return { clock, calls, help, known, failures: () => failures };
 }
 
 test("one in flight for any number of commits, one more for those behind it, then none", async () => {
@@ -112,4 +115,26 @@ test("a position of another epoch's flush is none", async () => {
   await settle();
   calls[1]?.done(3n as Offset);
   assert.deepEqual([await old, await other], [null, 3n]);
+});
+
+test("what the last commits have reached is written once more, and then nothing", async () => {
+  const { help, calls, clock, known } = makeHelp();
+  known["region"] = "10";
+  help.committed(PRIMARY_EPOCH);
+  calls[0]?.done();
+  await settle();
+  known["region"] = "20";
+  await clock.advance(60_000);
+  assert.deepEqual(
+    calls.map(({ marks }) => marks),
+    [{ region: "10" }, { region: "20" }],
+  );
+  calls[1]?.done();
+  await clock.advance(60_000);
+  help.committed(PRIMARY_EPOCH);
+  calls[2]?.done();
+  await settle();
+  help.epochEnded(EPOCH_A);
+  await clock.advance(60_000);
+  assert.equal(calls.length, 3);
 });

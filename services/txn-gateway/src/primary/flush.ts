@@ -1,6 +1,7 @@
 // Flush help: one tiny flushing commit behind all commits since the last one, so that no commit
 // waits for the server's own timers. Self-clocked: at most one in flight, none while nothing was
-// committed since the last began.
+// committed since the last began. Each also writes the marks that this gateway knows, for trackers
+// that survive those of this region; one more writes those that the last commits have reached.
 import { type Offset } from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
 import { type Deps } from "../deps.ts";
@@ -8,6 +9,8 @@ import { type PrimaryEpoch } from "./primary.ts";
 
 const BACKOFF_MS_MIN = 50;
 const BACKOFF_MS_MAX = 2_000;
+/** Long enough for the last commits to become durable in other regions. */
+const LAST_MARKS_MS = 1_000;
 
 interface Waiting {
   readonly epoch: string;
@@ -16,6 +19,7 @@ interface Waiting {
 
 export class FlushHelp {
   readonly #deps: Pick<Deps, "clock" | "store" | "log">;
+  readonly #marksOf: (epoch: string) => Readonly<Record<string, string>>;
   readonly #onFailure: () => void;
   readonly #stop = new AbortController();
   #wanted: PrimaryEpoch | null = null;
@@ -23,15 +27,25 @@ export class FlushHelp {
   #running = false;
   /** For the next one that begins. */
   #waiting: Waiting[] = [];
+  #cancelLastMarks: () => void = () => undefined;
 
-  constructor(deps: Pick<Deps, "clock" | "store" | "log">, onFailure: () => void) {
+  constructor(
+    deps: Pick<Deps, "clock" | "store" | "log">,
+    options: {
+      /** Marks of the epoch that this gateway knows, and may have answered by. */
+      readonly marksOf: (epoch: string) => Readonly<Record<string, string>>;
+      readonly onFailure: () => void;
+    },
+  ) {
     this.#deps = deps;
-    this.#onFailure = onFailure;
+    this.#marksOf = options.marksOf;
+    this.#onFailure = options.onFailure;
   }
 
   /** Something was committed in the epoch. Returns at once. */
   committed(primaryEpoch: PrimaryEpoch): void {
     this.#wanted = primaryEpoch;
+    this.#cancelLastMarks();
     if (!this.#running) void this.#run();
   }
 
@@ -52,12 +66,23 @@ export class FlushHelp {
     if (this.#wanted?.epoch === epoch) this.#wanted = null;
     for (const each of this.#waiting) if (each.epoch === epoch) each.resolve(null);
     this.#waiting = this.#waiting.filter((each) => each.epoch !== epoch);
+    this.#cancelLastMarks();
   }
 
   stop(): void {
     this.#wanted = null;
     for (const { resolve } of this.#waiting.splice(0)) resolve(null);
+    this.#cancelLastMarks();
     this.#stop.abort();
+  }
+
+  #writeLastMarks({ node, epoch }: PrimaryEpoch): void {
+    const { clock, store } = this.#deps;
+    if (this.#endedEpoch === epoch || this.#stop.signal.aborted) return;
+    this.#cancelLastMarks = clock.after(LAST_MARKS_MS, () => {
+      // If it fails, something else says so.
+      store.helpFlush(node, epoch, this.#marksOf(epoch)).catch(() => undefined);
+    });
   }
 
   async #run(): Promise<void> {
@@ -73,8 +98,9 @@ export class FlushHelp {
       };
       this.#wanted = null;
       try {
-        answer(await store.helpFlush(node, epoch));
+        answer(await store.helpFlush(node, epoch, this.#marksOf(epoch)));
         retryMs = BACKOFF_MS_MIN;
+        if (this.#wanted === null) this.#writeLastMarks(taken);
       } catch (cause) {
         answer(null);
         if (this.#stop.signal.aborted) break;
