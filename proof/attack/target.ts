@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { Client } from "pg";
 import { System } from "@highwater/lab-system";
+import { eventually } from "@highwater/lab-tools/process";
 import { Caller } from "./caller.ts";
 
 interface Login {
@@ -137,6 +138,12 @@ async function createRoles({ cluster }: System): Promise<void> {
     `GRANT USAGE ON SCHEMA acme TO ${READER.role}`,
   ];
   for (const sql of statements) await cluster.query(primary?.id ?? "", sql);
+  // To a replica that has not replayed them, each password of theirs is wrong.
+  for (const { id } of cluster.nodes)
+    await eventually(`${id} has the roles`, async () => {
+      const [row] = await cluster.query(id, "SELECT FROM pg_namespace WHERE nspname = 'crane'");
+      return row !== undefined;
+    });
 }
 
 /**
