@@ -219,3 +219,54 @@ it("the gateway's check behind a read is read whole, also when it comes in two p
   }
   client.end();
 });
+
+/** Characters whose second byte is one of ASCII in the encoding. */
+const TRICKS: Readonly<Record<string, readonly string[]>> = {
+  SJIS: ["835c", "837d", "8341"],
+  BIG5: ["a55c", "a57d", "a441"],
+  GBK: ["815c", "817d", "8141"],
+  UHC: ["8141", "817a"],
+  JOHAB: ["8861", "d93b"],
+  GB18030: ["81308130", "815c"],
+};
+
+it("no client encoding hides a statement, or breaks what the gateway says", async () => {
+  const direct = await wire.direct();
+  const client = await wire.open();
+  await client.query("SET highwater.ack = 'commit'");
+  const message = (type: string, body: Buffer): Buffer => {
+    const head = Buffer.alloc(5);
+    head.write(type, "latin1");
+    head.writeInt32BE(body.length + 5, 1);
+    return Buffer.concat([head, body, Buffer.alloc(1)]);
+  };
+  for (const [encoding, letters] of Object.entries(TRICKS))
+    for (const one of letters.map((hex) => Buffer.from(hex, "hex"))) {
+      const texts = [
+        ["SELECT '", one, "'"],
+        ["SELECT '", one, "'; COMMIT; --'"],
+        ["SELECT E'", one, "\\'; ROLLBACK --'"],
+        ['SELECT 1 AS "', one, '" FOR UPDATE'],
+        [one, "COMMIT"],
+        ["/*", one, "*/ COMMIT"],
+        ["INSERT INTO kv VALUES ('", one, "' || gen_random_uuid(), 1)"],
+        ["SET application_name = '", one, "'"],
+      ].map((parts) => Buffer.concat(parts.map((part) => Buffer.from(part))));
+      for (const [at, text] of [[Buffer.from("BEGIN")], texts, [Buffer.from("COMMIT")], texts]
+        .flat()
+        .entries()) {
+        const shown = async (session: WireClient): Promise<string[]> => {
+          await session.query(`SET client_encoding = '${encoding}'`);
+          session.send(message("Q", text));
+          const frames = await session.until("Z");
+          const said = frames.filter(({ type }) => type !== "S").map(({ bytes }) => bytes.toString("latin1"));
+          await session.query("RESET client_encoding");
+          return said;
+        };
+        const expected = await shown(direct);
+        assert.deepEqual(await shown(client), expected, `${encoding} ${one.toString("hex")} ${String(at)}`);
+      }
+    }
+  direct.end();
+  client.end();
+});
