@@ -53,6 +53,7 @@ export const BOUNDS = {
   poolQueueShare: 0.5,
   webhookAgeSeconds: 600,
   certificateDays: 21,
+  notificationQueueShare: 0.25,
   wireSessionsShare: 0.9,
   /** Of the commits that asked for an early answer: those without a receipt. */
   wireUnreceiptedShare: 0.5,

@@ -14,6 +14,7 @@ const {
   poolQueueShare,
   webhookAgeSeconds,
   certificateDays,
+  notificationQueueShare,
   wireSessionsShare,
   wireUnreceiptedShare,
 } = BOUNDS;
@@ -238,6 +239,14 @@ export const systemAlerts: readonly Alert[] = [
     severity: "ticket",
     summary: "A session took so many locks that a tracker ended it",
     says: "Without a free lock a server admits no login, begins no epoch, and a replica may stop.",
+  },
+  {
+    name: "HighwaterNotificationQueue",
+    expr: `${max("highwater_notification_queue_ratio", "node")} > ${String(notificationQueueShare)}`,
+    for: "1m",
+    severity: "ticket",
+    summary: "{{ $value | humanizePercentage }} of the notification queue of {{ $labels.node }} is taken",
+    says: "When it is full, no transaction that notifies commits. A session that listens and does not read holds it up.",
   },
   {
     name: "HighwaterCertificateExpires",

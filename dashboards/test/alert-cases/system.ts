@@ -314,6 +314,22 @@ export const systemCases: Readonly<Record<string, Cases>> = {
       },
     ],
   },
+  HighwaterNotificationQueue: {
+    fires: [
+      {
+        series: { [`highwater_notification_queue_ratio{${TRACKER},node="us-east"}`]: "0 0.3x20" },
+        ...{ at: "3m", labels: { severity: "ticket", node: "us-east" } },
+        summary: "30% of the notification queue of us-east is taken",
+      },
+    ],
+    silent: [
+      {
+        why: "a burst that listeners have read",
+        series: { [`highwater_notification_queue_ratio{${TRACKER},node="us-east"}`]: "0 0.3 0x20" },
+        at: ["1m", "5m"],
+      },
+    ],
+  },
   HighwaterCertificateExpires: {
     fires: [
       {

@@ -148,6 +148,11 @@ export class MemoryStore implements Store {
     return Promise.resolve([]);
   }
 
+  /** The world has no notifications. */
+  notificationQueueUsage(): Promise<number> {
+    return Promise.resolve(0);
+  }
+
   disownEpoch(node: string, epoch: EpochId): Promise<void> {
     return this.#call(node, "disownEpoch", (on) => {
       requirePrimary(on);

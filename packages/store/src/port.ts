@@ -394,6 +394,11 @@ export interface Store extends NodeSource {
    */
   endLockFloods(node: string): Promise<readonly LockFlood[]>;
   /**
+   * How much of the node's queue of notifications is taken, from 0 to 1. When it is full, no
+   * transaction that notifies can commit.
+   */
+  notificationQueueUsage(node: string): Promise<number>;
+  /**
    * Names of applications' tables, a few of them, whose rows are not in the log: a failover empties
    * them. For the primary.
    */

@@ -140,7 +140,10 @@ function keepUp(config: Config, deps: TrackerDeps, { loop, metrics, readTime, st
   const onEnded = (): void => {
     metrics.lockFloods.add();
   };
-  runWarden({ store, clock, log, signal, onEnded });
+  const onQueue = (node: string, usage: number): void => {
+    metrics.notificationQueues.set(node, usage);
+  };
+  runWarden({ store, clock, log, signal, onEnded, onQueue });
   void runRetention({
     store,
     clock,

@@ -62,6 +62,7 @@ import {
   HELP_FLUSH,
   KEY_CHECKS,
   NEWEST_WITNESS,
+  NOTIFICATION_QUEUE_USAGE,
   RAISE_FINAL_MARKS,
   RETENTION,
   TERMINATE,
@@ -360,6 +361,13 @@ export class PostgresStore implements Store {
 
   endLockFloods(node: string): Promise<readonly LockFlood[]> {
     return this.#of(node).warden.endFloods();
+  }
+
+  async notificationQueueUsage(node: string): Promise<number> {
+    const { rows } = await this.#of(node).lookUp.run((client) =>
+      client.query<{ usage: number }>(NOTIFICATION_QUEUE_USAGE),
+    );
+    return rows[0]?.usage ?? 0;
   }
 
   async disownEpoch(node: string, epoch: EpochId): Promise<void> {

@@ -294,6 +294,8 @@ FROM unnest($1::uuid[], $2::uuid[]) AS k (id, tag), highwater.current_epoch s
 WHERE s.id = $3
 ORDER BY k.id, k.tag ON CONFLICT (id, tag) DO NOTHING`;
 
+export const NOTIFICATION_QUEUE_USAGE = "SELECT pg_notification_queue_usage() AS usage";
+
 export const UNLOGGED_TABLES = `SELECT format('%I.%I', n.nspname, c.relname) AS name
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relpersistence = 'u' AND c.relkind IN ('r', 'S') AND n.nspname NOT IN ('highwater', 'highwater_jobs')

@@ -34,6 +34,8 @@ export interface TrackerMetricsContext {
 export class TrackerMetrics extends MetricSet implements Subscriber {
   readonly refusals = this.counter(TRACKER.refusals);
   readonly lockFloods = this.counter(TRACKER.lockFloods);
+  /** By node, how much is taken. */
+  readonly notificationQueues = new Map<string, number>();
   readonly #primaryWentBack = this.counter(TRACKER.primaryWentBack);
   readonly brokenPromises = this.counter(TRACKER.brokenPromises);
   readonly verdicts = this.counter(TRACKER.verdicts);
@@ -133,6 +135,12 @@ export class TrackerMetrics extends MetricSet implements Subscriber {
       nodes().map(({ site: { id, region, zone }, alive }) => ({
         labels: { node: id, region, zone },
         value: alive ? 1 : 0,
+      })),
+    );
+    this.read(TRACKER.notificationQueue, () =>
+      nodes().map(({ site: { id, region } }) => ({
+        labels: { node: id, region },
+        value: this.notificationQueues.get(id) ?? 0,
       })),
     );
     this.read(TRACKER.nodePrimary, () => {

@@ -150,6 +150,11 @@ export const TRACKER = {
     help: "Times that the primary had less on disk than before within an epoch: an older state was put under the running server.",
     question: "Was a virtual machine's snapshot put back under a running primary?",
   }),
+  notificationQueue: gauge("highwater_notification_queue_ratio", {
+    labels: NODE,
+    help: "How much of the node's queue of notifications (LISTEN and NOTIFY) is taken, from 0 to 1.",
+    question: "Does a listener that reads nothing keep transactions that notify from committing?",
+  }),
   lockFloods: counter("highwater_lock_floods_total", {
     help: "Sessions of applications that this tracker has ended because they held too many locks.",
     question: "Does somebody try to take all locks of a database server?",
