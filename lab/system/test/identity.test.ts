@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { decodeToken, type Topology, type VerdictsResponse } from "@highwater/protocol";
+import { decodeToken, LIMITS, type Topology, type VerdictsResponse } from "@highwater/protocol";
 import { Highwater, sql } from "@highwater/sdk";
 import { internalCredential } from "@highwater/service";
 import { testToken } from "@highwater/service/testing";
@@ -37,6 +37,7 @@ before(async () => {
     env: {
       ...{ GATEWAY_AUTH: "keys", TRACKER_AUTH: "keys", HIGHWATER_INTERNAL_SECRET: SECRET },
       ...{ TRACKER_MAX_STREAMS_PER_KEY: "3", TRACKER_MAX_WAITING_PER_KEY: "50" },
+      TRACKER_TOKENS_PER_SECOND_PER_KEY: "1000",
       // So few that gateways would be refused if they were counted.
       TRACKER_MAX_STREAMS: "7",
     },
@@ -314,6 +315,15 @@ test("a key may wait for the verdicts of so many tokens, and others still may", 
   assert.equal(await ask30(bob, others.token), "200");
   await system.cluster.start(WEST);
   assert.deepEqual((await Promise.all(two)).sort(), ["200", "429 concurrency_limited"]);
+});
+
+test("a key has the verdicts of so many tokens in a time, and takes none of another's", async () => {
+  const { token } = await client.transaction(insert("often asked"));
+  const tokens = Array.from({ length: LIMITS.tokensPerRequest }, () => token);
+  const question = (): Promise<string> => statusOf("/v1/durability/verdicts", alicesOther, { tokens });
+  const answers = await Promise.all([question(), question(), question()]);
+  assert.deepEqual(answers.sort(), ["200", "429 rate_limited", "429 rate_limited"]);
+  for (const key of [alice, bob]) assert.equal((await verdictsOf(key, [token])).length, 1);
 });
 
 test("a key that is revoked is refused", async () => {

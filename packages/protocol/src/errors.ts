@@ -137,7 +137,7 @@ export const ERRORS = {
   rate_limited: entry(429, "not_applied", "wait", {
     title: "This credential exceeded its request rate.",
     cause:
-      "The credential sent more requests per second than its limit allows (`keys create --rate`, else GATEWAY_RATE_PER_SECOND or TRACKER_RATE_PER_SECOND), or the address sent too many requests or refused credentials. `limit` has the name and value of the limit. Nothing ran.",
+      "The credential sent more requests per second than its limit allows (`keys create --rate`, else GATEWAY_RATE_PER_SECOND or TRACKER_RATE_PER_SECOND) or asked for the verdicts of more tokens than TRACKER_TOKENS_PER_SECOND_PER_KEY, or the address sent too many requests or refused credentials. `limit` has the name and value of the limit. Nothing ran.",
     fix: "Send the same request again after Retry-After, and spread the requests over time. An operator can raise the limit.",
     example: {
       detail: "key k7m2abcd exceeded its ratePerSecond of 200 (burst 200); retry later.",
@@ -148,7 +148,7 @@ export const ERRORS = {
   concurrency_limited: entry(429, "not_applied", "wait", {
     title: "This credential reached its concurrency limit.",
     cause:
-      "The credential has as many requests in flight (`keys create --concurrency`, else GATEWAY_CONCURRENCY or TRACKER_CONCURRENCY), open streams (TRACKER_MAX_STREAMS_PER_KEY, TRACKER_EVENT_STREAMS_PER_KEY) or awaited verdicts (TRACKER_MAX_WAITING_PER_KEY) as its limit allows. `limit` has the name and value of the limit. Nothing ran.",
+      "The credential has as many requests in flight (`keys create --concurrency`, else GATEWAY_CONCURRENCY or TRACKER_CONCURRENCY), open streams (TRACKER_MAX_STREAMS_PER_KEY, TRACKER_EVENT_STREAMS_PER_KEY), pages of events or awaited verdicts (TRACKER_MAX_WAITING_PER_KEY) as its limit allows. `limit` has the name and value of the limit. Nothing ran.",
     fix: "Wait until a request has ended, or close a stream, then send the same request again after Retry-After. An operator can raise the limit.",
     example: {
       detail: "key k7m2abcd has 50 requests in flight, its limit concurrency; wait for one to end.",

@@ -175,6 +175,7 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
     verdicts: metrics.verdicts,
     tokens: keys,
     maxWaitingPerKey: config.maxWaitingPerKey,
+    tokensPerSecondPerKey: config.tokensPerSecondPerKey,
     scheduleFault: () => schedule.fault,
   });
   metrics.register({

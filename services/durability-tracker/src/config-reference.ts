@@ -39,6 +39,9 @@ const ABOUT: AboutVariables = {
   TRACKER_MAX_WAITING_PER_KEY: about(
     "tokens of one key for whose verdicts requests wait; more get 429 `concurrency_limited`",
   ),
+  TRACKER_TOKENS_PER_SECOND_PER_KEY: about(
+    "tokens of one key that the tracker judges in a second, after a pause ten times as many at once; more get 429 `rate_limited`",
+  ),
   TRACKER_ALIVE_MS: about("a node without a report for so long does not count among the survivors"),
   TRACKER_PUBLISH_PATIENCE_MS: about(
     "how long a loss may wait for the strongest level before it is reported at the next weaker one; without an operator's command never below the exposure level",

@@ -66,6 +66,12 @@ const SETTINGS = {
     min: 1,
     max: 100_000_000,
   }),
+  /** Ten seconds' worth at once; a request has 10,000 tokens at most. */
+  tokensPerSecondPerKey: integer("TRACKER_TOKENS_PER_SECOND_PER_KEY", {
+    fallback: 20_000,
+    min: 1_000,
+    max: 10_000_000,
+  }),
   aliveMs: integer("TRACKER_ALIVE_MS", { fallback: 3_000, min: 100, max: 600_000 }),
   publishPatienceMs: integer("TRACKER_PUBLISH_PATIENCE_MS", { fallback: 5_000, min: 1, max: 600_000 }),
   intentPatienceMs: integer("TRACKER_INTENT_PATIENCE_MS", { fallback: 90_000, min: 100, max: DAY_MS }),

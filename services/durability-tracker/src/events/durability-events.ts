@@ -27,6 +27,7 @@ import {
   unlistedEvent,
 } from "./new-events.ts";
 import { type OutboxStore } from "./outbox-store.ts";
+import { PageTurns } from "./page-turns.ts";
 import { type EventsQuery } from "./query.ts";
 import { EventStream } from "./stream.ts";
 import { cursorAt, formatCursor, wireEvent, type WireEvent } from "./wire.ts";
@@ -93,6 +94,7 @@ export class DurabilityEvents implements Subscriber {
   readonly #feed: EventFeed;
   readonly #elsewhere: BrokenElsewhere;
   readonly #stop = new AbortController();
+  readonly #pageTurns = new PageTurns();
   readonly #streams = new Map<EventStream, Viewer>();
   readonly #epochsPublished = new Set<string>();
   #wantsDurable: WantsDurable | null = null;
@@ -279,8 +281,12 @@ export class DurabilityEvents implements Subscriber {
     void stream.run();
   }
 
-  /** Errors: HighwaterError `primary_unavailable`. */
-  async page({ owner }: Viewer, query: EventsQuery): Promise<Page> {
+  /** Errors: HighwaterError `concurrency_limited`, `primary_unavailable`. */
+  page({ owner }: Viewer, query: EventsQuery): Promise<Page> {
+    return this.#pageTurns.take(owner, () => this.#page(owner, query));
+  }
+
+  async #page(owner: bigint | null, query: EventsQuery): Promise<Page> {
     const { types, limit } = query;
     try {
       const { primaryEpoch, from, end, missed } = await this.#feed.begin(query.after);

@@ -17,6 +17,7 @@ import { type Caller, type Counter, mayReadOf, NOBODY, type Principal } from "@h
 import { entryKey, judge, levelNames, type Token } from "../core/index.ts";
 import { type TrackerLoop } from "./loop.ts";
 import { currentMarks } from "./stream.ts";
+import { TokenRate } from "./token-rate.ts";
 
 export interface VerdictServiceOptions {
   readonly loop: TrackerLoop;
@@ -26,6 +27,8 @@ export interface VerdictServiceOptions {
   readonly verdicts: Counter;
   /** Tokens of one principal that requests may wait for. */
   readonly maxWaitingPerKey: number;
+  /** Of one principal, all its requests together. */
+  readonly tokensPerSecondPerKey: number;
   readonly tokens: TokenVerifier;
   /**
    * Why the tracker's deployment keys say nothing of a token; null while they are those of the
@@ -72,6 +75,7 @@ export class VerdictService {
   readonly #stop: AbortSignal;
   readonly #verdicts: Counter;
   readonly #maxWaitingPerKey: number;
+  readonly #rate: TokenRate;
   readonly #tokens: TokenVerifier;
   readonly #scheduleFault: () => string | null;
   readonly #waiters = new Set<Waiter>();
@@ -83,6 +87,7 @@ export class VerdictService {
     const { loop, clock, stop, verdicts, maxWaitingPerKey, tokens } = options;
     this.#scheduleFault = options.scheduleFault;
     this.#maxWaitingPerKey = maxWaitingPerKey;
+    this.#rate = new TokenRate(clock, options.tokensPerSecondPerKey);
     this.#tokens = tokens;
     this.#verdicts = verdicts;
     this.#loop = loop;
@@ -92,10 +97,11 @@ export class VerdictService {
 
   /**
    * One answer for each token, in their order: a token that is refused spoils no other. Errors:
-   * `unknown_level`, `primary_unavailable`.
+   * `unknown_level`, `primary_unavailable`, `rate_limited`.
    */
   async answer(request: VerdictsRequest, { principal, signal }: Caller): Promise<VerdictsResponse> {
     const level = this.#levelOf(request.level);
+    this.#rate.spend(principal, request.tokens.length);
     const answers = new Map<string, TokenVerdict | RefusedToken>();
     const isPending = (question: Question): boolean => {
       const judged = this.#judge(question, level);
