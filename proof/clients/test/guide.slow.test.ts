@@ -14,6 +14,7 @@ import { Rig } from "../src/rig.ts";
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 const PAGE = join(ROOT, "docs", "guide", "postgres-wire.md");
 const PRINTED = "postgresql://app@127.0.0.1:4604/app";
+const PRINTED_READS = "postgresql://app@127.0.0.1:4615/app";
 
 let rig: Rig;
 let folder: TemporaryFolder;
@@ -29,8 +30,16 @@ after(async () => {
 });
 
 async function run(kind: string, text: string): Promise<Ended> {
-  const url = rig.system.pgUrl(rig.system.regions[0] ?? "");
-  const code = text.replaceAll(PRINTED.replace("postgresql:", ""), url.replace("postgresql:", ""));
+  const [home = "", away = ""] = rig.system.regions;
+  const url = rig.system.pgUrl(home);
+  const code = [
+    [PRINTED, url],
+    [PRINTED_READS, rig.system.pgReadUrl(away)],
+  ].reduce(
+    (all, [printed = "", real = ""]) =>
+      all.replaceAll(printed.replace("postgresql:", ""), real.replace("postgresql:", "")),
+    text,
+  );
   const psql = findPostgresProgram("psql") ?? "";
   if (kind === "sql") return runProgram([psql, "-X", "-q", "-v", "ON_ERROR_STOP=1", url], { input: code });
   if (kind === "sh") {
@@ -55,7 +64,7 @@ test(
     }));
     assert.deepEqual(
       blocks.map(({ kind }) => kind),
-      ["sh", "text", "ts", "text", "python", "text", "sql"],
+      ["sh", "text", "ts", "text", "python", "text", "sql", "ts", "text"],
     );
     for (const [at, { kind, text }] of blocks.entries()) {
       if (kind === "text") continue;
