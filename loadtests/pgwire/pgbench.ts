@@ -5,7 +5,7 @@ import { globSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { requirePostgresProgram } from "@highwater/lab-tools/postgres";
-import { spawnGuarded } from "@highwater/lab-tools/process";
+import { endGuarded, spawnGuarded } from "@highwater/lab-tools/process";
 import { cpuOfChildren } from "../gateway/cpu.ts";
 import { quantile } from "../gateway/segment.ts";
 import { type Machine, machineBetween, type ProcessorTimes, readMachine } from "../rounds/machine.ts";
@@ -15,6 +15,8 @@ import type { Figures } from "../rounds/turns.ts";
 const THREADS_MAX = 2;
 /** From the window's end to the run's: pgbench counts whole seconds from its own start. */
 const SLACK_S = 2;
+/** So long behind its time pgbench may still wait for answers, or for its connections before. */
+const STALLED_S = 60;
 const OUTPUT_CHARS = 4_000;
 
 export interface Job {
@@ -30,6 +32,8 @@ export interface Job {
   readonly windowS: number;
   /** For pgbench's log. */
   readonly folder: string;
+  /** What the server does, for the error about a run that does not end. */
+  readonly activity: () => Promise<string>;
 }
 
 export interface Ran {
@@ -50,7 +54,10 @@ interface Ended {
   readonly retries: number;
 }
 
-/** Errors: pgbench's last words, if it breaks off or a client of it does. */
+/**
+ * Errors: pgbench's last words, if it breaks off or a client of it does; or what the server does,
+ * if it does not end.
+ */
 export async function runPgbench(job: Job, parts: ProcessorTimes): Promise<Ran> {
   const program = requirePostgresProgram("pgbench");
   const prefix = join(job.folder, "pgbench");
@@ -66,8 +73,20 @@ export async function runPgbench(job: Job, parts: ProcessorTimes): Promise<Ran> 
       // The first comes a second after all connections were made.
       if (/^progress: /m.test(output)) started.resolve();
     });
+  let stall = "";
+  const limitS = secondsOf(job) + STALLED_S;
+  const limit = setTimeout(() => {
+    void job
+      .activity()
+      .catch(String)
+      .then((activity) => {
+        stall = `pgbench has not ended within ${String(limitS)} s: ${activity}\n`;
+        return endGuarded(child);
+      });
+  }, 1_000 * limitS);
   const closed = once(child, "close").then(([code]) => {
-    if (code !== 0) throw new Error(`pgbench broke off: ${output.slice(-OUTPUT_CHARS)}`);
+    clearTimeout(limit);
+    if (code !== 0) throw new Error(`${stall}pgbench broke off: ${output.slice(-OUTPUT_CHARS)}`);
   });
   await Promise.race([started.promise, closed]);
   const all = { ...parts, pgbench: () => cpuOfChildren(child.pid ?? 0) };
@@ -90,10 +109,13 @@ export async function runPgbench(job: Job, parts: ProcessorTimes): Promise<Ran> 
   };
 }
 
+function secondsOf({ warmUpS, windowS }: Job): number {
+  return 1 + warmUpS + windowS + SLACK_S;
+}
+
 function argumentsOf(job: Job, prefix: string): string[] {
-  const seconds = 1 + job.warmUpS + job.windowS + SLACK_S;
   return [
-    ...["-n", "-M", "simple", "-P", "1", "-l", `--log-prefix=${prefix}`, "-T", String(seconds)],
+    ...["-n", "-M", "simple", "-P", "1", "-l", `--log-prefix=${prefix}`, "-T", String(secondsOf(job))],
     ...["-c", String(job.clients), "-j", String(Math.min(THREADS_MAX, job.clients))],
     ...(job.triesMax > 1 ? [`--max-tries=${String(job.triesMax)}`] : []),
     ...(job.script.startsWith("@") ? ["-b", job.script.slice(1)] : ["-f", job.script]),

@@ -9,10 +9,7 @@ import { WORKLOADS } from "./workloads.ts";
 
 const CLI = fileURLToPath(new URL("cli.ts", import.meta.url));
 
-/** Seen once, without a cause so far: behind "128 uniform, direct on" no turn came for five minutes. */
-const stalls =
-  process.env["HIGHWATER_BENCH_PGWIRE"] === undefined && "stalls; HIGHWATER_BENCH_PGWIRE=1 runs it";
-const skip = whyNoPostgresProgram("pgbench") || stalls;
+const skip = whyNoPostgresProgram("pgbench");
 
 test("the benchmark in seconds", { skip, timeout: 1_200_000 }, async () => {
   await using folder = await TemporaryFolder.make("highwater-pgwire-test-");

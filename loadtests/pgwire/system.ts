@@ -21,6 +21,8 @@ const POOLED_CLIENTS_MAX = 200;
 /** So many connect at a time, and the collector has so long for what connecting took. */
 const CONNECTING = 20;
 const SETTLED_MS = 5_000;
+const ACTIVITY = `SELECT application_name, state, wait_event_type, wait_event, left(query, 80) AS query, count(*)
+  FROM pg_stat_activity GROUP BY 1, 2, 3, 4, 5`;
 
 export interface Times {
   readonly warmUpS: number;
@@ -78,7 +80,10 @@ export class PgwireSystem implements AsyncDisposable {
   async measure(workload: Workload, way: Way, times: Times): Promise<Ran> {
     const system = this.#system;
     await system.setSynchronous(way.synchronous);
-    await system.execute([`ALTER ROLE ${ROLE} SET default_transaction_isolation = '${workload.isolation}'`]);
+    // Without the replica's answer: a setting of the turn waits for nothing that the turn measures.
+    await system.execute([
+      `SET synchronous_commit TO local; ALTER ROLE ${ROLE} SET default_transaction_isolation = '${workload.isolation}'`,
+    ]);
     await system.settle();
     const script = join(this.#folder.path, "script.sql");
     if (!workload.script.startsWith("@")) await writeFile(script, workload.script);
@@ -94,6 +99,7 @@ export class PgwireSystem implements AsyncDisposable {
         url: pool?.url ?? (way.via === "wire" ? await system.wireUrl() : database),
         script: workload.script.startsWith("@") ? workload.script : script,
         folder: this.#folder.path,
+        activity: () => this.#activity(),
       },
       { ...this.#parts(), ...(pool !== null && { pgbouncer: () => cpuOfChildren(pool.guard) }) },
     );
@@ -103,6 +109,10 @@ export class PgwireSystem implements AsyncDisposable {
         `${workload.name}, ${way.row}: ${String(ran.committed)} have committed, and ${String(there)} are there`,
       );
     return ran;
+  }
+
+  async #activity(): Promise<string> {
+    return JSON.stringify(await this.#system.query(ACTIVITY));
   }
 
   async #pgbouncer(database: string, poolSize: number): Promise<PgBouncer> {
