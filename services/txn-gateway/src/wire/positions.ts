@@ -3,8 +3,8 @@
 // the flush help, which answers a position that its own flush covers. Self-clocked: asked at once
 // when nothing is in flight.
 import { type EpochId, type Offset } from "@highwater/protocol";
-import { sleep } from "@highwater/runtime";
-import { type Deps } from "../deps.ts";
+import { type Clock, sleep } from "@highwater/runtime";
+import { type Store } from "@highwater/store";
 import { type MarkBoard } from "../outcomes/marks.ts";
 import { type FlushHelp } from "../primary/flush.ts";
 import { type PrimaryEpoch } from "../primary/primary.ts";
@@ -30,9 +30,9 @@ export interface Wanted {
 }
 
 export interface PositionsContext {
-  readonly deps: Pick<Deps, "clock" | "store" | "log">;
-  readonly marks: MarkBoard;
-  readonly flush: FlushHelp;
+  readonly deps: { readonly clock: Clock; readonly store: Pick<Store, "logEnd"> };
+  readonly marks: Pick<MarkBoard, "reached" | "wait">;
+  readonly flush: Pick<FlushHelp, "committed" | "reach">;
   readonly interest: Pick<MarkInterest, "renew">;
   /** Something failed that may be the primary's end. */
   readonly onFailure: () => void;
