@@ -12,7 +12,7 @@ import { INFRA } from "./hcl.ts";
 import { logSections } from "./logs.ts";
 import { metricSections } from "./metrics.ts";
 import { SDK_PAGES } from "./sdk/pages.ts";
-import { renderSyncClient } from "./sdk/sync-client.ts";
+import { renderSync } from "./sdk/sync-client.ts";
 import { renderModule, renderTerraform } from "./terraform.ts";
 import { renderPython, renderTypescript } from "./wire.ts";
 
@@ -26,6 +26,7 @@ export interface Page {
 export const pathOf = (name: string): string =>
   fileURLToPath(new URL(`../../docs/reference/${name}`, import.meta.url));
 
+const PYTHON_SDK = "../../sdk/python/src/highwater/";
 /** A line for each path, and for each schema. */
 const OPENAPI_DEPTH = 3;
 
@@ -33,7 +34,8 @@ export const GENERATED: readonly Page[] = [
   // First: the pages of the SDKs are read from them.
   { name: "../../sdk/ts/src/wire-types.ts", render: renderTypescript },
   { name: "../../sdk/python/src/highwater/_core/wire_types.py", render: renderPython },
-  { name: "../../sdk/python/src/highwater/client.py", render: renderSyncClient },
+  { name: `${PYTHON_SDK}client.py`, render: () => renderSync("aio.py", "client.py") },
+  { name: `${PYTHON_SDK}enlist/_client.py`, render: () => renderSync("enlist/_aio.py", "enlist/_client.py") },
   { name: "openapi.json", render: () => jsonLines(makeDocument(), OPENAPI_DEPTH) },
   { name: "tracker-openapi.json", render: () => jsonLines(makeTrackerDocument(), OPENAPI_DEPTH) },
   { name: "errors.md", render: renderErrors },

@@ -22,6 +22,7 @@ MODULES: Final = (
     "highwater.opentelemetry",
     "highwater.dbapi",
     "highwater.sqlalchemy",
+    "highwater.enlist",
 )
 PARAMETER_PREFIX: Final = {"variadic positional": "*", "variadic keyword": "**"}
 WIDTH: Final = 100

@@ -1,7 +1,7 @@
-"""Writes the synchronous client of the SDK for Python from the asynchronous one.
+"""Writes the synchronous classes of the SDK for Python from the asynchronous ones.
 
-Reads the text of `aio.py` and prints that of `client.py`. The synchronous client has other names,
-no `await`, a parameter `cancel` (a task is cancelled by its event loop, a thread by a
+Reads the text of the file that its argument names, and prints the synchronous one. That has other
+names, no `await`, a parameter `cancel` (a task is cancelled by its event loop, a thread by a
 `Cancellation`), and the texts of `DIFFERENCES`. How each waits is written by hand, in `_async.py`
 and `_sync.py`.
 """
@@ -12,10 +12,10 @@ import ast
 import re
 import sys
 
-HEAD = "# Generated from aio.py by scripts/reference/sdk/sync_client.py (make gen).\n"
+HEAD = "# Generated from {} by scripts/reference/sdk/sync_client.py (make gen).\n"
 
 #: By the asynchronous text, the synchronous one.
-DIFFERENCES = {
+OF_CLIENT = {
     '"""The asynchronous client. It is bound to the event loop on which it is first used."""': (
         '"""The synchronous client. Each call blocks its thread; any number of threads may share a client."""'
     ),
@@ -63,6 +63,15 @@ DIFFERENCES = {
     "wait_durable(self._client._host, ": "wait_durable(",
 }
 
+OF_ENLISTED = {
+    "connections of the asynchronous client": "connections of the synchronous client",
+    "from .._async import awaited, joined\n": "from .._options import Cancellation\nfrom .._sync import joined\n",
+    "from ..aio import": "from ..client import",
+    "is_async=True": "is_async=False",
+    "An asynchronous connection": "A connection",
+}
+DIFFERENCES = {"aio.py": OF_CLIENT, "enlist/_aio.py": OF_ENLISTED}
+
 #: What is left to rename when the texts above have been replaced.
 PATTERNS = {
     r"\basync (def|with)\b": r"\1",
@@ -80,21 +89,22 @@ PATTERNS = {
 TAKE = {
     *("transaction", "_transaction", "begin", "_begin", "transact", "_transact", "verdicts", "status", "durable"),
     *("after_durable", "query", "execute", "commit", "resume", "InteractiveTransaction.__init__"),
+    "EnlistedTransaction.promise",
 }
 PASS = {
     *("_run", "_run_body", "_transaction", "_begin", "_transact", "verdicts", "durable", "execute", "take"),
-    *("wait_durable", "InteractiveTransaction"),
+    *("wait_durable", "InteractiveTransaction", "promise", "joined"),
 }
 
 
-def synchronous(text: str) -> str:
-    for mine, theirs in DIFFERENCES.items():
+def synchronous(name: str, text: str) -> str:
+    for mine, theirs in DIFFERENCES[name].items():
         if mine not in text:
-            sys.exit(f"aio.py has no such text any more: {mine}")
+            sys.exit(f"{name} has no such text any more: {mine}")
         text = text.replace(mine, theirs)
-    for pattern, name in PATTERNS.items():
-        text = re.sub(pattern, name, text, flags=re.MULTILINE)
-    return HEAD + with_cancel(text)
+    for pattern, theirs in PATTERNS.items():
+        text = re.sub(pattern, theirs, text, flags=re.MULTILINE)
+    return HEAD.format(name.rsplit("/", maxsplit=1)[-1]) + with_cancel(text)
 
 
 def with_cancel(text: str) -> str:
@@ -139,4 +149,4 @@ def argument(call: ast.Call) -> tuple[int, int, str]:
     return call.end_lineno or 0, (call.end_col_offset or 0) - 1, f"{before}cancel=cancel"
 
 
-print(synchronous(sys.stdin.read()), end="")
+print(synchronous(sys.argv[1], sys.stdin.read()), end="")

@@ -7,6 +7,7 @@ standard input.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,3 +67,8 @@ class System:
         self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
+
+
+def app_address(system: System) -> str:
+    """The primary's, for role `app`."""
+    return re.sub(r"//[^@]*@", "//app@", str(system.describe()["database"]))

@@ -22,7 +22,7 @@ import pytest
 
 from highwater import AsyncHighwater, Endpoint, Highwater, sql
 from tests.readme import with_service
-from tests.system import REPOSITORY, System
+from tests.system import REPOSITORY, System, app_address
 
 READER = REPOSITORY / "scripts/reference/sdk/python.py"
 #: What a reader of an example has imported besides the names of its module.
@@ -110,6 +110,7 @@ def test_what_prints_something_is_there() -> None:
 def test_an_example(prepared: System, example: Example, capsys: pytest.CaptureFixture[str]) -> None:
     endpoint = prepared.endpoints[0]
     program = with_service(IMPORTS + example.as_function("run"), endpoint.gateway, endpoint.tracker)
+    program = program.replace("postgresql://shop@127.0.0.1:5432/app", app_address(prepared))
     importlib.import_module(example.module)
     namespace: dict[str, Any] = {"__name__": "example"}
     exec(compile(program, example.name, "exec"), namespace)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import inspect
 import math
@@ -33,6 +34,11 @@ T = TypeVar("T", bound=BaseTransaction)
 async def awaited(result: Awaitable[R] | R) -> R:
     """Returns the result of a user's function, which may be a coroutine function."""
     return await result if inspect.isawaitable(result) else result
+
+
+async def joined(work: asyncio.Future[R] | concurrent.futures.Future[R]) -> R:
+    """Waits for work on this loop that others may wait for, too."""
+    return await asyncio.shield(work if isinstance(work, asyncio.Future) else asyncio.wrap_future(work))
 
 
 async def wait_durable(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import contextlib
 import threading
@@ -135,6 +136,20 @@ def result_of(future: concurrent.futures.Future[R], cancel: Cancellation | None)
             off()
         # Has an effect only if this thread was interrupted.
         future.cancel()
+
+
+def joined(work: asyncio.Future[R] | concurrent.futures.Future[R], *, cancel: Cancellation | None = None) -> R:
+    """Waits for work on the client's loop that others may wait for, too."""
+    if isinstance(work, asyncio.Future):
+        raise TypeError("the synchronous client's work is not a loop's own")
+    if cancel is not None:
+        woken = threading.Event()
+        off = cancel.watch(woken.set)
+        work.add_done_callback(lambda _: woken.set())
+        woken.wait()
+        off()
+        check(cancel)
+    return work.result()
 
 
 def sleep(seconds: float, cancel: Cancellation | None) -> None:

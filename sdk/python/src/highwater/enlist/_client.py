@@ -1,0 +1,118 @@
+# Generated from _aio.py by scripts/reference/sdk/sync_client.py (make gen).
+"""Enlisted connections of the synchronous client, and the transactions that they commit."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from .._core.wire import Verdict
+from .._options import Cancellation
+from .._sync import joined
+from .._tokens import driver_connection
+from ..client import Highwater, Transaction
+from ._psycopg import EnlistedConnection, check_kind
+from ._tickets import EnlistOptions, Issued, TicketService
+from ._transaction import BaseEnlisted, starter
+
+R = TypeVar("R")
+
+
+class EnlistedTransaction(BaseEnlisted[Transaction]):
+    """A transaction that has committed on the application's own connection."""
+
+    def promise(self, *, cancel: Cancellation | None = None) -> Transaction:
+        """Returns the transaction with its token.
+
+        Returns when the gateway has found its receipt and read a position behind it.
+
+        Errors: `TransactionLostError` if a failover discarded it before; `UnavailableError` if no
+        gateway answers within the client's `total_timeout`; ask again then.
+        """
+        return joined(self._asked(), cancel=cancel)
+
+    def durable(
+        self, *, level: str | None = None, timeout: float | None = None, cancel: Cancellation | None = None
+    ) -> Verdict:
+        """Like `Transaction.durable`. Errors: those of `promise` too.
+
+        Args:
+            level: Level to wait for. Default: the transaction's own.
+            timeout: Time limit of the wait, in seconds. Default: 30.
+        """
+        transaction = self.promise(cancel=cancel)
+        return transaction.durable(level=level, timeout=timeout, cancel=cancel)
+
+    def after_durable(
+        self,
+        run: Callable[[Verdict], R],
+        *,
+        level: str | None = None,
+        timeout: float | None = None,
+        cancel: Cancellation | None = None,
+    ) -> R:
+        """Like `Transaction.after_durable`. Errors: those of `promise` too.
+
+        Args:
+            run: Function that receives the verdict. It is called at most once.
+            level: Level to wait for. Default: the transaction's own.
+            timeout: Time limit of the wait, in seconds. Default: 30.
+        """
+        return run(self.durable(level=level, timeout=timeout, cancel=cancel))
+
+
+class Enlisted:
+    """Connections of psycopg 3 that are enlisted. Made by `enlist`."""
+
+    def __init__(self, hw: Highwater, options: EnlistOptions) -> None:
+        self._service: TicketService[Transaction] = TicketService(hw, options)
+        self._start = starter(hw)
+        self._last: weakref.WeakKeyDictionary[Any, EnlistedTransaction] = weakref.WeakKeyDictionary()
+        self._listeners: dict[object, Callable[[EnlistedTransaction], object]] = {}
+
+    def add(self, connection: Any) -> None:
+        """Enlists one more connection, before its first transaction: for pools of psycopg.
+
+        Args:
+            connection: A connection of psycopg 3.
+
+        Errors: `invalid_options` for a connection of another kind.
+        """
+        check_kind(connection, is_async=False)
+        EnlistedConnection(self._service, connection, start=self._start, make=self._make, on_commit=self._committed)
+
+    def last(self, connection: object) -> EnlistedTransaction | None:
+        """Returns the transaction that was last committed on the connection, and has written.
+
+        None before the first. Ask before the connection goes back to its pool.
+
+        Args:
+            connection: Enlisted connection, or a connection of SQLAlchemy on one.
+        """
+        return self._last.get(driver_connection(connection))
+
+    def on_commit(self, listener: Callable[[EnlistedTransaction], object]) -> Callable[[], None]:
+        """Calls the listener with each transaction before its COMMIT returns.
+
+        An exception that it raises ends COMMIT, and the transaction stays committed. Returns a
+        function that removes the listener.
+
+        Args:
+            listener: Function that receives the transaction.
+        """
+        key = object()
+        self._listeners[key] = listener
+
+        def off() -> None:
+            self._listeners.pop(key, None)
+
+        return off
+
+    def _make(self, issued: Issued, known: Transaction | None) -> EnlistedTransaction:
+        return EnlistedTransaction(self._service, issued, start=self._start, known=known)
+
+    def _committed(self, connection: Any, transaction: EnlistedTransaction) -> None:
+        self._last[connection] = transaction
+        for listener in list(self._listeners.values()):
+            listener(transaction)

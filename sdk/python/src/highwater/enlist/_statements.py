@@ -1,0 +1,115 @@
+"""Texts that begin and end transactions, the statements that ride on COMMIT, and their errors."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from .._core.errors import (
+    HighwaterError,
+    InvalidRequestError,
+    TransactionAbortedError,
+    TransactionLostError,
+    usage_error,
+)
+
+if TYPE_CHECKING:
+    from ._tickets import Issued
+
+#: User code may have changed it; no lock may outlive the commit point.
+EARLY: Final = b"SET LOCAL synchronous_commit TO off"
+#: The receipt, where the transaction has written anything. The epoch is the one that the ticket
+#: names, or the row has no id and is refused.
+RECEIPT: Final = b"""INSERT INTO highwater.receipt (id, tag, epoch, digest)
+SELECT CASE WHEN s.ids_from OPERATOR(pg_catalog.>) asked.id THEN NULL ELSE asked.id END, asked.tag, s.id, asked.digest
+FROM (VALUES ($1::pg_catalog.uuid, $2::pg_catalog.uuid, $3::pg_catalog.uuid, $4::pg_catalog.int8)) asked (id, tag, epoch, digest)
+LEFT JOIN highwater.current_epoch s ON s.id OPERATOR(pg_catalog.=) asked.epoch
+WHERE pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL"""  # noqa: E501 - the service's own text
+COMMIT: Final = b"COMMIT"
+#: The tag of a receipt that was not needed.
+NOTHING_WRITTEN: Final = b"INSERT 0 0"
+
+Boundary = Literal["begin", "commit", "rollback", "refused"]
+
+_BEGIN: Final = re.compile(r"(?:begin|start\s+transaction)\b[^;]*;?", re.IGNORECASE)
+_COMMIT: Final = re.compile(r"(?:commit|end)(?:\s+(?:work|transaction))?(?:\s+and\s+no\s+chain)?\s*;?", re.IGNORECASE)
+_ROLLBACK: Final = re.compile(
+    r"(?:rollback|abort)(?:\s+(?:work|transaction))?(?:\s+and\s+no\s+chain)?\s*;?", re.IGNORECASE
+)
+#: A second transaction would begin, or end elsewhere, without a ticket.
+_REFUSED: Final = re.compile(
+    r"(?:(?:commit|end|rollback|abort)\b.*\band\s+chain\b|prepare\s+transaction\b)", re.IGNORECASE
+)
+_READ_ONLY: Final = re.compile(r"\bread\s+only\b", re.IGNORECASE)
+#: The first words that can be meant: other texts are not looked at.
+_FIRST: Final = re.compile(r"\s*(?:begin|start|commit|end|rollback|abort|prepare)\b", re.IGNORECASE)
+
+
+def receipt_values(issued: Issued) -> list[bytes]:
+    return [each.encode() for each in (issued.id, issued.tag, issued.epoch, issued.digest)]
+
+
+def boundary_of(text: str) -> Boundary | None:
+    """Of a text that is one statement. A text of several is passed on as it is."""
+    if _FIRST.match(text) is None:
+        return None
+    trimmed = text.strip()
+    if _COMMIT.fullmatch(trimmed):
+        return "commit"
+    if _ROLLBACK.fullmatch(trimmed):
+        return "rollback"
+    if _REFUSED.match(trimmed):
+        return "refused"
+    return "begin" if _BEGIN.fullmatch(trimmed) and not _READ_ONLY.search(trimmed) else None
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether the server itself said that the statement failed, and its session goes on."""
+    diagnostic: Any = getattr(error, "diag", None)
+    return diagnostic is not None and diagnostic.sqlstate is not None and diagnostic.severity_nonlocalized == "ERROR"
+
+
+def is_failed(error: BaseException) -> bool:
+    """Whether the transaction had failed before: its COMMIT is a ROLLBACK."""
+    return getattr(error, "sqlstate", None) == "25P02"
+
+
+def refusal_of(error: Exception, transaction_id: str) -> Exception:
+    """Returns what the server's refusal of the receipt means.
+
+    Another epoch (its NOT NULL or its policy, or a node that takes no writes), or that the id was
+    settled. Other errors are the application's own.
+    """
+    code = getattr(error, "sqlstate", None)
+    routine = getattr(getattr(error, "diag", None), "source_function", None)
+    if code in {"23505", "23502", "25006"} or (code == "42501" and routine == "ExecWithCheckOptions"):
+        why = "a failover, or the end of its ticket's time, has settled the transaction"
+        return aborted(transaction_id, why, error)
+    return error
+
+
+def aborted(transaction_id: str, message: str, cause: BaseException | None = None) -> HighwaterError:
+    return TransactionAbortedError(
+        f"{message}: run it again",
+        code="transaction_aborted",
+        outcome="not_applied",
+        retry="transaction",
+        transaction_id=transaction_id,
+        cause=cause,
+    )
+
+
+def lost(transaction_id: str, level: str, cause: HighwaterError) -> TransactionLostError:
+    return TransactionLostError(
+        "the transaction was committed, and a failure discarded it: run it again",
+        code="transaction_lost",
+        outcome="not_applied",
+        retry="transaction",
+        transaction_id=transaction_id,
+        level=level,
+        cause=cause,
+    )
+
+
+def refused(text: str) -> InvalidRequestError:
+    return usage_error("transaction_control", f"an enlisted transaction cannot end by {text}")

@@ -1,0 +1,201 @@
+"""The service's side of enlisted transactions: tickets before their COMMIT, tokens behind.
+
+Everything here runs on the client's event loop. Requests are self-clocked: one on its way, and what
+comes meanwhile goes together in the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, Generic, Literal, TypedDict, TypeVar, cast
+
+from .._async import wait_durable
+from .._client import BaseClient
+from .._core.errors import HighwaterError, answer_error, closed_error
+from .._core.reading import read_transaction_response
+from .._core.requests import encode
+from .._core.service import Call, CallOptions
+from .._core.wire import Verdict, WireError
+from .._core.wire_types import Ack, Ticket, TicketEnd, TicketRequest
+from .._drivers import Outcome, drive_async
+from .._transaction import BaseTransaction
+from ._statements import lost
+
+T = TypeVar("T", bound=BaseTransaction)
+R = TypeVar("R")
+
+_PER_REQUEST_MAX = 256
+_AGAIN_S = 0.2
+
+
+class EnlistOptions(TypedDict, total=False):
+    """Options of `enlist`, for every transaction of the connections."""
+
+    ack: Ack | None
+    """With `durable`, COMMIT returns only when the transaction is durable at the level.
+
+    Other sessions see it before. Default: `commit`.
+    """
+    level: str | None
+    """Level of the transactions. Default: the client's."""
+    max_delay_ms: float | None
+    """Milliseconds after which the trackers send an event `transaction.delayed`.
+
+    They send it if the transaction is not durable at its level by then.
+    """
+    metadata: Mapping[str, str] | None
+    """Metadata that webhooks and events about the transactions carry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """What is issued for one transaction; it commits before `until_s`, or not at all."""
+
+    id: str
+    tag: str
+    epoch: str
+    digest: str
+    ticket: str
+    until_s: float
+
+
+class _Requests:
+    def __init__(self, hw: BaseClient[Any, Any], path: str, field: str) -> None:
+        self._hw = hw
+        self._path = path
+        self._field = field
+        self._waiting: list[tuple[Mapping[str, object], asyncio.Future[object]]] = []
+        self._is_running = False
+
+    async def ask(self, item: Mapping[str, object]) -> object:
+        """Returns the answer's body. Errors: those of the service."""
+        answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, answer))
+        if not self._is_running:
+            self._is_running = True
+            self._hw._host.start(self._run())
+        return await answer
+
+    async def ask_alone(self, item: Mapping[str, object]) -> object:
+        """Asks without others, because its answer may take long."""
+        answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        await self._send([(item, answer)])
+        return await answer
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                taken, self._waiting = self._waiting[:_PER_REQUEST_MAX], self._waiting[_PER_REQUEST_MAX:]
+                await self._send(taken)
+        finally:
+            self._is_running = False
+
+    async def _send(self, taken: list[tuple[Mapping[str, object], asyncio.Future[object]]]) -> None:
+        hw = self._hw
+
+        def read(body: object) -> list[dict[str, Any]]:
+            answers = body.get("answers") if isinstance(body, dict) else None
+            if not isinstance(answers, list) or len(answers) != len(taken):
+                raise WireError("the answers are not those of the items")
+            return answers
+
+        body = encode({self._field: [item for item, _ in taken]})
+        call = Call(pool=hw._service.deps.gateways, path=self._path, body=body, read=read)
+        steps = hw._service.read(call, CallOptions(hw._total_ms))
+        try:
+            answers = await drive_async(steps, hw._host.perform, Outcome())
+        except BaseException as error:
+            for _, answer in taken:
+                if not answer.done():
+                    answer.set_exception(error if isinstance(error, Exception) else closed_error())
+            if not isinstance(error, Exception):
+                raise
+            return
+        for (_, answer), each in zip(taken, answers, strict=True):
+            if answer.done():
+                continue
+            if each["status"] < 300:
+                answer.set_result(each["body"])
+            else:
+                answer.set_exception(answer_error(each["status"], each["body"]))
+
+
+class TicketService(Generic[T]):
+    def __init__(self, hw: BaseClient[Any, T], options: EnlistOptions) -> None:
+        self.hw = hw
+        self._options = options
+        self._tickets = _Requests(hw, "/v1/tickets", "transactions")
+        self._ends = _Requests(hw, "/v1/tickets/ends", "tickets")
+
+    @property
+    def level(self) -> str:
+        return self._options.get("level") or self.hw._level
+
+    @property
+    def is_safe(self) -> bool:
+        return self._options.get("ack") == "durable"
+
+    async def issue(self, transaction_id: str) -> Issued:
+        request: TicketRequest = {"id": transaction_id, "level": self.level}
+        if (metadata := self._options.get("metadata")) is not None:
+            request["metadata"] = dict(metadata)
+        if (max_delay_ms := self._options.get("max_delay_ms")) is not None:
+            request["maxDelayMs"] = round(max_delay_ms)
+        asked_s = monotonic()
+        ticket = cast("Ticket", await self._tickets.ask(request))
+        return Issued(
+            id=ticket["id"],
+            tag=ticket["tag"],
+            epoch=ticket["epoch"],
+            digest=ticket["digest"],
+            ticket=ticket["ticket"],
+            until_s=asked_s + ticket["lifeMs"] / 1_000,
+        )
+
+    async def withdraw(self, issued: Issued) -> None:
+        """It will never commit. If this does not arrive, the ticket's time ends by itself."""
+        try:
+            await self._ends.ask(_end(issued, "rollback"))
+        except HighwaterError:
+            return
+
+    async def committed(self, issued: Issued, *, is_answered: bool) -> T:
+        """Returns the committed transaction.
+
+        Errors: those of its outcome; while that is not known, the last failure to ask, after the
+        client's `total_timeout`.
+        """
+        until_s = monotonic() + self.hw._total_ms / 1_000
+        ask = self._ends.ask if is_answered else self._ends.ask_alone
+        while True:
+            try:
+                response = read_transaction_response(await ask(_end(issued, "commit")))
+                return self.hw._committed(response, self.level, self._options.get("metadata"), None)
+            except HighwaterError as error:
+                is_open = error.retry in {"wait", "resolve_outcome"}
+                if not is_open or monotonic() + _AGAIN_S > until_s:
+                    raise
+            await asyncio.sleep(_AGAIN_S)
+
+    async def promised(self, issued: Issued) -> T:
+        """Returns the transaction of a COMMIT that the server has answered."""
+        try:
+            return await self.committed(issued, is_answered=True)
+        except HighwaterError as error:
+            if error.code in {"transaction_lost", "transaction_aborted"}:
+                # Without a receipt in the current history it is lost.
+                raise lost(issued.id, self.level, error) from error
+            raise
+
+    async def durable(self, transaction: Callable[[], Coroutine[Any, Any, T]]) -> Verdict:
+        committed = await transaction()
+        hw = self.hw
+        [verdict] = await wait_durable(hw._host, hw._watcher, [committed.entry], level=self.level, timeout=None)
+        return verdict
+
+
+def _end(issued: Issued, ended: Literal["commit", "rollback"]) -> TicketEnd:
+    return {"ticket": issued.ticket, "ended": ended}

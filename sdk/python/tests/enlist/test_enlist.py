@@ -1,0 +1,375 @@
+"""Goal: transactions on the application's own connections of psycopg have the promises that others have.
+
+Through the loss of a region, a killed connection and a cancelled COMMIT; and nothing is claimed that PostgreSQL does
+not hold. Method: the real system of three regions; psycopg and SQLAlchemy connect to its primary.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable
+from typing import Self
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+import sqlalchemy
+from psycopg import errors
+
+from highwater import (
+    AsyncHighwater,
+    Highwater,
+    HighwaterError,
+    InvalidRequestError,
+    TransactionAbortedError,
+    TransactionLostError,
+    UnavailableError,
+)
+from highwater.enlist import EnlistedTransaction, enlist
+from highwater.enlist._statements import RECEIPT, boundary_of
+from tests.enlist.conftest import LIMIT_S, count, until
+from tests.system import REPOSITORY, System, app_address
+
+
+def test_the_receipt_is_that_of_the_other_sdk() -> None:
+    theirs = (REPOSITORY / "sdk/ts/src/adapters/enlist/statements.ts").read_text()
+    assert f"`{RECEIPT.decode()}`" in theirs
+
+
+@pytest.mark.parametrize(
+    ("text", "boundary"),
+    [
+        ("begin isolation level serializable", "begin"),
+        (" START TRANSACTION;", "begin"),
+        ("BEGIN READ ONLY", None),
+        ("BEGIN; INSERT INTO t VALUES (1); COMMIT", None),
+        ("commit work", "commit"),
+        ("END", "commit"),
+        ("COMMIT AND NO CHAIN", "commit"),
+        ("COMMIT AND CHAIN", "refused"),
+        ("ROLLBACK AND CHAIN", "refused"),
+        ("prepare transaction 'one'", "refused"),
+        ("ROLLBACK", "rollback"),
+        ("ROLLBACK TO SAVEPOINT one", None),
+        ("SELECT 1", None),
+    ],
+)
+def test_what_a_text_does_to_a_transaction(text: str, boundary: str | None) -> None:
+    assert boundary_of(text) == boundary
+
+
+def test_a_transaction_has_its_promise(system: System, hw: Highwater) -> None:
+    with psycopg.connect(app_address(system)) as connection:
+        enlisted = enlist(hw, connection)
+        seen: list[EnlistedTransaction] = []
+        off = enlisted.on_commit(seen.append)
+        assert enlisted.last(connection) is None
+        connection.execute("INSERT INTO enlisted VALUES (%s)", ("kept",))
+        connection.commit()
+        first = enlisted.last(connection)
+        assert first is not None
+        with connection.transaction():
+            connection.execute("INSERT INTO enlisted VALUES ('in a block')")
+            with pytest.raises(errors.DivisionByZero), connection.transaction():
+                connection.execute("SELECT 1/0")
+        off()
+        assert seen == [first, enlisted.last(connection)]
+        verdict = first.durable(level="global", timeout=60)
+        assert (verdict.verdict, verdict.id) == ("durable", first.id)
+        assert hw.status(first.id).state in {"committed", "durable"}
+        # Another process has its token.
+        hw.promise(first.promise().token).durable(timeout=60)
+        assert first.after_durable(lambda each: each.id, timeout=60) == first.id
+        assert (count(system, "kept"), count(system, "in a block")) == (1, 1)
+        [setting] = connection.execute("SHOW synchronous_commit").fetchone() or ()
+        assert setting != "off"
+
+
+def test_texts_of_begin_and_commit_are_enlisted_too(system: System, hw: Highwater) -> None:
+    with psycopg.connect(app_address(system), autocommit=True) as connection:
+        enlisted = enlist(hw, connection)
+        connection.execute("INSERT INTO enlisted VALUES ('autocommitted')")
+        connection.execute("BEGIN READ ONLY")
+        connection.execute("SELECT count(*) FROM enlisted")
+        connection.execute("COMMIT")
+        connection.execute("BEGIN")
+        connection.execute("SELECT 1")
+        assert connection.execute("COMMIT").statusmessage == "COMMIT"
+        assert enlisted.last(connection) is None
+        connection.execute("BEGIN ISOLATION LEVEL SERIALIZABLE")
+        connection.execute("INSERT INTO enlisted VALUES ('by text')")
+        with pytest.raises(InvalidRequestError) as refused:
+            connection.execute("COMMIT AND CHAIN")
+        assert refused.value.code == "transaction_control"
+        assert connection.execute("commit;").statusmessage == "COMMIT"
+        transaction = enlisted.last(connection)
+        assert transaction is not None
+        transaction.durable(timeout=60)
+        connection.execute("BEGIN")
+        connection.execute("INSERT INTO enlisted VALUES ('rolled back')")
+        connection.execute("ROLLBACK")
+        assert enlisted.last(connection) is transaction
+        assert (count(system, "by text"), count(system, "rolled back")) == (1, 0)
+
+
+def test_failures_are_those_of_psycopg(system: System, hw: Highwater) -> None:
+    with psycopg.connect(app_address(system)) as connection:
+        enlisted = enlist(hw, connection)
+        with pytest.raises(errors.DivisionByZero):
+            connection.execute("SELECT 1/0")
+        connection.commit()  # a rollback, as PostgreSQL does it
+        connection.execute("INSERT INTO enlisted VALUES ('rolled back')")
+        connection.rollback()
+        connection.execute("INSERT INTO enlisted VALUES ('twice')")
+        connection.execute("INSERT INTO enlisted VALUES ('twice')")
+        with pytest.raises(errors.UniqueViolation):
+            connection.commit()
+        with pytest.raises(InvalidRequestError, match="PREPARE TRANSACTION"):
+            connection.tpc_begin("one")
+        connection.tpc_rollback()
+        assert enlisted.last(connection) is None
+        connection.execute("INSERT INTO enlisted VALUES ('afterwards')")
+        connection.commit()
+        last = enlisted.last(connection)
+        assert last is not None
+        last.durable(timeout=60)
+        assert [count(system, each) for each in ("rolled back", "twice", "afterwards")] == [0, 0, 1]
+
+
+def test_a_pipeline_of_the_application(system: System, hw: Highwater) -> None:
+    with psycopg.connect(app_address(system)) as connection:
+        enlisted = enlist(hw, connection)
+        with connection.pipeline():
+            connection.execute("INSERT INTO enlisted VALUES ('piped 1')")
+            connection.execute("INSERT INTO enlisted VALUES ('piped 2')")
+            connection.commit()
+            first = enlisted.last(connection)
+            with connection.transaction():
+                connection.execute("INSERT INTO enlisted VALUES ('piped 3')")
+            connection.execute("SELECT 1/0")
+            with pytest.raises(errors.DivisionByZero):
+                connection.commit()
+            connection.rollback()
+        second = enlisted.last(connection)
+        assert first is not None
+        assert second is not None
+        assert first is not second
+        first.durable(timeout=60)
+        second.durable(timeout=60)
+        assert count(system, "piped _") == 3
+
+
+def test_a_commit_is_durable_with_that_option(system: System, hw: Highwater) -> None:
+    with psycopg.connect(app_address(system)) as connection:
+        enlisted = enlist(hw, connection, ack="durable", level="global", metadata={"by": "a test"}, max_delay_ms=60_000)
+        connection.execute("INSERT INTO enlisted VALUES ('safe')")
+        connection.commit()
+        last = enlisted.last(connection)
+        assert last is not None
+        known = last.promise().verdict(level="global")
+        assert known is not None
+        assert known.verdict == "durable"
+
+
+def test_without_a_gateway_the_transaction_is_rolled_back(system: System) -> None:
+    with (
+        Highwater("http://127.0.0.1:1", total_timeout=0.5) as hw,
+        psycopg.connect(app_address(system)) as connection,
+    ):
+        enlist(hw, connection)
+        connection.execute("INSERT INTO enlisted VALUES ('no ticket')")
+        with pytest.raises(UnavailableError):
+            connection.commit()
+        assert connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+    assert count(system, "no ticket") == 0
+
+
+def test_only_connections_of_its_kind(system: System, hw: Highwater) -> None:
+    with pytest.raises(InvalidRequestError, match="no connection of psycopg 3"):
+        enlist(hw, object())
+    with psycopg.connect(app_address(system)) as connection, pytest.raises(InvalidRequestError, match="of its kind"):
+        enlist(AsyncHighwater("http://127.0.0.1:1"), connection)
+
+
+def test_many_connections_share_requests(system: System, hw: Highwater) -> None:
+    enlisted = enlist(hw)
+    seen: list[EnlistedTransaction] = []
+    enlisted.on_commit(seen.append)
+
+    def work(at: int) -> None:
+        with psycopg.connect(app_address(system)) as connection:
+            enlisted.add(connection)
+            for turn in range(4):
+                connection.execute("INSERT INTO enlisted VALUES (%s)", (f"thread {at} {turn}",))
+                connection.commit()
+
+    threads = [threading.Thread(target=work, args=(at,)) for at in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({each.id for each in seen}) == 32
+    for each in seen:
+        each.durable(timeout=60)
+
+
+def interrupted(system: System, hw: Highwater, how: str, text: str) -> BaseException | None:
+    """Runs a transaction whose COMMIT waits, and ends its statement or its session there."""
+    raised: list[BaseException] = []
+    connection = psycopg.connect(app_address(system))
+    pid = connection.info.backend_pid
+    enlisted = enlist(hw, connection)
+
+    def commit() -> None:
+        try:
+            connection.execute("INSERT INTO enlisted VALUES (%s)", (text,))
+            connection.execute("INSERT INTO late VALUES (1)")
+            connection.commit()
+        except (psycopg.Error, HighwaterError) as error:
+            raised.append(error)
+
+    with psycopg.connect(app_address(system), autocommit=True) as gate:
+        gate.execute("SELECT pg_advisory_lock(7)")
+        thread = threading.Thread(target=commit)
+        thread.start()
+        waits = f"SELECT 1 FROM pg_locks WHERE pid = {pid} AND locktype = 'advisory' AND NOT granted"
+        until(lambda: system.command("query", sql=waits))
+        system.command("query", sql=f"SELECT pg_{how}_backend({pid})")
+        thread.join()
+    connection.close()
+    assert enlisted.last(connection) is None
+    return raised[0] if raised else None
+
+
+def test_a_cancelled_commit_has_not_committed_and_a_killed_one_is_settled(system: System, hw: Highwater) -> None:
+    assert isinstance(interrupted(system, hw, "cancel", "cancelled"), errors.QueryCanceled)
+    killed = interrupted(system, hw, "terminate", "killed")
+    assert isinstance(killed, TransactionAbortedError), killed
+    assert killed.retry == "transaction"
+    assert (count(system, "cancelled"), count(system, "killed")) == (0, 0)
+
+
+def test_a_commit_whose_answer_is_lost_returns(system: System, hw: Highwater) -> None:
+    """The connection goes through a relay that passes on everything but the answer to COMMIT."""
+    with Relay(app_address(system)) as relay, psycopg.connect(relay.address) as connection:
+        enlisted = enlist(hw, connection)
+        connection.execute("INSERT INTO enlisted VALUES ('unanswered')")
+        relay.is_mute = True
+        thread = threading.Thread(target=connection.commit)
+        thread.start()
+        until(lambda: count(system, "unanswered") == 1)
+        relay.close()
+        thread.join(LIMIT_S)
+        last = enlisted.last(connection)
+        assert last is not None
+        last.durable(timeout=60)
+        assert connection.broken
+
+
+def test_an_engine_of_sqlalchemy(system: System, hw: Highwater) -> None:
+    engine = sqlalchemy.create_engine(app_address(system).replace("postgresql://", "postgresql+psycopg://"))
+    enlisted = enlist(hw, engine)
+    seen: list[EnlistedTransaction] = []
+    enlisted.on_commit(seen.append)
+    with engine.connect() as connection:
+        connection.execute(sqlalchemy.text("INSERT INTO enlisted VALUES ('by SQLAlchemy')"))
+        with connection.begin_nested():
+            connection.execute(sqlalchemy.text("INSERT INTO enlisted VALUES ('nested')"))
+        connection.commit()
+        last = enlisted.last(connection)
+    assert last is not None
+    with engine.begin() as connection:
+        connection.execute(sqlalchemy.text("INSERT INTO enlisted VALUES ('by begin')"))
+    with engine.connect() as connection:
+        connection.execute(sqlalchemy.text("INSERT INTO enlisted VALUES ('rolled back')"))
+    assert seen[0] is last
+    assert len(seen) == 2
+    for each in seen:
+        each.durable(timeout=60)
+    assert [count(system, each) for each in ("by SQLAlchemy", "nested", "by begin", "rolled back")] == [1, 1, 1, 0]
+    engine.dispose()
+
+
+@pytest.mark.failover
+def test_through_the_loss_of_a_region(system: System, hw: Highwater) -> None:
+    connection, opened = (psycopg.connect(app_address(system)) for _ in range(2))
+    enlisted = enlist(hw, connection)
+    enlisted.add(opened)
+    connection.execute("INSERT INTO enlisted VALUES ('durable before')")
+    connection.commit()
+    kept = enlisted.last(connection)
+    assert kept is not None
+    kept.durable(level="global", timeout=60)
+    system.command("hold")
+    connection.execute("INSERT INTO enlisted VALUES ('lost')")
+    connection.commit()
+    lost = enlisted.last(connection)
+    assert lost is not None
+    received: list[tuple[str, str]] = []
+    lost.on_lost(lambda verdict: received.append((verdict.id, verdict.verdict)))
+    lost.promise()
+    opened.execute("INSERT INTO enlisted VALUES ('open')")
+    system.command("failover")
+    with pytest.raises(TransactionLostError):
+        lost.durable(timeout=60)
+    until(lambda: received)
+    assert received == [(lost.id, "lost")]
+    # The old primary is gone: the COMMIT took no effect in the new history.
+    with pytest.raises(Exception) as ended:
+        opened.commit()
+    assert isinstance(ended.value, psycopg.Error) or getattr(ended.value, "retry", "") == "transaction"
+    with psycopg.connect(app_address(system)) as following:
+        enlisted.add(following)
+        following.execute("INSERT INTO enlisted VALUES ('after')")
+        following.commit()
+        after = enlisted.last(following)
+        assert after is not None
+        after.durable(timeout=60)
+    texts = ("durable before", "lost", "open", "after")
+    assert [count(system, each) for each in texts] == [1, 0, 0, 1]
+    connection.close()
+    opened.close()
+
+
+class Relay:
+    """Passes bytes between one client and the database; mute, it does not pass on what the database answers."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        assert parts.hostname is not None
+        self.is_mute = False
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._place = (parts.hostname, parts.port or 5432)
+        port = self._listener.getsockname()[1]
+        self.address = parts._replace(netloc=f"{parts.username}@127.0.0.1:{port}").geturl()
+        self._ends: list[socket.socket] = [self._listener]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        client, _ = self._listener.accept()
+        server = socket.create_connection(self._place)
+        self._ends += [client, server]
+        threading.Thread(target=self._pass, args=(client, server, lambda: False), daemon=True).start()
+        self._pass(server, client, lambda: self.is_mute)
+
+    def _pass(self, source: socket.socket, sink: socket.socket, is_mute: Callable[[], bool]) -> None:
+        try:
+            while data := source.recv(65_536):
+                if not is_mute():
+                    sink.sendall(data)
+        except OSError:
+            return
+
+    def close(self) -> None:
+        for each in self._ends:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
