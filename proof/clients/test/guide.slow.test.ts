@@ -51,6 +51,7 @@ async function run(kind: string, text: string): Promise<Ended> {
   const program = kind === "ts" ? process.execPath : join(ROOT, ".venv", "bin", "python");
   return runProgram([program, ...(kind === "ts" ? ["--disable-warning=ExperimentalWarning"] : []), file], {
     cwd: folder.path,
+    env: { PYTHONPATH: join(ROOT, "sdk", "python", "src"), PYTHONDONTWRITEBYTECODE: "1" },
   });
 }
 

@@ -3,13 +3,18 @@
 // Method: the real system of three regions; connections to its primary as an application has them, in the role of an application.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
+import { once } from "node:events";
 import { readFile, rm, writeFile } from "node:fs/promises";
+import { createConnection, type Socket } from "node:net";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { Site } from "@highwater/conformance/site";
 import { APP_ROLE } from "@highwater/lab-system";
 import { INSERT_RECEIPT } from "@highwater/store/internals";
+import { drizzle } from "drizzle-orm/node-postgres";
+import { pgTable, text } from "drizzle-orm/pg-core";
+import { Kysely, PostgresDialect } from "kysely";
 import pg from "pg";
 import postgres from "postgres";
 import { enlist, type EnlistedTransaction, type EnlistOptions } from "../../src/adapters/enlist/index.ts";
@@ -20,6 +25,8 @@ import { PATIENT } from "./support.ts";
 let site: Site;
 let hw: Highwater;
 let requests: string[] = [];
+/** While it is there, reports of ended transactions do not reach a gateway. */
+let withheld: Promise<void> | undefined;
 const ends = new AsyncDisposableStack();
 
 const address = (): Promise<string> =>
@@ -30,8 +37,9 @@ before(async () => {
   const { endpoints } = await site.describe();
   hw = new Highwater({
     ...{ endpoints, ...PATIENT },
-    fetch: (url, init) => {
+    fetch: async (url, init) => {
       requests.push(new URL(url).pathname);
+      if (url.endsWith("/v1/tickets/ends")) await withheld;
       return fetch(url, init);
     },
   });
@@ -258,6 +266,117 @@ test("postgres.js: a transaction gets its promise; bodies that throw and refused
   await sql.end();
 });
 
+/** A client of postgres.js with one connection, which a test can watch. */
+async function byOneSocket(onWrite: (bytes: Buffer, socket: Socket) => void) {
+  const { hostname, port } = new URL(await address());
+  const socket = createConnection({ host: hostname, port: Number(port) });
+  await once(socket, "connect");
+  const write = socket.write.bind(socket) as (...args: unknown[]) => boolean;
+  socket.write = (...args: unknown[]) => {
+    onWrite(args[0] as Buffer, socket);
+    return write(...args);
+  };
+  const options = { max: 1, fetch_types: false, socket: () => socket };
+  const sql = postgres(await address(), options as postgres.Options<Record<string, never>>);
+  return { sql, socket, [Symbol.asyncDispose]: () => sql.end({ timeout: 0 }) };
+}
+
+test("postgres.js: from its second transaction on, receipt and COMMIT are one write", async () => {
+  let writes = 0;
+  await using at = await byOneSocket(() => (writes += 1));
+  const db = enlist(hw, at.sql);
+  const written: number[] = [];
+  for (const text of ["first", "second", "third"]) {
+    let before = 0;
+    const { transaction } = await db.begin("", async (tx) => {
+      await tx`INSERT INTO note VALUES (${`one write, ${text}`})`;
+      before = writes;
+    });
+    written.push(writes - before);
+    assert.ok(transaction !== null);
+  }
+  assert.deepEqual(written, [3, 1, 1]);
+});
+
+test("postgres.js: a COMMIT whose answer is lost resolves, because it took effect", async () => {
+  await using at = await byOneSocket((bytes, socket) => {
+    // Not `synchronous_commit`, which is in the statement before.
+    if (bytes.includes("\0commit\0")) socket.removeAllListeners("data");
+  });
+  const done = enlist(hw, at.sql).begin("", async (tx) => {
+    await tx`INSERT INTO note VALUES ('unanswered by postgres.js')`;
+    return "done";
+  });
+  while ((await count("unanswered by postgres.js")) === 0)
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  at.socket.destroy();
+  const { result, transaction } = await done;
+  assert.equal(result, "done");
+  await transaction?.durable({ timeout: 60_000 });
+  assert.equal(await count("unanswered by postgres.js"), 1);
+});
+
+test("postgres.js: a session that is killed in COMMIT is settled, and a cancelled COMMIT has not committed", async () => {
+  await using gate = await connect();
+  await gate.client.query("SELECT pg_advisory_lock(7)");
+  const sql = postgres(await address(), { max: 2, onnotice: () => undefined });
+  const end = async (how: "cancel" | "terminate", text: string): Promise<unknown> => {
+    const found = Promise.withResolvers<number>();
+    const done = enlist(hw, sql).begin("", async (tx) => {
+      const [{ pid } = { pid: 0 }] = await tx<{ pid: number }[]>`SELECT pg_backend_pid() AS pid`;
+      await tx`INSERT INTO note VALUES (${text})`;
+      await tx`INSERT INTO late VALUES (1)`;
+      found.resolve(pid);
+    });
+    const ended = done.then(
+      () => null,
+      (cause: unknown) => cause,
+    );
+    const pid = String(await found.promise);
+    const waits = `SELECT 1 FROM pg_locks WHERE pid = ${pid} AND locktype = 'advisory' AND NOT granted`;
+    while ((await site.query(waits)).length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+    await site.query(`SELECT pg_${how}_backend(${pid})`);
+    return ended;
+  };
+  const cancelled = (await end("cancel", "cancelled by postgres.js")) as { code?: string };
+  assert.equal(cancelled.code, "57014");
+  const killed = await end("terminate", "killed by postgres.js");
+  assert.ok(killed instanceof TransactionAbortedError, String(killed));
+  assert.equal(killed.retry, "transaction");
+  assert.equal((await count("cancelled by%")) + (await count("killed by%")), 0);
+  // Without a limit it waits for the query that was killed.
+  await sql.end({ timeout: 0 });
+});
+
+test("mappers on an enlisted pool: Kysely and Drizzle commit with promises, and roll back without", async () => {
+  const pool = new pg.Pool({ connectionString: await address(), max: 2 });
+  const enlisted = enlist(hw, pool);
+  const seen: EnlistedTransaction[] = [];
+  enlisted.onCommit((transaction) => seen.push(transaction));
+  const kysely = new Kysely<{ note: { text: string } }>({ dialect: new PostgresDialect({ pool }) });
+  await kysely
+    .transaction()
+    .setIsolationLevel("serializable")
+    .execute((tx) => tx.insertInto("note").values({ text: "mapped by Kysely" }).execute());
+  assert.equal(seen.length, 1);
+  const notes = pgTable("note", { text: text() });
+  const mapped = drizzle(pool);
+  await mapped.transaction(async (tx) => {
+    await tx.insert(notes).values({ text: "mapped by Drizzle" });
+    await tx.transaction((inner) => inner.insert(notes).values({ text: "mapped in a savepoint" }));
+  });
+  assert.equal(seen.length, 2);
+  const thrown = new Error("of the body");
+  const failing = kysely.transaction().execute(async (tx) => {
+    await tx.insertInto("note").values({ text: "mapped and thrown" }).execute();
+    throw thrown;
+  });
+  await assert.rejects(failing, thrown);
+  await Promise.all(seen.map((transaction) => transaction.durable({ timeout: 60_000 })));
+  assert.deepEqual([seen.length, await count("mapped %")], [2, 3]);
+  await kysely.destroy();
+});
+
 test("the guide's page runs as it is printed", async () => {
   const page = await readFile(new URL("../../../../docs/guide/enlist.md", import.meta.url), "utf8");
   const blocks = (kind: string): string =>
@@ -289,6 +408,12 @@ test("through the loss of a region: what was durable stays, what was not is lost
   const received: string[] = [];
   lost.onLost(({ id, verdict }) => received.push(`${id} ${verdict}`));
   await lost.promise();
+  // The second one is lost before it has a token.
+  const report = Promise.withResolvers<undefined>();
+  withheld = report.promise;
+  await commit(client, "INSERT INTO note VALUES ('lost without a token')");
+  const unreported = enlisted.last(client);
+  unreported?.onLost(({ id, rule, token }) => received.push(`${id} ${rule ?? ""} ${token}`));
   await client.query("BEGIN");
   await client.query("INSERT INTO note VALUES ('open')");
   await new Promise((resolve) => setTimeout(resolve, 100));
@@ -296,6 +421,11 @@ test("through the loss of a region: what was durable stays, what was not is lost
   await assert.rejects(lost.durable({ timeout: 60_000 }), TransactionLostError);
   while (received.length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
   assert.deepEqual(received, [`${lost.id} lost`]);
+  withheld = undefined;
+  report.resolve(undefined);
+  await assert.rejects(unreported?.durable({ timeout: 60_000 }) ?? Promise.resolve(), TransactionLostError);
+  while (received.length === 1) await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.equal(received[1], `${String(unreported?.id)} client:no_receipt `);
   // The old primary is gone, or is no longer one: the COMMIT took no effect in the new history.
   await assert.rejects(
     client.query("COMMIT"),
@@ -305,7 +435,7 @@ test("through the loss of a region: what was durable stays, what was not is lost
   await commit(next.client, "INSERT INTO note VALUES ('after')");
   await next.enlisted.last(next.client)?.durable({ timeout: 60_000 });
   assert.deepEqual(
-    [await count("durable before"), await count("lost"), await count("open"), await count("after")],
+    [await count("durable before"), await count("lost%"), await count("open"), await count("after")],
     [1, 0, 0, 1],
   );
 });

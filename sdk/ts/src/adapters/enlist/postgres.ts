@@ -11,7 +11,7 @@ interface Pending extends PromiseLike<{ readonly count: number }> {
 }
 
 interface Unsafe {
-  unsafe(text: string, values?: string[]): Pending;
+  unsafe(text: string, values?: string[], options?: { prepare: boolean }): Pending;
 }
 
 type Begin = (options: string, body: (sql: Unsafe) => Promise<void>) => Promise<unknown>;
@@ -85,7 +85,8 @@ export class EnlistedPostgres<S extends PostgresSql> {
           .unsafe(EARLY)
           .execute()
           .then(undefined, () => undefined);
-        const receipt = sql.unsafe(RECEIPT, receiptValues(ticket)).execute();
+        // Prepared: the driver else asks for the types of its parameters each time, and waits.
+        const receipt = sql.unsafe(RECEIPT, receiptValues(ticket), { prepare: true }).execute();
         const count = Promise.resolve(receipt).then((rows) => rows.count);
         count.catch(() => undefined);
         sent.push(count);
