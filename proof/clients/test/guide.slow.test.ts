@@ -40,6 +40,14 @@ async function run(kind: string, text: string): Promise<Ended> {
       all.replaceAll(printed.replace("postgresql:", ""), real.replace("postgresql:", "")),
     text,
   );
+  const [{ gateway = "", tracker = "" } = {}] = await rig.system.endpoints(home);
+  const program = code
+    .replaceAll('{ url: "http://127.0.0.1:4600" }', JSON.stringify({ endpoints: [{ gateway, tracker }] }))
+    .replaceAll(
+      'Highwater("http://127.0.0.1:4600")',
+      `Highwater(endpoints=[Endpoint("${gateway}", "${tracker}")])`,
+    )
+    .replaceAll("from highwater import Highwater", "from highwater import Endpoint, Highwater");
   const psql = findPostgresProgram("psql") ?? "";
   if (kind === "sql") return runProgram([psql, "-X", "-q", "-v", "ON_ERROR_STOP=1", url], { input: code });
   if (kind === "sh") {
@@ -47,9 +55,9 @@ async function run(kind: string, text: string): Promise<Ended> {
     return runProgram(["bash", "-e", "-c", code], { env: { PATH, PSQLRC: "/dev/null" } });
   }
   const file = join(folder.path, kind === "ts" ? "program.ts" : "program.py");
-  await writeFile(file, code);
-  const program = kind === "ts" ? process.execPath : join(ROOT, ".venv", "bin", "python");
-  return runProgram([program, ...(kind === "ts" ? ["--disable-warning=ExperimentalWarning"] : []), file], {
+  await writeFile(file, program);
+  const runner = kind === "ts" ? process.execPath : join(ROOT, ".venv", "bin", "python");
+  return runProgram([runner, ...(kind === "ts" ? ["--disable-warning=ExperimentalWarning"] : []), file], {
     cwd: folder.path,
     env: { PYTHONPATH: join(ROOT, "sdk", "python", "src"), PYTHONDONTWRITEBYTECODE: "1" },
   });
@@ -65,7 +73,7 @@ test(
     }));
     assert.deepEqual(
       blocks.map(({ kind }) => kind),
-      ["sh", "text", "ts", "text", "python", "text", "sql", "ts", "text"],
+      ["sh", "text", "ts", "text", "python", "text", "sql", "ts", "text", "ts", "text", "python", "text"],
     );
     for (const [at, { kind, text }] of blocks.entries()) {
       if (kind === "text") continue;
