@@ -229,6 +229,13 @@ const HELD: readonly Form[] = [
     late: "DCZ",
   },
   {
+    name: "rows that are locked, with comments between the words",
+    prepare: (client) => client.query("BEGIN"),
+    send: sending(query("SELECT * FROM kv WHERE key = 'others' FOR/* no */--\n KEY/**/SHARE")),
+    early: "T",
+    late: "DCZ",
+  },
+  {
     name: "a deferred constraint",
     prepare: async (client) => {
       await client.query("BEGIN");
