@@ -333,6 +333,42 @@ def test_through_the_loss_of_a_region(system: System, hw: Highwater) -> None:
     opened.close()
 
 
+@pytest.mark.failover
+def test_lost_before_it_has_a_token(system: System, hw: Highwater) -> None:
+    """No gateway can be reached between COMMIT's answer and the failover."""
+    connection, gate = (psycopg.connect(app_address(system)) for _ in range(2))
+    enlisted = enlist(hw, connection)
+    regions = [each.region for each in system.endpoints]
+    system.command("hold")
+    gate.execute("SELECT pg_advisory_lock(7)")
+    connection.execute("INSERT INTO enlisted VALUES ('without a token')")
+    connection.execute("INSERT INTO late VALUES (1)")
+    thread = threading.Thread(target=connection.commit)
+    thread.start()
+    pid = connection.info.backend_pid
+    waits = f"SELECT 1 FROM pg_locks WHERE pid = {pid} AND locktype = 'advisory' AND NOT granted"
+    # COMMIT has been sent, so the ticket is there.
+    until(lambda: system.command("query", sql=waits))
+    for region in regions:
+        system.command("cut", service="gateway", region=region)
+    gate.execute("SELECT pg_advisory_unlock(7)")
+    thread.join(LIMIT_S)
+    lost = enlisted.last(connection)
+    assert lost is not None
+    received: list[tuple[str, str, str]] = []
+    lost.on_lost(lambda verdict: received.append((verdict.id, verdict.rule or "", verdict.token)))
+    system.command("failover")
+    for region in regions:
+        system.command("uncut", service="gateway", region=region)
+    with pytest.raises(TransactionLostError):
+        lost.durable(timeout=60)
+    until(lambda: received)
+    assert received == [(lost.id, "client:no_receipt", "")]
+    assert count(system, "without a token") == 0
+    connection.close()
+    gate.close()
+
+
 class Relay:
     """Passes bytes between one client and the database; mute, it does not pass on what the database answers."""
 
