@@ -3,9 +3,12 @@
 // Exit codes: 0 written, or nothing to write; 1 with --check when there is.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { readOptions } from "@highwater/lab-tools/process";
 import { GENERATED, pathOf } from "./reference/pages.ts";
 
-const isCheck = process.argv.includes("--check");
+const isCheck = readOptions(import.meta.filename, {
+  options: { check: { type: "boolean", default: false } },
+}).values.check;
 const stale: string[] = [];
 for (const { name, render } of GENERATED) {
   const path = pathOf(name);

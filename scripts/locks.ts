@@ -3,6 +3,7 @@
 // --check, exit code 1 names those that are not.
 import { writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
+import { readOptions } from "@highwater/lab-tools/process";
 import { jsonLines } from "@highwater/lab-tools/json";
 import { readTree, ROOT } from "./tree.ts";
 
@@ -28,7 +29,9 @@ function compactRequirements(text: string): string {
 }
 
 if (import.meta.main) {
-  const isCheck = process.argv.includes("--check");
+  const isCheck = readOptions(import.meta.filename, {
+    options: { check: { type: "boolean", default: false } },
+  }).values.check;
   for (const [path, text] of readTree()) {
     if (!LOCK.test(basename(path))) continue;
     const compact = compactLock(path, text);

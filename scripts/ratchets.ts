@@ -12,6 +12,7 @@ import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { MUTATIONS } from "@highwater/checker/mutations";
 import { MUTANTS } from "@highwater/durability-tracker/mutants";
+import { readOptions } from "@highwater/lab-tools/process";
 import { build } from "@highwater/sdk/build";
 import { sizesOf } from "@highwater/sdk/sizes";
 import FIGURES from "./ratchets.json" with { type: "json" };
@@ -157,9 +158,12 @@ async function write(measured: Figures): Promise<void> {
 }
 
 if (import.meta.main) {
+  const { values } = readOptions(import.meta.filename, {
+    options: { write: { type: "boolean", default: false } },
+  });
   const measured = await measure();
   const { worse, better } = compare(measured);
   for (const line of [...worse, ...better]) console.log(line);
-  if (process.argv.includes("--write")) await write(measured);
+  if (values.write) await write(measured);
   else if (worse.length > 0) process.exitCode = 1;
 }

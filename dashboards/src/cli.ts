@@ -1,9 +1,12 @@
 // Writes the generated files, or with --check says which of them are not what the code says.
 // Exit codes: 0 written, or nothing to write; 1 with --check when there is.
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readOptions } from "@highwater/lab-tools/process";
 import { files, ROOT } from "./files.ts";
 
-const isCheck = process.argv.includes("--check");
+const isCheck = readOptions(import.meta.filename, {
+  options: { check: { type: "boolean", default: false } },
+}).values.check;
 let stale = 0;
 for (const { path, content } of await files()) {
   const file = new URL(path, ROOT);

@@ -1,14 +1,17 @@
-// make fuzz: all targets share the time. Each finding is printed with the command that reproduces
-// it. Exit code 1: there are findings.
+// `make fuzz`: all targets share the time. Each finding is printed with the command that reproduces
+// it.
+// Arguments: SECONDS=N (default 60), SEED=N, TARGET=NAME,…, INPUT=BASE64 (one input, once).
+// Exit codes: 0 when there are no findings, 1 when there are.
+import { readOptions } from "@highwater/lab-tools/process";
 import { describeFailure, runTarget } from "./src/runner.ts";
 import { RealServices } from "./src/services.ts";
 import { allTargets, targetOf } from "./src/targets/index.ts";
 
 const SECONDS_DEFAULT = 60;
 
-/** NAME=VALUE, as make hands them on. */
+const { positionals } = readOptions(import.meta.filename, { options: {}, allowPositionals: true });
 const given = new Map(
-  process.argv.slice(2).map((text): [string, string] => {
+  positionals.map((text): [string, string] => {
     const at = text.indexOf("=");
     return [text.slice(0, at), text.slice(at + 1)];
   }),

@@ -1,8 +1,11 @@
-// `make sim SEED=… RUNS=…`: plays so many random histories and prints what was met. A failure prints its seed, the history in
-// readable words, made small, and the command that plays it again.
+// `make sim SEED=… RUNS=…`: plays so many random histories and prints what was met. A failure prints
+// its seed, the history in readable words, made small, and the command that plays it again.
+// Environment: SEED (default 1), RUNS (default 2000), RUN (plays this one again).
+import { readOptions } from "@highwater/lab-tools/process";
 import { describeFailure } from "./failure.ts";
 import { draw, playScript, seedOf } from "./run.ts";
 
+readOptions(import.meta.filename, {});
 const { SEED = "1", RUNS = "2000", RUN } = process.env;
 const series = Number(SEED);
 /** One single run, as a failure names it. */
