@@ -37,6 +37,18 @@ it("synchronous_commit is off, also after DISCARD ALL and whatever the client as
   client.end();
 });
 
+it("a Sync with a body is refused as by PostgreSQL, also in pieces, and the session goes on", async () => {
+  const client = await wire.open();
+  const long = message("S", Buffer.from("hallo"));
+  client.send(query("SELECT 1"), long.subarray(0, 7));
+  await client.until("Z");
+  client.send(long.subarray(7));
+  const refused = new ServerAnswer(await client.until("Z"));
+  assert.equal(refused.code, "08P01");
+  assert.deepEqual((await client.query("SELECT 2")).rows, [["2"]]);
+  client.end();
+});
+
 it("a token never comes at the start, and the key is that of the server", async () => {
   const client = await wire.open({ parameters: { options: "-c highwater.ack=commit" } });
   assert.equal(new ServerAnswer(client.frames).token, null);

@@ -22,8 +22,8 @@ import { type StatementInfo, hasNoSnapshot, statementInfo, UNSEEN_STATEMENT } fr
 import { Statements } from "./statements.ts";
 
 const HEADER_BYTES = 5;
-/** More than the type is read of these messages. */
-const WHOLE_TYPES = "QPBDEC";
+/** More than the type is read of these messages; of Sync, when it ends the batch. */
+const WHOLE_TYPES = "QPBDECS";
 
 const [QUERY, PARSE, BIND, DESCRIBE, EXECUTE, CLOSE] = [..."QPBDEC"].map((type) => type.charCodeAt(0));
 const [SYNC_TYPE, CALL, COPY_DONE, COPY_FAIL, TERMINATE] = [..."SFcfX"].map((type) => type.charCodeAt(0));
