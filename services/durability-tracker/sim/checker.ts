@@ -12,7 +12,7 @@ import {
   type Published,
   reachedBits,
 } from "../src/core/index.ts";
-import { type AnswerWitness, type Request, short } from "./gateway.ts";
+import { type AnswerWitness, type Held, type Request, short } from "./gateway.ts";
 import { type Rec, type SimNode } from "./node.ts";
 import { type SimTracker, type Witness } from "./tracker.ts";
 import { holds, ownerOf, type Token, type Truth, type Txn } from "./truth.ts";
@@ -181,6 +181,16 @@ export class Checker implements AnswerWitness, Witness {
     assert.ok(
       txn !== undefined && this.#isOnDisk(txn.rec, rule),
       `${what} was answered as durable at ${String(level)}, and is not on the disks`,
+    );
+  }
+
+  /** The PostgreSQL wire answers a commit that it has held. */
+  onReleased({ rec, level, by }: Held): void {
+    const rule = this.#config.levels.find(({ name }) => name === level)?.rule;
+    this.#meet("held answer released");
+    assert.ok(
+      this.#isOnDisk(rec, rule),
+      `${by} released the answer to a commit up to ${String(rec.end)} at ${level}, which is not on the disks`,
     );
   }
 

@@ -3,7 +3,7 @@
 // Environment: SEED (default 1), RUNS (default 2000), RUN (plays this one again).
 import { readOptions } from "@highwater/lab-tools/process";
 import { describeFailure } from "./failure.ts";
-import { draw, playScript, seedOf } from "./run.ts";
+import { drawNth, playScript } from "./run.ts";
 
 readOptions(import.meta.filename, {});
 const { SEED = "1", RUNS = "2000", RUN } = process.env;
@@ -17,7 +17,7 @@ let failed = 0;
 let played = 0;
 const end = only === null ? Number(RUNS) : only + 1;
 for (let n = only ?? 0; n < end && failed === 0; n++) {
-  const script = draw(seedOf(series, n));
+  const script = drawNth(series, n);
   const { failure, play } = await playScript(script);
   played++;
   for (const from of [play.met, play.checker.met])

@@ -13,7 +13,7 @@ import {
   loadConfig,
 } from "@highwater/txn-gateway/embedded";
 import { SimClock } from "./clock.ts";
-import { type SimNode } from "./node.ts";
+import { type Rec, type SimNode } from "./node.ts";
 import { type Run, SimStore } from "./store.ts";
 import { type Message, type SimTracker } from "./tracker.ts";
 import { SimTransport, urlOf } from "./transport.ts";
@@ -35,7 +35,25 @@ export interface Request {
 export interface AnswerWitness {
   onRefused(id: TxnId, epoch: EpochId): void;
   onAnswered(id: TxnId, attempt: EpochId, answer: HeldResponse["body"]): void;
+  /** An answer of the wire was held, and goes out now. */
+  onReleased(held: Held): void;
 }
+
+/** A client of the wire that is logged in. */
+interface Session {
+  readonly primaryEpoch: PrimaryEpoch;
+  /** Its connection to the server lives while this is the server's number. */
+  readonly sessions: number;
+}
+
+/** A commit without a receipt: its answer waits until it is durable, or its session ends. */
+export interface Held {
+  readonly rec: Rec;
+  readonly level: string;
+  readonly by: string;
+}
+
+type PrimaryEpoch = NonNullable<SimGateway["primaryEpoch"]>;
 
 export interface SimGatewayContext {
   readonly world: World;
@@ -92,6 +110,14 @@ export function gatewayConfig(
   return loaded.config;
 }
 
+interface OnWire {
+  readonly size: number;
+  readonly level: string;
+  readonly isAnswered: boolean;
+  /** The gateway has seen its tag. Otherwise it only may have committed. */
+  readonly isCommit: boolean;
+}
+
 interface Process {
   readonly clock: SimClock;
   readonly store: SimStore;
@@ -105,6 +131,8 @@ export class SimGateway {
   #process: Process;
   /** Attempts of this process, by `id/epoch`. */
   #begun: string[] = [];
+  /** Of the wire. */
+  sessions: Session[] = [];
 
   constructor(n: number, parts: SimGatewayContext) {
     this.n = n;
@@ -195,6 +223,44 @@ export class SimGateway {
     return store.runs.find((run) => run.spec.id === id && !before.has(run)) ?? null;
   }
 
+  /** Logs a client of the wire in. */
+  connect(): void {
+    const { primaryEpoch } = this;
+    const node = primaryEpoch === null ? null : this.#parts.reach(this.process, primaryEpoch.node);
+    if (primaryEpoch === null || node?.epoch !== primaryEpoch.epoch) return;
+    this.sessions.push({ primaryEpoch, sessions: node.sessions });
+  }
+
+  /**
+   * A client of the wire commits without a receipt. The server takes it in whatever epoch it is: only the session's connection
+   * has to live. Null: it does not. `isAnswered`: the gateway gets the answer, and holds it.
+   */
+  commitOnWire(session: Session, { size, level, isAnswered, isCommit }: OnWire): Held | null {
+    const { world, reach, say, witness } = this.#parts;
+    const { primaryEpoch } = session;
+    const node = reach(this.process, primaryEpoch.node);
+    if (node === null || !node.isPrimary || node.sessions !== session.sessions) {
+      this.sessions = this.sessions.filter((each) => each !== session);
+      return null;
+    }
+    const held: Held = { rec: world.noise(node, size), level, by: this.name };
+    say(() => `a client of the wire commits on ${node.id} up to ${String(held.rec.end)}, by ${this.name}`);
+    if (!isAnswered) return held;
+    this.#process.gateway.positions.want({
+      primaryEpoch,
+      level,
+      isCommit,
+      onEnd: (end) => {
+        say(() => `the answer up to ${String(held.rec.end)} that ${this.name} has held: ${end}`);
+        if (end === "ended") return;
+        this.#witnessed(() => {
+          witness.onReleased(held);
+        });
+      },
+    });
+    return held;
+  }
+
   #noteRun({ request, spec: { id, epoch } }: Run): void {
     const { world, say } = this.#parts;
     const name = `${id}/${epoch}`;
@@ -254,6 +320,7 @@ export class SimGateway {
       });
     for (const name of this.#begun) if (!isAnswered(name)) unannounced.add(name);
     this.#begun = [];
+    this.sessions = [];
     transport.close();
     this.#process = this.#start();
   }

@@ -5,7 +5,7 @@ import { spawn } from "node:child_process";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { type Mutant, MUTANTS } from "./mutants.ts";
-import { draw, playScript, seedOf } from "./run.ts";
+import { ANYTHING, draw, playScript, seedOf, WITH_WIRE } from "./run.ts";
 import { HONEST } from "./world.ts";
 
 const MUTATE = new URL("mutate.ts", import.meta.url).href;
@@ -19,9 +19,16 @@ interface Found {
   readonly message?: string;
 }
 
-function run({ name: mutant, series = SERIES, from = 0 }: Mutant): Promise<Found> {
+function run({ name: mutant, series = SERIES, from = 0, wires }: Mutant): Promise<Found> {
   const child = spawn(process.execPath, ["--import", MUTATE, MUTANT_RUN], {
-    env: { ...process.env, MUTANT: mutant, SEED: String(series), FROM: String(from), RUNS: String(RUNS_MAX) },
+    env: {
+      ...process.env,
+      MUTANT: mutant,
+      SEED: String(series),
+      FROM: String(from),
+      RUNS: String(RUNS_MAX),
+      WIRES: wires === true ? "1" : "",
+    },
     stdio: ["ignore", "pipe", "pipe"],
   });
   let out = "";
@@ -49,7 +56,7 @@ async function runHere({ habit, series = SERIES, from = 0 }: Mutant): Promise<Fo
 test("every deliberate bug is found, and nothing is found without it", async (t) => {
   const open = [...MUTANTS];
   /** The runs that have to pass without a bug: of a series, from one on, up to a number. */
-  const needed = new Map<string, readonly [series: number, from: number, to: number]>();
+  const needed = new Map<string, readonly [series: number, from: number, to: number, wires: boolean]>();
   const survivors: string[] = [];
   const work = async (): Promise<void> => {
     for (let next = open.shift(); next !== undefined; next = open.shift()) {
@@ -58,16 +65,16 @@ test("every deliberate bug is found, and nothing is found without it", async (t)
         `${next.name}: ${found.runs === null ? "survived" : `found in run ${String(found.runs)}`}`,
       );
       if (found.runs === null) survivors.push(next.name);
-      const { series = SERIES, from = 0 } = next;
-      const key = `${String(series)}/${String(from)}`;
-      needed.set(key, [series, from, Math.max(needed.get(key)?.[2] ?? 0, found.runs ?? 0)]);
+      const { series = SERIES, from = 0, wires = false } = next;
+      const key = `${String(series)}/${String(from)}/${String(wires)}`;
+      needed.set(key, [series, from, Math.max(needed.get(key)?.[2] ?? 0, found.runs ?? 0), wires]);
     }
   };
   await Promise.all(Array.from({ length: SIDE_BY_SIDE }, work));
   assert.deepEqual(survivors, []);
-  for (const [series, from, to] of needed.values())
+  for (const [series, from, to, wires] of needed.values())
     for (let n = from; n < to; n++) {
-      const { failure } = await playScript(draw(seedOf(series, n)));
+      const { failure } = await playScript(draw(seedOf(series, n), wires ? WITH_WIRE : ANYTHING));
       assert.equal(failure, null, `run ${String(n)} of seed ${String(series)} fails without a bug`);
     }
 });

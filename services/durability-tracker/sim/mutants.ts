@@ -13,6 +13,8 @@ export interface Mutant {
   readonly series?: number;
   /** The first run of the series that is played, where those before it find nothing. */
   readonly from?: number;
+  /** Its runs have clients of the PostgreSQL wire. */
+  readonly wires?: true;
 }
 
 const core = (file: string): string => `services/durability-tracker/src/core/${file}.ts`;
@@ -397,6 +399,28 @@ export const MUTANTS: readonly Mutant[] = [
     },
     series: 2,
     from: 14,
+  },
+  {
+    name: "a held answer of the wire takes a place in another epoch",
+    patch: {
+      file: gateway("wire/positions"),
+      find: `      if (wanted.primaryEpoch.epoch !== position.epoch) {
+        wanted.onEnd("ended", null);
+        continue;
+      }`,
+      replace: ``,
+    },
+    wires: true,
+  },
+  {
+    name: "a held answer of the wire goes out below its place",
+    patch: {
+      file: gateway("wire/positions"),
+      find: `const end = await this.#parts.marks.wait({ ...position, level }, INTEREST_MS / 2);`,
+      replace: `const below = { ...position, offset: (position.offset - 8n) as Offset, level };
+      const end = await this.#parts.marks.wait(below, INTEREST_MS / 2);`,
+    },
+    wires: true,
   },
   { name: "a token's offset is what has been written out", habit: "tokenFromWritten" },
   { name: "positions tell what was received, not what is on disk", habit: "showsReceived", from: 40 },

@@ -141,6 +141,19 @@ async function anew(play: Play): Promise<void> {
   await runThrough(play, at, run, 100);
 }
 
+/** A client of the PostgreSQL wire, safe and without a receipt. */
+function commitOnWire(play: Play): void {
+  const at = gateway(play);
+  if (at.sessions.length === 0 || play.random.chance(30)) at.connect();
+  const session = play.random.pick(at.sessions);
+  if (session === undefined) return;
+  const level = play.random.pick(play.config.levels)?.name ?? "";
+  const isAnswered = play.random.chance(90);
+  const isCommit = play.random.chance(70);
+  const held = at.commitOnWire(session, { size: size(play), level, isAnswered, isCommit });
+  play.meet(held === null ? "session of the wire ended" : "commit on the wire");
+}
+
 function read(play: Play): void {
   const at = gateway(play);
   const { primaryEpoch } = at;
@@ -309,6 +322,8 @@ export const OPS: Readonly<Record<string, readonly [weight: number, act: Act]>> 
   answerStore: [5, answerStore],
   again: [1, again],
   anew: [2, anew],
+  // Not drawn: runs with clients of the wire get it besides.
+  wire: [0, commitOnWire],
   read: [2, read],
   readNear: [1, readNear],
   present: [

@@ -29,9 +29,13 @@ export interface Bounds {
   readonly loses: boolean;
   /** Ledgers are torn. */
   readonly tears: boolean;
+  /** Clients of the PostgreSQL wire commit between the other operations, which stay the same. */
+  readonly wires?: true;
 }
 
 export const ANYTHING: Bounds = { loses: true, tears: true };
+export const WITH_WIRE: Bounds = { ...ANYTHING, wires: true };
+const WIRE_PERCENT = 20;
 
 export function draw(seed: number, bounds: Bounds = ANYTHING): Script {
   const random = new Random(seed);
@@ -49,7 +53,16 @@ export function draw(seed: number, bounds: Bounds = ANYTHING): Script {
   };
   const length = SHORTEST + random.below(LONGEST - SHORTEST);
   const ops = Array.from({ length }, (): Op => ({ name: random.pick(DRAWN) ?? "rest", seed: random.bits() }));
-  return { setting, ops };
+  if (bounds.wires !== true) return { setting, ops };
+  const withWire = ops.flatMap((op): Op[] =>
+    random.chance(WIRE_PERCENT) ? [op, { name: "wire", seed: random.bits() }] : [op],
+  );
+  return { setting, ops: withWire };
+}
+
+/** The n-th run of a series: every second one has clients of the wire. */
+export function drawNth(series: number, n: number): Script {
+  return draw(seedOf(series, n), n % 2 === 0 ? ANYTHING : WITH_WIRE);
 }
 
 const simConfig = (): CoreConfig => configOf({ batch: 3 });

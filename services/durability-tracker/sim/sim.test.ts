@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { describeFailure } from "./failure.ts";
-import { ANYTHING, type Bounds, draw, playScript, seedOf } from "./run.ts";
+import { ANYTHING, type Bounds, draw, playScript, seedOf, WITH_WIRE } from "./run.ts";
 
 const RUNS = Number(process.env["RUNS"] ?? 300);
 const SERIES = 20_260_101;
@@ -80,6 +80,12 @@ const WORTHWHILE = [
 test("the simulation is worth playing: every kind of fault and of verdict is met", async () => {
   const met = await playAll(SERIES + 3, ANYTHING);
   for (const kind of WORTHWHILE) assert.ok((met.get(kind) ?? 0) > 0, `${kind} was never met`);
+});
+
+test("an answer that the PostgreSQL wire has held goes out when the disks have its commit", async () => {
+  const met = await playAll(SERIES + 4, WITH_WIRE);
+  for (const kind of ["commit on the wire", "session of the wire ended", "held answer released"])
+    assert.ok((met.get(kind) ?? 0) > 0, `${kind} was never met`);
 });
 
 test("a seed tells all: the same run twice is the same run", async () => {

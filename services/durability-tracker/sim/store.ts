@@ -94,6 +94,13 @@ export class SimStore {
     return this.#ask(node, `looks up ${String(keys.length)}`, (at) => this.#receipts(at, keys));
   }
 
+  logEnd(node: string): Promise<{ readonly epoch: EpochId; readonly offset: Offset }> {
+    return this.#ask(node, "reads the end of the log", (at) => {
+      if (at.epoch === null) throw new HighwaterError("epoch_changed", {});
+      return { epoch: at.epoch, offset: this.#parts.world.logEnd(at) };
+    });
+  }
+
   helpFlush(node: string, epoch: EpochId, marks?: Witness["marks"]): Promise<Offset> {
     return this.#ask(node, "helps the flush", (at) => {
       const reached = this.#parts.world.helpFlush(at, epoch, marks);

@@ -107,9 +107,12 @@ export class World {
 
   // ---- what runs on a primary
 
-  noise(node: SimNode, size: number): void {
+  /** Answers the record, which a node that takes no writes does not get. */
+  noise(node: SimNode, size: number): Rec {
     const isStray = node.isRestored && node.epoch === null;
-    if (node.isPrimary) this.#append(node, { kind: "noise", isStray, end: node.end + BigInt(size) });
+    const rec: Rec = { kind: "noise", isStray, end: node.end + BigInt(size) };
+    if (node.isPrimary) this.#append(node, rec);
+    return rec;
   }
 
   /** `refused`: the server is in another epoch, or in none. `used`: the id has a receipt. */

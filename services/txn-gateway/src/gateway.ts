@@ -71,6 +71,8 @@ export class Gateway {
   readonly callers: Callers;
   /** The listener for clients of PostgreSQL; null where there is none. */
   readonly wire: Wire | null;
+  /** When its answers may go out. */
+  readonly positions: Positions;
   /** How long the reader of a large answer may pause. */
   readonly pace: Pace;
   readonly #memory: ResultMemory;
@@ -79,7 +81,6 @@ export class Gateway {
   readonly #exposure: Exposure;
   readonly #flush: FlushHelp;
   readonly #interest: MarkInterest;
-  readonly #positions: Positions;
   readonly #verdicts: Verdicts;
   readonly #settler: Settler;
   readonly #stream: TrackerStream;
@@ -122,7 +123,7 @@ export class Gateway {
       region: config.region,
       connected: () => this.#stream.connected,
     });
-    this.#positions = this.#makePositions();
+    this.positions = this.#makePositions();
     this.#announcer = this.#makeAnnouncer(config);
     this.#exposure = this.#makeExposure(config);
     const trackers = new TrackerOrder(deps.clock, config.trackers);
@@ -211,7 +212,7 @@ export class Gateway {
       metrics: this.metrics,
       ...parts,
       rules: this.#rules,
-      positions: this.#positions,
+      positions: this.positions,
     });
   }
 
@@ -289,7 +290,7 @@ export class Gateway {
         this.interactive.failedOver(primaryEpoch);
         this.#flush.epochEnded(ended.epoch);
         this.marks.endEpoch(ended.epoch);
-        this.#positions.epochEnded(ended.epoch);
+        this.positions.epochEnded(ended.epoch);
         this.wire?.epochEnded(ended);
       },
     });
@@ -394,7 +395,7 @@ export class Gateway {
     this.callers.stop();
     this.#schedule.stop();
     this.#stream.stop();
-    this.#positions.stop();
+    this.positions.stop();
     this.#flush.stop();
     this.primary.stop();
     this.#deps.transport.close();
