@@ -11,9 +11,6 @@ export const ROLE = "fuzz";
 const SESSIONS_LIMIT_MS = 20_000;
 const LOOK_MS = 2;
 
-/**
- * Ends what a run may have left prepared: nothing else ends it, and it keeps its locks.
- */
 const PREPARED = "SELECT gid FROM pg_prepared_xacts WHERE database = current_database()";
 const LARGE_OBJECTS = "SELECT lo_unlink(oid) FROM pg_largeobject_metadata";
 
@@ -57,9 +54,18 @@ export class Stage {
   /** Everything as at the beginning. */
   async reset(): Promise<void> {
     await this.#untilAlone();
-    const { rows } = await this.#admin.query<{ gid: string }>(PREPARED);
-    for (const { gid } of rows) await this.#admin.query(`ROLLBACK PREPARED '${gid}'`);
+    await this.#endPrepared("ROLLBACK");
     await this.#admin.query([LARGE_OBJECTS, ...RESET].join("; "));
+  }
+
+  /**
+   * Returns how many transactions the run has left prepared. Nothing else ends them, and they keep
+   * their locks.
+   */
+  async #endPrepared(how: "COMMIT" | "ROLLBACK"): Promise<number> {
+    const { rows } = await this.#admin.query<{ gid: string }>(PREPARED);
+    for (const { gid } of rows) await this.#admin.query(`${how} PREPARED '${gid}'`);
+    return rows.length;
   }
 
   /** Errors: a session of the role does not end, although its client has gone. */
@@ -77,14 +83,18 @@ export class Stage {
     }
   }
 
-  /** What the sessions of the role have left in the tables, as text. */
+  /**
+   * What the sessions of the role have left in the tables, as text. Prepared transactions commit
+   * first: a TRUNCATE in one keeps its table locked until then.
+   */
   async content(): Promise<string> {
     await this.#untilAlone();
+    const prepared = await this.#endPrepared("COMMIT");
     const { rows } = await this.#admin.query<{ content: string }>(
       `SELECT json_build_object('fz', (SELECT json_agg(fz ORDER BY a) FROM fz), 'child', (SELECT json_agg(c ORDER BY a, c) FROM fz_child c),
-         'unlogged', (SELECT count(*) FROM fz_unlogged), 'prepared', (SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database()))::text AS content`,
+         'unlogged', (SELECT count(*) FROM fz_unlogged))::text AS content`,
     );
-    return rows[0]?.content ?? "";
+    return `${rows[0]?.content ?? ""}, ${String(prepared)} prepared`;
   }
 
   async close(): Promise<void> {

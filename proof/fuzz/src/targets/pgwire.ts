@@ -24,6 +24,7 @@ const SEEDS = [
   [run("COPY fz FROM STDIN"), '["S"]', '["d","30\\tx\\n"]', '["c"]', '["S"]'].join("\n"),
   ['["F","fz_insert",["90"]]', run("DISCARD ALL", "S")].join("\n"),
   simple("PREPARE c AS SELECT 3", "BEGIN", "EXECUTE c", "COMMIT AND CHAIN", "ROLLBACK"),
+  simple("BEGIN", "TRUNCATE fz_child", "PREPARE TRANSACTION 'fz'"),
   simple("LISTEN fz", "NOTIFY fz, 'x'", "CALL fz_commits(30)"),
 ];
 
