@@ -25,6 +25,7 @@ const SEEDS = [
   ['["F","fz_insert",["90"]]', run("DISCARD ALL", "S")].join("\n"),
   simple("PREPARE c AS SELECT 3", "BEGIN", "EXECUTE c", "COMMIT AND CHAIN", "ROLLBACK"),
   simple("BEGIN", "TRUNCATE fz_child", "PREPARE TRANSACTION 'fz'"),
+  [simple("SELECT fz_fail(3)"), '["D","S",""]', '["S"]'].join("\n"),
   simple("LISTEN fz", "NOTIFY fz, 'x'", "CALL fz_commits(30)"),
 ];
 

@@ -1,6 +1,7 @@
 // Goal: a session through the gateway is one of PostgreSQL: its settings, keys, cancels, prepared statements and errors.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
+import { reportField } from "../../src/wire/frames/build.ts";
 import { writeCancel, writeStartup } from "../../src/wire/startup/packet.ts";
 import {
   ServerAnswer,
@@ -116,6 +117,27 @@ it("the client's unnamed statement and portal survive the gateway's statements",
   client.send(execute(""), SYNC);
   assert.deepEqual(new ServerAnswer(await client.until("Z")).rows, [["2"], ["3"]]);
   await client.query("COMMIT");
+  client.end();
+});
+
+it("a simple Query leaves no unnamed statement, also one that fails, and one in front of a pipeline", async () => {
+  const client = await wire.open();
+  const describeUnnamed = message("D", "S\0");
+  const codes = (frames: readonly { type: string; bytes: Buffer }[]): string[] =>
+    frames.map(({ type, bytes }) => (type === "E" ? reportField(bytes, 0, bytes.length, "C") : type));
+  for (const text of ["SELECT 1", "SELECT 1/0", "SELECT 1/(1 - g) FROM generate_series(1, 2) g"]) {
+    await client.query(text);
+    client.send(describeUnnamed, SYNC);
+    assert.deepEqual(codes(await client.until("Z")), ["26000", "Z"], text);
+    // The second Parse, which would replace an unnamed statement, is skipped.
+    client.send(query(text), parse("named", "SELEC"), parse("", "SELECT 2"), SYNC, describeUnnamed, SYNC);
+    await client.until("Z");
+    assert.deepEqual(codes(await client.until("Z")), ["42601", "Z"], text);
+    assert.deepEqual(codes(await client.until("Z")), ["26000", "Z"], text);
+    client.send(query(text), bind("", ""), SYNC);
+    await client.until("Z");
+    assert.deepEqual(codes(await client.until("Z")), ["26000", "Z"], text);
+  }
   client.end();
 });
 

@@ -76,6 +76,8 @@ export class ClientLeg implements FrameSink {
   /** Something of the batch writes for certain, and nothing of it may be a COPY. */
   #hasData = false;
   #isSociable = true;
+  /** A Query that was sent in another form has left an unnamed statement, or may have. */
+  #hasUnnamed = false;
   /** The client has said goodbye. */
   isOver = false;
 
@@ -202,6 +204,7 @@ export class ClientLeg implements FrameSink {
       return;
     }
     if (this.#state.isReader && this.#isStopped(type, bytes, start, end)) return;
+    this.#closeUnnamed(type);
     switch (type) {
       case QUERY:
         this.#query(bytes, start, end);
@@ -259,6 +262,7 @@ export class ClientLeg implements FrameSink {
 
   #pass(type: number, bytes: Buffer, { start, end, isFirst }: PartRange): void {
     if (isFirst) {
+      this.#closeUnnamed(type);
       // Only a part of the text is here: nothing is known of it.
       if (type === QUERY) this.#expectQuery(UNSEEN_STATEMENT);
       else if (type === PARSE) {
@@ -353,11 +357,22 @@ export class ClientLeg implements FrameSink {
     expected.push(QUIET.describe);
     expected.push({ message: "execute", whose: "quiet", kind, isLocking });
     this.#state.sendCheck("check", kind === "data");
-    // As behind a simple Query, there is no unnamed statement.
-    outside.toServer(UNNAMED_CLOSE);
+    this.#hasUnnamed = true;
     outside.toServer(SYNC);
-    expected.push(QUIET.close);
     expected.push(CLIENT.sync);
+  }
+
+  /**
+   * A simple Query leaves no unnamed statement. A Close in its batch would be skipped if it failed,
+   * so the Close stands in front of what comes next. Another Query drops the statement by itself.
+   */
+  #closeUnnamed(type: number): void {
+    if (!this.#hasUnnamed || !UNIT_TYPES.has(type)) return;
+    this.#hasUnnamed = false;
+    if (type === QUERY) return;
+    this.#run.flush();
+    this.#state.outside.toServer(UNNAMED_CLOSE);
+    this.#state.expected.push(QUIET.close);
   }
 
   #parse(bytes: Buffer, start: number, end: number): void {
