@@ -76,8 +76,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: "a witness says more than it has seen",
     patch: {
       file: store("postgres/sql"),
-      find: "SELECT $1, s.id, pg_current_wal_insert_lsn() FROM highwater.current_epoch s",
-      replace: "SELECT $1, s.id, pg_current_wal_insert_lsn() + 400000 FROM highwater.current_epoch s",
+      find: "SELECT $1, s.id, pg_current_wal_insert_lsn(), ",
+      replace: "SELECT $1, s.id, pg_current_wal_insert_lsn() + 400000, ",
     },
     faults: ["lose_unflushed", "lose_primary"],
   },
