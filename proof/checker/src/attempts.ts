@@ -122,8 +122,8 @@ function lowerInferred({ writers, epochs }: History, { spine, length, epoch }: S
   let bound: EpochId | null = null;
   for (let at = length - 1; at >= 0; at--) {
     const writer = writers.get(spine.values[at] ?? Number.NaN);
-    const attempt = writer?.attempts.findLast((other) => epochs.contains(epoch, other));
-    if (writer === undefined || attempt === undefined) continue;
+    const attempt = writer === undefined ? null : attemptIn(epochs, writer, epoch);
+    if (writer === undefined || attempt === null) continue;
     if (bound !== null && writer.isInferred && epochs.depth(attempt) > epochs.depth(bound))
       writer.attempts = [bound];
     else if (bound === null || epochs.depth(attempt) < epochs.depth(bound)) bound = attempt;

@@ -1,7 +1,7 @@
 // Goal: a safe transaction without a receipt is judged by its effects and by the answer that it is durable.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { failure, history, insert, read, type Spec } from "./support/build.ts";
+import { append, epoch, failure, history, insert, read, type Spec } from "./support/build.ts";
 import { check } from "../src/check.ts";
 import { assertGood, assertViolates } from "./support/judge.ts";
 
@@ -55,6 +55,22 @@ describe("a transaction without a receipt", () => {
       "fate.durable-absent",
     );
     assertViolates(history({ a: { ...fast({ tokenOf: "g" }), final: null } }, there), "fate.no-verdict");
+  });
+
+  it("is of the epoch that shows it, also in front of a value that was lost and sent again", () => {
+    const lost = { level: "global", verdict: "lost", attempt: "e1" } as const;
+    const records = history(
+      {
+        first: { does: [append("x", 1)] },
+        before: { epoch: "e2", does: [read("x")], shows: [[1]] },
+        held: { ...safe({ durableAt: "region", position: null }), does: [append("x", 2)] },
+        again: { epoch: "e2", does: [append("x", 3)], reported: [lost] },
+        after: { epoch: "e2", does: [read("x")], shows: [[1, 2, 3]] },
+      },
+      { lists: { x: [1, 2, 3] }, epochs: [epoch("e1", null), epoch("e2", "e1", { node: "b" })] },
+      [failure(15, ["disk", "region"])],
+    );
+    assertGood(records);
   });
 
   it("is there as a whole", () => {
