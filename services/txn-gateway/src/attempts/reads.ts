@@ -41,7 +41,7 @@ export interface NearbyRead {
 }
 
 /** Trackers settle what an unknown epoch has left in about a round trip to another region. */
-export const VERDICT_WAIT_MS = 2_000;
+const VERDICT_WAIT_MS = 2_000;
 /** Certainly not in the current history, so no read has to show it. */
 export const DISCARDED: ReadonlySet<TrackerVerdict> = new Set<TrackerVerdict>([
   "lost",
@@ -94,19 +94,24 @@ export class Reads {
     primaryEpoch: PrimaryEpoch,
     { principal, signal }: Caller,
   ): Promise<void> {
-    const { primary, verdicts, config } = this.#parts;
+    const { primary } = this.#parts;
     if (after.owner !== principal.owner && !principal.scopes.has("admin"))
       throw new HighwaterError("forbidden", { detail: "`after` is another owner's token." });
     if (after.epoch === primaryEpoch.epoch || primary.isAncestor(after.epoch, primaryEpoch.epoch)) return;
     primary.wake();
-    const level = Object.keys(config.topology.levels).at(-1) ?? "";
-    const verdict = await verdicts.ask({ token: after.text, level, limitMs: VERDICT_WAIT_MS, signal });
-    if (DISCARDED.has(verdict)) return;
+    if (DISCARDED.has(await this.verdictOf(after.text, signal))) return;
     throw new HighwaterError("epoch_changed", {
       detail:
         "The epoch of `after` is not in this gateway's history, and trackers have not settled its verdict; retry.",
       retryAfterMs: RETRY_MS.soon,
     });
+  }
+
+  /** What trackers know of it within a short time, at the strongest level. */
+  verdictOf(token: string, signal: AbortSignal | undefined): Promise<TrackerVerdict> {
+    const { config, verdicts } = this.#parts;
+    const level = Object.keys(config.topology.levels).at(-1) ?? "";
+    return verdicts.ask({ token, level, limitMs: VERDICT_WAIT_MS, signal });
   }
 
   /** A replica in this region, unless the primary is in it as well. */
@@ -173,14 +178,16 @@ export class Reads {
     replica: NodeReport,
     { ack }: Accepted,
   ): Promise<boolean> {
-    const { deps, primary } = this.#parts;
-    const { current: primaryEpoch } = primary;
+    const { current: primaryEpoch } = this.#parts.primary;
     if (primaryEpoch?.epoch !== read.position.epoch) return false;
     if (ack === "commit") return true;
-    const positions = await deps.store.positions(primaryEpoch.node).catch(() => null);
-    return (
-      positions?.epoch === read.position.epoch && positions.replicas.some(({ node }) => node === replica.node)
-    );
+    return this.feeds(primaryEpoch, replica.node);
+  }
+
+  /** The primary, asked now, is still in the epoch and feeds this very replica. */
+  async feeds({ node, epoch }: Pick<PrimaryEpoch, "node" | "epoch">, replica: string): Promise<boolean> {
+    const positions = await this.#parts.deps.store.positions(node).catch(() => null);
+    return positions?.epoch === epoch && positions.replicas.some((one) => one.node === replica);
   }
 
   #servedBy(replica: NodeReport, read: Extract<ReplicaReading, { kind: "read" }>): Served {

@@ -4,24 +4,20 @@ import { type EpochId, type Offset, openToken, type TokenContent } from "@highwa
 import { type NodeReport } from "@highwater/authority";
 import { sleep } from "@highwater/runtime";
 import { type ReplicaReading } from "@highwater/store";
-import { DISCARDED, type Reads, VERDICT_WAIT_MS } from "../attempts/reads.ts";
-import { type Config } from "../config.ts";
+import { DISCARDED, type Reads } from "../attempts/reads.ts";
 import { type Deps } from "../deps.ts";
 import { type MarkBoard } from "../outcomes/marks.ts";
 import { type FlushHelp } from "../primary/flush.ts";
 import { type Primary } from "../primary/primary.ts";
 import { INTEREST_MS, type MarkInterest } from "../trackers/interest.ts";
-import { type TrackerVerdict, type Verdicts } from "../trackers/verdicts.ts";
 import { type RequestRules } from "../txn/request.ts";
 import { type Report } from "./frames/build.ts";
 
 export interface ReplicaContext {
-  readonly config: Pick<Config, "topology" | "maxWaitMs">;
   readonly deps: Pick<Deps, "clock" | "store">;
   readonly primary: Primary;
-  readonly reads: Pick<Reads, "replicaNear">;
+  readonly reads: Pick<Reads, "feeds" | "replicaNear" | "verdictOf">;
   readonly rules: RequestRules;
-  readonly verdicts: Verdicts;
   readonly marks: MarkBoard;
   readonly flush: FlushHelp;
   readonly interest: Pick<MarkInterest, "renew">;
@@ -99,29 +95,23 @@ export class Replicas {
 
   /** A primary of another epoch shows it, as far as trackers do not know that it is lost. */
   async #judgeNow(text: string, { epoch }: TokenContent, signal: AbortSignal): Promise<Report | null> {
-    const { primary } = this.#parts;
+    const { primary, reads } = this.#parts;
     const current = primary.current?.epoch ?? "";
     if (epoch === current) return null;
-    const verdict = await this.#ask(text, signal);
+    const verdict = await reads.verdictOf(text, signal);
     if (DISCARDED.has(verdict)) return LOST;
     return verdict === "durable" || primary.isAncestor(epoch, current) ? null : UNSETTLED;
   }
 
   /** A failover may have lost what the token of another epoch stands for: it never arrives. */
   async #untilLost(text: string, { epoch }: TokenContent, signal: AbortSignal): Promise<Report> {
-    const { primary, deps } = this.#parts;
+    const { primary, deps, reads } = this.#parts;
     while (!signal.aborted) {
       const isCurrent = primary.current?.epoch === epoch;
-      if (!isCurrent && DISCARDED.has(await this.#ask(text, signal))) return LOST;
+      if (!isCurrent && DISCARDED.has(await reads.verdictOf(text, signal))) return LOST;
       await sleep(deps.clock, POLL_MS_MAX, signal);
     }
     return NEVER;
-  }
-
-  #ask(token: string, signal: AbortSignal): Promise<TrackerVerdict> {
-    const { config, verdicts } = this.#parts;
-    const level = Object.keys(config.topology.levels).at(-1) ?? "";
-    return verdicts.ask({ token, level, limitMs: VERDICT_WAIT_MS, signal });
   }
 
   #untilShown(node: string, { epoch, offset }: TokenContent, signal: AbortSignal): Promise<void> {
@@ -186,12 +176,12 @@ export class Replicas {
 
   /** Resolves when all is durable that the replica shows by now. Never does after the signal. */
   async shown(node: string, level: string, signal: AbortSignal): Promise<void> {
-    const { deps, primary, marks, interest } = this.#parts;
+    const { deps, primary, reads, marks, interest } = this.#parts;
     let pauseMs = POLL_MS_MIN;
     while (!signal.aborted) {
       const read = await this.#looks.ask(node);
       const { current } = primary;
-      if (read !== null && current?.epoch === read.position.epoch && (await this.#feeds(current, node))) {
+      if (read !== null && current?.epoch === read.position.epoch && (await reads.feeds(current, node))) {
         this.#help();
         interest.renew();
         for (;;) {
@@ -206,15 +196,6 @@ export class Replicas {
       pauseMs = Math.min(POLL_MS_MAX, 2 * pauseMs);
     }
     return NEVER;
-  }
-
-  /** The primary, asked behind the look, is still in the epoch and feeds this very replica. */
-  async #feeds(
-    { node, epoch }: { readonly node: string; readonly epoch: EpochId },
-    replica: string,
-  ): Promise<boolean> {
-    const positions = await this.#parts.deps.store.positions(node).catch(() => null);
-    return positions?.epoch === epoch && positions.replicas.some((one) => one.node === replica);
   }
 
   /**
