@@ -8,6 +8,7 @@ import { promisify } from "node:util";
 import { Client } from "pg";
 import { System } from "@highwater/lab-system";
 import { eventually } from "@highwater/lab-tools/process";
+import { placeOf, RawSession } from "../wire/session.ts";
 import { Caller } from "./caller.ts";
 
 interface Login {
@@ -40,6 +41,16 @@ export class Target implements AsyncDisposable {
     this.reader = caller(keys.reader);
     this.writer = caller(keys.writer);
     this.other = caller(keys.other);
+  }
+
+  /** Opens a session on the primary's region's PostgreSQL port. Fails as the log-in does. */
+  openSession(
+    role: string,
+    password: string,
+    parameters: Readonly<Record<string, string>> = {},
+  ): Promise<RawSession> {
+    const place = placeOf(this.system.pgUrl(this.system.regions[0] ?? "", role));
+    return RawSession.open({ ...place, password }, parameters);
   }
 
   static async start(): Promise<Target> {

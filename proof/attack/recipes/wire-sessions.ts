@@ -6,23 +6,13 @@ import { connect as connectTls, getCACertificates, setDefaultCACertificates } fr
 import { System } from "@highwater/lab-system";
 import { makeAuthority } from "@highwater/lab-tools/process/certificate";
 import { fieldsOf, int32, message, query, rowOf, startup, text, textsOf } from "../../wire/frames.ts";
-import { type Arrived, placeOf, RawSession } from "../../wire/session.ts";
+import { type Arrived, placeOf, type RawSession } from "../../wire/session.ts";
 import { newId } from "../caller.ts";
 import { type Recipe } from "../recipe.ts";
 import { type Target } from "../target.ts";
 
 const SSL_REQUEST = int32(8, 80_877_103);
 const LIMIT_MS = 10_000;
-
-function openAs(
-  { system }: Target,
-  role: string,
-  password: string,
-  parameters: Readonly<Record<string, string>> = {},
-): Promise<RawSession> {
-  const place = placeOf(system.pgUrl(system.regions[0] ?? "", role));
-  return RawSession.open({ ...place, password }, parameters);
-}
 
 function rowsOf(frames: readonly Arrived[]): (string | null)[][] {
   return frames.filter(({ type }) => type === "D").map(({ body }) => rowOf(body));
@@ -40,7 +30,7 @@ function tokenOf(frames: readonly Arrived[]): string {
 
 /** The victim's transaction of that id, on the wire and in commit mode. */
 async function runsOnce(target: Target, id: string): Promise<string | null> {
-  const session = await openAs(target, "crane_write", target.other.key, {
+  const session = await target.openSession("crane_write", target.other.key, {
     options: "-c highwater.ack=commit",
   });
   try {
@@ -78,7 +68,7 @@ export const WIRE_SESSIONS: readonly Recipe[] = [
     run: async (target) => {
       const id = newId();
       const options = { options: "-c highwater.ack=commit" };
-      const session = await openAs(target, "acme_write", target.writer.key, options);
+      const session = await target.openSession("acme_write", target.writer.key, options);
       try {
         const insert = (what: string): string =>
           `INSERT INTO acme.orders VALUES (gen_random_uuid()::text, '${what}')`;
@@ -104,7 +94,7 @@ export const WIRE_SESSIONS: readonly Recipe[] = [
     item: "wire",
     title: "a session sets highwater.* for another tenant's role, or for all",
     run: async (target) => {
-      const session = await openAs(target, "acme_write", target.writer.key);
+      const session = await target.openSession("acme_write", target.writer.key);
       try {
         const [[database = ""] = []] = rowsOf(await session.ask(query("SELECT current_database()")));
         for (const name of ["highwater.ack = 'commit'", "highwater.level = 'none'", "highwater.max_wait = 1"])
@@ -119,7 +109,7 @@ export const WIRE_SESSIONS: readonly Recipe[] = [
       } finally {
         session.destroy();
       }
-      const victim = await openAs(target, "crane_write", target.other.key);
+      const victim = await target.openSession("crane_write", target.other.key);
       try {
         for (const name of ["ack", "level", "max_wait"]) {
           const asked = await victim.ask(query(`SELECT current_setting('highwater.${name}', true)`));
@@ -147,7 +137,9 @@ export const WIRE_SESSIONS: readonly Recipe[] = [
           { options: `-c session_authorization=${wanted}` },
           { options: `--role=${wanted}` },
         ]) {
-          const session = await openAs(target, "acme_write", target.writer.key, parameters).catch(() => null);
+          const session = await target
+            .openSession("acme_write", target.writer.key, parameters)
+            .catch(() => null);
           if (session === null) continue;
           const [[user = null] = []] = rowsOf(await session.ask(query("SELECT current_user")));
           session.destroy();
@@ -198,7 +190,7 @@ async function putInFront(system: System, ca: string): Promise<string | null> {
   await once(own, "data");
   const served = await answersTo(own, { ca, first });
   own.destroy();
-  if (served === null) return "a client that nobody disturbs is not served";
+  if (served === null) return "an undisturbed client is not served";
   for (const injected of [insert, first, Buffer.concat([first, insert]), message("p", text("guess"))])
     for (const when of ["with the request", "behind the answer"] as const) {
       const socket = await openSocket(place);

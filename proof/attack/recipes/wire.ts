@@ -30,16 +30,6 @@ const VERBOSE = [
   .map((setting) => `-c ${setting}`)
   .join(" ");
 
-function open(
-  { system }: Target,
-  role: string,
-  password: string,
-  parameters: Readonly<Record<string, string>> = {},
-): Promise<RawSession> {
-  const place = placeOf(system.pgUrl(system.regions[0] ?? "", role));
-  return RawSession.open({ ...place, password }, parameters);
-}
-
 /** What got in; null when it was refused. */
 async function entered(
   target: Target,
@@ -48,7 +38,7 @@ async function entered(
   parameters?: Readonly<Record<string, string>>,
 ): Promise<string | null> {
   try {
-    const session = await open(target, role, password, parameters);
+    const session = await target.openSession(role, password, parameters);
     session.destroy();
     return `a session of ${role}`;
   } catch {
@@ -62,7 +52,7 @@ export const WIRE: readonly Recipe[] = [
     title: "a key, or no key, opens a session of a role that is not its own",
     run: async (target) => {
       const { writer, other } = target;
-      const session = await open(target, "acme_write", writer.key);
+      const session = await target.openSession("acme_write", writer.key);
       session.destroy();
       for (const [role, password] of [
         ["acme_write", ""],
@@ -114,7 +104,7 @@ export const WIRE: readonly Recipe[] = [
     item: "wire",
     title: "a stranger cancels another tenant's statement with a guessed key",
     run: async (target) => {
-      const victim = await open(target, "crane_write", target.other.key);
+      const victim = await target.openSession("crane_write", target.other.key);
       try {
         const place = placeOf(target.system.pgUrl(target.system.regions[0] ?? ""));
         const asked = await victim.ask(query("SELECT pg_backend_pid()"));
@@ -137,7 +127,7 @@ export const WIRE: readonly Recipe[] = [
     item: "wire",
     title: "a key judges the token of another tenant's transaction on the wire",
     run: async (target) => {
-      const session = await open(target, "crane_write", target.other.key, {
+      const session = await target.openSession("crane_write", target.other.key, {
         options: "-c highwater.ack=commit",
       });
       try {
@@ -161,7 +151,7 @@ export const WIRE: readonly Recipe[] = [
     item: "wire",
     title: "a session reads the tag of its receipt in notices and errors of the gateway's statements",
     run: async (target) => {
-      const session = await open(target, "acme_write", target.writer.key, { options: VERBOSE });
+      const session = await target.openSession("acme_write", target.writer.key, { options: VERBOSE });
       try {
         const INSERT = "INSERT INTO acme.orders VALUES (gen_random_uuid()::text, 'by wire')";
         const step = (sql: string): Buffer => Buffer.concat([parse("", sql), bind("", ""), execute("")]);
