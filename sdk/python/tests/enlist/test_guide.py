@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from highwater import Highwater
+from tests.guides import assert_typed
 from tests.readme import with_service
 from tests.system import REPOSITORY, System, app_address
 
@@ -42,14 +43,4 @@ def test_the_program_of_the_guide(system: System, hw: Highwater, tmp_path: Path)
 
 
 def test_its_types(tmp_path: Path) -> None:
-    (tmp_path / "guide.py").write_text(blocks("python"))
-    settings = REPOSITORY / "sdk/python/pyproject.toml"
-    mypy = [sys.executable, "-m", "mypy", "--config-file", settings, "--cache-dir", REPOSITORY / ".mypy_cache"]
-    done = subprocess.run(
-        [*map(str, mypy), str(tmp_path / "guide.py")],
-        cwd=REPOSITORY / "sdk/python",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
+    assert_typed(blocks("python"), tmp_path)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.guides import assert_typed
 from tests.sqlalchemy.conftest import url_of
 from tests.system import REPOSITORY, System
 
@@ -46,14 +46,4 @@ def test_the_program_of_the_guide(system: System, capsys: pytest.CaptureFixture[
 
 
 def test_its_types(tmp_path: Path) -> None:
-    (tmp_path / "guide.py").write_text(program())
-    settings = REPOSITORY / "sdk/python/pyproject.toml"
-    mypy = [sys.executable, "-m", "mypy", "--config-file", settings, "--cache-dir", REPOSITORY / ".mypy_cache"]
-    done = subprocess.run(
-        [*map(str, mypy), str(tmp_path / "guide.py")],
-        cwd=REPOSITORY / "sdk/python",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
+    assert_typed(program(), tmp_path)
