@@ -20,8 +20,8 @@ import {
 
 const [EAST, WEST, EUROPE, ASIA] = ["us-east", "us-west", "eu-west", "ap-south"] as const;
 
-it("a promise that only the tracker of the lost region had told is broken", async () => {
-  await using system = await System.start({ hasTrackerLinks: true });
+/** Commits what the west lacks, and what only the tracker of the east has reported as durable. */
+async function promiseInTheEast(system: System, asked: Parameters<typeof verdict>[2] = {}) {
   const { cluster } = system;
   await createTable(system, EAST);
   await starve(system, WEST);
@@ -29,7 +29,14 @@ it("a promise that only the tracker of the lost region had told is broken", asyn
   const links = [WEST, EUROPE].map((region) => cluster.link(trackerLocation(region), region));
   for (const link of links) await link.cut();
   const { token, position } = await commit(system.gateway(EAST).url, [put("promised")]);
-  assert.equal((await verdict(system.tracker(EAST).url, token)).verdict, "durable");
+  assert.equal((await verdict(system.tracker(EAST).url, token, asked)).verdict, "durable");
+  return { before, links, token, position };
+}
+
+it("a promise that only the tracker of the lost region had told is broken", async () => {
+  await using system = await System.start({ hasTrackerLinks: true });
+  const { cluster } = system;
+  const { before, links, token, position } = await promiseInTheEast(system);
   await system.killRegion(EAST);
   for (const link of links) await link.heal();
   await cluster.promote(WEST);
@@ -60,13 +67,7 @@ it("a promise is broken, also if what has survived is less than the level asked 
     hasTrackerLinks: true,
   });
   const { cluster } = system;
-  await createTable(system, EAST);
-  await starve(system, WEST);
-  const before = await epochOf(system.tracker(WEST).url);
-  const links = [WEST, EUROPE].map((region) => cluster.link(trackerLocation(region), region));
-  for (const link of links) await link.cut();
-  const { token, position } = await commit(system.gateway(EAST).url, [put("promised")]);
-  assert.equal((await verdict(system.tracker(EAST).url, token, { level: "both" })).verdict, "durable");
+  const { before, links, token, position } = await promiseInTheEast(system, { level: "both" });
   await eventually("the mark is in the survivor's log", async () => {
     const rows = await cluster.query(
       EUROPE,
