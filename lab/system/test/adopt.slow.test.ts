@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { join } from "node:path";
-import { after, before, test } from "node:test";
+import { after, before, test, type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 import { decodeToken } from "@highwater/protocol";
 import { System } from "../src/index.ts";
@@ -77,19 +77,33 @@ async function hasLeftTheLedger(region: string, { token }: Written): Promise<voi
   });
 }
 
-/** Durable everywhere, and committed on the primary alone until the replicas are fed again. */
+/**
+ * Durable everywhere, and committed on the primary alone until the replicas are fed again. A test
+ * that fails feeds them too: the next one needs them.
+ */
 async function writeBoth(
+  t: TestContext,
   prefix: string,
 ): Promise<{ kept: Written; unseen: Written; pending: Written; feed: () => Promise<void> }> {
   const kept = await write(`${prefix}-durable`, SAFE);
   const unseen = await write(`${prefix}-unseen`, SAFE);
   for (const region of REGIONS) await hasLeftTheLedger(region, unseen);
-  const feeds = [await starve(system, WEST), await starve(system, EUROPE)];
-  const pending = await write(`${prefix}-pending`, { ack: "commit" });
+  const feeds: (() => Promise<void>)[] = [];
   const feed = async (): Promise<void> => {
     for (const each of feeds) await each();
   };
+  t.after(feed);
+  for (const replica of [WEST, EUROPE]) feeds.push(await starve(system, replica));
+  const pending = await write(`${prefix}-pending`, { ack: "commit" });
   return { kept, unseen, pending, feed };
+}
+
+/** The services read and write these tables, and PostgreSQL may end either side of a deadlock. */
+async function dropSchemas(names: string): Promise<void> {
+  await eventually(`the schemas ${names} are dropped`, async () => {
+    await system.cluster.query(EAST, `DROP SCHEMA ${names} CASCADE`);
+    return true;
+  });
 }
 
 /** Every gateway and every tracker says what is wrong and what to run. */
@@ -125,9 +139,9 @@ async function goesOn(key: string): Promise<void> {
   }
 }
 
-test("after DROP SCHEMA highwater the service says what to run, and after adopt it goes on with the rows that are there", async () => {
-  const { kept, unseen, pending, feed } = await writeBoth("dropped");
-  await system.cluster.query(EAST, "DROP SCHEMA highwater CASCADE");
+test("after DROP SCHEMA highwater the service says what to run, and after adopt it goes on with the rows that are there", async (t) => {
+  const { kept, unseen, pending, feed } = await writeBoth(t, "dropped");
+  await dropSchemas("highwater");
   await refusedEverywhere();
   await feed();
 
@@ -163,14 +177,14 @@ test("after DROP SCHEMA highwater the service says what to run, and after adopt 
   assert.match(again.output, /there is nothing to adopt/);
 });
 
-test("after a restore from before Highwater, what adopt gives up is broken or lost, and runs no second time", async () => {
-  const { kept, unseen, pending, feed } = await writeBoth("restored");
+test("after a restore from before Highwater, what adopt gives up is broken or lost, and runs no second time", async (t) => {
+  const { kept, unseen, pending, feed } = await writeBoth(t, "restored");
   const before = await epochOf(system.tracker(EAST).url);
   const schemas = await system.cluster.query(
     EAST,
     "SELECT string_agg(nspname, ', ') AS names FROM pg_namespace WHERE nspname LIKE 'highwater%'",
   );
-  await system.cluster.query(EAST, `DROP SCHEMA ${String(schemas[0]?.["names"])} CASCADE`);
+  await dropSchemas(String(schemas[0]?.["names"]));
   await system.cluster.query(EAST, "TRUNCATE kv");
   await refusedEverywhere();
   await feed();
