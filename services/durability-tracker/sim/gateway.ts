@@ -1,7 +1,14 @@
 // One simulated gateway process: the product's gateway, over a simulated clock, store and network, and the clients that call it.
 // A client knows only what it was answered.
 import { type Authority } from "@highwater/authority";
-import { decodeToken, type EpochId, HighwaterError, parseOffset, type TxnId } from "@highwater/protocol";
+import {
+  decodeToken,
+  type EpochId,
+  type EpochRecord,
+  HighwaterError,
+  parseOffset,
+  type TxnId,
+} from "@highwater/protocol";
 import { DEFAULT_LIMITS, type Log, type Principal } from "@highwater/service";
 import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 import { type Store } from "@highwater/store";
@@ -66,6 +73,7 @@ export interface SimGatewayContext {
   readonly reach: (process: string, node: string) => SimNode | null;
   readonly rest: () => Promise<void>;
   readonly say: (what: () => string) => void;
+  readonly onEpoch: (by: string, record: EpochRecord) => void;
   readonly witness: AnswerWitness;
   /** What was found wrong where the product would take it for a failure of its own. */
   readonly onFault: (cause: unknown) => void;
@@ -141,13 +149,16 @@ export class SimGateway {
   }
 
   #start(): Process {
-    const { world, config, nowMs, trackers, requests, transmit, reach } = this.#parts;
+    const { world, config, nowMs, trackers, requests, transmit, reach, onEpoch } = this.#parts;
     const clock = new SimClock(nowMs);
     const store = new SimStore({
       world,
       reach: (node) => reach(this.process, node),
       onRun: (run) => {
         this.#noteRun(run);
+      },
+      onEpoch: (record) => {
+        onEpoch(this.name, record);
       },
       requestOf: (id) => requests.find(({ ids }) => ids.includes(id))?.n ?? 0,
     });

@@ -381,6 +381,20 @@ export const MUTANTS: readonly Mutant[] = [
     from: 16,
   },
   {
+    name: "a gateway begins an epoch with marks that no tracker has published",
+    patch: {
+      file: gateway("primary/primary"),
+      find: `        const known = this.#options.knownMarks();`,
+      replace: `        const { finalMarks, everywhere } = this.#options.knownMarks();
+        const invented = Object.entries(finalMarks).map(([epoch, marks]) => [
+          epoch,
+          Object.fromEntries(Object.keys(marks).map((level) => [level, "99999"])),
+        ]);
+        const known = { finalMarks: Object.fromEntries(invented), everywhere };`,
+    },
+    from: 255,
+  },
+  {
     name: "announcements that a tracker refuses are forgotten",
     patch: {
       file: gateway("trackers/announcements"),

@@ -12,6 +12,8 @@ import { ownerOf, type Token } from "./truth.ts";
 export type Act = (play: Play) => void | Promise<void>;
 
 const MAX_COPIES = 3;
+/** A gateway begins an epoch itself when the trackers have not begun it for so long. */
+const OVERDUE_MS = 4_000;
 
 const node = (play: Play): SimNode => play.random.pick(play.world.nodes) as SimNode;
 const tracker = (play: Play): SimTracker => play.random.pick(play.trackers) as SimTracker;
@@ -109,13 +111,23 @@ function undo(play: Play): void {
 }
 
 /** A question of a gateway gets to the store. */
-function answerStore(play: Play): void {
-  const at = gateway(play);
+function answerStore(play: Play, at = gateway(play)): void {
   const question = play.random.pick(at.store.questions);
   if (question === undefined) return;
   const isReturned = play.random.chance(90);
   play.say(() => `${at.name} ${question.what} on ${question.node}${isReturned ? "" : ", and does not hear"}`);
   at.store.answer(question, isReturned);
+}
+
+/** No tracker has begun the epoch for so long that the gateway begins it itself. */
+async function beginOverdue(play: Play, at: SimGateway, nodes: readonly SimNode[]): Promise<void> {
+  at.clock.skip(OVERDUE_MS);
+  await play.gatewaysLook([at], nodes);
+  // Its two steps, if nothing comes in between.
+  for (let step = 0; step < 2 && play.random.chance(80); step++) {
+    answerStore(play, at);
+    await play.rest();
+  }
 }
 
 /** A client that has lost its answer asks again under the same id, of whatever gateway. */
@@ -338,7 +350,9 @@ export const OPS: Readonly<Record<string, readonly [weight: number, act: Act]>> 
     async (play) => {
       const skipped = play.random.chance(30) ? play.random.below(play.world.nodes.length) : -1;
       const nodes = play.world.nodes.filter((_, index) => index !== skipped);
-      await play.gatewaysLook([gateway(play)], nodes);
+      const at = gateway(play);
+      await play.gatewaysLook([at], nodes);
+      if (at.authority.kind === "mint" && play.random.chance(50)) await beginOverdue(play, at, nodes);
     },
   ],
   gatewayDies: [

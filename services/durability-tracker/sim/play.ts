@@ -2,7 +2,7 @@
 // a seed of its own, so that taking one out of a script changes nothing of the others.
 import { setImmediate as turn } from "node:timers/promises";
 import { type Authority, type NodeReport } from "@highwater/authority";
-import { type EpochId, ownedName } from "@highwater/protocol";
+import { type EpochId, type EpochRecord, ownedName } from "@highwater/protocol";
 import { type CoreConfig, marksText, type Published, type TrackerEvent } from "../src/core/index.ts";
 import { type Config } from "@highwater/txn-gateway/embedded";
 import { peerVerdictOf } from "../src/events/new-events.ts";
@@ -97,6 +97,10 @@ export class Play {
       rest: () => this.rest(),
       say: (what) => {
         this.say(what);
+      },
+      onEpoch: (by, record) => {
+        this.meet("epoch begun by a gateway");
+        this.#noteEpoch(by, record);
       },
       onFault: (cause) => {
         this.#blame(cause);
@@ -371,11 +375,14 @@ export class Play {
     const node = this.reach(`t${String(tracker.n)}`, id);
     if (node?.sessions !== sessions) return;
     const record = this.world.epochs.open(node, epoch, request);
-    if (record === null) return;
+    if (record !== null) this.#noteEpoch(tracker.name, record);
+  }
+
+  #noteEpoch(by: string, record: EpochRecord): void {
     this.meet(`epoch: ${record.cause}`);
     this.say(
       () =>
-        `${tracker.name} begins ${short(record.id)} on ${node.id} after ${short(record.previous ?? "-0")}: ${record.cause}, fork ${record.forkOffset}, start ${record.startOffset}, limit ${record.forkLimit ?? "none"}`,
+        `${by} begins ${short(record.id)} on ${record.node} after ${short(record.previous ?? "-0")}: ${record.cause}, fork ${record.forkOffset}, start ${record.startOffset}, limit ${record.forkLimit ?? "none"}`,
     );
   }
 

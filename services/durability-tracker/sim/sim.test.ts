@@ -48,7 +48,7 @@ const WORTHWHILE = [
     "published retried",
   ],
   ...["epoch: clean_restart", "epoch: crash_recovery", "epoch: promotion", "epoch: reinstated"],
-  ...["minting interrupted", "epoch completed by another"],
+  ...["minting interrupted", "epoch completed by another", "epoch begun by a gateway"],
   ...[
     "primary killed",
     "primary stopped",

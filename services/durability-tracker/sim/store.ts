@@ -1,10 +1,11 @@
 // The simulated store as one gateway process reaches it. Every call of the gateway waits here until the run decides that it gets
 // to its node, and whether the answer gets back.
 import { type NodeReport } from "@highwater/authority";
-import { type EpochId, HighwaterError, type Offset, type TxnId } from "@highwater/protocol";
+import { type EpochId, type EpochRecord, HighwaterError, type Offset, type TxnId } from "@highwater/protocol";
 import {
   type Execution,
   type KeyCheck,
+  type MintRequest,
   type ReceiptKey,
   type ReceiptsAsOf,
   type ReceiptState,
@@ -43,6 +44,7 @@ export interface SimStoreContext {
   readonly reach: (node: string) => SimNode | null;
   readonly requestOf: (id: TxnId) => number;
   readonly onRun: (run: Run) => void;
+  readonly onEpoch: (record: EpochRecord) => void;
 }
 
 /** Has the methods of the product's Store that a gateway calls for its transactions. */
@@ -109,9 +111,20 @@ export class SimStore {
     });
   }
 
-  /** The trackers of the simulation begin the epochs. */
-  mint(): Promise<never> {
-    return Promise.reject(new Error("a simulated gateway begins no epoch"));
+  /** Other things can happen between its two steps. */
+  async mint(node: string, request: MintRequest): Promise<EpochRecord> {
+    const { epochs } = this.#parts.world;
+    const { begun, sessions } = await this.#ask(node, "begins an epoch", (at) => {
+      if (!at.isPrimary) throw new HighwaterError("primary_unavailable", {});
+      return { begun: epochs.begin(at, request), sessions: at.sessions };
+    });
+    if (typeof begun !== "string") return begun;
+    return this.#ask(node, `opens ${begun}`, (at) => {
+      const record = at.sessions === sessions ? epochs.open(at, begun, request) : null;
+      if (record === null) throw new HighwaterError("epoch_changed", {});
+      this.#parts.onEpoch(record);
+      return record;
+    });
   }
 
   roleFaults(): Promise<readonly string[]> {
