@@ -149,6 +149,21 @@ export const OWN_FOLDERS: Readonly<Record<string, readonly string[]>> = {
   scripts: [],
   "sdk/conformance": [],
   "services/durability-tracker/sim": ["sim"],
+  // Every gateway listens there, and only these stages send anything to it.
+  "services/txn-gateway/src/wire": [
+    "bench-pgwire",
+    "chaos",
+    "foreign-suites",
+    "fuzz",
+    "infra-test",
+    "load-smoke",
+    "sim",
+  ],
+};
+
+/** What imports from a folder above and runs nothing of it where nothing is sent to it. */
+export const IDLE_IMPORTS: Readonly<Record<string, string>> = {
+  "services/txn-gateway/src/wire": "services/txn-gateway/src/",
 };
 
 /** `chaos` is the beginning of `chaos-5`. */
