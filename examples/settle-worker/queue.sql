@@ -4,8 +4,10 @@ PRAGMA journal_mode = WAL;
 CREATE TABLE IF NOT EXISTS queue (
   id TEXT PRIMARY KEY,                  -- the transaction's
   cents INTEGER NOT NULL,               -- what it is about, so that it can be sent again
-  token TEXT,                           -- null until the commit was answered: until then the row is the producer's
-  due_ms INTEGER NOT NULL DEFAULT 0     -- the settler that has taken it has until then; milliseconds since 1970
+  -- null until the commit was answered: until then the row is the producer's
+  token TEXT,
+  -- the settler that has taken it has until then; milliseconds since 1970
+  due_ms INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX IF NOT EXISTS queue_due ON queue (due_ms) WHERE token IS NOT NULL;
 

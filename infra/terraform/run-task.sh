@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs a task of a system on AWS once, in its region and network: prints what the task printed, and ends with the exit code that it
-# ended with. Needs the AWS CLI, jq, and rights to run the task, to pass its roles, and to read its log.
+# Runs a task of a system on AWS once, in its region and network: prints what the task printed, and
+# ends with the exit code that it ended with. Needs the AWS CLI, jq, and rights to run the task, to
+# pass its roles, and to read its log.
 set -euo pipefail
 
 usage() {
@@ -46,7 +47,8 @@ if [[ "$started" != arn:* ]]; then
   exit 1
 fi
 aws ecs wait tasks-stopped --region "$region" --cluster "$cluster" --tasks "$started"
-# Lines can be read some seconds after they were printed: until two looks agree, and not for ever, for it may have printed nothing.
+# Lines can be read some seconds after they were printed: until two looks agree, and not for ever,
+# for it may have printed nothing.
 printed='' before=''
 for _ in 1 2 3 4 5 6 7 8; do
   sleep 3

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes a certificate for the services of a system's regions, and prints the value of the secret `tls`: the certificate, its key, and
-# the authority. The authority is in FOLDER, and is made there if there is none. Needs openssl and jq.
+# Makes a certificate for the services of a system's regions, and prints the value of the secret
+# `tls`: the certificate, its key, and the authority. The authority is in FOLDER, and is made there
+# if there is none. Needs openssl and jq.
 set -euo pipefail
 
 usage() {

@@ -79,6 +79,13 @@ test("TypeScript and Python: a comment is wide by its column", () => {
   assert.deepEqual(found("source.py", `    # ${words}\nword = 1 # ${words}\n`), ["wide 2"]);
 });
 
+test("SQL, Terraform and Make: comments and descriptions are prose, other strings are not", () => {
+  assert.deepEqual(found("a.sql", "SELECT 'told' -- Nobody\n-- is told\n").sort(), ["nobody 1", "told 2"]);
+  const source = ['a = "nobody" # told', 'description = "Nobody reads."', "# Who knows, knows."].join("\n");
+  assert.deepEqual(found("a.tf", source).sort(), ["nobody 2", "told 1"]);
+  assert.deepEqual(found("Makefile", "told: nobody ## Run what is told\n\t@echo told\n"), ["told 1"]);
+});
+
 test("Python: docstrings, comments and messages are prose, other strings and code are not", () => {
   const source = [
     '"""Nobody knows.',

@@ -1,5 +1,5 @@
-// What is prose in a file of Markdown, TypeScript or Python, and which of its sentences break a
-// rule of rules.ts. Code is not prose: neither its spans and blocks nor words that look like code.
+// What is prose in a page of Markdown or a file of code, and which of its sentences break a rule of
+// rules.ts. Code is not prose: neither its spans and blocks nor words that look like code.
 // A string counts only where it is surely a message.
 import ts from "typescript";
 import { COLUMNS, RULES } from "./rules.ts";
@@ -114,10 +114,10 @@ function withoutCode(text: string): string {
 /** Comments that speak to a tool have the form that the tool demands. */
 const DIRECTIVE = /^\W*(?:eslint|prettier|@ts-|noqa|type:|pragma|mypy|ruff|c8|<reference)/;
 
-const LEAD = /^\s*(?:\/\*+|\*(?!\/)|\/\/+|#+!?|"""|\'\'\') ?/;
+const LEAD = /^\s*(?:\/\*+|\*(?!\/)|\/\/+|#+!?|--+|"""|\'\'\') ?/;
 
 function passagesOf(path: string, text: string): Passage[] {
-  const { comments, messages } = path.endsWith(".py") ? scanPython(text) : scanScript(path, text);
+  const { comments, messages } = scan(path, text);
   const groups: { line: number; column: number; lines: string[]; widths: number[] }[] = [];
   for (const [from, to] of comments) {
     const raw = text.slice(from, to).split("\n");
@@ -155,6 +155,18 @@ const lineAt = (text: string, offset: number): number => text.slice(0, offset).s
 interface Scanned {
   readonly comments: readonly (readonly [from: number, to: number])[];
   readonly messages: readonly (readonly [at: number, said: string])[];
+}
+
+function scan(path: string, text: string): Scanned {
+  if (path.endsWith(".py")) return scanPython(text);
+  if (/\.tsx?$/.test(path)) return scanScript(path, text);
+  const comment = path.endsWith(".sql") ? /(?<=^|\s)--[^\n]*/gm : /(?<=^|\s)#(?!#)[^\n]*/gm;
+  // Of Terraform, where none has a quote, and of Make.
+  const message = /(?<=\b(?:description|error_message) *= *"|(?<!#)## )[^"\n]*/g;
+  return {
+    comments: Array.from(text.matchAll(comment), ({ 0: all, index }) => [index, index + all.length]),
+    messages: Array.from(text.matchAll(message), ({ 0: all, index }) => [index, all]),
+  };
 }
 
 /**

@@ -1,6 +1,6 @@
--- Everything the service keeps inside the store. Run in one transaction under an advisory lock.
--- One row per epoch of this history, appended when the epoch begins. A row without start_offset was never completed
--- (its writer died) and does not count.
+-- Everything the service keeps inside the store. Run in one transaction under an advisory lock. One
+-- row per epoch of this history, appended when the epoch begins. A row without start_offset was
+-- never completed (its writer died) and does not count.
 CREATE TABLE highwater.epoch (
   seq          bigint PRIMARY KEY,
   id           uuid NOT NULL UNIQUE,
@@ -17,8 +17,8 @@ CREATE TABLE highwater.epoch (
   final_marks  jsonb NOT NULL DEFAULT '{}'
 );
 
--- Which epoch this very server process is in. UNLOGGED: every crash recovery and every promotion empties it.
--- A clean copy keeps the row, but not the start time of the server that reads it.
+-- Which epoch this very server process is in. UNLOGGED: every crash recovery and every promotion
+-- empties it. A clean copy keeps the row, but not the start time of the server that reads it.
 CREATE UNLOGGED TABLE highwater.epoch_sentinel (
   only_row          boolean PRIMARY KEY DEFAULT true CHECK (only_row),
   id                uuid NOT NULL,
@@ -26,13 +26,14 @@ CREATE UNLOGGED TABLE highwater.epoch_sentinel (
   system_identifier bigint NOT NULL
 );
 
--- The proof that a transaction is in this history: written by the transaction itself, or as a tombstone.
--- Partitioned by ranges of the UUIDv7 itself, so that the primary key holds over all of them and expiry drops a table.
--- A type for `kind`, not a check: PostgreSQL parses a check's expression anew in every insert, a tenth of what a small
--- transaction costs.
+-- The proof that a transaction is in this history: written by the transaction itself, or as a
+-- tombstone. Partitioned by ranges of the UUIDv7 itself, so that the primary key holds over all of
+-- them and expiry drops a table. A type for `kind`, not a check: PostgreSQL parses a check's
+-- expression anew in every insert, a tenth of what a small transaction costs.
 CREATE TYPE highwater.receipt_kind AS ENUM ('commit', 'aborted', 'lost');
 
--- `owner`: whose transaction it was. `digest`: of what it ran, so that a replay with another body is refused. 0: not known.
+-- `owner`: whose transaction it was. `digest`: of what it ran, so that a replay with another body
+-- is refused. 0: not known.
 CREATE TABLE highwater.receipt (
   id     uuid NOT NULL PRIMARY KEY,
   epoch  uuid NOT NULL,
@@ -47,15 +48,16 @@ CREATE TABLE highwater.retention (
   ceiling        timestamptz NOT NULL
 );
 
--- "The log of this epoch is contained in this history at least up to `reached`", said by the history itself.
--- One row per helper, so that helpers never wait for each other.
+-- "The log of this epoch is contained in this history at least up to `reached`", said by the
+-- history itself. One row per helper, so that helpers never wait for each other.
 CREATE TABLE highwater.witness (
   helper  text PRIMARY KEY,
   epoch   uuid NOT NULL,
   reached pg_lsn NOT NULL
 ) WITH (fillfactor = 20);
 
--- An operator's word that a node is the primary. Carried out by the first process that begins an epoch for it.
+-- An operator's word that a node is the primary. Carried out by the first process that begins an
+-- epoch for it.
 CREATE TABLE highwater.authority_command (
   id        uuid PRIMARY KEY DEFAULT gen_random_uuid(),
   node      text NOT NULL,
@@ -72,16 +74,19 @@ BEGIN
 END
 $$;
 
--- Applications may write receipts of their own commits, and nothing else: `kind` is left to its default.
+-- Applications may write receipts of their own commits, and nothing else: `kind` is left to its
+-- default.
 GRANT USAGE ON SCHEMA highwater TO highwater_app;
 GRANT INSERT (id, epoch, owner, digest) ON highwater.receipt TO highwater_app;
 GRANT SELECT ON highwater.epoch_sentinel TO highwater_app;
 
--- Which history the snapshot of a replica belongs to, and how far it goes. In the snapshot of the query that calls it:
--- `epoch` the newest one; `is_on_timeline` false or NULL when the log comes from elsewhere than that epoch's timeline, as it
--- does between a promotion and the next epoch's record; `has_after` whether `after_epoch`'s log is in it up to `after_offset`,
--- as a witness's row or a later epoch's record says. (The log's own positions could not say so: after a crash they are used
--- again, over what was lost, before there is a record.) `replayed` is read behind the snapshot: nothing it shows lies above.
+-- Which history the snapshot of a replica belongs to, and how far it goes. `epoch` is the newest
+-- one in the snapshot of the query that calls it. `is_on_timeline` is false or NULL when the log is
+-- not from that epoch's timeline, as between a promotion and the next epoch's record. `has_after`
+-- says whether the snapshot has `after_epoch`'s log up to `after_offset`, by a witness's row or a
+-- later epoch's record. (The log's own positions could not say so. After a crash they are used
+-- again, over what was lost, before there is a record.) `replayed` is read behind the snapshot:
+-- nothing it shows lies above.
 CREATE FUNCTION highwater.replica_snapshot(after_epoch uuid, after_offset pg_lsn)
 RETURNS TABLE (in_recovery boolean, epoch uuid, is_on_timeline boolean, replayed pg_lsn, has_after boolean, age_ms float8)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp

@@ -1,4 +1,5 @@
--- What an operator's command was given against: a command that waited while the world went on is not carried out.
+-- What an operator's command was given against: a command that waited while the world went on is
+-- not carried out.
 CREATE FUNCTION highwater.newest_epoch_seq() RETURNS bigint LANGUAGE sql STABLE
   RETURN (SELECT coalesce(max(seq), 0) FROM highwater.epoch WHERE start_offset IS NOT NULL);
 

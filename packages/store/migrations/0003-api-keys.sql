@@ -1,5 +1,6 @@
--- API keys live where the data lives: every gateway sees them, and a failover takes them along.
--- A secret has 256 random bits. No one can guess one from its SHA-256, so a slow hash would only slow every request down.
+-- API keys live where the data lives: every gateway sees them, and a failover takes them along. A
+-- secret has 256 random bits. No one can guess one from its SHA-256, so a slow hash would only slow
+-- every request down.
 CREATE TABLE highwater.api_key (
   id          text PRIMARY KEY,
   secret_hash bytea NOT NULL CHECK (octet_length(secret_hash) = 32),
@@ -17,8 +18,8 @@ CREATE TABLE highwater.api_key (
   changed_at  timestamptz NOT NULL
 );
 
--- A reader of all changes up to one moment must not miss an earlier one that commits later: changes take turns, and
--- each is stamped later than all before it, whatever the clock says.
+-- A reader of all changes up to one moment must not miss an earlier one that commits later: changes
+-- take turns, and each is stamped later than all before it, whatever the clock says.
 CREATE FUNCTION highwater.stamp_api_key() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog AS $$
 BEGIN

@@ -1,5 +1,6 @@
--- Trackers' events of single transactions, levels and epochs: the same from every tracker, under the same ids.
--- `data` is json, not jsonb: an application's metadata may hold characters that jsonb cannot, such as U+0000.
+-- Trackers' events of single transactions, levels and epochs: the same from every tracker, under
+-- the same ids. `data` is json, not jsonb: an application's metadata may hold characters that jsonb
+-- cannot, such as U+0000.
 CREATE TABLE highwater.event (
   seq   bigint NOT NULL,
   n     bigint NOT NULL CHECK (n > 0),
@@ -13,9 +14,10 @@ CREATE TABLE highwater.event (
   PRIMARY KEY (seq, n)
 );
 
--- The newest number. A tracker that records holds this row until the commit, so numbers become visible in their order and without
--- gaps: a reader that has read up to one of them never misses a lower one. One row, not one for each epoch: a recording that
--- outlasts its epoch keeps those of the next one waiting. `expired_*`: everything at or below may have been dropped.
+-- The newest number. A tracker that records holds this row until the commit, so numbers become
+-- visible in their order and without gaps: a reader that has read up to one of them never misses a
+-- lower one. One row, not one for each epoch: a recording that outlasts its epoch keeps those of
+-- the next one waiting. `expired_*`: everything at or below may have been dropped.
 CREATE TABLE highwater.event_counter (
   only_row    boolean PRIMARY KEY DEFAULT true CHECK (only_row),
   seq         bigint NOT NULL,

@@ -1,7 +1,9 @@
--- Webhooks: the endpoints, what each wants, and every message with its result. The queue itself is a job library's, in a schema of
--- its own (highwater_jobs), which trackers create; a message and its job are written in the transaction that records the events.
+-- Webhooks: the endpoints, what each wants, and every message with its result. The queue itself is
+-- a job library's, in a schema of its own (highwater_jobs), which trackers create; a message and
+-- its job are written in the transaction that records the events.
 
--- `secret` signs, so it must be readable: it is a secret at rest. `previous_secret` signs as well until its time is over.
+-- `secret` signs, so it must be readable: it is a secret at rest. `previous_secret` signs as well
+-- until its time is over.
 CREATE TABLE highwater.webhook_endpoint (
   id              text PRIMARY KEY,
   owner           bigint NOT NULL,
@@ -25,7 +27,8 @@ CREATE TABLE highwater.webhook_endpoint (
 );
 CREATE INDEX webhook_endpoint_owner ON highwater.webhook_endpoint (owner, created_at);
 
--- One message to one endpoint. The id is made of the endpoint and the content, so it cannot be enqueued twice.
+-- One message to one endpoint. The id is made of the endpoint and the content, so it cannot be
+-- enqueued twice.
 CREATE TABLE highwater.webhook_delivery (
   id              text PRIMARY KEY,
   place           bigint GENERATED ALWAYS AS IDENTITY,

@@ -1,5 +1,6 @@
--- Whether a replica's recovery waits for log to arrive: then nothing is half replayed, and all that anybody can see there is at or
--- below what counts as replayed. NULL where that is not known. (What it waits for, only monitors may read.)
+-- Whether a replica's recovery waits for log to arrive: then nothing is half replayed, and all that
+-- anybody can see there is at or below what counts as replayed. NULL where that is not known. (What
+-- it waits for, only monitors may read.)
 CREATE FUNCTION highwater.replay_waits() RETURNS boolean
 LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$

@@ -1,6 +1,7 @@
--- A receipt belongs to an owner: its key is the transaction's id with a tag, an HMAC under a key of the deployment over the owner and
--- the id. SQL cannot compute a tag. So a row that SQL writes under somebody else's id has another key: no look-up finds it, and no
--- insert of the service collides with it or waits for it. (docs/decisions/0083-a-receipt-belongs-to-an-owner.md)
+-- A receipt belongs to an owner: its key is the transaction's id with a tag, an HMAC under a key of
+-- the deployment over the owner and the id. SQL cannot compute a tag. So a row that SQL writes
+-- under somebody else's id has another key: no look-up finds it, and no insert of the service
+-- collides with it or waits for it. (docs/decisions/0083-a-receipt-belongs-to-an-owner.md)
 
 -- Receipts without tags cannot get one: they do not say who their owner was.
 DO $$
@@ -16,7 +17,8 @@ $$;
 
 DROP TABLE highwater.receipt;
 
--- `digest`: of what the transaction ran, so that a replay with another body is refused. 0: of a tombstone.
+-- `digest`: of what the transaction ran, so that a replay with another body is refused. 0: of a
+-- tombstone.
 CREATE TABLE highwater.receipt (
   id     uuid NOT NULL,
   tag    uuid NOT NULL,
@@ -29,9 +31,10 @@ CREATE TABLE highwater.receipt (
 REVOKE ALL ON highwater.receipt FROM PUBLIC, highwater_app;
 GRANT INSERT (id, tag, epoch, digest) ON highwater.receipt TO highwater_app;
 
--- The service's INSERT reads the epoch from the sentinel. The policy holds every other INSERT to the same: nothing commits a receipt
--- of an epoch that this server process is not in. Commands without a policy see no row. The service's own role owns the table,
--- and policies do not apply to it.
+-- The service's INSERT reads the epoch from the sentinel. The policy holds every other INSERT to
+-- the same: nothing commits a receipt of an epoch that this server process is not in. Commands
+-- without a policy see no row. The service's own role owns the table, and policies do not apply to
+-- it.
 ALTER TABLE highwater.receipt ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_epoch ON highwater.receipt FOR INSERT TO highwater_app
   WITH CHECK (epoch = (SELECT s.id FROM highwater.current_epoch s));

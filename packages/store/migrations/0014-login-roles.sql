@@ -1,5 +1,6 @@
--- Who a login role of API keys belongs to: one owner, and one access. A role of keys that only read is a member of highwater_read and
--- not of highwater_app, so PostgreSQL itself refuses what it would write. (docs/decisions/0098-read-keys-have-roles-that-cannot-write.md)
+-- Who a login role of API keys belongs to: one owner, and one access. A role of keys that only read
+-- is a member of highwater_read and not of highwater_app, so PostgreSQL itself refuses what it
+-- would write. (docs/decisions/0098-read-keys-have-roles-that-cannot-write.md)
 DO $$
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'highwater_read') THEN
@@ -8,7 +9,8 @@ BEGIN
 END
 $$;
 
--- What a transaction that only reads runs besides its own SQL: where the log is, in which epoch, and the reset behind it.
+-- What a transaction that only reads runs besides its own SQL: where the log is, in which epoch,
+-- and the reset behind it.
 GRANT USAGE ON SCHEMA highwater TO highwater_read;
 GRANT SELECT ON highwater.current_epoch TO highwater_read;
 GRANT EXECUTE ON FUNCTION highwater.sentinel_epoch(), highwater.leave_session(), highwater.replay_waits(),
@@ -21,7 +23,8 @@ CREATE TABLE highwater.login_role (
 );
 REVOKE ALL ON highwater.login_role FROM PUBLIC, highwater_app, highwater_read;
 
--- Roles of keys that are there already. A role that two owners, or keys of both kinds, share cannot be recorded.
+-- Roles of keys that are there already. A role that two owners, or keys of both kinds, share cannot
+-- be recorded.
 DO $$
 DECLARE
   live CONSTANT text := $live$SELECT DISTINCT role, owner, CASE WHEN 'write' = ANY (scopes) THEN 'write' ELSE 'read' END

@@ -1,5 +1,6 @@
--- Services of one deployment share a schedule of keys. What is kept of each key is a check value: an HMAC by the key itself, by which
--- a service finds out whether its schedule is the one of the others. The first service writes it.
+-- Services of one deployment share a schedule of keys. The table keeps a check value of each key,
+-- an HMAC by the key itself. A service compares it to find out whether its schedule is that of the
+-- others. The first service writes it.
 CREATE TABLE highwater.deployment_key (
   kid        smallint PRIMARY KEY CHECK (kid BETWEEN 1 AND 255),
   valid_from timestamptz NOT NULL,

@@ -1,7 +1,8 @@
--- Who changed keys, webhooks and authority, and why: an entry for each change, written in its own transaction.
--- (docs/decisions/0106-an-audit-log.md) In a schema of its own, which the set-up of roles makes by this very file before the services start. Then an
--- administrator owns it, and the services' role may add to it and read it, and can neither change nor drop what is there. Where the
--- set-up was not run, the services' role makes it here, and owns it.
+-- Who changed keys, webhooks and authority, and why: an entry for each change, written in its own
+-- transaction. (docs/decisions/0106-an-audit-log.md) In a schema of its own, which the set-up of
+-- roles makes by this very file before the services start. Then an administrator owns it, and the
+-- services' role may add to it and read it, and can neither change nor drop what is there. Where
+-- the set-up was not run, the services' role makes it here, and owns it.
 DO $audit$
 BEGIN
   IF EXISTS (SELECT FROM pg_namespace WHERE nspname = 'highwater_audit') THEN

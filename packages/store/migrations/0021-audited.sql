@@ -1,6 +1,8 @@
--- The entries of the audit log, for changes by the services, by the commands, or by SQL by hand. Secrets and their hashes are not.
+-- The entries of the audit log, for changes by the services, by the commands, or by SQL by hand.
+-- Secrets and their hashes are not.
 
--- Empty: it is there to be locked, so that entries become visible in the order of their numbers. Who has read up to one misses none.
+-- Empty: it is there to be locked, so that entries become visible in the order of their numbers.
+-- A reader that has read up to one misses none before it.
 CREATE TABLE highwater.audit_turn ();
 REVOKE ALL ON highwater.audit_turn FROM PUBLIC, highwater_app, highwater_read;
 
@@ -56,8 +58,8 @@ $$;
 CREATE TRIGGER audit AFTER INSERT OR UPDATE OR DELETE ON highwater.login_role
 FOR EACH ROW EXECUTE FUNCTION highwater.audit_login_role();
 
--- What the trackers note of deliveries is no change of the endpoint: when it began to fail, whether its owner was informed, and that a secret's
--- time is over. That they disable one is.
+-- What the trackers note of deliveries is no change of the endpoint: when it began to fail, whether
+-- its owner was informed, and that a secret's time is over. That they disable one is.
 CREATE FUNCTION highwater.audit_webhook() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
 DECLARE
   w highwater.webhook_endpoint := CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END;
@@ -82,7 +84,8 @@ $$;
 CREATE TRIGGER audit AFTER INSERT OR UPDATE OR DELETE ON highwater.webhook_endpoint
 FOR EACH ROW EXECUTE FUNCTION highwater.audit_webhook();
 
--- An operator's command that a node is the primary settles a split brain, and gives epochs up. That it was carried out is in the epoch's record.
+-- An operator's command that a node is the primary settles a split brain, and gives epochs up. That
+-- it was carried out is in the epoch's record.
 CREATE FUNCTION highwater.audit_authority() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
 DECLARE
   c highwater.authority_command := CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END;

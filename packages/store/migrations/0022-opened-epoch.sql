@@ -1,12 +1,14 @@
--- Written with the sentinel and named like it, in a table that no recovery empties. ALTER TABLE gives a row that it rewrites another
--- xmin, as a restore does. Of the two tables the owner's statement rewrites one, and a restore writes both. So while either row is as
--- it was written, the data is no copy. (docs/decisions/0090-a-restored-database-is-a-new-epoch.md)
+-- Written with the sentinel and named like it, in a table that no recovery empties. ALTER TABLE
+-- gives a row that it rewrites another xmin, as a restore does. Of the two tables the owner's
+-- statement rewrites one, and a restore writes both. So while either row is as it was written, the
+-- data is no copy. (docs/decisions/0090-a-restored-database-is-a-new-epoch.md)
 CREATE TABLE highwater.opened_epoch (
   only_row     boolean PRIMARY KEY DEFAULT true CHECK (only_row),
   id           uuid NOT NULL,
   database_oid text NOT NULL,
   writer       xid NOT NULL,
-  -- When the server's checkpointer began. Every crash recovery begins another one, and nothing else does.
+  -- When the server's checkpointer began. Every crash recovery begins another one, and nothing else
+  -- does.
   recovered_at timestamptz NOT NULL
 );
 

@@ -1,6 +1,7 @@
--- A transaction of the PostgreSQL wire writes its receipt by a function: an INSERT statement fails in a transaction that is READ ONLY
--- even where it would insert nothing, and a SELECT that does not call the function does not. As the caller: the policy of the receipts
--- holds it to the current epoch. In any other epoch the NULL is refused.
+-- A transaction of the PostgreSQL wire writes its receipt by a function: an INSERT statement fails
+-- in a transaction that is READ ONLY even where it would insert nothing, and a SELECT that does not
+-- call the function does not. As the caller: the policy of the receipts holds it to the current
+-- epoch. In any other epoch the NULL is refused.
 CREATE FUNCTION highwater.write_receipt(id uuid, tag uuid, epoch uuid, digest bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE
 AS $$
 BEGIN

@@ -1,6 +1,7 @@
-# Highwater in three regions: the primary's at first is us-east-1, and every other holds a replica that may be promoted.
-# Composition only: what a region is made of is in the modules. For two regions, delete eu-west-1.tf, and from the other files
-# every block whose name contains europe and every other line that contains europe or eu-west-1.
+# Highwater in three regions: the primary's at first is us-east-1, and every other holds a replica
+# that may be promoted. Composition only: what a region is made of is in the modules. For two
+# regions, delete eu-west-1.tf, and from the other files every block whose name contains europe and
+# every other line that contains europe or eu-west-1.
 
 locals {
   cidrs = {
@@ -40,12 +41,13 @@ locals {
       for part, image in var.images : part => image == null ? null : "${local.account}.dkr.ecr.${region}.amazonaws.com/${image}"
     }
   }
-  # Two, each with the metrics of all regions: one is left when the other is gone with its region. None without collectors,
-  # since the absence of metrics is an alert.
+  # Two, each with the metrics of all regions: one is left when the other is gone with its region.
+  # None without collectors, since the absence of metrics is an alert.
   metrics_workspaces = {
     for region, its in { us-east-1 = module.observability_east, us-west-2 = module.observability_west } : region => its[0].workspace if length(its) > 0
   }
-  # Both page the person on call; us-east-1 alone sends what can wait. Each region sends its CloudWatch alarms.
+  # Both page the person on call; us-east-1 alone sends what can wait. Each region sends its
+  # CloudWatch alarms.
   notification_targets = {
     for region in keys(local.cidrs) : region => {
       for name, target in var.notification_targets : name => {

@@ -14,7 +14,7 @@ output "topology_json" {
 }
 
 output "environments" {
-  description = "What each gateway and tracker is started with, by region and slot, without its secrets."
+  description = "The environment of each gateway and tracker, by region and slot, without its secrets."
   value = {
     us-east-1 = module.service_east.environments
     us-west-2 = module.service_west.environments

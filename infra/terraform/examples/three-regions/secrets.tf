@@ -1,5 +1,6 @@
-# Passwords are made by AWS and written to their secrets in one go; neither plan nor state ever holds them. The database reads
-# the master's back from its secret, so that both have the same even when an apply breaks off between the two.
+# Passwords are made by AWS and written to their secrets in one go; neither plan nor state ever
+# holds them. The database reads the master's back from its secret, so that both have the same even
+# when an apply breaks off between the two.
 
 ephemeral "aws_secretsmanager_random_password" "this" {
   for_each = toset(["master", "service", "internal", "deployment"])

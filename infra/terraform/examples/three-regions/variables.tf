@@ -135,7 +135,7 @@ variable "wait_for_steady_state" {
 }
 
 variable "failover_approval" {
-  description = "Who may approve a failover (module `failover`): ARNs of IAM users and roles, how many of them have to, and who gets an e-mail. Null: no runbook for it; everything by hand (docs/deploy-aws.md)."
+  description = "Approval of a failover (module `failover`): ARNs of the IAM users and roles that may approve, how many of them must, and who gets an e-mail. Null: no runbook for it; everything by hand (docs/deploy-aws.md)."
   type        = object({ approvers = set(string), minimum = optional(number, 1), hours = optional(number, 24), emails = optional(set(string), []) })
   default     = null
 }

@@ -9,8 +9,8 @@ locals {
   # In CloudWatch: one system is not another one of the same account and region.
   dimensions = { System = var.system }
 
-  # By region, what signs requests to its workspace and what sends them. Each has a queue of its own: a workspace that is gone
-  # with its region holds nothing up on the way to the others.
+  # By region, what signs requests to its workspace and what sends them. Each has a queue of its
+  # own: a workspace that is gone with its region holds nothing up on the way to the others.
   authenticators = { for region in keys(var.workspaces) : region => "sigv4auth/${region}" }
   writers        = { for region in keys(var.workspaces) : region => "prometheusremotewrite/${region}" }
 
@@ -32,8 +32,9 @@ locals {
               tls_config = { insecure_skip_verify = true }
               static_configs = [{
                 targets = ["127.0.0.1:${slot.port}"]
-                # Every task's address is the same from inside. No other label: `region` would hide the nodes' own, and which region
-                # a service is in, it says itself (highwater_service_info).
+                # Every task's address is the same from inside. No other label: `region` would hide
+                # the nodes' own, and which region a service is in, it says itself
+                # (highwater_service_info).
                 labels = { instance = name }
               }]
             }]

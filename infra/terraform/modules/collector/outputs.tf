@@ -4,7 +4,7 @@ output "configurations" {
 }
 
 output "environment" {
-  description = "What turns traces on in a service that has this collector beside it. Metrics are scraped, and logs go to CloudWatch from standard error."
+  description = "Environment that turns traces on in a service that has this collector beside it. Metrics are scraped, and logs go to CloudWatch from standard error."
   value       = { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT = "http://127.0.0.1:${var.traces_port}/v1/traces" }
 }
 

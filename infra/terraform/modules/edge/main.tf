@@ -50,7 +50,8 @@ resource "aws_lb" "this" {
   subnets            = var.subnet_ids
   security_groups    = [aws_security_group.this.id]
 
-  # A stream says that it is alive every five seconds (TRACKER_HEARTBEAT_MS), and a request may wait a minute for its mark.
+  # A stream says that it is alive every five seconds (TRACKER_HEARTBEAT_MS), and a request may wait
+  # a minute for its mark.
   idle_timeout = 120
   # What two servers could read in two ways is refused.
   drop_invalid_header_fields = true
@@ -66,7 +67,8 @@ resource "aws_lb" "this" {
   }
 }
 
-# There is no listener for plain HTTP, not even one that redirects: the first request would already have shown its API key.
+# There is no listener for plain HTTP, not even one that redirects: the first request would already
+# have shown its API key.
 resource "aws_lb_listener" "https" {
   load_balancer_arn = aws_lb.this.arn
   protocol          = "HTTPS"
@@ -106,7 +108,8 @@ resource "aws_route53_health_check" "this" {
   tags                            = { Name = var.name }
 }
 
-# Both: the load balancer's own view takes seconds, the alarm still speaks when the region's load balancing does not.
+# Both: the load balancer's own view takes seconds, the alarm still speaks when the region's load
+# balancing does not.
 resource "aws_route53_record" "this" {
   zone_id         = var.zone_id
   name            = var.domain_name
@@ -126,8 +129,9 @@ resource "aws_route53_record" "this" {
 }
 
 resource "aws_wafv2_web_acl" "this" {
-  # checkov:skip=CKV_AWS_192:Nothing behind it runs Java, and a request is SQL with values in which any text may be meant.
-  # checkov:skip=CKV2_AWS_31:What it refuses is counted by its metrics. Its log would hold whole headers, and API keys are in them.
+  # checkov:skip=CKV_AWS_192:Nothing behind it runs Java, and a request is SQL with values in which
+  # any text may be meant. checkov:skip=CKV2_AWS_31:What it refuses is counted by its metrics. Its
+  # log would hold whole headers, and API keys are in them.
   count = var.requests_per_address == null ? 0 : 1
 
   name        = var.name
@@ -197,8 +201,8 @@ resource "aws_lb" "postgres" {
 }
 
 resource "aws_lb_listener" "postgres" {
-  # checkov:skip=CKV_AWS_2:PostgreSQL's protocol begins without TLS; the gateway asks for it and refuses a password before it.
-  # checkov:skip=CKV_AWS_103:As CKV_AWS_2.
+  # checkov:skip=CKV_AWS_2:PostgreSQL's protocol begins without TLS; the gateway asks for it and
+  # refuses a password before it. checkov:skip=CKV_AWS_103:As CKV_AWS_2.
   count = var.postgres == null ? 0 : 1
 
   load_balancer_arn = aws_lb.postgres[0].arn

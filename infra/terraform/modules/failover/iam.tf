@@ -1,5 +1,6 @@
 # The automation may do what its steps do; a test compares the two. The person who starts it needs
-# ssm:StartAutomationExecution on the document and iam:PassRole on this role; the person who approves, ssm:SendAutomationSignal.
+# ssm:StartAutomationExecution on the document and iam:PassRole on this role; the person who
+# approves, ssm:SendAutomationSignal.
 
 data "aws_iam_policy_document" "automation_trust" {
   statement {
@@ -70,8 +71,8 @@ data "aws_iam_policy_document" "automation" {
   statement {
     sid     = "Fence"
     actions = ["ec2:ReplaceNetworkAclAssociation"]
-    # The subnets of databases, and ACLs of their regions: the one that a subnet has at the time cannot be named beforehand, and
-    # a fence must not fail by its policy.
+    # The subnets of databases, and ACLs of their regions: the one that a subnet has at the time
+    # cannot be named beforehand, and a fence must not fail by its policy.
     resources = flatten([
       for fence in values(var.fences) : concat(
         ["arn:aws:ec2:${fence.region}:${var.account_id}:network-acl/*"],

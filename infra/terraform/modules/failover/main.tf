@@ -44,8 +44,8 @@ resource "aws_ecs_task_definition" "this" {
       { name = "HIGHWATER_TRACKERS", value = join(",", var.slots.tracker_urls) },
       { name = "NODE_EXTRA_CA_CERTS", value = "/etc/highwater/rds-authorities.pem" },
     ]
-    # The services' role of the database, which owns Highwater's tables; what trackers know services by; and the authority of the
-    # certificates that trackers and gateways show.
+    # The services' role of the database, which owns Highwater's tables; what trackers know services
+    # by; and the authority of the certificates that trackers and gateways show.
     secrets = [
       for name, arn in {
         HIGHWATER_INTERNAL_SECRET = var.secret_arns.service

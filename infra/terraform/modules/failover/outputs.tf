@@ -14,6 +14,6 @@ output "approval_topic_arn" {
 }
 
 output "log_group" {
-  description = "What the failover's tasks print."
+  description = "The log group of the failover's tasks."
   value       = aws_cloudwatch_log_group.this.name
 }

@@ -75,7 +75,7 @@ variable "topology_json" {
 }
 
 variable "slots" {
-  description = "What `topology` gives for this region in its output `regions`."
+  description = "This region's entry in the output `regions` of the module `topology`."
   type = object({
     gateways     = list(object({ name = string, address = string, port = number, burst = number }))
     tracker_urls = list(string)
@@ -159,7 +159,7 @@ variable "kms_key_arn" {
 }
 
 variable "approval" {
-  description = "Who may approve (ARNs of IAM users and roles), how many of them have to, for how many hours it waits for them, and who gets an e-mail when it waits."
+  description = "The ARNs of the IAM users and roles that may approve, how many of them must, for how many hours the failover waits for them, and who gets an e-mail when it waits."
   type        = object({ approvers = set(string), minimum = optional(number, 1), hours = optional(number, 24), emails = optional(set(string), []) })
 
   validation {

@@ -2,10 +2,11 @@
 # notifications.
 
 data "aws_iam_policy_document" "this" {
-  # checkov:skip=CKV_AWS_109:In the policy of a key the star is this key, which its account has to be able to manage.
-  # checkov:skip=CKV_AWS_111:In the policy of a key the star is this key, which its account has to be able to manage.
-  # checkov:skip=CKV_AWS_356:In the policy of a key the star is this key; AWS takes no other resource there.
-  # The account's administrators, by their own policies.
+  # checkov:skip=CKV_AWS_109:In the policy of a key the star is this key, which its account has to
+  # be able to manage. checkov:skip=CKV_AWS_111:In the policy of a key the star is this key, which
+  # its account has to be able to manage. checkov:skip=CKV_AWS_356:In the policy of a key the star
+  # is this key; AWS takes no other resource there. The account's administrators, by their own
+  # policies.
   statement {
     sid = "Account"
     # No one could ever do with the key what is not allowed here, its deletion included.
@@ -52,8 +53,9 @@ data "aws_iam_policy_document" "this" {
     }
   }
 
-  # Prometheus, whose alerts go to encrypted topics. Without a condition, as its documentation has it: whether its requests carry
-  # the account is written nowhere, and an alert that cannot be encrypted is lost. It may do nothing but that.
+  # Prometheus, whose alerts go to encrypted topics. Without a condition, as its documentation has
+  # it: whether its requests carry the account is written nowhere, and an alert that cannot be
+  # encrypted is lost. It may do nothing but that.
   statement {
     sid     = "Alerts"
     actions = ["kms:Decrypt", "kms:GenerateDataKey"]

@@ -29,7 +29,7 @@ variable "region" {
 }
 
 variable "deletion_window_days" {
-  description = "How long the deletion of the key can be taken back. What it has encrypted is gone with it."
+  description = "How long the deletion of the key can be taken back. Data that it has encrypted is lost with it."
   type        = number
   default     = 30
 

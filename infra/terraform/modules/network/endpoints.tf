@@ -16,7 +16,8 @@ resource "aws_vpc_security_group_ingress_rule" "endpoints" {
   to_port           = 443
 }
 
-# Other regions' collectors come over a peering: in their own network the name of the service leads here (`observability`).
+# Other regions' collectors come over a peering: in their own network the name of the service leads
+# here (`observability`).
 resource "aws_vpc_security_group_ingress_rule" "endpoint_clients" {
   for_each = var.endpoint_clients
 

@@ -24,7 +24,8 @@ resource "aws_vpc" "this" {
   tags                 = { Name = var.name }
 }
 
-# AWS makes it, and it would let everybody in it talk to each other: emptied, so that nothing works by forgetting a group.
+# AWS makes it, and it would let everybody in it talk to each other: emptied, so that nothing works
+# by forgetting a group.
 resource "aws_default_security_group" "this" {
   vpc_id  = aws_vpc.this.id
   ingress = []
@@ -106,8 +107,9 @@ resource "aws_route" "service_out" {
   nat_gateway_id         = aws_nat_gateway.this[each.key].id
 }
 
-# Allows nothing, and is on no subnet: a failover puts it on those of the old primary (docs/decisions/0077). It is made now, so that
-# a region that is half dead has as little to do as possible then. Which subnets it is on is not Terraform's business.
+# Allows nothing, and is on no subnet: a failover puts it on those of the old primary
+# (docs/decisions/0077). It is made now, so that a region that is half dead has as little to do as
+# possible then. Which subnets it is on is not Terraform's business.
 resource "aws_network_acl" "fence" {
   #checkov:skip=CKV2_AWS_1:It is on no subnet until a failover
   vpc_id = aws_vpc.this.id

@@ -1,4 +1,5 @@
-# The workspace itself: without these alarms, an alert that cannot be sent, or a rule that cannot be evaluated, would be silence.
+# The workspace itself: without these alarms, an alert that cannot be sent, or a rule that cannot be
+# evaluated, would be silence.
 
 locals {
   alarms = {

@@ -1,5 +1,5 @@
-# Grafana, where it is wanted. AWS's provider cannot put dashboards into it, and none that can is used here: `make dashboards-put`
-# does, from dashboards/grafana (docs/decisions/0076).
+# Grafana, where it is wanted. AWS's provider cannot put dashboards into it, and none that can is
+# used here: `make dashboards-put` does, from dashboards/grafana (docs/decisions/0076).
 
 data "aws_iam_policy_document" "grafana_trust" {
   statement {
@@ -13,7 +13,8 @@ data "aws_iam_policy_document" "grafana_trust" {
       variable = "aws:SourceAccount"
       values   = [var.account_id]
     }
-    # The star stands for the workspaces of Grafana of this account: the role has to be there before the workspace has its id.
+    # The star stands for the workspaces of Grafana of this account: the role has to be there before
+    # the workspace has its id.
     condition {
       test     = "StringLike"
       variable = "aws:SourceArn"

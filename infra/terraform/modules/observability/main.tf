@@ -2,7 +2,8 @@
 # caller gives. It sends alerts to the region's topic. Optionally it has a Grafana (grafana.tf).
 
 locals {
-  # How soon a first notification is sent, how soon one of more alerts of a group, and how often again. `info`: once.
+  # How soon a first notification is sent, how soon one of more alerts of a group, and how often
+  # again. `info`: once.
   urgencies = {
     page   = { group_wait = "10s", group_interval = "1m", repeat_interval = "1h" }
     ticket = { group_wait = "1m", group_interval = "10m", repeat_interval = "1d" }
@@ -34,7 +35,8 @@ resource "aws_prometheus_rule_group_namespace" "this" {
   data         = each.value
 }
 
-# Everything goes to the topic, with its severity as an attribute; who gets what is the subscriptions' business (`notifications`).
+# Everything goes to the topic, with its severity as an attribute; who gets what is the
+# subscriptions' business (`notifications`).
 resource "aws_prometheus_alert_manager_definition" "this" {
   workspace_id = aws_prometheus_workspace.this.id
 

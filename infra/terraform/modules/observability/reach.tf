@@ -1,5 +1,6 @@
-# The way of other regions' collectors to this workspace: over the peering to this region's endpoint, which the name of the service
-# means in their networks, too. No way leads over the internet. The endpoint has to let them in (`endpoint_clients` of `network`).
+# The way of other regions' collectors to this workspace: over the peering to this region's
+# endpoint, which the name of the service means in their networks, too. No way leads over the
+# internet. The endpoint has to let them in (`endpoint_clients` of `network`).
 
 resource "aws_route53_zone" "this" {
   count = length(var.remote_vpc_ids) > 0 ? 1 : 0

@@ -7,14 +7,16 @@ locals {
     service    = "What gateways and trackers share: PGPASSWORD, HIGHWATER_INTERNAL_SECRET"
     gateways   = "GATEWAY_ROLE_PASSWORDS: passwords of the login roles of API keys, by role, as JSON"
     deployment = "HIGHWATER_DEPLOYMENT_KEYS: schedule of the keys that sign tokens and tag receipts, as JSON"
-    # Operators write it before anything else is applied, and again when they renew the certificate (service-certificate.sh). It has
-    # no version here: Terraform cannot make a private key without keeping it in its state.
+    # Operators write it before anything else is applied, and again when they renew the certificate
+    # (service-certificate.sh). It has no version here: Terraform cannot make a private key without
+    # keeping it in its state.
     tls = "TLS between services: HIGHWATER_TLS_CERTIFICATE, HIGHWATER_TLS_KEY, HIGHWATER_TLS_CA"
   }
 }
 
 resource "aws_secretsmanager_secret" "this" {
-  # checkov:skip=CKV2_AWS_57:Replaced by raising values_version: services read secrets at their start, and the database has to follow.
+  # checkov:skip=CKV2_AWS_57:Replaced by raising values_version: services read secrets at their
+  # start, and the database has to follow.
   for_each = local.secrets
 
   name                    = "${var.name}/${each.key}"
@@ -46,13 +48,14 @@ resource "aws_secretsmanager_secret_version" "service" {
   secret_string_wo_version = var.values_version
 }
 
-# Operators write it when they make keys. Written here once, so that tasks can start before there is any.
+# Operators write it when they make keys. Written here once, so that tasks can start before there is
+# any.
 resource "aws_secretsmanager_secret_version" "gateways" {
   secret_id                = aws_secretsmanager_secret.this["gateways"].id
   secret_string_wo         = "{}"
   secret_string_wo_version = 1
-  # The second label stays when operators write. Versions without one are thrown away some day, and Terraform would then make this
-  # one anew: all keys would be without their passwords.
+  # The second label stays when operators write. Versions without one are thrown away some day, and
+  # Terraform would then make this one anew: all keys would be without their passwords.
   version_stages = ["AWSCURRENT", "TERRAFORM"]
 
   lifecycle {
@@ -60,7 +63,8 @@ resource "aws_secretsmanager_secret_version" "gateways" {
   }
 }
 
-# The schedule's first key. Operators append to it; written anew it would make all receipts and tokens unknown, so no version raises it.
+# The schedule's first key. Operators append to it; written anew it would make all receipts and
+# tokens unknown, so no version raises it.
 resource "aws_secretsmanager_secret_version" "deployment" {
   secret_id = aws_secretsmanager_secret.this["deployment"].id
   secret_string_wo = jsonencode([

@@ -1,5 +1,5 @@
-# A collector ends with its task: what scrapes a service that is gone is gone, too, and the rules cannot see a single one missing
-# (they do see that all are). ECS can.
+# A collector ends with its task: what scrapes a service that is gone is gone, too, and the rules
+# cannot see a single one missing (they do see that all are). ECS can.
 
 resource "aws_cloudwatch_metric_alarm" "running" {
   for_each = local.base

@@ -1,8 +1,10 @@
-# The OpenTelemetry collector beside each gateway and tracker: all metrics to the workspaces, the one that scaling needs to
-# CloudWatch, and traces to X-Ray. Its configuration is worked out in `collector`.
+# The OpenTelemetry collector beside each gateway and tracker: all metrics to the workspaces, the
+# one that scaling needs to CloudWatch, and traces to X-Ray. Its configuration is worked out in
+# `collector`.
 
 resource "aws_cloudwatch_log_group" "metrics" {
-  # checkov:skip=CKV_AWS_338:Metrics on their way into CloudWatch, which keeps them itself. Logs are kept for log_retention_days.
+  # checkov:skip=CKV_AWS_338:Metrics on their way into CloudWatch, which keeps them itself. Logs are
+  # kept for log_retention_days.
   name              = "/${var.name}/metrics"
   retention_in_days = 30
   kms_key_id        = var.kms_key_arn

@@ -1,5 +1,6 @@
-# The region's Envoys. A first container makes their configuration from the small source that is rendered here, with the same
-# program that makes it everywhere (infra/envoy); nothing of Envoy's own configuration is written twice.
+# The region's Envoys. A first container makes their configuration from the small source that is
+# rendered here, with the same program that makes it everywhere (infra/envoy); nothing of Envoy's
+# own configuration is written twice.
 
 locals {
   edge_folder = "/etc/highwater-edge"
@@ -97,8 +98,8 @@ resource "aws_ecs_service" "edge" {
   # A new one serves before an old one goes.
   deployment_minimum_healthy_percent = 100
   deployment_maximum_percent         = 200
-  # An edge is ready when a gateway and a tracker live that it can reach: those of its own region are started with it, and pull
-  # their images first.
+  # An edge is ready when a gateway and a tracker live that it can reach: those of its own region
+  # are started with it, and pull their images first.
   health_check_grace_period_seconds = 300
   enable_ecs_managed_tags           = true
   propagate_tags                    = "SERVICE"

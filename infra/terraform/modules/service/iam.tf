@@ -1,5 +1,6 @@
-# Two kinds of roles. What starts a task may pull its image, read the secrets of its kind and write its log. What runs in it
-# may send metrics and traces, and nothing else: the services themselves call nothing of AWS.
+# Two kinds of roles. The execution role may pull the task's image, read the secrets of its kind and
+# write its log. The task role may send metrics and traces, and nothing else: the services call
+# nothing of AWS.
 
 data "aws_iam_policy_document" "trust" {
   statement {

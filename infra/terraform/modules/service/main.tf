@@ -9,7 +9,8 @@ locals {
     { for slot in var.slots.trackers : slot.name => merge(slot, { kind = "tracker" }) },
   )
   base = { for name, slot in local.slots : name => slot if slot.burst == 0 }
-  # In two halves, gateways and trackers in both, so that a change never stops all of either at once.
+  # In two halves, gateways and trackers in both, so that a change never stops all of either at
+  # once.
   halves = {
     first  = { for name, slot in local.base : name => slot if tonumber(regex("[0-9]+$", name)) % 2 == 1 }
     second = { for name, slot in local.base : name => slot if tonumber(regex("[0-9]+$", name)) % 2 == 0 }
@@ -18,7 +19,8 @@ locals {
 
   zones     = sort(keys(var.network.service_subnet_ids))
   edge_port = 8080
-  # Empty, or the one port on which gateways take PostgreSQL clients, and that of the edges in front.
+  # Empty, or the one port on which gateways take PostgreSQL clients, and that of the edges in
+  # front.
   gateway_postgres_ports = distinct([for slot in var.slots.gateways : slot.postgres_port if slot.postgres_port != null])
   edge_postgres_ports    = [for port in local.gateway_postgres_ports : 5432]
   # For the load balancer's health checks and for scraping; not reachable from outside.

@@ -31,7 +31,7 @@ output "sessions_per_node" {
 }
 
 output "environments" {
-  description = "What each gateway and tracker is started with, by slot, without its secrets. Tests start real services from exactly this."
+  description = "The environment of each gateway and tracker, by slot, without its secrets. Tests start real services from exactly this."
   value       = local.environments
 }
 

@@ -1,5 +1,6 @@
-# When burst slots join and leave. Gateways by their CPU and by what waits for a database session, trackers by their streams,
-# edges by their CPU. A slot joins later and leaves sooner the higher its place, so that they come one after the other.
+# When burst slots join and leave. Gateways by their CPU and by what waits for a database session,
+# trackers by their streams, edges by their CPU. A slot joins later and leaves sooner the higher its
+# place, so that they come one after the other.
 
 locals {
   cluster_and   = { for name in keys(local.base) : name => { ClusterName = aws_ecs_cluster.this.name, ServiceName = name } }

@@ -1,5 +1,6 @@
-# Who may talk to whom. Everything else is refused, the way out included. Within the region by group; of another region only the
-# range of its tasks' subnets can be named, because AWS knows no groups across a peering of regions.
+# Who may talk to whom. Everything else is refused, the way out included. Within the region by
+# group; of another region only the range of its tasks' subnets can be named, because AWS knows no
+# groups across a peering of regions.
 
 locals {
   ports = toset([for slot in values(local.slots) : tostring(slot.port)])
@@ -9,9 +10,11 @@ locals {
     slots = aws_security_group.slots.id
     edge  = aws_security_group.edge.id
   }
-  # Gateways announce to trackers, and the last step of a failover, which runs in the group of the slots, asks gateways.
+  # Gateways announce to trackers, and the last step of a failover, which runs in the group of the
+  # slots, asks gateways.
   callers = merge(local.groups, { for name, id in var.operator_security_group_ids : "operators ${name}" => id })
-  # Services of the other regions: gateways announce to every tracker, edges turn to other regions' services.
+  # Services of the other regions: gateways announce to every tracker, edges turn to other regions'
+  # services.
   peer_ports = { for pair in setproduct(keys(var.peer_ranges), setunion(local.ports, local.edge_only_ports)) : "${pair[0]}/${pair[1]}" => { region = pair[0], port = tonumber(pair[1]) } }
 }
 

@@ -1,6 +1,7 @@
-# The task that makes the roles of the database (infra/image/src/database-roles.ts). Nothing starts it by itself: an operator runs it
-# once, and again for a role of an API key or when a password is replaced (docs/deploy-aws.md). It alone may read the master's
-# password: a person who may start it with another command has the master's rights.
+# The task that makes the roles of the database (infra/image/src/database-roles.ts). Nothing starts
+# it by itself: an operator runs it once, and again for a role of an API key or when a password is
+# replaced (docs/deploy-aws.md). It alone may read the master's password: a person who may start it
+# with another command has the master's rights.
 
 resource "aws_ecs_task_definition" "setup" {
   count = var.setup == null ? 0 : 1

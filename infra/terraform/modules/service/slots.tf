@@ -1,5 +1,6 @@
-# The ECS services of the slots. A slot's old task ends before its new one begins, because both have the same name; a change
-# goes through the first half of the slots, waits until they are healthy, and then through the second.
+# The ECS services of the slots. A slot's old task ends before its new one begins, because both have
+# the same name; a change goes through the first half of the slots, waits until they are healthy,
+# and then through the second.
 
 resource "aws_ecs_service" "first" {
   for_each = local.halves.first

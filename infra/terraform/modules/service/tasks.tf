@@ -1,4 +1,5 @@
-# What one task of each kind runs. The same image for both services; only the program and its settings differ.
+# What one task of each kind runs. The same image for both services; only the program and its
+# settings differ.
 
 locals {
   shared_environment = {
@@ -9,7 +10,8 @@ locals {
     NODE_EXTRA_CA_CERTS = "/etc/highwater/rds-authorities.pem"
   }
 
-  # The edge puts the client's address there, and removes what a client put there. Only edges and services reach a service.
+  # The edge puts the client's address there, and removes what a client put there. Only edges and
+  # services reach a service.
   address_header = "x-envoy-external-address"
 
   environments = {
@@ -58,15 +60,16 @@ locals {
   }
 
   programs = {
-    # What belongs to a request in flight outlives the default young generation under load, and is then costly to collect.
+    # What belongs to a request in flight outlives the default young generation under load, and is
+    # then costly to collect.
     gateway = ["node", "--max-semi-space-size=64", "services/txn-gateway/src/main.ts"]
     # A million pending transactions then take about 300 MiB (docs/guide/durability-levels.md).
     tracker = ["node", "--max-semi-space-size=16", "--heap-growing-percent=25", "services/durability-tracker/src/main.ts"]
   }
 
-  # The process runs. Not /readyz: it says whether there is a primary, and no restart of a task would bring one back. The edge
-  # asks that, and sends requests elsewhere. The certificate is for others to check: an expired one must not end a tracker, whose
-  # ledger would end with it.
+  # The process runs. Not /readyz: it says whether there is a primary, and no restart of a task
+  # would bring one back. The edge asks that, and sends requests elsewhere. The certificate is for
+  # others to check: an expired one must not end a tracker, whose ledger would end with it.
   health = {
     for name, slot in local.slots : name => {
       command     = ["CMD", "node", "-e", "require('node:https').get({ host: '127.0.0.1', port: ${slot.port}, path: '/healthz', rejectUnauthorized: false }, ({ statusCode }) => process.exit(statusCode === 200 ? 0 : 1)).on('error', () => process.exit(1))"]
@@ -116,7 +119,8 @@ resource "aws_ecs_task_definition" "slot" {
     cpu_architecture        = var.architecture
   }
 
-  # The tracker's ledger: as long as the task lives. What it held, the other trackers hold as well (docs/decisions/0072).
+  # The tracker's ledger lives as long as the task. The other trackers hold the same
+  # (docs/decisions/0072).
   dynamic "volume" {
     for_each = each.value.kind == "tracker" ? ["ledger"] : []
     content {

@@ -33,7 +33,7 @@ variable "topology_json" {
 }
 
 variable "slots" {
-  description = "What `topology` gives for this region in its output `regions`."
+  description = "This region's entry in the output `regions` of the module `topology`."
   type = object({
     gateways     = list(object({ name = string, address = string, port = number, postgres_port = optional(number), burst = number }))
     trackers     = list(object({ name = string, address = string, port = number, burst = number }))
@@ -221,7 +221,7 @@ variable "edges" {
 }
 
 variable "authority" {
-  description = "Who says which node is the primary: `operator` (only an operator's command) or `ancestry` (a promoted node whose history contains the old one's is followed at once); see docs/reference/authority.md."
+  description = "The authority that names the primary: `operator` (only an operator's command) or `ancestry` (a promoted node whose history contains the old one's is followed at once); see docs/reference/authority.md."
   type        = string
   default     = "operator"
 

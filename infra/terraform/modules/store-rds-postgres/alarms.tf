@@ -1,4 +1,5 @@
-# Alarms for what only RDS knows. The services' own metrics and alerts cover marks, exposure and losses.
+# Alarms for what only RDS knows. The services' own metrics and alerts cover marks, exposure and
+# losses.
 
 locals {
   gibibyte = 1073741824

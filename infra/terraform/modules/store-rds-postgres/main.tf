@@ -4,7 +4,8 @@
 # (docs/reference/authority.md), and RDS never promotes by itself.
 
 locals {
-  # It is made as one. What has been promoted is a primary, too, and was made as a replica: what RDS has made of it stays.
+  # It is made as one. A promoted replica is a primary, too, and keeps the settings that RDS gave
+  # it.
   is_primary = var.role == "primary"
   is_replica = var.role == "replica"
   port       = 5432
@@ -48,8 +49,9 @@ resource "aws_vpc_security_group_ingress_rule" "postgres" {
 }
 
 resource "aws_db_instance" "this" {
-  # checkov:skip=CKV_AWS_226:An upgrade restarts the node, and a restart begins an epoch: only when somebody wants it.
-  # checkov:skip=CKV2_AWS_69:The parameter group sets rds.force_ssl, in a dynamic block that checkov does not see into.
+  # checkov:skip=CKV_AWS_226:An upgrade restarts the node, and a restart begins an epoch: only when
+  # somebody wants it. checkov:skip=CKV2_AWS_69:The parameter group sets rds.force_ssl, in a dynamic
+  # block that checkov does not see into.
   identifier = var.name
 
   engine         = local.is_primary ? "postgres" : null
@@ -79,7 +81,8 @@ resource "aws_db_instance" "this" {
   ca_cert_identifier   = "rds-ca-rsa2048-g1"
   parameter_group_name = aws_db_parameter_group.this.name
 
-  # Services log in with a password from a secret: they keep sessions for long, and hold no AWS credentials that a token needs.
+  # Services log in with a password from a secret: they keep sessions for long, and hold no AWS
+  # credentials that a token needs.
   iam_database_authentication_enabled = false
 
   backup_retention_period   = var.backup_retention_days
@@ -126,6 +129,7 @@ resource "aws_iam_role" "monitoring" {
 
 resource "aws_iam_role_policy_attachment" "monitoring" {
   role = aws_iam_role.monitoring.name
-  # AWS's own, for exactly this: it writes to the one group that RDS has for operating-system metrics.
+  # AWS's own, for exactly this: it writes to the one group that RDS has for operating-system
+  # metrics.
   policy_arn = "arn:aws:iam::aws:policy/service-role/AmazonRDSEnhancedMonitoringRole"
 }

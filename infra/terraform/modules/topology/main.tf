@@ -3,7 +3,8 @@
 # anything is created.
 
 locals {
-  # By hand: an object of Terraform's has its keys in the order of the alphabet, and the order of the levels has a meaning.
+  # By hand: an object of Terraform's has its keys in the order of the alphabet, and the order of
+  # the levels has a meaning.
   levels = join(",", [
     for level in var.levels : "${jsonencode(level.name)}:${jsonencode({ for key, value in level : key => value if key != "name" && value != null })}"
   ])

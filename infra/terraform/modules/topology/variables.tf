@@ -7,7 +7,8 @@ variable "nodes" {
     host     = string
     port     = number
     database = string
-    # True: the node is asked itself how far it has the primary's log. False: it streams with its id as application name.
+    # True: the node is asked itself how far it has the primary's log. False: it streams with its id
+    # as application name.
     ask = bool
   }))
 
@@ -136,7 +137,8 @@ variable "regions" {
     ]))
     error_message = "A region has at least one gateway and one tracker that always run, and at most 50 of each."
   }
-  # A ledger on Fargate does not outlive its task: another tracker has to hold what it held (docs/decisions/0072).
+  # A ledger on Fargate does not outlive its task: another tracker has to hold what it held
+  # (docs/decisions/0072).
   validation {
     condition     = sum([for region in values(var.regions) : region.trackers.base]) >= 2
     error_message = "There must be at least two trackers that always run: the ledger of a task ends with the task."

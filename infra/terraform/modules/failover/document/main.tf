@@ -1,5 +1,6 @@
-# The failover to one node as a document of Systems Manager Automation (docs/decisions/0077). An operator starts it; nothing else
-# does. Every step says what state its failure leaves, and how to go on from there: that is what an operator reads in the console.
+# The failover to one node as a document of Systems Manager Automation (docs/decisions/0077). An
+# operator starts it; nothing else does. Every step says what state its failure leaves, and how to
+# go on from there: that is what an operator reads in the console.
 
 locals {
   run     = "{{ automation:EXECUTION_ID }}"
@@ -63,8 +64,8 @@ locals {
     }
   }
 
-  # A task's outcome comes back by its exit code; what it found by lines of its log that begin with a word and the run's id. The
-  # image holds no AWS SDK, and its tasks no AWS credentials.
+  # A task's outcome comes back by its exit code; what it found by lines of its log that begin with
+  # a word and the run's id. The image holds no AWS SDK, and its tasks no AWS credentials.
   stage_steps = {
     for stage, it in local.stages : stage => concat(
       [

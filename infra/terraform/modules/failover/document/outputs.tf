@@ -4,6 +4,6 @@ output "json" {
 }
 
 output "script_calls" {
-  description = "What the script of the document calls, as `service:Api`; a test holds the script and the role's policy against it."
+  description = "The calls of the document's script, as `service:Api`. A test compares them with the script and with the role's policy."
   value       = ["ec2:DescribeNetworkAcls", "ec2:ReplaceNetworkAclAssociation"]
 }

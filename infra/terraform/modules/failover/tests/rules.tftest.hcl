@@ -89,7 +89,7 @@ run "runbook" {
       for statement in data.aws_iam_policy_document.automation.statement : [for resource in statement.resources : resource if resource == "*"]
       if statement.sid != "SeeFences"
     ])) == toset([])
-    error_message = "Only what AWS lets nobody narrow is for everything."
+    error_message = "Only actions that AWS cannot limit to a resource are allowed on all."
   }
 }
 

@@ -28,11 +28,11 @@ run "who_is_told_what" {
   }
   assert {
     condition     = jsondecode(aws_sns_topic_subscription.this["oncall"].filter_policy).severity == ["page", { exists = false }]
-    error_message = "Who gets up is told of pages, and of alarms, which have no severity."
+    error_message = "The on-call address gets pages, and alarms, which have no severity."
   }
   assert {
     condition     = jsondecode(aws_sns_topic_subscription.this["team"].filter_policy).severity == ["page", "ticket", { exists = false }]
-    error_message = "What nobody has to do anything about is told to those who ask for it."
+    error_message = "Notices that need no action go to their subscribers alone."
   }
   assert {
     condition     = join(" ", keys(aws_lambda_permission.this)) == "archive" && aws_lambda_permission.this["archive"].source_arn == aws_sns_topic.this.arn
@@ -48,7 +48,7 @@ run "nobody" {
 
   assert {
     condition     = length(aws_sns_topic_subscription.this) == 0
-    error_message = "A system may be made before it is known whom to tell."
+    error_message = "A system without any address for alerts can be planned."
   }
 }
 

@@ -57,7 +57,7 @@ run "alerts_reach_the_topic" {
   }
   assert {
     condition     = alltrue([for alarm in values(aws_cloudwatch_metric_alarm.this) : contains(alarm.alarm_actions, var.topic_arn)])
-    error_message = "Somebody is told when alerts cannot be told."
+    error_message = "An alarm says that alerts cannot be delivered."
   }
   assert {
     condition     = aws_route53_zone.this[0].name == "aps-workspaces.us-east-1.amazonaws.com" && length(aws_route53_zone.this[0].vpc) == 2 && one(aws_route53_record.this[0].alias).name == var.endpoint.dns_name
@@ -118,7 +118,7 @@ run "one_region_alone" {
 
   assert {
     condition     = length(aws_route53_zone.this) == 0
-    error_message = "Nobody comes from elsewhere."
+    error_message = "No other source is let in."
   }
 }
 

@@ -31,7 +31,7 @@ run "copies_in_every_region" {
   }
   assert {
     condition     = toset(aws_secretsmanager_secret_version.gateways.version_stages) == toset(["AWSCURRENT", "TERRAFORM"])
-    error_message = "What Terraform has written first is kept, or it would be written again over what operators have written."
+    error_message = "Terraform keeps the first value that it has written. Otherwise it would overwrite an operator's value."
   }
 }
 

@@ -133,7 +133,7 @@ run "tasks" {
   }
   assert {
     condition     = length(aws_cloudwatch_metric_alarm.running) == 4 && alltrue([for alarm in values(aws_cloudwatch_metric_alarm.running) : contains(alarm.alarm_actions, var.alarm_topic_arns[0])])
-    error_message = "Somebody is told when a slot that should run does not; burst slots may rest."
+    error_message = "An alarm says that a slot that should run does not. Burst slots may rest."
   }
   assert {
     condition     = output.environments["us-east-1-gateway-2"].GATEWAY_NAME == "us-east-1-gateway-2" && output.environments["us-east-1-gateway-2"].GATEWAY_AUTH == "keys"
@@ -155,7 +155,7 @@ run "tasks" {
       alltrue([for rule in aws_vpc_security_group_egress_rule.databases : rule.referenced_security_group_id == "sg-database" && rule.from_port == 5432]) &&
       alltrue([for rule in aws_vpc_security_group_egress_rule.databases_peers : rule.cidr_ipv4 == "10.20.128.0/18" && rule.from_port == 5432])
     )
-    error_message = "Services talk to services and databases of the regions, and to nobody else."
+    error_message = "Services connect to services and databases of the regions, and to nothing else."
   }
   assert {
     condition = (
@@ -199,7 +199,7 @@ run "without_a_collector" {
 
   assert {
     condition     = length(output.collectors) == 0 && alltrue([for environment in values(output.environments) : !contains(keys(environment), "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")])
-    error_message = "Services send traces to nobody when nobody takes them."
+    error_message = "Services send no traces without a collector."
   }
 }
 

@@ -47,7 +47,7 @@ run "primary" {
       [for parameter in aws_db_parameter_group.this.parameter : parameter.name],
       ["synchronous_commit", "synchronous_standby_names", "fsync", "full_page_writes", "idle_session_timeout", "wal_level"],
     )) == 0
-    error_message = "What would break a promise is left alone."
+    error_message = "Parameters that could break a promise are left alone."
   }
   assert {
     condition     = aws_db_parameter_group.this.family == "postgres17"
@@ -205,8 +205,9 @@ run "a_primary_without_a_password" {
   expect_failures = [var.master_password_version]
 }
 
-# After a failover: what was made as a replica is a primary now. What RDS has made of it is not said again, so that nothing of it
-# can differ and have the node made anew. (What the provider itself makes of it: test/after-failover.slow.test.ts.)
+# After a failover a node that was made as a replica is the primary. The plan does not repeat what
+# RDS set on it, so nothing can differ and have the node made anew.
+# (test/after-failover.slow.test.ts has what the provider itself makes of it.)
 run "promoted" {
   command = plan
   variables {
@@ -220,7 +221,7 @@ run "promoted" {
 
   assert {
     condition     = aws_db_instance.this.replicate_source_db == null && aws_db_instance.this.password_wo_version == null
-    error_message = "It follows nobody, and keeps its password."
+    error_message = "It follows no other instance, and keeps its password."
   }
   assert {
     condition     = aws_db_instance.this.backup_retention_period == 14 && aws_db_instance.this.deletion_protection && aws_db_instance.this.multi_az

@@ -1,4 +1,5 @@
-# moto forgets what a health check is to say without data, and reports settings that this kind of check does not have.
+# moto forgets what a health check is to say without data, and reports settings that this kind of
+# check does not have.
 resource "aws_route53_health_check" "this" { count = 0 }
 resource "aws_route53_record" "this" { health_check_id = null }
 # moto forgets the description of a rule that names a security group.

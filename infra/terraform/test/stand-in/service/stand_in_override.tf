@@ -1,4 +1,5 @@
-# moto does not return the tags of Application Auto Scaling's targets, which the provider asks for after each target.
+# moto does not return the tags of Application Auto Scaling's targets, which the provider asks for
+# after each target.
 resource "aws_appautoscaling_target" "burst" { for_each = {} }
 resource "aws_appautoscaling_policy" "burst" { for_each = {} }
 resource "aws_cloudwatch_metric_alarm" "burst" { for_each = {} }
@@ -9,7 +10,8 @@ resource "aws_appautoscaling_policy" "edge" {
   scalable_dimension = "ecs:service:DesiredCount"
   resource_id        = "none"
 }
-# moto forgets these settings of a service and the descriptions of these rules, so that each plan would set them again.
+# moto forgets these settings of a service and the descriptions of these rules, so that each plan
+# would set them again.
 resource "aws_ecs_service" "first" {
   lifecycle { ignore_changes = [enable_ecs_managed_tags, availability_zone_rebalancing] }
 }

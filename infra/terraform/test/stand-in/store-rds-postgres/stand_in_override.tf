@@ -1,7 +1,9 @@
-# moto looks for the subnet group of a replica in the region of its source, and forgets that an instance is to be watched.
+# moto looks for the subnet group of a replica in the region of its source, and forgets that an
+# instance is to be watched.
 resource "aws_db_instance" "this" {
   db_subnet_group_name = local.is_primary ? aws_db_subnet_group.this.name : null
-  # The provider sets it by a call of its own, and waits for each of them for over a minute, whatever moto says.
+  # The provider sets it by a call of its own, and waits for each of them for over a minute,
+  # whatever moto says.
   ca_cert_identifier = local.is_primary ? null : "rds-ca-rsa2048-g1"
 
   lifecycle {
