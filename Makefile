@@ -273,8 +273,8 @@ fmt-check: $(STAMP) $(VENV)
 	$(NODE) scripts/locks.ts --check
 	$(PYTHON) -m ruff format --check --quiet .
 
-lint: $(STAMP) $(VENV) ## Run ESLint with typed rules, knip, ruff, and the rules of prose
-	$(BIN)/eslint --max-warnings 0 .
+lint: $(STAMP) $(VENV) ## Run Oxlint with typed rules, knip, ruff, and the rules of prose
+	$(BIN)/oxlint .
 	$(BIN)/knip --no-progress
 	$(PYTHON) -m ruff check --quiet .
 	$(NODE) scripts/prose/cli.ts

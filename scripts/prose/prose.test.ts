@@ -61,7 +61,7 @@ test("TypeScript: comments and messages are prose, other strings and code are no
     "const told = `/* nobody */ ${nobody}`.replace(/nobody\\//, told);",
     'throw new HighwaterError("told_by_nobody", `nobody ${nobody}`, { code: "told" + call("nobody here") });',
     'const metric = { help: "who is told", name: "nobody told" };',
-    "// eslint-disable-next-line told",
+    "// oxlint-disable-next-line told",
   ].join("\n");
   assert.deepEqual(found("source.ts", source).sort(), [
     "nobody 1",

@@ -75,9 +75,8 @@ type Details = Omit<ErrorDetails, "cause">;
  * }
  * ```
  */
-// eslint-disable-next-line @typescript-eslint/no-unsafe-declaration-merging, @typescript-eslint/no-empty-object-type
+// oxlint-disable-next-line typescript/no-unsafe-declaration-merging, typescript/no-empty-object-type
 export interface HighwaterError extends Details {}
-// eslint-disable-next-line @typescript-eslint/no-unsafe-declaration-merging
 export class HighwaterError extends Error {
   override name = "HighwaterError";
 

@@ -25,7 +25,7 @@ function install(own: OwnNetwork): void {
   const prototype = net.Socket.prototype as {
     connect(this: net.Socket, ...args: readonly unknown[]): net.Socket;
   };
-  // eslint-disable-next-line @typescript-eslint/unbound-method -- it is called with the socket as `this`
+  // oxlint-disable-next-line typescript/unbound-method -- it is called with the socket as `this`
   const { connect } = prototype;
   prototype.connect = function (...args) {
     const [target, listener] = targetOf(args);
@@ -45,7 +45,7 @@ function install(own: OwnNetwork): void {
   const server = net.Server.prototype as {
     listen(this: net.Server, ...args: readonly unknown[]): net.Server;
   };
-  // eslint-disable-next-line @typescript-eslint/unbound-method -- it is called with the server as `this`
+  // oxlint-disable-next-line typescript/unbound-method -- it is called with the server as `this`
   const { listen } = server;
   server.listen = function (...args) {
     const [target, ...rest] = args;

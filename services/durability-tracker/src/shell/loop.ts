@@ -210,7 +210,7 @@ export class TrackerLoop {
 
   #report<Name extends keyof Reports>(name: Name, ...args: Parameters<Reports[Name]>): void {
     for (const subscriber of this.#subscribers)
-      (subscriber[name] as ((...all: typeof args) => void) | undefined)?.apply(subscriber, args);
+      (subscriber[name] as ((...all: typeof args) => void) | undefined)?.call(subscriber, ...args);
   }
 
   /** If the core contradicts itself, the process ends before any effect of the step leaves it. */

@@ -41,7 +41,11 @@ async function listen(): Promise<{ app: ReturnType<typeof buildApp>; address: st
 describe("errors", () => {
   it("are explained at the path in `type`, all of them, to everyone, as the reference does", async () => {
     const { app, address } = await listen();
-    await assertErrorReference(address).finally(() => app.close());
+    try {
+      await assertErrorReference(address);
+    } finally {
+      await app.close();
+    }
   });
 });
 
