@@ -95,6 +95,20 @@ it("a fast session's READ ONLY block, failed block and rollback end as in Postgr
   client.end();
 });
 
+it("a fast session's locking reads do not wait", async () => {
+  const client = await wire.open();
+  await client.query("SET highwater.ack = 'commit'");
+  await wire.cut();
+  await client.query("INSERT INTO kv VALUES ('locked', 1)");
+  await client.query("BEGIN");
+  const { rows } = await client.query("SELECT value FROM kv WHERE key = 'locked' FOR UPDATE");
+  assert.deepEqual(rows, [["1"]]);
+  await client.query("UPDATE kv SET value = 2 WHERE key = 'locked'");
+  assert.match((await client.query("COMMIT")).token ?? "", /^hw2_/);
+  await wire.heal();
+  client.end();
+});
+
 it("a transaction with highwater.id runs once", async () => {
   const id = newId();
   for (const form of ["query", "extended"] as const) {

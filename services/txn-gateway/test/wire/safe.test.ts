@@ -40,6 +40,9 @@ const NEW = "gen_random_uuid()::text, 1";
 const INSERT = `INSERT INTO kv VALUES (${NEW})`;
 const step = (text: string, name = ""): Buffer[] => [parse(name, text), bind("", name), execute("")];
 
+const LOCKING = "SELECT * FROM kv WHERE key = 'shared' FOR SHARE";
+const executeOne = (portal: string): Buffer => message("E", `${portal}\0`, Buffer.from([0, 0, 0, 1]));
+
 interface Form {
   readonly name: string;
   /** Before the link is cut. */
@@ -55,6 +58,12 @@ const inBlock = async (client: WireClient): Promise<void> => {
   await client.query("BEGIN");
   await client.query(INSERT);
 };
+const preparedInBlock =
+  (text: string) =>
+  async (client: WireClient): Promise<void> => {
+    await client.query("BEGIN");
+    assert.equal((await client.query(text)).error, "");
+  };
 const sending =
   (...messages: readonly Buffer[]) =>
   (client: WireClient): void => {
@@ -236,6 +245,101 @@ const HELD: readonly Form[] = [
     late: "DCZ",
   },
   {
+    name: "rows that are locked, in a text of several statements",
+    send: sending(query("BEGIN; SELECT * FROM kv WHERE key = 'shared' FOR SHARE")),
+    early: "CT",
+    late: "DCZ",
+  },
+  {
+    name: "rows that COPY locks",
+    prepare: (client) => client.query("BEGIN"),
+    send: sending(query("COPY (SELECT * FROM kv WHERE key = 'shared' FOR SHARE) TO STDOUT")),
+    early: "H",
+    late: "dcCZ",
+  },
+  {
+    name: "rows that are locked, up to a limit, with Flush and no Sync",
+    prepare: (client) => client.query("BEGIN"),
+    send: sending(parse("", LOCKING), bind("", ""), executeOne(""), FLUSH),
+    early: "12",
+    late: "Ds",
+  },
+  {
+    name: "rows that EXECUTE locks",
+    prepare: preparedInBlock(`PREPARE l AS ${LOCKING}`),
+    send: sending(query("EXECUTE l")),
+    early: "T",
+    late: "DCZ",
+  },
+  {
+    name: "rows that an extended EXECUTE locks",
+    prepare: preparedInBlock(`PREPARE l (text) AS SELECT * FROM kv WHERE key = $1 FOR SHARE`),
+    send: sending(...step("EXECUTE l ('shared')"), SYNC),
+    early: "12",
+    late: "DCZ",
+  },
+  {
+    name: "an EXECUTE that finds nothing to lock",
+    prepare: preparedInBlock(`PREPARE l AS SELECT * FROM kv WHERE key = 'nothing' FOR SHARE`),
+    send: sending(query("EXECUTE l")),
+    early: "T",
+    late: "CZ",
+  },
+  {
+    name: "rows that EXECUTE locks, of a statement that was prepared out of sight",
+    prepare: preparedInBlock(`DO $$ BEGIN EXECUTE 'PREPARE l AS ${LOCKING.replaceAll("'", "''")}'; END $$`),
+    send: sending(query("EXECUTE l")),
+    early: "T",
+    late: "DCZ",
+  },
+  {
+    name: "rows that EXECUTE locks, of a statement that could not be replaced",
+    prepare: async (client) => {
+      await client.query(`PREPARE l AS ${LOCKING}`);
+      assert.equal((await client.query("PREPARE l AS SELECT 1")).code, "42P05");
+      await client.query("BEGIN");
+    },
+    send: sending(query("EXECUTE l")),
+    early: "T",
+    late: "DCZ",
+  },
+  {
+    name: "rows that EXECUTE locks, of a statement of the extended protocol",
+    prepare: async (client) => {
+      client.send(parse("l", LOCKING), SYNC);
+      await client.until("Z");
+      await client.query("BEGIN");
+    },
+    send: sending(query("EXECUTE l")),
+    early: "T",
+    late: "DCZ",
+  },
+  {
+    name: "rows that a cursor locks",
+    prepare: preparedInBlock(`DECLARE "C 1" CURSOR FOR ${LOCKING}`),
+    send: sending(query('FETCH FORWARD 10 FROM "C 1"')),
+    early: "T",
+    late: "DCZ",
+  },
+  {
+    name: "rows that a cursor locks and skips",
+    prepare: preparedInBlock(`DECLARE c CURSOR FOR ${LOCKING}`),
+    send: sending(query("MOVE 1 IN c")),
+    early: "",
+    late: "CZ",
+  },
+  {
+    name: "rows that a portal locks, by FETCH",
+    prepare: async (client) => {
+      await client.query("BEGIN");
+      client.send(parse("", LOCKING), bind("p", ""), SYNC);
+      await client.until("Z");
+    },
+    send: sending(query("FETCH ALL FROM p")),
+    early: "T",
+    late: "DCZ",
+  },
+  {
     name: "a deferred constraint",
     prepare: async (client) => {
       await client.query("BEGIN");
@@ -248,6 +352,68 @@ const HELD: readonly Form[] = [
 ];
 
 const FREE: readonly Form[] = [
+  {
+    name: "EXECUTE of a statement that locks nothing",
+    prepare: preparedInBlock("PREPARE p (int) AS SELECT $1, 'for nobody'"),
+    send: sending(query("EXECUTE P(1)")),
+    early: "TDCZ",
+    late: "",
+  },
+  {
+    name: "EXECUTE of a statement that writes",
+    prepare: preparedInBlock(`PREPARE p AS ${INSERT}`),
+    send: sending(query("EXECUTE p")),
+    early: "CZ",
+    late: "",
+  },
+  {
+    name: "FETCH from a cursor that locks nothing",
+    prepare: preparedInBlock('DECLARE "c" NO SCROLL CURSOR WITHOUT HOLD FOR SELECT 1'),
+    send: sending(query("FETCH NEXT FROM c;")),
+    early: "TDCZ",
+    late: "",
+  },
+  {
+    name: "extended FETCH from such a cursor",
+    prepare: async (client) => {
+      await client.extended("BEGIN");
+      await client.extended("DECLARE c CURSOR FOR SELECT 1");
+    },
+    send: sending(...step("FETCH 1 FROM c"), SYNC),
+    early: "12DCZ",
+    late: "",
+  },
+  {
+    name: "FETCH from a cursor WITH HOLD of an earlier transaction",
+    prepare: async (client) => {
+      await client.query("BEGIN");
+      await client.query("DECLARE c CURSOR WITH HOLD FOR SELECT 1");
+      await client.query("COMMIT");
+      await client.query("BEGIN");
+    },
+    send: sending(query("FETCH c")),
+    early: "TDCZ",
+    late: "",
+  },
+  {
+    name: "a portal that goes on behind a Sync",
+    prepare: async (client) => {
+      await client.query("BEGIN");
+      client.send(parse("s", "SELECT generate_series(1, 3)"), bind("p", "s"), executeOne("p"), SYNC);
+      await client.until("Z");
+      await client.extended("SELECT 1");
+    },
+    send: sending(execute("p"), SYNC),
+    early: "DDCZ",
+    late: "",
+  },
+  {
+    name: "a statement in a block whose value looks like others",
+    prepare: inBlock,
+    send: sending(query(`INSERT INTO kv VALUES (gen_random_uuid()::text || '; fetch for update', 1)`)),
+    early: "CZ",
+    late: "",
+  },
   { name: "SELECT", send: sending(query("SELECT count(*) FROM late")), early: "TDCZ", late: "" },
   { name: "extended SELECT", send: sending(...step("SELECT 1"), SYNC), early: "12DCZ", late: "" },
   { name: "a syntax error", send: sending(query("SELECT 1 FROM FROM")), early: "EZ", late: "" },
@@ -286,7 +452,7 @@ const typesOf = (client: WireClient): string =>
 
 it("each form of a commit waits, and what reveals none does not", { timeout: 180_000 }, async () => {
   const first = await wire.open();
-  await first.query("INSERT INTO kv VALUES ('seen', 1)");
+  await first.query("INSERT INTO kv VALUES ('seen', 1), ('shared', 1)");
   insertOid = Number((await first.query("SELECT 'f_insert'::regproc::oid")).rows[0]?.[0]);
   const runs: { form: Form; client: WireClient }[] = [];
   for (const form of [...HELD, ...FREE]) {

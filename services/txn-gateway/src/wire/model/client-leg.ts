@@ -19,6 +19,7 @@ import { OWN_PROBE, ownError } from "./own.ts";
 import { Run } from "./run.ts";
 import { type SessionState } from "./state.ts";
 import { type StatementInfo, hasNoSnapshot, statementInfo, UNSEEN_STATEMENT } from "./statement.ts";
+import { SqlNames } from "./sql-names.ts";
 import { Statements } from "./statements.ts";
 
 const HEADER_BYTES = 5;
@@ -49,6 +50,7 @@ export class ClientLeg implements FrameSink {
   readonly #scanner = new FrameScanner(this, WHOLE_TYPES);
   readonly #run: Run;
   readonly #statements = new Statements();
+  readonly #sqlNames = new SqlNames();
   /** Extended messages have been sent since the last Sync. */
   #isInBatch = false;
   /** All that the batch executes may have a check behind it. */
@@ -266,10 +268,9 @@ export class ClientLeg implements FrameSink {
       // Only a part of the text is here: nothing is known of it.
       if (type === QUERY) this.#expectQuery(UNSEEN_STATEMENT);
       else if (type === PARSE) {
-        this.#statements.parsed(
-          textAt(bytes, start + HEADER_BYTES, end),
-          this.#partialInfo(bytes, start, end),
-        );
+        const name = textAt(bytes, start + HEADER_BYTES, end);
+        this.#statements.parsed(name, this.#partialInfo(bytes, start, end));
+        this.#sqlNames.parsed(name);
         this.#begin(CLIENT.parse);
       } else if (type === BIND) this.#bind(bytes, start, end);
       else if (type === DESCRIBE) this.#begin(CLIENT.describe);
@@ -338,10 +339,16 @@ export class ClientLeg implements FrameSink {
     return outside.refusal();
   }
 
-  #expectQuery({ kind, isLocking, callsSetConfig, namesSettings }: StatementInfo): void {
+  #expectQuery(info: StatementInfo): void {
+    const { kind, callsSetConfig, namesSettings } = info;
     if (callsSetConfig) this.#state.isStale = true;
     if (namesSettings) this.#mayHaveSet = true;
+    const isLocking = this.#mayLock(info);
     this.#state.expected.push({ message: "query", whose: "client", kind, isLocking });
+  }
+
+  #mayLock({ isLocking, names }: StatementInfo): boolean {
+    return (names !== null && this.#sqlNames.used(names)) || isLocking;
   }
 
   /** As Parse, Bind, Describe, Execute, our check and Sync; answered as the Query that it was. */
@@ -382,6 +389,7 @@ export class ClientLeg implements FrameSink {
       const name = bytes.toString("utf8", start + HEADER_BYTES, nameEnd);
       const info = statementInfo(bytes, nameEnd + 1, textEnd);
       this.#statements.parsed(name, info);
+      this.#sqlNames.parsed(name);
     }
     this.#begin(CLIENT.parse);
   }
@@ -389,7 +397,8 @@ export class ClientLeg implements FrameSink {
   #partialInfo(bytes: Buffer, start: number, end: number): StatementInfo {
     const nameEnd = bytes.indexOf(0, start + HEADER_BYTES);
     if (nameEnd < 0 || nameEnd >= end) return UNSEEN_STATEMENT;
-    return { ...statementInfo(bytes, nameEnd + 1, end), isLocking: true, isPlain: false };
+    const { names } = UNSEEN_STATEMENT;
+    return { ...statementInfo(bytes, nameEnd + 1, end), isLocking: true, isPlain: false, names };
   }
 
   #bind(bytes: Buffer, start: number, end: number): void {
@@ -397,6 +406,7 @@ export class ClientLeg implements FrameSink {
     const portalEnd = bytes.indexOf(0, start + HEADER_BYTES);
     const statement = portalEnd < 0 ? "" : textAt(bytes, portalEnd + 1, end);
     this.#statements.bound(portal, statement);
+    this.#sqlNames.bound(portal);
     this.#begin(CLIENT.bind);
   }
 
@@ -479,7 +489,9 @@ export class ClientLeg implements FrameSink {
     return true;
   }
 
-  #expectExecute({ kind, isLocking, callsSetConfig, namesSettings }: StatementInfo): void {
+  #expectExecute(info: StatementInfo): void {
+    const { kind, callsSetConfig, namesSettings } = info;
+    const isLocking = this.#mayLock(info);
     if (callsSetConfig) this.#state.isStale = true;
     if (namesSettings) this.#mayHaveSet = true;
     this.#begin({ message: "execute", whose: "client", kind, isLocking });
@@ -552,8 +564,11 @@ export class ClientLeg implements FrameSink {
     this.#state.expected.push(OWN.sync);
   }
 
-  transactionEnded(): void {
+  /** The server is ready; a transaction has ended if it is in none. */
+  ready(): void {
+    if (this.#state.status !== "I") return;
     this.#statements.transactionEnded();
+    this.#sqlNames.transactionEnded();
   }
 }
 

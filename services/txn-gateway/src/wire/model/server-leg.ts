@@ -123,6 +123,7 @@ export class ServerLeg implements FrameSink {
       case EMPTY:
       case SUSPENDED:
         this.#notLast();
+        this.#unlock();
         if (head?.message === "execute") expected.pop();
         break;
       case COPY_IN:
@@ -307,7 +308,7 @@ export class ServerLeg implements FrameSink {
   #row(size: number, head: Expected | undefined): void {
     this.#notLast();
     const { settings } = this.#state;
-    if (head?.isLocking === true) {
+    if (head?.isLocking === true && settings.ack === "durable") {
       if (this.#locked === null) {
         this.#run.flush();
         this.#locked = this.#state.client.gate(false);
@@ -377,7 +378,9 @@ export class ServerLeg implements FrameSink {
     const wasLocked = this.#locked !== null;
     this.#unlock();
     const mustHold =
-      tag.isEmptyWrite || (head?.isLocking === true && !wasLocked) || state.settings.readsDurably;
+      tag.isEmptyWrite ||
+      (head?.isLocking === true && tag.isRead && !wasLocked) ||
+      state.settings.readsDurably;
     if (mustHold && state.settings.ack === "durable") this.#hold(false);
     switch (tag.effect) {
       case "none":

@@ -20,7 +20,21 @@ export interface StatementInfo {
   readonly isPlain: boolean;
   /** It may set `highwater.id`, so what is sent behind it waits until that is known. */
   readonly namesSettings: boolean;
+  /** What it makes or reads by a name of SQL; null: nothing. */
+  readonly names: NameUse | null;
 }
+
+/** A name is null where the text does not say it plainly. `anything`: it may make any of them. */
+export type NameUse =
+  | { readonly does: "prepare"; readonly name: string; readonly isLocking: boolean }
+  | {
+      readonly does: "declare";
+      readonly name: string;
+      readonly isLocking: boolean;
+      readonly isHoldable: boolean;
+    }
+  | { readonly does: "execute" | "fetch"; readonly name: string | null }
+  | { readonly does: "anything" };
 
 const KINDS: ReadonlyMap<string, Kind> = new Map<string, Kind>([
   ...["select", "with", "values", "table", "explain"].map((word) => [word, "read"] as const),
@@ -51,6 +65,10 @@ const WITHOUT_SNAPSHOT: ReadonlySet<string> = new Set([
  * rows of a text that only looks like it are held as well, which costs time and nothing else.
  */
 const LOCKS = /\bfor\b[^;]*?\b(?:update|share)\b/i;
+/** Of texts with several statements. */
+const READS_BY_NAME = /\b(?:execute|fetch|move)\b/i;
+const MAKES_NAMES = /\b(?:prepare|declare)\b/i;
+const ANYTHING: NameUse = { does: "anything" };
 const SET_CONFIG = /\bset_config\b/i;
 const LONGEST_WORD = 10;
 const [SLASH, STAR, DASH, NEWLINE, RETURN, OPEN, SEMICOLON] = [47, 42, 45, 10, 13, 40, 59];
@@ -61,6 +79,7 @@ const UNKNOWN: StatementInfo = {
   dropsStatements: true,
   isPlain: false,
   namesSettings: true,
+  names: ANYTHING,
 };
 
 /** `bytes[start..end)` is the text without its final zero byte. */
@@ -75,15 +94,57 @@ export function statementInfo(bytes: Buffer, start: number, end: number): Statem
   if ((word === "commit" || word === "rollback") && /^\w+\s+prepared\b/i.test(head(bytes, at, end)))
     kind = "other";
   const isRead = kind === "read";
-  const text = isRead ? bytes.toString("latin1", at, end) : "";
+  const isSeveral = !isWithoutSemicolon(bytes, at, end);
+  const canLock = isRead || isSeveral || kind === "copy";
+  const text = canLock || kind === "checkable" ? bytes.toString("latin1", at, end) : "";
   return {
     kind,
-    isLocking: LOCKS.test(text),
+    isLocking: canLock && (LOCKS.test(text) || (isSeveral && READS_BY_NAME.test(text))),
     callsSetConfig: SET_CONFIG.test(text),
     dropsStatements: word === "discard" || word === "deallocate",
     isPlain: (isRead || WRITES.has(word)) && isOne(bytes, at, end),
     namesSettings: namesSettings(bytes.subarray(at, end)),
+    names: isSeveral ? (MAKES_NAMES.test(text) ? ANYTHING : null) : nameUse(word, text),
   };
+}
+
+/** Plain letters, and quoted names without quotes inside; at most what PostgreSQL keeps of one. */
+const NAME = String.raw`("[ !#-~]{1,63}"|[a-z_][\w$]{0,62})`;
+const PREPARE = new RegExp(String.raw`^prepare\s+${NAME}\s*(?:\([^()]*\)\s*)?\bas\b`, "i");
+const DECLARE = new RegExp(String.raw`^declare\s+${NAME}\s[\sa-z]*?\bcursor\b([\sa-z]*?)\bfor\b`, "i");
+const EXECUTE = new RegExp(String.raw`^execute\s+${NAME}\s*(?:\(|;|$)`, "i");
+const FETCH = new RegExp(String.raw`^\w+\s+(?:[-+]?\w+\s+)*?${NAME}[\s;]*$`, "i");
+const HOLDABLE = /\bwith\s+hold\b/i;
+
+/** Of a single statement. */
+function nameUse(word: string, text: string): NameUse | null {
+  switch (word) {
+    case "prepare": {
+      const [start, name] = PREPARE.exec(text) ?? [];
+      if (start === undefined || name === undefined) return ANYTHING;
+      return { does: "prepare", name: nameOf(name), isLocking: LOCKS.test(text.slice(start.length)) };
+    }
+    case "declare": {
+      const [start, name, options = ""] = DECLARE.exec(text) ?? [];
+      if (start === undefined || name === undefined) return ANYTHING;
+      const isLocking = LOCKS.test(text.slice(start.length));
+      return { does: "declare", name: nameOf(name), isLocking, isHoldable: HOLDABLE.test(options) };
+    }
+    case "execute":
+      return { does: "execute", name: nameOf(EXECUTE.exec(text)?.[1]) };
+    case "fetch":
+    case "move":
+      return { does: "fetch", name: nameOf(FETCH.exec(text)?.[1]) };
+    default:
+      return null;
+  }
+}
+
+function nameOf(text: string): string;
+function nameOf(text: string | undefined): string | null;
+function nameOf(text: string | undefined): string | null {
+  if (text === undefined) return null;
+  return text.startsWith('"') ? text.slice(1, -1) : text.toLowerCase();
 }
 
 const SETTINGS = [Buffer.from("highwater."), Buffer.from("HIGHWATER.")] as const;
@@ -150,10 +211,22 @@ function head(bytes: Buffer, start: number, end: number): string {
   return bytes.toString("latin1", start, Math.min(end, start + 64));
 }
 
-/** No semicolon but at the end, and no `$`, which may be a parameter or a quote. */
-function isOne(bytes: Buffer, start: number, end: number): boolean {
+/** No semicolon but at the end. */
+function isWithoutSemicolon(bytes: Buffer, start: number, end: number): boolean {
+  const at = bytes.indexOf(SEMICOLON, start);
+  return at < 0 || at >= endOfText(bytes, start, end);
+}
+
+/** Without the blanks and semicolons behind it. */
+function endOfText(bytes: Buffer, start: number, end: number): number {
   let last = end;
   while (last > start && ((bytes[last - 1] ?? 0) <= 32 || bytes[last - 1] === SEMICOLON)) last--;
+  return last;
+}
+
+/** No semicolon but at the end, and no `$`, which may be a parameter or a quote. */
+function isOne(bytes: Buffer, start: number, end: number): boolean {
+  const last = endOfText(bytes, start, end);
   for (let at = start; at < last; at++) if (bytes[at] === SEMICOLON || bytes[at] === 36) return false;
   return true;
 }

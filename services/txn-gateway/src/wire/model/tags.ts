@@ -12,6 +12,8 @@ export interface Tag {
   readonly effect: Effect;
   /** A write that found nothing to write, which says something of what others have committed. */
   readonly isEmptyWrite: boolean;
+  /** Of a statement that answers rows, or says how many it has found. */
+  readonly isRead: boolean;
   /** It writes rows, or may have done something else. */
   readonly isWrite: boolean;
   /** Settings may have been changed. Functions that change some are not seen. */
@@ -50,6 +52,7 @@ const EFFECTS: Readonly<Record<string, Effect>> = {
   "DEALLOCATE ALL": "none",
 };
 
+const READS = new Set(["SELECT", "FETCH", "MOVE", "COPY", "EXPLAIN"]);
 const WRITES = new Set(["INSERT", "UPDATE", "DELETE", "MERGE"]);
 /** Many a row count, few words. */
 const known = new Map<string, Tag>();
@@ -64,6 +67,7 @@ export function readTag(text: string): Tag {
   const tag = {
     effect: EFFECTS[words] ?? "alone",
     isEmptyWrite,
+    isRead: READS.has(words),
     isWrite: WRITES.has(words) || words === "COPY" || !(words in EFFECTS),
     changesSettings: words === "SET" || words === "RESET" || !(words in EFFECTS),
     mayCallSettings: words === "SELECT",

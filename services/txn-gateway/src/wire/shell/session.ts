@@ -137,7 +137,7 @@ export class WireSession {
       state: this.#state,
       levels: options.levels,
       onReady: (status) => {
-        this.#clientLeg.transactionEnded();
+        this.#clientLeg.ready();
         if (status === "I") this.#traces.ended(!this.#state.expected.isEmpty);
         if (this.#isDraining) this.drain();
       },
