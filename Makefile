@@ -263,13 +263,13 @@ test-unit: $(STAMP) ## Run only the tests that start no server
 	$(NODE) scripts/run-tests.ts $(filter-out $(SLOW_FILES),$(shell git ls-files -co --exclude-standard '*/src/**/*.test.ts' | sort))
 
 fmt: $(STAMP) $(VENV) ## Format the code and the lock files
-	$(BIN)/prettier --write --log-level warn .
+	$(BIN)/oxfmt .
 	$(NODE) scripts/locks.ts
 	$(PYTHON) -m ruff format --quiet .
 
 .PHONY: fmt-check
 fmt-check: $(STAMP) $(VENV)
-	$(BIN)/prettier --check --log-level warn .
+	$(BIN)/oxfmt --check .
 	$(NODE) scripts/locks.ts --check
 	$(PYTHON) -m ruff format --check --quiet .
 

@@ -12,7 +12,7 @@ export default {
       ":matches(MemberExpression[property.name='pathname'], VariableDeclarator[id.type='ObjectPattern']) > NewExpression[callee.name='URL']:has(MetaProperty)",
       "Use fileURLToPath, import.meta.dirname or import.meta.filename.",
     ),
-    // It groups properties only to make Prettier write them in one line.
+    // It groups properties only to have the formatter write them in one line.
     "no-spread-of-literal": forbid(
       "ObjectExpression > SpreadElement > ObjectExpression",
       "Write the properties without the spread.",

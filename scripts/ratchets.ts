@@ -154,8 +154,8 @@ async function write(measured: Figures): Promise<void> {
   // An object of numbers gets one line.
   const short = text.replaceAll(/\{[^{}]+\}/g, (leaf) => leaf.replaceAll(/\s+/g, " "));
   const path = join(import.meta.dirname, "ratchets.json");
-  const { format, resolveConfig } = await import("prettier");
-  writeFileSync(path, await format(short, { ...(await resolveConfig(path)), parser: "json" }));
+  const { format } = await import("oxfmt");
+  writeFileSync(path, (await format(path, short, { printWidth: 110 })).code);
 }
 
 if (import.meta.main) {

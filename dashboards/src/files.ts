@@ -1,7 +1,7 @@
 // Every generated file, as a path below `dashboards/` and its content: the dashboards as Grafana
 // imports and provisions them, and the rules as Prometheus loads them.
 import { jsonLines } from "@highwater/lab-tools/json";
-import * as prettier from "prettier";
+import { format } from "oxfmt";
 import { stringify } from "yaml";
 import { type Board, build } from "./board.ts";
 import { durability } from "./boards/durability.ts";
@@ -37,5 +37,7 @@ export async function files(): Promise<File[]> {
 
 /** As `make fmt` would leave it. */
 async function formatted(path: string, text: string): Promise<File> {
-  return { path, content: await prettier.format(text, { parser: "yaml", printWidth: 110 }) };
+  const { code, errors } = await format(path, text, { printWidth: 110 });
+  if (errors.length > 0) throw new Error(`${path}: ${JSON.stringify(errors)}`);
+  return { path, content: code };
 }

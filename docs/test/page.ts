@@ -12,7 +12,8 @@ export type Language = "ts" | "python";
 export const LANGUAGES: readonly Language[] = ["ts", "python"];
 
 export type Part =
-  { readonly kind: "code"; readonly text: string } | { readonly kind: "fault"; readonly name: string };
+  | { readonly kind: "code"; readonly text: string }
+  | { readonly kind: "fault"; readonly name: string };
 
 /** One process for each language. */
 interface Scene {

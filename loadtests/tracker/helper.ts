@@ -6,7 +6,8 @@ import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
 
 type Reply<T> =
-  { readonly kind: "done"; readonly value: T } | { readonly kind: "failed"; readonly fault: string };
+  | { readonly kind: "done"; readonly value: T }
+  | { readonly kind: "failed"; readonly fault: string };
 
 /** What the helper understands: each order's name, what is given with it, and what comes back. */
 export type Orders = Record<string, (given: never) => unknown>;

@@ -127,5 +127,5 @@ const STYLE = {
 
 export const RULES = { ...WORDS, ...STYLE };
 
-/** Prettier leaves comments and these pages alone, so their width is a rule of ours. */
+/** The formatter leaves comments and these pages alone, so their width is a rule of ours. */
 export const COLUMNS = 100;

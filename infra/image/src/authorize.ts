@@ -58,7 +58,8 @@ export function commandOf(report: CandidateReport, node: string): Command {
 }
 
 type Attempt =
-  { readonly kind: "written" | "there" } | { readonly kind: "refused" | "not_yet"; readonly why: string };
+  | { readonly kind: "written" | "there" }
+  | { readonly kind: "refused" | "not_yet"; readonly why: string };
 
 /** One try on one connection. Errors: those of the connection, which may pass. */
 async function attempt(client: pg.Client, command: Command): Promise<Attempt> {

@@ -71,7 +71,7 @@ describe("the image", () => {
     it("holds the authorities of RDS, and no development packages", () => {
       const authorities = readFileSync(join(files, "etc/highwater/rds-authorities.pem"), "utf8");
       assert.ok(authorities.split("BEGIN CERTIFICATE").length > 50);
-      for (const name of ["typescript", "oxlint", "prettier"])
+      for (const name of ["typescript", "oxlint", "oxfmt"])
         assert.ok(!existsSync(join(files, "app/node_modules", name)), `${name} is in the image`);
       for (const path of ["var/lib/highwater", "etc/highwater-edge"])
         assert.ok(existsSync(join(files, path)));

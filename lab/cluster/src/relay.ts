@@ -17,7 +17,9 @@ const queuedBytesMax = 8 * 1024 * 1024;
 const pollBelowMs = 0.3;
 
 type Item = { dueMs: number } & (
-  { kind: "data"; chunk: Buffer } | { kind: "end"; chunk?: never } | { kind: "abort"; chunk?: never }
+  | { kind: "data"; chunk: Buffer }
+  | { kind: "end"; chunk?: never }
+  | { kind: "abort"; chunk?: never }
 );
 
 /** One direction of one connection: a queue with due times between two sockets. */

@@ -58,7 +58,8 @@ export async function querySql(
     return await withClient(target, limits, async (client) => {
       // Several statements in one string answer with an array, which the types do not know.
       const answer = (await client.query<Row>(sql, params && [...params])) as
-        pg.QueryResult<Row> | pg.QueryResult<Row>[];
+        | pg.QueryResult<Row>
+        | pg.QueryResult<Row>[];
       const result = Array.isArray(answer) ? answer.at(-1) : answer;
       return result?.rows ?? [];
     });

@@ -41,7 +41,9 @@ interface Case {
   /** Seen before, on nodes that do not answer now. */
   readonly seen?: readonly EpochRecord[];
   readonly expected:
-    Authority | { readonly kind: "none" } | { readonly kind: "split"; readonly nodes: readonly string[] };
+    | Authority
+    | { readonly kind: "none" }
+    | { readonly kind: "split"; readonly nodes: readonly string[] };
 }
 
 const primary = (node: string, epochName: string): Authority => ({

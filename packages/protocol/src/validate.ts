@@ -4,7 +4,8 @@ import { Compile } from "typebox/compile";
 import { Settings } from "typebox/system";
 
 export type Validation<T> =
-  { readonly ok: true; readonly value: T } | { readonly ok: false; readonly faults: string[] };
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly faults: string[] };
 
 const MAX_FAULTS = 20;
 Settings.Set({ maxErrors: MAX_FAULTS }); // The library's own limit is 8.

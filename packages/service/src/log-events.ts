@@ -124,4 +124,6 @@ export const LOG_EVENTS: readonly { readonly title: string; readonly events: Eve
 ];
 
 export type LogEvent<L extends Level> =
-  keyof (typeof BOTH)[L] | keyof (typeof GATEWAY)[L] | keyof (typeof TRACKER)[L];
+  | keyof (typeof BOTH)[L]
+  | keyof (typeof GATEWAY)[L]
+  | keyof (typeof TRACKER)[L];

@@ -244,7 +244,8 @@ function valueOf(valueFrom: string, { region, rendered, secrets }: Vault): strin
   const [, , , where, , , named = "", key = ""] = valueFrom.split(":");
   const name = named.replace(/-[A-Za-z0-9]{6}$/, "");
   const found = Object.entries(rendered.secrets).find(([, each]) => each === name)?.[0] as
-    keyof SecretValues | undefined;
+    | keyof SecretValues
+    | undefined;
   if (found === undefined || where !== region) throw new Error(`${region} has no secret ${valueFrom}`);
   const value = secrets[found];
   if (key === "") return typeof value === "string" ? value : JSON.stringify(value);

@@ -34,7 +34,8 @@ export class Faults extends Error {
 }
 
 export type Loaded<Config> =
-  { readonly ok: true; readonly config: Config } | { readonly ok: false; readonly faults: string[] };
+  | { readonly ok: true; readonly config: Config }
+  | { readonly ok: false; readonly faults: string[] };
 
 /**
  * What the table's variables say, and one line per fault, beginning with the variable. The values

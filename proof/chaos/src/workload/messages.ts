@@ -32,7 +32,8 @@ export interface ClientOptions {
 
 /** `stop`: no new transactions. `finish`: wait for every promise, then end. */
 export type Command =
-  { readonly do: "start"; readonly options: ClientOptions } | { readonly do: "stop" | "finish" };
+  | { readonly do: "start"; readonly options: ClientOptions }
+  | { readonly do: "stop" | "finish" };
 
 export type Report =
   | { readonly kind: "progress"; readonly progress: Progress }
