@@ -284,7 +284,7 @@ export type StatementResult = Static<typeof StatementResult>;
 
 export const TransactionState = texts(
   ["active", "committed", "pending", "durable", "lost", "aborted", "broken", "expired", "unknown"],
-  "What became of a transaction. `active`: it is open or runs. `committed`: durability was not asked about. `pending`: committed, and not known to be durable. `durable`, `lost`, `broken`: settled at the level. `aborted`: never committed. `expired`: too old to know. `unknown`: the service does not know the id.",
+  "What became of a transaction. `active`: it is open or runs. `committed`: durability was not asked about. `pending`: committed, and not known to be durable. `durable`, `lost`, `broken`: settled at the level. `aborted`: never committed. `expired`: too old to know. `unknown`: the service does not know the id; of a token without an id, a failover may have discarded the transaction or not.",
 );
 export type TransactionState = Static<typeof TransactionState>;
 
@@ -401,7 +401,7 @@ export type VerdictsRequest = Static<typeof VerdictsRequest>;
 export const TokenVerdict = Type.Object(
   {
     token: Type.String({ description: "The one that was judged." }),
-    id: about(Uuid, "Of the transaction."),
+    id: about(Uuid, "Of the transaction; all zeros if the token names a position alone."),
     verdict: about(Verdict, "The judgement."),
     level: about(LevelName, "The level it was judged at."),
     position: about(

@@ -27,7 +27,7 @@ const ids = fc
   .map(([ms, random]) => makeUuidV7(ms, random));
 const contents: fc.Arbitrary<TokenContent> = fc
   .record({
-    kind: fc.constantFrom("write" as const, "read" as const),
+    kind: fc.constantFrom("write" as const, "read" as const, "position" as const),
     id: ids,
     epoch: epochs,
     offset: offsets,
@@ -35,7 +35,10 @@ const contents: fc.Arbitrary<TokenContent> = fc
     parent: fc.option(epochs, { nil: null }),
     owner: fc.option(fc.bigInt({ min: 0n, max: 2n ** 128n - 1n }), { nil: 0n }),
   })
-  .map(({ other, ...content }) => ({ ...content, attempt: other ?? content.epoch }));
+  .map(({ other, ...content }) => ({
+    ...content,
+    attempt: content.kind === "position" ? content.epoch : (other ?? content.epoch),
+  }));
 
 /** As the services' keys, with a key for every number. */
 class Keys implements TokenSigner, TokenVerifier {

@@ -3,8 +3,12 @@
 // through `openToken`.
 import { type EpochId, type Offset, type TxnId, uuidOfHex } from "./ids.ts";
 
-/** `write`: a receipt can prove it. `read`: a read-only transaction, which leaves no receipt. */
-export type TokenKind = "write" | "read";
+/**
+ * `write`: a receipt can prove it. `read`: a read-only transaction, which leaves no receipt.
+ * `position`: a commit of the PostgreSQL wire without a receipt. It has no id, so only its position
+ * says what becomes of it.
+ */
+export type TokenKind = "write" | "read" | "position";
 
 export interface TokenContent {
   readonly kind: TokenKind;
@@ -42,7 +46,9 @@ export interface TokenVerifier {
 const PREFIX = "hw2_";
 const READ = 1;
 const OTHER_ATTEMPT = 2;
-const KNOWN_FLAGS = READ | OTHER_ATTEMPT;
+/** Stands alone: without a receipt there are no attempts to tell apart. */
+const POSITION = 4;
+const FLAGS_OF: Readonly<Record<TokenKind, number>> = { write: 0, read: READ, position: POSITION };
 const KID_AT = 1;
 const ID_AT = 2;
 const EPOCH_AT = 18;
@@ -52,6 +58,8 @@ const ATTEMPT_AT = 66;
 const UUID_BYTES = 16;
 const MAC_BYTES = 16;
 const NO_PARENT = "00000000-0000-0000-0000-000000000000";
+/** In a token of kind `position`. */
+export const NO_ID = NO_PARENT as TxnId;
 /**
  * 64 decimal digits are the most that an offset may have anywhere; they fit in 27 bytes, but not
  * all that fits has 64.
@@ -71,7 +79,7 @@ export const TOKEN_CHARS_MAX = PREFIX.length + Math.ceil((BYTES_MAX * 4) / 3);
 export function encodeToken(content: TokenContent, signer: TokenSigner): string {
   const { kind, id, epoch, parent, owner, attempt } = content;
   const other = attempt !== epoch;
-  const flags = (kind === "read" ? READ : 0) | (other ? OTHER_ATTEMPT : 0);
+  const flags = FLAGS_OF[kind] | (other ? OTHER_ATTEMPT : 0);
   const kid = signer.signingKid;
   const offset = content.offset.toString(16);
   // As one text, because a token is made for every transaction, and a buffer for each part costs
@@ -126,7 +134,7 @@ function bytesOf(text: string): Buffer | undefined {
 
 function contentOf(signed: Buffer): TokenContent | undefined {
   const flags = signed[0] ?? 0xff;
-  if ((flags & ~KNOWN_FLAGS) !== 0) return undefined;
+  if (flags > POSITION) return undefined;
   const other = (flags & OTHER_ATTEMPT) !== 0;
   const offsetAt = ATTEMPT_AT + (other ? UUID_BYTES : 0);
   const offsetBytes = signed.length - offsetAt;
@@ -142,7 +150,7 @@ function contentOf(signed: Buffer): TokenContent | undefined {
   if (offset >= OFFSET_LIMIT) return undefined;
   const parent = uuidOfHex(hex, 2 * PARENT_AT);
   return {
-    kind: (flags & READ) !== 0 ? "read" : "write",
+    kind: flags === POSITION ? "position" : (flags & READ) !== 0 ? "read" : "write",
     id: uuidOfHex(hex, 2 * ID_AT) as TxnId,
     epoch,
     offset: offset as Offset,

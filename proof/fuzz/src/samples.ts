@@ -14,6 +14,7 @@ export const TOKEN = testToken({ ...content, offset: 83_886_080n });
 export const TOKENS: readonly string[] = [
   TOKEN,
   testToken({ ...content, kind: "read", offset: 0n }),
+  testToken({ ...content, kind: "position", offset: 65_536n }),
   testToken({ ...content, offset: 1n << 96n, attempt }),
   testToken({ ...content, offset: 255n, owner: 7n, parent: attempt }),
   testToken({ ...content, offset: 10n ** 64n - 1n, attempt, owner: 9n }),

@@ -7,6 +7,7 @@ import {
   type ErrorCode,
   ERRORS,
   HighwaterError as ServiceError,
+  NO_ID,
 } from "@highwater/protocol";
 import { type HighwaterError, type TransactionState } from "@highwater/sdk";
 import { testToken } from "@highwater/service/testing";
@@ -48,6 +49,8 @@ function tokens(): unknown {
       return { token, ...decodeToken(token) };
     }),
   );
+  const withoutId = testToken({ kind: "position", id: NO_ID, epoch: E1, offset: 256n, owner: 1n });
+  valid.push({ token: withoutId, ...decodeToken(withoutId) });
   const first = valid[0]?.token ?? "";
   const bytes = Buffer.from(first.slice(4), "base64url");
   const spelled = (change: (copy: Buffer) => Buffer): string =>
@@ -58,8 +61,8 @@ function tokens(): unknown {
     spelled((copy) => Buffer.concat([copy, Buffer.from([0])])),
     spelled((copy) => copy.subarray(0, OFFSET_AT)),
     spelled((copy) => copy.subarray(0, OFFSET_AT + MAC.length)),
-    spelled((copy) => copy.fill(4, 0, 1)),
-    spelled((copy) => copy.fill(16, 0, 1)),
+    // Flags that do not go together, and those that no service knows.
+    ...[5, 6, 7, 8, 16].map((flags) => spelled((copy) => copy.fill(flags, 0, 1))),
     spelled((copy) =>
       Buffer.concat([
         copy.fill(2, 0, 1).subarray(0, OFFSET_AT),

@@ -50,7 +50,7 @@ export function decodeToken(token: string): TokenContent {
     // Flags, key number, id, epoch, parent epoch, owner, another epoch if one is named, offset,
     // MAC.
     const other = Number(hex[1]) & 2 ? "(?!\\2).{32}" : "";
-    const layout = new RegExp(`^0[0-3]..(.{32})(.{32}).{64}${other}(?!00.{33})(.+).{32}$`);
+    const layout = new RegExp(`^0[0-4]..(.{32})(.{32}).{64}${other}(?!00.{33})(.+).{32}$`);
     const [, id = "", epoch = "", digits = ""] = layout.exec(hex) ?? [];
     const offset = String(BigInt(`0x${digits}`));
     // The spare bits of the last digit could be anything; they must be zero.

@@ -3,7 +3,7 @@
 /** What a caller may do after an error. `never`: the request itself is wrong. `transaction`: run the whole body again, with a new id. `resolve_outcome`: ask for the state, or send the same id again. `wait`: send the same again later. */ export type Retry = "never" | "transaction" | "resolve_outcome" | "wait";
 /** How much a transaction may see of those that run beside it, by PostgreSQL's names. Default: `serializable`, but `repeatable read` for a read with `after` or `mode: local`, which may run on a replica. */ export type Isolation = "serializable" | "repeatable read" | "read committed";
 /** A value as PostgreSQL's text. A number that a 64-bit float cannot hold exactly must be sent as a string. */ export type Param = string | number | boolean | null;
-/** What became of a transaction. `active`: it is open or runs. `committed`: durability was not asked about. `pending`: committed, and not known to be durable. `durable`, `lost`, `broken`: settled at the level. `aborted`: never committed. `expired`: too old to know. `unknown`: the service does not know the id. */ export type TransactionState = "active" | "committed" | "pending" | "durable" | "lost" | "aborted" | "broken" | "expired" | "unknown";
+/** What became of a transaction. `active`: it is open or runs. `committed`: durability was not asked about. `pending`: committed, and not known to be durable. `durable`, `lost`, `broken`: settled at the level. `aborted`: never committed. `expired`: too old to know. `unknown`: the service does not know the id; of a token without an id, a failover may have discarded the transaction or not. */ export type TransactionState = "active" | "committed" | "pending" | "durable" | "lost" | "aborted" | "broken" | "expired" | "unknown";
 /** The judgement of a tracker. `pending` may become any other; `durable` and `lost` are final, but that a promise which a failure has violated becomes `broken`. `expired`: too old to know. `unknown`: the service does not know the id. */ export type Verdict = "pending" | "durable" | "lost" | "broken" | "expired" | "unknown";
 /** A position in one epoch's log. Offsets of different epochs must not be compared. */ export interface Position {
   /** Id of the epoch: the time from one start or promotion of a primary to the next. */ epoch: string;
@@ -120,7 +120,7 @@ export interface VerdictsRequest {
 }
 /** The judgement of one transaction at one level. */ export interface TokenVerdict {
   /** The one that was judged. */ token: string;
-  /** Of the transaction. */ id: string;
+  /** Of the transaction; all zeros if the token names a position alone. */ id: string;
   /** The judgement. */ verdict: Verdict;
   /** The level it was judged at. */ level: string;
   /** Where the transaction is judged now: its own position, or the one it was carried over to. */ position: Position;

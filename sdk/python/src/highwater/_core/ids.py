@@ -22,7 +22,7 @@ _BASE64_URL: Final = re.compile(r"[A-Za-z0-9_-]*\Z", re.ASCII)
 _PREFIX: Final = "hw2_"
 _TOKEN_CHARS_MAX: Final = 167
 _OTHER_ATTEMPT: Final = 2
-_KNOWN_FLAGS: Final = 3
+_POSITION_ONLY: Final = 4  # Stands alone, so it is the highest value of the flags.
 _ID_AT: Final = 2
 _EPOCH_AT: Final = 18
 _PARENT_AT: Final = 34
@@ -88,7 +88,7 @@ def decode_token(token: str) -> TokenContent:
 def _parse_token(data: bytes) -> TokenContent | None:
     # Flags, key number, id, epoch, its parent, owner, another epoch if one is named, offset, MAC.
     flags = data[0] if data else 0xFF
-    if flags & ~_KNOWN_FLAGS:
+    if flags > _POSITION_ONLY:
         return None
     other = flags & _OTHER_ATTEMPT != 0
     offset_at = _ATTEMPT_AT + (_UUID_BYTES if other else 0)

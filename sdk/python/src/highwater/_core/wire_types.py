@@ -21,7 +21,7 @@ Isolation: TypeAlias = Literal["serializable", "repeatable read", "read committe
 Param: TypeAlias = str | float | bool | None
 """A value as PostgreSQL's text. A number that a 64-bit float cannot hold exactly must be sent as a string."""
 TransactionState: TypeAlias = Literal["active", "committed", "pending", "durable", "lost", "aborted", "broken", "expired", "unknown"]
-"""What became of a transaction. `active`: it is open or runs. `committed`: durability was not asked about. `pending`: committed, and not known to be durable. `durable`, `lost`, `broken`: settled at the level. `aborted`: never committed. `expired`: too old to know. `unknown`: the service does not know the id."""
+"""What became of a transaction. `active`: it is open or runs. `committed`: durability was not asked about. `pending`: committed, and not known to be durable. `durable`, `lost`, `broken`: settled at the level. `aborted`: never committed. `expired`: too old to know. `unknown`: the service does not know the id; of a token without an id, a failover may have discarded the transaction or not."""
 Verdict: TypeAlias = Literal["pending", "durable", "lost", "broken", "expired", "unknown"]
 """The judgement of a tracker. `pending` may become any other; `durable` and `lost` are final, but that a promise which a failure has violated becomes `broken`. `expired`: too old to know. `unknown`: the service does not know the id."""
 class Position(TypedDict):
