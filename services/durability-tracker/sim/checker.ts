@@ -22,6 +22,8 @@ const AT_RISK = new Set(["pending", "unproven", "asked", "absent"]);
 type LostState = Extract<LedgerEntry["state"], { kind: "lost" }>;
 
 const UNSETTLED = new Set(["intent", "unproven", "asked", "absent"]);
+/** What may be said of a token that has a position and no id. */
+const WITHOUT_RECEIPT = new Set<Verdict>(["pending", "durable", "broken", "unknown"]);
 
 export class Checker implements AnswerWitness, Witness {
   readonly #world: World;
@@ -252,10 +254,14 @@ export class Checker implements AnswerWitness, Witness {
             this.#truth.everOnDisk(token.txn.rec, rule, this.#world.nodes),
             `not on the disks that the level asks for: ${what}`,
           );
-        if (before !== undefined) checkChange(tracker, before, verdict, why, what);
+        const { kind } = token.txn;
+        if (kind === "position") assert.ok(WITHOUT_RECEIPT.has(verdict), what);
+        // Of what no ledger holds, these two say nothing that binds: its history may be current again.
+        const isFree = kind === "position" && (before === "unknown" || before === "broken");
+        if (before !== undefined && !isFree) checkChange(tracker, before, verdict, why, what);
         if (verdict === "pending") continue;
         reported.set(key, { verdict, isVolatile: true });
-        this.#meet(token.txn.kind === "read" ? `read ${verdict}` : verdict);
+        this.#meet(kind === "write" ? verdict : `${kind} ${verdict}`);
       }
     }
     checkExposure(tracker);
@@ -303,7 +309,10 @@ export class Checker implements AnswerWitness, Witness {
       // Of another node's history it promises nothing: a tracker that saw it there may say so, and one that did not may call it lost.
       if ("primary" in rule && this.#movedAway(token)) continue;
       const verdicts = trackers.map((tracker) => this.#judge(tracker, token, name));
-      const [first, ...others] = verdicts.map(({ verdict }) => verdict);
+      const [first, ...others] = comparable(
+        token,
+        verdicts.map(({ verdict }) => verdict),
+      );
       const said = verdicts.map(({ verdict, rule }, n) => `${String(n + 1)}: ${verdict} by ${rule}`);
       for (const other of others)
         assert.equal(other, first, `${describe(token, name)}: trackers disagree: ${said.join(", ")}`);
@@ -370,13 +379,13 @@ export class Checker implements AnswerWitness, Witness {
         assert.ok("primary" in rule, `${what}, and it is not in the history`);
         assert.ok(this.#movedAway(token), `${what}, and its own node has lost it`);
       }
-      if (!present && verdict === "broken")
+      if (verdict === "broken" && (!present || txn.kind === "position"))
         assert.ok(wasLost || this.#truth.everOnDisk(txn.rec, rule, this.#world.nodes), what);
     }
   }
 
   #hasReported(tracker: SimTracker, { txn }: Token): boolean {
-    if (txn.kind === "read" || tracker.isTorn) return false;
+    if (txn.kind !== "write" || tracker.isTorn) return false;
     const held = tracker.state.ledger.entries.get(
       entryKey({ id: txn.id, owner: ownerOf(txn.request) }, txn.attempt),
     );
@@ -460,7 +469,13 @@ export class Checker implements AnswerWitness, Witness {
  * that before anybody had begun an epoch. Nothing in that history says so, and a read has no receipt (SPEC, R3).
  */
 function isStray({ txn }: Token, ruler: SimNode): boolean {
-  return txn.kind === "read" && ruler.log.some((rec) => rec.kind === "noise" && rec.isStray);
+  return txn.kind !== "write" && ruler.log.some((rec) => rec.kind === "noise" && rec.isStray);
+}
+
+/** Without a receipt a mark of a history that was given up is known to those alone that have seen it. */
+function comparable({ txn }: Token, verdicts: readonly Verdict[]): readonly Verdict[] {
+  if (txn.kind !== "position" || !verdicts.includes("broken")) return verdicts;
+  return verdicts.filter((verdict) => verdict !== "unknown");
 }
 
 const keyOf = ({ n }: Token, level: string): string => `${String(n)}/${level}`;

@@ -6,6 +6,7 @@ import {
   type EpochId,
   type EpochRecord,
   HighwaterError,
+  NO_ID,
   parseOffset,
   type TxnId,
 } from "@highwater/protocol";
@@ -124,6 +125,8 @@ interface OnWire {
   readonly isAnswered: boolean;
   /** The gateway has seen its tag. Otherwise it only may have committed. */
   readonly isCommit: boolean;
+  /** Its client does not wait until it is durable: it gets a token as soon as there is one. */
+  readonly isEarly: boolean;
 }
 
 interface Process {
@@ -246,7 +249,7 @@ export class SimGateway {
    * A client of the wire commits without a receipt. The server takes it in whatever epoch it is: only the session's connection
    * has to live. Null: it does not. `isAnswered`: the gateway gets the answer, and holds it.
    */
-  commitOnWire(session: Session, { size, level, isAnswered, isCommit }: OnWire): Held | null {
+  commitOnWire(session: Session, { size, level, isAnswered, isCommit, isEarly }: OnWire): Held | null {
     const { world, reach, say, witness } = this.#parts;
     const { primaryEpoch } = session;
     const node = reach(this.process, primaryEpoch.node);
@@ -261,6 +264,12 @@ export class SimGateway {
       primaryEpoch,
       level,
       isCommit,
+      onPosition: (position) => {
+        if (!isEarly) return;
+        say(() => `its client gets a token of ${String(position.offset)} in ${short(position.epoch)}`);
+        const attempt = position.epoch;
+        world.truth.token({ id: NO_ID, attempt, kind: "position", rec: held.rec, request: 0 }, position);
+      },
       onEnd: (end) => {
         say(() => `the answer up to ${String(held.rec.end)} that ${this.name} has held: ${end}`);
         if (end === "ended") return;

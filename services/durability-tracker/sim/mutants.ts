@@ -436,6 +436,15 @@ export const MUTANTS: readonly Mutant[] = [
     },
     wires: true,
   },
+  {
+    name: "a promise without a receipt stands wherever the next history has left the log",
+    patch: {
+      file: core("verdict"),
+      find: `return successor.forkLimit !== null && position.offset > BigInt(successor.forkLimit);`,
+      replace: `return false;`,
+    },
+    wires: true,
+  },
   { name: "a token's offset is what has been written out", habit: "tokenFromWritten" },
   { name: "positions tell what was received, not what is on disk", habit: "showsReceived", from: 40 },
   { name: "unknown outcomes are run again under a new id", habit: "retriesUnsettled", series: 25, from: 97 },

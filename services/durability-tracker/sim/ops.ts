@@ -162,7 +162,8 @@ function commitOnWire(play: Play): void {
   const level = play.random.pick(play.config.levels)?.name ?? "";
   const isAnswered = play.random.chance(90);
   const isCommit = play.random.chance(70);
-  const held = at.commitOnWire(session, { size: size(play), level, isAnswered, isCommit });
+  const isEarly = isCommit && play.random.chance(40);
+  const held = at.commitOnWire(session, { size: size(play), level, isAnswered, isCommit, isEarly });
   play.meet(held === null ? "session of the wire ended" : "commit on the wire");
 }
 

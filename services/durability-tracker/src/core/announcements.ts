@@ -203,6 +203,7 @@ function learnParent(state: TrackerState, epoch: EpochId, parent: EpochId, effec
 export function takeToken(state: TrackerState, event: EventOf<"token_presented">, effects: Effect[]): void {
   const { parent = null, owner, mayEnter = true } = event;
   if (parent !== null) learnParent(state, event.position.epoch, parent, effects);
+  if (event.tokenKind === "position") return;
   // In the backlog only its position matters, and the gateway has announced it.
   if (event.attempt === state.ledger.backlog.epoch && state.ledger.backlog.has(event)) return;
   const known = state.ledger.entries.get(entryKey(event, event.attempt));

@@ -1,5 +1,5 @@
 // What the core asks its shell to do.
-import type { EpochId, EpochRecord, Offset, OwnedId, TokenKind, TxnId, Verdict } from "@highwater/protocol";
+import type { EpochId, EpochRecord, Offset, OwnedId, TxnId, Verdict } from "@highwater/protocol";
 import { type Departed, type LedgerEntry, type LogPosition } from "./types.ts";
 import { type Waiting } from "./waiting-table.ts";
 
@@ -7,7 +7,7 @@ import { type Waiting } from "./waiting-table.ts";
 export interface Published {
   readonly id: TxnId;
   readonly attempt: EpochId;
-  readonly kind: TokenKind;
+  readonly kind: LedgerEntry["kind"];
   /** Where it committed; null when only its intent is known. */
   readonly origin: LogPosition | null;
   readonly owner: bigint;

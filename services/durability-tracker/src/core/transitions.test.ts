@@ -215,6 +215,7 @@ test("SPEC.md names tests that exist", () => {
     "departed",
     "promises",
     "ownership",
+    "position-only",
   ].map((name) => `${name}.test.ts`);
   const sources = [
     ...files,

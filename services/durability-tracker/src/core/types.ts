@@ -156,7 +156,7 @@ export interface LedgerEntry {
   readonly key: string;
   readonly id: TxnId;
   readonly attempt: EpochId;
-  readonly kind: TokenKind;
+  readonly kind: Exclude<TokenKind, "position">;
   /** A gateway announced it; otherwise somebody asked with a token. */
   readonly announced: boolean;
   /** Where it committed, as its token says; null while only its intent is known. */

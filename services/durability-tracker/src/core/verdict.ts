@@ -45,6 +45,7 @@ export interface Token extends OwnedId {
 
 /** The verdict of a token that the ledger may or may not hold. */
 export function judge(state: TrackerState, token: Token, level: string): Judgement {
+  if (token.kind === "position") return judgePosition(state, token, level);
   const held = state.ledger.entries.get(token.key ?? entryKey(token, token.attempt));
   // A reported loss binds, even if its position was never learned.
   if (held !== undefined && (held.origin !== null || held.state.kind === "lost")) {
@@ -67,10 +68,53 @@ export function judge(state: TrackerState, token: Token, level: string): Judgeme
       needsProof: hasEnded(state, token.position.epoch) || namesParent(state, token),
     };
   }
-  const judged = waitingAt(state, carried, level, carried === token.position ? "R1 mark" : "R3 carried over");
-  if (judged.verdict === "durable" || carried === token.position) return judged;
-  if ((reachedBits(state, token.position) & levelBit(state, level)) === 0) return judged;
+  return judgeCarried(state, token.position, carried, level);
+}
+
+function judgeCarried(
+  state: TrackerState,
+  position: LogPosition,
+  carried: LogPosition,
+  level: string,
+): Judgement {
+  const judged = waitingAt(state, carried, level, carried === position ? "R1 mark" : "R3 carried over");
+  if (judged.verdict === "durable" || carried === position || !wasReached(state, position, level))
+    return judged;
   return { ...plain, verdict: "durable", rule: "R2 was durable", position: carried };
+}
+
+function wasReached(state: TrackerState, position: LogPosition, level: string): boolean {
+  return (reachedBits(state, position) & levelBit(state, level)) !== 0;
+}
+
+/**
+ * No receipt can prove it, and its commit may lie anywhere below its position. So marks and what is
+ * carried over are all the evidence that there is, and no ledger holds anything of it.
+ */
+function judgePosition(state: TrackerState, token: Token, level: string): Judgement {
+  const { position } = token;
+  const carried = carry(state, position);
+  if (carried !== null) return judgeCarried(state, position, carried, level);
+  if (!hasEnded(state, position.epoch))
+    return { ...waitingAt(state, position, level, "R1 mark"), needsProof: namesParent(state, token) };
+  if (wasReached(state, position, level))
+    return isGivenUp(state, position, level)
+      ? { ...plain, verdict: "broken", rule: "R7 broken", position }
+      : { ...plain, verdict: "durable", rule: "R2 was durable", position };
+  // A mark that another tracker has seen may be on its way.
+  if (state.nowMs - state.topology.epochSinceMs < state.config.intentGraceMs)
+    return { ...plain, verdict: "pending", rule: "R5 being proven", position };
+  return { ...plain, verdict: "unknown", rule: "R11 no receipt", position };
+}
+
+/** The level promised to survive what happened, and the history cannot have the place. */
+function isGivenUp(state: TrackerState, position: LogPosition, level: string): boolean {
+  const { ancestry } = state.topology;
+  const rule = state.config.levels.find(({ name }) => name === level)?.rule;
+  if (rule === undefined || !isCovered(state, rule, position.epoch, "position")) return false;
+  const successor = ancestry.find(({ previous }) => previous === position.epoch);
+  if (successor === undefined) return true;
+  return successor.forkLimit !== null && position.offset > BigInt(successor.forkLimit);
 }
 
 /** No record of its epoch was ever seen, and where that epoch began decides. */
@@ -316,29 +360,29 @@ export function brokenBits(state: TrackerState, entry: LedgerEntry): number {
 }
 
 /**
- * True when the rule promises that what happened since the epoch loses nothing of it, or no read of
- * it.
+ * True when the rule promises that what happened since the epoch loses nothing of it, or nothing
+ * without a receipt.
  */
 export function isCovered(
   state: TrackerState,
   rule: LevelRule,
   epoch: EpochId,
-  kind: LedgerEntry["kind"] = "write",
+  kind: TokenKind = "write",
 ): boolean {
   return !("primary" in rule) || stayedOnNode(state, epoch, kind);
 }
 
 /**
  * The primary's own disk survives a crash of the process or the host, not that another node takes
- * over; every other level survives the loss of the primary and of whatever is near it. A read is
- * lost by the first epoch after its own history, or by none: later ones do not count, and a verdict
- * that was forgotten is found again.
+ * over; every other level survives the loss of the primary and of whatever is near it. A
+ * transaction without a receipt is lost by the first epoch after its own history, or by none: later
+ * ones do not count, and a verdict that was forgotten is found again.
  */
-function stayedOnNode(state: TrackerState, epoch: EpochId, kind: LedgerEntry["kind"]): boolean {
+function stayedOnNode(state: TrackerState, epoch: EpochId, kind: TokenKind): boolean {
   const before = new Set(state.topology.epochs.ancestry(epoch).map(({ id }) => id));
   const node = state.topology.epochs.get(epoch)?.node;
   const since = state.topology.ancestry.filter(({ id }) => !before.has(id));
-  return (kind === "read" ? since.slice(0, 1) : since).every((record) => record.node === node);
+  return (kind === "write" ? since : since.slice(0, 1)).every((record) => record.node === node);
 }
 
 /**

@@ -1,5 +1,12 @@
 // Builders for the core's tests: a small topology, epoch records, and a tracker that is driven by hand.
-import { type EpochId, type EpochRecord, type Offset, ownedName, type TxnId } from "@highwater/protocol";
+import {
+  type EpochId,
+  type EpochRecord,
+  type Offset,
+  ownedName,
+  type TokenKind,
+  type TxnId,
+} from "@highwater/protocol";
 import { epochRecord } from "@highwater/protocol/testing";
 import {
   type AnnouncedItem,
@@ -205,7 +212,7 @@ export class Driven {
     n: number,
     epoch: number,
     offset: number,
-    kind: "read" | "write" = "write",
+    kind: TokenKind = "write",
     says: { readonly owner?: bigint; readonly parent?: EpochId; readonly mayEnter?: boolean } = {},
   ): readonly Effect[] {
     const position = { epoch: epochId(epoch), offset: off(offset) };
@@ -245,7 +252,7 @@ export class Driven {
     epoch: number,
     offset: number,
     level: string,
-    kind: "read" | "write" = "write",
+    kind: TokenKind = "write",
     owner = 0n,
   ): Judgement {
     const position = { epoch: epochId(epoch), offset: off(offset) };
@@ -257,7 +264,7 @@ export class Driven {
     epoch: number,
     offset: number,
     level: string,
-    kind: "read" | "write" = "write",
+    kind: TokenKind = "write",
     owner = 0n,
   ): string {
     return this.judge(n, epoch, offset, level, kind, owner).verdict;
