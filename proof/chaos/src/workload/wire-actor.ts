@@ -276,7 +276,8 @@ export class WireActor implements Actor {
     const { level } = this.#options;
     const { isReadOnly, ack, readsDurably } = choice;
     try {
-      const { tag, token, isEarly } = await send();
+      const { tag, token: given, isEarly } = await send();
+      const token = receiptedOf(given, isEarly);
       if (tag === "ROLLBACK") return { ...NOTHING, outcome: "aborted", token, error: "rolled_back" };
       // An answer at the commit point has a token: any other was held until it was durable. Reads
       // alone are held only where the session asks for it.
@@ -300,6 +301,13 @@ export class WireActor implements Actor {
       return { ...NOTHING, outcome, error: codeOf(error) };
     }
   }
+}
+
+/** An early answer without a receipt has a token, too. It names no id that services know. */
+function receiptedOf(token: string | null, isEarly: boolean): string | null {
+  if (token === null || decodeToken(token)?.kind !== "position") return token;
+  if (!isEarly) throw new Error(`an answer that was held has ${token}`);
+  return null;
 }
 
 function readsOnly({ operations }: Plan): boolean {

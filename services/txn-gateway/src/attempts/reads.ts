@@ -1,7 +1,7 @@
 // Reads near the user: which replica may serve a read, and whether its answer can be trusted. In
 // doubt, the primary serves it.
 import { type NodeReport } from "@highwater/authority";
-import { HighwaterError, type Offset, type Served } from "@highwater/protocol";
+import { HighwaterError, type Offset, type Served, type TokenContent } from "@highwater/protocol";
 import { type ReplicaReading } from "@highwater/store";
 import { type ResultHold } from "../answers/result-memory.ts";
 import { type Config } from "../config.ts";
@@ -99,7 +99,8 @@ export class Reads {
       throw new HighwaterError("forbidden", { detail: "`after` is another owner's token." });
     if (after.epoch === primaryEpoch.epoch || primary.isAncestor(after.epoch, primaryEpoch.epoch)) return;
     primary.wake();
-    if (DISCARDED.has(await this.verdictOf(after.text, signal))) return;
+    const verdict = await this.verdictOf(after.text, signal);
+    if (DISCARDED.has(verdict) || isUnprovable(after, verdict)) return;
     throw new HighwaterError("epoch_changed", {
       detail:
         "The epoch of `after` is not in this gateway's history, and trackers have not settled its verdict; retry.",
@@ -218,6 +219,11 @@ export class Reads {
   #regionOf(node: string): string {
     return this.#parts.config.topology.nodes.find(({ id }) => id === node)?.region ?? "";
   }
+}
+
+/** A token without a receipt: the history of now does not show what it stands for. */
+export function isUnprovable({ kind }: TokenContent, verdict: TrackerVerdict): boolean {
+  return kind === "position" && verdict === "unknown";
 }
 
 function isForPrimary(why: HighwaterError): boolean {

@@ -116,5 +116,7 @@ export class Verdicts {
 }
 
 function verdictOf(judged: VerdictsResponse["verdicts"][number]): TrackerVerdict {
+  // It says nothing of the transaction.
+  if ("error" in judged) return null;
   return judged.verdict === "lost" && judged.retriedIn !== undefined ? "retried" : judged.verdict;
 }

@@ -4,12 +4,13 @@ import { type EpochId, type Offset, openToken, type TokenContent } from "@highwa
 import { type NodeReport } from "@highwater/authority";
 import { sleep } from "@highwater/runtime";
 import { type ReplicaReading } from "@highwater/store";
-import { DISCARDED, type Reads } from "../attempts/reads.ts";
+import { DISCARDED, isUnprovable, type Reads } from "../attempts/reads.ts";
 import { type Deps } from "../deps.ts";
 import { type MarkBoard } from "../outcomes/marks.ts";
 import { type FlushHelp } from "../primary/flush.ts";
 import { type Primary } from "../primary/primary.ts";
 import { INTEREST_MS, type MarkInterest } from "../trackers/interest.ts";
+import { type TrackerVerdict } from "../trackers/verdicts.ts";
 import { type RequestRules } from "../txn/request.ts";
 import { type Report } from "./frames/build.ts";
 
@@ -94,21 +95,24 @@ export class Replicas {
   }
 
   /** A primary of another epoch shows it, as far as trackers do not know that it is lost. */
-  async #judgeNow(text: string, { epoch }: TokenContent, signal: AbortSignal): Promise<Report | null> {
+  async #judgeNow(text: string, token: TokenContent, signal: AbortSignal): Promise<Report | null> {
+    const { epoch } = token;
     const { primary, reads } = this.#parts;
     const current = primary.current?.epoch ?? "";
     if (epoch === current) return null;
     const verdict = await reads.verdictOf(text, signal);
-    if (DISCARDED.has(verdict)) return LOST;
+    const never = neverArrives(token, verdict);
+    if (never !== null) return never;
     return verdict === "durable" || primary.isAncestor(epoch, current) ? null : UNSETTLED;
   }
 
   /** A failover may have lost what the token of another epoch stands for: it never arrives. */
-  async #untilLost(text: string, { epoch }: TokenContent, signal: AbortSignal): Promise<Report> {
+  async #untilLost(text: string, token: TokenContent, signal: AbortSignal): Promise<Report> {
     const { primary, deps, reads } = this.#parts;
     while (!signal.aborted) {
-      const isCurrent = primary.current?.epoch === epoch;
-      if (!isCurrent && DISCARDED.has(await reads.verdictOf(text, signal))) return LOST;
+      const isCurrent = primary.current?.epoch === token.epoch;
+      const never = isCurrent ? null : neverArrives(token, await reads.verdictOf(text, signal));
+      if (never !== null) return never;
       await sleep(deps.clock, POLL_MS_MAX, signal);
     }
     return NEVER;
@@ -231,6 +235,12 @@ const LOST: Report = {
   code: "40001",
   message: "the transaction of highwater.after committed and was lost in a failover",
 };
+const UNKNOWN: Report = {
+  severity: "ERROR",
+  code: "40003",
+  message:
+    "the transaction of highwater.after was answered before it was durable, and a failover may have lost it",
+};
 const UNSETTLED: Report = {
   severity: "ERROR",
   code: "55000",
@@ -238,6 +248,11 @@ const UNSETTLED: Report = {
     "the epoch of highwater.after is not in this server's history, and trackers have not settled its verdict",
   hint: "Try again.",
 };
+
+function neverArrives(token: TokenContent, verdict: TrackerVerdict): Report | null {
+  if (DISCARDED.has(verdict)) return LOST;
+  return isUnprovable(token, verdict) ? UNKNOWN : null;
+}
 
 /** Removes those for which it holds, and returns them. */
 function take(arrivals: Arrival[], holds: (arrival: Arrival) => boolean): Arrival[] {

@@ -2,7 +2,7 @@
 // primary. Method: the replica gets nothing any more and is promoted, while answers are held.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
-import { eventually, starve } from "@highwater/lab-system/testing";
+import { eventually, starve, verdicts } from "@highwater/lab-system/testing";
 import { ServerAnswer, query, WireClient } from "./client.ts";
 import { AWAY, HOME, WireSystem } from "./system.ts";
 
@@ -25,7 +25,10 @@ it(
     await idle.query("SELECT 1");
     const broken = await wire.open();
     await broken.query("INSERT INTO kv VALUES ('before', 1)");
+    const early = await wire.open();
+    await early.query("SET highwater.max_wait = 300");
     await starve(wire.system, AWAY);
+    const { token } = await early.query("INSERT INTO kv VALUES ('early', 1)");
     held.send(query("INSERT INTO kv VALUES ('held', 1)"));
     assert.match((await fast.query("INSERT INTO kv VALUES ('fast', 1)")).token ?? "", /^hw2_/);
     assert.deepEqual(held.untaken, []);
@@ -42,11 +45,17 @@ it(
       const client = await wire.open().catch(() => undefined);
       if (client === undefined) return undefined;
       const answer = await client
-        .query("SELECT key FROM kv WHERE key IN ('held', 'fast', 'before')")
+        .query("SELECT key FROM kv WHERE key IN ('held', 'fast', 'early', 'before')")
         .catch(() => undefined);
       return answer;
     });
     assert.deepEqual(again.rows, [["before"]]);
+    const [judged] = await verdicts(wire.system.tracker(AWAY).url, [token ?? ""]);
+    assert.deepEqual([judged?.verdict, judged?.rule], ["unknown", "R11 no receipt"]);
+    const reader = await WireClient.open(wire.system.pgReadUrl(AWAY));
+    await reader.query(`SET highwater.after = '${token ?? ""}'`);
+    assert.equal((await reader.query("SELECT key FROM kv")).code, "40003");
+    reader.end();
   },
 );
 

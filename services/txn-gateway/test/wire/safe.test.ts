@@ -2,6 +2,8 @@
 // wait. Method: the link to the other region is cut, each form has a connection of its own, and only then the link heals.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
+import { decodeToken } from "@highwater/protocol";
+import { eventually, verdicts } from "@highwater/lab-system/testing";
 import {
   bind,
   describePortal,
@@ -15,7 +17,7 @@ import {
   WireClient,
 } from "./client.ts";
 import { writeCancel } from "../../src/wire/startup/packet.ts";
-import { WireSystem } from "./system.ts";
+import { HOME, WireSystem } from "./system.ts";
 
 let wire: WireSystem;
 before(async () => {
@@ -506,6 +508,42 @@ it("max_wait answers early with a WARNING, and a cancel releases the oldest answ
   await wire.heal();
   assert.deepEqual((await cancelled.query(INSERT)).tags, ["INSERT 0 1"]);
   for (const client of [timed, cancelled, canceller]) client.end();
+});
+
+it("an early answer has a token of its position, which is judged like any other", async () => {
+  const one = await wire.open();
+  await one.query("SET highwater.max_wait = 300");
+  await one.query("SELECT 1");
+  const two = await wire.open();
+  await two.query("SELECT 1");
+  await wire.cut();
+  const simple = await one.query(INSERT);
+  const extended = await one.extended(INSERT);
+  await one.query("BEGIN");
+  await one.query(INSERT);
+  const block = await one.query("COMMIT");
+  const early = [simple, extended, block].map(({ token }) => token ?? "");
+  for (const token of early) assert.equal(decodeToken(token)?.kind, "position");
+  assert.equal(new Set(early).size, 3);
+  assert.equal((await one.query("SELECT 1")).token, "");
+  assert.equal((await one.query("SELECT 1")).token, null);
+  // Of a pipeline, only the last has one.
+  two.send(...step(INSERT), SYNC, ...step(INSERT), SYNC);
+  const canceller = await WireClient.dial(wire.url);
+  await eventually("the first answer is held", () => Promise.resolve(two.untaken.length === 3));
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  canceller.send(writeCancel(two.key));
+  assert.equal(new ServerAnswer(await two.until("Z")).token, null);
+  const again = await WireClient.dial(wire.url);
+  again.send(writeCancel(two.key));
+  const last = new ServerAnswer(await two.until("Z")).token ?? "";
+  assert.equal(decodeToken(last)?.kind, "position");
+  await wire.heal();
+  const tracker = wire.system.tracker(HOME).url;
+  for (const { verdict, rule } of await verdicts(tracker, [...early, last]))
+    assert.deepEqual([verdict, rule], ["durable", "R1 mark"]);
+  assert.equal((await two.query(INSERT)).token, "");
+  for (const client of [one, two, canceller, again]) client.end();
 });
 
 it("read_ack = durable holds the first row of a read until what it shows is durable", async () => {

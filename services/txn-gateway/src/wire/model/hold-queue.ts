@@ -1,6 +1,7 @@
 // What goes to the client, in order. Behind a gate everything waits until that gate opens; without
 // gates bytes pass through untouched.
 
+import { type Position } from "../positions.ts";
 import { type OwnAttempt } from "./attempt.ts";
 
 export type Decision = "undecided" | "waits" | "open";
@@ -12,6 +13,8 @@ export class Gate {
   readonly isCommit: boolean;
   /** The transaction behind it has its receipt. */
   attempt: OwnAttempt | null = null;
+  /** Where the log ended behind the answer, once that is known. */
+  position: Position | null = null;
   /** Goes to the client when the gate opens, in its place. */
   prefix: Buffer | null = null;
 

@@ -66,6 +66,8 @@ export class ServerLeg implements FrameSink {
   #result: Buffer | null = null;
   /** A token goes out behind the last ReadyForQuery. */
   #hasNewToken = false;
+  /** Before the answer to the last commit behind it. */
+  #commit: Gate | null = null;
 
   constructor(options: ServerLegOptions) {
     this.#state = options.state;
@@ -338,13 +340,14 @@ export class ServerLeg implements FrameSink {
   #hold(isCommit: boolean): void {
     this.#run.flush();
     const gate = this.#state.client.gate(isCommit);
-    if (isCommit) this.#giveReceipt(gate);
+    if (isCommit) this.#committed(gate);
     this.#state.outside.wait(gate);
   }
 
-  /** The commit behind the gate is that of the transaction which has the receipt. */
-  #giveReceipt(gate: Gate): void {
+  /** The commit behind the gate is that of the transaction which has the receipt, if one has. */
+  #committed(gate: Gate): void {
     const state = this.#state;
+    this.#commit = gate;
     gate.attempt = state.receipted;
     state.receipted = null;
     if (gate.attempt !== null) this.#hasNewToken = true;
@@ -466,8 +469,13 @@ export class ServerLeg implements FrameSink {
 
   /** Nothing was committed that has a token: the client must not read that of another. */
   #sendNoToken(): void {
-    this.#run.flush();
-    this.#state.client.push(NO_TOKEN);
+    const gate = this.#commit;
+    // In front of an answer that waits, because that gets a token if it goes out early.
+    if (gate !== null && gate.decision !== "open") gate.prefix = NO_TOKEN;
+    else {
+      this.#run.flush();
+      this.#state.client.push(NO_TOKEN);
+    }
     this.#state.hasOldToken = false;
   }
 
@@ -486,7 +494,7 @@ export class ServerLeg implements FrameSink {
       const gate = this.#maybeLast;
       this.#maybeLast = null;
       this.#run.flush();
-      this.#giveReceipt(gate);
+      this.#committed(gate);
       state.outside.wait(gate);
     } else {
       this.#notLast();
@@ -503,7 +511,9 @@ export class ServerLeg implements FrameSink {
       if (state.hasOldToken && !this.#hasNewToken) this.#sendNoToken();
       state.hasOldToken = state.hasOldToken || this.#hasNewToken;
       this.#hasNewToken = false;
+      state.lastCommit = this.#commit;
     }
+    this.#commit = null;
     this.#isInBlock = status !== "I";
     this.#hasWritten = false;
     this.#hasCommitted = false;

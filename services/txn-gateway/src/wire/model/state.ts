@@ -66,6 +66,8 @@ export class SessionState {
   failure: Buffer | null = null;
   /** The client has a token that is not that of its last transaction. */
   hasOldToken = false;
+  /** Before the answer to its last transaction, if that has committed and has ended. */
+  lastCommit: Gate | null = null;
   /** What the check in front of a COMMIT has found; null: there was none. */
   isReadOnlyCommit: boolean | null = null;
 

@@ -1,7 +1,7 @@
 // Transactions of the wire that have receipts, in the pipeline of all others: admitted by exposure,
 // announced before their COMMIT, positioned after it, and settled when the outcome is unknown.
 import { randomBytes } from "node:crypto";
-import { HighwaterError, makeUuidV7, parseTxnId, type TxnId } from "@highwater/protocol";
+import { HighwaterError, makeUuidV7, NO_ID, parseTxnId, type TxnId } from "@highwater/protocol";
 import { type DeploymentKeys } from "@highwater/service";
 import { lifespanMs } from "../../attempts/bounds.ts";
 import { type Config } from "../../config.ts";
@@ -58,6 +58,11 @@ export class WireAttempts {
       if (!(cause instanceof HighwaterError)) throw cause;
       return cause.details.detail ?? cause.message;
     }
+  }
+
+  /** The token of a commit without a receipt. */
+  positionToken(owner: bigint, { epoch, offset }: Position): string {
+    return this.#parts.tokens.of({ kind: "position", id: NO_ID, epoch, offset, attempt: epoch, owner });
   }
 
   /** Null: it would be one too many that is not durable, so it is answered when it is. */

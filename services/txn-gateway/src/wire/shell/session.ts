@@ -267,6 +267,7 @@ export class WireSession {
       isCommit: gate.isCommit,
       onPosition: (position) => {
         trace?.committed(position);
+        gate.position = position;
         if (attempt === null) return;
         this.#positioned.delete(attempt);
         const token = attempt.committed(position, trace?.transaction ?? null);
@@ -350,11 +351,25 @@ export class WireSession {
 
   /** Answers before it is durable, and says so. */
   #release(gate: Gate): void {
+    this.#givePosition(gate);
     const notice = noticeResponse(RELEASED);
     gate.prefix = gate.prefix === null ? notice : Buffer.concat([notice, gate.prefix]);
     this.#options.metrics.wireAnswers.add("released");
     this.#traces.answered(gate, true);
     this.#open(gate);
+  }
+
+  /**
+   * Without a receipt the position is all that a token can name. The client must not take it for
+   * that of a transaction which has ended since.
+   */
+  #givePosition(gate: Gate): void {
+    const { attempt, position } = gate;
+    const state = this.#state;
+    if (attempt !== null || position === null || gate !== state.lastCommit) return;
+    const { attempts, owner } = this.#options;
+    gate.prefix = parameterStatus(TOKEN_PARAMETER, attempts.positionToken(owner, position));
+    state.hasOldToken = true;
   }
 
   /** A CancelRequest: true when it has released an answer that was held, or a read that waited. */
