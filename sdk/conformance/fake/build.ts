@@ -6,6 +6,7 @@ import {
   EpochEvent,
   type ErrorEntry,
   ERRORS,
+  NO_ID,
   Marks,
   MarksResponse,
   OpenTransactionResponse,
@@ -34,7 +35,8 @@ export const epochId = (number: number): string =>
 const madeUpId = (): string => randomUUID().replace(/^(.{14})4/, "$17");
 
 export function token(epoch: number, offset: number, id = madeUpId()): string {
-  return testToken({ id, epoch: epochId(epoch), offset: BigInt(offset) });
+  const kind = id === NO_ID ? "position" : "write";
+  return testToken({ kind, id, epoch: epochId(epoch), offset: BigInt(offset) });
 }
 
 function checked(

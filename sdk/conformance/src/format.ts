@@ -20,7 +20,7 @@ const Sql = Type.Union([
 const Token = Type.Union([
   Type.String(),
   object({ of: Name }),
-  object({ epoch: Type.Integer(), offset: Type.Integer() }),
+  object({ epoch: Type.Integer(), offset: Type.Integer(), hasId: Optional(Type.Boolean()) }),
 ]);
 const ExecutionFields = {
   isolation: Optional(Type.String()),

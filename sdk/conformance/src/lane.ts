@@ -1,6 +1,7 @@
 // One run of a scenario by one language (or by two that pass tokens to each other): its servers,
 // its names, and the calls that go on in the background. Lanes of a scenario run in step, so that
 // they can share the faults of one real system.
+import { NO_ID } from "@highwater/protocol";
 import { token } from "../fake/build.ts";
 import { FakeServer } from "../fake/server.ts";
 import { type DriverReply, type Driver } from "./driver.ts";
@@ -159,7 +160,10 @@ export class Lane {
 
   async #token(given: unknown): Promise<unknown> {
     if (typeof given !== "object" || given === null) return given;
-    if ("epoch" in given && "offset" in given) return token(Number(given.epoch), Number(given.offset));
+    if ("epoch" in given && "offset" in given) {
+      const hasId = !("hasId" in given) || given.hasId === true;
+      return token(Number(given.epoch), Number(given.offset), hasId ? undefined : NO_ID);
+    }
     const { of } = given as { of: string };
     const owner = this.#owners.get(of);
     if (owner === undefined) throw new Error(`nothing is called ${of}`);

@@ -24,7 +24,7 @@ export type DurableListener = LostListener;
  * another process or on another day: `hw.promise(token)`.
  */
 export class DurabilityPromise {
-  /** Transaction id, a UUIDv7. */
+  /** Transaction id, a UUIDv7. All zeros if the token names a position alone. */
   readonly id: string;
   /** Opaque token. Store it for later or for another process: `hw.promise(token)`. */
   readonly token: string;
@@ -50,7 +50,7 @@ export class DurabilityPromise {
    * Waits until the transaction is durable at the level, and resolves with that verdict. Ending a
    * wait changes nothing: you can wait again.
    * Errors: `TransactionLostError` or `PromiseBrokenError` if a failure discarded the transaction.
-   * `UnknownOutcomeError` if it can no longer be judged. `DurabilityTimeoutError`, which is not a
+   * `UnknownOutcomeError` if it cannot be judged. `DurabilityTimeoutError`, which is not a
    * loss. `TokenRefusedError`, `unknown_level`, `client_closed`, `AbortError`.
    *
    * @example

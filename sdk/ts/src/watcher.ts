@@ -192,9 +192,11 @@ export class Watcher {
     if (verdict === "durable") return undefined;
     const { epoch } = this.pendingSet;
     const successor = retriedIn ?? (epoch === position.epoch ? undefined : epoch);
+    const details = { level, position, metadata, verdict: settlement, successor };
+    const what = "no tracker knows what became of the transaction";
     return (
-      stateError(id, verdict, { level, position, metadata, verdict: settlement, successor }) ??
-      failure("transaction_unknown", "no tracker knows the transaction", { transactionId: id, level })
+      stateError(id, verdict, details) ??
+      failure("transaction_unknown", what, { transactionId: id, ...details })
     );
   }
 

@@ -83,7 +83,7 @@ class BasePromise:
 
     @property
     def id(self) -> str:
-        """Id of the transaction, a UUIDv7."""
+        """Id of the transaction, a UUIDv7. All zeros if the token names a position alone."""
         return self.entry.id
 
     @property

@@ -91,7 +91,8 @@ export function watchTokens<C extends WireClient | WirePool | WireSql>(connectio
 
 /**
  * Returns the promise of the connection's last transaction. The wire sends a token with the answer
- * to COMMIT where `highwater.ack` is `commit`. Ask before the connection goes back to its pool.
+ * to COMMIT where `highwater.ack` is `commit`, and with one that `highwater.max_wait` or a cancel
+ * has ended early. Ask before the connection goes back to its pool.
  * Errors: `no_token` if the last transaction has none, `not_watched` without `watchTokens`.
  *
  * @param connection Connection that `watchTokens` was called with, or one of its pool.

@@ -3,10 +3,11 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { Site } from "@highwater/conformance/site";
+import { verdict } from "@highwater/lab-system/testing";
 import pg from "pg";
 import postgres from "postgres";
 import { tokenOf, watchTokens } from "../../src/adapters/tokens.ts";
-import { Highwater, TransactionLostError } from "../../src/index.ts";
+import { Highwater, TransactionLostError, UnknownOutcomeError } from "../../src/index.ts";
 import { PATIENT } from "./support.ts";
 
 let site: Site;
@@ -119,8 +120,9 @@ test("postgres.js: a client of one connection has tokens, and forgets them with 
   await sql.end();
 });
 
-test("a token through the loss of a region: durable stays, and a lost one calls its listener", async () => {
+test("a token through the loss of a region: durable stays, a lost one calls its listener, one without a receipt is unknown", async () => {
   await using at = await connect({ options: "-c highwater.ack=commit" });
+  await using impatient = await connect({ options: "-c highwater.max_wait=300" });
   await at.client.query("INSERT INTO note VALUES ('kept')");
   const kept = tokenOf(hw, at.client);
   await kept.durable({ level: "global", timeout: 60_000 });
@@ -129,11 +131,17 @@ test("a token through the loss of a region: durable stays, and a lost one calls 
   const lost = tokenOf(hw, at.client);
   const received: string[] = [];
   lost.onLost(({ id, verdict }) => received.push(`${id} ${verdict}`));
+  await impatient.client.query("INSERT INTO note VALUES ('early')");
+  const early = tokenOf(hw, impatient.client);
+  early.onLost(({ verdict }) => received.push(`early ${verdict}`));
   await site.failover();
   await assert.rejects(lost.durable({ timeout: 60_000 }), TransactionLostError);
+  await assert.rejects(early.durable({ timeout: 60_000 }), UnknownOutcomeError);
+  for (const region of site.regions.filter((each) => site.system.tracker(each).running))
+    assert.equal((await verdict(site.system.tracker(region).url, early.token)).verdict, "unknown", region);
   while (received.length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
   assert.deepEqual(received, [`${lost.id} lost`]);
   assert.equal(kept.verdict({ level: "global" })?.verdict, "durable");
-  const rows = await site.query("SELECT text FROM note WHERE text IN ('kept', 'lost')");
+  const rows = await site.query("SELECT text FROM note WHERE text IN ('kept', 'lost', 'early')");
   assert.deepEqual(rows, [{ text: "kept" }]);
 });

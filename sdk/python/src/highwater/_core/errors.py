@@ -439,7 +439,7 @@ def verdict_error(
     error = state_error(verdict.id, verdict.verdict)
     if error is None:
         error = UnknownOutcomeError(
-            f"no tracker knows transaction {verdict.id}",
+            f"no tracker knows what became of transaction {verdict.id}",
             code="transaction_unknown",
             outcome="unknown",
             retry="resolve_outcome",
