@@ -1,7 +1,6 @@
 // Deliberate bugs, each of which the simulation has to find. A patch replaces a text that occurs exactly once in the product's
 // source, so that this list cannot rot; a habit is a fault of what the simulation plays itself, because the rule lives in SQL or
 // in the gateway.
-// Only the type: the patch has to be in place before anything of the product is loaded.
 import type { SourcePatch } from "@highwater/lab-tools/process";
 import type { Habits } from "./world.ts";
 
@@ -434,6 +433,7 @@ export const MUTANTS: readonly Mutant[] = [
       replace: `const below = { ...position, offset: (position.offset - 8n) as Offset, level };
       const end = await this.#parts.marks.wait(below, INTEREST_MS / 2);`,
     },
+    from: 90,
     wires: true,
   },
   {

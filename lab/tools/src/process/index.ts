@@ -83,4 +83,4 @@ export async function untilTrue(
     await sleep(pollMs);
   }
 }
-export { patchSource, type SourcePatch } from "./patch.ts";
+export { applyPatch, patchSource, type SourcePatch } from "./patch.ts";

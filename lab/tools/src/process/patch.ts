@@ -10,23 +10,25 @@ export interface SourcePatch {
   readonly replace: string;
 }
 
-/**
- * Has to be called before the file is loaded. The loading throws when the text is not there, or is
- * there twice.
- */
-export function patchSource(name: string, { file, find, replace }: SourcePatch): void {
+/** Throws when the text is not there, or is there twice. */
+export function applyPatch(name: string, { file, find, replace }: SourcePatch, source: string): string {
+  const parts = source.split(find);
+  if (parts.length !== 2)
+    throw new Error(`mutant "${name}": its text occurs ${String(parts.length - 1)} times in ${file}`);
+  return parts.join(replace);
+}
+
+/** Has to be called before the file is loaded. */
+export function patchSource(name: string, patch: SourcePatch): void {
   registerHooks({
     load(url, context, nextLoad) {
       const loaded = nextLoad(url, context);
-      if (!url.endsWith(`/${file}`)) return loaded;
+      if (!url.endsWith(`/${patch.file}`)) return loaded;
       const source =
         typeof loaded.source === "string"
           ? loaded.source
           : Buffer.from(loaded.source as Uint8Array).toString();
-      const parts = source.split(find);
-      if (parts.length !== 2)
-        throw new Error(`mutant "${name}": its text occurs ${String(parts.length - 1)} times in ${file}`);
-      return { ...loaded, source: parts.join(replace) };
+      return { ...loaded, source: applyPatch(name, patch, source) };
     },
   });
 }
