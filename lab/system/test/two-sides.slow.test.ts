@@ -4,6 +4,8 @@
 // operator keeps one of them; then a region begins an epoch behind a cut and is lost with it.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
+import { decodeToken, NO_ID } from "@highwater/protocol";
+import { testToken } from "@highwater/service/testing";
 import { System } from "../src/index.ts";
 import {
   commit,
@@ -88,7 +90,7 @@ it("a loss on one side of a cut is not told while the other side may be kept, an
   assert.equal(row?.["value"], 1);
 });
 
-it("what committed in an epoch that no survivor has seen is lost by its token alone", async () => {
+it("what committed in an epoch that no survivor has seen is lost by its token alone, and unknown by its position", async () => {
   const { cluster } = system;
   await system.reviveRegion(EAST);
   await system.ready();
@@ -100,6 +102,11 @@ it("what committed in an epoch that no survivor has seen is lost by its token al
   const write = await commit(gateway, [put("unseen")]);
   const read = await commit(gateway, [{ sql: "SELECT key FROM kv" }], { readOnly: true });
   assert.equal(write.position.epoch, unseen);
+  const { parent, owner } = decodeToken(write.token) ?? {};
+  assert.ok(parent !== undefined && owner !== undefined);
+  const place = { epoch: write.position.epoch, offset: BigInt(write.position.offset) };
+  /** As of a commit of the wire there whose answer came early. */
+  const early = testToken({ kind: "position", id: NO_ID, parent, owner, ...place });
   assert.equal((await verdict(system.tracker(WEST).url, write.token, { level: "disk" })).verdict, "durable");
   await system.killRegion(WEST);
   await cluster.healAll();
@@ -107,16 +114,18 @@ it("what committed in an epoch that no survivor has seen is lost by its token al
   for (const region of [EAST, EUROPE]) await epochAfter(system.tracker(region).url, known);
   assert.ok(!(await keysOn(system, EAST)).has("unseen"));
 
-  for (const region of [EAST, EUROPE]) {
-    const after = { after: write.token, readOnly: true, isolation: "read committed" } as const;
-    const found = await commit(system.gateway(region).url, [{ sql: "SELECT key FROM kv" }], after);
-    assert.ok(!JSON.stringify(found.results).includes("unseen"), region);
-  }
   for (const region of [EAST, EUROPE])
-    for (const { token } of [write, read])
+    for (const token of [write.token, early]) {
+      const after = { after: token, readOnly: true, isolation: "read committed" } as const;
+      const found = await commit(system.gateway(region).url, [{ sql: "SELECT key FROM kv" }], after);
+      assert.ok(!JSON.stringify(found.results).includes("unseen"), region);
+    }
+  for (const region of [EAST, EUROPE])
+    for (const token of [write.token, read.token, early])
       for (const level of LEVELS) {
         const found = await verdict(system.tracker(region).url, token, { level });
-        assert.equal(found.verdict, "lost", `${region}, ${level}: ${JSON.stringify(found)}`);
+        const wanted = token === early ? "unknown" : "lost";
+        assert.equal(found.verdict, wanted, `${region}, ${level}: ${JSON.stringify(found)}`);
       }
   for (const region of [EAST, EUROPE]) {
     const url = system.gateway(region).url;
