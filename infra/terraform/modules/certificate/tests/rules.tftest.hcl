@@ -22,7 +22,7 @@ run "validated_by_a_record_that_stays" {
 
   assert {
     condition     = aws_route53_record.this.type == "CNAME" && aws_route53_record.this.allow_overwrite && aws_acm_certificate.this.validation_method == "DNS"
-    error_message = "The record is that which ACM asks for."
+    error_message = "The DNS record must be the one that ACM requests."
   }
 }
 

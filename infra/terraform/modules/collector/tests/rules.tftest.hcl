@@ -26,19 +26,19 @@ run "each_scrapes_its_own_service" {
         static_configs  = [{ targets = ["127.0.0.1:${slot.port}"], labels = { instance = name } }]
       }]
     ])
-    error_message = "The port of its own slot, over TLS, and the slot's name as `instance`."
+    error_message = "A collector must scrape its own slot's port over TLS, and set the slot's name as `instance`."
   }
   assert {
     condition = alltrue([
       for configuration in values(output.configurations) : toset(yamldecode(configuration).service.pipelines.metrics.exporters) == toset(["prometheusremotewrite/us-east-1", "prometheusremotewrite/us-west-2"])
     ])
-    error_message = "Every workspace gets everything."
+    error_message = "The collector must send all metrics to every workspace."
   }
   assert {
     condition = alltrue([
       for region in ["us-east-1", "us-west-2"] : yamldecode(output.configurations["us-east-1-tracker-1"]).extensions["sigv4auth/${region}"].region == region
     ])
-    error_message = "Requests are signed for the region of the workspace, not of the task."
+    error_message = "Requests must be signed for the region of the workspace, not of the task."
   }
   assert {
     condition = alltrue([
@@ -46,11 +46,11 @@ run "each_scrapes_its_own_service" {
         for pipeline in values(yamldecode(configuration).service.pipelines) : pipeline.processors[0] == "memory_limiter"
       ])
     ])
-    error_message = "Memory is limited before anything else is done."
+    error_message = "The memory limiter must be the first processor."
   }
   assert {
     condition     = output.environment.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT == "http://${yamldecode(output.configurations["us-east-1-gateway-2"]).receivers.otlp.protocols.http.endpoint}/v1/traces"
-    error_message = "A service sends traces to where the collector listens."
+    error_message = "A service must send traces to the address on which the collector listens."
   }
 }
 
@@ -62,7 +62,7 @@ run "without_a_workspace" {
 
   assert {
     condition     = join(" ", keys(yamldecode(output.configurations["us-east-1-gateway-1"]).service.pipelines)) == "metrics/scaling traces"
-    error_message = "Scaling and traces need no workspace."
+    error_message = "Scaling and traces must work without a workspace."
   }
 }
 

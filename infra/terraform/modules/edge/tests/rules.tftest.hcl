@@ -25,23 +25,23 @@ run "tls_and_nothing_else" {
 
   assert {
     condition     = aws_lb_listener.https.protocol == "HTTPS" && strcontains(aws_lb_listener.https.ssl_policy, "TLS13-1-2") && aws_lb.this.drop_invalid_header_fields
-    error_message = "TLS 1.2 or newer, and clean headers."
+    error_message = "The load balancer must require TLS 1.2 or newer and drop invalid headers."
   }
   assert {
     condition     = alltrue([for rule in aws_vpc_security_group_ingress_rule.https : rule.from_port == 443 && rule.to_port == 443])
-    error_message = "Nothing but HTTPS is open."
+    error_message = "Only HTTPS may be open."
   }
   assert {
     condition     = aws_route53_record.this.latency_routing_policy[0].region == "us-east-1" && aws_route53_record.this.alias[0].evaluate_target_health
-    error_message = "Clients come to the nearest region that is healthy."
+    error_message = "DNS must lead clients to the nearest healthy region."
   }
   assert {
     condition     = aws_route53_health_check.this.insufficient_data_health_status == "Unhealthy"
-    error_message = "A silent region is not healthy."
+    error_message = "A region that does not report must count as unhealthy."
   }
   assert {
     condition     = length(aws_wafv2_web_acl.this) == 0
-    error_message = "WAF only where it is asked for."
+    error_message = "WAF must be off by default."
   }
 }
 
@@ -53,7 +53,7 @@ run "with_a_rate_rule" {
 
   assert {
     condition     = length(aws_wafv2_web_acl_association.this) == 1
-    error_message = "The rule stands before the load balancer."
+    error_message = "The rule must apply to the load balancer."
   }
 }
 
@@ -89,15 +89,15 @@ run "postgresql_clients" {
 
   assert {
     condition     = aws_lb.postgres[0].load_balancer_type == "network" && aws_lb_listener.postgres[0].protocol == "TCP" && aws_lb_listener.postgres[0].port == 5432
-    error_message = "Their bytes pass as they are."
+    error_message = "The load balancer must forward PostgreSQL clients' bytes unchanged."
   }
   assert {
     condition     = aws_route53_record.postgres[0].latency_routing_policy[0].region == "us-east-1" && output.postgres_host == "postgres.example.com"
-    error_message = "They come to the nearest healthy region, too."
+    error_message = "DNS must lead PostgreSQL clients to the nearest healthy region, too."
   }
   assert {
     condition     = contains(keys(aws_vpc_security_group_egress_rule.edges), "5432") && alltrue([for rule in aws_vpc_security_group_ingress_rule.postgres : rule.from_port == 5432])
-    error_message = "The load balancer may take them and pass them on."
+    error_message = "The security group must let PostgreSQL clients in, and their connections out to the edges."
   }
 }
 

@@ -47,49 +47,49 @@ run "runbook" {
 
   assert {
     condition     = aws_ssm_document.this.document_type == "Automation" && jsondecode(aws_ssm_document.this.content).schemaVersion == "0.3" && jsondecode(aws_ssm_document.this.content).assumeRole == aws_iam_role.automation.arn
-    error_message = "It is an automation, and acts as its own role."
+    error_message = "The document must be an automation and must run with its own role."
   }
   assert {
     condition     = [for step in jsondecode(aws_ssm_document.this.content).mainSteps : step.inputs.MinRequiredApprovals if step.action == "aws:approve"] == [2, 2]
-    error_message = "It waits for as many people as are wanted."
+    error_message = "The approval step must require the configured number of approvers."
   }
   assert {
     condition     = [for step in jsondecode(aws_ssm_document.this.content).mainSteps : step.inputs.DBInstanceIdentifier if try(step.inputs.Api, "") == "PromoteReadReplica"] == ["highwater-us-west-2"]
-    error_message = "It promotes this region's instance, and no other."
+    error_message = "The document must promote this region's instance and no other."
   }
   assert {
     condition     = jsondecode(aws_ssm_document.this.content).parameters.OldPrimary.allowedValues == ["us-east-1"] && jsondecode(aws_ssm_document.this.content).parameters.AcceptLoss.default == "no" && jsondecode(aws_ssm_document.this.content).parameters.Fence.default == "cut-off"
-    error_message = "Nothing is taken for granted."
+    error_message = "AcceptLoss must default to `no` and Fence to `cut-off`, and OldPrimary must allow only the other nodes."
   }
   assert {
     condition     = length(jsondecode(aws_ssm_document.this.content).mainSteps) < 100 && length(aws_ssm_document.this.content) < 65536
-    error_message = "Systems Manager takes documents of up to 64 KiB and a hundred steps."
+    error_message = "The document must fit the limits of Systems Manager: 64 KiB and a hundred steps."
   }
   assert {
     condition     = jsondecode(aws_ecs_task_definition.this.container_definitions)[0].readonlyRootFilesystem && jsondecode(aws_ecs_task_definition.this.container_definitions)[0].user == "1000" && aws_ecs_task_definition.this.task_role_arn == null
-    error_message = "A task is not root, writes nowhere, and has no right at AWS."
+    error_message = "A task must not run as root, must have a read-only file system, and must have no AWS permissions."
   }
   assert {
     condition     = toset([for secret in jsondecode(aws_ecs_task_definition.this.container_definitions)[0].secrets : secret.name]) == toset(["PGPASSWORD", "HIGHWATER_INTERNAL_SECRET", "HIGHWATER_TLS_CA"])
-    error_message = "It gets the secrets that it needs, and never the master's."
+    error_message = "A task must get the secrets that it needs, and never the master's password."
   }
   assert {
     condition = strcontains(
       join(" ", [for step in jsondecode(aws_ssm_document.this.content).mainSteps : jsonencode(step.inputs) if step.name == "verifyStart"]),
       "https://gateway-1.us-west-2.highwater.internal:4600",
     )
-    error_message = "Gateways are asked over TLS whether commits go on."
+    error_message = "The task must use TLS to ask gateways whether commits work again."
   }
   assert {
     condition     = jsondecode(aws_ecs_task_definition.this.container_definitions)[0].logConfiguration.options.mode == "blocking"
-    error_message = "No line of a report may be dropped."
+    error_message = "The log driver must not drop lines of a report."
   }
   assert {
     condition = toset(flatten([
       for statement in data.aws_iam_policy_document.automation.statement : [for resource in statement.resources : resource if resource == "*"]
       if statement.sid != "SeeFences"
     ])) == toset([])
-    error_message = "Only actions that AWS cannot limit to a resource are allowed on all."
+    error_message = "Only actions that AWS cannot limit to a resource may be allowed on all resources."
   }
 }
 

@@ -15,7 +15,7 @@ run "rotates" {
 
   assert {
     condition     = aws_kms_key.this.enable_key_rotation && aws_kms_key.this.deletion_window_in_days == 30
-    error_message = "The key rotates, and its deletion can be taken back."
+    error_message = "The key must rotate, and a deletion must be reversible for some time."
   }
 }
 

@@ -31,27 +31,27 @@ run "private_by_default" {
       cidrsubnet("${split("/", aws_subnet.this["data/${zone}"].cidr_block)[0]}/18", 0, 0) == output.ranges.databases,
       !contains(values(output.ranges), cidrsubnet("${split("/", aws_subnet.this["edge/${zone}"].cidr_block)[0]}/18", 0, 0)),
     ]]))
-    error_message = "The ranges that other regions let in hold the subnets of tasks, those of databases, and nothing else."
+    error_message = "The ranges that other regions allow must contain the subnets of tasks and databases, and nothing else."
   }
   assert {
     condition     = length(aws_subnet.this) == 9 && length(distinct([for subnet in aws_subnet.this : subnet.cidr_block])) == 9
-    error_message = "Three tiers over three zones, each with a range of its own."
+    error_message = "There must be three tiers in three zones, and no two subnets may share a range."
   }
   assert {
     condition     = alltrue([for subnet in aws_subnet.this : subnet.map_public_ip_on_launch == false])
-    error_message = "No subnet gives out public addresses."
+    error_message = "No subnet may assign public addresses."
   }
   assert {
     condition     = length(aws_eip.nat) == 0 && length(aws_route.service_out) == 0
-    error_message = "Nothing but the edge has a public address unless it is asked for."
+    error_message = "By default, only the edge may have a public address."
   }
   assert {
     condition     = aws_flow_log.this.traffic_type == "ALL"
-    error_message = "Flow logs keep what was refused, too."
+    error_message = "Flow logs must contain refused traffic, too."
   }
   assert {
     condition     = length(aws_default_security_group.this.ingress) == 0 && length(aws_default_security_group.this.egress) == 0
-    error_message = "The default group lets nothing in or out."
+    error_message = "The default security group must allow no traffic."
   }
 }
 
@@ -63,7 +63,7 @@ run "egress_when_it_is_asked_for" {
 
   assert {
     condition     = length(aws_nat_gateway.this) == 3 && length(aws_route.service_out) == 3
-    error_message = "A NAT gateway in each zone."
+    error_message = "There must be a NAT gateway in each zone."
   }
 }
 
@@ -75,7 +75,7 @@ run "collectors_of_other_regions" {
 
   assert {
     condition     = aws_vpc_security_group_ingress_rule.endpoint_clients["us-west-2"].cidr_ipv4 == "10.20.0.0/16" && aws_vpc_security_group_ingress_rule.endpoint_clients["us-west-2"].from_port == 443
-    error_message = "They reach the endpoints, by HTTPS alone."
+    error_message = "The other region's tasks must reach the endpoints, and only by HTTPS."
   }
 }
 

@@ -24,19 +24,19 @@ run "who_is_told_what" {
 
   assert {
     condition     = aws_sns_topic.this.kms_master_key_id == var.kms_key_arn
-    error_message = "The topic is encrypted."
+    error_message = "The topic must be encrypted."
   }
   assert {
     condition     = jsondecode(aws_sns_topic_subscription.this["oncall"].filter_policy).severity == ["page", { exists = false }]
-    error_message = "The on-call address gets pages, and alarms, which have no severity."
+    error_message = "The on-call address must get pages, and also alarms, which have no severity."
   }
   assert {
     condition     = jsondecode(aws_sns_topic_subscription.this["team"].filter_policy).severity == ["page", "ticket", { exists = false }]
-    error_message = "Notices that need no action go to their subscribers alone."
+    error_message = "Only subscribers of `info` may get notices that need no action."
   }
   assert {
     condition     = join(" ", keys(aws_lambda_permission.this)) == "archive" && aws_lambda_permission.this["archive"].source_arn == aws_sns_topic.this.arn
-    error_message = "This topic, and no other, may call the function."
+    error_message = "Only this topic may call the function."
   }
 }
 
@@ -48,7 +48,7 @@ run "nobody" {
 
   assert {
     condition     = length(aws_sns_topic_subscription.this) == 0
-    error_message = "A system without any address for alerts can be planned."
+    error_message = "A system without recipients must be plannable."
   }
 }
 

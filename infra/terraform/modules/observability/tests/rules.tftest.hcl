@@ -38,38 +38,38 @@ run "alerts_reach_the_topic" {
 
   assert {
     condition     = tomap({ for name, namespace in aws_prometheus_rule_group_namespace.this : name => namespace.data }) == tomap(var.rules)
-    error_message = "The workspace has every file of rules as it is."
+    error_message = "The workspace must have every file of rules, unchanged."
   }
   assert {
     condition     = toset([for route in yamldecode(yamldecode(aws_prometheus_alert_manager_definition.this.definition).alertmanager_config).route.routes : route.match.severity]) == toset(["page", "ticket", "info"])
-    error_message = "Every severity that a rule may have is routed."
+    error_message = "Every severity that a rule may have must have a route."
   }
   assert {
     condition = alltrue([
       for receiver in yamldecode(yamldecode(aws_prometheus_alert_manager_definition.this.definition).alertmanager_config).receivers :
       receiver.sns_configs[0].topic_arn == var.topic_arn && receiver.sns_configs[0].attributes.severity == receiver.name && receiver.sns_configs[0].sigv4.region == "us-east-1"
     ])
-    error_message = "Each severity goes to the topic, and says which it is."
+    error_message = "Alerts of each severity must go to the topic and name their severity."
   }
   assert {
     condition     = aws_prometheus_workspace.this.kms_key_arn == var.kms_key_arn && aws_cloudwatch_log_group.this.kms_key_id == var.kms_key_arn
-    error_message = "Metrics and logs are encrypted."
+    error_message = "Metrics and logs must be encrypted."
   }
   assert {
     condition     = alltrue([for alarm in values(aws_cloudwatch_metric_alarm.this) : contains(alarm.alarm_actions, var.topic_arn)])
-    error_message = "An alarm says that alerts cannot be delivered."
+    error_message = "There must be an alarm for alerts that cannot be delivered."
   }
   assert {
     condition     = aws_route53_zone.this[0].name == "aps-workspaces.us-east-1.amazonaws.com" && length(aws_route53_zone.this[0].vpc) == 2 && one(aws_route53_record.this[0].alias).name == var.endpoint.dns_name
-    error_message = "In the other regions' networks the name leads to this region's endpoint."
+    error_message = "In the other regions' networks the name must resolve to this region's endpoint."
   }
   assert {
     condition     = output.workspace.remote_write_url == "https://aps-workspaces.us-east-1.amazonaws.com/workspaces/ws-1/api/v1/remote_write"
-    error_message = "Collectors write to the workspace."
+    error_message = "Collectors must get the workspace's URL."
   }
   assert {
     condition     = length(aws_grafana_workspace.this) == 0 && output.grafana_url == null
-    error_message = "No Grafana unless it is asked for."
+    error_message = "Grafana must be off by default."
   }
 }
 
@@ -105,7 +105,7 @@ run "with_grafana" {
 
   assert {
     condition     = aws_grafana_workspace.this[0].role_arn == aws_iam_role.grafana[0].arn && output.grafana_url == "https://g-1.grafana-workspace.us-east-1.amazonaws.com"
-    error_message = "Grafana queries the workspace as a role of its own."
+    error_message = "Grafana must query the workspace with its own role."
   }
 }
 
@@ -118,7 +118,7 @@ run "one_region_alone" {
 
   assert {
     condition     = length(aws_route53_zone.this) == 0
-    error_message = "No other source is let in."
+    error_message = "No other source may be allowed."
   }
 }
 

@@ -16,11 +16,11 @@ run "routes_both_ways" {
 
   assert {
     condition     = length(aws_route.to_accepter) == 2 && length(aws_route.to_requester) == 1
-    error_message = "Every private route table of both sides gets a route."
+    error_message = "Every private route table of both sides must get a route."
   }
   assert {
     condition     = alltrue([for route in aws_route.to_accepter : route.destination_cidr_block == "10.20.0.0/16"])
-    error_message = "The requester's routes lead to the accepter."
+    error_message = "The requester's routes must lead to the accepter."
   }
 }
 

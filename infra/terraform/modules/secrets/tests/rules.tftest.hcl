@@ -19,19 +19,19 @@ run "copies_in_every_region" {
 
   assert {
     condition     = output.arns["us-west-2"].service == "arn:aws:secretsmanager:us-west-2:111122223333:secret:highwater/one-AbCdEf"
-    error_message = "A copy's ARN differs by its region only."
+    error_message = "A copy's ARN must differ only in its region."
   }
   assert {
     condition     = alltrue([for secret in aws_secretsmanager_secret.this : length(secret.replica) == 1])
-    error_message = "Every secret has a copy in every further region."
+    error_message = "Every secret must have a copy in every further region."
   }
   assert {
     condition     = aws_secretsmanager_secret_version.service.secret_string_wo == null && aws_secretsmanager_secret_version.deployment.secret_string_wo == null && aws_secretsmanager_secret_version.master.secret_string_wo == null
-    error_message = "No value of a secret may be in the state."
+    error_message = "The state must contain no value of a secret."
   }
   assert {
     condition     = toset(aws_secretsmanager_secret_version.gateways.version_stages) == toset(["AWSCURRENT", "TERRAFORM"])
-    error_message = "Terraform keeps the first value that it has written. Otherwise it would overwrite an operator's value."
+    error_message = "Terraform must write the value only once. Otherwise it would overwrite an operator's value."
   }
 }
 

@@ -78,31 +78,31 @@ run "tasks" {
 
   assert {
     condition     = length(aws_ecs_service.first) == 2 && length(aws_ecs_service.second) == 2 && length(aws_ecs_service.burst) == 2
-    error_message = "Half of the gateways and trackers in each wave, and the rest only under load."
+    error_message = "Each wave must have half of the gateways and trackers, and burst slots must join only under load."
   }
   assert {
     condition     = alltrue([for service in concat(values(aws_ecs_service.first), values(aws_ecs_service.second)) : service.deployment_maximum_percent == 100 && service.desired_count == 1])
-    error_message = "Two tasks of one name must never run."
+    error_message = "Two tasks with one name must never run at the same time."
   }
   assert {
     condition     = alltrue([for service in concat(values(aws_ecs_service.first), values(aws_ecs_service.second), [aws_ecs_service.edge]) : service.network_configuration[0].assign_public_ip == false])
-    error_message = "No task has a public address."
+    error_message = "No task may have a public address."
   }
   assert {
     condition     = aws_ecs_service.first["us-east-1-gateway-1"].network_configuration[0].subnets != aws_ecs_service.second["us-east-1-gateway-2"].network_configuration[0].subnets
-    error_message = "Slots are spread over the zones."
+    error_message = "The slots must be spread over the zones."
   }
   assert {
     condition     = jsondecode(aws_ecs_task_definition.slot["us-east-1-gateway-1"].container_definitions)[0].readonlyRootFilesystem && jsondecode(aws_ecs_task_definition.slot["us-east-1-gateway-1"].container_definitions)[0].user == "1000"
-    error_message = "A service is not root, and writes nowhere but its volumes."
+    error_message = "A service must not run as root, and must write only to its volumes."
   }
   assert {
     condition     = strcontains(jsondecode(aws_ecs_task_definition.slot["us-east-1-tracker-1"].container_definitions)[0].healthCheck.command[3], "port: 4601, path: '/healthz'")
-    error_message = "A task is restarted when its process does not answer, and for nothing else."
+    error_message = "ECS must restart a task only if its process does not answer."
   }
   assert {
     condition     = toset([for secret in jsondecode(aws_ecs_task_definition.slot["us-east-1-tracker-1"].container_definitions)[0].secrets : secret.name]) == toset(["PGPASSWORD", "HIGHWATER_INTERNAL_SECRET", "HIGHWATER_DEPLOYMENT_KEYS", "HIGHWATER_TLS_CERTIFICATE", "HIGHWATER_TLS_KEY", "HIGHWATER_TLS_CA"])
-    error_message = "A tracker gets the secrets that it needs."
+    error_message = "A tracker must get the secrets that it needs."
   }
   assert {
     condition = (
@@ -110,42 +110,42 @@ run "tasks" {
       toset([for secret in jsondecode(aws_ecs_task_definition.edge.container_definitions)[0].secrets : secret.name]) == toset(["HIGHWATER_TLS_CERTIFICATE", "HIGHWATER_TLS_KEY", "HIGHWATER_TLS_CA"]) &&
       alltrue([for kind in ["gateway", "tracker", "edge"] : contains(local.readable[kind], var.secret_arns.tls)])
     )
-    error_message = "The load balancer speaks TLS to an edge, and an edge to services."
+    error_message = "The load balancer must use TLS to an edge, and an edge to services."
   }
   assert {
     condition     = length(jsondecode(aws_ecs_task_definition.slot["us-east-1-tracker-1"].container_definitions)) == 2
-    error_message = "A collector runs beside each service."
+    error_message = "A collector must run beside each service."
   }
   assert {
     condition = alltrue([
       for name, definition in aws_ecs_task_definition.slot :
       jsondecode(definition.container_definitions)[1].environment[0].value == output.collectors[name] && !jsondecode(definition.container_definitions)[1].essential
     ])
-    error_message = "Each with the configuration of its own slot; and a service goes on without it."
+    error_message = "Each collector must have its own slot's configuration, and a service must run without its collector."
   }
   assert {
     condition     = alltrue([for environment in values(output.environments) : environment.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT == "http://127.0.0.1:4318/v1/traces"])
-    error_message = "Services send their traces to it."
+    error_message = "Services must send their traces to the collector."
   }
   assert {
     condition     = join(" ", keys(aws_vpc_security_group_egress_rule.workspaces)) == "us-west-2" && aws_vpc_security_group_egress_rule.workspaces["us-west-2"].cidr_ipv4 == "10.20.64.0/18"
-    error_message = "Collectors reach the workspace of the other region."
+    error_message = "Collectors must reach the workspace of the other region."
   }
   assert {
     condition     = length(aws_cloudwatch_metric_alarm.running) == 4 && alltrue([for alarm in values(aws_cloudwatch_metric_alarm.running) : contains(alarm.alarm_actions, var.alarm_topic_arns[0])])
-    error_message = "An alarm says that a slot that should run does not. Burst slots may rest."
+    error_message = "There must be an alarm for a permanent slot that does not run, and none for burst slots."
   }
   assert {
     condition     = output.environments["us-east-1-gateway-2"].GATEWAY_NAME == "us-east-1-gateway-2" && output.environments["us-east-1-gateway-2"].GATEWAY_AUTH == "keys"
-    error_message = "Each gateway has its own name, and asks who calls."
+    error_message = "Each gateway must have its own name and authenticate callers."
   }
   assert {
     condition     = aws_lb_target_group.edge.health_check[0].path == "/readyz" && aws_lb_target_group.edge.health_check[0].port == "9901"
-    error_message = "The load balancer asks whether the edge can serve."
+    error_message = "The load balancer's health check must ask whether the edge can serve."
   }
   assert {
     condition     = aws_ecs_service.edge.health_check_grace_period_seconds == 300
-    error_message = "No edge is replaced because gateways and trackers are started at the same time."
+    error_message = "ECS must not replace an edge because gateways and trackers start at the same time."
   }
   assert {
     condition = (
@@ -155,7 +155,7 @@ run "tasks" {
       alltrue([for rule in aws_vpc_security_group_egress_rule.databases : rule.referenced_security_group_id == "sg-database" && rule.from_port == 5432]) &&
       alltrue([for rule in aws_vpc_security_group_egress_rule.databases_peers : rule.cidr_ipv4 == "10.20.128.0/18" && rule.from_port == 5432])
     )
-    error_message = "Services connect to services and databases of the regions, and to nothing else."
+    error_message = "Services may connect only to services and databases of the regions."
   }
   assert {
     condition = (
@@ -163,28 +163,28 @@ run "tasks" {
       alltrue([for rule in aws_vpc_security_group_ingress_rule.slots : rule.cidr_ipv4 == null]) &&
       alltrue([for rule in aws_vpc_security_group_ingress_rule.slots_peers : rule.cidr_ipv4 == "10.20.64.0/18"])
     )
-    error_message = "Of this region only services, edges and operators reach a service; of another one only the subnets of its tasks."
+    error_message = "Only this region's services, edges and operators, and the task subnets of other regions, may reach a service."
   }
   assert {
     condition = (
       alltrue([for rule in aws_vpc_security_group_ingress_rule.edge : rule.referenced_security_group_id == "sg-balancer" && rule.cidr_ipv4 == null]) &&
       aws_vpc_security_group_ingress_rule.edge_operators["bastion"].referenced_security_group_id == "sg-operators" && aws_vpc_security_group_ingress_rule.edge_operators["bastion"].from_port == 9901
     )
-    error_message = "Only the load balancer sends requests to an edge; operators ask only for its health and metrics."
+    error_message = "Only the load balancer may send requests to an edge; operators may reach only its health and metrics."
   }
   assert {
     condition = alltrue([
       for environment in values(output.environments) : try(environment.GATEWAY_ADDRESS_HEADER, environment.TRACKER_ADDRESS_HEADER) == "x-envoy-external-address"
     ])
-    error_message = "Refused credentials count against the client's address, not the edge's."
+    error_message = "Refused credentials must count against the client's address, not the edge's."
   }
   assert {
     condition     = aws_cloudwatch_metric_alarm.burst["us-east-1-gateway-4/join"].evaluation_periods > aws_cloudwatch_metric_alarm.burst["us-east-1-gateway-3/join"].evaluation_periods && aws_cloudwatch_metric_alarm.burst["us-east-1-gateway-4/leave"].evaluation_periods < aws_cloudwatch_metric_alarm.burst["us-east-1-gateway-3/leave"].evaluation_periods
-    error_message = "The last slot to join is the first to leave."
+    error_message = "The last slot to join must be the first to leave."
   }
   assert {
     condition     = output.sessions_per_node == 4 * (2 * 16 + 8 * 4 + 4) + 2 * 10
-    error_message = "Burst slots take sessions, too."
+    error_message = "The count of sessions must include burst slots."
   }
 }
 
@@ -199,7 +199,7 @@ run "without_a_collector" {
 
   assert {
     condition     = length(output.collectors) == 0 && alltrue([for environment in values(output.environments) : !contains(keys(environment), "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")])
-    error_message = "Services send no traces without a collector."
+    error_message = "Services must send no traces if there is no collector."
   }
 }
 
@@ -214,7 +214,7 @@ run "with_the_set_up_of_roles" {
 
   assert {
     condition     = length(aws_ecs_task_definition.setup) == 1 && contains(keys(aws_iam_role.execution), "setup")
-    error_message = "The set-up has a task and a role of its own, which alone reads the master's password."
+    error_message = "The set-up must have its own task and role, and only that role may read the master's password."
   }
   assert {
     condition = {
@@ -224,14 +224,14 @@ run "with_the_set_up_of_roles" {
       DATABASE_ROLES_PASSWORD     = "arn:aws:secretsmanager:us-east-1:111122223333:secret:highwater/service-AbCdEf:PGPASSWORD::"
       PGPASSWORD                  = "arn:aws:secretsmanager:us-east-1:111122223333:secret:highwater/master-AbCdEf"
     }
-    error_message = "The set-up logs in as the master, and gives the services' role and those of API keys the passwords that gateways have."
+    error_message = "The set-up must log in as the master, and give the services' role and the API keys' roles the passwords that gateways have."
   }
   assert {
     condition = alltrue([
       for secret in jsondecode(aws_ecs_task_definition.setup[0].container_definitions)[0].secrets :
       contains(local.readable.setup, join(":", slice(split(":", secret.valueFrom), 0, 7)))
     ])
-    error_message = "Its role may read what it is given."
+    error_message = "The set-up's role must be able to read the task's secrets."
   }
 }
 
@@ -338,7 +338,7 @@ run "no_postgresql_clients" {
       !contains(keys(output.edge_source.regions[0].gateways[0]), "postgresPort") &&
       !contains(keys(output.environments["us-east-1-gateway-1"]), "GATEWAY_PG_PORT")
     )
-    error_message = "Without a port there is nothing for them."
+    error_message = "Without a port there must be no resources for PostgreSQL clients."
   }
 }
 
@@ -362,28 +362,28 @@ run "postgresql_clients" {
 
   assert {
     condition     = output.environments["us-east-1-gateway-2"].GATEWAY_PG_PORT == "4605" && !contains(keys(output.environments["us-east-1-tracker-1"]), "GATEWAY_PG_PORT")
-    error_message = "Every gateway listens, and no tracker."
+    error_message = "Every gateway must listen for PostgreSQL clients, and no tracker."
   }
   assert {
     condition     = toset(jsondecode(aws_ecs_task_definition.slot["us-east-1-gateway-1"].container_definitions)[0].portMappings[*].containerPort) == toset([4600, 4605])
-    error_message = "Both ports of the task are reachable."
+    error_message = "Both ports of the task must be reachable."
   }
   assert {
     condition     = output.edge_source.listen.postgresPort == 5432 && output.edge_source.regions[0].gateways[0].postgresPort == 4605
-    error_message = "The edge passes the clients on."
+    error_message = "The edge must forward PostgreSQL clients."
   }
   assert {
     condition     = aws_lb_target_group.postgres[0].protocol == "TCP" && length(aws_ecs_service.edge.load_balancer) == 2
-    error_message = "The load balancer passes bytes on, and knows the edges."
+    error_message = "The load balancer must forward bytes to the edges."
   }
   assert {
     condition = toset([for rule in values(aws_vpc_security_group_ingress_rule.slots) : rule.referenced_security_group_id if rule.from_port == 4605]) == toset([aws_security_group.edge.id]) && (
       toset([for rule in values(aws_vpc_security_group_egress_rule.services_peers) : rule.security_group_id if rule.from_port == 4605]) == toset([aws_security_group.edge.id])
     )
-    error_message = "Only edges reach that port."
+    error_message = "Only edges may reach the gateways' PostgreSQL port."
   }
   assert {
     condition     = aws_vpc_security_group_ingress_rule.edge["postgres"].from_port == 5432 && aws_vpc_security_group_ingress_rule.edge["postgres"].referenced_security_group_id == var.load_balancer_security_group_id
-    error_message = "Only the load balancer reaches the edge."
+    error_message = "Only the load balancer may reach the edge's PostgreSQL port."
   }
 }

@@ -28,38 +28,38 @@ run "primary" {
 
   assert {
     condition     = aws_db_instance.this.publicly_accessible == false && aws_db_instance.this.storage_encrypted && aws_db_instance.this.deletion_protection && aws_db_instance.this.multi_az
-    error_message = "A primary is private, encrypted, protected and has a standby."
+    error_message = "A primary must be private and encrypted, have deletion protection and have a standby."
   }
   assert {
     condition     = aws_db_instance.this.password_wo == null && aws_db_instance.this.password == null
-    error_message = "No password may be in the state."
+    error_message = "The state must contain no password."
   }
   assert {
     condition     = aws_db_instance.this.auto_minor_version_upgrade == false
-    error_message = "Nothing restarts by itself."
+    error_message = "The node must not restart without an operator."
   }
   assert {
     condition     = length(aws_vpc_security_group_ingress_rule.postgres) == 1 && aws_vpc_security_group_ingress_rule.services["us-east-1"].referenced_security_group_id == "sg-services" && aws_vpc_security_group_ingress_rule.services["us-east-1"].from_port == 5432 && alltrue([for rule in aws_vpc_security_group_ingress_rule.postgres : rule.from_port == 5432])
-    error_message = "PostgreSQL is open to each region's services, and nothing else is."
+    error_message = "Only each region's services may connect, and only to PostgreSQL."
   }
   assert {
     condition = length(setintersection(
       [for parameter in aws_db_parameter_group.this.parameter : parameter.name],
       ["synchronous_commit", "synchronous_standby_names", "fsync", "full_page_writes", "idle_session_timeout", "wal_level"],
     )) == 0
-    error_message = "Parameters that could break a promise are left alone."
+    error_message = "The module must not set parameters that could break a promise."
   }
   assert {
     condition     = aws_db_parameter_group.this.family == "postgres17"
-    error_message = "The family follows the version."
+    error_message = "The parameter group's family must match the engine version."
   }
   assert {
     condition     = contains(keys(aws_cloudwatch_metric_alarm.this), "slot_lag") && !contains(keys(aws_cloudwatch_metric_alarm.this), "replica_lag")
-    error_message = "A primary is watched for the log that it keeps."
+    error_message = "A primary must have an alarm for the log that it keeps."
   }
   assert {
     condition     = output.node.ask && output.node.id == "us-east-1"
-    error_message = "The node is asked itself."
+    error_message = "The node must be marked `ask`, so that trackers ask it for its own position."
   }
 }
 
@@ -77,15 +77,15 @@ run "replica" {
 
   assert {
     condition     = aws_db_instance.this.replicate_source_db == "arn:aws:rds:us-east-1:111122223333:db:highwater-us-east-1"
-    error_message = "A replica follows its source."
+    error_message = "A replica must replicate from its source."
   }
   assert {
     condition     = aws_db_instance.this.backup_retention_period == 14
-    error_message = "A replica has backups, too: it may be promoted."
+    error_message = "A replica must have backups, too, because it may be promoted."
   }
   assert {
     condition     = contains(keys(aws_cloudwatch_metric_alarm.this), "replica_lag") && !contains(keys(aws_cloudwatch_metric_alarm.this), "slot_lag")
-    error_message = "A replica is watched for its lag."
+    error_message = "A replica must have an alarm for its lag."
   }
 }
 
@@ -221,15 +221,15 @@ run "promoted" {
 
   assert {
     condition     = aws_db_instance.this.replicate_source_db == null && aws_db_instance.this.password_wo_version == null
-    error_message = "It follows no other instance, and keeps its password."
+    error_message = "A promoted node must replicate from no instance and keep its password."
   }
   assert {
     condition     = aws_db_instance.this.backup_retention_period == 14 && aws_db_instance.this.deletion_protection && aws_db_instance.this.multi_az
-    error_message = "It is kept as a primary is."
+    error_message = "A promoted node must have the settings of a primary."
   }
   assert {
     condition     = contains(keys(aws_cloudwatch_metric_alarm.this), "slot_lag") && !contains(keys(aws_cloudwatch_metric_alarm.this), "replica_lag")
-    error_message = "It is watched as a primary is."
+    error_message = "A promoted node must have the alarms of a primary."
   }
 }
 

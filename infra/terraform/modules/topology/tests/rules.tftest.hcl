@@ -22,23 +22,23 @@ run "three_regions" {
   }
   assert {
     condition     = jsondecode(output.topology_json).nodes[0].url == "postgresql://highwater_service@east.example.com:5432/app?sslmode=verify-full"
-    error_message = "The node's connection string has no password and checks the server's certificate."
+    error_message = "The node's connection string must have no password and must verify the server's certificate."
   }
   assert {
     condition     = output.regions["us-west-2"].tracker_urls[0] == "https://tracker-1.us-west-2.highwater.internal:4601" && output.regions["us-west-2"].tracker_urls[1] == "https://tracker-1.us-east-1.highwater.internal:4601"
-    error_message = "Trackers come nearest first, and are asked over TLS."
+    error_message = "Trackers must be listed nearest first, with https URLs."
   }
   assert {
     condition     = output.regions["us-east-1"].edge_regions[*].name == ["us-east-1", "us-west-2", "eu-west-1"]
-    error_message = "The edge's own region comes first."
+    error_message = "The edge's own region must come first."
   }
   assert {
     condition     = [for gateway in output.regions["us-east-1"].gateways : gateway.burst] == [0, 0, 1]
-    error_message = "Slots beyond the base join one after the other."
+    error_message = "Burst slots must join one after the other."
   }
   assert {
     condition     = output.gateway_count == 5 && output.tracker_count == 3
-    error_message = "Burst slots count among those that may run."
+    error_message = "The number of slots that may run must include burst slots."
   }
 }
 
@@ -182,11 +182,11 @@ run "a_port_for_postgresql_clients" {
 
   assert {
     condition     = alltrue([for gateway in output.regions["us-east-1"].edge_regions[1].gateways : gateway.postgresPort == 4605])
-    error_message = "Edges know the port of every region's gateways."
+    error_message = "Edges must have the PostgreSQL port of every region's gateways."
   }
   assert {
     condition     = output.regions["us-east-1"].gateways[0].postgres_port == 4605 && output.regions["us-east-1"].trackers[0].postgres_port == null
-    error_message = "Only gateways have it."
+    error_message = "Only gateways may have the PostgreSQL port."
   }
 }
 
