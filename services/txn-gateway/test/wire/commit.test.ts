@@ -135,6 +135,66 @@ it("a transaction with highwater.id runs once", async () => {
   assert.equal(state.state, "durable");
 });
 
+it("a highwater.id counts in upper case, and any other spelling is refused with the transaction", async () => {
+  const client = await wire.open();
+  const id = newId();
+  const commitAs = async (setting: string, key: string): Promise<ServerAnswer> => {
+    await client.query("BEGIN");
+    await client.query(`SET LOCAL highwater.id = '${setting}'`);
+    await client.query(`INSERT INTO kv VALUES ('${key}', 1)`);
+    return client.query("COMMIT");
+  };
+  assert.equal((await commitAs(id.toUpperCase(), "upper")).code, "");
+  assert.equal((await commitAs(id, "lower")).code, "23505");
+  for (const ack of ["commit", "durable"]) {
+    await client.query(`SET highwater.ack = '${ack}'`);
+    for (const spelled of [newId().replaceAll("-", ""), `{${newId()}}`, crypto.randomUUID(), "none"]) {
+      const { code, error } = await commitAs(spelled, "spelled");
+      assert.deepEqual([spelled, code, error.slice(0, 16)], [spelled, "22023", `highwater.id is `]);
+    }
+  }
+  const { rows } = await client.query("SELECT key FROM kv WHERE key IN ('upper', 'lower', 'spelled')");
+  assert.deepEqual(rows, [["upper"]]);
+  client.end();
+});
+
+it("the highwater.id of a transaction that was undone in COMMIT is used up, and the answer says that it did not commit", async () => {
+  await wire.system.cluster.query(
+    HOME,
+    `CREATE TABLE killed (key text PRIMARY KEY);
+     GRANT ALL ON killed TO PUBLIC;
+     CREATE FUNCTION kill() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+       IF NEW.key = 'first' THEN PERFORM pg_terminate_backend(pg_backend_pid(), 0); PERFORM pg_sleep(60); END IF;
+       RETURN NULL;
+     END $$;
+     CREATE CONSTRAINT TRIGGER kills AFTER INSERT ON killed DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION kill()`,
+  );
+  for (const ack of ["commit", "durable"]) {
+    const id = newId();
+    const first = await wire.open();
+    await first.query(`SET highwater.ack = '${ack}'`);
+    await first.query("BEGIN");
+    await first.query(`SET LOCAL highwater.id = '${id}'`);
+    await first.query("INSERT INTO killed VALUES ('first')");
+    first.send(query("COMMIT"));
+    await first.closed();
+    await eventually("the id is settled", async () => {
+      const { body } = await stateOf(wire.system.gateway(HOME).url, id);
+      return body.state === "aborted" || body.state === "lost";
+    });
+
+    const second = await wire.open();
+    await second.query(`SET highwater.ack = '${ack}'`);
+    await second.query("BEGIN");
+    await second.query(`SET LOCAL highwater.id = '${id}'`);
+    await second.query("INSERT INTO killed VALUES ('second')");
+    const { code, status } = await second.query("COMMIT");
+    assert.deepEqual([code, status], ["40001", "I"]);
+    assert.deepEqual((await second.query("SELECT key FROM killed")).rows, []);
+    second.end();
+  }
+});
+
 it("what a pipeline has set counts for what is behind it", async () => {
   const client = await wire.open();
   const step = (text: string): Buffer[] => [parse("", text), bind("", ""), execute("")];

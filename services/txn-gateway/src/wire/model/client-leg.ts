@@ -476,11 +476,11 @@ export class ClientLeg implements FrameSink {
 
   /** Our statement has failed: the transaction is undone, and the client gets that error. */
   #undoFailed(): boolean {
-    const { failure, client, outside, expected } = this.#state;
+    const { failure, outside, expected } = this.#state;
     if (failure === null) return false;
     this.#state.failure = null;
     this.#commitStep = "none";
-    client.push(failure);
+    this.#state.sendFailure(failure);
     outside.toServer(SYNC);
     outside.toServer(ROLLBACK);
     expected.push(OWN.sync);

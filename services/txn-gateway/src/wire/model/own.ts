@@ -49,7 +49,7 @@ const CHECK = `SELECT pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL
 const RECEIPT = `${CHECK}, CASE WHEN pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL
   AND pg_catalog.current_setting('transaction_read_only') OPERATOR(pg_catalog.=) 'off'
   AND pg_catalog.current_setting('row_security') OPERATOR(pg_catalog.=) 'on'
-  AND coalesce(nullif(${setting("id")}, ''), $1) OPERATOR(pg_catalog.=) $1
+  AND coalesce(nullif(pg_catalog.lower(${setting("id")}), ''), $1) OPERATOR(pg_catalog.=) $1
   THEN highwater.write_receipt($1::pg_catalog.uuid, $2::pg_catalog.uuid, $3::pg_catalog.uuid, $4::pg_catalog.int8) END`;
 
 /** Whether this role can write receipts in this database, and which role that is. */

@@ -3,11 +3,12 @@
 // that may have written, and was not found to have written nothing, counts as a write.
 import { FrameScanner, type FrameSink, type PartRange } from "../frames/scanner.ts";
 import { errorResponse, parameterStatus, reportField, rowTexts } from "../frames/build.ts";
+import { type OwnAttempt } from "./attempt.ts";
 import { type Expected, type Purpose } from "./expected.ts";
 import { type Gate } from "./hold-queue.ts";
 import { type CheckAnswer, readCheck, readSettings } from "./own.ts";
 import { Run } from "./run.ts";
-import { type SessionState, type TransactionStatus } from "./state.ts";
+import { type Failure, type SessionState, type TransactionStatus } from "./state.ts";
 import { readTag, type Tag } from "./tags.ts";
 
 const HEADER_BYTES = 5;
@@ -215,10 +216,10 @@ export class ServerLeg implements FrameSink {
         return true;
       case ERROR: {
         // The session ends, whatever it was doing.
-        if (/^(?:FATAL|PANIC)$/.test(reportField(bytes, start, end, "V"))) return false;
+        if (isFatal(bytes, start, end)) return false;
         // Of a check behind reads: their transaction is undone, and the client has to know.
         const isCommit = head.purpose === "commit" || head.purpose === "inline" || this.#isAlone();
-        const failed = ownFailure(bytes, start, end);
+        const failed = ownFailure(bytes, start, end, this.#state.asked);
         this.#state.forgetPrepared();
         this.#answer = null;
         this.#result = null;
@@ -228,7 +229,7 @@ export class ServerLeg implements FrameSink {
         if (isCommit) this.#state.failure = failed;
         else {
           this.#run.flush();
-          this.#state.client.push(failed);
+          this.#state.sendFailure(failed);
         }
         return true;
       }
@@ -435,7 +436,7 @@ export class ServerLeg implements FrameSink {
     if (failure === null || head?.kind !== "commit" || tag.effect !== "end") return false;
     this.#state.failure = null;
     this.#run.flush();
-    this.#state.client.push(failure);
+    this.#state.sendFailure(failure);
     this.#isInBlock = false;
     this.#endBlock();
     return true;
@@ -455,7 +456,8 @@ export class ServerLeg implements FrameSink {
     this.#unlock();
     this.#isFirstRow = true;
     this.#state.isReadOnlyCommit = null;
-    this.#state.rolledBack();
+    // When the session ends in a COMMIT, it is not known whether that has taken effect.
+    if (!isFatal(bytes, start, end)) this.#state.rolledBack();
     const state = reportField(bytes, start, end, "C");
     const saysOfOthers = state === "" || state.startsWith(INTEGRITY) || settings.readsDurably;
     if (saysOfOthers && settings.ack === "durable") this.#hold(false);
@@ -532,17 +534,20 @@ function statusAt(bytes: Buffer, start: number): TransactionStatus {
   return String.fromCharCode(bytes[start + HEADER_BYTES] ?? 0) as TransactionStatus;
 }
 
+function isFatal(bytes: Buffer, start: number, end: number): boolean {
+  return /^(?:FATAL|PANIC)$/.test(reportField(bytes, start, end, "V"));
+}
+
 const DUPLICATE = "23505";
+const WRONG_VALUE = "22023";
 
 /** Without its details, which name the receipt's tag. */
-function ownFailure(bytes: Buffer, start: number, end: number): Buffer {
+function ownFailure(bytes: Buffer, start: number, end: number, asked: OwnAttempt | null): Failure {
   const sqlstate = reportField(bytes, start, end, "C");
-  const isUsed = sqlstate === DUPLICATE;
-  return errorResponse({
-    severity: "ERROR",
-    code: sqlstate,
-    message: isUsed
-      ? "highwater.id was used by an earlier transaction, which counts; this one was rolled back"
-      : reportField(bytes, start, end, "M"),
-  });
+  const message = asked?.fault ?? reportField(bytes, start, end, "M");
+  const code = asked?.fault == null ? sqlstate : WRONG_VALUE;
+  return {
+    bytes: errorResponse({ severity: "ERROR", code, message }),
+    used: code === DUPLICATE ? (asked?.receipt ?? null) : null,
+  };
 }

@@ -10,6 +10,7 @@ import {
   READ_PREPARE,
   ownReceipt,
   RECEIPT_PREPARE,
+  type ReceiptValues,
   type Settings,
 } from "./own.ts";
 
@@ -20,6 +21,8 @@ export interface Outside {
   toServer(bytes: Buffer): void;
   /** Asks for a position now, and opens the gate when what lies below is as safe as was asked. */
   wait(gate: Gate): void;
+  /** Opens the gate with an error that says what became of the earlier transaction of the id. */
+  explain(used: ReceiptValues, gate: Gate): void;
   /** Settings that are wrong, said once for each change. */
   warn(faults: readonly string[]): void;
   /**
@@ -35,6 +38,13 @@ export interface Outside {
   promoted(): void;
   /** The server does not answer as PostgreSQL does: the session cannot go on. */
   broken(reason: string): void;
+}
+
+/** A statement of ours has failed, and its transaction with it. */
+export interface Failure {
+  readonly bytes: Buffer;
+  /** A receipt of its id was there already: this transaction's own. */
+  readonly used: ReceiptValues | null;
 }
 
 export class SessionState {
@@ -63,7 +73,7 @@ export class SessionState {
   /** The block has statements that write. */
   hasWrittenInBlock = false;
   /** An error of ours in front of a COMMIT: it goes out instead of the answer. */
-  failure: Buffer | null = null;
+  failure: Failure | null = null;
   /** The client has a token that is not that of its last transaction. */
   hasOldToken = false;
   /** Before the answer to its last transaction, if that has committed and has ended. */
@@ -125,6 +135,12 @@ export class SessionState {
   forgetPrepared(): void {
     this.isPrepared = false;
     this.isReceiptPrepared = false;
+  }
+
+  /** The error goes to the client. A receipt that was there already has to be looked up first. */
+  sendFailure({ bytes, used }: Failure): void {
+    if (used === null) this.client.push(bytes);
+    else this.outside.explain(used, this.client.gate(false));
   }
 
   /** The transaction has not committed. */

@@ -1,7 +1,7 @@
 // Transactions of the wire that have receipts, in the pipeline of all others: admitted by exposure,
 // announced before their COMMIT, positioned after it, and settled when the outcome is unknown.
 import { randomBytes } from "node:crypto";
-import { HighwaterError, makeUuidV7, NO_ID, parseTxnId, type TxnId } from "@highwater/protocol";
+import { type EpochId, HighwaterError, makeUuidV7, NO_ID, parseTxnId, type TxnId } from "@highwater/protocol";
 import { type DeploymentKeys } from "@highwater/service";
 import { lifespanMs } from "../../attempts/bounds.ts";
 import { type Config } from "../../config.ts";
@@ -38,9 +38,12 @@ export interface SessionOwner {
 }
 
 const ID_RANDOM_BYTES = 10;
-/** Of an id that is none: the server refuses it. */
-const NO_TAG = "00000000-0000-0000-0000-000000000000";
+/** For a wrong id, also one that PostgreSQL could read: the server refuses a receipt with it. */
+const NO_TAG = "";
+/** Of a wrong value, in an error. */
+const SHOWN_MAX = 50;
 const VERDICT_MS = 10_000;
+const OUTCOME_MS = 10_000;
 
 export class WireAttempts {
   readonly #parts: WireAttemptContext;
@@ -65,11 +68,30 @@ export class WireAttempts {
     return this.#parts.tokens.of({ kind: "position", id: NO_ID, epoch, offset, attempt: epoch, owner });
   }
 
+  /**
+   * What became of the transaction whose receipt was there first. `never`: it has not committed,
+   * and never will.
+   */
+  async outcomeOf([id, tag]: ReceiptValues, epoch: EpochId): Promise<"committed" | "never" | "unknown"> {
+    const settled = await this.#parts.settler.settle({ id: id as TxnId, tag }, epoch, {
+      limitMs: OUTCOME_MS,
+      whenHeld: "answer_held",
+    });
+    if (settled?.kind === "committed") return "committed";
+    return settled?.kind === "aborted" || settled?.kind === "lost" ? "never" : "unknown";
+  }
+
   /** Null: it would be one too many that is not durable, so it is answered when it is. */
   begin(of: SessionOwner, settings: Settings, level: string): WireAttempt | null {
     const { exposure, deps, config, announcer, keys } = this.#parts;
     const ownId = (): TxnId => makeUuidV7(deps.clock.wallMs(), randomBytes(ID_RANDOM_BYTES));
     const id = settings.id === null ? ownId() : parseTxnId(settings.id);
+    const { epoch } = of.primaryEpoch;
+    const digest = INTERACTIVE.toString(10);
+    if (id === undefined) {
+      const refused = [settings.id?.toLowerCase() ?? "", NO_TAG, epoch, digest] as const;
+      return new WireAttempt(this.#parts, { ...of, exposed: null, announced: null }, refused);
+    }
     let exposed: Exposed | null = null;
     try {
       exposed = exposure.admit(of.owner, settings.ack).exposed;
@@ -78,15 +100,6 @@ export class WireAttempts {
       // With an id of the client's it must not run twice, however it is answered.
       if (settings.id === null) return null;
     }
-    const { epoch } = of.primaryEpoch;
-    const digest = INTERACTIVE.toString(10);
-    if (id === undefined)
-      return new WireAttempt(this.#parts, { ...of, exposed, announced: null }, [
-        settings.id ?? "",
-        NO_TAG,
-        epoch,
-        digest,
-      ]);
     const tag = keys.receiptTag(of.owner, id);
     const endsWithinMs = lifespanMs(config.totalTimeoutMs, "one_shot");
     const announced = announcer.announce({ ...of, id }, { level, endsWithinMs });
@@ -109,6 +122,13 @@ export class WireAttempt implements OwnAttempt {
     this.#parts = parts;
     this.#state = state;
     this.receipt = receipt;
+  }
+
+  get fault(): string | null {
+    const [id, tag] = this.receipt;
+    return tag === NO_TAG
+      ? `highwater.id is "${id.slice(0, SHOWN_MAX)}"; it must be a UUIDv7 in its usual form, such as 01a2199f-bad1-7d6c-8000-000000000000`
+      : null;
   }
 
   get id(): TxnId {

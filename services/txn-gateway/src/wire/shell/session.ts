@@ -6,6 +6,7 @@ import { errorResponse, noticeResponse, parameterStatus, type Report } from "../
 import { FrameError } from "../frames/scanner.ts";
 import { ClientLeg } from "../model/client-leg.ts";
 import { type Gate, HoldQueue } from "../model/hold-queue.ts";
+import { type ReceiptValues } from "../model/own.ts";
 import { ServerLeg, TOKEN_PARAMETER } from "../model/server-leg.ts";
 import { type Outside, SessionState } from "../model/state.ts";
 import { type Position, type Positions } from "../positions.ts";
@@ -60,6 +61,26 @@ const LOST: Report = {
 const PROMOTED: Report = { ...FAILED_OVER, detail: "The replica of this session was promoted." };
 const SHUTTING_DOWN: Report = { ...FAILED_OVER, detail: "The gateway is shutting down." };
 const REVOKED: Report = { ...FAILED_OVER, detail: "The key or the role of this session is no longer good." };
+const UNDONE = "this one was rolled back";
+const USED: Readonly<Record<"committed" | "never" | "unknown", Report>> = {
+  committed: {
+    severity: "ERROR",
+    code: "23505",
+    message: `an earlier transaction with this highwater.id has committed; ${UNDONE}`,
+  },
+  never: {
+    severity: "ERROR",
+    code: "40001",
+    message: `an earlier transaction with this highwater.id was lost or undone, and the id is used up; ${UNDONE}`,
+    hint: "Run the transaction again with another highwater.id.",
+  },
+  unknown: {
+    severity: "ERROR",
+    code: "40003",
+    message: `it is not known yet whether an earlier transaction with this highwater.id has committed; ${UNDONE}`,
+    hint: "Send it again with the same highwater.id.",
+  },
+};
 const IDLE: Report = {
   severity: "FATAL",
   code: "57P05",
@@ -120,6 +141,9 @@ export class WireSession {
       },
       promoted: () => {
         this.promoted();
+      },
+      explain: (used, gate) => {
+        void this.#explain(used, gate);
       },
       warn: (faults) => {
         for (const fault of faults)
@@ -281,6 +305,17 @@ export class WireSession {
       },
     });
     this.#releaseInTime(gate);
+  }
+
+  /** The id of a transaction that was undone is used: says by what. */
+  async #explain(used: ReceiptValues, gate: Gate): Promise<void> {
+    const { attempts, primaryEpoch } = this.#options;
+    const outcome = await attempts.outcomeOf(used, primaryEpoch.epoch);
+    if (this.#isClosed) return;
+    gate.prefix = errorResponse(USED[outcome]);
+    // To a safe client it reveals no commit that can still be lost.
+    if (outcome === "committed" && this.#state.settings.ack === "durable") this.#wait(gate);
+    else this.#open(gate);
   }
 
   #releaseInTime(gate: Gate): void {
