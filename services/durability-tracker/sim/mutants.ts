@@ -444,6 +444,7 @@ export const MUTANTS: readonly Mutant[] = [
       replace: `return false;`,
     },
     wires: true,
+    from: 370,
   },
   { name: "a token's offset is what has been written out", habit: "tokenFromWritten" },
   { name: "positions tell what was received, not what is on disk", habit: "showsReceived", from: 40 },
