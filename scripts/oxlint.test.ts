@@ -1,5 +1,5 @@
-// Goal: the lint rules that carry the architecture refuse what they are for, and nothing else. Method: Oxlint with the project's
-// rules looks at files that are made up; it has to report the lines that say so.
+// Goal: the lint rules that enforce the architecture refuse what they should, and nothing else. Method: Oxlint checks made-up
+// files with the project's rules and must report exactly the marked lines.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";

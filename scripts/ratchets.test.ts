@@ -1,5 +1,5 @@
-// Goal: no figure of the tree is worse than scripts/ratchets.json says, and each kind of figure can fail. Method: the tree is measured;
-// what fails is made up.
+// Goal: no figure of the tree is worse than scripts/ratchets.json says, and each kind of figure can fail. Method: the test measures the
+// tree; made-up trees show that each kind can fail.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { compare, folderOf, kindOf, measure } from "./ratchets.ts";

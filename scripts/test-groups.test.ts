@@ -1,4 +1,5 @@
-// Goal: unit tests that share a process all run, and stay apart where they would not. Method: files of a made-up package, run by Node.
+// Goal: unit tests that share a process all run, and files that would not all run get separate processes. Method: files of a made-up
+// package, run by Node.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-// Goal: Ctrl-C and a service manager's stop end a long experiment within seconds, and nothing of it stays.
+// Goal: SIGINT and SIGTERM end a long experiment within seconds, and it leaves nothing behind.
 // Method: the signal while TPC-C loads its tables; processes are found by a mark in their environment, folders by their parent.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";

@@ -1,5 +1,5 @@
-// Goal: every way of every workload runs, its figures come from transactions that the tables have, and what is reported is whole.
-// Method: the benchmark itself, for a second each; no time is judged.
+// Goal: every variant of every workload runs, its figures count only transactions that are in the tables, and the report is
+// complete. Method: the benchmark runs each variant for a second; the test asserts no times.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";

@@ -1,5 +1,5 @@
-// Goal: what fuzzing has found stays fixed.
-// Method: each input again, through the target that found it. Most have a test of their own beside the code, too.
+// Goal: bugs that fuzzing has found stay fixed.
+// Method: each input runs again through the target that found it. Most bugs also have a test beside the code.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// Goal: no bytes from outside crash or hang anything, or get past a parser as what they are not.
-// Method: every target runs a fixed number of inputs from a fixed seed; `make fuzz` goes on from there for as long as it is let.
+// Goal: no input makes a parser crash or hang, and no parser accepts an invalid input. Method: every target runs a fixed number
+// of inputs from a fixed seed; `make fuzz SECONDS=…` runs more of them.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { describeFailure, runTarget } from "./src/runner.ts";

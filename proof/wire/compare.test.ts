@@ -1,4 +1,5 @@
-// Goal: the comparison of two servers finds what differs, and nothing that the contract adds.
+// Goal: the comparison of two servers reports every difference except those that the contract
+// allows.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { difference, type Played } from "./compare.ts";

@@ -1,4 +1,4 @@
-// Goal: what make verify remembers, runs again and writes down is what has happened. Method: small stages in a repository of their own.
+// Goal: `make verify` records what has happened and runs again only what it must. Method: small stages in a temporary repository.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { randomInt } from "node:crypto";

@@ -1,5 +1,5 @@
-// Goal: the page says what the programs have printed. Method: excerpts of their output; where a program formats its output in a
-// function of its own, what that function makes of made-up figures.
+// Goal: the page shows the figures that the programs printed. Method: excerpts of their output. If a program has a function
+// that formats its output, the test uses what that function returns for made-up figures.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { machineReadable } from "@highwater/chaos/report";

@@ -1,6 +1,6 @@
-// Goal: a database that has lost Highwater's tables, or was put back to before them, is refused with the way out, and goes on after
-// `adopt`: with true verdicts, and with no id running twice. Method: three regions on real PostgreSQL; the command runs as a
-// process of its own, and what the tables of the application hold is the judge. One system for both tests, in this order.
+// Goal: the product refuses a database whose Highwater tables are gone or older, and the error names the command `adopt`. After
+// `adopt` it works again: verdicts are true, and no id runs twice. Method: three regions on real PostgreSQL; the command runs as a
+// separate process, and verdicts are compared with the application's tables. Both tests share one system, in this order.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { join } from "node:path";

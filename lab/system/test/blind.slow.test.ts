@@ -1,6 +1,7 @@
-// Goal: a tracker that gets no report of the primary says so, and its gateway and its clients go to one that does.
-// Method: the whole product; the services of one region reach the nodes over links and by login roles of their own, which are cut
-// and refused one at a time. One system for all tests.
+// Goal: a tracker that gets no report of the primary says so, and its gateway and clients move to a tracker that
+// does.
+// Method: the whole product. The services of one region have separate links and login roles to the nodes; the test cuts the links
+// and blocks the roles one at a time. All tests share one system.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { Problem } from "@highwater/protocol";

@@ -1,5 +1,6 @@
-// Goal: the whole product behind its edge. Method: three regions on real PostgreSQL, a real Envoy in front of two of them, three
-// gateways in one: the SDK and raw calls through the edge, a gateway stopped, one killed, a region's gateways lost, then the region.
+// Goal: the whole product works behind its edge. Method: three regions on real PostgreSQL, a real Envoy in front of two of them, and
+// three gateways in one region. The SDK and raw calls go through the edge while the test stops a gateway, kills one, kills all
+// gateways of a region, and then the region.
 import assert from "node:assert/strict";
 import { request } from "node:http";
 import { after, before, describe, test } from "node:test";

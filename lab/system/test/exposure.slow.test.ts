@@ -1,5 +1,5 @@
-// Goal: what may be lost stays within its limit while no tracker says what is durable, whatever the reason, and the service
-// recovers by itself. Method: the whole product as real processes; the trackers die, or every replica is cut off.
+// Goal: exposure stays within its limit while no tracker reports marks, for any reason, and the service recovers without
+// help. Method: the whole product as real processes; the test kills the trackers, or cuts off every replica.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Problem } from "@highwater/protocol";

@@ -1,6 +1,7 @@
-// Goal: the command names the node that loses the least, says when too few have answered, and its numbers are what is then
-// really lost. Method: three regions on real PostgreSQL, replicas that lag behind each other by commits that are counted, the
-// loss of the primary's region. The command runs as a process of its own, and the verdicts after the promotion are the judge.
+// Goal: the command names the node whose promotion loses the least, says when too few nodes have answered, and predicts the
+// losses correctly. Method: three regions on real PostgreSQL, replicas that lag by known numbers of commits, and the loss of
+// the primary's region. The command runs as a separate process, and its numbers are compared with the verdicts after the
+// promotion.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-// Goal: the verdicts are right behind two failovers in a row, and behind a crash that only restarts the server.
+// Goal: the verdicts are right after two failovers in a row, and after a crash that only restarts the server.
 // Method: as in failover.test.ts.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";

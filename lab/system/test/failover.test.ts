@@ -1,6 +1,6 @@
-// Goal: every way in which an epoch can end gives the right verdicts, and only those (failover.slow.test.ts has the longer ways).
+// Goal: the verdicts are right however an epoch ends (failover.slow.test.ts has the longer cases).
 // Method: the whole product as real processes; commits that provably cannot have replicated (links cut, walwriter slow);
-// then the fault; then each verdict is compared with what the database has.
+// then the fault. Then each verdict is compared with the database.
 import assert from "node:assert/strict";
 import { after, before, describe, it, test } from "node:test";
 import { System } from "../src/index.ts";

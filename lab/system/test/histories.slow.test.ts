@@ -1,6 +1,7 @@
-// Goal: executions that gave a wrong verdict, a double execution or a hang on real servers stay right.
+// Goal: histories that once led to a wrong verdict, a double execution or a hang on real servers now
+// pass.
 // Method: copies, restores, old primaries and twice-used ids on a real cluster, with the whole product running on it; each
-// verdict is compared with what the database of the authoritative node has.
+// verdict is compared with the database of the authoritative node.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { System, type SystemOptions } from "../src/index.ts";

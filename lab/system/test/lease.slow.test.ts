@@ -1,6 +1,6 @@
 // Goal: with an HA manager's lease as the authority, the whole product follows the lease and nothing else. Method: three
 // regions on real PostgreSQL and a real etcd; the test holds the leader key as the manager would, lets it expire, revokes it,
-// hands it on, and takes etcd away; then the verdicts are compared with the database.
+// passes it to another node, and stops etcd. Then the verdicts are compared with the database.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Etcd, type HeldKey } from "@highwater/lab-cluster";

@@ -1,5 +1,5 @@
-// Goal: where only operators make a primary, the product follows their words and the restarts of the node that they chose, and no
-// promotion that somebody else has made. Method: three regions on real PostgreSQL; a restart, two promotions, one command.
+// Goal: with operators as the authority, the product follows their commands and the restarts of the node that they chose. It
+// ignores promotions without a command. Method: three regions on real PostgreSQL; a restart, two promotions, one command.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { System } from "../src/index.ts";

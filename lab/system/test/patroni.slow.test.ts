@@ -1,6 +1,7 @@
 // Goal: with a real Patroni every verdict holds through an automatic failover that Patroni alone decides. Method: three
 // members, a gateway and a tracker that read Patroni's own leader key; the leader's host dies in the middle of commits, and
-// comes back as a replica. Verdicts are of the level that counts whom Patroni may promote.
+// comes back as a replica. Verdicts are for the level that counts the standbys that Patroni may
+// promote.
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";

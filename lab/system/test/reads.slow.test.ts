@@ -1,5 +1,7 @@
-// Goal: a read near the user sees what it must and promises what is true, and a safe read waits for nothing it did not see.
-// Method: the whole product over three regions with delayed links; replication is held back where the test needs it.
+// Goal: a read near the user sees what it must see, and its promise is true. A safe read does not wait for transactions
+// that it did not see.
+// Method: the whole product over three regions with delayed links; the test holds replication back where it needs
+// to.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { TransactionRequest, TransactionResponse } from "@highwater/protocol";

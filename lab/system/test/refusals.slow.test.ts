@@ -1,6 +1,7 @@
-// Goal: a safe transaction is not refused because of what can still be lost; a fast one is, and learns by what to wait.
-// Method: the whole product; the replicas get nothing of what one client commits, and another client inserts the same key by every way in.
-// Then the replicas catch up, or one of them is promoted without it. One system for all tests.
+// Goal: a safe transaction does not fail because of a row that can still be lost. A fast one fails at once and gets a
+// token with which it can wait for that row.
+// Method: the whole product; one client commits while the replicas are cut off, and another client inserts the same key through every
+// interface. Then the replicas catch up, or one of them is promoted without the row. All tests share one system.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import type { Problem } from "@highwater/protocol";

@@ -1,6 +1,6 @@
-// Goal: what operators and applications have to know is published as an event: a level that stands still, a transaction that
-// is late, a promise that a failover has broken.
-// Method: the whole product; a region falls silent, and a node is promoted that lacks what had been promised.
+// Goal: trackers publish an event for a stalled level, a late transaction, and a promise that a failover has broken.
+// Method: the whole product; a region stops answering, and a node is promoted that lacks transactions that
+// were reported durable.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { DurabilityEvent, DurabilityEventType, EventPage } from "@highwater/protocol";

@@ -1,5 +1,5 @@
-// Goal: a gateway or tracker whose schedule of deployment keys differs from the others' is not ready, says which key, and does
-// nothing by its keys. A rotation that is rolled out ahead of its time leaves every service ready. Method: real processes on one real node.
+// Goal: a gateway or tracker whose schedule of deployment keys differs from the others' is not ready, names the key that differs, and does
+// not use its keys. If a rotation is rolled out before it takes effect, every service stays ready. Method: real processes on one real node.
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

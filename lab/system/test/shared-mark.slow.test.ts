@@ -1,4 +1,5 @@
-// Goal: a tracker alone says durable and dies with its region; the others then say broken, and not lost.
+// Goal: one tracker reports a transaction as durable and dies with its region. The other trackers then
+// report it as broken, not as lost.
 // Method: the whole product. The other trackers are cut off from the primary. One replica in another region has the transaction; the
 // tracker of the primary's region says so and is killed with its region; a replica that lacks the transaction is promoted, and the
 // surviving trackers are asked. Once with a level that asks for more replicas than survive, so that only the marks in the witness rows of

@@ -1,4 +1,5 @@
-// Goal: a system that cannot start says why, leaves the log that its message names, and leaves no process.
+// Goal: a system that cannot start says why, keeps the log file that its message names, and leaves no
+// process running.
 // Method: a gateway with a setting that it refuses, beside a tracker that starts.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";

@@ -1,6 +1,7 @@
-// Goal: what a gateway says of an id is what trackers say of its token: on a log that never rests, and after a failover.
+// Goal: a gateway's answer about an id agrees with the trackers' answer about its token, while the log grows all the
+// time and after a failover.
 // Method: the whole product. Commits go on while the states of durable transactions are read at every gateway; then a region dies with
-// what only some disks had, and every gateway's word is held against every surviving tracker's. One system for all tests.
+// commits that only some disks had, and every gateway's answer is compared with every surviving tracker's. All tests share one system.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import { decodeToken, type TransactionStateResponse } from "@highwater/protocol";

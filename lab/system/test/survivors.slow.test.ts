@@ -1,5 +1,5 @@
-// Goal: trackers are all equal: whichever die, a survivor answers for what the dead ones had taken in, clients move to it
-// and miss nothing, and one that was dead says the same as the others when it is back.
+// Goal: all trackers are equal. Whichever die, a survivor answers for the announcements that they had accepted, and
+// clients move to it and miss nothing. A restarted tracker gives the same verdicts as the others.
 // Method: clients of the SDK with promises open; trackers, then a whole region, killed; verdicts compared everywhere.
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,5 +1,5 @@
-// Goal: nothing is called lost while a decision can still keep it, and what is certainly gone is called lost by all, also where no
-// survivor has seen its epoch.
+// Goal: trackers do not report a transaction as lost while an operator's decision can still keep it. All of them report it when it
+// is certainly gone, even if no survivor has seen its epoch.
 // Method: the whole product in three regions, one system for all tests. Two replicas are promoted on two sides of a cut, and an
 // operator keeps one of them; then a region begins an epoch behind a cut and is lost with it.
 import assert from "node:assert/strict";

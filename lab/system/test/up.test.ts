@@ -1,5 +1,5 @@
 // Goal: `make up` on a machine without Python says that it runs without an edge, and why, and runs.
-// Method: the command itself, with a PATH that has everything but Python, and a place for Envoy where there is none.
+// Method: the command runs with a PATH that has everything but Python, and with an empty folder for Envoy.
 import assert from "node:assert/strict";
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";

@@ -1,5 +1,5 @@
-// Goal: a browser starts wherever the tests run, draws text, and leaves nothing; and where there is none, why is said. Method: the
-// real one, and the choice for machines of other kinds.
+// Goal: a browser starts wherever the tests run, draws text, and leaves nothing behind. If there is no browser, the message says
+// why. Method: the real browser, and the function that chooses one, for other kinds of machines.
 import assert from "node:assert/strict";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-// Goal: a program that ends, by whatever signal, takes with it what it has started and the folder that this writes to.
+// Goal: when a program ends, by any signal, its child processes end and its temporary folder is removed.
 // Method: a program whose child, a shell, writes file after file into the program's temporary folder.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";

@@ -1,4 +1,4 @@
-// Goal: the Envoy that is named is the one that is taken, and one that does not serve says why.
+// Goal: the tests use the Envoy that the environment names. If it cannot run, the message says why.
 import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

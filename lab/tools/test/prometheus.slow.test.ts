@@ -1,5 +1,5 @@
-// Goal: a Prometheus starts wherever the tests run, scrapes, evaluates rules, answers, and leaves nothing; and where there is none,
-// why is said. Method: the real one and a service of three lines.
+// Goal: a Prometheus starts wherever the tests run, scrapes, evaluates rules, answers queries, and leaves nothing behind. If there
+// is no Prometheus, the message says why. Method: the real one and a service of three lines.
 import assert from "node:assert/strict";
 import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";

@@ -1,5 +1,5 @@
-// Goal: what a lease reader believes of a real etcd is never more than etcd grants. Method: one etcd, leases that are kept,
-// abandoned, revoked and taken over, an etcd that is killed and comes back, and one that asks for a password.
+// Goal: a lease reader never trusts a lease for longer than etcd grants it. Method: one etcd with leases that are kept,
+// abandoned, revoked and taken over, an etcd that is killed and restarted, and one that requires a password.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { Etcd } from "@highwater/lab-cluster";

@@ -1,5 +1,5 @@
-// What a connection without a request receives: a client may be about to use it, and must not take an answer to nothing for
-// the answer to what it has just sent.
+// Goal: an idle connection receives no answer. A client may be about to use it, and would take that answer for the answer
+// to its next request.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";

@@ -1,5 +1,5 @@
 // Goal: a page of a configured origin can call and read every answer, and no other page can do either. Method: the server that
-// both services are made of, over real sockets, asked what a browser asks; a real browser does so in the tests of the SDK.
+// both services are built on, over real sockets, gets the requests that a browser sends. The SDK's tests use a real browser.
 import assert from "node:assert/strict";
 import { type AddressInfo } from "node:net";
 import { after, before, test } from "node:test";

@@ -1,4 +1,4 @@
-// Cancellation on a real server: what an aborted signal ends, what it must leave alone, and that it never hides a commit.
+// Goal: on a real server, an aborted signal ends only its own transaction and never hides a commit.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { eventually } from "@highwater/lab-tools/process";

@@ -1,5 +1,5 @@
-// Goal: no SQL ends, or begins, a transaction of the service, and no statement of ours can be run or replaced by SQL. Method: run
-// and replace every prepared statement of the session from within, and drive a session past the text guard.
+// Goal: no user SQL begins or ends the service's transaction, or runs or replaces the service's own statements. Method: the test
+// runs and replaces every prepared statement from within the session, and sends statements past the text guard.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type EpochId, type NodeSpec, type TxnId } from "@highwater/protocol";

@@ -1,6 +1,6 @@
-// Goal: no lock that a user's SQL can hold keeps the service from beginning an epoch, expiring receipts or revoking a key; and what
-// holds one of the service's own locks is ended, or named. Method: sessions of a plain login role, and of the service's own role, hold
-// what they can on a primary and on the replica that is promoted.
+// Goal: no lock that a user's SQL can hold keeps the service from beginning an epoch, expiring receipts or revoking a key; and the
+// service ends the session that holds one of its own locks, or names it. Method: sessions of a plain login role, and of the service's
+// own role, hold what they can on a primary and on the replica that is promoted.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, describe, it, type TestContext } from "node:test";

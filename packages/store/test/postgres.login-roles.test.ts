@@ -1,5 +1,6 @@
-// Goal: a store that has keys already comes to know whose its login roles are, and one whose roles are shared says what to do.
-// Method: keys written past the command, as a service from before migration 0014 has left them, and the migration once more.
+// Goal: the migration records the owner of each login role of a store that already has keys. If keys of several owners share a
+// role, the error says what to do.
+// Method: the test writes keys directly, as a service from before migration 0014 left them, and runs the migration again.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import { type Cluster } from "@highwater/lab-cluster";

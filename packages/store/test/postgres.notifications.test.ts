@@ -1,4 +1,5 @@
-// Goal: it is seen when a session that listens and does not read lets notifications fill a queue, also those of a reader.
+// Goal: the store shows how full the notification queue is when a session listens and does not read, also if a read-only
+// session sends the notifications.
 // Method: plain login roles, one of them in a READ ONLY transaction.
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,5 +1,6 @@
 // Goal: only what is on a configured replica's disk counts as its position, however a service names its replicas.
-// Method: real servers with the default name, with slots, behind one address, with strangers among them, cloned anew.
+// Method: real replicas with the default name, with slots, behind one address, cloned again, and beside streams of
+// unknown programs.
 import assert from "node:assert/strict";
 import { createServer, connect as connectTo, type Server, type Socket } from "node:net";
 import { after, afterEach, before, describe, it } from "node:test";

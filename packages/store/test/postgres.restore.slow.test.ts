@@ -1,5 +1,6 @@
 // Goal: a database that is restored, or swapped for a copy, under a running server is a new epoch. Nothing commits in the old
-// one, nothing counts as carried over without its receipt, and no id that may have run in what was given up runs again.
+// one, nothing counts as carried over without its receipt, and no id that may have run in the abandoned history runs
+// again.
 // Method: a full PostgreSQL installation's own tools, on one server that is never restarted.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";

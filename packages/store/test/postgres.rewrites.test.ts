@@ -1,5 +1,5 @@
 // Goal: the owner of the database may rewrite the service's tables while they are used. That loses nothing, so no epoch begins with the
-// cause `restored`, and everything that has committed is carried over. After such a statement, rows that a crash loses are not taken for kept.
+// cause `restored`, and everything that has committed is carried over. After such a statement, rows that a crash loses do not count as kept.
 // Method: one real server; the statements run as the superuser, and the store does what a service does when its epoch has ended.
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";

@@ -1,6 +1,6 @@
 // Goal: gateways and trackers need no superuser: the role that the guide describes is enough, each of its rights is needed, and it has
-// no others. Method: real servers on which the role is made by the documented statements; a right is taken away, and what needs it is
-// seen to fail. (All other tests of this package that run on PostgreSQL log their stores in as this role.)
+// no others. Method: real servers on which the role is made by the documented statements; the test revokes each right, and the
+// operation that needs it must fail. (All other tests of this package that run on PostgreSQL log their stores in as this role.)
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";

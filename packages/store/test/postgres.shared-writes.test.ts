@@ -1,5 +1,5 @@
-// Goal: transactions that share a session and a write are as separate as ever. Method: more at once than there are sessions,
-// of texts that have been quick for long enough to be packed, while some of them fail, block, or lose their server.
+// Goal: transactions that share a session and a write stay independent of each other. Method: more transactions at once than
+// there are sessions, with statements quick enough to share a write, while some of them fail, block, or lose their server.
 import assert from "node:assert/strict";
 import { after, before, beforeEach, it } from "node:test";
 import { eventually } from "@highwater/lab-tools/process";

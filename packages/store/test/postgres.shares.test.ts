@@ -1,5 +1,5 @@
-// Goal: one principal cannot take all sessions of a role, nor all places in front of them, from the others who use it. Method: a
-// real server, and statements of one principal that hold their sessions for as long as the test wants.
+// Goal: one principal cannot take all sessions of a role, or all places in its queue, from the other users of the role. Method:
+// a real server, and statements of one principal that hold their sessions for as long as the test wants.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import { eventually } from "@highwater/lab-tools/process";

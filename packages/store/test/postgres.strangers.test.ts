@@ -1,5 +1,5 @@
-// Goal: a server that does not speak the protocol costs the connection to it, and nothing else.
-// Method: a socket that answers nonsense, at once or in the place of an answer, to all kinds of connections that the store has.
+// Goal: if a server does not speak the protocol, only the connection to it ends.
+// Method: a socket sends invalid bytes, at once or instead of an answer, to each kind of connection that the store opens.
 import assert from "node:assert/strict";
 import { createServer, type AddressInfo, type Server } from "node:net";
 import { after, before, describe, it } from "node:test";

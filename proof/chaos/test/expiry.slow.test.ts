@@ -1,6 +1,7 @@
 // Goal: receipts, ids and events that expire while nodes fail and clocks jump make no answer wrong, and nothing is forgotten early.
 // Method: the three-region system with a retention of 50 s, a failover and wrong clocks, for long enough that the first receipts
-// are dropped. Then the checker, and the same history with a retention that is longer than the product's, which must not pass.
+// are dropped. Then the checker judges the history. It must reject the same history under a retention that is longer than the
+// product's.
 import assert from "node:assert/strict";
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

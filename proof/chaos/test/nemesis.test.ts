@@ -1,5 +1,7 @@
-// Goal: the nemesis meets every kind in a run, and writes down as kept only what its election makes certain.
-// Method: decks and elections by themselves; on the real system it is tried in slice.slow.test.ts.
+// Goal: the nemesis uses every kind of fault in a run, and records a promise as kept only if its election
+// makes that certain.
+// Method: decks of faults and elections without a system; slice.slow.test.ts runs the nemesis on
+// the real one.
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

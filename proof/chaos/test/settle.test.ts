@@ -1,5 +1,7 @@
-// Goal: at the end of a run every open id is asked about again before it is given up, however many are open.
-// Method: a service that says `active` of each id at the first look and `aborted` at the next, and a limit that is over at once.
+// Goal: at the end of a run the workload asks about every open id again before it gives up, however many are
+// open.
+// Method: a service that answers `active` for each id at first and `aborted` afterwards, and a time limit that has already
+// passed.
 import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { createServer } from "node:http";

@@ -1,6 +1,6 @@
-// Goal: a short run of everything that `make chaos` does finds nothing, and would say so. Method: the three-region system with
-// real clients of two owners, a receiver of webhooks, half a dozen faults with a failover among them, then the checker. And the
-// same history with one report turned round, and with deliveries to the wrong owner, which must not pass.
+// Goal: a short run of everything that `make chaos` does finds no fault, and would report one. Method: the three-region system
+// with real clients of two owners, a receiver of webhooks, half a dozen faults with a failover among them, then the checker.
+// The checker must reject the same history with one report inverted, and with deliveries to the wrong owner.
 import assert from "node:assert/strict";
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-// What the workload is going to do follows from its seed alone; and what it has written down is read back as it was meant.
+// Goal: the workload's plan depends only on its seed, and the recorded history is read back unchanged.
 import assert from "node:assert/strict";
 import { appendFile, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

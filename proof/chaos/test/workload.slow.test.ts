@@ -1,4 +1,4 @@
-// Goal: what the workload records is complete, and what the product says in a clean failover is consistent. Method: the whole
+// Goal: the workload records everything, and the product's answers in a clean failover are consistent. Method: the whole
 // product in three regions, the workload at work, the loss of the primary's region in the middle, and everything settled.
 import assert from "node:assert/strict";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";

@@ -1,5 +1,5 @@
-// Goal: no good history is called bad, and a bad one is not called good. Method: a serial database with failovers makes good
-// histories; each mutation changes what one of them says in a way that nothing else can explain.
+// Goal: the checker accepts every correct history and rejects every wrong one. Method: a serial database with failovers
+// generates correct histories; each mutation changes one record so that no correct execution can explain the history.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { check } from "../src/check.ts";

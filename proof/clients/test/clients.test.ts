@@ -1,4 +1,4 @@
-// Goal: drivers of Node and Python see through the wire what they see on PostgreSQL.
+// Goal: drivers of Node and Python get the same results through the wire as from PostgreSQL.
 // Method: one system; each client runs on the primary and on the wire, and the transcripts are compared.
 import { asyncpg, psycopg } from "../suites/languages.ts";
 import { nodePostgres } from "../suites/node-postgres.ts";

@@ -1,5 +1,5 @@
-// Goal: docs/guide/postgres-wire.md says what happens. Method: its programs run in their order, as they stand there but for the
-// address, on a system of their own; each prints what the page says behind it.
+// Goal: the programs of docs/guide/postgres-wire.md print what the page says. Method: they run in order on a separate system,
+// unchanged except for the address; the output of each is compared with the text block after it.
 import assert from "node:assert/strict";
 import { readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { delimiter, dirname, join } from "node:path";

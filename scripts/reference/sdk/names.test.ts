@@ -1,5 +1,5 @@
-// Goal: who knows one SDK knows the other. Every name of one is there in the other, in that language's spelling, with the same fields,
-// methods and options; where they differ on purpose, this file says why, and what it says must be true.
+// Goal: both SDKs have the same names. Every name of one exists in the other, in that language's spelling, with the same fields,
+// methods and options. This file lists each intended difference with its reason, and the differences it lists must exist.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type ApiItem, type Module } from "./model.ts";

@@ -1,6 +1,6 @@
-// Goal: where Patroni is set so that it promotes a laggard, the product says that a promise is broken, and never does so
-// silently. Method: one of the measured cases on a real Patroni, while the leader has a replication session that does not
-// stream, as a standby's Patroni opens them; `make patroni-rows` plays them all.
+// Goal: if Patroni's settings let it promote a lagging standby, the product reports every broken promise. Method: one of
+// the measured cases on a real Patroni, while the leader has a replication session that does not stream, as a standby's
+// Patroni opens them; `make patroni-rows` plays them all.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Client } from "pg";
