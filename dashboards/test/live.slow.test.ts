@@ -69,7 +69,7 @@ describe("on the real system", { skip: whyNoPrometheus() }, () => {
     assert.deepEqual(faults, []);
   });
 
-  test("what is recorded has data, and the rules are well", async () => {
+  test("recording rules have data, and every rule evaluates without error", async () => {
     const faults = (await scene.prometheus.rules())
       .filter(({ health }) => health !== "ok")
       .map(({ name, lastError }) => `${name}: ${lastError}`);
@@ -79,7 +79,7 @@ describe("on the real system", { skip: whyNoPrometheus() }, () => {
     assert.deepEqual(faults, []);
   });
 
-  test("what alerts look at is there", async () => {
+  test("every metric that an alert uses exists", async () => {
     const faults: string[] = [];
     for (const { where, expr } of ruleExpressions().filter(({ isAlert }) => isAlert))
       for (const [selector] of expr.matchAll(/\b(?:highwater|nodejs)[a-z_:0-9]*[a-z0-9](?:\{[^}]*\})?/g))

@@ -65,7 +65,7 @@ test("a window counts what ends in it, and nothing else", () => {
   assert.equal(update?.perSecond, 2);
 });
 
-test("a transaction that conflicts is run again so often as it may be, and then given up", async () => {
+test("a transaction that conflicts runs again up to the limit, and then fails", async () => {
   for (const [conflicts, expected] of [
     [5, { done: 1, aborts: 5, givenUp: 0, committed: 1 }],
     [6, { done: 0, aborts: 6, givenUp: 1, committed: 0 }],
@@ -93,7 +93,7 @@ test("a transaction that conflicts is run again so often as it may be, and then 
   }
 });
 
-test("an open loop is due as often as it was told to be, and ends with its time although more is due", async () => {
+test("an open loop starts transactions at its rate, and ends when its time is over even if more are due", async () => {
   const arrivals = new Arrivals(200, seeded(3), 0);
   const dues = Array.from({ length: 10_000 }, () => arrivals.due());
   const meanMs = (dues.at(-1) ?? 0) / 9_999;

@@ -60,7 +60,7 @@ test("the summary pairs the time to the answer with the time until durable, by s
   assert.deepEqual([all?.scenario, all?.committed_per_s], ["all", 2]);
 });
 
-test("what was called durable and is missing, and what was called lost and is there, is found", () => {
+test("a missing transaction that was reported durable, and a present one that was reported lost, are found", () => {
   const log =
     'k6 says something\n{"id":"a","verdict":"durable"}\n{"id":"b","verdict":"lost"}\n{"id":"c","verdict":"durable"}\n';
   const reported = parseReported(log);

@@ -21,7 +21,7 @@ test("a line of pgbench's log", () => {
   assert.equal(endedOf("0 1 184 0 1645173745 7").retries, 0, "with one try the column is absent");
 });
 
-test("what was given up counts in no latency and no rate", () => {
+test("abandoned transactions count in no latency and no rate", () => {
   const ended = [
     { latencyMs: 3, atMs: 0, retries: 1 },
     { latencyMs: 1, atMs: 0, retries: 0 },

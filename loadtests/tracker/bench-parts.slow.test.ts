@@ -71,7 +71,7 @@ test("a commit counts from the first acknowledgement that covers it", () => {
 const EVENT = (id: string, event: string, data: unknown): string =>
   `id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
 
-test("marks are found in the stream, wherever it is split and whatever stands between", () => {
+test("marks are found in the stream, wherever it is split and whatever else it contains", () => {
   const text = [
     "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
     `4f\r\n: connected\n\n${EVENT("3.1", "epoch", { epochs: [] })}${EVENT("3.2", "mark", { levels: { region: "17" } })}\r\n`,
@@ -107,7 +107,7 @@ test("a receipt is as late as it is behind the first of the same event", () => {
   assert.deepEqual([...delaysOf(RECEIPTS)], [0, 0, 2, 6]);
 });
 
-test("a promise is told by the first mark at or above it on its own stream", () => {
+test("a promise is settled by the first mark at or above it on its own stream", () => {
   const acknowledgements = { flushed: [100, 200], atMs: [9, 18] };
   assert.deepEqual(promiseDelays(RECEIPTS, { offsets: [90, 150], acknowledgements, streams: 2 }), [3, 8]);
   const unseen = { offsets: [201], acknowledgements: { flushed: [300], atMs: [1] }, streams: 2 };

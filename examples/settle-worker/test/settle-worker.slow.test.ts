@@ -97,7 +97,7 @@ class Watch implements Disposable {
   }
 }
 
-test("every token is settled once, whoever dies", async (context) => {
+test("every token is settled once, whichever process dies", async (context) => {
   const folder = await mkdtemp(join(tmpdir(), "settle-worker-test-"));
   context.after(() => rm(folder, { recursive: true }));
   await using system = await System.start();

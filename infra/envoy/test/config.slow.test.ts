@@ -60,7 +60,7 @@ test(
   },
 );
 
-test("every fault of a source is told at once", async () => {
+test("the command reports all faults of a source at once", async () => {
   const source = await example();
   const [first, second, third] = source.regions;
   assert.ok(first && second && third);

@@ -26,7 +26,7 @@ async function freePort(): Promise<number> {
 }
 
 describe("the edge and its operators", withoutEnvoy, () => {
-  test("over the rate of all callers 503, over that of one address 429, and the service sees neither", async () => {
+  test("requests above the total rate get 503, above one address's rate 429, and neither reaches the service", async () => {
     for (const [limits, status, code, detail] of [
       [{ requestsPerSecond: 5 }, 503, "overloaded", undefined],
       [{ requestsPerSecondOfAddress: 5, requestsPerSecond: 1_000 }, 429, "rate_limited", /This address/],
@@ -64,7 +64,7 @@ describe("the edge and its operators", withoutEnvoy, () => {
     }
   });
 
-  test("with its memory spent it refuses what is new, and says that nothing was done", async () => {
+  test("when its memory is used up, it refuses new requests and says that nothing was applied", async () => {
     await using gateway = await Upstream.start("g1");
     await using tracker = await Upstream.start("t1");
     await using edge = await TestEdge.start({

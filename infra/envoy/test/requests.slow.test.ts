@@ -110,7 +110,7 @@ describe("requests", withoutEnvoy, () => {
     assert.deepEqual([attempts(), tracker.reached.length], [0, 0]);
   });
 
-  test("what is too large gets to no service, and the largest that may come does", async () => {
+  test("a request that is too large reaches no service, and one of the largest allowed size does", async () => {
     const largest = await post(`${edge.url}/v1/transactions`, {}, "x".repeat(BODY_LIMIT));
     assert.equal(largest.status, 200);
     const answered = await post(`${edge.url}/v1/transactions`, {}, "x".repeat(BODY_LIMIT + 1));
@@ -145,7 +145,7 @@ describe("requests", withoutEnvoy, () => {
     assert.equal(attempts(), 0);
   });
 
-  test("a commit that reached a gateway is never sent again: its client is told that the outcome is unknown", async () => {
+  test("a commit that reached a gateway is never sent again: its client gets an unknown outcome", async () => {
     cut();
     for (const path of ["/v1/transactions", "/v1/transactions/batch"]) {
       const answered = await post(edge.url + path);
@@ -183,7 +183,7 @@ describe("requests", withoutEnvoy, () => {
     assert.equal(timed.status, 200);
   });
 
-  test("what changes nothing is asked again, and a service's own refusal is passed on as it is", async () => {
+  test("requests that change nothing are retried, and a service's own refusal is passed on unchanged", async () => {
     let cuts = 1;
     for (const gateway of gateways)
       gateway.act = (_request, response) => {

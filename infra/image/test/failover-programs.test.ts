@@ -97,13 +97,13 @@ describe("a preview", () => {
   const code = (report: CandidateReport, question: Question): number => judge(report, question).exitCode;
   const fed = makeReport({ refusal: "still_fed", exitCode: 7 });
 
-  it("goes on with the node that it can promote, and with no other", () => {
+  it("continues only with the node that it can promote", () => {
     assert.equal(code(makeReport(), preview), 0);
     assert.equal(code(makeReport({ candidate: "north" }), preview), 20);
     assert.equal(code(makeReport({ candidate: null, refusal: "no_candidate", exitCode: 5 }), preview), 5);
   });
 
-  it("goes on only if that is the primary which it would cut off", () => {
+  it("continues only if the report's old primary is the one that it would cut off", () => {
     assert.equal(code(makeReport(), { ...preview, from: "north" }), 21);
     const answers = makeReport({ candidate: null, refusal: "primary_answers", exitCode: 3 });
     assert.equal(code(answers, preview), 3);
@@ -137,7 +137,7 @@ describe("a preview", () => {
 });
 
 describe("a report", () => {
-  it("speaks for the node that it names, after the fence, and for nobody else", () => {
+  it("is valid only for the node that it names, and only after the fence", () => {
     const report = makeReport({ fenced: true });
     assert.equal(whyNot(report, "west", "fenced"), null);
     assert.equal(whyNot(report, "west", null), null, "by hand there is no stage");

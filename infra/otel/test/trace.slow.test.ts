@@ -150,7 +150,7 @@ test(
   },
 );
 
-test("nobody sampled them: an error is traced, and a success is not", { skip }, async () => {
+test("without sampling, an error is traced and a success is not", { skip }, async () => {
   const [good, bad] = ["4bf92f3577b34da6a3ce929d0e0e4736", "5bf92f3577b34da6a3ce929d0e0e4736"] as const;
   assert.equal((await postUnsampled(EAST, good, put("untraced"))).status, 200);
   const refused = await postUnsampled(EAST, bad, { sql: "INSERT INTO nowhere VALUES (1)" });

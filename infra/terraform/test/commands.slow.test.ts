@@ -43,7 +43,7 @@ describe("the documentation's commands", () => {
 });
 
 describe("commands of the AWS CLI", { skip: whyNot }, () => {
-  it("are found, and what is wrong with them is told", async () => {
+  it("are found, and their faults are reported", async () => {
     const folder = await mkdtemp(join(tmpdir(), "highwater-commands-"));
     try {
       const file = join(folder, "page.md");

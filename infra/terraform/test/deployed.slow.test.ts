@@ -95,7 +95,7 @@ describe("what Terraform would deploy", () => {
     const readiness = async (): Promise<number[]> =>
       Promise.all(system.services().map(async (task) => (await task.ask("/readyz")).status));
 
-    it("starts every task as it is defined, and nobody is ready before the roles are there", async (context) => {
+    it("starts every task as it is defined, and no service is ready before the roles exist", async (context) => {
       context.diagnostic(`in place of AWS:\n${substitutionsTable()}`);
       const [first] = system.services();
       assert.notEqual((await first?.checkHealth())?.code, 0, "a health check fails where nothing runs");
@@ -177,7 +177,7 @@ describe("what Terraform would deploy", () => {
       );
     });
 
-    it("goes on while its services start anew with a renewed certificate, one after the other", async () => {
+    it("keeps committing while its services restart one after the other with a renewed certificate", async () => {
       secrets.tls = await makeCertificate(folder, rendered);
       for (const kind of ["tracker", "gateway"] as const) {
         const task = system.slot(system.databases.home, kind);

@@ -120,12 +120,12 @@ describe("the document of a failover", { skip: whyNoTerraform() }, () => {
         );
   });
 
-  it("says with every step what its failure leaves", () => {
+  it("says for every step what state its failure leaves", () => {
     for (const { name, action, description = "" } of document.mainSteps)
       assert.match(description, action === "aws:approve" ? /If it is rejected\b/ : /If it fails: /, name);
   });
 
-  it("may do what it does, and nothing else", () => {
+  it("may make the calls that it makes, and no others", () => {
     const needed = new Set(scriptCalls);
     for (const { action, inputs } of document.mainSteps) {
       if (inputs["Api"] !== undefined) {
@@ -146,7 +146,7 @@ describe("the document of a failover", { skip: whyNoTerraform() }, () => {
     assert.deepEqual(allowed.sort(), [...needed].sort());
   });
 
-  it("calls from its script what it says that it calls", () => {
+  it("makes from its script exactly the calls that it lists", () => {
     const text = readFileSync(SCRIPT, "utf8");
     const called = [...text.matchAll(/\bec2\.([a-z_]+)\(/g)].map(([, name = ""]) =>
       name.replace(/(?:^|_)([a-z])/g, (_match, letter: string) => letter.toUpperCase()),

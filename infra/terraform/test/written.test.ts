@@ -8,7 +8,7 @@ import { EXAMPLES, MODULES } from "./tools.ts";
 
 const SENTENCES = /^\S.*[.?)]$/;
 
-describe("terraform as it is written", () => {
+describe("the sources of the Terraform modules", () => {
   let all: readonly Configuration[];
   before(async () => {
     all = await readConfigurations();
@@ -37,7 +37,7 @@ describe("terraform as it is written", () => {
         return found;
       };
 
-      it("says what it is, and which versions it needs", () => {
+      it("describes itself, and names the versions that it needs", () => {
         const { about, versions } = itself();
         assert.match(about, /^[A-Z].{30,}\.$/);
         assert.ok("terraform" in versions, "no required_version");
@@ -107,7 +107,7 @@ describe("the search for wildcards", () => {
     assert.equal(found('  actions = ["a"]\n  resources = ["a:*"] # Behind.'), 1);
   });
 
-  it("leaves alone what is no wildcard of a policy", () => {
+  it("ignores an asterisk that is not a policy's wildcard", () => {
     assert.equal(found('  values = ["arn:aws:logs:*"]'), 0);
     assert.equal(found('  actions = ["a:B"]\n  size = 2 * 3'), 0);
     assert.equal(found('  description = "two * three"'), 0);

@@ -146,7 +146,7 @@ describe("a default cluster", () => {
     await cluster.waitForStreaming();
   });
 
-  it("a hot snapshot starts as a primary of its own", async () => {
+  it("a hot snapshot starts as a separate primary", async () => {
     await cluster.query("us-east", "INSERT INTO item VALUES (30)");
     const snapshot = await cluster.snapshot("us-east");
     await cluster.query("us-east", "INSERT INTO item VALUES (31)");

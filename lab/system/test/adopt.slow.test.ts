@@ -139,7 +139,7 @@ async function goesOn(key: string): Promise<void> {
   }
 }
 
-test("after DROP SCHEMA highwater the service says what to run, and after adopt it goes on with the rows that are there", async (t) => {
+test("after DROP SCHEMA highwater the service says what to run, and after adopt it continues with the existing rows", async (t) => {
   const { kept, unseen, pending, feed } = await writeBoth(t, "dropped");
   await dropSchemas("highwater");
   await refusedEverywhere();
@@ -177,7 +177,7 @@ test("after DROP SCHEMA highwater the service says what to run, and after adopt 
   assert.match(again.output, /there is nothing to adopt/);
 });
 
-test("after a restore from before Highwater, what adopt gives up is broken or lost, and runs no second time", async (t) => {
+test("after a restore from before Highwater, transactions that adopt gives up are broken or lost, and do not run again", async (t) => {
   const { kept, unseen, pending, feed } = await writeBoth(t, "restored");
   const before = await epochOf(system.tracker(EAST).url);
   const schemas = await system.cluster.query(

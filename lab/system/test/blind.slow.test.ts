@@ -172,7 +172,7 @@ describe("no tracker begins the next epoch, so a gateway does", () => {
   });
 });
 
-it("a gateway that is cut off from the primary refuses, and its region's tracker goes on", async () => {
+it("a gateway that is cut off from the primary refuses transactions, and its region's tracker keeps working", async () => {
   const link = system.cluster.link(gatewayLocation(EAST), EAST);
   await link.cut();
   try {

@@ -109,7 +109,7 @@ describe("the product behind its edge", { skip: whyNoEnvoy() }, () => {
     assert.equal([...keys].filter((key) => key.startsWith("sdk")).length, 13);
   });
 
-  test("what it refuses itself reads as the gateway's own refusal, and the inside is hidden", async () => {
+  test("the edge's own refusals look like the gateway's, and internal paths are hidden", async () => {
     const body = { id: newId(), statements: [{ sql: "x".repeat(BODY_LIMIT) }] };
     const [mine, theirs] = await Promise.all([
       call(`${east.url}/v1/transactions`, body),
@@ -124,7 +124,7 @@ describe("the product behind its edge", { skip: whyNoEnvoy() }, () => {
     }
   });
 
-  test("a gateway that shuts down: what is open there goes on, and no other request notices", async () => {
+  test("when a gateway shuts down, its open transactions continue and no other request fails", async () => {
     const third = system.gateways(EAST)[2];
     assert.ok(third);
     const name = third.name.replace("gateway-", "");
@@ -149,7 +149,7 @@ describe("the product behind its edge", { skip: whyNoEnvoy() }, () => {
     assert.ok((await keysOn(system, EAST)).has("stopped"));
   });
 
-  test("open transactions stay with their gateway; with one killed the others go on, and each is told the truth", async () => {
+  test("open transactions stay with their gateway; when one gateway is killed, the others' continue and every answer is true", async () => {
     const opened: Open[] = [];
     const running = system.gateways(EAST).filter((gateway) => gateway.running);
     const gateways = running.map(({ name }) => name.replace("gateway-", ""));

@@ -77,7 +77,7 @@ const untilDurable = (gateway: string): Promise<true> =>
     async () => (await pendingOn(gateway)) === 0 && (await usedOf(gateway)) === 0,
   );
 
-test("the trackers are gone: each gateway keeps to its share of the limit, and goes on when one is back", async () => {
+test("without trackers each gateway keeps to its share of the limit, and recovers when a tracker is back", async () => {
   await using system = await System.start({
     env: { GATEWAY_EXPOSURE_TRANSACTIONS: String(MOST), GATEWAY_EXPOSURE_GATEWAYS: "3" },
   });
@@ -157,7 +157,7 @@ test("what one gateway has at risk counts on the others: together they stop at t
   await assertTruth(system, { tracker: system.tracker(EAST).url, node: EAST }, [...half, ...written]);
 });
 
-test("a failover makes no room: what was at risk counts until the history that follows is safe", async () => {
+test("a failover frees no exposure: transactions at risk count until the next history is durable", async () => {
   await using system = await System.start({ env: { GATEWAY_EXPOSURE_TRANSACTIONS: String(MOST) } });
   await createTable(system, EAST);
   const [gateway, tracker] = [system.gateway(EAST).url, system.tracker(EAST).url];

@@ -142,7 +142,7 @@ async function lagAndLose(system: System): Promise<{ early: Written; mid: Writte
   return { early, mid, late };
 }
 
-test("the most advanced is named, and what was previewed is what is lost when it is promoted as the command says", async () => {
+test("the command names the most advanced node, and promoting it loses exactly what was previewed", async () => {
   await using system = await System.start({ env: { TRACKER_PUBLISH_PATIENCE_MS: "300" } });
   const { cluster } = system;
   await createTable(system, EAST);
@@ -240,7 +240,7 @@ async function strangersAreLeftOut(system: System): Promise<void> {
   assert.deepEqual([received.candidate, promisesOf(received).region], [EUROPE, "kept"]);
 }
 
-test("promoting the worse one loses what was previewed, and breaks the promises that were named", async () => {
+test("promoting the less advanced node loses what was previewed, and breaks the promises that were named", async () => {
   await using system = await System.start({ env: { TRACKER_PUBLISH_PATIENCE_MS: "300" } });
   const { cluster } = system;
   await createTable(system, EAST);

@@ -21,7 +21,7 @@ import {
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 
-test("a killed region: what had replicated is durable, the rest is lost, the service goes on elsewhere", async () => {
+test("a killed region: replicated transactions are durable, the rest is lost, and the service continues elsewhere", async () => {
   await using system = await System.start();
   await createTable(system, EAST);
   const early = await commitKeys(system.gateway(EAST).url, "early", 10);
@@ -49,7 +49,7 @@ describe("what takes nothing away", () => {
 
   after(() => system.close());
 
-  it("a replica cut off and healed: durability waits for it, and the mark goes on where it stood", async () => {
+  it("a replica is cut off and healed: durability waits for it, and the mark then rises again from where it stood", async () => {
     const { gateway, tracker } = { gateway: system.gateway(EAST).url, tracker: system.tracker(EAST).url };
     await system.cluster.link(EAST, EUROPE).cut();
     const token = (await commit(gateway, [put("while-cut")])).token;

@@ -112,7 +112,7 @@ it("when the original has become durable it is a duplicate, and a fast one's tok
   assert.equal((await verdict(system.tracker(EAST).url, evidence.token)).verdict, "durable");
 });
 
-it("when another region is promoted without the original, the waiting duplicate is told so, and can be paid", async () => {
+it("when another region is promoted without the original, the waiting duplicate fails and can be paid again", async () => {
   const gateway = system.gateway(WEST).url;
   await system.cluster.waitForStreaming();
   await putAhead(system, { heir: nodeOf(WEST), other: nodeOf(EUROPE), primary: nodeOf(EAST) });

@@ -26,7 +26,7 @@ async function eventsOf(tracker: string, ...types: DurabilityEventType[]): Promi
   return [...(JSON.parse(text) as EventPage).events] as DurabilityEvent[];
 }
 
-test("a level that stands still is told, and so is a transaction that is late at it; both end when the region is back", async () => {
+test("a stalled level and a late transaction are reported, and both recover when the region is back", async () => {
   await using system = await System.start({ env: { TRACKER_STALL_AFTER_MS: "500" } });
   const [gateway, tracker] = [system.gateway(EAST).url, system.tracker(EAST).url];
   await createTable(system, EAST);
@@ -62,7 +62,7 @@ test("a level that stands still is told, and so is a transaction that is late at
   assert.equal((await verdict(tracker, late.token, { level: "global" })).verdict, "durable");
 });
 
-test("a promise that a promotion has broken is told with its range, and each transaction of it", async () => {
+test("a promise that a promotion has broken is reported with its range, and so is each of its transactions", async () => {
   await using system = await System.start({ env: { TRACKER_PUBLISH_PATIENCE_MS: "300" } });
   const { cluster } = system;
   await createTable(system, EAST);

@@ -23,7 +23,7 @@ async function linkPrograms(folder: string): Promise<void> {
         await symlink(join(place, name), join(folder, name)).catch(() => undefined);
 }
 
-test("make up goes on without Python, and says so", { timeout: LIMIT_MS }, async () => {
+test("make up works without Python, and says so", { timeout: LIMIT_MS }, async () => {
   await using temp = await TemporaryFolder.make("highwater-up-");
   const programs = join(temp.path, "programs");
   await linkPrograms(programs);

@@ -30,7 +30,7 @@ test("it opens a page, draws letters, and leaves neither process nor file", { sk
   assert.deepEqual(await readdir(folder), []);
 });
 
-test("which one is taken, and why there is none", () => {
+test("which one is chosen, and why there is none", () => {
   const machine = (
     platform: string,
     env: Record<string, string>,

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { Envoy, ENVOY_VARIABLE, findEnvoy, whyNoEnvoy } from "../src/envoy/index.ts";
 
-test("the one that is named is the only one that is tried", () => {
+test("only the Envoy that the environment names is tried", () => {
   assert.equal(findEnvoy({ [ENVOY_VARIABLE]: process.execPath }), process.execPath);
   assert.equal(findEnvoy({ [ENVOY_VARIABLE]: "/nowhere/envoy" }), undefined);
   assert.equal(findEnvoy({}, "/nowhere"), undefined);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { eventually } from "../src/process/index.ts";
 
-test("what the condition gives at last is the answer, whatever it gave or threw before", async () => {
+test("returns the condition's last result, whatever it returned or threw before", async () => {
   const answers = [
     () => undefined,
     () => false as const,
@@ -14,7 +14,9 @@ test("what the condition gives at last is the answer, whatever it gave or threw 
   assert.equal(answers.length, 0);
 });
 
-test("in vain, it says what it waited for, as it is then, and what was thrown last", async ({ mock }) => {
+test("after its time limit it says what it waited for, the last result and the last error", async ({
+  mock,
+}) => {
   let asked = 0;
   // The time is over once it has been asked three times, however long that takes.
   mock.method(performance, "now", () => (asked < 3 ? 0 : 201));

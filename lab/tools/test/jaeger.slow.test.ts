@@ -62,7 +62,7 @@ test("spans come back from Jaeger as they were sent", { skip: whyNoJaeger() }, a
   ]);
 });
 
-test("where there is no Jaeger it is said how to get one", () => {
+test("if there is no Jaeger, the message says how to get one", () => {
   const nowhere = { env: { PATH: "/bin" }, isProgram: () => false };
   assert.match(String(whyNoJaeger(nowhere)), /make jaeger/);
   assert.match(

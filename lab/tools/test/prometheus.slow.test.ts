@@ -85,7 +85,7 @@ test(
   },
 );
 
-test("a configuration that it refuses is told in its own words", { skip }, async (context) => {
+test("a configuration that it refuses is reported in its own words", { skip }, async (context) => {
   const rules = join(await makeFolder(context), "rules.yml");
   await writeFile(
     rules,

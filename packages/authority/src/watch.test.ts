@@ -220,7 +220,7 @@ describe("the authority watcher", () => {
     assert.equal(watching.known, "e3", "an operator has overruled");
   });
 
-  it("asks nobody after it was stopped", async () => {
+  it("asks no endpoint after it was stopped", async () => {
     const watching = await started();
     watching.stop();
     await settle();
@@ -230,7 +230,7 @@ describe("the authority watcher", () => {
     assert.equal(clock.pendingTimers, 0);
   });
 
-  it("under a lease follows the node that it names, and nobody once it has expired", async () => {
+  it("under a lease follows the node that it names, and no node once it has expired", async () => {
     const lease = new ScriptedLease();
     answers.set("west", report("west", "primary", [e1, e2], "e2"));
     const watching = await started({ rule: { kind: "lease", lease } });

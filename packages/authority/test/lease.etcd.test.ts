@@ -78,7 +78,7 @@ describe("the lease reader on a real etcd", () => {
     assert.notEqual(reader.view.term.revision, term.revision);
   });
 
-  it("reads whom the manager may promote with the leader key, and nobody for a term that is over", async () => {
+  it("reads the promotable members together with the leader key, and none for a term that is over", async () => {
     const key = newKey();
     const scope = key.replace(/leader$/, "");
     const put = (name: string, value: unknown): Promise<unknown> =>
@@ -104,7 +104,7 @@ describe("the lease reader on a real etcd", () => {
     assert.equal(await reader.candidates(term), null);
   });
 
-  it("believes nobody after etcd has been away for the rest of the lease", async () => {
+  it("names no primary after etcd has been away for the rest of the lease", async () => {
     const key = newKey();
     const reader = read(key);
     await etcd.hold(key, "east", SHORT_TTL_S);

@@ -31,7 +31,7 @@ test("siblings do not outrank each other, whatever their sequence numbers", () =
   assert.ok(!outranks([A, late], id("b"), graph));
 });
 
-test("a command behind the last common epoch beats none, and two beat nobody", () => {
+test("a command after the last common epoch wins over none, and two commands cancel each other", () => {
   const chosen = { ...B, commanded: true };
   assert.ok(outranks([A, chosen], id("c"), graphOf(A, chosen, C)));
   assert.ok(!outranks([A, C], id("b"), graphOf(A, chosen, C)));

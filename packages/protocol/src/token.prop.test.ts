@@ -70,7 +70,7 @@ const signed = (bytes: readonly number[]): string => {
   return `hw2_${Buffer.concat([body, KEYS.tokenMac(body[1] ?? 0, body)]).toString("base64url")}`;
 };
 
-test("a token says what was put into it", () => {
+test("a decoded token has the fields it was made from", () => {
   fc.assert(
     fc.property(contents, (content) => {
       assert.deepEqual(openToken(encode(content), KEYS), content);
@@ -135,7 +135,7 @@ test("arbitrary text is no token and does no harm", () => {
   );
 });
 
-test("whatever bytes are in it, what is taken for a token is its only spelling", () => {
+test("whatever its bytes, each accepted token has only one spelling", () => {
   // Zeros, because they make flags that say nothing and offsets that begin with nothing.
   const byte = fc.oneof(fc.constant(0), fc.nat(255));
   const bodies = fc.tuple(fc.nat(5), fc.array(byte, { minLength: 64, maxLength: 110 }), fc.nat(3));

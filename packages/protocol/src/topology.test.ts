@@ -28,7 +28,7 @@ test("zones are told by their region as well", () => {
   ]);
 });
 
-test("a level whose name is none is refused, whatever its rule says", () => {
+test("a level without a valid name is refused, whatever its rule", () => {
   for (const name of ["", "Region", "a b", "__proto__", "x\n"]) {
     const levels = Object.fromEntries([
       ["disk", { primary: true }],

@@ -129,7 +129,7 @@ test("a stream ends at once when its credential was taken away, and others stay"
   assert.equal(clock.pendingTimers, 0);
 });
 
-test("an address whose credentials were refused too often has only known ones looked at, for a while", async () => {
+test("after too many refusals, only known credentials are checked from an address, for a while", async () => {
   answer = (isKnownOnly) =>
     isKnownOnly ? Promise.resolve(PRINCIPAL) : Promise.reject(unauthenticated("no such key"));
   const enter = async (address: string): Promise<string> => {

@@ -72,14 +72,14 @@ const gauge = (): string => /^highwater_topology_refused (\d)$/m.exec(metrics.re
 const refusals = (): unknown[] =>
   logged.filter(({ event }) => event === "topology_refused").map(({ fields }) => fields["faults"]);
 
-test("what is there at the start is nothing new", async () => {
+test("the content at the start is not reported as a change", async () => {
   await poll();
   write(`\n${JSON.stringify(START, null, 2)}\n`);
   await poll();
   assert.deepEqual([taken, logged, gauge()], [[], [], "0"]);
 });
 
-test("levels are taken from a file that was written anew, replaced by rename, or is a link to another", async () => {
+test("levels are read from a file that was rewritten, replaced by rename, or is a link to another", async () => {
   write(DISK_ONLY);
   await poll();
   assert.deepEqual(taken, [["disk"]]);
@@ -171,7 +171,7 @@ test("the service has a say in it", async () => {
   assert.deepEqual([taken, refusals()], [[], [["the level region is needed"]]]);
 });
 
-test("asked for, it reads at once, and says again what is wrong", async () => {
+test("on request it reads at once, and reports the fault again", async () => {
   write("{");
   await file.reload();
   await file.reload();

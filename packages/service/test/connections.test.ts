@@ -43,11 +43,11 @@ async function answerTo(server: Server, sent: string): Promise<string> {
   return text;
 }
 
-test("a connection on which nothing was ever sent is closed without a word", async () => {
+test("a connection on which nothing was ever sent is closed without an answer", async () => {
   assert.equal(await answerTo(hurried, ""), "");
 });
 
-test("a request that does not arrive in time is told so", async () => {
+test("a request that does not arrive in time gets an answer that says so", async () => {
   const answer = await answerTo(hurried, "POST / HTTP/1.1\r\nhost: x\r\n");
   assert.match(answer, /^HTTP\/1\.1 400 [^]*The request did not arrive in time\./);
 });

@@ -87,7 +87,7 @@ test("a page of a configured origin may call, with its key and for two hours", a
   }
 });
 
-test("it can read every answer, also what is refused before anything runs, and what is a stream", async () => {
+test("it can read every answer, including early refusals and streams", async () => {
   const json = { "content-type": "application/json" };
   const cases: readonly (readonly [number, string, RequestInit & { headers?: Record<string, string> }])[] = [
     [200, "/v1/transactions", { method: "POST", headers: json, body: "{}" }],
@@ -110,7 +110,7 @@ test("it can read every answer, also what is refused before anything runs, and w
   }
 });
 
-test("no other page may, and nobody may what is not for clients", async () => {
+test("no other page may call it, and no page may call paths that are not for clients", async () => {
   const strangers = ["https://app.example.com.evil.example", "http://app.example.com", "null", "*", ""];
   for (const origin of strangers) {
     const asked = await preflight(open, "/v1/transactions", origin);

@@ -135,7 +135,7 @@ describe("a flood of tokens", () => {
 });
 
 describe("a bad token", () => {
-  it("with claims for somebody else, another time or nobody", async () => {
+  it("with claims for another audience or time, or without them", async () => {
     const seconds = Math.floor(clock.wallMs() / 1_000);
     const bad: Claims[] = [
       { iss: "https://elsewhere.example.com" },
@@ -163,12 +163,12 @@ describe("a bad token", () => {
     );
   });
 
-  it("with a role that tokens may not use is told so", async () => {
+  it("with a role that tokens may not use gets an error that says so", async () => {
     assert.equal(await ask(make(), await sign(key, { highwater_role: "postgres" })), "forbidden");
     assert.equal(await ask(make(), await sign(key, { highwater_role: undefined })), "forbidden");
   });
 
-  it("that nobody has signed, or somebody else", async () => {
+  it("that is unsigned, or signed by another issuer", async () => {
     const authenticator = make();
     const good = await sign(key);
     const [header = "", payload = "", signature = ""] = good.split(".");

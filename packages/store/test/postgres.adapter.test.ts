@@ -362,7 +362,7 @@ describe("the PostgreSQL adapter on one server", () => {
       await sql("DELETE FROM highwater.transaction_limit");
     });
 
-    it("is held as well by a lock on the table, whose session is nobody's to end", async () => {
+    it("is also blocked by a lock on the table, and no service may end that session", async () => {
       const [key, operator] = [keyOf(newId()), await connect(node.url)];
       await sql("INSERT INTO highwater.transaction_limit VALUES ($1, 'short', 1)", [newId()]);
       await operator.query("BEGIN");

@@ -35,7 +35,7 @@ describe("cancellation on PostgreSQL", () => {
     return Number(results[0]?.rows[0]?.[0]);
   };
 
-  it("ends a statement on the server, frees the id, and gives the session to nobody else", async () => {
+  it("ends a statement on the server, frees the id, and does not reuse the session", async () => {
     for (const readOnly of [false, true]) {
       const spec = specOf(epoch, ["SELECT 1", "SELECT pg_sleep(600)"], { readOnly });
       const stop = new AbortController();

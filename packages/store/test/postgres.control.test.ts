@@ -113,7 +113,7 @@ describe("the service's own statements", () => {
     await transaction.rollback();
   });
 
-  it("are replaced in one session only, which nobody uses again; what it answered is true", async () => {
+  it("are replaced in one session only, which is never used again; its answer is true", async () => {
     for (const replacement of [
       "SELECT 1",
       "INSERT INTO kv VALUES (gen_random_uuid()::text, '1')",

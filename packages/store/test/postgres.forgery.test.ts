@@ -179,7 +179,7 @@ describe("a receipt that SQL has written", () => {
     }
   });
 
-  it("and is held open under a victim's id holds nobody up", async () => {
+  it("and is held open under a victim's id blocks no other transaction", async () => {
     const hurried = server.another("hurried", { statementTimeoutMs: 20_000, roleUrl });
     const spec = victims();
     await mallory.query("BEGIN");

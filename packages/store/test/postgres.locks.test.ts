@@ -116,7 +116,7 @@ describe("locks on PostgreSQL", () => {
       return waiting.length > 0;
     });
 
-  it("that SQL can take are in nobody's way: keys, receipts and set-up go on", async () => {
+  it("that SQL can take block nothing: keys, receipts and set-up still work", async () => {
     await keys.insertKey(EAST, newKey("k1"));
     await holdAll(EAST);
     assert.notEqual((await keys.revokeKey(EAST, "k1"))?.revokedAtMs, null);

@@ -9,7 +9,7 @@ import { connect, makeStore, nodeSpecs, startTestCluster } from "./postgres-clus
 const [EAST, WEST] = ["us-east", "us-west"] as const;
 const SENT = "SELECT count(pg_notify('news', repeat('x', 7000) || n)) FROM generate_series(1, 4000) n";
 
-test("the queue of notifications is seen to fill, and to be empty again", async () => {
+test("the store shows when the notification queue fills and when it is empty again", async () => {
   const cluster = await startTestCluster({ nodes: [EAST, WEST].map((id) => ({ id, region: id })) });
   const store = makeStore(await nodeSpecs(cluster), "one");
   try {

@@ -37,7 +37,7 @@ test("--help prints the comment that the file begins with", () => {
     assert.deepEqual(run(option), { status: 0, stdout: "Greets.\nOptions: --name NAME.\n", stderr: "" });
 });
 
-test("what cannot be read is said in one line", () => {
+test("unreadable options are reported in one line", () => {
   const { status, stdout, stderr } = run("--nam=all");
   assert.deepEqual([status, stdout], [2, ""]);
   assert.match(stderr, /^Unknown option '--nam'.* \(--help lists the options\)\n$/);

@@ -49,7 +49,7 @@ describe("whom Patroni may promote", () => {
       assert.match(reason({ config: value }), /no readable configuration/);
   });
 
-  it("is nobody whose tag forbids it", () => {
+  it("never includes a member whose tag forbids it", () => {
     const tagged = (tags: Record<string, unknown>): string =>
       reason({ members: new Map([["West", member(tags)]]) });
     for (const tags of [{ nofailover: true }, { failover_priority: 0 }, { failover_priority: "0" }])

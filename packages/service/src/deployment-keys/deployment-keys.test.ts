@@ -42,7 +42,7 @@ test("a tag is a UUID's text, and another one for another owner, id, deployment 
   );
 });
 
-test("the newest key whose time has come signs, and every key of the schedule is good for what it signed", () => {
+test("the newest active key signs, and every key of the schedule verifies what it signed", () => {
   const before = make([FIRST, SECOND], 1_999_999);
   const after = make([FIRST, SECOND], 2_000_000);
   const [old, young] = [before.sign("token", "x"), after.sign("token", "x")];
@@ -99,7 +99,7 @@ test("a schedule is read in the order of its times, from the variable or a file"
   assert.equal(read("@/run/keys").keys.length, 1);
 });
 
-test("a missing schedule says what is needed, and every fault of a wrong one is reported without its values", () => {
+test("a missing schedule is reported with what is needed, and all faults of a wrong one without its values", () => {
   for (const none of [undefined, ""])
     assert.match(
       read(none).faults.join(),

@@ -48,7 +48,7 @@ test("a rotation is no difference while it is published ahead of its time, and o
   });
 });
 
-test("a retired key is no difference, whoever still has it", () => {
+test("a retired key makes no difference, whichever service still has it", () => {
   const both = checks([FIRST, SECOND]);
   assert.deepEqual(compare(checks([SECOND]), both, 5_000), { faults: [], missing: [] });
   assert.deepEqual(compare(both, checks([SECOND]), 5_000), { faults: [], missing: [] });

@@ -25,7 +25,7 @@ async function ask(authenticator: Authenticator, authorization: string | undefin
 
 const bearer = (secret: string): string => `Bearer ${internalCredential(secret)}`;
 
-test("whoever knows the secret is a service; while it is replaced, the old one is good as well", async () => {
+test("a caller with the secret is a service; while the secret is replaced, the old one is valid, too", async () => {
   const during = new InternalAuthenticator({ secrets: [NEW, OLD], others: nobody });
   assert.equal(await ask(during, bearer(NEW)), "service");
   assert.equal(await ask(during, bearer(OLD)), "service");
@@ -60,7 +60,7 @@ test("what is sent is not the secret, is the same on every service, and fits in 
   assert.notEqual(internalCredential(NEW), internalCredential(OLD));
 });
 
-test("a service may read what is anybody's and nothing more; so may all where nobody is authenticated", () => {
+test("a service may read data that belongs to no owner and nothing else; without authentication all callers may", () => {
   assert.ok(mayReadOf(FELLOW_SERVICE, 7n));
   assert.deepEqual([...FELLOW_SERVICE.scopes], ["read"]);
   assert.ok(mayReadOf(ANYBODY, 7n));

@@ -220,7 +220,7 @@ describe("the key ring", () => {
     assert.equal(await waiting.at(-1), "authentication_unavailable", "those who wait are bounded as well");
   });
 
-  it("goes on with what it knows while nobody answers, and says so once", async () => {
+  it("keeps its keys while no node answers, and logs that once", async () => {
     const { key, header } = make();
     nodes.put("a", key);
     ring.start();

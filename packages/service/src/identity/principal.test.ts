@@ -42,7 +42,7 @@ test("a scope stands for itself", () => {
   }, hasCode("forbidden"));
 });
 
-test("without authentication everybody is nobody in particular, and may do everything", async () => {
+test("without authentication all callers are the same principal, which may do everything", async () => {
   const principal = await new AnonymousAuthenticator().authenticate();
   assert.equal(principal.owner, NOBODY);
   assert.equal(principal.role, null);

@@ -22,7 +22,7 @@ test("what is not set has its default, and an empty value is not set", () => {
   assert.deepEqual(values, { host: "127.0.0.1", name: "one", size: 5, peers: [], secret: null });
 });
 
-test("every fault is told, by its variable, and no value is quoted", () => {
+test("every fault is reported with its variable, and no value is quoted", () => {
   const env = { X_NAME: "no name!", X_SIZE: "11", X_PEERS: "hunter2,http://a", X_SECRET: "hunter2" };
   const { faults } = readSettings(TABLE, env, noFile);
   assert.deepEqual(

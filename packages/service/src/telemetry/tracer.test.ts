@@ -47,7 +47,7 @@ test("a sampled parent's trace goes on, with what its parts have to say", () => 
   assert.equal(inside?.name, "inside");
 });
 
-test("what nobody samples leaves nothing, and not even its attributes are made", () => {
+test("an unsampled trace leaves nothing, and not even its attributes are computed", () => {
   const { tracer, spans } = makeTracer();
   const trace = tracer.request(UNSAMPLED);
   trace.add({ spans: () => assert.fail("nobody asked") });
@@ -55,7 +55,7 @@ test("what nobody samples leaves nothing, and not even its attributes are made",
   assert.deepEqual(spans, []);
 });
 
-test("an error is kept in the trace that nobody had sampled, as an error", () => {
+test("an error is kept as an error in an unsampled trace", () => {
   const { tracer, spans } = makeTracer();
   const trace = tracer.request(UNSAMPLED);
   noteFailure(trace, new HighwaterError("commit_unconfirmed"));

@@ -190,7 +190,7 @@ describe("the memory world", () => {
     assert.equal(world.node("c").timeline, 1);
   });
 
-  it("lets a transaction go on whose client is gone", async () => {
+  it("lets a transaction continue although its client is gone", async () => {
     const spec = specOf("slow", { statements: [{ sql: "put late 1" }, { sql: "slow" }] });
     const outcome = store.execute("a", spec);
     store.forget("a");
