@@ -19,7 +19,7 @@ const topology = (nodes: NodeSpec[], levels: Topology["levels"] = { disk: { prim
 });
 const THREE = ["us", "eu", "asia"].map((id) => node(id));
 
-test("zones are told by their region as well", () => {
+test("zones with the same name in two regions are two zones", () => {
   const zone = { zone: { replicas: 1, outside: "zone" } } as const;
   assert.deepEqual(topologyFaults(topology(THREE, zone)), []);
   const oneZone = [node("one", { region: "us" }), node("two", { region: "us" })];
@@ -110,7 +110,7 @@ test("nodes that are one server, or cannot be told apart, are refused", () => {
   }
 });
 
-test("nodes that differ in one criterion are told apart", () => {
+test("nodes that differ in one criterion are distinguished", () => {
   const behindOneAddress = [
     node("us", { replication: { address: "10.0.0.7", slot: "one" } }),
     node("eu", { replication: { address: "10.0.0.7", slot: "two" } }),

@@ -52,6 +52,6 @@ test("a request that does not arrive in time gets an answer that says so", async
   assert.match(answer, /^HTTP\/1\.1 400 [^]*The request did not arrive in time\./);
 });
 
-test("bytes that are no request are told so", async () => {
+test("bytes that are not a request get an error that says so", async () => {
   assert.match(await answerTo(patient, "nonsense\r\n\r\n"), /^HTTP\/1\.1 400 [^]*Not an HTTP request\./);
 });

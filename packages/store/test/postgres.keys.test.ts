@@ -222,7 +222,7 @@ describe("an application's role", () => {
     await assert.rejects(logIn("guess"), (cause: { code?: string }) => cause.code === "28P01");
   });
 
-  it("is told from one that is worth more", async () => {
+  it("is distinguished from a role with more rights", async () => {
     await query("CREATE ROLE cannot_login IN ROLE highwater_app");
     await query("CREATE ROLE no_member LOGIN");
     await query("CREATE ROLE no_inherit LOGIN NOINHERIT");
@@ -267,7 +267,7 @@ describe("a role of keys that only read", () => {
   const asReader = async (name: string): Promise<pg.Client> =>
     connect(await cluster.connectionString(PRIMARY, { user: name }));
 
-  it("is told from one that may write, create, or become such a role", async () => {
+  it("is distinguished from a role that may write, create, or become such a role", async () => {
     await query("CREATE TABLE ledger (id int, note text)");
     await query("CREATE SEQUENCE numbers");
     await keys.createRole(PRIMARY, "reader_plain", "read", null);

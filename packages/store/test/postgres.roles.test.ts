@@ -155,7 +155,7 @@ describe("login roles on PostgreSQL", () => {
     assert.deepEqual([await sql("SELECT FROM kv"), (await receiptOf(outside.id))?.kind], [[], "absent"]);
   });
 
-  it("that may not log in are told so, and not to wait", async () => {
+  it("that may not log in get an error that says so, without a time to wait", async () => {
     await sql("CREATE ROLE sleeper NOLOGIN IN ROLE highwater_app");
     await sql("CREATE ROLE guarded LOGIN PASSWORD 'right' IN ROLE highwater_app");
     const hba = path.join(cluster.nodes[0]?.dataDir ?? "", "pg_hba.conf");
@@ -312,7 +312,7 @@ describe("login roles on PostgreSQL", () => {
     assert.ok(unprotected.at(-1)?.includes("lo_create") && unprotected.at(-1)?.includes("pg_advisory_lock"));
   });
 
-  it("without a free connection are told to wait", async () => {
+  it("without a free connection get an error with a time to wait", async () => {
     await sql("CREATE ROLE narrow LOGIN CONNECTION LIMIT 1 IN ROLE highwater_app");
     const opening = await store.begin(node.id, spec("narrow", ["SELECT 1"]));
     assert.ok(opening.kind === "open");

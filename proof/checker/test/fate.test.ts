@@ -265,7 +265,7 @@ test("a client that was killed leaves a transaction of which either is right", (
   assert.equal(check(history({ t: killed }, removed)).counts.unanswered, 1);
 });
 
-test("in the end nothing is pending, unjudged, or without a word of every tracker at every level", () => {
+test("at the end nothing is pending or unjudged, and every tracker has given a verdict at every level", () => {
   const pending = history(
     { t: { does: write, final: ["durable", "durable", "pending"], receipt: "commit" } },
     there,
@@ -298,7 +298,7 @@ function apart(
   );
 }
 
-test("all trackers say the same about what is there and what is not", () => {
+test("all trackers agree on which transactions exist", () => {
   const present = history({ t: { does: write } }, there, [failure(20, [])]);
   const { explanation } = assertViolates(
     apart(present, "far", "lost"),
@@ -320,7 +320,7 @@ test("all trackers say the same about what is there and what is not", () => {
   assert.equal(check(lost).ambiguous.read_judged_apart, 1);
 });
 
-test("what somebody was told as durable binds all trackers", () => {
+test("a verdict `durable` that any client received binds all trackers", () => {
   const reported = [{ by: "promise", tracker: null, atMs: 16 }] as const;
   const lostHere = (
     final: "durable" | "broken",
@@ -340,7 +340,7 @@ test("what somebody was told as durable binds all trackers", () => {
   assertViolates(lostHere("durable", [read("x")], [[]]), "fate.trackers-disagree");
 });
 
-test("a read that was told as durable is not lost without a word that the promise is broken", () => {
+test("a read that was reported durable is not lost without a report that the promise is broken", () => {
   const reported = [{ by: "promise", tracker: null, atMs: 16 }] as const;
   const reading = { does: [read("x")], shows: [[]], reported } as const;
   assertViolates(
@@ -350,7 +350,7 @@ test("a read that was told as durable is not lost without a word that the promis
   assertGood(history({ t: { ...reading, final: ["lost", "broken", "lost"] } }, moved, [failure(20, [])]));
 });
 
-test("losses are told by one log, whichever tracker hands it out", () => {
+test("all trackers serve losses from one log", () => {
   const reported = [
     { by: "event", tracker: "near", verdict: "durable", atMs: 16 },
     { by: "event", tracker: "near", verdict: "lost", atMs: 21 },
@@ -367,7 +367,7 @@ test("losses are told by one log, whichever tracker hands it out", () => {
   );
 });
 
-test("a client that asks two trackers may be told two things, if in the end all say that it is broken", () => {
+test("two trackers may give a client two verdicts, if at the end all say that it is broken", () => {
   const reported = [{ by: "promise", tracker: null, verdict: "lost", atMs: 30 }] as const;
   const t = { does: write, reported, answer: { durableAt: "region" } } as const;
   const broken = history({ t: { ...t, final: ["lost", "broken", "lost"] } }, removed, [failure(20, [])]);
@@ -377,7 +377,7 @@ test("a client that asks two trackers may be told two things, if in the end all 
   assertViolates(lost, "fate.verdict-changed", "fate.durable-absent");
 });
 
-test("what is broken stays broken, and silence in between says nothing", () => {
+test("a broken promise stays broken, and missing reports in between prove nothing", () => {
   const reported = [
     { tracker: "near", verdict: "durable", atMs: 16 },
     { tracker: "near", verdict: "pending", atMs: 21 },

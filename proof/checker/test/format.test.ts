@@ -40,7 +40,7 @@ function run(...args: string[]): { status: number | null; stdout: string; stderr
   return spawnSync(process.execPath, [CLI, ...args], { encoding: "utf8" });
 }
 
-test("a history is read as it was written, whatever the pieces in which it comes", async () => {
+test("a history is read as it was written, however it is split", async () => {
   const wide = { ...good[0], note: "ü".repeat(3_000_000) };
   const { records, torn } = await readAll(write("wide.jsonl", [wide, ...good.slice(1)]));
   assert.deepEqual(records, [wide, ...good.slice(1)]);
@@ -89,7 +89,7 @@ test("a malformed line is refused with its file, line and field", async () => {
   await assert.rejects(readAll(glued), { fault: "malformed", origin: { file: glued, line: 3 } });
 });
 
-test("what is not there cannot be read", async () => {
+test("an absent value cannot be read", async () => {
   await assert.rejects(readAll(join(folder, "nowhere.jsonl")), { fault: "unreadable" });
   await assert.rejects(readAll(import.meta.dirname), { fault: "unreadable" });
 });

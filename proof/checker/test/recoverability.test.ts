@@ -45,7 +45,7 @@ test("one that writes, too, is not durable before what it has read", () => {
   assertGood(history({ lost, writer: { ...writer, final: "lost" } }, { epochs }, [failure(30, [])]));
 });
 
-test("durable on a disk that has not taken part in what came after is no promise for now", () => {
+test("durable on a disk that took no part in later epochs is not a promise any more", () => {
   const onDisk = { ...reader, final: ["durable", "lost", "lost"] } as const;
   assertGood(history({ lost, reader: onDisk }, { epochs }, [failure(30, ["region", "global"])]));
   // It is one while the node has only crashed.
@@ -56,7 +56,7 @@ test("durable on a disk that has not taken part in what came after is no promise
   assertViolates(crashed, "recoverability.reads");
 });
 
-test("a durable word that a later failure has undone is no promise for now", () => {
+test("a durable report that a later failure has undone is not a promise any more", () => {
   const reported = [{ by: "promise", tracker: null, atMs: 25 }] as const;
   const broken = { ...reader, reported, final: ["lost", "broken", "lost"] } as const;
   assertGood(history({ lost, reader: broken }, { epochs }, [failure(30, [])]));
@@ -66,14 +66,14 @@ test("a durable word that a later failure has undone is no promise for now", () 
   assertGood(history({ wasLost, reader }, { lists: { x: [1] }, epochs }, [failure(30, []), failure(50, [])]));
 });
 
-test("a durable word counts although its tracker was never asked in the end", () => {
+test("a durable report counts although its tracker was not asked at the end", () => {
   const reported = [{ by: "promise", tracker: null, atMs: 25 }] as const;
   const promised = { ...reader, reported, final: "lost" } as const;
   const records = history({ lost, reader: promised }, { epochs }, [failure(30, ["region"])]);
   assertViolates(records, "recoverability.reads", "fate.durable-absent");
 });
 
-test("what is pending at a level holds up whoever has read it", () => {
+test("a transaction is not durable while one that it has read is pending", () => {
   const pending = {
     at,
     does: [append("x", 1)],

@@ -101,7 +101,7 @@ test("G2 through three keys, with readers that only read", () => {
   assertGood(history({ ...writes, left: fork.left, right }, { lists }));
 });
 
-test("a lost update is seen although nobody has read what was lost", () => {
+test("a lost update is found although no transaction has read the lost value", () => {
   const one = { at, does: [readAppend("x", 1)], shows: [[]], final: "lost" } as const;
   const two = { ...one, does: [readAppend("x", 2)] };
   assertViolates(history({ one, two }, { epochs }, [failure(100, [])]), "G2");
@@ -177,7 +177,7 @@ test("what was lost in one failover can be there after another one, if the histo
   assertGood(history(specs, { lists: { x: [1] }, epochs: branches }, [failure(25, [])]));
 });
 
-test("an attempt that nobody answered is known by those who saw it before the id ran again", () => {
+test("an attempt without an answer is known from those who saw it before the id ran again", () => {
   const does = [append("x", 1)];
   const again = { at: [10, 60], epoch: "e2", does } as const;
   const seen = { at: [20, 30], does: [read("x")], shows: [[1]], final: "lost" } as const;
@@ -253,7 +253,7 @@ test("an unknown outcome that others have seen is in the epoch of whoever saw it
   );
 });
 
-test("a value of nobody's, and one of another key's", () => {
+test("a value that no transaction wrote, and one that belongs to another key", () => {
   const one = { at, does: [append("y", 1)] };
   const lists = { y: [1] };
   assertViolates(history({ one, two: { at, does: [read("x")], shows: [[7]] } }, { lists }), "read.garbage");
@@ -293,7 +293,7 @@ test("what was answered before a read began is in it, unless it asks for a snaps
   assertViolates(history({ lost, late }, { epochs }, [failure(50, [])]), "read.stale");
 });
 
-test("nobody appends in front of what was answered before it began", () => {
+test("no transaction appends before a value that was answered before it began", () => {
   const one = { at, does: [append("x", 1)] };
   const late = { at: [30, 40] as const, does: [append("x", 2)] };
   assertGood(history({ one, late }, { lists: { x: [1, 2] } }));

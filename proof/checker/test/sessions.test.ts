@@ -59,7 +59,7 @@ test("a session does not see less than it has seen", () => {
   assertViolates(history({ write, first, asked }, { lists }), "session.after");
 });
 
-test("what was seen is as lost as what was written", () => {
+test("a session need not see lost values again, whether it wrote or read them", () => {
   const write = { at: [10, 15], does: [append("x", 1)], final: "lost" } as const;
   const first = {
     at: [20, 30],

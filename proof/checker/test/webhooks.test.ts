@@ -80,7 +80,7 @@ test("an endpoint that has not asked for all losses need not get them", () => {
     assertGood(history({ t: lost }, removed, [moved, subscription(asked)]));
 });
 
-test("what a delivery says binds as any other word does", () => {
+test("a delivery is as binding as any other report", () => {
   const durable = named({ verdicts: { region: "durable" }, position: { epoch: "e1", offset: "100" } });
   const reported = delivery({
     message: "m0",
@@ -108,7 +108,7 @@ test("what a delivery says binds as any other word does", () => {
   assertViolates(ofLost(reported, delivery(), rangeReported), "fate.verdict-changed", "fate.durable-absent");
 });
 
-test("a delivery names no transaction of others, and none that nobody has begun", () => {
+test("a delivery names no transaction of another owner, and none that was never begun", () => {
   const theirs = { does: write, invocation: { owner: "theirs" } };
   assertViolates(history({ t: theirs }, there, [subscription(), durableOf("t")]), "webhook.foreign");
   assertViolates(history({ t: { does: write } }, there, [subscription(), durableOf("t")]), "webhook.foreign");

@@ -27,7 +27,7 @@ for (const scenario of await loadScenarios("system"))
   if (new RegExp(ONLY).test(scenario.name))
     test(scenario.name, () => runScenario(scenario, { drivers, host, ...(languages && { languages }) }));
 
-test("a fault that nobody knows is refused", async () => {
+test("an unknown fault is refused", async () => {
   await assert.rejects(host.command("explode"), /there is no command explode/);
   await assert.rejects(host.command("hold", { region: "primary" }), /hold takes no region/);
   await assert.rejects(

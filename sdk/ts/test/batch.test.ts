@@ -73,7 +73,7 @@ function echo({ body, response }: Request): void {
   else response.end(body.transactions.map(({ id }, index) => line(index, { id })).join(""));
 }
 
-test("what begins together goes together, and each has its own answer, in whatever order they come", async (context) => {
+test("transactions that begin together share a request, and each gets its own answer, in any order", async (context) => {
   const server = await Server.start(context, ({ body, response }) => {
     const [a, b, c] = (body.transactions ?? []).map(({ id }) => id);
     // Cut in the middle of a character and of a line.
@@ -100,7 +100,7 @@ test("what begins together goes together, and each has its own answer, in whatev
   );
 });
 
-test("one that has ended is answered while another goes on", async (context) => {
+test("a transaction that has ended is answered while another still runs", async (context) => {
   const server = await Server.start(context, ({ response }) => response.write(line(1, { id: "quick" })));
   const fetch = batched();
   const [slow, quick] = ["slow", "quick"].map((id) => server.post(fetch, { id }));

@@ -36,7 +36,7 @@ test("a handle says how its transaction stands, and where it committed", async (
   );
 });
 
-test("lost at every level that is waited for; each listener hears of it once, at the level that was judged first", async (context) => {
+test("lost at every level that is waited for; each listener is called once, with the level that was judged first", async (context) => {
   const fake = await service(context, {
     ...{ transactions: { ok: { offset: 70 } }, verdicts: { ok: { each: "lost" } } },
   });

@@ -24,7 +24,7 @@ test("ids are checked and made lower case", () => {
   assert.throws(() => checkTransactionId("00000000-0000-4000-8000-000000000000"), { code: "invalid_id" });
 });
 
-test("property: a token says here what it says to the service", () => {
+test("property: the client reads the same fields from a token as the service", () => {
   const content = fc.record({
     kind: fc.constantFrom("write" as const, "read" as const),
     ...{
@@ -50,7 +50,7 @@ test("property: a token says here what it says to the service", () => {
   );
 });
 
-test("property: what is no token to the service is none here", () => {
+test("property: the client refuses every text that the service refuses as a token", () => {
   const nearly = fc
     .tuple(fc.integer({ min: 0, max: 7 }), bytes(65), fc.uint8Array({ maxLength: 60 }))
     .map(([flags, ids, rest]) => `hw2_${Buffer.from([flags, ...ids, ...rest]).toString("base64url")}`);

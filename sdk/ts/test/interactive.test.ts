@@ -51,7 +51,7 @@ test("the first statements ride on the begin; calls are numbered and in order", 
   await assert.rejects(tx.rollback(), { code: "transaction_ended" });
 });
 
-test("what is not begun is committed in one request, with its options", async (context) => {
+test("a transaction that has not begun is committed in one request, with its options", async (context) => {
   const fake = await service(context);
   const hw = client(context, [fake]);
   const tx = await hw.begin({ isolation: "read committed" });

@@ -64,7 +64,7 @@ describe("marks", () => {
     assert.deepEqual([asked(), asked(), asked()], [["10", "30"], ["20"], []]);
   });
 
-  test("a level that nobody has seen is asked about: it may be misspelt", () => {
+  test("a level that the client has never seen is asked about: it may be misspelt", () => {
     watch(10, { level: "regoin" });
     assert.deepEqual(asked(), []);
     learnMarks(marks(E1, { region: 5 }));
@@ -130,7 +130,7 @@ describe("epochs", () => {
     assert.deepEqual(asked(), ["32"]);
   });
 
-  test("a promise of an epoch that nobody has told of yet is asked about, and settled by its own marks", () => {
+  test("a promise of an epoch that no tracker has announced yet is asked about, and settled by its own marks", () => {
     learnMarks(marks(E1, { region: 500 }));
     watch(10, { epoch: E2 });
     assert.deepEqual(asked(), ["10"]);
@@ -145,7 +145,7 @@ describe("epochs", () => {
     assert.deepEqual([pendingSet.epoch, pendingSet.toAsk.size], [E2, 0]);
   });
 
-  test("two epochs of the same number: whichever is told of last, promises of the other are asked about", () => {
+  test("two epochs with the same number: whichever is announced last, promises of the other are asked about", () => {
     const ours = { ...marks(E2, { region: 5 }), seq: 2 };
     const theirs = { ...marks(FORK, { region: 500 }), seq: 2 };
     learnMarks(ours);
@@ -155,7 +155,7 @@ describe("epochs", () => {
     assert.deepEqual(shown(learnMarks({ ...ours, levels: { region: "10" } })), ["10 region durable"]);
   });
 
-  test("before anybody has told of an epoch, there is nothing to ask", () => {
+  test("before any epoch is announced, there is nothing to ask", () => {
     watch(10);
     assert.equal(pendingSet.toAsk.size, 0);
     assert.deepEqual(learnMarks(marks(E1, { region: 5 })), []);
@@ -206,7 +206,7 @@ describe("verdicts", () => {
     assert.deepEqual(judge(wait, verdictOf(entry, "durable")), [], "an answer too late");
   });
 
-  test("broken is so at the level that its verdict names, whoever waits at others", () => {
+  test("a promise is broken at the level that its verdict names, even if waits use others", () => {
     const entry = watch(51);
     pendingSet.watch(entry, "global", () => undefined, 0);
     const verdict = verdictOf(entry, "broken");
@@ -235,7 +235,7 @@ describe("verdicts", () => {
     assert.deepEqual(asked(), ["51"]);
   });
 
-  test("what waits for long is asked about even though nothing says that it must be", () => {
+  test("a transaction that has waited long is asked about without any sign of a failover", () => {
     learnEpoch(E1, 1);
     watch(10, { nowMs: 0 });
     watch(20, { nowMs: 900 });

@@ -27,7 +27,7 @@ test("every error of the catalogue is of the class that its name says", () => {
   }
 });
 
-test("no answer: the same again, at once where another endpoint is there", () => {
+test("no answer: the same request again, at once if there is another endpoint", () => {
   for (const code of ["connection_failed", "request_timeout", "bad_answer"] as const) {
     const error = own(code, "x");
     assert.equal(error.outcome, "unknown");

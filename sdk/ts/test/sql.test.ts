@@ -76,7 +76,7 @@ test("statements can be spelled out", () => {
   });
 });
 
-test("property: array text comes back as it went in", () => {
+test("property: array text survives the round trip", () => {
   fc.assert(
     fc.property(fc.array(fc.option(fc.string())), (items) => {
       assert.deepEqual(parseArray(String(toParam(items, 1))), items);

@@ -62,7 +62,7 @@ test("an attempt without an answer times out, and the next one goes elsewhere", 
   assert.equal(near.seen.transactions, 1);
 });
 
-test("with nowhere else to go there is nobody to ask whether the gateway is alive", async (context) => {
+test("with a single endpoint there is no other service to ask whether the gateway is alive", async (context) => {
   const only = await service(context, { transactions: "hang" });
   const limits = { requestTimeoutMs: 500, totalTimeoutMs: 600, tuning: { probeMs: 100 } };
   await assert.rejects(client(context, [only], limits).transaction(statement), UnknownOutcomeError);
@@ -136,7 +136,7 @@ test("what questions say of the answer that is wanted: level, and how long to wa
   assert.deepEqual(fake.of("verdicts")[0]?.body, { tokens: [tx.token], level: "disk", waitMs: 10 });
 });
 
-test("mistakes of the caller are told at once", async (context) => {
+test("mistakes of the caller are reported at once", async (context) => {
   const fake = await service(context);
   for (const options of [{}, { url: [] }, { url: "here" }, { url: fake.url, endpoints: [] }])
     assert.throws(() => new Highwater(options), { code: "invalid_options" });

@@ -23,7 +23,7 @@ function signed(changes: Partial<WebhookRequest> = {}, by = SECRET): WebhookRequ
   return { body, headers, secret: SECRET, now: () => AT.getTime() + 1_000, ...changes };
 }
 
-test("what the library signs is verified: as text and bytes, with headers of any kind", async () => {
+test("the library's signatures are verified: as text and bytes, with headers of any kind", async () => {
   const expected = { id: "msg_1", event: EVENT };
   assert.deepEqual(await verifyWebhook(signed()), expected);
   const { body, headers } = signed();

@@ -31,7 +31,7 @@ test("an answer that only the ledger could give is not forgotten before the toke
   for (const level of LEVELS) assert.equal(it.verdict(1, 1, 80, level), "durable");
 });
 
-test("whoever holds a token of its own without other tokens leaves when it is durable everywhere", () => {
+test("an entry without other tokens leaves when it is durable at every level", () => {
   const it = new Driven();
   const first = record(1);
   it.follow(first);
@@ -42,7 +42,7 @@ test("whoever holds a token of its own without other tokens leaves when it is du
   assert.equal(it.stateOf(1, 1), undefined);
 });
 
-test("a read that another tracker had told as lost, and that is back in the reigning epoch, is broken here too", () => {
+test("a read that another tracker had reported lost, and that the current epoch has again, is broken here too", () => {
   const it = Driven.following(record(1));
   it.confirm(100, { b: ["s1", 100] });
   assert.equal(it.verdict(1, 1, 80, "disk", "read"), "durable");

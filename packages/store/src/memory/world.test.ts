@@ -205,7 +205,7 @@ describe("the memory world", () => {
     assert.equal((await answer).kind, "committed");
   });
 
-  it("loses calls and answers as it is told", async () => {
+  it("loses the calls and answers that the test chooses", async () => {
     const spec = specOf("put k v");
     world.delivery = ({ verb }) => (verb === "execute" ? "unreachable" : "answered");
     await assert.rejects(store.execute("a", spec), { code: "primary_unavailable", outcome: "not_applied" });

@@ -120,7 +120,7 @@ describe("statements that leave something in their session", () => {
 });
 
 describe("statements that change rows", () => {
-  it("are told by their first word, and behind WITH by any", () => {
+  it("are recognised by their first word, and after WITH by any word", () => {
     for (const sql of [
       "INSERT INTO x VALUES (1)",
       " update x SET a = 1",

@@ -44,7 +44,7 @@ class Plain {
   }
 }
 
-test("the backlog holds what a list would hold, and its marks pass what they should", () => {
+test("the backlog has the same attempts as a plain list, and marks pass the same ones", () => {
   fc.assert(
     fc.property(fc.array(act, { maxLength: 120 }), (acts) => {
       const backlog = new Backlog();

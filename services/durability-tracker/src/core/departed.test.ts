@@ -41,7 +41,7 @@ const UNLISTED = [
   [epochId(1), epochId(2), 8n, 1, txnId(5), txnId(5)],
 ];
 
-test("what had left the ledger is told to each owner, with its number and ids, when a failover may have lost it", () => {
+test("when a failover may have lost attempts that had left the ledger, each owner gets their number and ids", () => {
   const it = departedDriven();
   assert.equal(unlisted(it.state), 0, "nothing is in doubt while its epoch reigns");
   const effects = it.follow(first, second);
@@ -49,7 +49,7 @@ test("what had left the ledger is told to each owner, with its number and ids, w
   assert.equal(unlisted(it.state), 5);
 });
 
-test("nothing is told of what the new history certainly has, or what every level had", () => {
+test("owners get no report of attempts that the new history certainly has, or that every level had", () => {
   const kept = departedDriven();
   assert.deepEqual(unlistedIn(kept.follow(first, record(2, { fork: 100, start: 120 }))), []);
   const everywhere = departedDriven();
@@ -58,7 +58,7 @@ test("nothing is told of what the new history certainly has, or what every level
   assert.deepEqual(unlistedIn(everywhere.follow(first, second)), []);
 });
 
-test("a tracker that was killed tells of what had left its ledger before", () => {
+test("a tracker that was killed still reports attempts that had left its ledger before", () => {
   const it = departedDriven();
   const disk = new Disk(it.state);
   for (const effect of it.effects) disk.take(effect, it.state);

@@ -115,7 +115,7 @@ test("an intent of an epoch newer than the one followed is never settled in the 
   assert.equal(it.reads[0]?.tombstone, "aborted");
 });
 
-test("intents that grow old while nobody reigns are not settled by an epoch that they are not of", () => {
+test("intents that grow old without a primary are not settled by an epoch to which they do not belong", () => {
   const it = Driven.following(first);
   it.send({ kind: "authority_unsettled", reason: "test", split: false });
   it.intent(1, 2);
@@ -231,7 +231,7 @@ test("a loss on the same node breaks the promise of disk too", () => {
   assert.deepEqual(verdicts(lostAtHome(), 1, 1, 80), ["broken", "broken", "broken", "lost"]);
 });
 
-test("what was broken, and what was not, stays so whatever node reigns next", () => {
+test("broken and unbroken promises stay as they are, whichever node becomes the primary next", () => {
   const moved = promised(80);
   moved.follow(first, promoted);
   moved.answer(75);
@@ -253,7 +253,7 @@ test("a loss that is found after the node has changed and come back is not the d
   assert.deepEqual(verdicts(it, 1, 1, 80), ["durable", "broken", "broken", "lost"]);
 });
 
-test("a lost one that reappears is broken at every level, and told again", () => {
+test("a lost transaction that reappears is broken at every level, and reported again", () => {
   const it = promised(80);
   it.follow(first, promoted);
   it.answer(75);
@@ -329,7 +329,7 @@ test("durable in one successor stays durable in the next, until its mark is pass
   assert.equal(it.judge(1, 1, 40, "disk").rule, "R2 was durable");
 });
 
-test("a position that is learned after the loss was told turns a promise into a broken one", () => {
+test("a position that arrives after the loss was reported turns the promise into a broken one", () => {
   const it = Driven.following(first);
   it.confirm(100, { b: ["s1", 100] });
   it.intent(1, 1);
@@ -359,7 +359,7 @@ test("a position that is learned during the look-up counts for what was promised
   assert.equal(it.published[0]?.verdicts["region"], "broken");
 });
 
-test("a broken promise that is learned of while nobody reigns is told when somebody does", () => {
+test("a broken promise that a tracker learns of without a primary is reported when there is one", () => {
   const it = Driven.following(first);
   it.confirm(100, { b: ["s1", 100] });
   it.intent(1, 1);
@@ -377,7 +377,7 @@ test("a broken promise that is learned of while nobody reigns is told when someb
   assert.equal(it.published[1]?.verdicts["region"], "broken");
 });
 
-test("an announcement that arrives while nobody reigns does not take a promise back", () => {
+test("an announcement that arrives without a primary does not withdraw a promise", () => {
   const it = Driven.following(first);
   it.positions(100);
   it.follow(first, promoted);
@@ -400,7 +400,7 @@ test("a token tells more than a look-up that found the attempt later in the log"
   assert.equal(it.verdict(1, 1, 80, "global"), "pending");
 });
 
-test("whoever asks again for what a look-up has proven gets the same answer", () => {
+test("a second question about a proven transaction gets the same answer", () => {
   const it = Driven.following(first);
   it.follow(first, promoted);
   it.present(1, 1, 80);
@@ -492,7 +492,7 @@ test("publication does not wait for nodes that have been silent for too long", (
   assert.equal(it.published[0]?.settledAt, "disk");
 });
 
-test("a proof that was not told before the next epoch is made anew", () => {
+test("a proof that was not published before the next epoch is made again", () => {
   const it = Driven.following(first);
   it.position(1, 1, 80);
   it.follow(first, promoted);
@@ -506,7 +506,7 @@ test("a proof that was not told before the next epoch is made anew", () => {
   assert.equal(it.published.length, 1);
 });
 
-test("the same reign again after a moment without authority asks what was left open", () => {
+test("when the same epoch is current again after a moment without authority, open look-ups are asked again", () => {
   const it = Driven.following(first, promoted);
   it.send({ kind: "authority_unsettled", reason: "test", split: false });
   it.position(1, 1, 80);

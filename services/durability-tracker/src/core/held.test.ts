@@ -20,7 +20,7 @@ function promoted(): Driven {
   return it;
 }
 
-test("what is held under an id is judged as its token is, at every level", () => {
+test("an entry that is found by id gets the verdict of its token, at every level", () => {
   const it = promoted();
   const byToken = (): string[] => LEVELS.map((level) => it.verdict(1, 1, 80, level));
   assert.deepEqual(byId(it, 1), ["pending", "pending", "pending", "pending"]);

@@ -27,7 +27,7 @@ function lagsAt(level: string, effects: readonly Effect[]): PublishedLag[] {
 const counted = (level: string, { effects }: Driven): number =>
   lagsAt(level, effects).reduce((sum, { count }) => sum + count, 0);
 
-test("a mark that passes many is told once, with their number and a few times that stand for all", () => {
+test("a mark that passes many attempts is reported once, with their number and a sample of their times", () => {
   const it = new Driven(LEVELS);
   it.follow(first);
   const announcedMs: number[] = [];
@@ -46,7 +46,7 @@ test("a mark that passes many is told once, with their number and a few times th
   assert.deepEqual(lagsAt("region", effects), []);
 });
 
-test("each level has its own time, and the mark that comes again counts nobody twice", () => {
+test("each level has its own time, and a repeated mark counts no attempt twice", () => {
   const it = new Driven(LEVELS);
   it.follow(first);
   it.position(1, 1, 50);
@@ -65,7 +65,7 @@ test("each level has its own time, and the mark that comes again counts nobody t
   assert.ok((region?.lagsMs[0] ?? 0) >= 500);
 });
 
-test("what is announced behind the mark has been durable from the start, and counts too", () => {
+test("an attempt that is announced below the mark was durable from the start, and counts too", () => {
   const it = new Driven(LEVELS);
   it.follow(first);
   it.positions(100);
@@ -81,7 +81,7 @@ test("what is announced behind the mark has been durable from the start, and cou
   );
 });
 
-test("what is carried over a failover counts with the whole of its time", () => {
+test("an attempt that is carried over a failover counts with its whole time", () => {
   const it = new Driven({ levels: [{ name: "disk", rule: { primary: true } }] });
   it.follow(first);
   it.position(1, 1, 40);

@@ -20,7 +20,7 @@ function failedOver(): Driven {
   return it;
 }
 
-test("a promise that another tracker had heard of is broken, also after its loss was told here", () => {
+test("a promise that another tracker had published is broken, also after this tracker has reported the loss", () => {
   const it = failedOver();
   it.answer(75);
   it.positions(80);
@@ -33,7 +33,7 @@ test("a promise that another tracker had heard of is broken, also after its loss
   assert.equal(it.published.length, 2, "once");
 });
 
-test("a promise that another tracker had heard of before the loss is told is told as broken at once", () => {
+test("a promise that another tracker had published before the loss is reported as broken at once", () => {
   const it = failedOver();
   it.report("b", [first, raised], { role: "primary" });
   it.answer(75);
@@ -64,7 +64,7 @@ test("a read that another tracker knows to have been on the primary's disk is ke
   assert.equal(it.published.length, 0);
 });
 
-test("a read that was told as lost, and turns out to be kept, is broken at every level", () => {
+test("a read that was reported lost and turns out to be kept is broken at every level", () => {
   const it = Driven.following(first);
   const fork = record(2, { node: "b", cause: "promotion", fork: 50, start: 95, limit: 90 });
   it.follow(first, fork);

@@ -297,7 +297,7 @@ test("exactly one help_flush is in flight while something is pending, and none w
   assert.equal(count(it.positions(80), "help_flush"), 0, "all of it is on the primary's disk");
 });
 
-test("the end of an older reign's help does not let a second one go", () => {
+test("the end of an older epoch's flush help does not start a second one", () => {
   const it = Driven.following(first);
   it.position(1, 1, 80);
   it.positions(50);
@@ -349,7 +349,7 @@ test("positions are wanted while something waits at a level that can be reached"
   assert.equal(wantsPositions(it.state), true);
 });
 
-test("an id that nobody has heard of is pending by its token, and nothing is kept of it", () => {
+test("the token of an unknown id is pending, and the ledger keeps nothing of it", () => {
   const it = Driven.following(first);
   const position = { epoch: epochId(1), offset: 80n as never };
   const judged = judge(

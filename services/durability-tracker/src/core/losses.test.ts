@@ -31,7 +31,7 @@ function wait(it: Driven, ms: number): void {
   }
 }
 
-test("a loss is told by no weaker level than the exposure level, however long that takes", () => {
+test("a loss is reported at no level weaker than the exposure level, however long that takes", () => {
   const it = provenOn(new Driven({ exposureLevel: "region" }), second);
   wait(it, 3_600_000);
   assert.deepEqual(it.published, [], "the other node may still be kept, and it has the transaction");
@@ -52,7 +52,7 @@ test("new transactions of the only node that is left commit and become durable w
   assert.equal(it.verdict(1, 1, 80, "disk"), "pending");
 });
 
-test("a loss that waits for the exposure level is counted with its age, until it is told", () => {
+test("a loss that waits for the exposure level is counted with its age until it is reported", () => {
   const it = provenOn(new Driven({ exposureLevel: "region" }), second);
   const [before, fromMs] = [waitingLosses(it.state), it.state.nowMs];
   wait(it, 60_000);
@@ -103,7 +103,7 @@ test("a command before the histories parted releases nothing", () => {
   assert.deepEqual(it.published, []);
 });
 
-test("what was told as lost at the exposure level, and is chosen again by an operator, is broken", () => {
+test("a loss that was reported at the exposure level is broken if an operator chooses its history again", () => {
   const it = provenOn(new Driven({ exposureLevel: "region" }), second);
   it.confirm(85, { c: ["s1", 80] });
   const twin = record(3, { node: "d", previous: first.id, fork: 80, start: 90, commanded: true });

@@ -19,7 +19,7 @@ const planOf = (reports: readonly NodeReport[], memories: readonly Remembered[] 
     memories,
   });
 
-test("what the node's history lacks is given up, and nothing else", () => {
+test("adoption gives up exactly the epochs that the node's history lacks", () => {
   const empty = planOf([primary("east", 10, [])]);
   assert.deepEqual([empty.obstacles, empty.hasHistory], [[], false]);
   assert.deepEqual(
@@ -53,7 +53,7 @@ test("it is refused where something else is the way out, or not everything is kn
   assert.equal(refusal([east, replica("west", 20)]), "");
 });
 
-test("to act it asks what the data is, why and who, and names every fault", () => {
+test("to act it needs --data, --reason and --by, and reports every fault", () => {
   assert.equal(parseAdoptCommand(["--node", "east"])?.act, null);
   assert.deepEqual(
     parseAdoptCommand(["--node", "east", "--data", "intact", "--reason", "a drop", "--by", "ada"])?.act,

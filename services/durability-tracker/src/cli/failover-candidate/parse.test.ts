@@ -38,7 +38,7 @@ test("everything that can be said", () => {
   for (const help of ["--help", "-h"]) assert.equal(parseCandidateCommand([help]), null);
 });
 
-test("what is wrong is told at once, and without what an address may hold", () => {
+test("all faults are reported at once, without secrets that an address may contain", () => {
   const faults = faultsOf(["--list", "1001", "--wait", "soon", "--tracker", "ftp://user:secret@t"]);
   assert.equal(faults.length, 3);
   assert.ok(!faults.join().includes("secret"));

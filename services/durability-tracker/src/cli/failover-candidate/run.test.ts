@@ -56,7 +56,7 @@ const LEVELS: Record<string, LevelRule> = {
 };
 const settled = storeOf((node) => (node === "east" ? null : replica(node, node === "west" ? 80 : 70)));
 
-test("it looks again until positions stand still, and no longer than it was told", async () => {
+test("it asks again until positions stop moving, and no longer than --wait", async () => {
   const replaying = storeOf((node, look) =>
     node === "west" ? replica("west", Math.min(80, 50 + 10 * look)) : null,
   );
