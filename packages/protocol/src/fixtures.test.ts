@@ -1,4 +1,4 @@
-// Goal: the golden messages are what every side decodes; a change of the wire changes a file that a reviewer sees.
+// Goal: every side decodes the golden messages, so a change of the wire changes a file that a reviewer sees.
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";

@@ -1,4 +1,5 @@
-// Goal: a token survives the round trip, has one spelling, and nothing else is taken for one; without its MAC it says nothing.
+// Goal: a token survives the round trip and has one spelling, no other text is accepted as a token, and a token without a
+// valid MAC is refused.
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { test } from "node:test";

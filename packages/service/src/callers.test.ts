@@ -1,4 +1,5 @@
-// Goal: what a caller has entered it leaves again, once, however its answer ends; and a stream does not outlive its credential.
+// Goal: each request that counts against its caller's limits is released exactly once, however its answer ends; and a stream
+// ends with its credential.
 import assert from "node:assert/strict";
 import { EventEmitter } from "node:events";
 import { type ServerResponse } from "node:http";

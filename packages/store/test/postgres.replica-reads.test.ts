@@ -255,7 +255,7 @@ describe("reads on a replica of PostgreSQL", () => {
     assert.ok(early > 0, "a commit that is never seen early tests nothing");
   });
 
-  it("are distinguished from others with a reader's rights", async () => {
+  it("run with the rights of the key's own login role", async () => {
     await sql("CREATE ROLE shop LOGIN IN ROLE highwater_app");
     await sql("CREATE ROLE outsider LOGIN");
     await sql("CREATE TABLE shop_data (id int)");

@@ -1,5 +1,5 @@
-// Goal: transactions that share a request share nothing else. Method: a server that answers batches line by line as the test
-// says, below the `fetch` alone; below a whole client they are in the scenarios of sdk/conformance.
+// Goal: transactions in one request are independent. Method: a scripted server answers batches line by line, and only the
+// SDK's `fetch` layer is tested; the scenarios of sdk/conformance test batches with a whole client.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";

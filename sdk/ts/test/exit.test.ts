@@ -1,4 +1,4 @@
-// Goal: a script that forgot to close its client ends all the same, once nothing is pending. Method: a real process.
+// Goal: a script that does not close its client still ends when nothing is pending. Method: a real process.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";

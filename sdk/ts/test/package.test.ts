@@ -1,5 +1,5 @@
-// Goal: what is published works, and is small. Method: build it, pack it, install it in an empty project, run it there, type-check
-// the examples of the README against it with the strictest settings, and bundle it.
+// Goal: the published package works and is small. Method: build it, pack it, install it in an empty project, run it there,
+// type-check the examples of the README against it with the strictest settings, and bundle it.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";

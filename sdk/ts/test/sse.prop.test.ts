@@ -1,4 +1,5 @@
-// Goal: the framing is found whatever the network does to it. Method: one byte sequence, cut at every place.
+// Goal: the client finds the events however the network splits the stream. Method: one byte sequence, split
+// at every position.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";

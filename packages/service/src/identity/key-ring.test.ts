@@ -1,5 +1,5 @@
-// Goal: what the ring answers while the store changes, falls behind, fails over or is silent. Method: a clock that only the
-// test moves, and a store whose nodes hold what the test says.
+// Goal: the ring answers correctly while the store changes, lags, fails over or does not answer. Method: a clock that only
+// the test moves, and a store whose nodes have the keys that the test sets.
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { HighwaterError } from "@highwater/protocol";

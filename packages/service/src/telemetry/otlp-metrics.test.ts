@@ -1,4 +1,4 @@
-// Goal: what is pushed by OTLP is what Prometheus would have read: the same names, values, buckets and labels.
+// Goal: OTLP exports what Prometheus would read: the same names, values, buckets and labels.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AggregationTemporality, DataPointType } from "@opentelemetry/sdk-metrics";

@@ -1,4 +1,4 @@
-// Goal: nothing is on unless somebody said where it should go, and the standard variables mean what the standard says.
+// Goal: telemetry is off until a destination is set, and the standard variables mean what the standard says.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readTelemetry } from "./settings.ts";

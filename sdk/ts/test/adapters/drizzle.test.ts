@@ -1,5 +1,5 @@
-// Goal: an application of Drizzle runs on the service as it runs on PostgreSQL, and has the promise of whatever it commits.
-// Method: the published library on the whole system of three regions; what was committed is looked at without the adapter.
+// Goal: a Drizzle application runs on the service as on PostgreSQL, and gets a promise for each commit. Method: the
+// published library on the whole system of three regions; the test checks the rows without the adapter.
 import assert from "node:assert/strict";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -1,5 +1,5 @@
-// Goal: an application of Kysely runs on the service as it runs on PostgreSQL, and has the promise of whatever it commits.
-// Method: the published library on the whole system of three regions; what was committed is looked at without the adapter.
+// Goal: a Kysely application runs on the service as on PostgreSQL, and gets a promise for each commit. Method: the
+// published library on the whole system of three regions; the test checks the rows without the adapter.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type System } from "@highwater/lab-system";

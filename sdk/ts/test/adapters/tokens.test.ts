@@ -1,5 +1,5 @@
-// Goal: an application of the PostgreSQL wire gets the promise of what it has committed from its own driver, and never that of
-// something else. Method: the real system of three regions; pg and postgres.js connect to a gateway's wire.
+// Goal: an application on the PostgreSQL wire gets the promise of its last transaction from its own driver, and never the
+// promise of another transaction. Method: the real system of three regions; pg and postgres.js connect to a gateway's wire.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { Site } from "@highwater/conformance/site";

@@ -1,4 +1,4 @@
-// What becomes of transactions when an epoch ends: carried over, found, lost, broken. Every trap here was met on a real server.
+// What becomes of transactions when an epoch ends: carried over, found, lost, broken. Each case once failed on a real server.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type EpochRecord } from "@highwater/protocol";

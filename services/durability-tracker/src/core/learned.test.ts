@@ -1,5 +1,5 @@
-// Goal: what one tracker has reported as durable binds all. Method: another tracker's final marks arrive behind the record of the
-// next epoch, before and after the loss was reported.
+// Goal: a promise that one tracker has published binds all trackers. Method: another tracker's final marks arrive behind the
+// record of the next epoch, before and after the loss was reported.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type EpochRecord } from "@highwater/protocol";

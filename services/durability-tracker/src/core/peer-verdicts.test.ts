@@ -1,4 +1,5 @@
-// Goal: what any tracker has reported as broken, all report as broken. Method: its word arrives before and after this one's own.
+// Goal: if one tracker reports a transaction as broken, all do. Method: the other tracker's verdict arrives before and after
+// this tracker's own.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Driven, epochId, off, record } from "../../test/support/core.ts";

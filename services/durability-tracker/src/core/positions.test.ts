@@ -1,4 +1,5 @@
-// Whose position counts in the current epoch. Each test is a way in which a naive reader of positions calls lost data safe.
+// Whose position counts in the current epoch. In each test, a tracker that simply believed the positions would report lost
+// data as durable.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { count, Driven, epochId, off, record } from "../../test/support/core.ts";

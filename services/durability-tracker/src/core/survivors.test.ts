@@ -1,4 +1,5 @@
-// Goal: what only a dead tracker had reported is learned from the log of a replica that did not follow the next epoch.
+// Goal: trackers learn promises that only a dead tracker had published from the log of a replica that did not follow
+// the next epoch.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Offset } from "@highwater/protocol";

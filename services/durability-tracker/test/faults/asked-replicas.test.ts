@@ -1,4 +1,5 @@
-// Goal: replicas that the primary cannot tell apart count by what they prove themselves, and by nothing else.
+// Goal: if the primary cannot distinguish its replicas, each counts only for the position that it proves
+// itself.
 // Method: a tracker whose replicas all have the default name, and are to be asked; then one of them stops replaying, and
 // the primary crashes.
 import assert from "node:assert/strict";

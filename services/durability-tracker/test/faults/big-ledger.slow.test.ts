@@ -1,4 +1,5 @@
-// Goal: a tracker that is killed over and over while its ledger is big judges all of it in the end.
+// Goal: a tracker with a big ledger that is killed again and again still judges every entry at the
+// end.
 // Method: a real process and file with 8,000 entries; kills while it reads them, and while it reconciles them with a new epoch.
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";

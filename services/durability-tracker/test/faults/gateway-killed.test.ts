@@ -1,5 +1,5 @@
-// Goal: what a gateway had announced when it was killed is settled by the trackers, whether or not it had committed, and
-// all trackers say the same; what it sends twice changes nothing.
+// Goal: trackers settle every transaction that a killed gateway had announced, whether or not it had committed, and all
+// trackers agree. Repeated announcements change nothing.
 // Method: a proxy stops the gateway's announcements at the step, and the process is killed there.
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-// Goal: a consumer of events that has read in a history which is given up misses nothing of the one that is kept.
+// Goal: a consumer that has read events of an abandoned history misses no event of the history that is kept.
 // Method: the whole product; two primaries side by side, which number their epochs and events alike; ids are opaque here, as they
 // are to a consumer.
 import assert from "node:assert/strict";

@@ -1,5 +1,6 @@
-// Goal: a ledger's file gives back all that was written to it, or is refused.
-// Method: real files, damaged in the ways that fuzzing has found to be read as less.
+// Goal: a tracker reads back everything that was written to its ledger file, or refuses the file.
+// Method: real files with the kinds of damage for which fuzzing found that entries were silently
+// missing.
 import assert from "node:assert/strict";
 import { mkdtemp, open, readFile, rm, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -1,5 +1,5 @@
-// Goal: a transaction may last as long as its gateway's limit, whatever patience the trackers have; what a dead gateway leaves is
-// settled when its time is over.
+// Goal: a transaction may last as long as its gateway's limit, however short the trackers' patience is. Trackers settle a dead
+// gateway's transactions when their time limit is over.
 // Method: trackers that lose patience after half a second; one-shots that are held open for several times that, with the commits of
 // others beside them; a gateway that is killed with one open whose session the server does not notice.
 import assert from "node:assert/strict";

@@ -1,4 +1,5 @@
-// Goal: a tracker that is killed at any step forgets nothing that it has acknowledged, and what it had not, it gets again.
+// Goal: a tracker that is killed at any step keeps every announcement that it has acknowledged, and gateways send the
+// others again.
 // Method: a proxy stops the gateway's announcements at the step, the process is killed, and started with what it has on
 // disk. Then everything is lost in a failover: each tracker has to report each transaction by itself.
 import assert from "node:assert/strict";

@@ -1,4 +1,4 @@
-// Goal: an owner learns of transactions that a failover has taken after the ledger had let go of them.
+// Goal: an owner learns of lost transactions that had left the ledger before the failover.
 // Method: the whole product with a ledger that keeps for a second what is durable in another region; a region that does not follow
 // is promoted, so that all of them are gone.
 import assert from "node:assert/strict";

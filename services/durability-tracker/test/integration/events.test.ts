@@ -1,4 +1,4 @@
-// Goal: what a failure took is reported by every surviving tracker, under the same ids, once, and is not forgotten by any kill.
+// Goal: every surviving tracker reports each loss once and under the same event id, and no kill makes it forget one.
 // Method: the whole product as real processes; commits that provably cannot have replicated (the region is cut off before
 // them); the region dies, another node is promoted; what the streams report is compared with the database and the verdicts.
 import assert from "node:assert/strict";

@@ -1,4 +1,4 @@
-// Goal: whatever is sent to a tracker, its answer is one that the OpenAPI document has, and never a fault of the service.
+// Goal: a tracker answers every request as the OpenAPI document says, and never with an internal fault.
 // Method: schemathesis makes up requests from the document, valid and invalid ones, and sends them with an API key to the real
 // services over a real primary. Rerun with SCHEMATHESIS_OUTPUT=1 to see all that it says.
 import assert from "node:assert/strict";

@@ -1,5 +1,5 @@
-// Goal: only those who began a transaction end it. A second sender of its id, of the same owner or another, with a read or a write
-// key, at any gateway, neither ends the original nor writes a tombstone.
+// Goal: only the caller that began a transaction can end it. A second request with the same id neither ends the original nor
+// writes a tombstone, whatever its owner, key or gateway.
 // Method: three gateways on one server with API keys; transactions that are held open while others use their ids.
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";

@@ -1,4 +1,4 @@
-// Goal: transactions that share a request share nothing else: each has its own outcome, and its own time to be answered.
+// Goal: transactions in one request are independent: each has its own outcome and is answered when it ends.
 // Method: batches against a real primary, with gates that hold one transaction still while the others are looked at.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";

@@ -1,5 +1,6 @@
-// Goal: a client that goes away leaves no statement running and no session unusable; what it had not committed is undone, and
-// what was committing is never half done. Method: connections that are cut while gates in the database hold each step still.
+// Goal: a client that disconnects leaves no statement running and no session unusable. Its uncommitted work is rolled back,
+// and a running COMMIT takes effect completely or not at all. Method: connections that are cut while gates in the database
+// hold each step still.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { eventually } from "@highwater/lab-tools/process";

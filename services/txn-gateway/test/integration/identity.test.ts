@@ -1,5 +1,5 @@
-// Goal: what a key may touch is decided by the database's own grants, and no owner sees what is another's. Method: real keys in
-// a real store, each with a login role of its own, against a whole gateway.
+// Goal: the database's own grants decide what a key may do, and no owner sees another owner's transactions. Method: real keys
+// in a real store, each with a login role of its own, against a whole gateway.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type Cluster, startCluster } from "@highwater/lab-cluster";

@@ -1,5 +1,5 @@
-// Goal: an interactive transaction ends by one of few named ways, says so for as long as a client may ask, and leaves nothing
-// behind. Method: real gateways on a real cluster, short limits, a shutdown, a restart and a failover.
+// Goal: an interactive transaction ends in one of a few named ways, the gateway reports that way while a client may ask, and
+// nothing is left behind. Method: real gateways on a real cluster, short limits, a shutdown, a restart and a failover.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { eventually } from "@highwater/lab-tools/process";

@@ -1,5 +1,5 @@
-// Goal: the calls of an interactive transaction do exactly what they say, each once and in their order, and calls of others do
-// nothing. Method: a real gateway on a real database, and the database's own view of its sessions and rows.
+// Goal: the calls of an interactive transaction each run once and in order, and calls of other principals have no effect.
+// Method: a real gateway on a real database, and the database's own view of its sessions and rows.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { SESSION_HEADER } from "../../src/interactive/session-header.ts";

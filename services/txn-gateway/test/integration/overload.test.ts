@@ -1,5 +1,5 @@
-// Goal: far more load than the database can take is refused at the door, with the limit's name and a time to come again; what
-// was admitted is served, and the service is itself again at once.
+// Goal: under far more load than the database can take, the gateway refuses requests before they run, with the limit's name
+// and a time to retry. It serves admitted requests, and recovers at once.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import { type Cluster, startCluster } from "@highwater/lab-cluster";
