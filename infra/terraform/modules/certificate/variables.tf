@@ -9,7 +9,7 @@ variable "domain_name" {
 }
 
 variable "zone_id" {
-  description = "Public hosted zone in which the name is: by a record there ACM knows that it is yours."
+  description = "Public hosted zone of the name. ACM checks a record in it to confirm that you own the name."
   type        = string
 
   validation {

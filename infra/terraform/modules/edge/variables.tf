@@ -4,7 +4,7 @@ variable "name" {
 
   validation {
     condition     = can(regex("^[a-z][a-z0-9-]{1,31}$", var.name)) && !endswith(var.name, "-")
-    error_message = "Must be 2 to 32 lower-case letters, digits or '-': load balancers have no longer names."
+    error_message = "Must be 2 to 32 lower-case letters, digits or '-', because names of load balancers are short."
   }
 }
 
@@ -127,7 +127,7 @@ variable "requests_per_address" {
 
   validation {
     condition     = var.requests_per_address == null ? true : var.requests_per_address >= 100 && var.requests_per_address <= 2000000000
-    error_message = "WAF counts from 100 on."
+    error_message = "Must be at least 100, the lowest rate that WAF can limit."
   }
 }
 

@@ -44,7 +44,7 @@ variable "database" {
 
   validation {
     condition     = var.database.retention_days >= 1 && var.database.retention_days <= 35 && can(regex("^[0-2][0-9]:[0-5][0-9]-[0-2][0-9]:[0-5][0-9]$", var.database.window))
-    error_message = "Backups are kept for 1 to 35 days, and made in a window such as 01:00-02:00: without backups RDS makes no replicas."
+    error_message = "Must keep backups for 1 to 35 days, with a window such as 01:00-02:00: RDS makes no replicas without backups."
   }
 }
 
@@ -54,13 +54,13 @@ variable "fences" {
 
   validation {
     condition     = length(var.fences) > 0 && !contains(keys(var.fences), var.node) && alltrue([for fence in values(var.fences) : fence.region != var.region && length(fence.subnet_ids) > 0])
-    error_message = "Each other node is cut off in its own region, and this one never."
+    error_message = "Must have the fences of the other nodes, each in its own region, and none for this node."
   }
   validation {
     condition = try(length(setsubtract([
       for node in jsondecode(var.topology_json).nodes : node.id if node.id != var.node
     ], keys(var.fences))) == 0, false)
-    error_message = "A node of the topology has no fence: should it be the old primary, it could not be cut off."
+    error_message = "A node of the topology has no fence. If it were the old primary, the failover could not cut it off."
   }
 }
 
@@ -83,7 +83,7 @@ variable "slots" {
 
   validation {
     condition     = length(var.slots.tracker_urls) > 0 && length([for slot in var.slots.gateways : slot if slot.burst == 0]) > 0
-    error_message = "Trackers name the node to promote, and a gateway has to say that commits go on."
+    error_message = "Must have a tracker, which names the node to promote, and a gateway, which confirms that commits work again."
   }
 }
 
@@ -128,7 +128,7 @@ variable "image" {
 }
 
 variable "architecture" {
-  description = "Processor of the task, that of the image."
+  description = "Processor architecture of the task; must match the image."
   type        = string
   default     = "X86_64"
 
@@ -172,7 +172,7 @@ variable "approval" {
   }
   validation {
     condition     = var.approval.hours >= 1 && var.approval.hours <= 720
-    error_message = "It can wait for 1 to 720 hours."
+    error_message = "The wait for an approval must be 1 to 720 hours."
   }
 }
 

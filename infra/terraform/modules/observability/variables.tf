@@ -94,11 +94,11 @@ variable "remote_vpc_ids" {
 
   validation {
     condition     = !contains(keys(var.remote_vpc_ids), var.region)
-    error_message = "The region's own VPC has the name already."
+    error_message = "Must not contain the region's own VPC, which has the name already."
   }
   validation {
     condition     = length(var.remote_vpc_ids) == 0 || var.endpoint != null
-    error_message = "Other regions come by the region's endpoint: give it, too."
+    error_message = "Must be set together with the region's endpoint, through which other regions write."
   }
 }
 
@@ -109,6 +109,6 @@ variable "grafana" {
 
   validation {
     condition     = var.grafana == null ? true : length(var.grafana.authentication) > 0 && length(setsubtract(var.grafana.authentication, ["AWS_SSO", "SAML"])) == 0
-    error_message = "AWS_SSO, SAML or both: it has no other logins."
+    error_message = "Must be AWS_SSO, SAML or both: Grafana on AWS has no other logins."
   }
 }

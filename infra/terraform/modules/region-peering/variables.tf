@@ -36,6 +36,6 @@ variable "accepter" {
       cidrsubnet("${split("/", var.requester.cidr)[0]}/${min(split("/", var.requester.cidr)[1], split("/", var.accepter.cidr)[1])}", 0, 0) !=
       cidrsubnet("${split("/", var.accepter.cidr)[0]}/${min(split("/", var.requester.cidr)[1], split("/", var.accepter.cidr)[1])}", 0, 0)
     )
-    error_message = "The ranges of the two regions overlap: they cannot be peered."
+    error_message = "The ranges of the two regions overlap, so the regions cannot be peered."
   }
 }

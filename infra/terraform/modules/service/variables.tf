@@ -47,7 +47,7 @@ variable "slots" {
 
   validation {
     condition     = try(var.slots.edge_regions[0].name == var.region, false)
-    error_message = "The slots are of another region."
+    error_message = "The slots belong to another region."
   }
 }
 
@@ -57,7 +57,7 @@ variable "gateway_count" {
 
   validation {
     condition     = var.gateway_count >= length(var.slots.gateways) && floor(var.gateway_count) == var.gateway_count
-    error_message = "Must count the gateways of all regions: there cannot be fewer than in this one."
+    error_message = "Must count the gateways of all regions, so it cannot be lower than the number in this region."
   }
 }
 
@@ -205,7 +205,7 @@ variable "sizes" {
 
   validation {
     condition     = alltrue([for size in values(var.sizes) : contains([256, 512, 1024, 2048, 4096, 8192, 16384], size.cpu) && size.memory >= size.cpu * 2 && size.memory <= size.cpu * 8])
-    error_message = "CPU is 256 to 16384 in steps of two, and memory two to eight times as much: Fargate has no others."
+    error_message = "CPU must be a power of two from 256 to 16384, and memory two to eight times as much: Fargate allows nothing else."
   }
 }
 
@@ -216,7 +216,7 @@ variable "edges" {
 
   validation {
     condition     = var.edges.min >= 2 && var.edges.max >= var.edges.min
-    error_message = "At least two: one may be in the zone that fails."
+    error_message = "Must be at least two, because one may be in the zone that fails."
   }
 }
 
@@ -238,7 +238,7 @@ variable "exposure_level" {
 
   validation {
     condition     = contains(keys(try(jsondecode(var.topology_json).levels, {})), var.exposure_level)
-    error_message = "There is no such level in the topology."
+    error_message = "The topology has no such level."
   }
 }
 
@@ -249,7 +249,7 @@ variable "pools" {
 
   validation {
     condition     = var.pools.service >= 1 && var.pools.service <= 1000 && var.pools.role >= 1 && var.pools.role <= 1000 && var.pools.roles >= 0
-    error_message = "Pools have 1 to 1000 sessions."
+    error_message = "Pools must have 1 to 1000 sessions."
   }
 }
 

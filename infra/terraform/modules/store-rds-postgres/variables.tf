@@ -4,7 +4,7 @@ variable "name" {
 
   validation {
     condition     = can(regex("^[a-z][a-z0-9-]{1,39}$", var.name)) && !endswith(var.name, "-") && !strcontains(var.name, "--")
-    error_message = "Must be 2 to 40 lower-case letters, digits or single '-', beginning with a letter: names of databases are like that."
+    error_message = "Must be 2 to 40 lower-case letters, digits or single '-', beginning with a letter: RDS allows no other names."
   }
 }
 
@@ -85,7 +85,7 @@ variable "client_cidrs" {
   }
   validation {
     condition     = length(var.client_cidrs) + length(var.client_security_group_ids) > 0
-    error_message = "At least one group or range, or nothing could use the node."
+    error_message = "Must have at least one group or range, because otherwise nothing can connect to the node."
   }
 }
 
@@ -96,7 +96,7 @@ variable "engine_version" {
 
   validation {
     condition     = can(regex("^(1[6-9]|2[0-9])\\.[0-9]+$", var.engine_version))
-    error_message = "PostgreSQL 16 or newer, with its minor version: every restart begins an epoch, so nothing may upgrade by itself."
+    error_message = "Must be PostgreSQL 16 or newer, with its minor version: every restart begins an epoch, so RDS must not upgrade on its own."
   }
 }
 
@@ -215,7 +215,7 @@ variable "backup_retention_days" {
 
   validation {
     condition     = var.backup_retention_days >= 1 && var.backup_retention_days <= 35
-    error_message = "Must be 1 to 35: without backups RDS makes no replicas."
+    error_message = "Must be 1 to 35: RDS makes no replicas without backups."
   }
 }
 
