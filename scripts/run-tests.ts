@@ -24,6 +24,7 @@ import { exitCodeOf, processesWith, readOptions } from "@highwater/lab-tools/pro
 import { reportEnds } from "./test-ends.ts";
 import { groupUnitTests } from "./test-groups.ts";
 import { TestNames } from "./test-names.ts";
+import { bundlePackages, PACKAGES } from "./test-packages.ts";
 
 /** Files side by side. Most of them wait now and then: on two cores, a third uses that time. */
 const CONCURRENCY = "3";
@@ -62,6 +63,7 @@ const [temp, entries, templates, bundles, cache] = ["tmp", "entries", "templates
 for (const folder of [base, temp, templates]) chmodSync(folder, 0o755);
 const times = values.times ?? join(base, "times");
 
+const packages = process.env[PACKAGES] ?? (await bundlePackages(base));
 const files = groupUnitTests(positionals, root, entries);
 const ending = new AbortController();
 let interrupted: number | null = null;
@@ -82,6 +84,7 @@ const stream = run({
   signal: ending.signal,
   execArgv: [
     `--import=${new URL("test-flush.ts", import.meta.url).href}`,
+    `--import=${new URL("test-packages.ts", import.meta.url).href}`,
     "--disable-warning=ExperimentalWarning",
   ],
   env: {
@@ -93,6 +96,7 @@ const stream = run({
     HIGHWATER_SERVICE_BUNDLES: bundles,
     // The hundreds of processes of a run strip and compile each module once.
     NODE_COMPILE_CACHE: cache,
+    [PACKAGES]: packages,
   },
 });
 const names = new TestNames();
@@ -113,7 +117,9 @@ const folders = await settle(() => readdirSync(temp).filter((name) => !name.star
 for (const line of processes) console.error(`left running: ${line}`);
 for (const name of folders) console.error(`left behind: ${join(temp, name)}`);
 // What is left behind stays for a look; all else is taken out of the memory.
-for (const folder of folders.length === 0 ? [base] : [entries, templates, bundles, cache])
+for (const folder of folders.length === 0
+  ? [base]
+  : [entries, templates, bundles, cache, join(base, "node_modules")])
   rmSync(folder, { recursive: true, force: true });
 const isClean = processes.length + folders.length === 0;
 process.exit(interrupted ?? (isClean ? process.exitCode : 1));
