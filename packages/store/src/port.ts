@@ -455,9 +455,9 @@ export interface Store extends NodeSource {
   maintain(node: string, request: { readonly expireBeforeMs: number | null }): Promise<RetentionReport>;
   /**
    * Why no session of a client may run as the login role; empty when it may. Settings of its own
-   * are no reason: no other client has its sessions.
+   * are no reason: no other client has its sessions. `reads`: its client may only read.
    */
-  roleFaults(node: string, role: string): Promise<readonly string[]>;
+  roleFaults(node: string, role: string, reads: boolean): Promise<readonly string[]>;
   /** Of every key that a service of the deployment has published. For the primary. */
   keyChecks(node: string): Promise<readonly KeyCheck[]>;
   /** Adds those of keys that have none yet. For the primary. */

@@ -239,13 +239,13 @@ export class PostgresStore implements Store {
     return pool;
   }
 
-  async roleFaults(node: string, role: string): Promise<readonly string[]> {
+  async roleFaults(node: string, role: string, reads: boolean): Promise<readonly string[]> {
     const on = this.#of(node);
     const [own, recorded] = await Promise.all([
-      on.lookUp.run((client) => vetRole(client, role)),
+      on.lookUp.run((client) => vetRole(client, role, reads)),
       this.#faultsOf(on, role),
     ]);
-    return [...own, ...recorded];
+    return [...new Set([...own, ...recorded])];
   }
 
   async #faultsOf({ lookUp, spec }: NodeConnections, role: string): Promise<readonly string[]> {

@@ -76,7 +76,8 @@ const UNPROTECTED = `SELECT what FROM pg_roles r JOIN highwater.login_role l ON 
     AND has_schema_privilege(r.oid, n.oid, 'USAGE')
 ) have WHERE r.rolname = $1 ORDER BY what`;
 
-const VET_ROLE = `SELECT ARRAY(${roleFaults("$1")}) AS faults`;
+/** $1 role, $2 access, or NULL. */
+const VET_ROLE = `SELECT ARRAY(${roleFaults("$1")}) || ARRAY(${accessFaults("$1", "$2::text")}) AS faults`;
 const VET_LOGIN = `SELECT ARRAY(${RECORDED_FAULTS}) AS faults, ARRAY(${UNPROTECTED}) AS unprotected`;
 
 /**
@@ -132,8 +133,8 @@ export interface Vetted {
 /**
  * What speaks against sessions of clients as the role. On a connection of the service's own.
  */
-export async function vetRole(client: pg.Client, role: string): Promise<readonly string[]> {
-  const { rows } = await client.query<{ faults: string[] }>(VET_ROLE, [role]);
+export async function vetRole(client: pg.Client, role: string, reads: boolean): Promise<readonly string[]> {
+  const { rows } = await client.query<{ faults: string[] }>(VET_ROLE, [role, reads ? "read" : null]);
   return rows[0]?.faults.filter((fault) => !isAboutSettings(fault)) ?? [];
 }
 

@@ -4,7 +4,7 @@ import { HighwaterError } from "@highwater/protocol";
 import { type Callers, isAnonymous, isLoopback, NOBODY, ownerTag } from "@highwater/service";
 import { type Config } from "../config.ts";
 import { roleUrl } from "../identity/role-url.ts";
-import { type RoleVetting } from "./role-vetting.ts";
+import { type RoleUse, type RoleVetting } from "./role-vetting.ts";
 import { int32, message } from "./frames/build.ts";
 import { addressOf, type BackendAddress, type Relay } from "./startup/backend.ts";
 import { type Greeted } from "./startup/handshake.ts";
@@ -12,6 +12,8 @@ import { type Greeted } from "./startup/handshake.ts";
 export interface Admitted {
   readonly address: BackendAddress;
   readonly password: string | null;
+  /** Only that of the node. */
+  readonly isBoundToDatabase: boolean;
   /** Whose transactions are run. */
   readonly owner: bigint;
   readonly isAdministrator: boolean;
@@ -66,7 +68,7 @@ export class Authentication {
       throw new HighwaterError("forbidden", {
         detail: `this gateway has no authentication, and serves the role "${address.user}" only`,
       });
-    return { address, password: address.password, owner: NOBODY, isAdministrator: false, ...UNWATCHED };
+    return { address, password: address.password, owner: NOBODY, ...UNWATCHED };
   }
 
   #passThrough({ socket, inbox }: Greeted, user: string, node: string): Admitted {
@@ -76,7 +78,7 @@ export class Authentication {
       fromClient: () => inbox.frame(),
     };
     const owner = ownerTag(`role ${user}`);
-    return { address, password: null, owner, isAdministrator: false, ...UNWATCHED, relay };
+    return { address, password: null, owner, ...UNWATCHED, relay };
   }
 
   async #byKey({ socket, inbox, isEncrypted }: Greeted, user: string, node: string): Promise<Admitted> {
@@ -87,36 +89,44 @@ export class Authentication {
       });
     socket.write(CLEARTEXT_PASSWORD);
     const frame = await inbox.frame();
-    const end = frame.indexOf(0, 5);
-    if (frame[0] !== 0x70 || end < 0)
+    const last = frame.indexOf(0, 5);
+    if (frame[0] !== 0x70 || last < 0)
       throw new HighwaterError("unauthenticated", { detail: "expected a password" });
-    const credential = `Bearer ${frame.toString("utf8", 5, end)}`;
-    let onEnded = (): void => undefined;
+    const credential = `Bearer ${frame.toString("utf8", 5, last)}`;
+    // It may end while the session still logs in.
+    const ended = Promise.withResolvers<undefined>();
+    const end = (): void => {
+      ended.resolve(undefined);
+    };
     const { principal, leave } = await this.#callers.enterConnection(
       credential,
       socket.remoteAddress ?? "",
-      () => {
-        onEnded();
-      },
+      end,
     );
+    const reads = !principal.scopes.has("write");
+    const use: RoleUse = { node, role: user, reads };
     try {
+      if (reads && !principal.scopes.has("read"))
+        throw new HighwaterError("forbidden", {
+          detail: `the credential of ${principal.id} has neither the scope read nor write`,
+        });
       if (principal.role !== user)
         throw new HighwaterError("forbidden", {
           detail: `the key ${principal.id} is not one of the role "${user}"`,
         });
-      await this.#vetting.check(node, user);
+      await this.#vetting.check(use);
     } catch (cause) {
       leave();
       throw cause;
     }
-    const unwatch = this.#vetting.watch(node, user, () => {
-      onEnded();
-    });
+    const unwatch = this.#vetting.watch(use, end);
     const url = roleUrl(this.#specOf(node).url, user, this.#config.rolePasswords.get(user));
     const address = addressOf(url);
     return {
       address,
       password: address.password,
+      // What a role that only reads must not do is taken from it in that database.
+      isBoundToDatabase: reads,
       owner: principal.owner,
       isAdministrator: principal.scopes.has("admin"),
       relay: null,
@@ -125,13 +135,15 @@ export class Authentication {
         leave();
       },
       onEnded: (callback) => {
-        onEnded = callback;
+        void ended.promise.then(callback);
       },
     };
   }
 }
 
 const UNWATCHED = {
+  isBoundToDatabase: false,
+  isAdministrator: false,
   relay: null,
   onEnded: () => undefined,
   leave: () => undefined,

@@ -6,6 +6,13 @@ import { type Deps } from "../deps.ts";
 /** What is known of a role is as old at most. */
 const VALID_MS = 60_000;
 
+/** A login role on a node. `reads`: its clients may only read. */
+export interface RoleUse {
+  readonly node: string;
+  readonly role: string;
+  readonly reads: boolean;
+}
+
 interface Vetted {
   readonly atMs: number;
   readonly faults: Promise<readonly string[]>;
@@ -20,22 +27,22 @@ export class RoleVetting {
   }
 
   /** Errors: `forbidden` with all reasons; those of the store. */
-  async check(node: string, role: string): Promise<void> {
-    const faults = await this.#faultsOf(node, role);
+  async check(use: RoleUse): Promise<void> {
+    const faults = await this.#faultsOf(use);
     if (faults.length === 0) return;
     throw new HighwaterError("forbidden", {
-      detail: `No session runs as the role ${role}: it ${faults.join("; it ")}. Take that from the role, or give the key another one.`,
+      detail: `No session runs as the role ${use.role}: it ${faults.join("; it ")}. Take that from the role, or give the key another one.`,
     });
   }
 
   /** Calls back when sessions may not run as the role any more. Returns what ends the watching. */
-  watch(node: string, role: string, onFault: () => void): () => void {
+  watch(use: RoleUse, onFault: () => void): () => void {
     const { clock } = this.#deps;
     let cancel = (): void => undefined;
     const wait = (): void => {
       cancel = clock.after(VALID_MS, () => {
         // What cannot be asked now goes on.
-        this.#faultsOf(node, role).then((faults) => {
+        this.#faultsOf(use).then((faults) => {
           if (faults.length > 0) onFault();
           else wait();
         }, wait);
@@ -47,18 +54,19 @@ export class RoleVetting {
     };
   }
 
-  #faultsOf(node: string, role: string): Promise<readonly string[]> {
+  #faultsOf({ node, role, reads }: RoleUse): Promise<readonly string[]> {
     const { clock, store } = this.#deps;
     const nowMs = clock.monotonicMs();
     for (const [name, { atMs }] of this.#vetted) if (nowMs - atMs >= VALID_MS) this.#vetted.delete(name);
-    let vetted = this.#vetted.get(role);
+    const name = JSON.stringify([node, role, reads]);
+    let vetted = this.#vetted.get(name);
     if (vetted === undefined) {
-      const faults = store.roleFaults(node, role);
+      const faults = store.roleFaults(node, role, reads);
       vetted = { atMs: nowMs, faults };
-      this.#vetted.set(role, vetted);
+      this.#vetted.set(name, vetted);
       // What could not be asked is asked again.
       faults.catch(() => {
-        this.#vetted.delete(role);
+        this.#vetted.delete(name);
       });
     }
     return vetted.faults;

@@ -212,9 +212,15 @@ export class Wire {
     const primaryEpoch = await primary.admit();
     const replica = isReadPort ? replicas.near : null;
     const admitted = await this.#authentication.admit(greeted, user, replica ?? primaryEpoch.node);
+    const { address, isBoundToDatabase } = admitted;
+    const database = packet.parameters.get("database") ?? user;
     // Not before: a role's places are for those who may log in as that role.
     let leave = (): void => undefined;
     try {
+      if (isBoundToDatabase && database !== address.database)
+        throw new HighwaterError("forbidden", {
+          detail: `a key that only reads connects to the database "${address.database}", not to "${database}"`,
+        });
       leave = this.#count(user);
       await this.#open(greeted, packet, { primaryEpoch, isReadPort, replica, admitted, leave });
     } catch (cause) {

@@ -6,17 +6,33 @@ import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { System } from "@highwater/lab-system";
 import { eventually, stateOf } from "@highwater/lab-system/testing";
 import { makeAuthority } from "@highwater/lab-tools/process/certificate";
+import { makeKey, TestIssuer } from "@highwater/service/testing/issuer";
 import { WireClient, type WireError } from "./client.ts";
 
 const AUTHORITY = makeAuthority("Wire test");
 const SHOWN = AUTHORITY.issue("127.0.0.1");
 const known = getCACertificates("default");
 const SECRET = "a secret for these tests alone";
+const issuer = new TestIssuer();
+const signer = await makeKey("k1");
 let system: System;
 let url: string;
 let key: string;
 before(async () => {
-  const shared = { GATEWAY_AUTH: "keys", TRACKER_AUTH: "keys", HIGHWATER_INTERNAL_SECRET: SECRET };
+  issuer.keys = [signer];
+  await issuer.start();
+  const tokens = {
+    GATEWAY_JWT_ISSUER: issuer.name,
+    GATEWAY_JWT_AUDIENCE: "highwater",
+    GATEWAY_JWT_JWKS_URL: issuer.jwksUrl,
+    GATEWAY_JWT_ROLES: "app_alice_write,app_erin_read",
+  };
+  const shared = {
+    ...tokens,
+    GATEWAY_AUTH: "keys,jwt",
+    TRACKER_AUTH: "keys",
+    HIGHWATER_INTERNAL_SECRET: SECRET,
+  };
   system = await System.start({
     cluster: { nodes: [{ id: "us-east", region: "us-east" }] },
     levels: { disk: { primary: true } },
@@ -27,6 +43,7 @@ before(async () => {
 });
 after(async () => {
   await system.close();
+  await issuer.stop();
 });
 
 const code = (error: WireError): string => error.code;
@@ -72,6 +89,57 @@ it("a role that must not run requests has no session, and settings of its own ar
     WireClient.open(system.pgUrl("us-east", "app_dave_write"), { password: dave }),
     (error: WireError) => code(error) === "28000" && /may create databases/.test(error.message),
   );
+});
+
+it("a token of the scope read has a session of a role that cannot write, and of no other", async () => {
+  await system.createKey({ name: "five", owner: "erin", scopes: ["read"] });
+  const sign = (role: string, scope?: string): Promise<string> =>
+    issuer.sign(signer, Date.now(), { sub: "reader", aud: "highwater", highwater_role: role, scope });
+  const reader = system.pgUrl("us-east", "app_erin_read");
+  for (const [at, password, why] of [
+    [url, await sign("app_alice_write", "read"), /lacks the rights of highwater_read/],
+    [reader, await sign("app_erin_read"), /neither the scope read nor write/],
+  ] as const)
+    await assert.rejects(
+      WireClient.open(at, { password }),
+      (error: WireError) => code(error) === "28000" && why.test(error.message),
+    );
+  const client = await WireClient.open(reader, { password: await sign("app_erin_read", "read") });
+  assert.deepEqual((await client.query("SELECT current_user")).rows, [["app_erin_read"]]);
+  client.end();
+  const writer = await WireClient.open(url, { password: await sign("app_alice_write", "write") });
+  writer.end();
+});
+
+it("a key that only reads has sessions of the node's database alone", async () => {
+  const readKey = await system.createKey({ name: "six", owner: "frank", scopes: ["read"] });
+  const at = new URL(system.pgUrl("us-east", "app_frank_read"));
+  const client = await WireClient.open(at.href, { password: readKey });
+  assert.equal((await client.query("SELECT lo_from_bytea(0, 'x')")).code, "42501");
+  client.end();
+  for (const database of ["postgres", "template1"]) {
+    at.pathname = `/${database}`;
+    await assert.rejects(
+      WireClient.open(at.href, { password: readKey }),
+      (error: WireError) => code(error) === "28000" && /not to "/.test(error.message),
+    );
+  }
+});
+
+it("a session ends whose key was revoked while it logged in", async () => {
+  const late = await system.createKey({ name: "seven", owner: "grace", scopes: ["read", "write"] });
+  const at = system.pgUrl("us-east", "app_grace_write");
+  // The server waits before it goes on with the session.
+  const options = "-c post_auth_delay=5";
+  const opened = WireClient.open(at, { password: late, parameters: { options } });
+  await eventually("the session logs in", async () => {
+    const sql = "SELECT FROM pg_stat_activity WHERE usename = 'app_grace_write'";
+    return (await system.cluster.query("us-east", sql)).length > 0;
+  });
+  await system.revokeKey(late);
+  const client = await opened.catch(() => null);
+  await client?.closed();
+  assert.match(client?.frames.map(({ bytes }) => bytes.toString()).join("") ?? "57P01", /57P01/);
 });
 
 it("a session ends when its key is revoked", async () => {
