@@ -77,6 +77,7 @@ function toGateways(edge: Edge): Fields[] {
   return [
     { match: { ...transactions, headers: READING }, ...to(retry(CHANGES_NOTHING)) },
     { match: transactions, ...to(retry(NEVER_LEFT)) },
+    { match: { path_separated_prefix: "/v1/tickets" }, ...to(retry(NEVER_LEFT)) },
     { match: { path: "/sql" }, ...to(retry(NEVER_LEFT)) },
     // The page that the `type` of a problem names. Trackers have the same.
     { match: { path_separated_prefix: "/errors", headers: READING }, ...to(retry(CHANGES_NOTHING)) },

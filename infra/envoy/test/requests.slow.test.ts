@@ -63,7 +63,8 @@ describe("requests", withoutEnvoy, () => {
   };
 
   test("transactions go to gateways, durability and webhooks to trackers, with everything that they say", async () => {
-    for (const path of ["/v1/transactions", "/v1/transactions/batch", "/v1/transactions/begin", "/sql?x=1"]) {
+    const transactions = ["/v1/transactions", "/v1/transactions/batch", "/v1/transactions/begin"];
+    for (const path of [...transactions, "/v1/tickets", "/v1/tickets/ends", "/sql?x=1"]) {
       const answered = await post(
         edge.url + path,
         { authorization: "Bearer key", "highwater-x": "1" },

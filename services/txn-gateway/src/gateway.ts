@@ -273,6 +273,7 @@ export class Gateway {
     return new Primary(this.#deps, {
       rule: makeAuthorityRule(config.authority, this.#deps.clock),
       probeIntervalMs: config.probeIntervalMs,
+      hasTrackers: config.trackers.length > 0,
       trackersSilentMs: () => this.#trackersSilentMs(),
       knownMarks: () => this.marks.known(this.#rules.levels),
       scheduleFault: () => this.scheduleFault,

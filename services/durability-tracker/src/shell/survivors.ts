@@ -46,15 +46,13 @@ export class Survivors {
   #note(epoch: EpochId, node: string, witness: Witness): void {
     let word = this.#words.get(epoch);
     if (word === undefined) this.#words.set(epoch, (word = { reached: new Map(), marks: new Map() }));
-    // A row with other marks reaches further, too.
-    if (!raise(word.reached, node, witness.reached)) return;
+    raise(word.reached, node, witness.reached);
     for (const [level, text] of Object.entries(witness.marks)) raise(word.marks, level, parseOffset(text));
+    // Also when nothing is new: the core takes no word while it follows no epoch.
     this.#deps.onRead({ epoch, ...word });
   }
 }
 
-function raise(offsets: Map<string, Offset>, name: string, offset: Offset | undefined): boolean {
-  if (offset === undefined || (offsets.get(name) ?? -1n) >= offset) return false;
-  offsets.set(name, offset);
-  return true;
+function raise(offsets: Map<string, Offset>, name: string, offset: Offset | undefined): void {
+  if (offset !== undefined && (offsets.get(name) ?? -1n) < offset) offsets.set(name, offset);
 }

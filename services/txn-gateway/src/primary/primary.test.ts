@@ -33,7 +33,7 @@ class ScriptedLease implements LeaseSource {
   candidates = (): Promise<null> => Promise.resolve(null);
 }
 
-function makePrimary(options: { silentMs?: number; lease?: LeaseSource } = {}) {
+function makePrimary(options: { silentMs?: number; lease?: LeaseSource; hasTrackers?: boolean } = {}) {
   const clock = new LateClock();
   const nodes = new Map<string, NodeReport | null>();
   const calls: string[] = [];
@@ -69,6 +69,7 @@ function makePrimary(options: { silentMs?: number; lease?: LeaseSource } = {}) {
   const primary: Primary = new Primary(deps, {
     ...(options.lease === undefined ? {} : { rule: { kind: "lease", lease: options.lease } }),
     probeIntervalMs: 100,
+    hasTrackers: options.hasTrackers ?? false,
     trackersSilentMs: () => trackers.silentMs,
     knownMarks: () => ({ finalMarks: {}, everywhere: {} }),
     scheduleFault: () => null,
@@ -190,6 +191,26 @@ test("an epoch that no tracker begins is begun by a gateway, although a tracker 
   await clock.advance(500);
   assert.deepEqual(calls, ["mint a 2", "forget a", "epoch"]);
   primary.stop();
+});
+
+test("a gateway that has not learned of any epoch from a tracker begins only the first of all, or a commanded one", async () => {
+  const options = { silentMs: 60_000, hasTrackers: true };
+  const unbegun = report("a", [record(EPOCH_A, 1)], { current: null });
+  const first = makePrimary(options);
+  first.nodes.set("a", report("a", [], { current: null }));
+  const later = makePrimary(options);
+  later.nodes.set("a", unbegun);
+  const informed = makePrimary(options);
+  informed.nodes.set("a", unbegun);
+  informed.primary.learn([record(EPOCH_A, 1)]);
+  for (const { primary, clock } of [first, later, informed]) {
+    primary.start();
+    await clock.advance(60_000);
+    primary.stop();
+  }
+  assert.ok(first.calls.includes("mint a 1"));
+  assert.deepEqual(later.calls, [], "it may be an older copy of the data");
+  assert.ok(informed.calls.includes("mint a 2"));
 });
 
 test("a node that has become the next to need an epoch is left to the trackers anew", async () => {

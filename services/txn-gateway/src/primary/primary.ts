@@ -17,6 +17,7 @@ export interface PrimaryOptions {
   /** Default: ancestry. */
   readonly rule?: AuthorityRule;
   readonly probeIntervalMs: number;
+  readonly hasTrackers: boolean;
   /** How long no tracker has been reachable. Then the gateway begins epochs itself. */
   readonly trackersSilentMs: () => number;
   /** The marks that this gateway knows, by epoch and level, for the record of the next epoch. */
@@ -76,6 +77,8 @@ export class Primary {
   #begunAtMs = Number.NEGATIVE_INFINITY;
   /** The node that has to be prepared or needs an epoch, and since when. */
   #due: { readonly node: string; readonly sinceMs: number } | null = null;
+  /** A tracker has reported its epochs to this process. */
+  #hasLearned = false;
   #stopped = false;
 
   constructor(deps: Deps, options: PrimaryOptions) {
@@ -196,6 +199,7 @@ export class Primary {
   /** A tracker's epochs: the current one's ancestry, oldest first, itself last. */
   learn(ancestry: readonly EpochRecord[]): void {
     const current = ancestry.at(-1)?.id as EpochId | undefined;
+    this.#hasLearned ||= current !== undefined;
     this.#watcher.learn(ancestry, current ?? null);
     if (current !== undefined && current !== this.#primaryEpoch?.epoch) this.wake();
   }
@@ -284,14 +288,19 @@ export class Primary {
   }
 
   /** Trackers begin epochs. Without any that does, this gateway begins the next one itself. */
-  #isLeftToTrackers(): boolean {
+  #isLeftToTrackers(authority: Extract<Authority, { kind: "mint" | "prepare" }>): boolean {
+    // It cannot recognize an older copy of the data, as trackers do by their ledgers.
+    const isFirst = this.#watcher.graph.maxSeq === 0;
+    const isCommanded = authority.kind === "mint" && authority.command !== null;
+    const mayJudge = !this.#options.hasTrackers || this.#hasLearned || isFirst || isCommanded;
+    if (authority.kind === "mint" && !mayJudge) return true;
     const dueForMs = this.#due === null ? 0 : this.#clock.monotonicMs() - this.#due.sinceMs;
     return this.#options.trackersSilentMs() < TRACKERS_FIRST_MS && dueForMs < OVERDUE_MS;
   }
 
   /** The watcher asks again until it is done. */
   async #begin(authority: Extract<Authority, { kind: "mint" | "prepare" }>): Promise<void> {
-    if (this.#beginning || this.#isLeftToTrackers()) return;
+    if (this.#beginning || this.#isLeftToTrackers(authority)) return;
     // What was asked for before the last step ended does not show it yet: a command would be
     // carried out twice.
     if ((this.#askedAtMs.get(authority.node) ?? 0) <= this.#begunAtMs) return;
