@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import { eventually, newId, stateOf, verdict } from "@highwater/lab-system/testing";
-import { bind, execute, parse, query, SYNC, ServerAnswer } from "./client.ts";
+import { bind, execute, message, parse, query, SYNC, ServerAnswer, type WireClient } from "./client.ts";
 import { HOME, WireSystem } from "./system.ts";
 
 let wire: WireSystem;
@@ -277,4 +277,82 @@ it("a role or a setting under which no receipt can be written does not undo a tr
     assert.match(next.token ?? "", /^hw2_/, way);
   }
   client.end();
+});
+
+it("a transaction with highwater.id runs once, whatever it consists of", async () => {
+  const client = await wire.open();
+  await client.query(`CREATE FUNCTION put(k text) RETURNS int LANGUAGE sql AS
+    $$ INSERT INTO kv VALUES (k || gen_random_uuid()::text, 1) RETURNING 1 $$`);
+  const limited = message("E", "\0", Buffer.from([0, 0, 0, 1]));
+  const insert = "INSERT INTO kv VALUES (gen_random_uuid()::text, 1)";
+  const bodies: Readonly<Record<string, readonly Buffer[]>> = {
+    "a savepoint": ["SAVEPOINT s", "ROLLBACK TO s"].map(query),
+    "a function": [query("SELECT put('fn')")],
+    WITH: [query(`WITH w AS (${insert} RETURNING key) SELECT count(*) FROM w`)],
+    "rows up to a limit": [
+      Buffer.concat([parse("", `${insert} RETURNING key`), bind("", ""), limited, SYNC]),
+    ],
+    "a chain": [query(`COMMIT AND CHAIN; ${insert}`)],
+  };
+  for (const [name, body] of Object.entries(bodies)) {
+    const id = newId();
+    const codes: string[] = [];
+    for (let round = 0; round < 2; round++) {
+      await client.query("BEGIN");
+      await client.query(`SET ${name === "a chain" ? "" : "LOCAL"} highwater.id = '${id}'`);
+      if (name === "a savepoint") await client.query(insert);
+      for (const bytes of body) {
+        client.send(bytes);
+        await client.until("Z");
+      }
+      codes.push((await client.query("COMMIT")).code);
+      await client.query("RESET highwater.id");
+    }
+    assert.deepEqual(codes, ["", "23505"], name);
+  }
+  const id = newId();
+  await client.query(`SET highwater.id = '${id}'`);
+  assert.equal((await client.query("SELECT put('alone')")).code, "");
+  assert.equal((await client.query("SELECT put('alone')")).code, "23505");
+  assert.equal((await client.extended("SELECT put('alone')")).code, "23505");
+  client.end();
+});
+
+it("commit and read_ack = durable: what says something of others is held, with rows or without", async () => {
+  const open = async (...settings: readonly string[]) => {
+    const client = await wire.open();
+    for (const each of settings) await client.query(`SET highwater.${each}`);
+    return client;
+  };
+  const writer = await open("ack = commit");
+  await writer.query("INSERT INTO kv VALUES ('gone soon', 1)");
+  const readers = [];
+  for (let count = 0; count < 3; count++) readers.push(await open("ack = commit", "read_ack = durable"));
+  const [empty, duplicate, limited] = readers as [WireClient, WireClient, WireClient];
+  const some = [bind("", "p"), message("E", "\0", Buffer.from([0, 0, 0, 1])), SYNC];
+  limited.send(parse("p", "SELECT count(*) FROM kv"), SYNC);
+  await limited.until("Z");
+  limited.send(...some);
+  await limited.until("Z");
+  await wire.cut();
+  await writer.query("DELETE FROM kv WHERE key = 'gone soon'");
+  await writer.query("INSERT INTO kv VALUES ('there', 1)");
+  empty.send(query("SELECT key FROM kv WHERE key = 'gone soon'"));
+  duplicate.send(query("INSERT INTO kv VALUES ('there', 1)"));
+  limited.send(...some);
+  await eventually("all have run", async () => {
+    const [row] = await wire.system.cluster.query(
+      HOME,
+      "SELECT count(*)::int AS n FROM pg_stat_activity WHERE usename = 'app' AND state = 'active'",
+    );
+    return row?.["n"] === 0;
+  });
+  await writer.query("SELECT 1");
+  assert.deepEqual(
+    readers.map((reader) => reader.untaken.map(({ type }) => type).join("")),
+    ["T", "", "2"],
+  );
+  await wire.heal();
+  for (const reader of readers) await reader.until("Z");
+  for (const client of [writer, ...readers]) client.end();
 });

@@ -29,6 +29,10 @@ before(async () => {
     $$ BEGIN INSERT INTO kv VALUES (gen_random_uuid()::text, 1); COMMIT; RAISE EXCEPTION 'after the commit'; END $$`);
   await client.query("CREATE TABLE late (id int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED)");
   await client.query("INSERT INTO late VALUES (1)");
+  await client.query(`CREATE PROCEDURE p_commits(INOUT a int) LANGUAGE plpgsql AS
+    $$ BEGIN INSERT INTO kv VALUES (gen_random_uuid()::text, 1); COMMIT; END $$`);
+  await client.query(`CREATE FUNCTION f_notifies() RETURNS void LANGUAGE sql AS
+    $$ INSERT INTO kv VALUES (gen_random_uuid()::text, 1); SELECT pg_notify('own', 'done') $$`);
   client.end();
 });
 after(async () => {
@@ -138,6 +142,46 @@ const HELD: readonly Form[] = [
     send: sending(...step(INSERT), SYNC, ...step(INSERT), SYNC),
     early: "12C",
     late: "Z12CZ",
+  },
+  {
+    name: "INSERT … RETURNING up to a limit of rows",
+    send: sending(parse("", `${INSERT} RETURNING key`), bind("", ""), executeOne(""), SYNC),
+    early: "12Ds",
+    late: "Z",
+  },
+  {
+    name: "a SELECT that writes up to a limit of rows, in front of a COPY",
+    send: sending(
+      ...[parse("", "SELECT f_insert()"), bind("", ""), executeOne("")],
+      ...[...step("COPY (SELECT 1) TO STDOUT"), SYNC],
+    ),
+    early: "12Ds12HdcC",
+    late: "Z",
+  },
+  {
+    name: "MERGE … RETURNING up to a limit of rows",
+    send: sending(
+      parse(
+        "",
+        `MERGE INTO kv USING (SELECT ${NEW}) n(k, v) ON key = k WHEN NOT MATCHED THEN INSERT VALUES (k, v) RETURNING key`,
+      ),
+      ...[bind("", ""), executeOne(""), SYNC],
+    ),
+    early: "12Ds",
+    late: "Z",
+  },
+  {
+    name: "CALL of a procedure that commits, up to a limit of rows, without Sync",
+    send: sending(parse("", "CALL p_commits(1)"), bind("", ""), executeOne(""), FLUSH),
+    early: "12D",
+    late: "s",
+  },
+  {
+    name: "the session's own notification",
+    prepare: (client) => client.query("LISTEN own"),
+    send: sending(query("SELECT f_notifies()")),
+    early: "TD",
+    late: "ACZ",
   },
   { name: "FunctionCall", send: callInsert, early: "V", late: "Z" },
   { name: "SELECT f_insert()", send: sending(query("SELECT f_insert()")), early: "TD", late: "CZ" },

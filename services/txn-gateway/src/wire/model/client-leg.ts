@@ -363,7 +363,7 @@ export class ClientLeg implements FrameSink {
     expected.push(QUIET.bind);
     expected.push(QUIET.describe);
     expected.push({ message: "execute", whose: "quiet", kind, isLocking });
-    this.#state.sendCheck("check", kind === "data");
+    this.#state.sendCheck("check", kind === "data" || this.#state.hasId);
     this.#hasUnnamed = true;
     outside.toServer(SYNC);
     expected.push(CLIENT.sync);
@@ -463,7 +463,7 @@ export class ClientLeg implements FrameSink {
       case "current":
         this.#commitStep = "asked";
         this.#state.isReadOnlyCommit = null;
-        this.#state.sendCheck("inline", this.#state.hasWrittenInBlock);
+        this.#state.sendCheck("inline", this.#state.hasWrittenInBlock || this.#state.hasId);
         break;
       case "asked":
         this.#commitStep = "none";
@@ -503,8 +503,8 @@ export class ClientLeg implements FrameSink {
   }
 
   #sync(bytes: Buffer, start: number, end: number): void {
-    const { expected } = this.#state;
-    const mayHaveReceipt = this.#hasData && this.#isSociable && this.#state.wantsReceipts;
+    const { expected, wantsReceipts, hasId } = this.#state;
+    const mayHaveReceipt = (this.#hasData || hasId) && this.#isSociable && wantsReceipts;
     const isWanted = (this.#isCheckable || mayHaveReceipt) && this.#executed > 0 && !this.#beganIdleInBlock;
     if (this.#isInBatch && isWanted && !expected.isSkipping && !expected.isCopying) {
       this.#run.flush();
@@ -559,7 +559,8 @@ export class ClientLeg implements FrameSink {
 
   #sendUnit(purpose: "settings" | "commit"): void {
     this.#run.flush();
-    this.#state.sendCheck(purpose, purpose === "commit" && this.#state.hasWrittenInBlock);
+    const { hasWrittenInBlock, hasId } = this.#state;
+    this.#state.sendCheck(purpose, purpose === "commit" && (hasWrittenInBlock || hasId));
     this.#state.outside.toServer(SYNC);
     this.#state.expected.push(OWN.sync);
   }

@@ -124,10 +124,12 @@ export class ServerLeg implements FrameSink {
         if (!this.#complete(bytes, start, end, head)) return;
         break;
       case EMPTY:
-      case SUSPENDED:
         this.#notLast();
         this.#unlock();
         if (head?.message === "execute") expected.pop();
+        break;
+      case SUSPENDED:
+        this.#suspended(head);
         break;
       case COPY_IN:
       case COPY_OUT:
@@ -146,11 +148,10 @@ export class ServerLeg implements FrameSink {
         if (!this.#ready(bytes, start, head)) return;
         break;
       case NOTICE:
-        if (this.#state.settings.readsDurably && (this.#hasCommitted || mayCommitInside(head)))
-          this.#hold(false);
+        this.#noticed(head);
         break;
       case NOTIFICATION:
-        if (this.#state.settings.readsDurably) this.#hold(false);
+        this.#notified();
         break;
     }
     if (type !== ROW && this.#locked !== null) this.#locks(end - start);
@@ -172,6 +173,7 @@ export class ServerLeg implements FrameSink {
       if (type === ROW || type === COPY_DATA) this.#row(end - start, head);
       // Too long to be read: it may be anything.
       else if (type === ERROR) this.#error(bytes, start, end, head);
+      else if (type === NOTICE) this.#noticed(head);
       else if (type === ROW_DESCRIPTION) {
         this.#notLast();
         if (head?.message === "describe") this.#state.expected.pop();
@@ -363,6 +365,41 @@ export class ServerLeg implements FrameSink {
     this.#state.client.open(gate);
   }
 
+  #noticed(head: Expected | undefined): void {
+    if (this.#state.settings.readsDurably && (this.#hasCommitted || mayCommitInside(head))) this.#hold(false);
+  }
+
+  /**
+   * The server is between transactions. If that of the session has written, it has committed, and
+   * the notification may be its own.
+   */
+  #notified(): void {
+    if (this.#hasWritten && !this.#isInBlock && this.#maybeLast === null) {
+      this.#hold(true);
+      this.#hasWritten = false;
+      this.#hasCommitted = true;
+    } else if (this.#state.settings.readsDurably) this.#hold(false);
+  }
+
+  /**
+   * A portal has shown as many rows as were asked for. What writes has written everything by then,
+   * and commits with its transaction; so may anything that no check stands behind.
+   */
+  #suspended(head: Expected | undefined): void {
+    const state = this.#state;
+    this.#notLast();
+    this.#unlock();
+    this.#isFirstRow = true;
+    state.isReadOnlyCommit = null;
+    this.#hasWritten = true;
+    if (head?.kind === "data" || mayCommitInside(head)) state.hasWrittenInBlock = true;
+    if (!this.#isInBlock && mayCommitInside(head)) {
+      this.#hold(true);
+      this.#hasCommitted = true;
+    } else if (state.settings.readsDurably) this.#hold(false);
+    if (head?.message === "execute") state.expected.pop();
+  }
+
   /** False: it is not for the client. */
   #complete(bytes: Buffer, start: number, end: number, head: Expected | undefined): boolean {
     const state = this.#state;
@@ -373,7 +410,9 @@ export class ServerLeg implements FrameSink {
     const tag = readTag(bytes.toString("latin1", start + HEADER_BYTES, end - 1));
     if (this.#failedBefore(tag, head)) return false;
     if (tag.dropsStatements) state.forgetPrepared();
-    if (tag.isWrite && this.#isInBlock) state.hasWrittenInBlock = true;
+    // Whether it is in a block is known only when the server is ready.
+    if (tag.isWrite) state.hasWrittenInBlock = true;
+    if (tag.effect !== "commit") state.isReadOnlyCommit = null;
     if (tag.changesSettings) {
       state.isStale = true;
       this.#hasSet = true;
@@ -381,11 +420,8 @@ export class ServerLeg implements FrameSink {
     const isCheck = head?.whose === "quiet";
     const wasLocked = this.#locked !== null;
     this.#unlock();
-    const mustHold =
-      tag.isEmptyWrite ||
-      (head?.isLocking === true && tag.isRead && !wasLocked) ||
-      state.settings.readsDurably;
-    if (mustHold && state.settings.ack === "durable") this.#hold(false);
+    const saysOfOthers = tag.isEmptyWrite || (head?.isLocking === true && tag.isRead && !wasLocked);
+    if (state.settings.readsDurably || (saysOfOthers && state.settings.ack === "durable")) this.#hold(false);
     switch (tag.effect) {
       case "none":
         break;
@@ -394,9 +430,10 @@ export class ServerLeg implements FrameSink {
         this.#hasSet = false;
         break;
       case "end":
+        // Or what came behind a savepoint: then the block goes on, as the server says when ready.
         this.#isInBlock = false;
         state.rolledBack();
-        this.#endBlock();
+        if (this.#hasSet) state.isStale = true;
         break;
       case "commit":
         if (state.isReadOnlyCommit !== true) this.#hold(true);
@@ -459,8 +496,8 @@ export class ServerLeg implements FrameSink {
     // When the session ends in a COMMIT, it is not known whether that has taken effect.
     if (!isFatal(bytes, start, end)) this.#state.rolledBack();
     const state = reportField(bytes, start, end, "C");
-    const saysOfOthers = state === "" || state.startsWith(INTEGRITY) || settings.readsDurably;
-    if (saysOfOthers && settings.ack === "durable") this.#hold(false);
+    const saysOfOthers = state === "" || state.startsWith(INTEGRITY);
+    if (settings.readsDurably || (saysOfOthers && settings.ack === "durable")) this.#hold(false);
     // The transaction is undone; but a procedure may have committed before.
     this.#hasWritten = !this.#isInBlock && mayCommitInside(head);
     expected.isCopying = false;
@@ -517,6 +554,7 @@ export class ServerLeg implements FrameSink {
     }
     this.#commit = null;
     this.#isInBlock = status !== "I";
+    if (!this.#isInBlock) this.#endBlock();
     this.#hasWritten = false;
     this.#hasCommitted = false;
     if (this.#hasCalled) state.isStale = true;

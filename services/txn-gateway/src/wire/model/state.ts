@@ -103,6 +103,11 @@ export class SessionState {
     return this.probed?.canWrite === true && this.isProbed;
   }
 
+  /** All may have a receipt: whatever a transaction with an id has written, it must not run twice. */
+  get hasId(): boolean {
+    return this.settings.id !== null;
+  }
+
   /** The check, with the receipt where the transaction is to have one. */
   sendCheck(purpose: Purpose, mayHaveReceipt: boolean): void {
     const attempt = mayHaveReceipt && this.wantsReceipts ? this.outside.attempt() : null;
