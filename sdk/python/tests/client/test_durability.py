@@ -53,7 +53,7 @@ async def test_a_silent_stream_is_dead_and_another_tracker_takes_over_from_a_ref
     silent = await world.service()
     refusing = await world.service(stream=lambda call: 503)
     far = await world.service()
-    hw = world.client(refusing, silent, far, tuning=replace(QUICK, stream_silence_ms=200, stream_open_ms=5_000))
+    hw = world.client(refusing, silent, far, tuning=replace(QUICK, stream_silence_ms=1_000, stream_open_ms=5_000))
     wait = asyncio.ensure_future(hw.promise(token(E1, 10)).durable())
     await far.streaming()
     assert len(refusing.stream_requests) > 0
