@@ -44,6 +44,8 @@ const HELD_MS = 2_000;
 const LATE_MS = 30_000;
 const NEW = "gen_random_uuid()::text, 1";
 const INSERT = `INSERT INTO kv VALUES (${NEW})`;
+const MERGE = `MERGE INTO kv USING (SELECT ${NEW}) n(k, v) ON key = k
+  WHEN NOT MATCHED THEN INSERT VALUES (k, v) RETURNING key`;
 const step = (text: string, name = ""): Buffer[] => [parse(name, text), bind("", name), execute("")];
 
 const LOCKING = "SELECT * FROM kv WHERE key = 'shared' FOR SHARE";
@@ -160,13 +162,7 @@ const HELD: readonly Form[] = [
   },
   {
     name: "MERGE … RETURNING up to a limit of rows",
-    send: sending(
-      parse(
-        "",
-        `MERGE INTO kv USING (SELECT ${NEW}) n(k, v) ON key = k WHEN NOT MATCHED THEN INSERT VALUES (k, v) RETURNING key`,
-      ),
-      ...[bind("", ""), executeOne(""), SYNC],
-    ),
+    send: sending(parse("", MERGE), bind("", ""), executeOne(""), SYNC),
     early: "12Ds",
     late: "Z",
   },
