@@ -45,7 +45,8 @@ export interface ReplicaPosition {
 export interface PositionsReport {
   readonly node: string;
   readonly epoch: EpochId;
-  readonly flushed: Offset;
+  /** Null while the server does not flush. */
+  readonly flushed: Offset | null;
   readonly applied: Offset;
   /** Two streams that match one node are left out, and so is one that matches two. */
   readonly replicas: readonly ReplicaPosition[];

@@ -3,7 +3,7 @@
 // the owners are read ten times a second and when an unknown process appears, and only the
 // positions in between.
 import { type ClientBase } from "pg";
-import { type EpochId, ZERO } from "@highwater/protocol";
+import { type EpochId } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
 import { type PositionsReport } from "../port.ts";
 import { endOfLog, parseLsn } from "./lsn.ts";
@@ -109,7 +109,7 @@ export class PositionsReader {
     return {
       node: this.#node,
       epoch: epoch as EpochId,
-      flushed: row.fsync === "on" ? parseLsn(row.flushed) : ZERO,
+      flushed: row.fsync === "on" ? parseLsn(row.flushed) : null,
       applied: endOfLog(parseLsn(row.applied), BigInt(row.segment_bytes)),
       replicas: this.#streams.recognise(streams, this.#node),
     };

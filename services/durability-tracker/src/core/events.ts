@@ -52,7 +52,8 @@ export type TrackerEvent =
       readonly askedAtMs: number;
       readonly node: string;
       readonly epoch: EpochId;
-      readonly flushed: Offset;
+      /** Null while the server does not flush. */
+      readonly flushed: Offset | null;
       readonly replicas: readonly {
         readonly node: string;
         readonly session: string;

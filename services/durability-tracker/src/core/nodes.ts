@@ -128,7 +128,7 @@ export function takePositions(
   if (primary === undefined || noticeReturn(state, event, effects)) return;
   primary.reportedAtMs = event.nowMs;
   primary.alive = true;
-  if (!primary.unfit) raise(primary, event.flushed);
+  if (!primary.unfit && event.flushed !== null) raise(primary, event.flushed);
   own(state).primaryFlushed = primary.position;
   const shown = new Set<string>();
   for (const replica of event.replicas) {
@@ -176,7 +176,8 @@ export function takePositions(
 function noticeReturn(state: TrackerState, event: EventOf<"positions_reported">, effects: Effect[]): boolean {
   const { primaryReport: before } = state.topology;
   const { node, epoch, flushed: now, askedAtMs, nowMs } = event;
-  if (before !== null && askedAtMs <= before.askedAtMs) return false;
+  // A server that does not flush at the moment names nothing that could be compared.
+  if (now === null || (before !== null && askedAtMs <= before.askedAtMs)) return false;
   own(state).primaryReport = { flushed: now, askedAtMs, receivedAtMs: nowMs };
   if (before === null || now >= before.flushed || askedAtMs < before.receivedAtMs) return false;
   const was = before.flushed;

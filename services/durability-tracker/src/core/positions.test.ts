@@ -263,6 +263,25 @@ function standing({ state }: Driven): [kind: string, reason: string | null] {
   return [at.kind, at.kind === "unsettled" ? at.reason : null];
 }
 
+test("a primary that stops flushing is unfit, and its epoch goes on when it flushes again", () => {
+  const it = Driven.following(record(1));
+  it.confirm(100, { b: ["s1", 90] });
+  for (const unfit of [true, false]) {
+    // Positions are asked for more often than the node is asked about itself.
+    const off = [...it.positions(null, { b: ["s1", 120] })];
+    it.report("a", [record(1)], { role: "primary", unfit });
+    off.push(...it.positions(null, { b: ["s1", 120] }));
+    assert.ok(off.every(({ kind }) => kind !== "disown_epoch"));
+    assert.deepEqual(standing(it), ["following", null]);
+    assert.equal(it.verdict(1, 1, 110, "disk"), "pending");
+  }
+  assert.ok(it.positions(130, { b: ["s1", 130] }).every(({ kind }) => kind !== "disown_epoch"));
+  assert.equal(it.verdict(1, 1, 110, "disk"), "durable");
+  // An older state that is put under it meanwhile is noticed as soon as it flushes.
+  it.positions(null);
+  assert.ok(it.positions(60).some(({ kind }) => kind === "disown_epoch"));
+});
+
 test("a primary that has less on disk than before within an epoch ends it, and no mark of it rises again", () => {
   const it = Driven.following(record(1));
   it.confirm(100, { b: ["s1", 90] });

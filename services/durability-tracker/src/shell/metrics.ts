@@ -59,7 +59,7 @@ export class TrackerMetrics extends MetricSet implements Subscriber {
   }
 
   onPositions(nowMs: number, { epoch, flushed }: PositionsReport, state: TrackerState): void {
-    this.#flushed.note(epoch, { atMs: nowMs, offset: flushed }, slowestOf(state));
+    if (flushed !== null) this.#flushed.note(epoch, { atMs: nowMs, offset: flushed }, slowestOf(state));
   }
 
   onPrimaryWentBack(): void {

@@ -18,8 +18,8 @@ export class Pace {
     this.#busyPollMs = busyPollMs;
   }
 
-  /** The primary's disk had the log up to here. */
-  looked(flushed: Offset): void {
+  /** The primary's disk had the log up to here; null: it did not say. */
+  looked(flushed: Offset | null): void {
     const hasMoved = this.#flushed !== null && flushed !== this.#flushed;
     this.#flushed = flushed;
     this.#share += WEIGHT * (Number(hasMoved) - this.#share);

@@ -163,7 +163,7 @@ export class Driven {
 
   /** The current primary's positions; replicas as `[session, flushed]`. */
   positions(
-    flushed: number,
+    flushed: number | null,
     replicas: Record<string, readonly [string, number]> = {},
     over: { epoch?: EpochId; node?: string; askedAtMs?: number; synchronous?: SynchronousReport } = {},
   ): readonly Effect[] {
@@ -174,7 +174,7 @@ export class Driven {
       askedAtMs: over.askedAtMs ?? this.nowMs,
       node: over.node ?? (standing.kind === "following" ? standing.node : "a"),
       epoch: over.epoch ?? (standing.kind === "following" ? standing.epoch : epochId(1)),
-      flushed: off(flushed),
+      flushed: flushed === null ? null : off(flushed),
       replicas: Object.entries(replicas).map(([node, [session, at]]) => ({
         node,
         session,

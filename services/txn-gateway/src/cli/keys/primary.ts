@@ -81,11 +81,12 @@ export async function awaitReplicas(
   // The change was committed to the primary's disk before this is asked.
   const before = await store.positions(primary);
   if (before === null) return null;
+  const written = before.flushed ?? before.applied;
   for (;;) {
     const now = await store.positions(primary);
     const replicas = now?.epoch === before.epoch ? now.replicas : [];
     const flushed = new Set(
-      replicas.filter((replica) => replica.flushed >= before.flushed).map(({ node }) => node),
+      replicas.filter((replica) => replica.flushed >= written).map(({ node }) => node),
     );
     const lack = nodes.filter((id) => id !== primary && !flushed.has(id));
     if (lack.length === 0 || clock.monotonicMs() >= untilMs)
