@@ -82,7 +82,10 @@ describe("the PostgreSQL adapter on three servers", () => {
     await eventually("nothing is counted", async () => (await store.positions(primary))?.flushed === null);
     await cluster.query(primary, "ALTER SYSTEM RESET fsync");
     await cluster.query(primary, "SELECT pg_reload_conf()");
-    await eventually("it counts again", async () => ((await store.positions(primary))?.flushed ?? 0n) >= before);
+    await eventually(
+      "it counts again",
+      async () => ((await store.positions(primary))?.flushed ?? 0n) >= before,
+    );
   });
 
   it("reports a replica with a recovery target", async () => {

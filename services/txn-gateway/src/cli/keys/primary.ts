@@ -85,9 +85,7 @@ export async function awaitReplicas(
   for (;;) {
     const now = await store.positions(primary);
     const replicas = now?.epoch === before.epoch ? now.replicas : [];
-    const flushed = new Set(
-      replicas.filter((replica) => replica.flushed >= written).map(({ node }) => node),
-    );
+    const flushed = new Set(replicas.filter((replica) => replica.flushed >= written).map(({ node }) => node));
     const lack = nodes.filter((id) => id !== primary && !flushed.has(id));
     if (lack.length === 0 || clock.monotonicMs() >= untilMs)
       return { have: nodes.filter((id) => !lack.includes(id)), lack };
