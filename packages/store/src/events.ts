@@ -52,16 +52,26 @@ export interface FreshEvent extends RecordedEvent {
   readonly replaced?: RecordedEvent;
 }
 
+/** Numbers that a ledger knows only in part: the highest that a tracker knows is right. */
+const COUNTS: Readonly<Partial<Record<DurabilityEventType, string>>> = {
+  "epoch.started": "unlisted",
+  "promise.broken": "transactions",
+};
+
 /**
  * What an event says that the recorded one of the same key does not. A tracker that knows a lost
- * transaction by its token alone may lack its owner and metadata. `owner`: it had no owner, so its
- * owner has not received it and gets it under a new number. `metadata`: its owner may have read it
- * already, so it stays where it is and gets the data. Null: nothing.
+ * transaction by its token alone may lack its owner and metadata, and one with a part of the ledger
+ * counts too few. `owner`: it had no owner, so its owner has not received it and gets it under a
+ * new number. `data`: its readers may have read it already, so it stays where it is and gets the
+ * data. Null: nothing.
  */
-export function whatIsBetter(recorded: NewEvent, again: NewEvent): "owner" | "metadata" | null {
+export function whatIsBetter(recorded: NewEvent, again: NewEvent): "owner" | "data" | null {
   if (recorded.owner === 0n && again.owner !== null && again.owner !== 0n) return "owner";
+  if (recorded.owner !== again.owner) return null;
   const lacks = recorded.data["metadata"] === undefined && again.data["metadata"] !== undefined;
-  return lacks && recorded.owner === again.owner ? "metadata" : null;
+  const count = COUNTS[again.type];
+  const hasMore = count !== undefined && Number(again.data[count]) > Number(recorded.data[count]);
+  return lacks || hasMore ? "data" : null;
 }
 
 /** One event of each key, the best informed one. */

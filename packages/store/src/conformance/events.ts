@@ -303,6 +303,20 @@ function supersedingTests(the: () => Bench): void {
     assert.deepEqual(await bench.end(), end, "its owner may have read it");
   });
 
+  it("an event that counts too few gets the higher number where it is, whoever comes first", async () => {
+    const bench = the();
+    for (const [type, count] of [
+      ["epoch.started", "unlisted"],
+      ["promise.broken", "transactions"],
+    ] as const) {
+      const few = newEvent({ owner: null, type, data: { [count]: 1 } });
+      const [position] = (await bench.record([few])).events;
+      const many = { ...few, data: { [count]: 20 } };
+      assert.deepEqual((await bench.record([many], 1)).events, [{ ...position, data: many.data }]);
+      assert.deepEqual((await bench.record([few])).events, [{ ...position, data: many.data }]);
+    }
+  });
+
   it("what belongs to everybody belongs to no owner", async () => {
     const bench = the();
     const everybodys = newEvent({ owner: null, type: "epoch.started" });

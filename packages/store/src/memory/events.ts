@@ -118,7 +118,7 @@ export class MemoryEvents implements EventStore {
     for (const event of bestOfKeys(events).values()) {
       const old = before.get(event.key);
       const better = old === undefined ? "owner" : whatIsBetter(old, event);
-      if (old !== undefined && better === "metadata") log.revise(old, event.data);
+      if (old !== undefined && better === "data") log.revise(old, event.data);
       if (better !== "owner") continue;
       if (old !== undefined) log.remove(old);
       log.append(event);

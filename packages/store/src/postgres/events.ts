@@ -321,7 +321,7 @@ async function improve(
     return { event, what: whatIsBetter(old, event) };
   });
   const owned = better.filter(({ what }) => what === "owner").map(({ event }) => event);
-  const enriched = better.filter(({ what }) => what === "metadata").map(({ event }) => event);
+  const enriched = better.filter(({ what }) => what === "data").map(({ event }) => event);
   const improved: RecordedEvent[] = [];
   if (owned.length > 0) {
     await client.query(REMOVE, [owned.map(({ key }) => key)]);

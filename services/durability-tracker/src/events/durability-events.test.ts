@@ -363,4 +363,27 @@ describe("an epoch", () => {
       },
     });
   });
+
+  it("may lack transactions of several ledgers: each number is published once, also when the lower comes first", async () => {
+    const store = new MemoryEventLog(EPOCH);
+    const [one, two] = [await Tracker.start(store), await Tracker.start(store)];
+    const ids = { first: EPOCH, last: NEXT };
+    const part = { epoch: EPOCH, currentEpoch: NEXT, count: 1, from: "8", to: "9", ids };
+    await using client = await one.listen("?after=0.0&types=transactions.unlisted");
+    one.events.onUnlisted(part, 7n);
+    await client.until("the part is published", () => client.published.length === 1);
+    two.events.onUnlisted({ ...part, count: 20, from: "1" }, 7n);
+    two.events.onUnlisted(part, 7n);
+    await client.until("the rest is published", () => client.published.length === 2);
+    one.events.onUnlisted({ ...part, ids: { ...ids, first: NEXT } }, 7n);
+    await client.until("other ids are published", () => client.published.length === 3);
+    assert.deepEqual(
+      store.events.map(({ data }) => [data["count"], data["from"]]),
+      [
+        [1, "8"],
+        [20, "1"],
+        [1, "8"],
+      ],
+    );
+  });
 });

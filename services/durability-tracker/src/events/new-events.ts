@@ -125,7 +125,11 @@ export function brokenPromiseEvent(promise: BrokenPromiseData): NewEvent {
 }
 
 export function unlistedEvent(data: UnlistedData, owner: bigint): NewEvent {
-  const key = `unlisted/${data.epoch}/${data.currentEpoch}/${String(owner)}`;
+  const { epoch, currentEpoch, count, from, to, ids } = data;
+  // Ledgers may know different parts: what each says is published, so that none is an undercount of
+  // another.
+  const said = digestOf([count, from, to, ids.first, ids.last]);
+  const key = `unlisted/${epoch}/${currentEpoch}/${String(owner)}/${said}`;
   return { key, type: "transactions.unlisted", owner, data: { ...data } };
 }
 
@@ -134,5 +138,10 @@ const PLAIN_LEVEL = /^[\w.-]{1,63}$/;
 /** A level may have any name; a key is short and plain. */
 function levelInKey(level: string): string {
   if (PLAIN_LEVEL.test(level)) return level;
-  return `~${createHash("sha256").update(level).digest("hex").slice(0, 32)}`;
+  return `~${digestOf(level)}`;
+}
+
+function digestOf(said: unknown): string {
+  const text = typeof said === "string" ? said : JSON.stringify(said);
+  return createHash("sha256").update(text).digest("hex").slice(0, 32);
 }
