@@ -439,9 +439,10 @@ export interface Store extends NodeSource {
   /**
    * Looks the keys up and writes a tombstone for each absent one, so that it can never commit
    * again; durable on the primary when this resolves. It waits for those who hold keys for
-   * `patienceMs` or somewhat longer. A session is ended for holding a key only if it was given up,
-   * or if its transaction is older than the limit of any gateway (`limitMs`); a key that a living
-   * transaction holds is `held`.
+   * `patienceMs` or up to a few seconds longer. If many are held, it waits for some of them. With 0
+   * it settles those that are free, and no call that waits delays it. A session is ended for
+   * holding a key only if it was given up, or if its transaction is older than the limit of any
+   * gateway (`limitMs`); a key that a living transaction holds is `held`.
    */
   settle(node: string, request: SettleRequest): Promise<ReceiptsAsOf>;
   /**

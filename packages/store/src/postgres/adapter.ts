@@ -130,6 +130,9 @@ interface NodeConnections {
   readonly lookUp: Channel;
   readonly logEnd: Channel;
   readonly settle: Channel;
+  /** Waits for ids that somebody holds. Those that are free are settled meanwhile. */
+  readonly settleHeld: Channel;
+  readonly nextTurn: () => number;
   readonly rescue: Channel;
   readonly warden: Warden;
   readonly canceller: Canceller;
@@ -184,6 +187,7 @@ export class PostgresStore implements Store {
       });
     const rescue = channel("rescue");
     const givenUp = new GivenUp();
+    let turn = 0;
     return {
       spec,
       seen: { primary: false, schema: "none" },
@@ -194,6 +198,8 @@ export class PostgresStore implements Store {
       lookUp: channel("look-up"),
       logEnd: channel("log-end"),
       settle: channel("settle", SLOW_CALLS * callTimeoutMs),
+      settleHeld: channel("held:settle", SLOW_CALLS * callTimeoutMs),
+      nextTurn: () => turn++,
       rescue,
       warden: new Warden(channel("warden"), clock),
       canceller: {
@@ -493,9 +499,10 @@ export class PostgresStore implements Store {
   }
 
   async settle(node: string, request: SettleRequest): Promise<ReceiptsAsOf> {
-    const { settle, rescue, givenUp } = this.#of(node);
-    const parts = { rescue, clock: this.#options.clock, givenUp };
-    return settle.run((client) => settleReceipts(client, parts, request));
+    const { settle, settleHeld, rescue, givenUp, nextTurn } = this.#of(node);
+    const parts = { rescue, clock: this.#options.clock, givenUp, nextTurn };
+    const channel = request.patienceMs === 0 ? settle : settleHeld;
+    return channel.run((client) => settleReceipts(client, parts, request));
   }
 
   giveUp(node: string, key: ReceiptKey, holder: string): void {
@@ -537,9 +544,10 @@ export class PostgresStore implements Store {
   }
 
   forget(node: string): void {
-    const { flush, lookUp, logEnd, settle, rescue, positions, limits, ...sessions } = this.#of(node);
+    const { flush, lookUp, logEnd, settle, settleHeld, rescue, positions, limits, ...sessions } =
+      this.#of(node);
     const { writes, reads, shared, shares } = sessions;
-    for (const channel of [flush, lookUp, logEnd, settle, rescue, positions]) channel.reset();
+    for (const channel of [flush, lookUp, logEnd, settle, settleHeld, rescue, positions]) channel.reset();
     limits.forget();
     for (const waiting of [...shares.writes.values(), ...shares.reads.values(), ...shared.values()])
       waiting.reset(new HighwaterError("epoch_changed", { retryAfterMs: 100 }));
@@ -555,6 +563,7 @@ export class PostgresStore implements Store {
         lookUp,
         logEnd,
         settle,
+        settleHeld,
         rescue,
         warden,
         writes,
@@ -569,7 +578,7 @@ export class PostgresStore implements Store {
             retryAfterMs: 1_000,
           }),
         );
-      for (const channel of [probe, positions, flush, lookUp, logEnd, settle, rescue, warden])
+      for (const channel of [probe, positions, flush, lookUp, logEnd, settle, settleHeld, rescue, warden])
         channel.close();
       for (const pool of [...writes.values(), ...reads.values()]) pool.close();
     }

@@ -34,16 +34,22 @@ export interface SettleContext {
   readonly rescue: Channel;
   readonly clock: Clock;
   readonly givenUp: GivenUp;
+  /** Another number each time. */
+  readonly nextTurn: () => number;
 }
 
-/** A held id costs so long, where others wait to be settled behind it. */
-const HELD_MS = 200;
+/** So long all ids together wait for services that settle some of them just now. */
+const TOGETHER_MS = 100;
 /**
- * Ids that are settled one by one in one round trip, and how long that may go on for; the rest
- * counts as held.
+ * A held id costs others no more than this until those that are free are settled: nothing else
+ * keeps an insert waiting.
  */
+const FREE_MS = 2;
+/** Ids that are settled one by one in one round trip. */
 const ONE_BY_ONE = 50;
-const ONE_BY_ONE_MS = 5_000;
+/** Then so many of those that are held are waited for, each so long. */
+const AT_LENGTH = 10;
+const HELD_MS = 200;
 /**
  * So often it is checked whether the holder of an id may be ended, in the time that it is waited
  * for.
@@ -85,34 +91,49 @@ export async function settleReceipts(
 }
 
 /**
- * All in one statement; when somebody holds one of them, one by one. Answers those that are held.
+ * All in one statement; when somebody holds one of them, one by one: first every id that is free,
+ * however many are held, and then some of the others at length. Answers those that are held.
  */
 async function insertTombstones(
   client: ClientBase,
-  { rescue, clock, givenUp }: SettleContext,
+  { rescue, clock, givenUp, nextTurn }: SettleContext,
   { keys, epoch, tombstone, patienceMs }: SettleRequest,
 ): Promise<ReadonlySet<ReceiptKey>> {
   const insert = (some: readonly ReceiptKey[]): Promise<unknown> =>
     client.query(INSERT_TOMBSTONES, [...columnsOf(some), epoch, tombstone]);
-  const everyMs = Math.ceil(Math.min(HELD_MS, patienceMs) / LOOKS);
+  const insertEach = async (some: readonly ReceiptKey[], waitMs: number): Promise<ReceiptKey[]> => {
+    const waited = await insertWithin(client, waitMs, () =>
+      Promise.all(some.map(async (key) => ((await isHeld(insert([key]))) ? [key] : []))),
+    );
+    return waited.flat();
+  };
+  const togetherMs = patienceMs === 0 ? TOGETHER_MS : patienceMs;
+  const everyMs = Math.ceil(Math.min(HELD_MS, togetherMs) / LOOKS);
   const stop = rescueBy(client, END_HOLDERS, [givenUp.of(keys)], { rescue, clock, everyMs });
   try {
-    const inserting = insertWithin(client, patienceMs, () => insert(keys));
-    if (!(await isHeld(inserting))) return new Set();
+    if (!(await isHeld(insertWithin(client, togetherMs, () => insert(keys))))) return new Set();
     const held = new Set<ReceiptKey>();
-    const untilMs = clock.monotonicMs() + ONE_BY_ONE_MS;
-    for (let at = 0; at < keys.length; at += ONE_BY_ONE) {
-      const some = keys.slice(at, at + ONE_BY_ONE);
-      if (clock.monotonicMs() > untilMs) for (const key of some) held.add(key);
-      else
-        await insertWithin(client, HELD_MS, () =>
-          Promise.all(some.map(async (key) => ((await isHeld(insert([key]))) ? held.add(key) : held))),
-        );
-    }
+    for (let at = 0; at < keys.length; at += ONE_BY_ONE)
+      for (const key of await insertEach(keys.slice(at, at + ONE_BY_ONE), FREE_MS)) held.add(key);
+    if (patienceMs === 0 || held.size === 0) return held;
+    const waitedFor = inTurn([...held], nextTurn(), givenUp).slice(0, AT_LENGTH);
+    const still = await insertEach(waitedFor, HELD_MS);
+    for (const key of waitedFor) if (!still.includes(key)) held.delete(key);
     return held;
   } finally {
     stop();
   }
+}
+
+/**
+ * Those whose holder can be ended come first. The rest begins at another one each time, so that
+ * none of them stays behind the others.
+ */
+function inTurn(held: readonly ReceiptKey[], turn: number, givenUp: GivenUp): ReceiptKey[] {
+  const from = (turn * AT_LENGTH) % held.length;
+  const rotated = [...held.slice(from), ...held.slice(0, from)];
+  const canBeEnded = new Set(rotated.filter((key) => givenUp.of([key]).length > 0));
+  return [...canBeEnded, ...rotated.filter((key) => !canBeEnded.has(key))];
 }
 
 /** `SET` goes ahead of the inserts, in the same round trip. */

@@ -42,6 +42,7 @@ import { Pace } from "./pace.ts";
 import { saveEffect, saveMarks } from "./saving.ts";
 import { SharedMarks } from "./shared-marks.ts";
 import { Sight } from "./sight.ts";
+import { Settlement } from "./settlement.ts";
 import { Survivors } from "./survivors.ts";
 
 export interface LoopDeps {
@@ -86,8 +87,6 @@ const RETRY_MS = 100;
 /** Intermediate marks of an epoch are saved so often; the last ones are saved when it ends. */
 const SAVE_MARKS_MS = 100;
 
-const SETTLE_PATIENCE_MS = 500;
-
 export class TrackerLoop {
   readonly #config: Config;
   readonly #pace: Pace;
@@ -111,6 +110,7 @@ export class TrackerLoop {
   readonly #acting = new Set<string>();
   readonly #shared: SharedMarks;
   readonly #survivors: Survivors;
+  readonly #settlement: Settlement;
   readonly sight: Sight;
   readonly #newcomers = new Map<string, string>();
   #marksSavedAtMs = 0;
@@ -124,6 +124,7 @@ export class TrackerLoop {
     this.#deps = deps;
     const { store, clock, log } = deps;
     this.#shared = new SharedMarks({ store, clock, log, onShared: () => this.#watcher?.wake() });
+    this.#settlement = new Settlement(store);
     this.#survivors = new Survivors({
       store,
       clock,
@@ -458,16 +459,12 @@ export class TrackerLoop {
   }
 
   async #readReceipts(effect: Extract<Effect, { kind: "read_receipts" }>): Promise<void> {
-    const { store, clock, log, deploymentKeys } = this.#deps;
-    const { of } = effect;
+    const { clock, log, deploymentKeys } = this.#deps;
+    const { node, of, epoch, tombstone } = effect;
     const names = of.map(ownedName);
+    const keys = of.map(({ id, owner }) => ({ id, tag: deploymentKeys.receiptTag(owner, id) }));
     try {
-      const found = await store.settle(effect.node, {
-        epoch: effect.epoch,
-        keys: of.map(({ id, owner }) => ({ id, tag: deploymentKeys.receiptTag(owner, id) })),
-        tombstone: effect.tombstone,
-        patienceMs: SETTLE_PATIENCE_MS,
-      });
+      const found = await this.#settlement.settle(node, { epoch, keys, tombstone });
       this.dispatch({
         kind: "receipts_read",
         nowMs: clock.monotonicMs(),

@@ -10,8 +10,12 @@ import { type Primary, type PrimaryEpoch } from "../primary/primary.ts";
 import { type Finality } from "./finality.ts";
 import { type Settled, settledOf } from "./settled.ts";
 
-/** How long another session that holds the id is waited for before it is said to hold it. */
+/**
+ * How long another session that holds the id is waited for before it is said to hold it. Everybody
+ * asks without waiting first: who held an id would keep all others waiting with it.
+ */
 const PATIENCE_MS = 500;
+const NO_PATIENCE = 0;
 /** Longer than a failover; the client is answered sooner. */
 const LIMIT_MS = 60_000;
 const PAUSE_MS = 100;
@@ -39,7 +43,7 @@ export class Settler {
   readonly #stop = new AbortController();
   #current: {
     readonly primaryEpoch: PrimaryEpoch;
-    readonly batchers: Map<Tombstone, Batcher<ReceiptKey, Settled>>;
+    readonly batchers: Map<string, Batcher<ReceiptKey, Settled>>;
   } | null = null;
 
   constructor(deps: Pick<Deps, "clock" | "store" | "log">, primary: Primary, finality: Finality) {
@@ -70,7 +74,7 @@ export class Settler {
         const leftMs = (): number => Math.min(LIMIT_MS, Math.max(0, deadlineMs - clock.monotonicMs()));
         const primaryEpoch = await this.#primary.await(leftMs());
         const tombstone = primaryEpoch.epoch === attempt ? "aborted" : "lost";
-        const settled = await this.#batcherOf(primaryEpoch, tombstone).ask(key);
+        const settled = await this.#ask(primaryEpoch, tombstone, key);
         if (settled.kind === "held" && whenHeld === "answer_held") return settled;
         // Neither a receipt nor a tombstone: not settled.
         const isSettled = settled.kind !== "absent" && settled.kind !== "held";
@@ -85,17 +89,28 @@ export class Settler {
     }
   }
 
-  #batcherOf(primaryEpoch: PrimaryEpoch, tombstone: Tombstone): Batcher<ReceiptKey, Settled> {
+  async #ask(primaryEpoch: PrimaryEpoch, tombstone: Tombstone, key: ReceiptKey): Promise<Settled> {
+    const settled = await this.#batcherOf(primaryEpoch, tombstone, NO_PATIENCE).ask(key);
+    if (settled.kind !== "held") return settled;
+    return this.#batcherOf(primaryEpoch, tombstone, PATIENCE_MS).ask(key);
+  }
+
+  #batcherOf(
+    primaryEpoch: PrimaryEpoch,
+    tombstone: Tombstone,
+    patienceMs: number,
+  ): Batcher<ReceiptKey, Settled> {
     const { node, epoch } = primaryEpoch;
     if (this.#current?.primaryEpoch.epoch !== epoch) this.#current = { primaryEpoch, batchers: new Map() };
     const { batchers } = this.#current;
-    let batcher = batchers.get(tombstone);
+    const name = `${tombstone}/${String(patienceMs)}`;
+    let batcher = batchers.get(name);
     if (batcher === undefined) {
       batcher = new Batcher<ReceiptKey, Settled>(async (keys) => {
-        const request = { epoch, keys, tombstone, patienceMs: PATIENCE_MS } as const;
+        const request = { epoch, keys, tombstone, patienceMs };
         return settledOf(keys, await this.#deps.store.settle(node, request));
       }, BATCH_MAX);
-      batchers.set(tombstone, batcher);
+      batchers.set(name, batcher);
     }
     return batcher;
   }
