@@ -1,18 +1,20 @@
 // The periodic work during an epoch: reads who subscribes to durable transactions, informs owners
 // of disabled endpoints, measures the queue, hastens deliveries that a wrong clock has put off, and
-// removes old ones.
+// removes old ones and those of deleted endpoints.
 import { type WebhookDisabledData } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
 import { type Log } from "@highwater/service";
 import { type NewEvent } from "@highwater/store";
 import { type ReadExpiryTime } from "../shell/expiry-clock.ts";
 import { type Database } from "./database.ts";
-import { expireDeliveries, hastenSome } from "./deliveries.ts";
+import { expireDeliveries, hastenSome, removeSome } from "./deliveries.ts";
 import {
   type Census,
+  dropDeleted,
   dropOldSecrets,
   type DurableWish,
   markNotified,
+  pickDeleted,
   readDurableWishes,
   readUnnotified,
   takeCensus,
@@ -40,6 +42,8 @@ const CENSUS_ROUNDS = 10;
 const EXPIRE_ROUNDS = 60;
 const EXPIRE_BATCH = 1_000;
 const HASTEN_BATCH = 1_000;
+/** In each round: owners of other endpoints do not wait while many are removed. */
+const CLEAR_BATCH = 1_000;
 
 export class Chores {
   readonly #deps: ChoresDeps;
@@ -84,6 +88,7 @@ export class Chores {
     const { database, onCensus, onWishes } = this.#deps;
     onWishes(await readDurableWishes(database));
     await this.#notifyOwners();
+    await this.#clearDeleted();
     if (round % CENSUS_ROUNDS === 0) {
       await this.#hasten();
       onCensus(await takeCensus(database));
@@ -104,6 +109,24 @@ export class Chores {
       return found.length;
     });
     if (hastened > 0) log.warn("webhooks_hastened", { deliveries: hastened });
+  }
+
+  /** Of deleted endpoints, in small transactions. */
+  async #clearDeleted(): Promise<void> {
+    const { database, jobs } = this.#deps;
+    const clearSome = (limit: number): Promise<number | null> =>
+      database.transaction(async (client) => {
+        const endpoint = await pickDeleted(client);
+        if (endpoint === null) return null;
+        const removed = await removeSome(client, jobs, { endpoint, limit });
+        if (removed < limit) await dropDeleted(client, endpoint);
+        return removed;
+      });
+    for (let left = CLEAR_BATCH; left > 0 && !this.#stopping.signal.aborted;) {
+      const removed = await clearSome(left);
+      if (removed === null) return;
+      left -= Math.max(1, removed);
+    }
   }
 
   /** All of them: what comes in a minute may be more than one statement should drop. */

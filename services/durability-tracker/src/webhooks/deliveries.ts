@@ -2,25 +2,27 @@
 import type { AttemptOutcome, DeliveryAttempt, DeliveryStatus, WebhookDelivery } from "@highwater/protocol";
 import { type Database, type Executor } from "./database.ts";
 import { type Attempt } from "./exchange.ts";
+import { type Jobs } from "./jobs.ts";
 import { type Secrets } from "./signature.ts";
 
 const millis = (column: string): string => `floor(extract(epoch FROM ${column}) * 1000)::float8`;
 
 /**
  * $1 delivery, $2 job, $3 milliseconds. Only the delivery's own job may send, only while no other
- * job does, and only while the endpoint is enabled; a test is sent in any case.
+ * job does, and only while the endpoint is enabled; a test is sent in any case. Nothing is sent to
+ * one that is deleted.
  */
 const CLAIM = `UPDATE highwater.webhook_delivery d
 SET sending_until = clock_timestamp() + $3::float8 * interval '1 millisecond'
 FROM highwater.webhook_endpoint e
 WHERE d.id = $1 AND d.job = $2 AND d.status = 'pending' AND e.id = d.endpoint
   AND (d.sending_until IS NULL OR d.sending_until < clock_timestamp())
-  AND (e.disabled_at IS NULL OR d.type = 'webhook.test')
+  AND e.deleted_at IS NULL AND (e.disabled_at IS NULL OR d.type = 'webhook.test')
 RETURNING d.type, d.body, d.failures, e.url, e.secret, e.previous_secret, ${millis("e.previous_until")} AS previous_until_ms`;
 
 /** $1 delivery. */
 const STANDING = `SELECT d.job, d.status, d.type, coalesce(d.sending_until > clock_timestamp(), false) AS is_being_sent,
-  e.disabled_at IS NOT NULL AS is_disabled
+  e.disabled_at IS NOT NULL AS is_disabled, e.deleted_at IS NOT NULL AS is_deleted
 FROM highwater.webhook_delivery d JOIN highwater.webhook_endpoint e ON e.id = d.endpoint WHERE d.id = $1 FOR UPDATE OF d`;
 
 const HOLD = `UPDATE highwater.webhook_delivery
@@ -53,7 +55,7 @@ const FAILED = `UPDATE highwater.webhook_endpoint SET
   disabled_at = CASE WHEN ${IS_OVER} THEN statement_timestamp() ELSE disabled_at END,
   disabled_why = CASE WHEN ${IS_OVER} THEN CASE WHEN $2::boolean THEN 'gone' ELSE 'failing' END ELSE disabled_why END,
   must_tell = must_tell OR ${IS_OVER}
-WHERE id = $1 RETURNING disabled_at IS NOT NULL AS is_disabled`;
+WHERE id = $1 AND deleted_at IS NULL RETURNING disabled_at IS NOT NULL AS is_disabled`;
 
 /** $1 delivery, $2 whether the attempt ended within its time: then no other job is sending. */
 const COUNT_ATTEMPT = `UPDATE highwater.webhook_delivery
@@ -118,6 +120,10 @@ WHERE id IN (
   LIMIT $2 FOR UPDATE SKIP LOCKED)
 RETURNING id, endpoint, job`;
 
+/** $1 endpoint, $2 limit. */
+const SOME_OF = "SELECT id, job FROM highwater.webhook_delivery WHERE endpoint = $1 LIMIT $2";
+const REMOVE = "DELETE FROM highwater.webhook_delivery WHERE id = ANY ($1::text[])";
+
 /** $1 milliseconds since 1970, $2 limit: what was made before. Pending deliveries stay. */
 const EXPIRE = `WITH dropped AS (
   DELETE FROM highwater.webhook_delivery WHERE id IN (
@@ -158,7 +164,7 @@ export async function decideUnclaimed(
 ): Promise<"forget" | "hold" | "wait"> {
   const { rows } = await client.query<StandingRow>(STANDING, [delivery]);
   const [row] = rows;
-  if (row === undefined || row.job !== job || row.status !== "pending") return "forget";
+  if (row === undefined || row.is_deleted || row.job !== job || row.status !== "pending") return "forget";
   return row.is_disabled && row.type !== "webhook.test" ? "hold" : "wait";
 }
 
@@ -302,6 +308,25 @@ export async function hastenSome(
   return rows.map(({ id, endpoint, job }) => ({ delivery: id, endpoint, job }));
 }
 
+/**
+ * At most `limit` deliveries of an endpoint that is deleted; answers how many. Their jobs go first:
+ * a worker also locks the job before the delivery.
+ */
+export async function removeSome(
+  client: Executor,
+  jobs: Jobs,
+  { endpoint, limit }: { readonly endpoint: string; readonly limit: number },
+): Promise<number> {
+  const { rows } = await client.query<{ id: string; job: string | null }>(SOME_OF, [endpoint, limit]);
+  if (rows.length === 0) return 0;
+  await jobs.remove(
+    client,
+    rows.flatMap(({ job }) => (job === null ? [] : [job])),
+  );
+  await client.query(REMOVE, [rows.map(({ id }) => id)]);
+  return rows.length;
+}
+
 /** At most `limit` of them; answers how many. */
 export async function expireDeliveries(database: Database, beforeMs: number, limit: number): Promise<number> {
   const [row] = await database.query<{ dropped: number }>(EXPIRE, [beforeMs, limit]);
@@ -324,6 +349,7 @@ interface StandingRow {
   type: string;
   is_being_sent: boolean;
   is_disabled: boolean;
+  is_deleted: boolean;
 }
 
 interface DeliveryRow {

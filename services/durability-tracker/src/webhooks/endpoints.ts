@@ -1,4 +1,4 @@
-// Endpoints in the store. An owner sees only its own.
+// Endpoints in the store. An owner sees only its own, and none that it has deleted.
 import type { DisabledWhy, Webhook, WebhookEventType, WebhookSecret } from "@highwater/protocol";
 import { type Database, type Executor } from "./database.ts";
 import { instant } from "./deliveries.ts";
@@ -13,11 +13,13 @@ const COLUMNS = `id, url, description, events, filter, disabled_why, ${millis("c
  * Deliveries go on.
  */
 const TAKE_TURN = "LOCK TABLE highwater.webhook_endpoint IN SHARE ROW EXCLUSIVE MODE";
-const COUNT = `SELECT count(*)::int AS count FROM highwater.webhook_endpoint WHERE owner = $1`;
+const COUNT = `SELECT count(*)::int AS count FROM highwater.webhook_endpoint WHERE owner = $1 AND deleted_at IS NULL`;
 const INSERT = `INSERT INTO highwater.webhook_endpoint (id, owner, url, description, events, filter, secret)
 VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING ${COLUMNS}`;
-const LIST = `SELECT ${COLUMNS} FROM highwater.webhook_endpoint WHERE owner = $1 ORDER BY created_at, id`;
-const READ = `SELECT ${COLUMNS} FROM highwater.webhook_endpoint WHERE owner = $1 AND id = $2`;
+const LIST = `SELECT ${COLUMNS} FROM highwater.webhook_endpoint WHERE owner = $1 AND deleted_at IS NULL ORDER BY created_at, id`;
+/** $1 owner, $2 id. */
+const OWN = "owner = $1 AND id = $2 AND deleted_at IS NULL";
+const READ = `SELECT ${COLUMNS} FROM highwater.webhook_endpoint WHERE ${OWN}`;
 
 /**
  * $1 owner, $2 id, then what changes or NULL: $3 url, $4 description, $5 events, $6 filter, $7
@@ -30,28 +32,39 @@ const CHANGE = `UPDATE highwater.webhook_endpoint SET url = coalesce($3, url), d
   disabled_why = CASE WHEN $7::boolean THEN coalesce(disabled_why, 'by_request')
     WHEN NOT $7::boolean THEN NULL ELSE disabled_why END,
   failing_since = CASE WHEN NOT $7::boolean THEN NULL ELSE failing_since END
-WHERE owner = $1 AND id = $2 RETURNING ${COLUMNS}`;
+WHERE ${OWN} RETURNING ${COLUMNS}`;
 
-const DELETE = `DELETE FROM highwater.webhook_endpoint WHERE owner = $1 AND id = $2`;
+/** Does not wait for those who record events, nor they for it: the key stays. */
+const DELETE = `UPDATE highwater.webhook_endpoint SET deleted_at = clock_timestamp(), must_tell = false WHERE ${OWN}`;
+
+/** Trackers take turns. Does not conflict with the references of deliveries that are being made. */
+const PICK_DELETED = `SELECT id FROM highwater.webhook_endpoint WHERE deleted_at IS NOT NULL
+ORDER BY deleted_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED`;
+/** Deliveries of a recording that had begun before the deletion go along: they are few. */
+const DROP = `DELETE FROM highwater.webhook_endpoint WHERE id = $1`;
+
+/** $1 endpoints. Also those that are deleted: they may have jobs. */
+const SIBLINGS = `SELECT id, owner::text FROM highwater.webhook_endpoint
+WHERE owner IN (SELECT e.owner FROM highwater.webhook_endpoint e WHERE e.id = ANY ($1::text[]))`;
 
 const SECRET_COLUMNS = `secret, CASE WHEN previous_until > clock_timestamp() THEN previous_secret END AS previous_secret,
   ${millis("previous_until")} AS previous_until_ms`;
-const READ_SECRET = `SELECT ${SECRET_COLUMNS} FROM highwater.webhook_endpoint WHERE owner = $1 AND id = $2`;
+const READ_SECRET = `SELECT ${SECRET_COLUMNS} FROM highwater.webhook_endpoint WHERE ${OWN}`;
 
 /** $1 owner, $2 id, $3 the new secret, $4 seconds. */
 const ROTATE = `UPDATE highwater.webhook_endpoint SET secret = $3,
   previous_secret = CASE WHEN $4::int > 0 THEN secret END,
   previous_until = CASE WHEN $4::int > 0 THEN clock_timestamp() + $4::int * interval '1 second' END
-WHERE owner = $1 AND id = $2 RETURNING ${SECRET_COLUMNS}`;
+WHERE ${OWN} RETURNING ${SECRET_COLUMNS}`;
 
 /** Owners with subscriptions to transactions that become durable. */
 const WANT_DURABLE = `SELECT owner::text, filter FROM highwater.webhook_endpoint
-WHERE disabled_at IS NULL AND 'transaction.durable' = ANY (events) ORDER BY id`;
+WHERE disabled_at IS NULL AND deleted_at IS NULL AND 'transaction.durable' = ANY (events) ORDER BY id`;
 
 /** Microseconds in the key: an endpoint may be disabled, enabled and disabled again. */
 const UNNOTIFIED = `SELECT id, owner::text, coalesce(disabled_why, 'failing') AS why, ${millis("failing_since")} AS failing_ms,
   (extract(epoch FROM disabled_at) * 1000000)::bigint::text AS moment
-FROM highwater.webhook_endpoint WHERE must_tell AND disabled_at IS NOT NULL ORDER BY disabled_at LIMIT 100`;
+FROM highwater.webhook_endpoint WHERE must_tell AND disabled_at IS NOT NULL AND deleted_at IS NULL ORDER BY disabled_at LIMIT 100`;
 const NOTIFIED = `UPDATE highwater.webhook_endpoint SET must_tell = false WHERE must_tell AND (disabled_at IS NULL
   OR (id = $1 AND (extract(epoch FROM disabled_at) * 1000000)::bigint = $2::bigint))`;
 
@@ -59,8 +72,8 @@ const DROP_SECRETS = `UPDATE highwater.webhook_endpoint SET previous_secret = NU
 WHERE previous_until < clock_timestamp()`;
 
 const CENSUS = `SELECT
-  (SELECT count(*)::int FROM highwater.webhook_endpoint) AS endpoints,
-  (SELECT count(*)::int FROM highwater.webhook_endpoint WHERE disabled_at IS NOT NULL) AS disabled,
+  (SELECT count(*)::int FROM highwater.webhook_endpoint WHERE deleted_at IS NULL) AS endpoints,
+  (SELECT count(*)::int FROM highwater.webhook_endpoint WHERE disabled_at IS NOT NULL AND deleted_at IS NULL) AS disabled,
   (SELECT count(*)::int FROM highwater.webhook_delivery WHERE status = 'pending') AS pending,
   (SELECT count(*)::int FROM highwater.webhook_delivery WHERE status = 'failed') AS failed,
   (SELECT count(*)::int FROM highwater.webhook_delivery WHERE status = 'held') AS held,
@@ -125,8 +138,27 @@ export async function changeEndpoint(
   return rows[0] === undefined ? null : webhookOf(rows[0]);
 }
 
+/** From now on it gets nothing. A chore removes what is left of it. */
 export async function deleteEndpoint(client: Executor, owner: bigint, id: string): Promise<boolean> {
   return (await client.query(DELETE, [String(owner), id])).rowCount === 1;
+}
+
+/** Null: there is none. The caller removes its deliveries, and then drops it. */
+export async function pickDeleted(client: Executor): Promise<string | null> {
+  return (await client.query<{ id: string }>(PICK_DELETED)).rows[0]?.id ?? null;
+}
+
+export async function dropDeleted(client: Executor, id: string): Promise<void> {
+  await client.query(DROP, [id]);
+}
+
+/** The owners of these endpoints, and all other endpoints that they have. */
+export async function readSiblings(
+  database: Database,
+  endpoints: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  const rows = await database.query<{ id: string; owner: string }>(SIBLINGS, [endpoints]);
+  return new Map(rows.map(({ id, owner }) => [id, owner]));
 }
 
 export async function readSecret(

@@ -5,11 +5,11 @@ import { type Jobs, newJobId } from "./jobs.ts";
 import { type Interest, type Message, messagesFor, webhookTypeOf } from "./message.ts";
 
 /**
- * $1 types, $2 owners, $3 whether there are events of everybody. Locked against deletion until the
- * commit: the messages refer to the endpoints.
+ * $1 types, $2 owners, $3 whether there are events of everybody. Their rows cannot go
+ * before the commit, because the messages refer to them.
  */
 const INTERESTED = `SELECT e.id, e.owner::text, e.events, e.filter, e.disabled_at IS NOT NULL AS is_disabled
-FROM highwater.webhook_endpoint e WHERE e.events && $1::text[] AND (e.owner = ANY ($2::numeric[]) OR $3::boolean)
+FROM highwater.webhook_endpoint e WHERE e.deleted_at IS NULL AND e.events && $1::text[] AND (e.owner = ANY ($2::numeric[]) OR $3::boolean)
 ORDER BY e.id FOR KEY SHARE`;
 
 /**

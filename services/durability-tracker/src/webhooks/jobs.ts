@@ -104,9 +104,12 @@ export class Jobs {
     );
   }
 
-  /** No more than `perEndpoint` of one endpoint are taken at a time, by all trackers together. */
-  async take(limit: number, perEndpoint: number): Promise<TakenJob[]> {
-    const options = { batchSize: limit, groupConcurrency: perEndpoint };
+  /**
+   * The oldest first. No more than `perEndpoint` of one endpoint are taken at a time, by all
+   * trackers together, and none of those in `except`.
+   */
+  async take(limit: number, perEndpoint: number, except: readonly string[]): Promise<TakenJob[]> {
+    const options = { batchSize: limit, groupConcurrency: perEndpoint, ignoreGroups: [...except] };
     const jobs = await this.#boss.fetch<JobData>(QUEUE, options);
     return jobs.map(({ id, retryCount, data }) => ({ id, retryCount, ...data }));
   }
@@ -117,6 +120,11 @@ export class Jobs {
       db: within(client),
     });
     return (answer as { affected: number }).affected === 1;
+  }
+
+  /** In the caller's transaction. */
+  async remove(client: Executor, ids: readonly string[]): Promise<void> {
+    if (ids.length > 0) await this.#boss.deleteJob(QUEUE, [...ids], { db: within(client) });
   }
 
   async close(): Promise<void> {

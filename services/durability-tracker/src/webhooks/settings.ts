@@ -61,7 +61,7 @@ export const ABOUT_WEBHOOKS: AboutVariables = {
   TRACKER_WEBHOOK_TIMEOUT_MS: about("for one attempt, from the look-up of the name to the end of the answer"),
   TRACKER_WEBHOOK_DISABLE_AFTER_MS: about("an endpoint that has only failed for so long is disabled"),
   TRACKER_WEBHOOK_ENDPOINTS: about("endpoints of one owner; more get 409 `webhook_limit`"),
-  TRACKER_WEBHOOK_CONCURRENCY: about("attempts of this tracker at once"),
+  TRACKER_WEBHOOK_CONCURRENCY: about("attempts of this tracker at once; one owner has at most half of them"),
   TRACKER_WEBHOOK_CONCURRENCY_PER_ENDPOINT: about("the same to one endpoint, by all trackers together"),
   TRACKER_WEBHOOK_POLL_MS: about("pause between two looks at the queue"),
   TRACKER_WEBHOOK_EXPIRE_S: about(

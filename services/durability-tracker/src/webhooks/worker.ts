@@ -5,9 +5,11 @@ import { type Log } from "@highwater/service";
 import { type DeliveryStatus } from "@highwater/protocol";
 import { type Database } from "./database.ts";
 import * as deliveries from "./deliveries.ts";
+import { readSiblings } from "./endpoints.ts";
 import { type Attempt, exchange, type ExchangeOptions } from "./exchange.ts";
 import { type Jobs, newJobId, type TakenJob } from "./jobs.ts";
 import { nextAttempt } from "./schedule.ts";
+import { shareOut } from "./shares.ts";
 import { signatureHeaders } from "./signature.ts";
 
 export interface WorkerSettings {
@@ -47,7 +49,8 @@ export class Worker {
   readonly #settings: WorkerSettings;
   readonly #deps: WorkerDeps;
   readonly #stopping = new AbortController();
-  #inFlight = 0;
+  /** The endpoint of each. */
+  readonly #inFlight = new Map<TakenJob, string>();
   #wake: () => void = () => undefined;
 
   constructor(settings: WorkerSettings, deps: WorkerDeps) {
@@ -60,7 +63,7 @@ export class Worker {
     const { signal } = this.#stopping;
     let isFailing = false;
     while (!signal.aborted) {
-      const room = this.#settings.concurrency - this.#inFlight;
+      const room = this.#settings.concurrency - this.#inFlight.size;
       let taken = 0;
       if (room > 0) {
         try {
@@ -71,8 +74,8 @@ export class Worker {
           isFailing = true;
         }
       }
-      // Less than there was room for is no sign of an empty queue: one endpoint's jobs may hide
-      // another's.
+      // Less than there was room for is no sign of an empty queue: the jobs of one endpoint or
+      // owner may hide another's.
       if (taken === 0) await this.#pause();
     }
   }
@@ -87,8 +90,13 @@ export class Worker {
     this.#wake();
   }
 
+  /** Those of an owner that has its share stay in the queue, for any tracker. */
   async #takeSome(room: number): Promise<number> {
-    const taken = await this.#deps.jobs.take(room, this.#settings.concurrencyPerEndpoint);
+    const { database, jobs } = this.#deps;
+    const endpoints = [...this.#inFlight.values()];
+    const ownerOf = endpoints.length === 0 ? new Map() : await readSiblings(database, endpoints);
+    const { most, except } = shareOut({ room, endpoints, ownerOf });
+    const taken = await jobs.take(most, this.#settings.concurrencyPerEndpoint, except);
     for (const job of taken) void this.#work(job);
     return taken.length;
   }
@@ -103,7 +111,7 @@ export class Worker {
 
   async #work(job: TakenJob): Promise<void> {
     const { log } = this.#deps;
-    this.#inFlight++;
+    this.#inFlight.set(job, job.endpoint);
     try {
       await this.#attempt(job);
     } catch (cause) {
@@ -111,7 +119,7 @@ export class Worker {
       if (!this.#stopping.signal.aborted)
         log.warn("webhook_attempt_not_recorded", { cause, delivery: job.delivery });
     } finally {
-      this.#inFlight--;
+      this.#inFlight.delete(job);
       this.#wake();
     }
   }

@@ -457,6 +457,30 @@ test("one that hangs does not keep the others waiting", async () => {
   await narrow.close();
 });
 
+test("one owner's endpoints that never answer leave places to other owners", async () => {
+  const narrow = await world.open(
+    world.station("shared", {
+      webhookConcurrency: 4,
+      webhookConcurrencyPerEndpoint: 1,
+      // No attempt ends while this lasts.
+      webhookTimeoutMs: 120_000,
+    }),
+  );
+  await withoutStation(async () => {
+    const hanging = await Promise.all(Array.from({ length: 5 }, () => receive(() => undefined)));
+    for (const { url } of hanging) await narrow.endpoint(url);
+    for (let index = 0; index < 10; index++) await narrow.record([lostEvent()]);
+    const began = (): number => hanging.reduce((sum, { received }) => sum + received.length, 0);
+    await world.until("two attempts hang", () => Promise.resolve(began() === 2));
+    const quick = await receive();
+    await narrow.endpoint(quick.url, {}, "8 admin");
+    await narrow.record([lostEvent(undefined, 8n), lostEvent(undefined, 8n)]);
+    await quick.count(1);
+    assert.equal(began(), 2, "one owner gets half of the places");
+  });
+  await narrow.close();
+});
+
 test("a rotated secret: both sign during the overlap, only the new one after it", async () => {
   const receiver = await receive();
   const endpoint = await station.endpoint(receiver.url);

@@ -61,7 +61,7 @@ export interface Station {
   record(events: readonly NewEvent[]): Promise<Recording>;
   call(method: string, path: string, more?: CallOptions): Promise<{ status: number; body: unknown }>;
   /** With the allowed receiver's URL. */
-  endpoint(url: string, more?: Record<string, unknown>): Promise<CreatedWebhook>;
+  endpoint(url: string, more?: Record<string, unknown>, as?: string): Promise<CreatedWebhook>;
   close(): Promise<void>;
 }
 
@@ -158,8 +158,9 @@ export class World {
         const { node, epoch } = this.primaryEpoch;
         return events.record(node, epoch, some);
       },
-      endpoint: async (url, more = {}) => {
+      endpoint: async (url, more = {}, as = "7 admin") => {
         const { status, body } = await call("POST", "", {
+          as,
           body: { url, events: ["transaction.lost"], ...more },
         });
         if (status !== 201) throw new Error(JSON.stringify(body));
