@@ -382,8 +382,8 @@ export class ServerLeg implements FrameSink {
   }
 
   /**
-   * A portal has shown as many rows as were asked for. What writes has written everything by then,
-   * and commits with its transaction; so may anything that no check stands behind.
+   * A portal has shown as many rows as were asked for. A statement that writes has written
+   * everything by then, and commits with its transaction. So may one without a check behind it.
    */
   #suspended(head: Expected | undefined): void {
     const state = this.#state;

@@ -103,7 +103,7 @@ export class SessionState {
     return this.probed?.canWrite === true && this.isProbed;
   }
 
-  /** All may have a receipt: whatever a transaction with an id has written, it must not run twice. */
+  /** Then every transaction may have a receipt: with an id it must not run twice. */
   get hasId(): boolean {
     return this.settings.id !== null;
   }
