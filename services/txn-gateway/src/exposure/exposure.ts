@@ -130,17 +130,34 @@ export class Exposure {
    */
   admit(owner: bigint, ack: Ack): Admitted {
     if (!this.#options.hasTrackers) return UNCOUNTED;
-    const nearness = this.#check(owner, ack);
+    const delayMs = this.refuse(owner, ack);
+    if (delayMs > 0) this.#parts.metrics.exposureDelays.add();
     const exposed = this.#account.reserve(owner);
-    if (ack !== "commit" || nearness <= SLOW_FROM) return { exposed, slow: null };
-    this.#parts.metrics.exposureDelays.add();
-    const delayMs = (SLOW_MS_MAX * (nearness - SLOW_FROM)) / (1 - SLOW_FROM);
-    return { exposed, slow: sleep(this.#parts.clock, delayMs) };
+    return { exposed, slow: delayMs > 0 ? sleep(this.#parts.clock, delayMs) : null };
   }
 
-  /** Errors: `exposure_limit` where such a transaction could not be admitted. Counts nothing. */
-  refuse(owner: bigint, ack: Ack): void {
-    if (this.#options.hasTrackers) this.#check(owner, ack);
+  /** Counts one that has begun already, and was slowed down then. Errors: as `admit`. */
+  reserve(owner: bigint, ack: Ack): Exposed | null {
+    if (!this.#options.hasTrackers) return null;
+    this.#check(owner, ack);
+    return this.#account.reserve(owner);
+  }
+
+  /**
+   * Answers for how many milliseconds such a transaction has to wait. Errors: `exposure_limit`
+   * where it could not be admitted. Counts nothing.
+   */
+  refuse(owner: bigint, ack: Ack): number {
+    if (!this.#options.hasTrackers) return 0;
+    const nearness = this.#check(owner, ack);
+    if (ack !== "commit" || nearness <= SLOW_FROM) return 0;
+    return (SLOW_MS_MAX * (nearness - SLOW_FROM)) / (1 - SLOW_FROM);
+  }
+
+  /** Begins a wait of a fast transaction near the limit, which is counted. Answers what ends it. */
+  slow(delayMs: number, callback: () => void): () => void {
+    this.#parts.metrics.exposureDelays.add();
+    return this.#parts.clock.after(delayMs, callback);
   }
 
   commit(exposed: Exposed, epoch: EpochId, offset: Offset): void {

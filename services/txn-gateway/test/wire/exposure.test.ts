@@ -3,10 +3,28 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { eventually } from "@highwater/lab-system/testing";
-import { ServerAnswer, bind, execute, parse, query, SYNC } from "./client.ts";
-import { WireSystem } from "./system.ts";
+import { writeCancel } from "../../src/wire/startup/packet.ts";
+import { ServerAnswer, WireClient, bind, execute, parse, query, SYNC } from "./client.ts";
+import { HOME, WireSystem } from "./system.ts";
 
 const LIMIT = 2;
+const OTHER_WRITES = [
+  "COPY kv FROM STDIN",
+  'copy "kv" (key, value) from stdin',
+  "CREATE TABLE refused (x int)",
+  "ALTER TABLE kv ADD COLUMN refused int",
+  "DO 'BEGIN END'",
+  "TRUNCATE kv",
+];
+const NO_WRITES = [
+  "COPY (SELECT 'from') TO STDOUT",
+  "COPY kv (key) TO STDOUT",
+  "SET work_mem = '8MB'",
+  "PREPARE p AS SELECT 1",
+  "EXECUTE p",
+  "SHOW work_mem",
+  "DISCARD PLANS",
+];
 
 it("at the limit of exposure a fast transaction's first write fails with 53400", async () => {
   await using wire = await WireSystem.start({ GATEWAY_EXPOSURE_TRANSACTIONS: String(LIMIT) });
@@ -32,6 +50,18 @@ it("at the limit of exposure a fast transaction's first write fails with 53400",
     assert.deepEqual([answer.code, answer.status, answer.tags], ["53400", "I", []]);
     assert.match(answer.error, /not yet durable/);
   }
+  for (const write of OTHER_WRITES)
+    for (const how of ["query", "extended"] as const) {
+      const answer = await client[how](write);
+      assert.deepEqual([answer.code, answer.status, answer.tags], ["53400", "I", []], write);
+      await client.query("BEGIN");
+      assert.equal((await client[how](write)).code, "53400", write);
+      assert.deepEqual((await client.query("COMMIT")).tags, ["ROLLBACK"], write);
+    }
+  await client.query("BEGIN");
+  for (const other of NO_WRITES) assert.equal((await client.query(other)).code, "", other);
+  await client.query("ROLLBACK");
+
   named.send(bind("", "insert", ["refused"]), execute(""), SYNC);
   assert.equal(new ServerAnswer(await named.until("Z")).code, "53400");
   assert.deepEqual((await client.query("SELECT 1")).rows, [["1"]]);
@@ -57,4 +87,51 @@ it("at the limit of exposure a fast transaction's first write fails with 53400",
     return answer.code === "";
   });
   assert.deepEqual((await client.query("SELECT key FROM kv WHERE key = 'refused'")).rows, []);
+});
+
+it("near the limit of exposure a fast transaction waits before its first write, and a cancel ends that", async () => {
+  // Nine tenths: half of the longest wait.
+  const most = 200;
+  await using wire = await WireSystem.start({ GATEWAY_EXPOSURE_TRANSACTIONS: String(most) });
+  const delays = async (): Promise<number> => {
+    const text = await (await fetch(`${wire.system.gateway(HOME).url}/metrics`)).text();
+    return Number(/^highwater_gateway_exposure_delays_total (\d+)$/m.exec(text)?.[1]);
+  };
+  const client = await wire.open();
+  await client.query("SET highwater.ack = 'commit'");
+  await wire.cut();
+  const insert = "INSERT INTO kv VALUES (gen_random_uuid()::text, 2)";
+  for (let at = 0; at < 0.9 * most; at++) assert.equal((await client.query(insert)).code, "");
+  const before = await delays();
+  for (const how of ["query", "extended"] as const) {
+    assert.match((await client[how](insert)).token ?? "", /^hw2_/);
+    await client[how]("BEGIN");
+    await client[how](insert);
+    await client[how](insert);
+    assert.match((await client[how]("COMMIT")).token ?? "", /^hw2_/);
+  }
+  const step = (text: string): Buffer[] => [parse("", text), bind("", ""), execute("")];
+  client.send(...step("BEGIN"), ...step(insert), ...step(insert), ...step("COMMIT"), SYNC);
+  assert.match(new ServerAnswer(await client.until("Z")).token ?? "", /^hw2_/);
+  assert.equal((await delays()) - before, 5, "one for each transaction");
+
+  // Of several tries one comes in time.
+  const cancelled = await eventually("a cancel comes in time", async () => {
+    const canceller = await WireClient.dial(wire.url);
+    await client.query("BEGIN");
+    client.send(query(insert));
+    canceller.send(writeCancel(client.key));
+    const answer = new ServerAnswer(await client.until("Z"));
+    await client.query("ROLLBACK");
+    canceller.end();
+    return answer.code === "57014" ? answer : undefined;
+  });
+  assert.deepEqual([cancelled.status, cancelled.tags], ["E", []]);
+  // A client that goes away while it waits leaves nothing behind.
+  client.send(query(insert));
+  client.end();
+  await wire.heal();
+  const next = await wire.open();
+  assert.deepEqual((await next.query(insert)).tags, ["INSERT 0 1"]);
+  next.end();
 });

@@ -12,12 +12,13 @@ import {
   PARSE_TAIL,
   parseHeader,
   query,
+  type Report,
   SYNC,
 } from "../frames/build.ts";
 import { CLIENT, type Expected, OWN, QUIET } from "./expected.ts";
 import { OWN_PROBE, ownError } from "./own.ts";
 import { Run } from "./run.ts";
-import { type SessionState } from "./state.ts";
+import { type Admission, type SessionState } from "./state.ts";
 import { type StatementInfo, hasNoSnapshot, statementInfo, UNSEEN_STATEMENT } from "./statement.ts";
 import { SqlNames } from "./sql-names.ts";
 import { Statements } from "./statements.ts";
@@ -65,6 +66,8 @@ export class ClientLeg implements FrameSink {
   #broken: Buffer[] | null = null;
   /** What waits until the server has answered; null: nothing has to. */
   #deferred: Deferred[] | null = null;
+  /** It waits for its admission instead. */
+  #isSlowed = false;
   /** The settings were asked for, and count from the next message on. */
   #isReadingSettings = false;
   /** A text that names them was sent, and they were not read since. */
@@ -78,6 +81,8 @@ export class ClientLeg implements FrameSink {
   /** Something of the batch writes for certain, and nothing of it may be a COPY. */
   #hasData = false;
   #isSociable = true;
+  /** Something of the batch may be a COPY. */
+  #mayCopy = false;
   /** A Query that was sent in another form has left an unnamed statement, or may have. */
   #hasUnnamed = false;
   /** The client has said goodbye. */
@@ -123,17 +128,27 @@ export class ClientLeg implements FrameSink {
   /** The server has answered: goes on with what had to wait for that. */
   resume(): void {
     const { expected } = this.#state;
-    while (this.#deferred !== null && (expected.isEmpty || expected.isSkipping)) {
-      const waiting = this.#deferred;
-      this.#deferred = null;
-      for (const { type, bytes, range } of waiting) {
-        if (range === null) this.frame(type, bytes, 0, bytes.length);
-        else this.part(type, bytes, range);
-      }
-      this.#run.flush();
+    while (this.#deferred !== null && !this.#isSlowed && (expected.isEmpty || expected.isSkipping)) {
+      this.#sendDeferred(this.#deferred);
       if (this.#state.isAwaiting) break;
     }
     this.#sendBroken();
+  }
+
+  /** The write that had to wait goes on, whatever the server owes of its batch. */
+  admitted(): void {
+    this.#isSlowed = false;
+    if (this.#deferred !== null) this.#sendDeferred(this.#deferred);
+    this.resume();
+  }
+
+  #sendDeferred(waiting: readonly Deferred[]): void {
+    this.#deferred = null;
+    for (const { type, bytes, range } of waiting) {
+      if (range === null) this.frame(type, bytes, 0, bytes.length);
+      else this.part(type, bytes, range);
+    }
+    this.#run.flush();
   }
 
   /** True: the frame, and all behind it, wait until the server has answered everything. */
@@ -294,6 +309,7 @@ export class ClientLeg implements FrameSink {
       this.#isInBatch = true;
       this.#isCheckable = true;
       this.#isSociable = true;
+      this.#mayCopy = false;
       this.#hasData = false;
       this.#executed = 0;
       this.#beganIdleInBlock = state.expected.isEmpty && state.status === "T";
@@ -307,11 +323,15 @@ export class ClientLeg implements FrameSink {
     // Only then the server is sure to run what is sent now: an error without a Sync behind it makes
     // it skip the Query, which a Sync of ours would end, and a COPY takes our messages for data.
     const isIdle = expected.isEmpty && !expected.isSkipping && !this.#isInBatch;
-    const refusal = isIdle ? this.#refusalOf(info) : null;
-    if (refusal !== null) {
+    const admission = isIdle ? this.#admit(info) : "now";
+    if (admission === "later") {
+      this.#defer(QUERY ?? 0, bytes, start, end);
+      return;
+    }
+    if (admission !== "now") {
       this.#run.flush();
-      this.#state.outside.toServer(ownError(refusal).query);
-      this.#expectQuery(info);
+      this.#state.outside.toServer(ownError(admission).query);
+      expected.push({ message: "query", whose: "client", kind: "data" });
       return;
     }
     const isAlone = info.isPlain && isIdle && status === "I";
@@ -330,13 +350,16 @@ export class ClientLeg implements FrameSink {
   }
 
   /**
-   * In commit mode, why a transaction that begins to write must not: one too many would not be
-   * durable. The server gets a statement that fails instead, so that its block fails as well.
+   * In commit mode a transaction that begins to write waits while nearly too much is not durable,
+   * and fails at the limit. The server then gets a statement that fails instead, so that its block
+   * fails as well.
    */
-  #refusalOf({ kind }: StatementInfo): string | null {
+  #admit({ writes }: StatementInfo): Admission {
     const { wantsReceipts, settings, hasWrittenInBlock, outside } = this.#state;
-    if (kind !== "data" || settings.ack !== "commit" || !wantsReceipts || hasWrittenInBlock) return null;
-    return outside.refusal();
+    if (!writes || settings.ack !== "commit" || !wantsReceipts || hasWrittenInBlock) return "now";
+    const admission = outside.admission();
+    this.#isSlowed = admission === "later";
+    return admission;
   }
 
   #expectQuery(info: StatementInfo): void {
@@ -413,20 +436,28 @@ export class ClientLeg implements FrameSink {
   #execute(bytes: Buffer, start: number, end: number): void {
     const info = this.#statements.ofPortal(textAt(bytes, start + HEADER_BYTES, end));
     if (info.kind === "commit" && !this.#beforeCommit(bytes, start, end)) return;
+    const admission = this.#admitExecute(info);
+    if (admission === "later") {
+      this.#defer(EXECUTE_TYPE, bytes, start, end);
+      return;
+    }
+    if (admission !== "now") this.#refuseExecute(admission);
     if (info.dropsStatements) this.#state.forgetPrepared();
-    this.#refuseExecute(info);
     this.#expectExecute(info);
     this.#run.add(bytes, start, end);
   }
 
+  #admitExecute(info: StatementInfo): Admission {
+    const { expected, status } = this.#state;
+    // Behind a COPY a refusal would be taken for data, and in a failed block it says nothing new.
+    if (this.#mayCopy || this.#hasData || expected.isSkipping || expected.isCopying || status === "E")
+      return "now";
+    return this.#admit(info);
+  }
+
   /** What fails stands in front of the client's Execute, which the server skips then. */
-  #refuseExecute(info: StatementInfo): void {
-    const { expected, outside, status } = this.#state;
-    // Behind a COPY it would be taken for data, and in a failed block it says nothing new.
-    if (!this.#isSociable || this.#hasData || expected.isSkipping || expected.isCopying || status === "E")
-      return;
-    const refusal = this.#refusalOf(info);
-    if (refusal === null) return;
+  #refuseExecute(refusal: Report): void {
+    const { outside } = this.#state;
     this.#run.flush();
     outside.toServer(ownError(refusal).extended);
     for (const quiet of [QUIET.close, QUIET.parse, QUIET.bind]) this.#begin(quiet);
@@ -500,6 +531,7 @@ export class ClientLeg implements FrameSink {
     if (!isChecked) this.#isCheckable = false;
     if (kind === "data") this.#hasData = true;
     else if (!isChecked) this.#isSociable = false;
+    if (kind === "copy" || kind === "other") this.#mayCopy = true;
   }
 
   #sync(bytes: Buffer, start: number, end: number): void {

@@ -1,6 +1,15 @@
 // The gateway's own statements in a client's session: their names, texts and answers.
 import { randomBytes } from "node:crypto";
-import { bind, closePortal, closeStatement, execute, parse, query, SYNC } from "../frames/build.ts";
+import {
+  bind,
+  closePortal,
+  closeStatement,
+  execute,
+  parse,
+  query,
+  type Report,
+  SYNC,
+} from "../frames/build.ts";
 
 /** What a session asked for by `highwater.*`, as its server said last. */
 export interface Settings {
@@ -103,9 +112,13 @@ export function ownReceipt(values: ReceiptValues): Buffer {
 }
 
 /** The server fails with it, and so does its transaction. In each protocol. */
-export function ownError(message: string): { readonly query: Buffer; readonly extended: Buffer } {
-  const text = `DO $highwater$BEGIN RAISE EXCEPTION USING ERRCODE = '53400', MESSAGE = '${message.replaceAll("'", "''")}',
-  HINT = 'Try again later, or with highwater.ack = durable.'; END$highwater$`;
+export function ownError({ code, message, hint }: Report): {
+  readonly query: Buffer;
+  readonly extended: Buffer;
+} {
+  const fields = { ERRCODE: code, MESSAGE: message, ...(hint === undefined ? {} : { HINT: hint }) };
+  const said = Object.entries(fields).map(([name, text]) => `${name} = '${text.replaceAll("'", "''")}'`);
+  const text = `DO $highwater$BEGIN RAISE EXCEPTION USING ${said.join(", ")}; END$highwater$`;
   const extended = [closeStatement(ERROR_NAME), parse(ERROR_NAME, text), bind(ERROR_NAME, ERROR_NAME)];
   return { query: query(text), extended: Buffer.concat([...extended, execute(ERROR_NAME)]) };
 }

@@ -2,6 +2,7 @@
 import { ExpectedAnswers, type Expected, OWN, type Purpose, QUIET } from "./expected.ts";
 import { type HoldQueue, type Gate } from "./hold-queue.ts";
 import { type OwnAttempt } from "./attempt.ts";
+import { type Report } from "../frames/build.ts";
 import {
   DEFAULT_SETTINGS,
   OWN_BORDER,
@@ -15,6 +16,9 @@ import {
 } from "./own.ts";
 
 export type TransactionStatus = "I" | "T" | "E";
+
+/** `later`: the shell lets the client leg go on. A report: why it may not. */
+export type Admission = "now" | "later" | Report;
 
 /** What the model asks of the shell. */
 export interface Outside {
@@ -30,8 +34,8 @@ export interface Outside {
    * receipt, and is answered when it is durable.
    */
   attempt(): OwnAttempt | null;
-  /** Why no transaction in commit mode may begin to write now; null: it may. */
-  refusal(): string | null;
+  /** Whether a transaction in commit mode may begin to write. */
+  admission(): Admission;
   /** On the read port: something waits for what the token stands for. */
   await(token: string): void;
   /** The server was a replica, and is none any more. */

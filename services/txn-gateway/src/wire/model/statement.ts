@@ -10,6 +10,8 @@ export type Kind = "read" | "checkable" | "data" | "commit" | "begin" | "rollbac
 
 export interface StatementInfo {
   readonly kind: Kind;
+  /** It writes, as far as its first words say. */
+  readonly writes: boolean;
   /** It may lock rows that it reads. */
   readonly isLocking: boolean;
   /** It calls set_config, as far as its text says. */
@@ -52,6 +54,15 @@ const KINDS: ReadonlyMap<string, Kind> = new Map<string, Kind>([
 ]);
 
 const WRITES = new Set(["insert", "update", "delete", "merge"]);
+/**
+ * Of a kind that is not `data`. Not among them: what keeps a server in order and is held anyway,
+ * and what ends a transaction that was prepared.
+ */
+const ALSO_WRITES = new Set([
+  ...["create", "alter", "drop", "comment", "grant", "revoke", "reassign", "security"],
+  ...["refresh", "import", "call", "do"],
+]);
+const COPY_FROM = /^copy\s+(?:binary\s+)?(?:"[^"]*"|[^\s"()])+\s*(?:\([^()]*\)\s*)?from\b/i;
 const WITHOUT_SNAPSHOT: ReadonlySet<string> = new Set([
   "set",
   "reset",
@@ -74,6 +85,7 @@ const LONGEST_WORD = 10;
 const [SLASH, STAR, DASH, NEWLINE, RETURN, OPEN, SEMICOLON] = [47, 42, 45, 10, 13, 40, 59];
 const UNKNOWN: StatementInfo = {
   kind: "other",
+  writes: false,
   isLocking: true,
   callsSetConfig: true,
   dropsStatements: true,
@@ -99,6 +111,10 @@ export function statementInfo(bytes: Buffer, start: number, end: number): Statem
   const text = canLock || kind === "checkable" ? bytes.toString("latin1", at, end) : "";
   return {
     kind,
+    writes:
+      kind === "data" ||
+      (kind === "other" && ALSO_WRITES.has(word)) ||
+      (kind === "copy" && COPY_FROM.test(text)),
     isLocking: canLock && (LOCKS.test(text) || (isSeveral && READS_BY_NAME.test(text))),
     callsSetConfig: SET_CONFIG.test(text),
     dropsStatements: word === "discard" || word === "deallocate",

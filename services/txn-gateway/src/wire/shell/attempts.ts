@@ -16,6 +16,7 @@ import { type Announced, type Announcer } from "../../trackers/announcer.ts";
 import { INTERACTIVE } from "../../txn/digest.ts";
 import { type Tokens } from "../../txn/tokens.ts";
 import { type OwnAttempt } from "../model/attempt.ts";
+import { type Report } from "../frames/build.ts";
 import { type ReceiptValues, type Settings } from "../model/own.ts";
 import { type Position } from "../positions.ts";
 
@@ -44,6 +45,7 @@ const NO_TAG = "";
 const SHOWN_MAX = 50;
 const VERDICT_MS = 10_000;
 const OUTCOME_MS = 10_000;
+const REFUSED_HINT = "Try again later, or with highwater.ack = durable.";
 
 export class WireAttempts {
   readonly #parts: WireAttemptContext;
@@ -52,14 +54,17 @@ export class WireAttempts {
     this.#parts = parts;
   }
 
-  /** Why no fast transaction of the owner may write now: too much is not durable. */
-  refusal(owner: bigint): string | null {
+  /**
+   * How long a fast transaction of the owner has to wait before it may write, or why it may not:
+   * too much is not durable.
+   */
+  admission(owner: bigint): number | Report {
     try {
-      this.#parts.exposure.refuse(owner, "commit");
-      return null;
+      return this.#parts.exposure.refuse(owner, "commit");
     } catch (cause) {
       if (!(cause instanceof HighwaterError)) throw cause;
-      return cause.details.detail ?? cause.message;
+      const message = cause.details.detail ?? cause.message;
+      return { severity: "ERROR", code: "53400", message, hint: REFUSED_HINT };
     }
   }
 
@@ -81,6 +86,11 @@ export class WireAttempts {
     return settled?.kind === "aborted" || settled?.kind === "lost" ? "never" : "unknown";
   }
 
+  /** Begins such a wait. Returns what ends it early. */
+  slow(delayMs: number, callback: () => void): () => void {
+    return this.#parts.exposure.slow(delayMs, callback);
+  }
+
   /** Null: it would be one too many that is not durable, so it is answered when it is. */
   begin(of: SessionOwner, settings: Settings, level: string): WireAttempt | null {
     const { exposure, deps, config, announcer, keys } = this.#parts;
@@ -94,7 +104,7 @@ export class WireAttempts {
     }
     let exposed: Exposed | null = null;
     try {
-      exposed = exposure.admit(of.owner, settings.ack).exposed;
+      exposed = exposure.reserve(of.owner, settings.ack);
     } catch (cause) {
       if (!(cause instanceof HighwaterError)) throw cause;
       // With an id of the client's it must not run twice, however it is answered.

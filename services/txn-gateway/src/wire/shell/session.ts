@@ -11,6 +11,7 @@ import { ServerLeg, TOKEN_PARAMETER } from "../model/server-leg.ts";
 import { type Outside, SessionState } from "../model/state.ts";
 import { type Position, type Positions } from "../positions.ts";
 import { AfterWait, type Reader } from "./after-wait.ts";
+import { Slowdown } from "./slowdown.ts";
 import { SessionTraces } from "./session-traces.ts";
 import { type WireAttempt, type WireAttempts } from "./attempts.ts";
 import { type Outbox, type Outgoing } from "./outbox.ts";
@@ -102,6 +103,7 @@ export class WireSession {
   readonly #ended = new AbortController();
   /** Null: it came to the port for everything. */
   readonly #afterWait: AfterWait | null;
+  readonly #slowdown: Slowdown;
   #lastActiveMs: number;
   #isServerGone = false;
   #isClosed = false;
@@ -123,6 +125,16 @@ export class WireSession {
               this.#arrived(refusal);
             },
           });
+    const { attempts } = options;
+    this.#slowdown = new Slowdown({
+      ask: () => attempts.admission(owner),
+      wait: (ms, callback) => attempts.slow(ms, callback),
+      onEnd: () => {
+        this.#unblock(() => {
+          this.#clientLeg.admitted();
+        });
+      },
+    });
     this.#toClient = outbox.to(client, () => server.pause());
     this.#toServer = outbox.to(server, () => client.pause());
     this.#queue = new HoldQueue((bytes) => {
@@ -150,7 +162,7 @@ export class WireSession {
           this.#queue.push(noticeResponse({ severity: "WARNING", code: "22023", message: fault }));
       },
       attempt: () => this.#attempt(),
-      refusal: () => options.attempts.refusal(options.owner),
+      admission: () => this.#slowdown.admission(),
       broken: (reason) => {
         this.#fail({ severity: "FATAL", code: "08P01", message: reason });
       },
@@ -238,11 +250,13 @@ export class WireSession {
   };
 
   /** What the client had sent before it had to wait goes on now, if the server is idle. */
-  #unblock(): void {
-    const { client, server } = this.#options;
-    this.#guarded(() => {
+  #unblock(
+    work = (): void => {
       this.#clientLeg.resume();
-    });
+    },
+  ): void {
+    const { client, server } = this.#options;
+    this.#guarded(work);
     if (!this.#clientLeg.isBlocked && !server.writableNeedDrain) client.resume();
   }
 
@@ -407,11 +421,13 @@ export class WireSession {
     state.hasOldToken = true;
   }
 
-  /** A CancelRequest: true when it has released an answer that was held, or a read that waited. */
+  /**
+   * A CancelRequest: true when it has released an answer that was held, or a statement that waited.
+   */
   cancel(): boolean {
     const { oldest } = this.#queue;
     if (oldest !== null) this.#release(oldest);
-    return oldest !== null || this.#afterWait?.cancel() === true;
+    return oldest !== null || this.#afterWait?.cancel() === true || this.#slowdown.cancel();
   }
 
   #serverGone(): void {
@@ -488,6 +504,7 @@ export class WireSession {
   #end(): void {
     this.#ended.abort();
     this.#afterWait?.stop();
+    this.#slowdown.stop();
     for (const attempt of [this.#state.asked, this.#state.receipted, ...this.#positioned])
       (attempt as WireAttempt | null)?.unknown();
     this.#traces.stop();

@@ -1,0 +1,65 @@
+// The wait of one session's transaction that begins to write while nearly too much is not durable.
+import { type Report } from "../frames/build.ts";
+import { type Admission } from "../model/state.ts";
+
+export interface SlowdownOptions {
+  /** How long it has to wait, or why it may not begin. */
+  readonly ask: () => number | Report;
+  readonly wait: (ms: number, callback: () => void) => () => void;
+  /** The wait is over: it asks again, and is answered at once. */
+  readonly onEnd: () => void;
+}
+
+const CANCELLED: Report = {
+  severity: "ERROR",
+  code: "57014",
+  message: "canceling statement due to user request",
+};
+
+export class Slowdown {
+  readonly #options: SlowdownOptions;
+  #stop: (() => void) | null = null;
+  /** Of the transaction that has waited. */
+  #decided: "now" | Report | null = null;
+
+  constructor(options: SlowdownOptions) {
+    this.#options = options;
+  }
+
+  admission(): Admission {
+    const decided = this.#decided;
+    if (decided !== null) {
+      this.#decided = null;
+      return decided;
+    }
+    const asked = this.#options.ask();
+    if (typeof asked !== "number") return asked;
+    if (asked === 0) return "now";
+    this.#stop = this.#options.wait(asked, () => {
+      this.#end("now");
+    });
+    return "later";
+  }
+
+  #end(decided: "now" | Report): void {
+    this.#stop = null;
+    this.#decided = decided;
+    this.#options.onEnd();
+    // It may not ask again: an error that came meanwhile has made the server skip it.
+    this.#decided = null;
+  }
+
+  /** False: nothing waits. */
+  cancel(): boolean {
+    if (this.#stop === null) return false;
+    this.#stop();
+    this.#end(CANCELLED);
+    return true;
+  }
+
+  /** The session has ended. */
+  stop(): void {
+    this.#stop?.();
+    this.#stop = null;
+  }
+}
