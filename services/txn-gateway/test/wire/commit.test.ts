@@ -195,6 +195,31 @@ it("the highwater.id of a transaction that was undone in COMMIT is used up, and 
   }
 });
 
+it("a text of several statements that sets highwater.id and commits gets a warning", async () => {
+  const client = await wire.open();
+  const insert = "INSERT INTO kv VALUES (gen_random_uuid()::text, 1)";
+  const id = `highwater.id = '${newId()}'`;
+  for (const text of [
+    `BEGIN; SET LOCAL ${id}; ${insert}; COMMIT`,
+    `SET ${id}; ${insert}`,
+    `${insert}; SELECT set_config('highwater.id', '${newId()}', false)`,
+  ]) {
+    const answer = await client.query(text);
+    assert.match(answer.notice, /^highwater\.id has no effect on what the text/, text);
+    assert.equal(answer.code, "", text);
+    await client.query("RESET highwater.id");
+  }
+  for (const text of [
+    `BEGIN; SET LOCAL ${id}; ${insert}`,
+    "COMMIT",
+    `SET ${id}; SET work_mem = '8MB'`,
+    "RESET highwater.id; RESET work_mem",
+    `BEGIN; ${insert}; COMMIT`,
+  ])
+    assert.equal((await client.query(text)).notice, "", text);
+  client.end();
+});
+
 it("what a pipeline has set counts for what is behind it", async () => {
   const client = await wire.open();
   const step = (text: string): Buffer[] => [parse("", text), bind("", ""), execute("")];
@@ -355,4 +380,28 @@ it("commit and read_ack = durable: what says something of others is held, with r
   await wire.heal();
   for (const reader of readers) await reader.until("Z");
   for (const client of [writer, ...readers]) client.end();
+});
+
+it("a function that changes the role inside of a block: COMMIT says why the transaction is undone", async () => {
+  const { cluster } = wire.system;
+  await cluster.query(HOME, "CREATE ROLE guest; GRANT ALL ON kv TO guest; GRANT guest TO app");
+  const client = await wire.open();
+  await client.query(`CREATE FUNCTION f_guest() RETURNS text LANGUAGE sql
+    AS $$ SELECT set_config('role', 'guest', true) $$`);
+  for (const how of ["query", "extended"] as const) {
+    await client.query("SET highwater.ack = 'commit'");
+    await client.query("BEGIN");
+    await client.query("SELECT f_guest()");
+    await client.query(`INSERT INTO kv VALUES ('guest ${how}', 1)`);
+    const refused = await client[how]("COMMIT");
+    assert.deepEqual([refused.code, refused.status, refused.tags], ["42501", "I", []]);
+    assert.match(refused.error, /^the transaction was rolled back: its role cannot write the receipt/);
+    assert.deepEqual((await client.query("SELECT key FROM kv WHERE key LIKE 'guest %'")).rows, []);
+    await client.query("SET highwater.ack = 'durable'");
+    await client.query("BEGIN");
+    await client.query("SELECT f_guest()");
+    await client.query(`INSERT INTO kv VALUES ('safe ${how}', 1)`);
+    assert.deepEqual((await client[how]("COMMIT")).tags, ["COMMIT"]);
+  }
+  client.end();
 });

@@ -363,11 +363,11 @@ export class ClientLeg implements FrameSink {
   }
 
   #expectQuery(info: StatementInfo): void {
-    const { kind, callsSetConfig, namesSettings } = info;
+    const { kind, callsSetConfig, namesSettings, mayLoseId } = info;
     if (callsSetConfig) this.#state.isStale = true;
     if (namesSettings) this.#mayHaveSet = true;
     const isLocking = this.#mayLock(info);
-    this.#state.expected.push({ message: "query", whose: "client", kind, isLocking });
+    this.#state.expected.push({ message: "query", whose: "client", kind, isLocking, mayLoseId });
   }
 
   #mayLock({ isLocking, names }: StatementInfo): boolean {

@@ -14,6 +14,8 @@ export interface Expected {
   /** Of `query` and `execute`. */
   readonly kind?: Kind;
   readonly isLocking?: boolean;
+  /** Of `query`: an id that it sets has no effect on what it commits itself. */
+  readonly mayLoseId?: boolean;
   /** Of an own `execute`. */
   readonly purpose?: Purpose;
 }
@@ -69,6 +71,11 @@ export class ExpectedAnswers {
       if (head?.message !== "copyEnd") return head;
       this.pop();
     }
+  }
+
+  /** What our statement is for that the head belongs to: its Parse and its Bind do not say. */
+  ownPurpose(): Purpose | undefined {
+    return this.#queue.find(({ purpose }, at) => at >= this.#at && purpose !== undefined)?.purpose;
   }
 
   /** The Sync that the server stops at if the head fails. */

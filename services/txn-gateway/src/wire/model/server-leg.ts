@@ -31,6 +31,9 @@ const PROMOTED = "in_hot_standby\0off\0";
 const AFTER_IN_BLOCK =
   "highwater.after was set in a transaction that keeps one snapshot; set it before the transaction begins";
 
+const ID_LOST =
+  "highwater.id has no effect on what the text that sets it has committed; set it in a message of its own";
+
 /** Statements that cannot commit before they end. */
 const ENDS_WHOLE = new Set(["read", "checkable", "data", "commit", "begin", "rollback", "copy"]);
 
@@ -220,7 +223,8 @@ export class ServerLeg implements FrameSink {
         // The session ends, whatever it was doing.
         if (isFatal(bytes, start, end)) return false;
         // Of a check behind reads: their transaction is undone, and the client has to know.
-        const isCommit = head.purpose === "commit" || head.purpose === "inline" || this.#isAlone();
+        const purpose = expected.ownPurpose();
+        const isCommit = purpose === "commit" || purpose === "inline" || this.#isAlone();
         const failed = ownFailure(bytes, start, end, this.#state.asked);
         this.#state.forgetPrepared();
         this.#answer = null;
@@ -545,6 +549,10 @@ export class ServerLeg implements FrameSink {
       state.client.push(this.#result);
       this.#result = null;
     }
+    if (head.mayLoseId === true && status === "I" && (mustHold || this.#hasCommitted)) {
+      this.#run.flush();
+      state.outside.warn([ID_LOST]);
+    }
     if (status === "I") {
       if (!mustHold) state.rolledBack();
       if (state.hasOldToken && !this.#hasNewToken) this.#sendNoToken();
@@ -578,10 +586,25 @@ function isFatal(bytes: Buffer, start: number, end: number): boolean {
 
 const DUPLICATE = "23505";
 const WRONG_VALUE = "22023";
+const DENIED = "42501";
+/** Of the server's source, and so in no language: where it refuses what a role has no right to. */
+const DENIED_BY = "aclcheck_error";
 
 /** Without its details, which name the receipt's tag. */
 function ownFailure(bytes: Buffer, start: number, end: number, asked: OwnAttempt | null): Failure {
   const sqlstate = reportField(bytes, start, end, "C");
+  if (sqlstate === DENIED && reportField(bytes, start, end, "R") === DENIED_BY)
+    return {
+      bytes: errorResponse({
+        severity: "ERROR",
+        code: DENIED,
+        message:
+          "the transaction was rolled back: its role cannot write the receipt that highwater.ack = commit and highwater.id need",
+        detail: reportField(bytes, start, end, "M"),
+        hint: "Change the role by SET ROLE in a statement of its own instead of in a function, or use highwater.ack = durable.",
+      }),
+      used: null,
+    };
   const message = asked?.fault ?? reportField(bytes, start, end, "M");
   const code = asked?.fault == null ? sqlstate : WRONG_VALUE;
   return {

@@ -22,6 +22,8 @@ export interface StatementInfo {
   readonly isPlain: boolean;
   /** It may set `highwater.id`, so what is sent behind it waits until that is known. */
   readonly namesSettings: boolean;
+  /** One text of several statements, in which an id may be set. */
+  readonly mayLoseId: boolean;
   /** What it makes or reads by a name of SQL; null: nothing. */
   readonly names: NameUse | null;
 }
@@ -79,6 +81,7 @@ const LOCKS = /\bfor\b[^;]*?\b(?:update|share)\b/i;
 /** Of texts with several statements. */
 const READS_BY_NAME = /\b(?:execute|fetch|move)\b/i;
 const MAKES_NAMES = /\b(?:prepare|declare)\b/i;
+const ID = /\bhighwater\.id\b/i;
 const ANYTHING: NameUse = { does: "anything" };
 const SET_CONFIG = /\bset_config\b/i;
 const LONGEST_WORD = 10;
@@ -91,6 +94,7 @@ const UNKNOWN: StatementInfo = {
   dropsStatements: true,
   isPlain: false,
   namesSettings: true,
+  mayLoseId: false,
   names: ANYTHING,
 };
 
@@ -120,6 +124,7 @@ export function statementInfo(bytes: Buffer, start: number, end: number): Statem
     dropsStatements: word === "discard" || word === "deallocate",
     isPlain: (isRead || WRITES.has(word)) && isOne(bytes, at, end),
     namesSettings: namesSettings(bytes.subarray(at, end)),
+    mayLoseId: isSeveral && ID.test(text),
     names: isSeveral ? (MAKES_NAMES.test(text) ? ANYTHING : null) : nameUse(word, text),
   };
 }
