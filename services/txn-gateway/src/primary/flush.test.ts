@@ -117,6 +117,23 @@ test("a position of another epoch's flush is none", async () => {
   assert.deepEqual([await old, await other], [null, 3n]);
 });
 
+test("marks that the last flush has written are not written again", async () => {
+  const { help, calls, clock, known } = makeHelp();
+  known["region"] = "10";
+  help.committed(PRIMARY_EPOCH);
+  calls[0]?.done();
+  await settle();
+  await clock.advance(60_000);
+  assert.equal(calls.length, 1);
+  // Of another epoch the same marks say something else.
+  help.committed({ node: "b", epoch: EPOCH_B as EpochId });
+  calls[1]?.done();
+  await settle();
+  known["region"] = "11";
+  await clock.advance(60_000);
+  assert.equal(calls.length, 3);
+});
+
 test("what the last commits have reached is written once more, and then nothing", async () => {
   const { help, calls, clock, known } = makeHelp();
   known["region"] = "10";

@@ -28,6 +28,8 @@ export class FlushHelp {
   /** For the next one that begins. */
   #waiting: Waiting[] = [];
   #cancelLastMarks: () => void = () => undefined;
+  /** The marks that the last flush has written. */
+  #writtenMarks = "";
 
   constructor(
     deps: Pick<Deps, "clock" | "store" | "log">,
@@ -76,12 +78,15 @@ export class FlushHelp {
     this.#stop.abort();
   }
 
+  /** None where the last flush has written the same: that row is in the log already. */
   #writeLastMarks({ node, epoch }: PrimaryEpoch): void {
     const { clock, store } = this.#deps;
     if (this.#endedEpoch === epoch || this.#stop.signal.aborted) return;
     this.#cancelLastMarks = clock.after(LAST_MARKS_MS, () => {
+      const marks = this.#marksOf(epoch);
+      if (JSON.stringify([epoch, marks]) === this.#writtenMarks) return;
       // If it fails, something else says so.
-      store.helpFlush(node, epoch, this.#marksOf(epoch)).catch(() => undefined);
+      store.helpFlush(node, epoch, marks).catch(() => undefined);
     });
   }
 
@@ -98,7 +103,9 @@ export class FlushHelp {
       };
       this.#wanted = null;
       try {
-        answer(await store.helpFlush(node, epoch, this.#marksOf(epoch)));
+        const marks = this.#marksOf(epoch);
+        answer(await store.helpFlush(node, epoch, marks));
+        this.#writtenMarks = JSON.stringify([epoch, marks]);
         retryMs = BACKOFF_MS_MIN;
         if (this.#wanted === null) this.#writeLastMarks(taken);
       } catch (cause) {

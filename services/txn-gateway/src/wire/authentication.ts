@@ -71,6 +71,10 @@ export class Authentication {
     return { address, password: address.password, owner: NOBODY, ...UNWATCHED };
   }
 
+  /**
+   * The role is not vetted: its password is the server's, with which it could go there directly.
+   * Test runners and restores log in this way with roles that create databases.
+   */
   #passThrough({ socket, inbox }: Greeted, user: string, node: string): Admitted {
     const address = { ...this.nodeAddress(node), user, password: null };
     const relay: Relay = {
