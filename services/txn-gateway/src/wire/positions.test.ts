@@ -89,3 +89,23 @@ test("the end of an epoch ends what waits for its next flush", async () => {
   await settle();
   assert.deepEqual(ends.at(-1), "under way ended undefined");
 });
+
+test("an answer that fails does not keep later commits from being taken", async () => {
+  const { marks, flushes, ends, want } = make();
+  const fails = (): never => {
+    throw new Error("the session failed");
+  };
+  want("one", { onPosition: fails });
+  flushes[0]?.(10n as Offset);
+  await settle();
+  want("two", { onEnd: fails });
+  want("three");
+  assert.equal(flushes.length, 2);
+  flushes[1]?.(20n as Offset);
+  await settle();
+  flushes[2]?.(30n as Offset);
+  await settle();
+  for (const end of marks.values()) end("reached");
+  await settle();
+  assert.deepEqual(ends, ["one durable 10", "three durable 30"]);
+});

@@ -38,6 +38,21 @@ export interface PositionsContext {
   readonly onFailure: () => void;
 }
 
+/** What fails there is that answer's alone: the others, and those that come later, get theirs. */
+function guarded(callback: () => void): void {
+  try {
+    callback();
+  } catch {
+    // The session guards itself, and has ended.
+  }
+}
+
+function tell({ onEnd }: Wanted, how: "durable" | "ended", position: Position | null): void {
+  guarded(() => {
+    onEnd(how, position);
+  });
+}
+
 const RETRY_MS_MIN = 10;
 const RETRY_MS_MAX = 1_000;
 
@@ -59,7 +74,7 @@ export class Positions {
   want(wanted: Wanted): void {
     const { epoch } = wanted.primaryEpoch;
     if (this.#ended.has(epoch)) {
-      wanted.onEnd("ended", null);
+      tell(wanted, "ended", null);
       return;
     }
     if (wanted.level !== null) this.#parts.interest.renew();
@@ -110,9 +125,9 @@ export class Positions {
         node,
         queue.filter(({ primaryEpoch }) => primaryEpoch.epoch !== epoch),
       );
-      for (const wanted of queue) if (wanted.primaryEpoch.epoch === epoch) wanted.onEnd("ended", null);
+      for (const wanted of queue) if (wanted.primaryEpoch.epoch === epoch) tell(wanted, "ended", null);
     }
-    for (const wanted of this.#unflushed.get(epoch)?.splice(0) ?? []) wanted.onEnd("ended", null);
+    for (const wanted of this.#unflushed.get(epoch)?.splice(0) ?? []) tell(wanted, "ended", null);
   }
 
   stop(): void {
@@ -149,9 +164,9 @@ export class Positions {
       } catch {
         // Never replaced by an older one: it is asked again.
         this.#parts.onFailure();
-        const isOpen = ({ primaryEpoch, onEnd }: Wanted): boolean => {
-          const isOver = this.#ended.has(primaryEpoch.epoch);
-          if (isOver) onEnd("ended", null);
+        const isOpen = (wanted: Wanted): boolean => {
+          const isOver = this.#ended.has(wanted.primaryEpoch.epoch);
+          if (isOver) tell(wanted, "ended", null);
           return !isOver;
         };
         this.#wanted.set(node, [...taken.filter(isOpen), ...(this.#wanted.get(node) ?? [])]);
@@ -168,13 +183,13 @@ export class Positions {
     let primaryEpoch: PrimaryEpoch | null = null;
     for (const wanted of taken) {
       if (wanted.primaryEpoch.epoch !== position.epoch) {
-        wanted.onEnd("ended", null);
+        tell(wanted, "ended", null);
         continue;
       }
-      wanted.onPosition?.(position);
+      if (wanted.onPosition !== undefined) guarded(() => wanted.onPosition?.(position));
       const { level } = wanted;
       if (level === null || marks.reached({ ...position, level })) {
-        wanted.onEnd("durable", position);
+        tell(wanted, "durable", position);
         continue;
       }
       ({ primaryEpoch } = wanted);
@@ -193,7 +208,7 @@ export class Positions {
       if (this.#stop.signal.aborted) return;
       this.#parts.interest.renew();
       if (end === "timeout") continue;
-      for (const { onEnd } of group) onEnd(end === "reached" ? "durable" : "ended", position);
+      for (const wanted of group) tell(wanted, end === "reached" ? "durable" : "ended", position);
       return;
     }
   }
