@@ -62,6 +62,37 @@ it("a token is never older than the last transaction", async () => {
   client.end();
 });
 
+it("a commit that is released before its position is known leaves no older token", async () => {
+  const client = await wire.open();
+  await client.query("SET highwater.ack = 'commit'");
+  await client.query("SET highwater.max_wait = '500ms'");
+  assert.match((await client.query("INSERT INTO kv VALUES ('known', 1)")).token ?? "", /^hw2_/);
+  const [row] = await wire.system.cluster.query(
+    HOME,
+    `SELECT pid FROM pg_stat_activity WHERE application_name = 'highwater:${HOME}:log-end'`,
+  );
+  const pid = Number(row?.["pid"]);
+  process.kill(pid, "SIGSTOP");
+  try {
+    const released = await client.query("INSERT INTO kv VALUES ('released', 1)");
+    assert.deepEqual([released.tags, released.token], [["INSERT 0 1"], ""]);
+    assert.match(released.notice ?? "", /canceling wait/);
+  } finally {
+    process.kill(pid, "SIGCONT");
+  }
+  client.end();
+});
+
+it("our statement is there behind a text that drops all", async () => {
+  const client = await wire.open();
+  await client.query("SELECT 1");
+  client.send(query("SELECT 1; DEALLOCATE ALL"), parse("", "SELECT 2"), bind("", ""), execute(""), SYNC);
+  assert.equal(new ServerAnswer(await client.until("Z")).code, "");
+  const second = new ServerAnswer(await client.until("Z"));
+  assert.deepEqual([second.code, second.tags], ["", ["SELECT 1"]]);
+  client.end();
+});
+
 it("a pipelined transaction in commit mode gets its receipt", async () => {
   const client = await wire.open();
   await client.query("SET highwater.ack = 'commit'");

@@ -125,6 +125,10 @@ export class ClientLeg implements FrameSink {
     return this.#deferred !== null;
   }
 
+  #isDeferring(): boolean {
+    return this.#deferred !== null;
+  }
+
   /** The server has answered: goes on with what had to wait for that. */
   resume(): void {
     const { expected } = this.#state;
@@ -144,9 +148,13 @@ export class ClientLeg implements FrameSink {
 
   #sendDeferred(waiting: readonly Deferred[]): void {
     this.#deferred = null;
-    for (const { type, bytes, range } of waiting) {
+    for (const [at, { type, bytes, range }] of waiting.entries()) {
       if (range === null) this.frame(type, bytes, 0, bytes.length);
       else this.part(type, bytes, range);
+      if (!this.#isDeferring()) continue;
+      // All behind it waits as well, in one go: a long pipeline stops at each of its units.
+      this.#deferred = [...(this.#deferred ?? []), ...waiting.slice(at + 1)];
+      break;
     }
     this.#run.flush();
   }
@@ -343,7 +351,6 @@ export class ClientLeg implements FrameSink {
       this.#state.isReadOnlyCommit = null;
       this.#sendUnit("commit");
     }
-    if (info.dropsStatements) this.#state.forgetPrepared();
     this.#expectQuery(info);
     this.#isInBatch = false;
     this.#run.add(bytes, start, end);
@@ -363,7 +370,8 @@ export class ClientLeg implements FrameSink {
   }
 
   #expectQuery(info: StatementInfo): void {
-    const { kind, callsSetConfig, namesSettings, mayLoseId } = info;
+    const { kind, callsSetConfig, namesSettings, mayLoseId, dropsStatements } = info;
+    if (dropsStatements) this.#state.forgetPrepared();
     if (callsSetConfig) this.#state.isStale = true;
     if (namesSettings) this.#mayHaveSet = true;
     const isLocking = this.#mayLock(info);

@@ -80,7 +80,9 @@ export class ExpectedAnswers {
 
   /** The Sync that the server stops at if the head fails. */
   nextSync(): Expected | undefined {
-    return this.#queue.find(({ message }, at) => at >= this.#at && message === "sync");
+    for (let at = this.#at; at < this.#queue.length; at++)
+      if (this.#queue[at]?.message === "sync") return this.#queue[at];
+    return undefined;
   }
 
   /** The message goes to the server now. */
@@ -126,11 +128,16 @@ export class ExpectedAnswers {
   /** The head has begun to read COPY data: a Sync before the data's end is ignored. */
   beginCopy(): void {
     if (this.head?.message !== "execute" && this.head?.message !== "query") return;
-    const [head, ...rest] = this.#queue.slice(this.#at);
-    const end = rest.findIndex(({ message }) => message === "copyEnd");
-    const before = (end < 0 ? rest : rest.slice(0, end)).filter(({ message }) => message !== "sync");
-    this.#queue = [...(head === undefined ? [] : [head]), ...before, ...(end < 0 ? [] : rest.slice(end))];
-    this.#at = 0;
-    this.isCopying = end < 0;
+    const queue = this.#queue;
+    let end = this.#at;
+    while (end < queue.length && queue[end]?.message !== "copyEnd") end++;
+    this.isCopying = end === queue.length;
+    // What stays moves up to the data's end, and nothing behind that is touched.
+    let to = end;
+    for (let at = end - 1; at >= this.#at; at--) {
+      const expected = queue[at];
+      if (expected !== undefined && expected.message !== "sync") queue[--to] = expected;
+    }
+    this.#at = to;
   }
 }

@@ -21,6 +21,11 @@ export class Gate {
   constructor(isCommit: boolean) {
     this.isCommit = isCommit;
   }
+
+  /** Goes to the client in its place, behind what does so already. */
+  say(bytes: Buffer): void {
+    this.prefix = this.prefix === null ? bytes : Buffer.concat([this.prefix, bytes]);
+  }
 }
 
 export class HoldQueue {

@@ -189,10 +189,13 @@ export function readSettings(
   };
 }
 
+/** Longer than any time that is meant. */
+const TIME_LENGTH_MAX = 32;
 const UNITS_MS: Readonly<Record<string, number>> = { "": 1, ms: 1, s: 1_000, min: 60_000, h: 3_600_000 };
 
 /** As PostgreSQL reads a time: a number with or without a unit. */
 function readMs(text: string): number | null {
+  if (text.length > TIME_LENGTH_MAX) return null;
   const match = /^\s*(\d{1,12})\s*(ms|s|min|h|)\s*$/.exec(text);
   if (match === null) return null;
   return Number(match[1]) * (UNITS_MS[match[2] ?? ""] ?? 1);

@@ -77,9 +77,18 @@ const WITHOUT_SNAPSHOT: ReadonlySet<string> = new Set([
  * In any letters, anywhere, with comments between the words: what a function does is not seen. The
  * rows of a text that only looks like it are held as well, which costs time and nothing else.
  */
-const LOCKS = /\bfor\b[^;]*?\b(?:update|share)\b/i;
+function locks(text: string): boolean {
+  return text.split(";").some((part) => {
+    const at = part.search(FOR);
+    return at >= 0 && UPDATE_OR_SHARE.test(part.slice(at));
+  });
+}
+
+const FOR = /\bfor\b/i;
+const UPDATE_OR_SHARE = /\b(?:update|share)\b/i;
 /** Of texts with several statements. */
 const READS_BY_NAME = /\b(?:execute|fetch|move)\b/i;
+const DROPS = /\b(?:discard|deallocate)\b/i;
 const MAKES_NAMES = /\b(?:prepare|declare)\b/i;
 const ID = /\bhighwater\.id\b/i;
 const ANYTHING: NameUse = { does: "anything" };
@@ -119,9 +128,9 @@ export function statementInfo(bytes: Buffer, start: number, end: number): Statem
       kind === "data" ||
       (kind === "other" && ALSO_WRITES.has(word)) ||
       (kind === "copy" && COPY_FROM.test(text)),
-    isLocking: canLock && (LOCKS.test(text) || (isSeveral && READS_BY_NAME.test(text))),
+    isLocking: canLock && (locks(text) || (isSeveral && READS_BY_NAME.test(text))),
     callsSetConfig: SET_CONFIG.test(text),
-    dropsStatements: word === "discard" || word === "deallocate",
+    dropsStatements: word === "discard" || word === "deallocate" || (isSeveral && DROPS.test(text)),
     isPlain: (isRead || WRITES.has(word)) && isOne(bytes, at, end),
     namesSettings: namesSettings(bytes.subarray(at, end)),
     mayLoseId: isSeveral && ID.test(text),
@@ -135,6 +144,8 @@ const PREPARE = new RegExp(String.raw`^prepare\s+${NAME}\s*(?:\([^()]*\)\s*)?\ba
 const DECLARE = new RegExp(String.raw`^declare\s+${NAME}\s[\sa-z]*?\bcursor\b([\sa-z]*?)\bfor\b`, "i");
 const EXECUTE = new RegExp(String.raw`^execute\s+${NAME}\s*(?:\(|;|$)`, "i");
 const FETCH = new RegExp(String.raw`^\w+\s+(?:[-+]?\w+\s+)*?${NAME}[\s;]*$`, "i");
+/** Where an expression may look at a character more than once: so much of a text. */
+const MATCHED_MAX = 512;
 const HOLDABLE = /\bwith\s+hold\b/i;
 
 /** Of a single statement. */
@@ -143,18 +154,19 @@ function nameUse(word: string, text: string): NameUse | null {
     case "prepare": {
       const [start, name] = PREPARE.exec(text) ?? [];
       if (start === undefined || name === undefined) return ANYTHING;
-      return { does: "prepare", name: nameOf(name), isLocking: LOCKS.test(text.slice(start.length)) };
+      return { does: "prepare", name: nameOf(name), isLocking: locks(text.slice(start.length)) };
     }
     case "declare": {
-      const [start, name, options = ""] = DECLARE.exec(text) ?? [];
+      const [start, name, options = ""] = DECLARE.exec(text.slice(0, MATCHED_MAX)) ?? [];
       if (start === undefined || name === undefined) return ANYTHING;
-      const isLocking = LOCKS.test(text.slice(start.length));
+      const isLocking = locks(text.slice(start.length));
       return { does: "declare", name: nameOf(name), isLocking, isHoldable: HOLDABLE.test(options) };
     }
     case "execute":
       return { does: "execute", name: nameOf(EXECUTE.exec(text)?.[1]) };
     case "fetch":
     case "move":
+      if (text.length > MATCHED_MAX) return { does: "fetch", name: null };
       return { does: "fetch", name: nameOf(FETCH.exec(text)?.[1]) };
     default:
       return null;
@@ -234,8 +246,8 @@ function head(bytes: Buffer, start: number, end: number): string {
 
 /** No semicolon but at the end. */
 function isWithoutSemicolon(bytes: Buffer, start: number, end: number): boolean {
-  const at = bytes.indexOf(SEMICOLON, start);
-  return at < 0 || at >= endOfText(bytes, start, end);
+  const at = bytes.subarray(start, end).indexOf(SEMICOLON);
+  return at < 0 || start + at >= endOfText(bytes, start, end);
 }
 
 /** Without the blanks and semicolons behind it. */

@@ -59,7 +59,7 @@ const known = new Map<string, Tag>();
 
 /** `text` is the tag as it came, with its counts. */
 export function readTag(text: string): Tag {
-  const words = text.replace(/[ 0-9]+$/, "");
+  const words = withoutCounts(text);
   const isEmptyWrite = text.endsWith(" 0") && WRITES.has(words);
   const key = isEmptyWrite ? text : words;
   const found = known.get(key);
@@ -75,4 +75,10 @@ export function readTag(text: string): Tag {
   };
   if (known.size < 1_000) known.set(key, tag);
   return tag;
+}
+
+function withoutCounts(text: string): string {
+  let end = text.length;
+  while (end > 0 && " 0123456789".includes(text.charAt(end - 1))) end--;
+  return text.slice(0, end);
 }

@@ -304,18 +304,23 @@ export class WireSession {
       level: isEarly ? null : level,
       isCommit: gate.isCommit,
       onPosition: (position) => {
-        trace?.committed(position);
-        gate.position = position;
-        if (attempt === null) return;
-        this.#positioned.delete(attempt);
-        const token = attempt.committed(position, trace?.transaction ?? null);
-        gate.prefix = parameterStatus(TOKEN_PARAMETER, token);
+        this.#guarded(() => {
+          trace?.committed(position);
+          gate.position = position;
+          if (attempt === null) return;
+          this.#positioned.delete(attempt);
+          const token = attempt.committed(position, trace?.transaction ?? null);
+          // Behind what a release has said, when the gate still stands behind another.
+          gate.say(parameterStatus(TOKEN_PARAMETER, token));
+        });
       },
       onEnd: (end, position) => {
-        if (end === "durable") {
-          this.#traces.answered(gate, isEarly);
-          this.#open(gate);
-        } else void this.#epochEnded(gate, attempt, position, level);
+        this.#guarded(() => {
+          if (end === "durable") {
+            this.#traces.answered(gate, isEarly);
+            this.#open(gate);
+          } else void this.#epochEnded(gate, attempt, position, level);
+        });
       },
     });
     this.#releaseInTime(gate);
@@ -401,8 +406,9 @@ export class WireSession {
   /** Answers before it is durable, and says so. */
   #release(gate: Gate): void {
     this.#givePosition(gate);
-    const notice = noticeResponse(RELEASED);
-    gate.prefix = gate.prefix === null ? notice : Buffer.concat([notice, gate.prefix]);
+    // Its token is not known: the client must not keep that of an earlier transaction.
+    if (gate.attempt !== null && gate.position === null) gate.say(parameterStatus(TOKEN_PARAMETER, ""));
+    gate.say(noticeResponse(RELEASED));
     this.#options.metrics.wireAnswers.add("released");
     this.#traces.answered(gate, true);
     this.#open(gate);
