@@ -418,7 +418,7 @@ export const MUTANTS: readonly Mutant[] = [
     patch: {
       file: gateway("wire/positions"),
       find: `      if (wanted.primaryEpoch.epoch !== position.epoch) {
-        wanted.onEnd("ended", null);
+        tell(wanted, "ended", null);
         continue;
       }`,
       replace: ``,
