@@ -112,7 +112,7 @@ function withoutCode(text: string): string {
 }
 
 /** Comments that speak to a tool have the form that the tool demands. */
-const DIRECTIVE = /^\W*(?:oxlint|oxfmt|@ts-|noqa|type:|pragma|mypy|ruff|c8|<reference)/;
+const DIRECTIVE = /^\W*(?:checkov|oxlint|oxfmt|@ts-|noqa|type:|pragma|mypy|ruff|c8|<reference)/;
 
 const LEAD = /^\s*(?:\/\*+|\*(?!\/)|\/\/+|#+!?|--+|"""|\'\'\') ?/;
 

@@ -129,9 +129,8 @@ resource "aws_route53_record" "this" {
 }
 
 resource "aws_wafv2_web_acl" "this" {
-  # checkov:skip=CKV_AWS_192:Nothing behind it runs Java, and a request is SQL with values in which
-  # any text may be meant. checkov:skip=CKV2_AWS_31:What it refuses is counted by its metrics. Its
-  # log would hold whole headers, and API keys are in them.
+  # checkov:skip=CKV_AWS_192:Nothing behind it runs Java, and a request is SQL with values in which any text may be meant.
+  # checkov:skip=CKV2_AWS_31:What it refuses is counted by its metrics. Its log would hold whole headers, and API keys are in them.
   count = var.requests_per_address == null ? 0 : 1
 
   name        = var.name
@@ -201,8 +200,8 @@ resource "aws_lb" "postgres" {
 }
 
 resource "aws_lb_listener" "postgres" {
-  # checkov:skip=CKV_AWS_2:PostgreSQL's protocol begins without TLS; the gateway asks for it and
-  # refuses a password before it. checkov:skip=CKV_AWS_103:As CKV_AWS_2.
+  # checkov:skip=CKV_AWS_2:PostgreSQL's protocol begins without TLS; the gateway asks for it and refuses a password before it.
+  # checkov:skip=CKV_AWS_103:As CKV_AWS_2.
   count = var.postgres == null ? 0 : 1
 
   load_balancer_arn = aws_lb.postgres[0].arn

@@ -2,11 +2,10 @@
 # notifications.
 
 data "aws_iam_policy_document" "this" {
-  # checkov:skip=CKV_AWS_109:In the policy of a key the star is this key, which its account has to
-  # be able to manage. checkov:skip=CKV_AWS_111:In the policy of a key the star is this key, which
-  # its account has to be able to manage. checkov:skip=CKV_AWS_356:In the policy of a key the star
-  # is this key; AWS takes no other resource there. The account's administrators, by their own
-  # policies.
+  # checkov:skip=CKV_AWS_109:In the policy of a key the star is this key, which its account has to be able to manage.
+  # checkov:skip=CKV_AWS_111:In the policy of a key the star is this key, which its account has to be able to manage.
+  # checkov:skip=CKV_AWS_356:In the policy of a key the star is this key; AWS takes no other resource there.
+  # The account's administrators, by their own policies.
   statement {
     sid = "Account"
     # No one could ever do with the key what is not allowed here, its deletion included.

@@ -15,8 +15,7 @@ locals {
 }
 
 resource "aws_secretsmanager_secret" "this" {
-  # checkov:skip=CKV2_AWS_57:Replaced by raising values_version: services read secrets at their
-  # start, and the database has to follow.
+  # checkov:skip=CKV2_AWS_57:Replaced by raising values_version: services read secrets at their start, and the database has to follow.
   for_each = local.secrets
 
   name                    = "${var.name}/${each.key}"

@@ -3,8 +3,7 @@
 # `collector`.
 
 resource "aws_cloudwatch_log_group" "metrics" {
-  # checkov:skip=CKV_AWS_338:Metrics on their way into CloudWatch, which keeps them itself. Logs are
-  # kept for log_retention_days.
+  # checkov:skip=CKV_AWS_338:Metrics on their way into CloudWatch, which keeps them itself. Logs are kept for log_retention_days.
   name              = "/${var.name}/metrics"
   retention_in_days = 30
   kms_key_id        = var.kms_key_arn

@@ -49,9 +49,8 @@ resource "aws_vpc_security_group_ingress_rule" "postgres" {
 }
 
 resource "aws_db_instance" "this" {
-  # checkov:skip=CKV_AWS_226:An upgrade restarts the node, and a restart begins an epoch: only when
-  # somebody wants it. checkov:skip=CKV2_AWS_69:The parameter group sets rds.force_ssl, in a dynamic
-  # block that checkov does not see into.
+  # checkov:skip=CKV_AWS_226:An upgrade restarts the node, and a restart begins an epoch: only when somebody wants it.
+  # checkov:skip=CKV2_AWS_69:The parameter group sets rds.force_ssl, in a dynamic block that checkov does not see into.
   identifier = var.name
 
   engine         = local.is_primary ? "postgres" : null
