@@ -202,7 +202,6 @@ const COMMITS: readonly Case[] = [
 const UNRECEIPTED = new Set([
   "INSERT; COMMIT; BEGIN in one text",
   "a text that fails after its COMMIT",
-  "COMMIT in a pipeline without BEGIN",
   "EXECUTE of a prepared INSERT",
   "a WITH HOLD cursor that writes during COMMIT",
   "an extended COMMIT, during which a WITH HOLD cursor writes",
