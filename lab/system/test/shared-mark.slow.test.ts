@@ -34,7 +34,7 @@ async function promiseInTheEast(system: System, asked: Parameters<typeof verdict
   return { before, links, token, position };
 }
 
-it("a promise that only the tracker of the lost region had told is broken", async () => {
+it("a promise that only the tracker of the lost region had published is broken", async () => {
   await using system = await System.start({ hasTrackerLinks: true });
   const { cluster } = system;
   const { before, links, token, position } = await promiseInTheEast(system);

@@ -303,7 +303,7 @@ function supersedingTests(the: () => Bench): void {
     assert.deepEqual(await bench.end(), end, "its owner may have read it");
   });
 
-  it("an event that counts too few gets the higher number where it is, whoever comes first", async () => {
+  it("an event that counts too few gets the higher number where it is, whichever tracker comes first", async () => {
     const bench = the();
     for (const [type, count] of [
       ["epoch.started", "unlisted"],

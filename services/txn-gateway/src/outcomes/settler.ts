@@ -10,11 +10,9 @@ import { type Primary, type PrimaryEpoch } from "../primary/primary.ts";
 import { type Finality } from "./finality.ts";
 import { type Settled, settledOf } from "./settled.ts";
 
-/**
- * How long another session that holds the id is waited for before it is said to hold it. Everybody
- * asks without waiting first: who held an id would keep all others waiting with it.
- */
+/** How long another session that holds the id is waited for before it is said to hold it. */
 const PATIENCE_MS = 500;
+/** The first question does not wait: an id that is held would delay all others of its batch. */
 const NO_PATIENCE = 0;
 /** Longer than a failover; the client is answered sooner. */
 const LIMIT_MS = 60_000;

@@ -75,13 +75,20 @@ export class ExpectedAnswers {
 
   /** What our statement is for that the head belongs to: its Parse and its Bind do not say. */
   ownPurpose(): Purpose | undefined {
-    return this.#queue.find(({ purpose }, at) => at >= this.#at && purpose !== undefined)?.purpose;
+    return this.#next(({ purpose }) => purpose !== undefined)?.purpose;
   }
 
   /** The Sync that the server stops at if the head fails. */
   nextSync(): Expected | undefined {
-    for (let at = this.#at; at < this.#queue.length; at++)
-      if (this.#queue[at]?.message === "sync") return this.#queue[at];
+    return this.#next(({ message }) => message === "sync");
+  }
+
+  /** The first from the head on. What was answered before is not looked at. */
+  #next(fits: (expected: Expected) => boolean): Expected | undefined {
+    for (let at = this.#at; at < this.#queue.length; at++) {
+      const expected = this.#queue[at];
+      if (expected !== undefined && fits(expected)) return expected;
+    }
     return undefined;
   }
 
