@@ -83,7 +83,7 @@ export class ExpectedAnswers {
     return this.#next(({ message }) => message === "sync");
   }
 
-  /** The first from the head on. What was answered before is not looked at. */
+  /** The first from the head on. Answered messages in front of it are not looked at. */
   #next(fits: (expected: Expected) => boolean): Expected | undefined {
     for (let at = this.#at; at < this.#queue.length; at++) {
       const expected = this.#queue[at];
