@@ -30,7 +30,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: "the wire takes a commit for a read",
     patch: {
       file: gateway("wire/model/server-leg"),
-      find: "if (state.isReadOnlyCommit !== true) this.#hold(true);",
+      find: "if (state.isReadOnlyCommit !== true) this.#holds.hold(true);",
       replace: "",
     },
     faults: ["zombie_primary"],

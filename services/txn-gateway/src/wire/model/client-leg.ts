@@ -7,14 +7,13 @@ import {
   closeStatement,
   describePortal,
   execute,
-  FLUSH,
   message,
   PARSE_TAIL,
   parseHeader,
-  query,
   type Report,
   SYNC,
 } from "../frames/build.ts";
+import { CommitSteps } from "./commit-steps.ts";
 import { CLIENT, type Expected, OWN, QUIET } from "./expected.ts";
 import { OWN_PROBE, ownError } from "./own.ts";
 import { Run } from "./run.ts";
@@ -34,7 +33,6 @@ const EXECUTE_TYPE = "E".charCodeAt(0);
 /** They begin something new when nothing is unfinished. */
 const UNIT_TYPES = new Set([..."QPBDECF"].map((type) => type.charCodeAt(0)));
 const OWN_PROBED: Expected = { message: "execute", whose: "own", purpose: "probe" };
-const ROLLBACK = query("ROLLBACK");
 const READY_IDLE = message("Z", "I");
 
 interface Deferred {
@@ -50,6 +48,7 @@ export class ClientLeg implements FrameSink {
   readonly #state: SessionState;
   readonly #scanner = new FrameScanner(this, WHOLE_TYPES);
   readonly #run: Run;
+  readonly #commitSteps: CommitSteps;
   readonly #statements = new Statements();
   readonly #sqlNames = new SqlNames();
   /** Extended messages have been sent since the last Sync. */
@@ -70,10 +69,6 @@ export class ClientLeg implements FrameSink {
   #isSlowed = false;
   /** The settings were asked for, and count from the next message on. */
   #isReadingSettings = false;
-  /** A text that names them was sent, and they were not read since. */
-  #mayHaveSet = false;
-  /** An extended COMMIT: what was done for its receipt. */
-  #commitStep: "none" | "flushed" | "current" | "asked" = "none";
   /** As after an error: everything is skipped until the client's Sync. */
   #isDiscarding = false;
   /** The parts of this frame go nowhere. */
@@ -93,6 +88,7 @@ export class ClientLeg implements FrameSink {
     this.#run = new Run((bytes) => {
       state.outside.toServer(bytes);
     });
+    this.#commitSteps = new CommitSteps(state);
   }
 
   push(chunk: Buffer): void {
@@ -172,7 +168,7 @@ export class ClientLeg implements FrameSink {
     const { expected, wantsReceipts } = this.#state;
     if (this.#isInBatch || expected.isEmpty || expected.isSkipping || expected.isCopying) return false;
     if (!UNIT_TYPES.has(type)) return false;
-    return wantsReceipts || this.#isReadingSettings || this.#mayHaveSet;
+    return wantsReceipts || this.#isReadingSettings || this.#state.mayHaveSet;
   }
 
   /** What was asked of the server is known when it has nothing to do. */
@@ -180,7 +176,7 @@ export class ClientLeg implements FrameSink {
     const { expected, isStale } = this.#state;
     if (!expected.isEmpty) return;
     this.#isReadingSettings = false;
-    if (!isStale) this.#mayHaveSet = false;
+    if (!isStale) this.#state.mayHaveSet = false;
   }
 
   #isUnit(type: number): boolean {
@@ -373,7 +369,7 @@ export class ClientLeg implements FrameSink {
     const { kind, callsSetConfig, namesSettings, mayLoseId, dropsStatements } = info;
     if (dropsStatements) this.#state.forgetPrepared();
     if (callsSetConfig) this.#state.isStale = true;
-    if (namesSettings) this.#mayHaveSet = true;
+    if (namesSettings) this.#state.mayHaveSet = true;
     const isLocking = this.#mayLock(info);
     this.#state.expected.push({ message: "query", whose: "client", kind, isLocking, mayLoseId });
   }
@@ -474,65 +470,18 @@ export class ClientLeg implements FrameSink {
 
   /** False: the COMMIT goes on later, or never. */
   #beforeCommit(bytes: Buffer, start: number, end: number): boolean {
-    const { expected, outside, wantsReceipts, status } = this.#state;
-    if (this.#commitStep === "asked" && this.#undoFailed()) return false;
-    // In a failed block a statement of ours would fail, and the server skip the COMMIT.
-    if (expected.isSkipping || status === "E") return true;
-    if (!wantsReceipts && !this.#mayHaveSet && this.#commitStep === "none") {
-      if (!this.#beganIdleInBlock || this.#executed > 0) return true;
-      // Nothing in front of it can fail in this block, and so our check cannot be in its way.
-      this.#run.flush();
-      this.#state.isReadOnlyCommit = null;
-      this.#state.sendCheck("inline", false);
-      return true;
-    }
     this.#run.flush();
-    switch (this.#commitStep) {
-      case "none":
-        this.#commitStep = "flushed";
-        break;
-      case "flushed":
-        this.#commitStep = "current";
-        this.#mayHaveSet = false;
-        if (!this.#state.isStale) return this.#beforeCommit(bytes, start, end);
-        // Set in the same batch: whether the receipt can be written is known only then.
-        this.#state.isStale = false;
-        this.#state.sendCheck("settings", false);
-        break;
-      case "current":
-        this.#commitStep = "asked";
-        this.#state.isReadOnlyCommit = null;
-        this.#state.sendCheck("inline", this.#state.hasWrittenInBlock || this.#state.hasId);
-        break;
-      case "asked":
-        this.#commitStep = "none";
-        return true;
-    }
-    outside.toServer(FLUSH);
-    this.#defer(EXECUTE_TYPE, bytes, start, end);
-    return false;
-  }
-
-  /** Our statement has failed: the transaction is undone, and the client gets that error. */
-  #undoFailed(): boolean {
-    const { failure, outside, expected } = this.#state;
-    if (failure === null) return false;
-    this.#state.failure = null;
-    this.#commitStep = "none";
-    this.#state.sendFailure(failure);
-    outside.toServer(SYNC);
-    outside.toServer(ROLLBACK);
-    expected.push(OWN.sync);
-    expected.push(OWN.query);
-    this.#isDiscarding = true;
-    return true;
+    const next = this.#commitSteps.next(this.#beganIdleInBlock && this.#executed === 0);
+    if (next === "wait") this.#defer(EXECUTE_TYPE, bytes, start, end);
+    if (next === "skip") this.#isDiscarding = true;
+    return next === "send";
   }
 
   #expectExecute(info: StatementInfo): void {
     const { kind, callsSetConfig, namesSettings } = info;
     const isLocking = this.#mayLock(info);
     if (callsSetConfig) this.#state.isStale = true;
-    if (namesSettings) this.#mayHaveSet = true;
+    if (namesSettings) this.#state.mayHaveSet = true;
     this.#begin({ message: "execute", whose: "client", kind, isLocking });
     this.#executed++;
     const isChecked = kind === "read" || kind === "checkable";
@@ -550,7 +499,7 @@ export class ClientLeg implements FrameSink {
       this.#run.flush();
       this.#state.sendCheck("check", mayHaveReceipt);
     }
-    this.#commitStep = "none";
+    this.#commitSteps.reset();
     this.#isInBatch = false;
     this.#executed = 0;
     expected.push(CLIENT.sync);

@@ -20,6 +20,13 @@ export type TransactionStatus = "I" | "T" | "E";
 /** `later`: the shell lets the client leg go on. A report: why it may not. */
 export type Admission = "now" | "later" | Report;
 
+const HEADER_BYTES = 5;
+
+/** Of a ReadyForQuery. */
+export function statusAt(bytes: Buffer, start: number): TransactionStatus {
+  return String.fromCharCode(bytes[start + HEADER_BYTES] ?? 0) as TransactionStatus;
+}
+
 /** What the model asks of the shell. */
 export interface Outside {
   toServer(bytes: Buffer): void;
@@ -62,6 +69,8 @@ export class SessionState {
   settingsText = "";
   /** They may have changed: they are read before the next message of the client is sent on. */
   isStale = true;
+  /** A text that names them was sent, and they were not read since. */
+  mayHaveSet = false;
   /** Our statement is prepared. */
   isPrepared = false;
   /** The same of the statement that writes receipts. */

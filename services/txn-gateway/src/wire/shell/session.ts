@@ -6,8 +6,9 @@ import { errorResponse, noticeResponse, parameterStatus, type Report } from "../
 import { FrameError } from "../frames/scanner.ts";
 import { ClientLeg } from "../model/client-leg.ts";
 import { type Gate, HoldQueue } from "../model/hold-queue.ts";
+import { TOKEN_PARAMETER } from "../model/holds.ts";
 import { type ReceiptValues } from "../model/own.ts";
-import { ServerLeg, TOKEN_PARAMETER } from "../model/server-leg.ts";
+import { ServerLeg } from "../model/server-leg.ts";
 import { type Outside, SessionState } from "../model/state.ts";
 import { type Position, type Positions } from "../positions.ts";
 import { AfterWait, type Reader } from "./after-wait.ts";

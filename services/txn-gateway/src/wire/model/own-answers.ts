@@ -1,0 +1,195 @@
+// Answers to the gateway's own statements. They stop here, and say what the session's transaction
+// has done and how it is set.
+import {
+  PARSED,
+  BOUND,
+  CLOSED,
+  ROW,
+  COMPLETE,
+  ERROR,
+  READY,
+  NOTICE,
+  NOTIFICATION,
+  PARAMETER,
+} from "../frames/answers.ts";
+import { errorResponse, reportField, rowTexts } from "../frames/build.ts";
+import { type OwnAttempt } from "./attempt.ts";
+import { type Expected, type Purpose } from "./expected.ts";
+import { type CheckAnswer, readCheck, readSettings } from "./own.ts";
+import { type Progress } from "./progress.ts";
+import { type Run } from "./run.ts";
+import { type Failure, type SessionState, statusAt } from "./state.ts";
+
+const DUPLICATE = "23505";
+const WRONG_VALUE = "22023";
+const DENIED = "42501";
+/** Of the server's source, and so in no language: where it refuses what a role has no right to. */
+const DENIED_BY = "aclcheck_error";
+const AFTER_IN_BLOCK =
+  "highwater.after was set in a transaction that keeps one snapshot; set it before the transaction begins";
+
+interface OwnAnswersParts {
+  readonly state: SessionState;
+  readonly progress: Progress;
+  /** What goes to the client and has not been pushed. */
+  readonly run: Run;
+  readonly levels: () => readonly string[];
+}
+
+export class OwnAnswers {
+  readonly #state: SessionState;
+  readonly #progress: Progress;
+  readonly #run: Run;
+  readonly #levels: () => readonly string[];
+  #answer: CheckAnswer | null = null;
+
+  constructor({ state, progress, run, levels }: OwnAnswersParts) {
+    this.#state = state;
+    this.#progress = progress;
+    this.#run = run;
+    this.#levels = levels;
+  }
+
+  /** True: the frame, `bytes[start..end)`, is for us alone. */
+  take(type: number, head: Expected, bytes: Buffer, start: number, end: number): boolean {
+    const { expected, outside } = this.#state;
+    switch (type) {
+      case NOTICE:
+        // With `debug_print_plan` it shows the receipt's tag.
+        return true;
+      case NOTIFICATION:
+      case PARAMETER:
+        return false;
+      case PARSED:
+      case BOUND:
+      case CLOSED:
+        expected.pop();
+        return true;
+      case ROW:
+        if (head.purpose === "probe") this.#probed(rowTexts(bytes, start));
+        else this.#answer = readCheck(rowTexts(bytes, start));
+        return true;
+      case COMPLETE:
+        if (head.message !== "execute") return true;
+        expected.pop();
+        if (head.purpose === "probe") return true;
+        if (this.#answer === null || head.purpose === undefined) outside.broken("a check has no answer");
+        else this.#checked(head.purpose, this.#answer);
+        this.#answer = null;
+        return true;
+      case READY:
+        expected.pop();
+        this.#state.status = statusAt(bytes, start);
+        if (head.message === "query") this.#progress.endBlock();
+        this.#progress.isInBlock = this.#state.status !== "I";
+        if (this.#state.status === "I") this.#state.failure = null;
+        return true;
+      case ERROR: {
+        // The session ends, whatever it was doing.
+        if (isFatal(bytes, start, end)) return false;
+        // Of a check behind reads: their transaction is undone, and the client has to know.
+        const purpose = expected.ownPurpose();
+        const isCommit = purpose === "commit" || purpose === "inline" || this.#isAlone();
+        const failed = ownFailure(bytes, start, end, this.#state.asked);
+        this.#state.forgetPrepared();
+        this.#answer = null;
+        this.#progress.result = null;
+        expected.fail();
+        this.#state.isReadOnlyCommit = null;
+        this.#state.rolledBack();
+        if (isCommit) this.#state.failure = failed;
+        else {
+          this.#run.flush();
+          this.#state.sendFailure(failed);
+        }
+        return true;
+      }
+      default:
+        outside.broken("a statement of the gateway was replaced");
+        return true;
+    }
+  }
+
+  /** What fails is in front of a Sync of ours. */
+  #isAlone(): boolean {
+    return this.#state.expected.nextSync()?.whose === "own";
+  }
+
+  #checked(purpose: Purpose, answer: CheckAnswer): void {
+    this.#takeSettings(answer);
+    if (this.#state.isReader) this.#takeAfter(answer);
+    const { asked } = this.#state;
+    if (asked !== null && purpose !== "settings") {
+      this.#state.asked = null;
+      if (answer.hasReceipt) this.#state.receipted = asked;
+      else asked.withdraw();
+    }
+    if (purpose === "check") {
+      this.#progress.hasWritten = answer.hasWritten;
+      this.#progress.hasCalled = false;
+    }
+    if (purpose === "commit" || purpose === "inline") this.#state.isReadOnlyCommit = !answer.hasWritten;
+  }
+
+  #probed([canWrite, role = null]: readonly (string | null)[]): void {
+    this.#state.probed = { role, canWrite: canWrite === "t" };
+  }
+
+  #takeSettings({ settings, role }: CheckAnswer): void {
+    const state = this.#state;
+    if (role !== state.role) {
+      state.role = role;
+      if (this.#progress.isInBlock) this.#progress.hasSet = true;
+      // The probe waits for the end of a block, which it must not disturb.
+      else if (!state.isProbed) state.isStale = true;
+    }
+    const text = settings.map((one) => one ?? "").join("\0");
+    if (text === state.settingsText) return;
+    state.settingsText = text;
+    if (this.#progress.isInBlock) this.#progress.hasSet = true;
+    const read = readSettings(settings, this.#levels());
+    state.settings = read.settings;
+    if (read.faults.length > 0) {
+      this.#run.flush();
+      state.outside.warn(read.faults);
+    }
+  }
+
+  #takeAfter({ after, isolation }: CheckAnswer): void {
+    const state = this.#state;
+    if (after === state.after) return;
+    state.after = after;
+    state.refusal = null;
+    state.isAwaiting = after !== "";
+    const isTooLate = state.status === "T" && isolation !== "read committed";
+    if (state.isAwaiting && isTooLate) state.outside.broken(AFTER_IN_BLOCK);
+  }
+}
+
+/** The session ends with this ErrorResponse. */
+export function isFatal(bytes: Buffer, start: number, end: number): boolean {
+  return /^(?:FATAL|PANIC)$/.test(reportField(bytes, start, end, "V"));
+}
+
+/** Without its details, which name the receipt's tag. */
+function ownFailure(bytes: Buffer, start: number, end: number, asked: OwnAttempt | null): Failure {
+  const sqlstate = reportField(bytes, start, end, "C");
+  if (sqlstate === DENIED && reportField(bytes, start, end, "R") === DENIED_BY)
+    return {
+      bytes: errorResponse({
+        severity: "ERROR",
+        code: DENIED,
+        message:
+          "the transaction was rolled back: its role cannot write the receipt that highwater.ack = commit and highwater.id need",
+        detail: reportField(bytes, start, end, "M"),
+        hint: "Change the role by SET ROLE in a statement of its own instead of in a function, or use highwater.ack = durable.",
+      }),
+      used: null,
+    };
+  const message = asked?.fault ?? reportField(bytes, start, end, "M");
+  const code = asked?.fault == null ? sqlstate : WRONG_VALUE;
+  return {
+    bytes: errorResponse({ severity: "ERROR", code, message }),
+    used: code === DUPLICATE ? (asked?.receipt ?? null) : null,
+  };
+}
