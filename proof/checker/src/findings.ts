@@ -15,6 +15,8 @@ export type Ambiguity =
   /** Broken, but no record says that it was durable: only its tracker knew the mark. */
   | "broken_without_report"
   | "broken_without_token"
+  /** Its token names a position alone, and the epoch of that has ended. */
+  | "unknown_without_receipt"
   /**
    * A webhook names an id that its owner's client does not know: the answer with the token was
    * lost.

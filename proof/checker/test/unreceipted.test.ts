@@ -73,6 +73,49 @@ describe("a transaction without a receipt", () => {
     assertGood(records);
   });
 
+  describe("whose token names a position", () => {
+    const early = (final: NonNullable<Spec["final"]>, more: Partial<Spec> = {}): Spec => ({
+      ...safe({ durableAt: null }),
+      final,
+      ...more,
+    });
+    const moved = { epochs: [epoch("e1", null), epoch("e2", "e1", { node: "b" })] };
+    const there = { inserted: [7] };
+
+    it("is durable once a mark has passed it", () => {
+      assertGood(history({ a: early("durable") }, there));
+      assertViolates(history({ a: early("durable") }), "fate.durable-absent");
+    });
+
+    it("is not durable where a failure has discarded it", () => {
+      const records = history({ a: early("durable") }, moved, [failure(50, [])]);
+      assertViolates(records, "fate.durable-absent");
+    });
+
+    it("may be unknown once its epoch has ended, whether it is there or not", () => {
+      for (const final of [{ ...moved, ...there }, moved]) {
+        const records = history({ a: early("unknown") }, final, [failure(50, [])]);
+        assertGood(records);
+        assert.deepEqual(check(records).ambiguous, { unknown_without_receipt: 3 });
+      }
+      assertViolates(history({ a: early("unknown") }, there), "fate.unjudged");
+      assertViolates(history({ a: early("pending") }, moved, [failure(50, [])]), "fate.pending");
+    });
+
+    it("is never lost", () => {
+      assertViolates(history({ a: early("lost") }, moved, [failure(50, [])]), "fate.lost-guessed");
+    });
+
+    it("is broken if it was durable, and only after a failure that did not keep that", () => {
+      const broken = early("broken", { reported: [{ verdict: "durable", by: "asked", atMs: 40 }] });
+      assertGood(history({ a: broken }, moved, [failure(50, [])]));
+      assertViolates(
+        history({ a: broken }, moved, [failure(50, ["disk", "region", "global"])]),
+        "fate.promise-broken",
+      );
+    });
+  });
+
   it("is there as a whole", () => {
     const torn = { ...safe(), does: [insert(7), insert(8)] };
     assertViolates(history({ a: torn }, { inserted: [7] }), "atomicity.torn");

@@ -2,6 +2,7 @@
 // tracker for its final verdict on every token.
 import { setTimeout as pause } from "node:timers/promises";
 import { type Level, type TxnId } from "@highwater/checker";
+import { decodeToken } from "@highwater/protocol";
 import { Highwater, HighwaterError } from "@highwater/sdk";
 import { type Endpoint, type Owner } from "../parts.ts";
 import { credential } from "./credential.ts";
@@ -139,7 +140,8 @@ async function ask(
 /**
  * Records each tracker's verdict on each token at each level. A tracker judges a token when it is
  * first asked about it, and shares a broken promise with the others a moment later: where they
- * differ, all are asked again. Resolves with the tokens that a tracker called lost or broken.
+ * differ, all are asked again. Resolves with the tokens that a tracker called lost or broken, and
+ * whose owners have to learn it from events.
  */
 export async function askFinalVerdicts(
   options: SettleOptions,
@@ -165,7 +167,9 @@ export async function askFinalVerdicts(
     for (const { note, level, tracker, judged } of reports.all) {
       const { txn, attempt } = note;
       const by = differing.has(note) ? "asked" : "final";
-      if (judged.verdict === "lost" || judged.verdict === "broken") lost.add(note);
+      // No event names a transaction without a receipt.
+      const isGone = judged.verdict === "lost" || judged.verdict === "broken";
+      if (isGone && decodeToken(note.token)?.kind !== "position") lost.add(note);
       journal.report({ txn, attempt, level, tracker: tracker.name, ...judged, by });
     }
     open = [...differing];

@@ -181,7 +181,9 @@ export class WireActor implements Actor {
     const content = token === null ? undefined : decodeToken(token);
     if (token !== null && content === undefined) throw new Error(`${token} is no token`);
     if (token !== null) journal.note({ kind: "token", txn, token, attempt: content?.attempt ?? null });
-    journal.answered({ txn, ...outcome, ...(content !== undefined && { tokenOf: content.id }) });
+    // A token of a position alone names no transaction.
+    const tokenOf = content === undefined || content.kind === "position" ? undefined : content.id;
+    journal.answered({ txn, ...outcome, ...(tokenOf !== undefined && { tokenOf }) });
     if (token !== null) {
       recent.add(txn, token);
       promises.watch(hw.promise(token, { level }), { txn, levels: [level] });
@@ -276,13 +278,14 @@ export class WireActor implements Actor {
     const { level } = this.#options;
     const { isReadOnly, ack, readsDurably } = choice;
     try {
-      const { tag, token: given, isEarly } = await send();
-      const token = receiptedOf(given, isEarly);
+      const { tag, token, isEarly } = await send();
+      const content = token === null ? undefined : decodeToken(token);
+      if (content?.kind === "position" && !isEarly)
+        throw new Error(`an answer that was held has the token of a position: ${token ?? ""}`);
       if (tag === "ROLLBACK") return { ...NOTHING, outcome: "aborted", token, error: "rolled_back" };
       // An answer at the commit point has a token: any other was held until it was durable. Reads
       // alone are held only where the session asks for it.
       const isHeld = isReadOnly ? readsDurably : ack === "durable" || token === null;
-      const content = token === null ? undefined : decodeToken(token);
       return {
         ...NOTHING,
         outcome: "committed",
@@ -301,13 +304,6 @@ export class WireActor implements Actor {
       return { ...NOTHING, outcome, error: codeOf(error) };
     }
   }
-}
-
-/** An early answer without a receipt has a token, too. It names no id that services know. */
-function receiptedOf(token: string | null, isEarly: boolean): string | null {
-  if (token === null || decodeToken(token)?.kind !== "position") return token;
-  if (!isEarly) throw new Error(`an answer that was held has ${token}`);
-  return null;
 }
 
 function readsOnly({ operations }: Plan): boolean {

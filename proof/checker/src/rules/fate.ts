@@ -123,9 +123,11 @@ class FateJudge {
       this.#findings.ambiguity("broken_as_a_range");
     } else if (
       isUnreceipted(transaction) &&
+      !final.has("durable") &&
       this.#excuses.breaks(transaction, attempt, level, Number.POSITIVE_INFINITY) !== null
     ) {
-      // Only the holder of a token could have learned it.
+      // Without a token no client could have asked, and a tracker that has not seen the mark says
+      // `unknown`.
       this.#findings.ambiguity("broken_without_token");
     } else if (this.#isExpiredUndone(transaction, ofAttempt, level)) {
       this.#findings.ambiguity("broken_as_a_range");
@@ -240,8 +242,17 @@ class FateJudge {
         () => `T1 is pending at ${at} in the end (${whoSaid(spoken, "pending")})`,
       );
     }
+    if (isUnreceipted(transaction) && final.has("lost")) {
+      this.#findings.violation("fate.lost-guessed", [txn], () => {
+        return `T1 is lost at ${at} in the end (${whoSaid(spoken, "lost")}), and has no receipt that could be missing`;
+      });
+    }
     for (const verdict of ["expired", "unknown", "refused"] as const) {
       if (!final.has(verdict) || (verdict === "expired" && this.#isOld(transaction, reports))) continue;
+      if (verdict === "unknown" && this.#isUndecidable(transaction, ofAttempt.attempt)) {
+        this.#findings.ambiguity("unknown_without_receipt");
+        continue;
+      }
       this.#findings.violation(
         "fate.unjudged",
         [txn],
@@ -253,6 +264,11 @@ class FateJudge {
       this.#judgeChanges(transaction, ofAttempt, spoken, { at, isBeyond });
       if (!isBeyond) this.#judgeBrokenKept(transaction, ofAttempt, at, spoken);
     }
+  }
+
+  /** Only a position is known of it, in an epoch that has ended. */
+  #isUndecidable(transaction: Transaction, attempt: string | null): boolean {
+    return isUnreceipted(transaction) && attempt !== null && attempt !== this.#history.epochs.last;
   }
 
   /**

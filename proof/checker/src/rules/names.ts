@@ -4,6 +4,7 @@ export const RULES = {
   "fate.durable-absent": "told as durable, absent in the end, and nobody was told that the promise is broken",
   "fate.promise-broken": "told as broken although every failure since has kept the level",
   "fate.lost-present": "told as lost, and present in the end",
+  "fate.lost-guessed": "told as lost without a receipt that could be missing",
   "fate.aborted-present": "answered as aborted or never run, and present in the end",
   "fate.aborted-durable": "answered as aborted or never run, and told as durable",
   "fate.pending": "a final verdict is pending",
