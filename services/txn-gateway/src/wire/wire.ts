@@ -12,8 +12,9 @@ import { defaultLevel, type RequestRules } from "../txn/request.ts";
 import { Authentication, type Admitted } from "./authentication.ts";
 import { errorResponse } from "./frames/build.ts";
 import { type Positions } from "./positions.ts";
-import { BackendRefusal, forwardCancel, logIn, openSocket } from "./startup/backend.ts";
+import { type Backend, BackendRefusal, forwardCancel, logIn, openSocket } from "./startup/backend.ts";
 import { greet, type Greeted, Refused } from "./startup/handshake.ts";
+import { LogIns } from "./startup/log-ins.ts";
 import { type StartupPacket, serverParameters, writeStartup } from "./startup/packet.ts";
 import { type Replicas } from "./replicas.ts";
 import { type Reader } from "./shell/after-wait.ts";
@@ -44,6 +45,7 @@ export class Wire {
   readonly #ports: readonly Listener[];
   readonly #secureContext: SecureContext | null;
   readonly #authentication: Authentication;
+  readonly #logIns: LogIns;
   readonly #sockets = new Set<Socket>();
   readonly #outbox = new Outbox();
   readonly #sessions = new Set<WireSession>();
@@ -61,6 +63,7 @@ export class Wire {
     const certificate = serverCertificate(parts.config);
     this.#secureContext = certificate === null ? null : createSecureContext(certificate);
     this.#authentication = new Authentication({ ...parts, vetting: new RoleVetting(parts.deps) });
+    this.#logIns = new LogIns(parts.deps.clock);
     const { pgPort, pgReadPort } = parts.config;
     this.#ports = [
       { port: pgPort, isReadPort: false },
@@ -258,13 +261,13 @@ export class Wire {
     place: Place,
   ): Promise<void> {
     const { primaryEpoch, isReadPort, replica, admitted, leave } = place;
-    const { deps, config, positions, rules, attempts, metrics } = this.#parts;
+    const { deps, positions, rules, attempts, metrics } = this.#parts;
     const { clock } = deps;
-    const server = await openSocket(admitted.address, { clock, ms: config.connectTimeoutMs });
     const { user } = admitted.address;
     const changes = isReadPort ? { user, default_transaction_read_only: "on" } : { user };
     const startup = writeStartup(version, serverParameters(parameters, changes));
-    const backend = await logIn(server, startup, admitted);
+    const backend = await this.#logIn(socket, startup, admitted);
+    const { socket: server } = backend;
     // A node that has become another since must not run this session.
     const isAsExpected =
       replica === null
@@ -304,6 +307,17 @@ export class Wire {
       session.revoke();
     });
     session.start(inbox.release(), backend.rest);
+  }
+
+  async #logIn(client: Socket, startup: Buffer, admitted: Admitted): Promise<Backend> {
+    const { deps, config } = this.#parts;
+    const endTurn = await this.#logIns.turn(client);
+    try {
+      const limit = { clock: deps.clock, ms: config.connectTimeoutMs };
+      return await logIn(await openSocket(admitted.address, limit), startup, admitted);
+    } finally {
+      endTurn();
+    }
   }
 
   #reader(replica: string | null, holder: Admitted): Reader {
