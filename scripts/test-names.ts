@@ -3,7 +3,7 @@
 //   node scripts/test-names.ts BEFORE AFTER [EXPLAINED]
 // BEFORE and AFTER are what `run-tests.ts --names=FILE` wrote; for several runs, concatenate the
 // files. EXPLAINED lists the names that are rightly missing, one a line, each followed by a tab and
-// where it went. Exit code 1: others are missing.
+// where it went. Exit code 1: others are missing. test-titles.ts compares sources, without a run.
 import { readFileSync } from "node:fs";
 import type { EventData } from "node:test";
 
