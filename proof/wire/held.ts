@@ -45,11 +45,16 @@ const type =
 const join = (...parts: readonly Buffer[]): Buffer => Buffer.concat(parts);
 /** Without Describe: a COMMIT has nothing to describe. */
 const run = (sql: string): Buffer => join(f.parse("", sql), f.bind("", ""), f.execute(""));
+/** Its portal stops after one row. */
+const runOne = (sql: string): Buffer => join(f.parse("", sql), f.bind("", ""), f.execute("", 1));
 const query = (sql: string): Buffer => f.query(sql);
 const named = (name: string): Buffer => join(f.bind("", name), f.execute(""), f.flush());
 const READ_DURABLE = "-c highwater.read_ack=durable";
 const FAST = "-c highwater.ack=commit";
 const EXPLAIN = `EXPLAIN (ANALYZE) ${INSERT}`;
+const TWO_ROWS = "INSERT INTO held VALUES (V), (-V) RETURNING v";
+/** In its own block: a UUIDv7 of this run. */
+const NAME = `DO $$ BEGIN PERFORM set_config('highwater.id', '${timeOfUuid()}-7000-8000-' || lpad('V', 12, '0'), true); END $$`;
 const WITH = `WITH w AS (${INSERT} RETURNING v) SELECT * FROM w`;
 
 const COMMITS: readonly Case[] = [
@@ -115,6 +120,51 @@ const COMMITS: readonly Case[] = [
     name: "the first of two Syncs in a pipeline",
     send: join(run(INSERT), f.sync(), run("SELECT 1"), f.sync()),
     reveals: type("Z"),
+  },
+  {
+    name: "a portal that stops, and Sync",
+    send: join(runOne(TWO_ROWS), f.sync()),
+    reveals: type("Z"),
+  },
+  {
+    name: "a portal that stops and goes on",
+    send: join(runOne(TWO_ROWS), f.execute(""), f.sync()),
+    reveals: type("Z"),
+  },
+  {
+    name: "COMMIT while a portal that writes has stopped",
+    before: [query("BEGIN")],
+    send: join(f.parse("", TWO_ROWS), f.bind("p", ""), f.execute("p", 1), run("COMMIT"), f.sync()),
+    reveals: tag("COMMIT"),
+  },
+  {
+    name: "COMMIT behind ROLLBACK TO",
+    before: [query("BEGIN"), query(INSERT), query("SAVEPOINT s"), query("SELECT held_insert(-V)")],
+    send: join(query("ROLLBACK TO s"), query("COMMIT")),
+    reveals: tag("COMMIT"),
+  },
+  {
+    name: "COMMIT of a savepoint's write",
+    before: [query("BEGIN"), query("SAVEPOINT s"), query(INSERT), query("RELEASE s")],
+    send: join(run("COMMIT"), f.sync()),
+    reveals: tag("COMMIT"),
+  },
+  {
+    name: "COMMIT of a block that has failed and gone on",
+    before: [query("BEGIN"), query(INSERT), query("SAVEPOINT s"), query("SELECT 1 / 0")],
+    send: query("ROLLBACK TO s; COMMIT"),
+    reveals: tag("COMMIT"),
+  },
+  {
+    name: "COMMIT with an id",
+    before: [query("BEGIN"), query(NAME), query(INSERT)],
+    send: query("COMMIT"),
+    reveals: tag("COMMIT"),
+  },
+  {
+    name: "a whole block with an id, Flush and no Sync",
+    send: join(run("BEGIN"), run(NAME), run(INSERT), run("COMMIT"), f.flush()),
+    reveals: tag("COMMIT"),
   },
   { name: "a SELECT that writes", send: query("SELECT held_insert(V)"), reveals: type("Z") },
   {
@@ -279,6 +329,21 @@ const REVEALS: readonly Case[] = [
     reveals: type("D"),
   },
   {
+    name: "a locking SELECT whose portal stops",
+    others: [INSERT],
+    before: [query("BEGIN")],
+    send: join(runOne("SELECT v FROM held WHERE v IN (V, 1) FOR UPDATE"), f.flush()),
+    reveals: type("D"),
+  },
+  {
+    name: "a row of a portal that stops, under read_ack durable",
+    options: READ_DURABLE,
+    others: [INSERT],
+    before: [query("BEGIN")],
+    send: join(runOne("SELECT v FROM held WHERE v IN (V, 1)"), f.flush()),
+    reveals: type("D"),
+  },
+  {
     name: "a row under read_ack durable",
     options: READ_DURABLE,
     others: [INSERT],
@@ -413,6 +478,12 @@ export class Adversary {
   async close(): Promise<void> {
     await Promise.all([this.#primary.end(), this.#replica.end()]);
   }
+}
+
+/** The first two groups of a UUIDv7 that is made now. */
+function timeOfUuid(): string {
+  const hex = Date.now().toString(16).padStart(12, "0");
+  return `${hex.slice(0, 8)}-${hex.slice(8)}`;
 }
 
 const valued = (text: string, value: string): string => text.replaceAll(/\bV\b|(?<=held_)V/g, value);

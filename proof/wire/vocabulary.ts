@@ -116,6 +116,8 @@ const SESSION = [
     "DEALLOCATE ALL",
   ],
   ...[
+    // Names the transaction: another one each time.
+    "DO $$ BEGIN PERFORM set_config('highwater.id', uuidv7()::text, true); END $$",
     "PREPARE c AS SELECT 3",
     "EXECUTE c",
     "DISCARD ALL",
