@@ -32,6 +32,7 @@ const [SYNC_TYPE, CALL, COPY_DONE, COPY_FAIL, TERMINATE] = [..."SFcfX"].map((typ
 const EXECUTE_TYPE = "E".charCodeAt(0);
 /** They begin something new when nothing is unfinished. */
 const UNIT_TYPES = new Set([..."QPBDECF"].map((type) => type.charCodeAt(0)));
+const ID_SYNC: Expected = { ...CLIENT.sync, mayLoseId: true };
 const OWN_PROBED: Expected = { message: "execute", whose: "own", purpose: "probe" };
 const READY_IDLE = message("Z", "I");
 
@@ -78,6 +79,8 @@ export class ClientLeg implements FrameSink {
   #isSociable = true;
   /** Something of the batch may be a COPY. */
   #mayCopy = false;
+  /** Something of the batch may set an id. */
+  #namesId = false;
   /** A Query that was sent in another form has left an unnamed statement, or may have. */
   #hasUnnamed = false;
   /** The client has said goodbye. */
@@ -314,6 +317,7 @@ export class ClientLeg implements FrameSink {
       this.#isCheckable = true;
       this.#isSociable = true;
       this.#mayCopy = false;
+      this.#namesId = false;
       this.#hasData = false;
       this.#executed = 0;
       this.#beganIdleInBlock = state.expected.isEmpty && state.status === "T";
@@ -366,11 +370,12 @@ export class ClientLeg implements FrameSink {
   }
 
   #expectQuery(info: StatementInfo): void {
-    const { kind, callsSetConfig, namesSettings, mayLoseId, dropsStatements } = info;
+    const { kind, callsSetConfig, namesSettings, dropsStatements } = info;
     if (dropsStatements) this.#state.forgetPrepared();
     if (callsSetConfig) this.#state.isStale = true;
     if (namesSettings) this.#state.mayHaveSet = true;
     const isLocking = this.#mayLock(info);
+    const mayLoseId = info.namesId && info.isSeveral;
     this.#state.expected.push({ message: "query", whose: "client", kind, isLocking, mayLoseId });
   }
 
@@ -489,6 +494,7 @@ export class ClientLeg implements FrameSink {
     if (kind === "data") this.#hasData = true;
     else if (!isChecked) this.#isSociable = false;
     if (kind === "copy" || kind === "other") this.#mayCopy = true;
+    if (info.namesId) this.#namesId = true;
   }
 
   #sync(bytes: Buffer, start: number, end: number): void {
@@ -500,9 +506,9 @@ export class ClientLeg implements FrameSink {
       this.#state.sendCheck("check", mayHaveReceipt);
     }
     this.#commitSteps.reset();
-    this.#isInBatch = false;
     this.#executed = 0;
-    expected.push(CLIENT.sync);
+    expected.push(this.#isInBatch && this.#namesId ? ID_SYNC : CLIENT.sync);
+    this.#isInBatch = false;
     this.#run.add(bytes, start, end);
   }
 

@@ -14,7 +14,7 @@ export interface Expected {
   /** Of `query` and `execute`. */
   readonly kind?: Kind;
   readonly isLocking?: boolean;
-  /** Of `query`: an id that it sets has no effect on what it commits itself. */
+  /** Of `query` and `sync`: an id that is set in it, or in its batch, may come too late. */
   readonly mayLoseId?: boolean;
   /** Of an own `execute`. */
   readonly purpose?: Purpose;

@@ -1,6 +1,6 @@
 // Where the stream to the client waits: behind commits of the session, and in front of what says
 // something of commits of others. It knows no frame: the server's leg says what has come.
-import { parameterStatus } from "../frames/build.ts";
+import { noticeResponse, parameterStatus } from "../frames/build.ts";
 import { type Gate } from "./hold-queue.ts";
 import { type Run } from "./run.ts";
 import { type SessionState } from "./state.ts";
@@ -12,6 +12,16 @@ const LOCKED_BYTES_MAX = 32_768;
 const INTEGRITY = "23";
 export const TOKEN_PARAMETER = "highwater.token";
 const NO_TOKEN = parameterStatus(TOKEN_PARAMETER, "");
+
+const WITHOUT_RECEIPT = noticeResponse({
+  severity: "WARNING",
+  code: "01000",
+  message:
+    "highwater.id has no effect on this transaction, which has no receipt; sent again with the id, it runs again",
+  hint: "Send it between BEGIN and COMMIT, each statement in a message of its own, as a role that can write receipts.",
+});
+const SET_TOO_LATE =
+  "highwater.id has no effect on what the text that sets it has committed; set it in a message of its own";
 
 export class Holds {
   readonly #state: SessionState;
@@ -26,6 +36,10 @@ export class Holds {
   #hasNewToken = false;
   /** Before the answer to the last commit behind it. */
   #commit: Gate | null = null;
+  /** Something was committed behind it that has no receipt. */
+  #lacksReceipt = false;
+  /** The client has a warning of that. */
+  #hasWarned = false;
 
   /** `run`: what goes to the client and has not been pushed. */
   constructor(state: SessionState, run: Run) {
@@ -48,6 +62,16 @@ export class Holds {
     gate.attempt = state.receipted;
     state.receipted = null;
     if (gate.attempt !== null) this.#hasNewToken = true;
+    else this.#lackReceipt(gate);
+  }
+
+  /** On the read port nothing commits. */
+  #lackReceipt(gate: Gate): void {
+    const { settings, isReader } = this.#state;
+    this.#lacksReceipt = !isReader;
+    if (settings.id === null || isReader || this.#hasWarned) return;
+    this.#hasWarned = true;
+    gate.say(WITHOUT_RECEIPT);
   }
 
   /** A result follows: what came before it in its Query has not committed by itself. */
@@ -145,9 +169,18 @@ export class Holds {
     this.unlock();
   }
 
-  /** The ReadyForQuery comes now. `isEnd`: a transaction has ended, and not only a statement. */
-  ended(isEnd: boolean): void {
+  /**
+   * The ReadyForQuery comes now. `isEnd`: a transaction has ended, and not only a statement.
+   * `mayLoseId`: an id may have been set in front of it.
+   */
+  ended(isEnd: boolean, mayLoseId: boolean): void {
     const state = this.#state;
+    if (mayLoseId && this.#lacksReceipt && !this.#hasWarned) {
+      this.#run.flush();
+      state.outside.warn([SET_TOO_LATE]);
+    }
+    this.#lacksReceipt = false;
+    this.#hasWarned = false;
     if (isEnd) {
       if (state.hasOldToken && !this.#hasNewToken) this.#sendNoToken();
       state.hasOldToken ||= this.#hasNewToken;
@@ -161,7 +194,7 @@ export class Holds {
   #sendNoToken(): void {
     const gate = this.#commit;
     // In front of an answer that waits, because that gets a token if it goes out early.
-    if (gate !== null && gate.decision !== "open") gate.prefix = NO_TOKEN;
+    if (gate !== null && gate.decision !== "open") gate.say(NO_TOKEN);
     else {
       this.#run.flush();
       this.#state.client.push(NO_TOKEN);

@@ -94,6 +94,7 @@ export class OwnAnswers {
         this.#state.forgetPrepared();
         this.#answer = null;
         this.#progress.result = null;
+        this.#progress.hasWritten = false;
         expected.fail();
         this.#state.isReadOnlyCommit = null;
         this.#state.rolledBack();

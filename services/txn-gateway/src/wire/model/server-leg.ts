@@ -36,8 +36,6 @@ import { readTag, type Tag } from "./tags.ts";
 const HEADER_BYTES = 5;
 const WHOLE_TYPES = "CZEKSNA123tnsIGHWV";
 const PROMOTED = "in_hot_standby\0off\0";
-const ID_LOST =
-  "highwater.id has no effect on what the text that sets it has committed; set it in a message of its own";
 
 /** Statements that cannot commit before they end. */
 const ENDS_WHOLE = new Set(["read", "checkable", "data", "commit", "begin", "rollback", "copy"]);
@@ -326,12 +324,8 @@ export class ServerLeg implements FrameSink {
       state.client.push(progress.result);
       progress.result = null;
     }
-    if (head.mayLoseId === true && status === "I" && (mustHold || progress.hasCommitted)) {
-      this.#run.flush();
-      state.outside.warn([ID_LOST]);
-    }
     if (status === "I" && !mustHold) state.rolledBack();
-    this.#holds.ended(status === "I");
+    this.#holds.ended(status === "I", head.mayLoseId === true);
     progress.ready();
     this.#options.onReady(status);
     return true;

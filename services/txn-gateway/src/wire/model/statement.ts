@@ -22,8 +22,10 @@ export interface StatementInfo {
   readonly isPlain: boolean;
   /** It may set `highwater.id`, so what is sent behind it waits until that is known. */
   readonly namesSettings: boolean;
-  /** One text of several statements, in which an id may be set. */
-  readonly mayLoseId: boolean;
+  /** It may set `highwater.id`, as far as its text says. */
+  readonly namesId: boolean;
+  /** One text of several statements. */
+  readonly isSeveral: boolean;
   /** What it makes or reads by a name of SQL; null: nothing. */
   readonly names: NameUse | null;
 }
@@ -94,6 +96,7 @@ const ID = /\bhighwater\.id\b/i;
 const ANYTHING: NameUse = { does: "anything" };
 const SET_CONFIG = /\bset_config\b/i;
 const LONGEST_WORD = 10;
+const [DOLLAR, QUOTE, DOUBLE_QUOTE, BACKSLASH] = [36, 39, 34, 92];
 const [SLASH, STAR, DASH, NEWLINE, RETURN, OPEN, SEMICOLON] = [47, 42, 45, 10, 13, 40, 59];
 const UNKNOWN: StatementInfo = {
   kind: "other",
@@ -103,7 +106,8 @@ const UNKNOWN: StatementInfo = {
   dropsStatements: true,
   isPlain: false,
   namesSettings: true,
-  mayLoseId: false,
+  namesId: false,
+  isSeveral: true,
   names: ANYTHING,
 };
 
@@ -133,7 +137,8 @@ export function statementInfo(bytes: Buffer, start: number, end: number): Statem
     dropsStatements: word === "discard" || word === "deallocate" || (isSeveral && DROPS.test(text)),
     isPlain: (isRead || WRITES.has(word)) && isOne(bytes, at, end),
     namesSettings: namesSettings(bytes.subarray(at, end)),
-    mayLoseId: isSeveral && ID.test(text),
+    namesId: ID.test(text),
+    isSeveral,
     names: isSeveral ? (MAKES_NAMES.test(text) ? ANYTHING : null) : nameUse(word, text),
   };
 }
@@ -257,9 +262,23 @@ function endOfText(bytes: Buffer, start: number, end: number): number {
   return last;
 }
 
-/** No semicolon but at the end, and no `$`, which may be a parameter or a quote. */
+/**
+ * No semicolon but at the end, and no `$`, which may be a parameter or a quote; both may stand in
+ * quotes. A comment, and a backslash in quotes, may hide where the quotes end.
+ */
 function isOne(bytes: Buffer, start: number, end: number): boolean {
   const last = endOfText(bytes, start, end);
-  for (let at = start; at < last; at++) if (bytes[at] === SEMICOLON || bytes[at] === 36) return false;
+  const text = bytes.subarray(start, last);
+  if (!text.includes(SEMICOLON) && !text.includes(DOLLAR)) return true;
+  for (let at = 0; at < text.length; at++) {
+    const byte = text[at];
+    if (byte === SEMICOLON || byte === DOLLAR) return false;
+    if (byte === DASH && text[at + 1] === DASH) return false;
+    if (byte === SLASH && text[at + 1] === STAR) return false;
+    if (byte !== QUOTE && byte !== DOUBLE_QUOTE) continue;
+    const close = text.indexOf(byte, at + 1);
+    if (close < 0 || text.subarray(at, close).includes(BACKSLASH)) return false;
+    at = close;
+  }
   return true;
 }

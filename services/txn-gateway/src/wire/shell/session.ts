@@ -424,7 +424,7 @@ export class WireSession {
     const state = this.#state;
     if (attempt !== null || position === null || gate !== state.lastCommit) return;
     const { attempts, owner } = this.#options;
-    gate.prefix = parameterStatus(TOKEN_PARAMETER, attempts.positionToken(owner, position));
+    gate.say(parameterStatus(TOKEN_PARAMETER, attempts.positionToken(owner, position)));
     state.hasOldToken = true;
   }
 

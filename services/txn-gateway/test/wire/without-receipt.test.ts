@@ -1,0 +1,180 @@
+// Goal: a commit that highwater.id does not cover is answered with a warning, and one that it covers is answered without.
+// Method: each way to commit is sent twice with one id. A transaction without a receipt runs twice; any other one fails the second time.
+import assert from "node:assert/strict";
+import { after, before, it } from "node:test";
+import { newId } from "@highwater/lab-system/testing";
+import { reportField } from "../../src/wire/frames/build.ts";
+import { bind, execute, message, parse, query, SYNC, type Frame, type WireClient } from "./client.ts";
+import { HOME, WireSystem } from "./system.ts";
+
+const WARNED = /^highwater\.id has no effect on this transaction, which has no receipt/;
+
+let wire: WireSystem;
+before(async () => {
+  wire = await WireSystem.start();
+  await wire.system.cluster.query(
+    HOME,
+    `CREATE ROLE lodger; GRANT lodger TO app; GRANT ALL ON kv TO lodger; GRANT CREATE ON SCHEMA public TO app;
+     CREATE PROCEDURE twice() LANGUAGE plpgsql AS $$ BEGIN
+       INSERT INTO kv VALUES (gen_random_uuid()::text, 1); COMMIT;
+       INSERT INTO kv VALUES (gen_random_uuid()::text, 1);
+     END $$;
+     CREATE FUNCTION put() RETURNS int LANGUAGE sql AS $$
+       INSERT INTO kv VALUES (gen_random_uuid()::text, 1) RETURNING 1 $$`,
+  );
+});
+after(async () => {
+  await wire[Symbol.asyncDispose]();
+});
+
+const INSERT = "INSERT INTO kv VALUES (gen_random_uuid()::text, 1)";
+const SEMICOLON = "INSERT INTO kv VALUES ('it''s; $' || gen_random_uuid()::text, 1)";
+const step = (text: string): Buffer[] => [parse("", text), bind("", ""), execute("")];
+const alone = (text: string): Buffer => Buffer.concat([...step(text), SYNC]);
+const rows = (): Buffer[] => [message("d", `${crypto.randomUUID()}\t1\n`), message("c")];
+const copy = (): Buffer => Buffer.concat([query("COPY kv FROM STDIN"), ...rows()]);
+const block = (...texts: readonly string[]): Buffer[] => ["BEGIN", ...texts, "COMMIT"].map(query);
+
+/** What is sent, message by message: each waits for the answer to the one before it. */
+const WITHOUT: Readonly<Record<string, () => readonly Buffer[]>> = {
+  COPY: () => [copy()],
+  "COPY in the extended protocol": () => [Buffer.concat([...step("COPY kv FROM STDIN"), ...rows(), SYNC])],
+  "PREPARE TRANSACTION": () => ["BEGIN", INSERT, `PREPARE TRANSACTION '${newId()}'`].map(query),
+  DDL: () => [query("CREATE OR REPLACE VIEW shown AS SELECT 1 AS one")],
+  "DDL in the extended protocol": () => [alone("CREATE OR REPLACE VIEW shown AS SELECT 1 AS one")],
+  "DDL and an INSERT in one batch": () => [
+    Buffer.concat([...step("CREATE OR REPLACE VIEW shown AS SELECT 1 AS one"), ...step(INSERT), SYNC]),
+  ],
+  "a procedure that commits": () => [query("CALL twice()")],
+  DO: () => [query(`DO $$BEGIN ${INSERT}; END$$`)],
+  "several statements in one text": () => [query(`${INSERT}; ${INSERT}`)],
+  "COMMIT in one text with others": () => [query("BEGIN"), query(`${INSERT}; COMMIT`)],
+  "a semicolon behind a backslash": () => [query(SEMICOLON.replace("; $", String.raw`;\ $`))],
+  "a role that cannot write receipts": () => ["SET ROLE lodger", INSERT, "RESET ROLE"].map(query),
+  "the same in a block": () => block("SET LOCAL ROLE lodger", INSERT),
+  "row security that is off": () => block("SET LOCAL row_security = off", INSERT),
+};
+
+const WITH: Readonly<Record<string, () => readonly Buffer[]>> = {
+  INSERT: () => [query(INSERT)],
+  "an extended INSERT": () => [alone(INSERT)],
+  "a semicolon in quotes": () => [query(SEMICOLON)],
+  "a semicolon in quotes, in the extended protocol": () => [alone(SEMICOLON)],
+  "a read that writes": () => [query("SELECT put()")],
+  "a block": () => block(INSERT),
+  "COPY in a block": () => [query("BEGIN"), copy(), query("COMMIT")],
+  "DDL in a block": () => block("CREATE OR REPLACE VIEW shown AS SELECT 1 AS one"),
+  "several statements in a block": () => [query("BEGIN"), query(`${INSERT}; ${INSERT}`), query("COMMIT")],
+  "a pipelined block": () => [Buffer.concat(["BEGIN", INSERT, "COMMIT"].flatMap(step).concat(SYNC))],
+};
+
+const READS: Readonly<Record<string, () => readonly Buffer[]>> = {
+  "a read": () => [query("SELECT count(*) FROM kv")],
+  "an extended read": () => [alone("SELECT count(*) FROM kv")],
+  "a block that reads": () => block("SELECT count(*) FROM kv"),
+  "an update of nothing": () => [query("UPDATE kv SET value = 2 WHERE key = 'none'")],
+  "a rollback": () => ["BEGIN", INSERT, "ROLLBACK"].map(query),
+  settings: () => ["SET work_mem = '8MB'", "RESET work_mem"].map(query),
+};
+
+async function answers(client: WireClient, sent: readonly Buffer[]): Promise<Frame[]> {
+  const frames: Frame[] = [];
+  for (const bytes of sent) {
+    client.send(bytes);
+    frames.push(...(await client.until("Z")));
+  }
+  return frames;
+}
+
+const texts = (frames: readonly Frame[], wanted: string, field: string): string[] =>
+  frames.filter(({ type }) => type === wanted).map(({ bytes }) => reportField(bytes, 0, bytes.length, field));
+
+/** Of both times: the warnings' texts, and the code of the last error. */
+async function twice(client: WireClient, make: () => readonly Buffer[]) {
+  await client.query(`SET highwater.id = '${newId()}'`);
+  const outcomes = [];
+  for (let round = 0; round < 2; round++) {
+    const frames = await answers(client, make());
+    outcomes.push({ notices: texts(frames, "N", "M"), code: texts(frames, "E", "C").at(-1) ?? "" });
+  }
+  await client.query("RESET highwater.id");
+  return outcomes;
+}
+
+for (const ack of ["durable", "commit"]) {
+  it(`with ack = ${ack}, each way to commit without a receipt gets one warning, and runs twice`, async () => {
+    const client = await wire.open();
+    await client.query(`SET highwater.ack = '${ack}'`);
+    for (const [name, make] of Object.entries(WITHOUT))
+      for (const { notices, code } of await twice(client, make)) {
+        assert.equal(notices.length, 1, `${name}: ${notices.join(", ")}`);
+        assert.match(notices[0] ?? "", WARNED, name);
+        assert.equal(code, "", name);
+      }
+    client.end();
+  });
+
+  it(`with ack = ${ack}, what has a receipt runs once, without a warning`, async () => {
+    const client = await wire.open();
+    await client.query(`SET highwater.ack = '${ack}'`);
+    for (const [name, make] of Object.entries(WITH))
+      assert.deepEqual(
+        await twice(client, make),
+        ["", "23505"].map((code) => ({ notices: [], code })),
+        name,
+      );
+    client.end();
+  });
+}
+
+it("what writes nothing gets no warning, and may be sent again", async () => {
+  const client = await wire.open();
+  const outcome = { notices: [], code: "" };
+  for (const [name, make] of Object.entries(READS))
+    assert.deepEqual(await twice(client, make), [outcome, outcome], name);
+  client.end();
+});
+
+it("COMMIT PREPARED gets the warning in front of its tag", async () => {
+  const client = await wire.open();
+  await client.query(`SET highwater.id = '${newId()}'`);
+  const name = newId();
+  await answers(client, ["BEGIN", INSERT, `PREPARE TRANSACTION '${name}'`].map(query));
+  const { types, notice, tags } = await client.query(`COMMIT PREPARED '${name}'`);
+  assert.equal(types, "NCZ");
+  assert.match(notice, WARNED);
+  assert.deepEqual(tags, ["COMMIT PREPARED"]);
+  client.end();
+});
+
+it("an id that is set in the batch that commits gets a warning; a COMMIT of the batch does not", async () => {
+  const client = await wire.open();
+  const set = (scope: string): string => `SET ${scope} highwater.id = '${newId()}'`;
+  const [late, read, inTime] = [
+    [set(""), INSERT],
+    [set(""), "SELECT 1"],
+    ["BEGIN", set("LOCAL"), INSERT, "COMMIT"],
+  ].map((batch) => [Buffer.concat([...batch.flatMap(step), SYNC])]);
+  const notices: string[][] = [];
+  for (const sent of [late, read, inTime]) {
+    notices.push(texts(await answers(client, sent ?? []), "N", "M"));
+    await client.query("RESET highwater.id");
+  }
+  assert.match(notices[0]?.[0] ?? "", /^highwater\.id has no effect on what the text that sets it/);
+  assert.deepEqual(
+    notices.map(({ length }) => length),
+    [1, 0, 0],
+  );
+  client.end();
+});
+
+it("in a database without receipts every commit with an id gets the warning", async () => {
+  await wire.system.cluster.query(HOME, "CREATE DATABASE bare");
+  await wire.system.cluster.query(HOME, "ALTER DATABASE bare OWNER TO app");
+  const client = await wire.open({ parameters: { database: "bare" } });
+  await client.query("CREATE TABLE t (key int)");
+  await client.query(`SET highwater.id = '${newId()}'`);
+  for (const form of ["query", "extended"] as const)
+    assert.match((await client[form]("INSERT INTO t VALUES (1)")).notice, WARNED);
+  client.end();
+});
