@@ -14,7 +14,7 @@ export interface KeyOptions {
    * which `ownRole` makes.
    */
   readonly role?: string;
-  /** Of read, write, admin. */
+  /** Of read, write, webhooks, admin. */
   readonly scopes: readonly string[];
 }
 

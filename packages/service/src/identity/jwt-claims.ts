@@ -13,7 +13,7 @@ import {
 
 export interface TokenClaims {
   readonly issuer: string;
-  /** What comes before `read`, `write` and `admin` in the token's scopes; may be empty. */
+  /** What comes before the names of scopes in the token's scopes; may be empty. */
   readonly scopePrefix: string;
   /** The claim that names the database's login role. */
   readonly roleClaim: string;

@@ -110,7 +110,7 @@ export async function startThreeRegions(
 async function ownersOf(system: System): Promise<Owner[]> {
   const owners: Owner[] = [];
   for (const name of OWNERS) {
-    const scopes = ["read", "write", "admin"];
+    const scopes = ["read", "write", "webhooks", "admin"];
     const options = { name, owner: name, scopes };
     owners.push({ name, role: ownRole(options).name, apiKey: await system.createKey(options) });
   }

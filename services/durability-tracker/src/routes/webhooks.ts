@@ -94,7 +94,7 @@ function deliveryRoutes(app: FastifyInstance, admin: WebhookAdmin): void {
 
 function ownerOf(request: FastifyRequest): bigint {
   const { principal } = callerOf(request);
-  requireScope(principal, "admin");
+  requireScope(principal, "webhooks");
   return principal.owner;
 }
 

@@ -135,7 +135,7 @@ describe("every example of the document", () => {
         ...{ TRACKER_WEBHOOK_ALLOW: "127.0.0.1", TRACKER_CALL_TIMEOUT_MS: "30000" },
       },
     });
-    key = await system.createKey({ name: "openapi", scopes: ["read", "write", "admin"] });
+    key = await system.createKey({ name: "openapi", scopes: ["read", "write", "webhooks", "admin"] });
     url = system.tracker(REGION).url;
     // A tracker opens the queue of webhooks a little after it has begun to serve.
     await eventually("the queue is open", async () => {

@@ -41,7 +41,7 @@ before(async () => {
     },
   });
   url = system.tracker(REGION).url;
-  key = await system.createKey({ name: "schemathesis", scopes: ["read", "write", "admin"] });
+  key = await system.createKey({ name: "schemathesis", scopes: ["read", "write", "webhooks", "admin"] });
   // A tracker opens the queue of webhooks a little after it has begun to serve.
   await eventually("the queue is open", async () => {
     const answer = await fetch(`${url}/v1/webhooks`, { headers: { authorization: `Bearer ${key}` } });

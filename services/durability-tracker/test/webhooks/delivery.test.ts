@@ -147,7 +147,7 @@ test("an endpoint gets what is its owner's, of its types, and passes its filter"
     events: ["transaction.lost", "epoch.started"],
   });
   const theirs = { url: stranger.url, events: ["transaction.lost"] };
-  assert.equal((await station.call("POST", "", { body: theirs, as: "8 admin" })).status, 201);
+  assert.equal((await station.call("POST", "", { body: theirs, as: "8 webhooks" })).status, 201);
   const [plain, shop] = [lostEvent(), lostEvent({ shop: "a", extra: "b" })];
   await station.record([plain, shop, lostEvent({ shop: "a" }, OWNER + 2n)]);
   const started = {
@@ -473,7 +473,7 @@ test("one owner's endpoints that never answer leave places to other owners", asy
     const began = (): number => hanging.reduce((sum, { received }) => sum + received.length, 0);
     await world.until("two attempts hang", () => Promise.resolve(began() === 2));
     const quick = await receive();
-    await narrow.endpoint(quick.url, {}, "8 admin");
+    await narrow.endpoint(quick.url, {}, "8 webhooks");
     await narrow.record([lostEvent(undefined, 8n), lostEvent(undefined, 8n)]);
     await quick.count(1);
     assert.equal(began(), 2, "one owner gets half of the places");

@@ -26,7 +26,7 @@ after(() => world.close());
 
 async function create(
   more: Record<string, unknown> = {},
-  as = "7 admin",
+  as = "7 webhooks",
 ): Promise<{ status: number; body: unknown }> {
   return station.call("POST", "", { body: { ...ASKED, ...more }, as });
 }
@@ -37,14 +37,14 @@ function codeOf(answer: { status: number; body: unknown }): string {
 
 test("created, listed, read, changed, deleted", async () => {
   const filter = { shop: "a\u0000b", __proto__x: "🙂" };
-  const { status, body } = await create({ filter, description: "orders" }, "20 admin");
+  const { status, body } = await create({ filter, description: "orders" }, "20 webhooks");
   assert.equal(status, 201);
   const checked = validate(CreatedWebhook, body);
   assert.ok(checked.ok, JSON.stringify(checked));
   const { secret, ...webhook } = checked.value;
   assert.match(secret, /^whsec_/);
   assert.deepEqual(webhook.filter, filter);
-  const as = "20 admin";
+  const as = "20 webhooks";
   const path = `/${webhook.id}`;
   const list = (await station.call("GET", "", { as })).body;
   assert.ok(validate(WebhookList, list).ok);
@@ -71,7 +71,7 @@ test("created, listed, read, changed, deleted", async () => {
 });
 
 test("each change is in the audit log, with whose request it was, and no secret", async () => {
-  const as = "21 admin";
+  const as = "21 webhooks";
   const { id, secret } = (await create({}, as)).body as CreatedWebhook;
   await station.call("PATCH", `/${id}`, { body: { description: "changed" }, as });
   const rotated = (await station.call("POST", `/${id}/secret/rotate`, { body: {}, as })).body as {
@@ -104,8 +104,8 @@ test("each change is in the audit log, with whose request it was, and no secret"
 });
 
 test("an owner neither sees nor touches another's endpoints", async () => {
-  const { id } = (await create({}, "30 admin")).body as CreatedWebhook;
-  const as = "31 admin";
+  const { id } = (await create({}, "30 webhooks")).body as CreatedWebhook;
+  const as = "31 webhooks";
   assert.deepEqual((await station.call("GET", "", { as })).body, { webhooks: [] });
   const since = { since: "2000-01-01T00:00:00Z" };
   for (const [method, path, body] of [
@@ -125,10 +125,10 @@ test("an owner neither sees nor touches another's endpoints", async () => {
       "404 not_found",
       `${method} ${path}`,
     );
-  assert.equal((await station.call("GET", `/${id}`, { as: "30 admin" })).status, 200);
+  assert.equal((await station.call("GET", `/${id}`, { as: "30 webhooks" })).status, 200);
 });
 
-test("only with the scope admin", async () => {
+test("only with the scope webhooks", async () => {
   for (const [method, path] of [
     ["GET", ""],
     ["POST", ""],
@@ -137,25 +137,25 @@ test("only with the scope admin", async () => {
     ["POST", "/ep_1/test"],
   ] as const)
     assert.equal(
-      codeOf(await station.call(method, path, { as: "7 read write" })),
+      codeOf(await station.call(method, path, { as: "7 read write admin" })),
       "403 forbidden",
       `${method} ${path}`,
     );
 });
 
 test("a bounded number per owner, also when they come at once", async () => {
-  const answers = await Promise.all(Array.from({ length: 8 }, () => create({}, "40 admin")));
+  const answers = await Promise.all(Array.from({ length: 8 }, () => create({}, "40 webhooks")));
   assert.equal(answers.filter(({ status }) => status === 201).length, 3);
   for (const answer of answers)
     if (answer.status !== 201) {
       assert.equal(codeOf(answer), "409 webhook_limit");
       assert.match((answer.body as Problem).detail ?? "", /has 3 webhook endpoints/);
     }
-  assert.equal((await create({}, "41 admin")).status, 201);
+  assert.equal((await create({}, "41 webhooks")).status, 201);
 });
 
 test("what is refused: places that are not public, and requests that make no sense", async () => {
-  const { id } = (await create({}, "50 admin")).body as CreatedWebhook;
+  const { id } = (await create({}, "50 webhooks")).body as CreatedWebhook;
   for (const url of [
     ...[
       "http://127.0.0.2/",
@@ -172,9 +172,9 @@ test("what is refused: places that are not public, and requests that make no sen
       "https://does-not-exist.invalid/",
     ],
   ]) {
-    assert.equal(codeOf(await create({ url }, "51 admin")), "422 webhook_url_refused", url);
+    assert.equal(codeOf(await create({ url }, "51 webhooks")), "422 webhook_url_refused", url);
     assert.equal(
-      codeOf(await station.call("PATCH", `/${id}`, { body: { url }, as: "50 admin" })),
+      codeOf(await station.call("PATCH", `/${id}`, { body: { url }, as: "50 webhooks" })),
       "422 webhook_url_refused",
       url,
     );
@@ -190,8 +190,8 @@ test("what is refused: places that are not public, and requests that make no sen
     { url: 7 },
     { secret: "whsec_mine" },
   ])
-    assert.equal(codeOf(await create(more, "51 admin")), "400 invalid_request", JSON.stringify(more));
-  const as = "50 admin";
+    assert.equal(codeOf(await create(more, "51 webhooks")), "400 invalid_request", JSON.stringify(more));
+  const as = "50 webhooks";
   for (const [method, path, body] of [
     ["PATCH", `/${id}`, {}],
     ["POST", `/${id}/secret/rotate`, { overlapSeconds: -1 }],
@@ -213,7 +213,7 @@ test("what is refused: places that are not public, and requests that make no sen
 });
 
 test("deliveries come in pages, newest first, each once", async () => {
-  const as = "60 admin";
+  const as = "60 webhooks";
   const { id } = (await create({}, as)).body as CreatedWebhook;
   const made: string[] = [];
   for (let index = 0; index < 7; index++)

@@ -138,7 +138,7 @@ export class World {
       },
     );
     const app = serverFor(webhooks, logTo(log));
-    const call: Station["call"] = async (method, path, { body, as = "7 admin" } = {}) => {
+    const call: Station["call"] = async (method, path, { body, as = "7 webhooks" } = {}) => {
       const response = await app.inject({
         method,
         url: `/v1/webhooks${path}`,
@@ -158,7 +158,7 @@ export class World {
         const { node, epoch } = this.primaryEpoch;
         return events.record(node, epoch, some);
       },
-      endpoint: async (url, more = {}, as = "7 admin") => {
+      endpoint: async (url, more = {}, as = "7 webhooks") => {
         const { status, body } = await call("POST", "", {
           as,
           body: { url, events: ["transaction.lost"], ...more },

@@ -41,7 +41,7 @@ before(async () => {
   });
   url = system.gateway(REGION).url;
   const topology = join(system.cluster.dir, "services", `topology-${REGION}.json`);
-  const args = "create --json --name schemathesis --role app --scopes read,write,admin".split(" ");
+  const args = "create --json --name schemathesis --role app --scopes read,write,webhooks,admin".split(" ");
   const created = await run(process.execPath, ["--disable-warning=ExperimentalWarning", KEYS, ...args], {
     HIGHWATER_TOPOLOGY: `@${topology}`,
   });

@@ -155,7 +155,7 @@ test("every fault is told at once", () => {
     /--name is required/,
     /--role is required/,
     /--owner must be/,
-    /--scopes must be some of read, write, admin/,
+    /--scopes must be some of read, write, webhooks, admin/,
     /--rate must be a number/,
     /--burst must be a whole number/,
     /--concurrency must be a whole number/,
