@@ -110,7 +110,7 @@ test("results that are lost fail the run", async () => {
   assert.match(printed, /no end reported: .*unread\.test\.mjs/);
 });
 
-test("nothing is lost while nobody reads", async () => {
+test("nothing is lost while no one reads", async () => {
   const { code, tests, printed } = await run(RUNNER, await fileOf("unread", UNREAD));
   assert.deepEqual([code, tests], [0, 10], printed);
 });

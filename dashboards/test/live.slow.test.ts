@@ -122,6 +122,6 @@ describe("on the real system", { skip: whyNoPrometheus() }, () => {
     for (const name of fired) assert.ok(known.has(name), name);
     for (const name of ["HighwaterPromiseBroken", "HighwaterSplitBrain", "HighwaterVerdictsInDoubt"])
       assert.ok(!fired.has(name), `${name} fired`);
-    assert.ok(fired.has("HighwaterFailedOver"), "the change of the primary was told");
+    assert.ok(fired.has("HighwaterFailedOver"), "the change of the primary was reported");
   });
 });

@@ -33,7 +33,7 @@ test("noise alone is flat, whatever the noise", () => {
     assert.equal(isGrowing(series((_, chance) => 100 + 12 * chance(), seed)), false);
 });
 
-test("a leak of a few bytes per transaction is growing on a line without noise, and its slope is told", () => {
+test("a leak of a few bytes per transaction is growing on a line without noise, and its slope is reported", () => {
   // 200 transactions a second of 256 bytes, in MiB.
   const points = series((atS) => 20 + (200 * 256 * atS) / 1_048_576);
   const judged = judgeGrowth(points, DURATION_S, { absolute: 2, relative: 0.05 });

@@ -52,7 +52,7 @@ test("a short soak measures everything, drops old receipts, and a tracker that w
     const [total, acknowledgedCount] = [await soak.total(soak.home), steady.expected + down.committed];
     assert.ok(
       total >= acknowledgedCount && total <= acknowledgedCount + unknown,
-      `${String(total)} were applied, ${String(acknowledgedCount)} told`,
+      `${String(total)} were applied, ${String(acknowledgedCount)} acknowledged`,
     );
 
     assert.ok(steady.partitionsDropped > 0, "no partition of receipts was dropped");

@@ -73,6 +73,19 @@ test("TypeScript: comments and messages are prose, other strings and code are no
   ]);
 });
 
+test("TypeScript and Python: names of tests and messages of assertions have no banned words, and may be long", () => {
+  const source = [
+    'it("nobody waits", () => {',
+    '  assert.equal("told", "told", `nobody told ${"told"}`);',
+    '  assert.ok(isTold, "heard");',
+    '  assert.ok(found.includes("told"), "What is there, is found.");',
+    '  it.told("nobody");',
+    "});",
+  ].join("\n");
+  assert.deepEqual(found("a.ts", source).sort(), ["heard 3", "nobody 1", "nobody 2", "told 2"]);
+  assert.deepEqual(found("a.py", "def test_who_is_told():\n    told_nobody()\n"), ["told 1"]);
+});
+
 test("TypeScript and Python: a comment is wide by its column", () => {
   const words = "word ".repeat(18);
   assert.deepEqual(found("source.ts", `const a = 1; // ${words}\n`), ["wide 1"]);

@@ -1,8 +1,8 @@
 // What is prose in a page of Markdown or a file of code, and which of its sentences break a rule of
 // rules.ts. Code is not prose: neither its spans and blocks nor words that look like code.
-// A string counts only where it is surely a message.
+// A string counts only where it is surely a message, the name of a test or what an assertion says.
 import ts from "typescript";
-import { COLUMNS, RULES } from "./rules.ts";
+import { COLUMNS, RULES, WORDS } from "./rules.ts";
 
 interface Finding {
   readonly rule: string;
@@ -13,7 +13,7 @@ interface Finding {
 
 /** Some Markdown that begins in a line of the file, and with comments the width of each line. */
 interface Passage {
-  readonly kind: "page" | "comment" | "message";
+  readonly kind: "page" | "comment" | "message" | "title";
   readonly line: number;
   readonly text: string;
   readonly widths?: readonly number[];
@@ -31,10 +31,10 @@ export function findingsIn(path: string, text: string): Finding[] {
   return passages.flatMap(check);
 }
 
-/** In tests, strings are names and data, and comments may be as wide as code. */
+/** In tests, other strings are data, and comments may be as wide as code. */
 export function findingsInTest(path: string, text: string): Finding[] {
-  const comments = passagesOf(path, text).filter(({ kind }) => kind === "comment");
-  return comments.flatMap(check).filter(({ rule }) => rule !== "wide");
+  const passages = passagesOf(path, text).filter(({ kind }) => kind !== "message");
+  return passages.flatMap(check).filter(({ rule }) => rule !== "wide");
 }
 
 function check(passage: Passage): Finding[] {
@@ -56,7 +56,8 @@ function check(passage: Passage): Finding[] {
     const prose = withoutCode(lines.map((one) => one.trim()).join("\n"));
     for (const { 0: raw, index } of prose.matchAll(SENTENCE)) {
       const sentence = raw.replaceAll("\n", " ");
-      for (const [rule, { find, write }] of Object.entries(RULES)) {
+      // A title is a phrase.
+      for (const [rule, { find, write }] of Object.entries(passage.kind === "title" ? WORDS : RULES)) {
         // A heading or a cell may be a noun phrase, and so may the first sentence of a comment.
         const mayBeNoun = kind !== "text" || (index === 0 && passage.kind === "comment");
         if ((rule === "subject" && mayBeNoun) || (rule === "long" && kind === "row")) continue;
@@ -117,7 +118,7 @@ const DIRECTIVE = /^\W*(?:checkov|oxlint|oxfmt|@ts-|noqa|type:|pragma|mypy|ruff|
 const LEAD = /^\s*(?:\/\*+|\*(?!\/)|\/\/+|#+!?|--+|"""|\'\'\') ?/;
 
 function passagesOf(path: string, text: string): Passage[] {
-  const { comments, messages } = scan(path, text);
+  const { comments, messages, titles = [] } = scan(path, text);
   const groups: { line: number; column: number; lines: string[]; widths: number[] }[] = [];
   for (const [from, to] of comments) {
     const raw = text.slice(from, to).split("\n");
@@ -147,6 +148,7 @@ function passagesOf(path: string, text: string): Passage[] {
       ({ line, lines, widths }) => ({ kind: "comment", line, text: lines.join("\n"), widths }) as const,
     ),
     ...messages.map(([at, said]) => ({ kind: "message", line: lineAt(text, at), text: said }) as const),
+    ...titles.map(([at, said]) => ({ kind: "title", line: lineAt(text, at), text: said }) as const),
   ];
 }
 
@@ -155,6 +157,8 @@ const lineAt = (text: string, offset: number): number => text.slice(0, offset).s
 interface Scanned {
   readonly comments: readonly (readonly [from: number, to: number])[];
   readonly messages: readonly (readonly [at: number, said: string])[];
+  /** The names of tests and the messages of assertions. */
+  readonly titles?: readonly (readonly [at: number, said: string])[];
 }
 
 function scan(path: string, text: string): Scanned {
@@ -177,19 +181,27 @@ const NAMES =
   /^(?:title|detail|summary|description|help|question|message|hint|says|why|reason|cause|fix|usage|USAGE)$/;
 const SPEAKERS = /(?:Error|Faults|OutOfStep|^about|^usage|^fail|^die|^super|\.warn|\.error|^console\.\w+)$/;
 
+const TEST = /^(?:\w+\.)?(?:test|it|describe|suite)(?:\.(?:skip|todo|only))?$/;
+/** Where an assertion has its message, by its function; elsewhere it is the third argument. */
+const MESSAGE_AT: Readonly<Record<string, number>> = { assert: 1, "assert.ok": 1, "assert.fail": 0 };
+
 function scanScript(path: string, text: string): Scanned {
   const literals: [number, number][] = [];
   const messages: [number, string][] = [];
+  const titles: [number, string][] = [];
   const visit = (node: ts.Node, isSaid: boolean): void => {
     const at = node.getStart(file);
     if (ts.isLiteralExpression(node) || ts.isTemplateMiddleOrTemplateTail(node) || ts.isTemplateHead(node))
       literals.push([at, node.end]);
-    if (isSaid && ts.isStringLiteralLike(node)) messages.push([at, node.text]);
-    if (isSaid && ts.isTemplateExpression(node))
-      messages.push([
-        at,
-        [node.head.text, ...node.templateSpans.map(({ literal }) => literal.text)].join("X"),
-      ]);
+    const said = textOf(node);
+    if (isSaid && said !== undefined) messages.push([at, said]);
+    if (ts.isCallExpression(node)) {
+      const callee = node.expression.getText(file);
+      const title =
+        node.arguments[TEST.test(callee) ? 0 : callee.startsWith("assert") ? (MESSAGE_AT[callee] ?? 2) : -1];
+      const text = title === undefined ? undefined : textOf(title);
+      if (title !== undefined && text !== undefined) titles.push([title.getStart(file), text]);
+    }
     if (ts.isPropertyAssignment(node) || ts.isVariableDeclaration(node))
       isSaid = NAMES.test(node.name.getText(file));
     else if (ts.isNewExpression(node) || ts.isCallExpression(node))
@@ -205,7 +217,18 @@ function scanScript(path: string, text: string): Scanned {
     if (from >= code.length) code += text.slice(code.length, from) + " ".repeat(to - from);
   code += text.slice(code.length);
   const found = code.matchAll(/\/\/[^\n]*|\/\*.*?\*\//gs);
-  return { comments: Array.from(found, ({ 0: all, index }) => [index, index + all.length]), messages };
+  return {
+    comments: Array.from(found, ({ 0: all, index }) => [index, index + all.length]),
+    messages,
+    titles,
+  };
+}
+
+/** What a literal says, with an X for each value that is put into it. */
+function textOf(node: ts.Node): string | undefined {
+  if (ts.isStringLiteralLike(node)) return node.text;
+  if (!ts.isTemplateExpression(node)) return undefined;
+  return [node.head.text, ...node.templateSpans.map(({ literal }) => literal.text)].join("X");
 }
 
 const PYTHON =
@@ -221,5 +244,7 @@ function scanPython(text: string): Scanned {
     else if (/(?:\b(?:help|description|title|detail|message)=|\w*Error\()\s*\(?\s*$/.test(before))
       messages.push([index, said]);
   }
-  return { comments, messages };
+  const names = text.matchAll(/(?<=\bdef test_)\w+/g);
+  const titles = Array.from(names, ({ 0: name, index }) => [index, name.replaceAll("_", " ")] as const);
+  return { comments, messages, titles };
 }

@@ -151,7 +151,7 @@ describe("the edge and its operators", withoutEnvoy, () => {
     }
   });
 
-  test("services hear the client's address from the edge in x-envoy-external-address, whatever the client put there", async () => {
+  test("services get the client's address from the edge in x-envoy-external-address, whatever the client put there", async () => {
     await using gateway = await Upstream.start("g1");
     await using tracker = await Upstream.start("t1");
     await using edge = await TestEdge.start({

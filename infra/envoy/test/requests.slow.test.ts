@@ -135,7 +135,7 @@ describe("requests", withoutEnvoy, () => {
     assert.deepEqual([neon.status, highwater["code"]], [413, "body_too_large"]);
   });
 
-  test("headers that are too large, and bytes that are no request, are told so in the product's words", async () => {
+  test("headers that are too large, and bytes that are no request, get the product's own errors", async () => {
     const answered = await ask(`${edge.url}/v1/transactions/${ID}`, {
       headers: { "x-large": "x".repeat(17_000) },
     });
@@ -299,7 +299,7 @@ describe("requests", withoutEnvoy, () => {
   });
 });
 
-describe("nobody there", withoutEnvoy, () => {
+describe("no one there", withoutEnvoy, () => {
   const answered = ({ status, body }: EdgeResponse): unknown => [status, body.code, body.outcome, body.retry];
 
   test("while a gateway is down all its requests go to the other, and with both down nothing was applied", async () => {

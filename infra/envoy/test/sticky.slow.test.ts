@@ -79,7 +79,7 @@ describe("open transactions", withoutEnvoy, () => {
     }
   });
 
-  test("a gateway that is gone: no other hears of its calls, a commit may have been, and a rollback is settled", async () => {
+  test("a gateway that is gone: no other gets its calls, its commit may have been applied, and its rollback is settled", async () => {
     const gone = named("a.b");
     await gone.kill();
     try {
@@ -103,7 +103,7 @@ describe("open transactions", withoutEnvoy, () => {
     }
   });
 
-  test("a gateway of which the edge has not heard is gone as well", async () => {
+  test("a gateway that the edge does not know counts as gone", async () => {
     for (const name of ["statements", "commit"])
       assert.deepEqual(answered(await call(name, "scaled-away")), [
         503,

@@ -183,7 +183,7 @@ test("a failover by the programs of its tasks", { timeout: 5 * LIMIT_MS }, async
   const lost = [...judged].filter(([, { verdict }]) => verdict === "lost").map(([key]) => key);
   assert.deepEqual(lost.sort(), late.map(({ key }) => key).sort());
   const now = await marksOf(system.tracker(WEST).url);
-  assert.equal(now.marks?.epoch, marks?.epoch, "the second word begins no second reign");
+  assert.equal(now.marks?.epoch, marks?.epoch, "the second call begins no second epoch");
 });
 
 /** The tracker that is left knows of all of them. */

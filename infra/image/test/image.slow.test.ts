@@ -104,7 +104,7 @@ describe("the image", () => {
       });
 
     for (const program of ["database-roles", "failover-preview", "authorize", "failover-verify"])
-      it(`${program} is there with all that it needs, and says what it was not told`, async () => {
+      it(`${program} is there with all that it needs, and says which settings are missing`, async () => {
         const running = promisify(execFile)(process.execPath, [`infra/image/src/${program}.ts`], {
           cwd: join(files, "app"),
           env: markOfRun(),

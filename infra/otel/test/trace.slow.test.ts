@@ -169,7 +169,7 @@ test("without sampling, an error is traced and a success is not", { skip }, asyn
 });
 
 test(
-  "a commit that a failover loses ends its trace as an error, although nobody had sampled it",
+  "a commit that a failover loses ends its trace as an error, although it was not sampled",
   { skip },
   async () => {
     const { cluster } = system;

@@ -364,7 +364,7 @@ async function failOver(system: Deployment, operator: string): Promise<string> {
     input: answer,
   });
   assert.equal(authorized.code, 0, authorized.output);
-  assert.match(authorized.output, / is written$/m, "nobody has given it before");
+  assert.match(authorized.output, / is written$/m, "no one has set it before");
   return next;
 }
 

@@ -116,7 +116,7 @@ describe("the document of a failover", { skip: whyNoTerraform() }, () => {
       if (action === "aws:approve")
         assert.ok(
           timeoutSeconds === 86_400 && inputs["MinRequiredApprovals"] === 1,
-          `${name} waits for whom and as long as it was told`,
+          `${name} waits for the approvers and the time that it was given`,
         );
   });
 

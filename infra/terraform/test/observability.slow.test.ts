@@ -103,7 +103,7 @@ describe("the collectors' configuration that terraform renders", { skip: whyNoTe
     assert.deepEqual([...selected].sort(), Object.values(JOBS).sort());
   });
 
-  it("adds no label that a metric of the services has, and no query needs one that nobody has", () => {
+  it("adds no label that a metric of the services has, and no query needs one that no metric has", () => {
     const ofMetrics = new Set(
       CATALOGUE.flatMap(({ metrics }) => metrics).flatMap(({ labels }) => Object.keys(labels)),
     );

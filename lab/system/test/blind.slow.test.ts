@@ -64,7 +64,7 @@ async function assertSafe(key: string): Promise<void> {
   assert.equal(body.state, "durable");
 }
 
-describe("the nearest tracker does not hear from the primary", () => {
+describe("the nearest tracker receives no reports from the primary", () => {
   it("over a dead way to it: safe commits are durable through another tracker", async () => {
     const link = system.cluster.link(trackerLocation(EAST), EAST);
     await link.cut();
@@ -94,7 +94,7 @@ describe("the nearest tracker does not hear from the primary", () => {
     await untilReady(system.tracker(EAST).url);
   });
 
-  it("a client that waits for a fast commit hears of it through another tracker, and so does a look-up", async () => {
+  it("a client that waits for a fast commit learns its verdict from another tracker, and so does a look-up", async () => {
     const hw = new Highwater({ endpoints: await system.endpoints(EAST), tuning: { recheckMs: 3_600_000 } });
     await refuse(trackerRole(EAST));
     try {

@@ -240,7 +240,7 @@ describe("the product behind its edge", { skip: whyNoEnvoy() }, () => {
       });
       await new Promise((resolve) => setTimeout(resolve, STREAM_MS / 5));
     }
-    assert.ok(!isOver, "nobody has ended it");
+    assert.ok(!isOver, "no one has ended it");
     gone.abort();
     await reading;
   });

@@ -46,7 +46,7 @@ test("early visibility: whatever the user's code sets, no commit waits for a sta
   await assertTruth(system, { tracker: system.tracker(EAST).url, node: EAST }, written);
 });
 
-test("split brain: two primaries of which neither knows the other's epoch stop all writes, until an operator chooses", async () => {
+test("split brain: two primaries that do not know each other's epoch stop all writes, until an operator chooses", async () => {
   await using system = await System.start();
   const { cluster } = system;
   await createTable(system, EAST);

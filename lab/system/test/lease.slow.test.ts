@@ -137,7 +137,7 @@ test("the lease is handed to a promoted node: it is followed, and the old primar
     await assertTruth(system, { tracker, node: WEST }, [...lost, ...kept, ...after]);
   }
   const epochs = await cluster.query(EAST, "SELECT FROM highwater.epoch");
-  assert.equal(epochs.length, 1, "nobody has begun an epoch on it");
+  assert.equal(epochs.length, 1, "no one has begun an epoch on it");
 
   // Back to the old primary, whose history lacks the epochs since: a new epoch over it, and its promises are broken.
   await held.revoke();

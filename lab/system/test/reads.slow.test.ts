@@ -98,7 +98,7 @@ test("a safe read on a replica waits until what it shows is durable at the level
   assert.equal(durable.state, "durable");
 });
 
-test("a safe read on an idle database answers at once, and a bulk load that nobody can see yet holds none up", async () => {
+test("a safe read on an idle database answers at once, and an uncommitted bulk load delays none", async () => {
   await using system = await System.start();
   const { cluster } = system;
   await createTable(system, EAST);

@@ -44,7 +44,7 @@ async function metric(url: string, name: string): Promise<number> {
   return Number(line.slice(line.lastIndexOf(" ")));
 }
 
-it("a loss on one side of a cut is not told while the other side may be kept, and nothing runs twice", async () => {
+it("a loss on one side of a cut is not published while the other side may be kept, and nothing runs twice", async () => {
   const { cluster } = system;
   const [gateway, tracker] = [system.gateway(EUROPE).url, system.tracker(EUROPE).url];
   const before = await epochOf(tracker);

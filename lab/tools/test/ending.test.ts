@@ -40,7 +40,7 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGKILL"] as const)
     assert.notDeepEqual(running, []);
     await eventually("the folder is gone", async () => !(await isThere(path)));
     await eventually("no process is left", async () => processesWith(path).length === 0);
-    assert.ok(!(await isThere(path)), "nobody makes it again");
+    assert.ok(!(await isThere(path)), "no one makes it again");
   });
 
 test("a folder is removed when that is asked for, or stays when that is", async () => {

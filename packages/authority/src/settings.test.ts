@@ -9,7 +9,7 @@ const LEASE = {
 };
 
 describe("the authority's settings", () => {
-  it("are ancestry unless told", () => {
+  it("default to ancestry", () => {
     assert.deepEqual(readAuthority({}), { settings: { kind: "ancestry" }, faults: [] });
     assert.deepEqual(readAuthority({ HIGHWATER_AUTHORITY: "operator" }).settings, { kind: "operator" });
   });

@@ -176,7 +176,7 @@ describe("the authority watcher", () => {
     assert.deepEqual(decided.at(-1), { kind: "primary", node: "west", epoch: "e2" });
     answers.set("west", refused);
     await clock.advance(INTERVAL_MS);
-    assert.equal(decided.at(-1)?.kind, "none", "the zombie alone is nobody");
+    assert.equal(decided.at(-1)?.kind, "none", "a zombie alone is no primary");
   });
 
   it("does not follow a history without the epoch that it knew before it started", async () => {
@@ -195,7 +195,7 @@ describe("the authority watcher", () => {
     assert.equal(asked.length, before + 4, "and again");
   });
 
-  it("tells when it asked", async () => {
+  it("says when it asked", async () => {
     const reports: [string, number][] = [];
     await started({ onReport: ({ node }, askedAtMs) => reports.push([node, askedAtMs]) });
     isHeld.add("east");

@@ -62,7 +62,7 @@ describe("the lease reader on a real etcd", () => {
     assert.ok(last.validUntilMs < realClock.monotonicMs());
   });
 
-  it("tells a new hold of the same holder from the old one", async () => {
+  it("distinguishes a new hold of the same holder from the old one", async () => {
     const key = newKey();
     const reader = read(key);
     const first = await etcd.hold(key, "east", TTL_S);
@@ -113,7 +113,7 @@ describe("the lease reader on a real etcd", () => {
     await becomes("the failure is noticed", () => reader.failure !== null);
     assert.ok(reader.view.kind === "held");
     const { term } = reader.view;
-    assert.equal(await reader.confirm(term), false, "nobody confirms it");
+    assert.equal(await reader.confirm(term), false, "no one confirms it");
     await becomes("the belief ends", () => !isHeldBy(reader, "east"));
     assert.match(reader.failure ?? "", /^127\.0\.0\.1:/);
     await etcd.start();

@@ -59,7 +59,7 @@ beforeEach(() => {
 
 const as = (response: Response): ServerResponse => response as unknown as ServerResponse;
 
-test("one in flight leaves when it is answered, and its work hears when its client goes away first", async () => {
+test("one in flight leaves when it is answered, and its work is aborted when its client goes away first", async () => {
   const answered = new Response();
   const first = await callers.enter("x", as(answered));
   await assert.rejects(callers.enter("x", as(new Response())), { code: "concurrency_limited" });
@@ -100,7 +100,7 @@ test("streams do not count as in flight", async () => {
   await callers.enter("x", as(new Response()));
 });
 
-test("a stream ends when its credential is no longer good, and not while that cannot be told", async () => {
+test("a stream ends when its credential is no longer valid, and not while that is unknown", async () => {
   const response = new Response();
   await callers.enterStream("x", as(response));
   await clock.advance(3 * MINUTE_MS);

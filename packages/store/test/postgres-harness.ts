@@ -73,7 +73,7 @@ async function slowOn(cluster: Cluster, node: string): Promise<number> {
 
 async function hasCaughtUp(cluster: Cluster, replica: string): Promise<boolean> {
   const upstream = (await cluster.status()).find(({ id }) => id === replica)?.upstream;
-  assert.ok(upstream !== undefined, `${replica} follows nobody`);
+  assert.ok(upstream !== undefined, `${replica} follows no node`);
   const rows = await cluster.query(
     upstream,
     `SELECT FROM pg_stat_replication WHERE application_name = $1 AND state = 'streaming'

@@ -128,7 +128,7 @@ describe("the PostgreSQL adapter on one server", () => {
       assert.ok(cut?.truncated === true && cut.rows.length > 0 && cut.rows.length < 100);
     });
 
-    it("tell which statement failed, and why", async () => {
+    it("say which statement failed, and why", async () => {
       const error = await errorOf(
         run(["INSERT INTO kv VALUES ('c', '1')", "INSERT INTO kv VALUES ('c', '2')"]),
       );
@@ -165,7 +165,7 @@ describe("the PostgreSQL adapter on one server", () => {
   });
 
   describe("isolation", () => {
-    it("tells a serialization failure from others", async () => {
+    it("distinguishes a serialization failure from others", async () => {
       await run(["INSERT INTO kv VALUES ('conflict', '1')"]);
       const rival = await connect(node.url);
       await rival.query("BEGIN ISOLATION LEVEL READ COMMITTED");
@@ -544,7 +544,7 @@ describe("the PostgreSQL adapter on one server", () => {
       assert.ok(codes.filter((code) => code === "done").length >= 2);
     });
 
-    it("tells a busy server from one that is not there", async () => {
+    it("distinguishes a busy server from one that is not there", async () => {
       const busy = another("busy", { poolSize: 1, connectTimeoutMs: 2_000 });
       const holder = await connect(node.url);
       await holder.query("SELECT pg_advisory_lock(4713)");

@@ -116,7 +116,7 @@ describe("cancellation on PostgreSQL", () => {
     assert.deepEqual(await sql("SELECT FROM kv WHERE key IN ('execute', 'begin')"), []);
   });
 
-  it("of one that waits for another attempt under its id does not tell how that one ends", async () => {
+  it("of one that waits for another attempt under its id does not say how that one ends", async () => {
     const pair = another("pair", { poolSize: 2 });
     const spec = specOf(epoch, ["INSERT INTO kv VALUES ('held', '1')"]);
     const opening = await pair.begin(node.id, spec);
@@ -251,7 +251,7 @@ describe("cancellation on PostgreSQL", () => {
           const execution = isInteractive
             ? await interactive(spec, stop.signal)
             : await racing.execute(node.id, spec, stop.signal);
-          assert.equal(commitOf(execution).results[0]?.rowCount, 1, "and it is told what it did");
+          assert.equal(commitOf(execution).results[0]?.rowCount, 1, "and its outcome is reported");
           committed++;
         } catch (cause) {
           assert.ok(cause instanceof HighwaterError, String(cause));

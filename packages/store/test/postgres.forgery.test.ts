@@ -287,7 +287,7 @@ describe("a tag", () => {
     const reported = errors
       .map((error) => `${JSON.stringify(error.toProblem())}${everythingOf(error)}`)
       .join("\n");
-    for (const tag of tags) assert.ok(!reported.includes(tag), "an error tells a tag");
+    for (const tag of tags) assert.ok(!reported.includes(tag), "an error reveals a tag");
   });
 
   it("is in none of the server's log lines of application roles and of settling", async () => {
@@ -304,7 +304,7 @@ describe("a tag", () => {
     // The table's owner is not held to policies: NOT NULL refuses it, and the server logs the row. See the reference of keys.
     const known = [...log.matchAll(service)].map(([, row]) => String(row)).join();
     for (const tag of [...tags, ...keys.map((key) => key.tag)])
-      assert.ok(!log.includes(tag) || known.includes(tag), "the log tells a tag");
+      assert.ok(!log.includes(tag) || known.includes(tag), "the log reveals a tag");
   });
 });
 

@@ -196,7 +196,7 @@ describe("an application's role", () => {
     await client.end();
   });
 
-  it("logs in with the password of which only a hash was sent", async () => {
+  it("logs in with the password after only its hash was sent", async () => {
     const password = "p@ss:w/rd%#? '\\";
     // For sessions that begin from now on.
     await query("ALTER DATABASE app SET log_statement = 'all'");

@@ -226,7 +226,7 @@ describe("locks on PostgreSQL", () => {
     epoch = record.id as EpochId;
   });
 
-  it("keep nobody from the epoch that another process began and did not finish", async () => {
+  it("keep no process from the epoch that another one began and did not finish", async () => {
     await cluster.crashBackend(EAST);
     // A superuser's, or the first process would end the session after a while and finish.
     const holder = await eventually("the server is back", () => session(EAST).catch(() => undefined));
@@ -301,7 +301,7 @@ describe("locks on PostgreSQL", () => {
     };
 
     for (const node of [EAST, WEST])
-      it(`are taken from it on ${node === EAST ? "the primary" : "a replica"}, although nobody can log in`, async () => {
+      it(`are taken from it on ${node === EAST ? "the primary" : "a replica"}, although no one can log in`, async () => {
         await endFloods(node);
         await flood(node);
         await assert.rejects(session(node, TENANT), { code: "53200" });

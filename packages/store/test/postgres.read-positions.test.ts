@@ -161,7 +161,7 @@ describe("the position of a read-only transaction on PostgreSQL", () => {
     assert.ok(readings.some(({ ids }) => ids.length > 0 && ids.length < committedAbove.size));
     for (const { ids, offset } of readings)
       for (const id of ids) {
-        const bound = committedAbove.get(id) ?? assert.fail(`row ${id} was seen, and nobody wrote it`);
+        const bound = committedAbove.get(id) ?? assert.fail(`row ${id} was seen, and no one wrote it`);
         assert.ok(
           offset > bound,
           `row ${id}, committed above ${String(bound)}, was read at ${String(offset)}`,

@@ -120,14 +120,14 @@ describe("which stream is whose", () => {
     return (server.address() as { port: number }).port;
   }
 
-  it("nobody has a name of his own: nothing counts", async () => {
+  it("no replica has its own name: nothing counts", async () => {
     const byId = storeThatKnows({});
     const byDefaultName = storeThatKnows({ [one]: { applicationName: DEFAULT_NAME } });
     assert.deepEqual(await named(byId), []);
     assert.deepEqual(await named(byDefaultName), [], "two streams match one node");
   });
 
-  it("slots tell two replicas behind one address apart", async () => {
+  it("slots distinguish two replicas behind one address", async () => {
     const store = storeThatKnows({
       [one]: { slot: "slot_one", address: "127.0.0.1" },
       [two]: { slot: "slot_two", address: "127.0.0.0/8", applicationName: DEFAULT_NAME },
@@ -169,7 +169,7 @@ describe("which stream is whose", () => {
     assert.deepEqual(
       await named(third),
       [one, two].sort(),
-      "a primary follows nobody: its criteria take nothing away",
+      "a primary follows no node: its criteria take nothing away",
     );
   });
 

@@ -169,7 +169,7 @@ describe("reads on a replica of PostgreSQL", () => {
     await gate.end();
   });
 
-  it("lie where a log record ends, and not within one of which a part has arrived", async () => {
+  it("lie where a log record ends, and not within one that has arrived in part", async () => {
     // What is flushed without a commit are whole pages, and this record ends within one.
     const writer = await connect(primary.url);
     await writer.query("BEGIN");

@@ -117,7 +117,7 @@ describe("the retention of receipts on PostgreSQL", () => {
     assert.ok(Math.min(...ends) > expiredBeforeMs);
   });
 
-  it("keeps nobody waiting while a long transaction is in the way of a drop", async () => {
+  it("keeps no one waiting while a long transaction blocks a drop", async () => {
     const all = await partitions();
     const oldestMs = Number.parseInt((all[0] ?? "").slice(-25, -13), 16);
     const kept = specOf(server.epoch, ["SELECT 1"], { id: newId(Date.now() - oldestMs - 1_000) });

@@ -176,7 +176,7 @@ describe("login roles on PostgreSQL", () => {
           const error = await errorOf(store[verb](node.id, spec(role, ["SELECT 1"], { readOnly })));
           assert.deepEqual([error.code, error.outcome, role], ["forbidden", "not_applied", role]);
           assert.ok(error.message.includes(role) && error.details.retryAfterMs === undefined, error.message);
-          assert.ok(!JSON.stringify(error.toProblem()).includes("wrong"), "no password is told");
+          assert.ok(!JSON.stringify(error.toProblem()).includes("wrong"), "no password is revealed");
         }
     };
     for (const role of ["nobody_of_that_name", "sleeper", "locked_out", "guarded", ""]) await isRefused(role);

@@ -198,7 +198,7 @@ describe("interactive transactions on PostgreSQL", () => {
       await checkWhole(store, 2);
     });
 
-    it("at COMMIT are told as such: nothing was applied", async () => {
+    it("at COMMIT are reported as such: nothing was applied", async () => {
       await sql("CREATE TABLE on_call (who text, is_on boolean)");
       await sql("INSERT INTO on_call VALUES ('a', true), ('b', true)");
       const skew = async (who: string): Promise<OpenTransaction & { readonly id: TxnId }> => {

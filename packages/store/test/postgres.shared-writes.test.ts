@@ -121,7 +121,7 @@ it("what has been quick and now waits for a lock does not hold up the others for
   }
 });
 
-it("their server process dies: what nobody can know is said to be unknown, and settling tells the truth", async () => {
+it("their server process dies: an outcome that cannot be known is unknown, and settling finds it", async () => {
   const ids: TxnId[] = Array.from({ length: MANY }, () => newId());
   const running = Promise.allSettled(ids.map((id) => bump(3, id)));
   const ended = await sql(

@@ -39,7 +39,7 @@ async function turnOneVerdict(history: string): Promise<void> {
     await writeFile(file, lines.join("\n"));
     return;
   }
-  assert.fail("nothing was told as durable");
+  assert.fail("nothing was reported durable");
 }
 
 /** The endpoints of one owner become those of the other one. */
@@ -81,7 +81,7 @@ test("a slice of chaos: nothing is violated, nothing is pending, and a lie would
     const swapped = await judge(history);
     assert.ok(
       (swapped.violations_by_rule["webhook.foreign"] ?? 0) > 0,
-      "the checker lets everybody hear everything",
+      "the checker gives everyone every verdict",
     );
   } finally {
     await rm(dir, { recursive: true, force: true });

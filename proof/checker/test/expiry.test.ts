@@ -39,7 +39,7 @@ test("a verdict may be expired when receipts of its age are, and not before", ()
   assertViolates(run({ [OLD]: { ...old, at: [999_000, 999_010] } }, final), "fate.unjudged");
 });
 
-test("a word on the way, an answer and a resolution may be expired by the same rule", () => {
+test("a verdict on the way, an answer and a resolution may be expired by the same rule", () => {
   const final = { lists: { x: [1] } };
   for (const [atMs, isGood] of [
     [LATER, true],
@@ -113,7 +113,7 @@ test("what has written nothing, and has no receipt any more, may be there or not
   );
 });
 
-test("a client that was told durable and lost needs the log's word that it is broken, when it has expired in the end", () => {
+test("a client with the verdicts durable and lost needs the log's event that it is broken, if it has expired at the end", () => {
   const reports = [
     { verdict: "durable", by: "promise", tracker: null },
     { verdict: "lost", by: "promise", tracker: null },
@@ -209,7 +209,7 @@ const range = (over: Partial<BrokenRange> = {}): BrokenRange => ({
   ...over,
 });
 
-test("of what has expired before its holder asked again, the range that everybody was told says that it is broken", () => {
+test("an entry that expired before its holder asked again is broken by the range that everyone was sent", () => {
   const judged = (
     final: VerdictReport["verdict"],
     atMs: number,

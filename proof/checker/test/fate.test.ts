@@ -167,7 +167,7 @@ test("aborted, or never run, and present or durable", () => {
   assertViolates(history({ t: { ...never, receipt: "commit" } }, there), "fate.aborted-present");
 });
 
-test("what only the stream of events knew is broken by the range that the stream has told", () => {
+test("a transaction that only the stream of events knew is broken by the range in that stream", () => {
   const undone = (from: string, to: string, overrides: object = {}): HistoryRecord => ({
     ...{ type: "broken_range", atMs: 60, tracker: "near", level: "region", epoch: "e1", from, to },
     ...overrides,
@@ -258,7 +258,7 @@ test("unknown outcomes have to be resolved", () => {
   assertViolates(history({ t: { ...unknown, resolution: {}, receipt: "commit" } }, there), "fate.no-verdict");
 });
 
-test("a client that was killed leaves a transaction of which either is right", () => {
+test("a client that was killed leaves a transaction with two correct verdicts", () => {
   const killed = { does: write, answer: null, final: null } as const;
   assertGood(history({ t: { ...killed, receipt: null } }, removed));
   assertGood(history({ t: { ...killed, receipt: "commit" } }, there));

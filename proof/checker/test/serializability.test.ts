@@ -235,7 +235,7 @@ test("a read of what is only in another history", () => {
   assert.ok((check(unplaced).ambiguous.epoch_without_path ?? 0) > 0);
 });
 
-test("an unknown outcome that others have seen is in the epoch of whoever saw it first", () => {
+test("an unknown outcome that others have seen is in the epoch of the first that saw it", () => {
   const unknown = { at, does: [append("x", 1)], answer: null, final: null, receipt: null } as const;
   const seen = { at: [30, 40], does: [read("x")], shows: [[1]], final: "lost" } as const;
   const after = { at: [50, 60], epoch: "e2", does: [append("x", 2)] } as const;

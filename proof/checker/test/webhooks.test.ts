@@ -58,7 +58,7 @@ test("a loss has to be taken by its owner's endpoint, once at least", () => {
   assertViolates(ofLost(theirs, delivery({ endpoint: "other" })), "webhook.missing", "webhook.foreign");
 });
 
-test("a broken promise has to be told as well, and what is not lost has not", () => {
+test("a broken promise must be delivered as well, and a transaction that is not lost must not", () => {
   const reported = [{ by: "promise", tracker: null, atMs: 16 }] as const;
   const broken = { ...lost, reported, final: ["lost", "broken", "lost"] } as const;
   const judged = (...more: readonly HistoryRecord[]): HistoryRecord[] =>
@@ -69,7 +69,7 @@ test("a broken promise has to be told as well, and what is not lost has not", ()
   assertGood(history({ t: kept }, there, [subscription()]));
 });
 
-test("a read that all call lost has to be told, and one that began before the endpoint was there has not", () => {
+test("a read that all call lost must be delivered, and one that began before the endpoint existed need not", () => {
   const reads: Spec = { ...mine, does: [read("x")], shows: [[]], final: "lost" };
   assertViolates(history({ t: reads }, removed, [moved, subscription()]), "webhook.missing");
   assertGood(history({ t: lost }, removed, [moved, subscription({ atMs: 12 })]));

@@ -47,7 +47,7 @@ for (const { name, modules, unit } of LANGUAGES) {
     assert.deepEqual(silent, []);
   });
 
-  test(`${name}: every parameter and every field is told`, () => {
+  test(`${name}: every parameter and every field is described`, () => {
     // A type of this page is explained there, and a parameter links to it.
     const options = new Set(
       modules().flatMap(({ entries }) =>

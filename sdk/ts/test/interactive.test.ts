@@ -63,7 +63,7 @@ test("a transaction that has not begun is committed in one request, with its opt
   assert.equal(fake.calls.length, 2);
 });
 
-test("expired, aborted, and a conflict: typed, ended, and told to every later call", async (context) => {
+test("expired, aborted, and a conflict are typed and end it, and every later call throws them", async (context) => {
   for (const [code, name] of [
     ["transaction_expired", "TransactionAbortedError"],
     ["transaction_aborted", "TransactionAbortedError"],

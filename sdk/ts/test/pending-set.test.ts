@@ -80,7 +80,7 @@ describe("marks", () => {
     assert.deepEqual(shown(learnMarks(marks(E1, { zone: 10 }))), ["10 zone durable"]);
   });
 
-  test("the newest marks merge what was heard in any order", () => {
+  test("the newest marks merge what arrived in any order", () => {
     assert.equal(pendingSet.marks, null);
     learnMarks(marks(E1, { region: 5, disk: 9 }));
     learnMarks(marks(E1, { region: 7, disk: 8 }));
@@ -92,7 +92,7 @@ describe("marks", () => {
     assert.deepEqual(pendingSet.marks, marks(E2, { disk: 61 }));
   });
 
-  test("a mark that reaches nobody leaves who is to be asked alone; one that does, too", () => {
+  test("a mark changes nothing about who is to be asked, whether it settles one or none", () => {
     const [near] = [watch(10), watch(90)];
     learnMarks(marks(E1, { region: 1 }));
     pendingSet.recheck(0);
@@ -137,7 +137,7 @@ describe("epochs", () => {
     assert.deepEqual(shown(learnMarks(marks(E2, { region: 10 }))), ["10 region durable"]);
   });
 
-  test("a tracker that lags tells of an epoch that is over: nothing changes", () => {
+  test("a tracker that lags reports an epoch that is over: nothing changes", () => {
     learnEpoch(E2, 2);
     watch(70, { epoch: E2 });
     assert.deepEqual(learnMarks(marks(E1, { region: 500 })), []);

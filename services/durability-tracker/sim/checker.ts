@@ -66,7 +66,7 @@ export class Checker implements AnswerWitness, Witness {
   onPublished(tracker: SimTracker, published: Published): void {
     const { standing } = tracker.state.topology;
     const what = `${tracker.name} published ${short(published.id)} of ${short(published.attempt)}`;
-    assert.equal(standing.kind, "following", `${what} while nobody reigns`);
+    assert.equal(standing.kind, "following", `${what} without a primary`);
     if (standing.kind !== "following") return;
     const unsound = this.#unsound(tracker, published, standing);
     assert.equal(unsound, null, `${what}: ${String(unsound)}`);
@@ -93,7 +93,7 @@ export class Checker implements AnswerWitness, Witness {
     assert.equal(
       unsound,
       null,
-      `${tracker.name} tells ${short(id)} of ${short(attempt)} as lost: ${String(unsound)}`,
+      `${tracker.name} reports ${short(id)} of ${short(attempt)} lost: ${String(unsound)}`,
     );
     this.#meet("lost before its event");
     this.#free({ id, retriedIn }, standing.epoch);
@@ -374,7 +374,7 @@ export class Checker implements AnswerWitness, Witness {
         assert.fail(`${what}, and it is in the history`);
       if (present && verdict === "broken" && txn.kind === "write") assert.ok(wasLost, what);
       if (present && verdict !== "broken" && this.#hasReported(tracker, token))
-        assert.fail(`${what}, and was told as lost by the same tracker`);
+        assert.fail(`${what}, and the same tracker has reported it lost`);
       if (!present && verdict === "durable" && !isStray(token, ruler)) {
         assert.ok("primary" in rule, `${what}, and it is not in the history`);
         assert.ok(this.#movedAway(token), `${what}, and its own node has lost it`);
@@ -409,7 +409,10 @@ export class Checker implements AnswerWitness, Witness {
       for (const [index, { name }] of levels.entries()) {
         const mark = tracker.marks.get(`${at.position.epoch}/${name}`);
         if (mark !== undefined && mark >= at.position.offset)
-          assert.ok((reached & (1 << index)) !== 0, `${what} has reached ${name}, and nobody noticed`);
+          assert.ok(
+            (reached & (1 << index)) !== 0,
+            `${what} has reached ${name}, and the tracker has not noticed`,
+          );
       }
       if (reached === (1 << levels.length) - 1)
         assert.ok(state.ledger.finished.has(key), `${what} is done, and stays for ever`);
@@ -435,7 +438,7 @@ export class Checker implements AnswerWitness, Witness {
       const of = trackers.map(({ n }) => announcedTo.get(`${String(n)}/${id}/${attempt}`));
       assert.ok(
         unannounced.has(`${id}/${attempt}`) || of.some((announcers) => announcers !== undefined),
-        `${what} committed, and nobody was told of it before`,
+        `${what} committed, and no tracker had received it before`,
       );
       for (const [n, tracker] of trackers.entries()) {
         // Known by its intent alone, it counts as never committed once its gateway or its client has gone on without it.
@@ -445,7 +448,7 @@ export class Checker implements AnswerWitness, Witness {
         const reported = tracker.published.some((each) => each.id === id && each.attempt === attempt);
         assert.ok(
           reported || this.#isReportedByRange(tracker, txn),
-          `${tracker.name} never told of the loss of ${what}`,
+          `${tracker.name} never reported the loss of ${what}`,
         );
       }
     }

@@ -92,7 +92,7 @@ test("an answer that the PostgreSQL wire has held goes out when the disks have i
   for (const kind of ON_WIRE) assert.ok((met.get(kind) ?? 0) > 0, `${kind} was never met`);
 });
 
-test("a seed tells all: the same run twice is the same run", async () => {
+test("a seed decides everything: the same run twice is the same run", async () => {
   const linesOf = async (): Promise<string[]> => {
     const { play } = await playScript(draw(seedOf(SERIES, 7)), undefined, true);
     return [...(play.lines ?? [])];

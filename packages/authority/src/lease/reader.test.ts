@@ -259,7 +259,7 @@ describe("the etcd client", () => {
     assert.equal(clock.pendingTimers, 0);
   });
 
-  it("logs in where the URL has a user, again when the token is refused, and tells no secret", async () => {
+  it("logs in where the URL has a user, again when the token is refused, and reveals no secret", async () => {
     let valid = "t1";
     answer = ({ url, headers, body }) => {
       if (url.endsWith("/v3/auth/authenticate")) {

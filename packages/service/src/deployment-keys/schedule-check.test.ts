@@ -54,7 +54,7 @@ test("a retired key makes no difference, whichever service still has it", () => 
   assert.deepEqual(compare(both, checks([SECOND]), 5_000), { faults: [], missing: [] });
 });
 
-test("a check value tells nothing that signs or tags", () => {
+test("a check value reveals nothing that signs or tags", () => {
   const keys = new DeploymentKeys({ deployment: "test", schedule: [FIRST], wallMs: () => 0 });
   const [check] = checksOf(keys);
   assert.ok(check !== undefined);

@@ -137,7 +137,7 @@ describe("the key ring", () => {
       scopes: new Set(["write", "admin"]),
       limits: DEFAULT_LIMITS,
     });
-    assert.equal(nodes.asked.length, 1, "a known key asks nobody");
+    assert.equal(nodes.asked.length, 1, "a known key needs no question to the database");
   });
 
   it("refuses another secret at once, and what is no key", async () => {
@@ -151,7 +151,7 @@ describe("the key ring", () => {
     assert.equal(nodes.asked.length, 1);
   });
 
-  it("hears of changes within a refresh, and reads only those", async () => {
+  it("learns changes within a refresh, and reads only those", async () => {
     const one = make();
     nodes.put("a", one.key);
     ring.start();
@@ -231,7 +231,7 @@ describe("the key ring", () => {
     assert.equal(
       await askLong(make().header),
       "authentication_unavailable",
-      "nobody knows that it does not exist",
+      "it is not known that it does not exist",
     );
     assert.deepEqual(log.events, ["keys_unreadable"]);
     nodes.put("a", key);

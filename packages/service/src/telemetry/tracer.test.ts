@@ -50,8 +50,8 @@ test("a sampled parent's trace goes on, with what its parts have to say", () => 
 test("an unsampled trace leaves nothing, and not even its attributes are computed", () => {
   const { tracer, spans } = makeTracer();
   const trace = tracer.request(UNSAMPLED);
-  trace.add({ spans: () => assert.fail("nobody asked") });
-  trace.end("GET", () => assert.fail("nobody asked"));
+  trace.add({ spans: () => assert.fail("no one asked") });
+  trace.end("GET", () => assert.fail("no one asked"));
   assert.deepEqual(spans, []);
 });
 
@@ -122,7 +122,7 @@ test("a traceparent is read as the standard says, and what is none begins a new 
   assert.equal(trace.parent, undefined);
 });
 
-test("no id is all zeros, and the log tells the ids that the trace has", () => {
+test("no id is all zeros, and the log has the same ids as the trace", () => {
   assert.equal(
     randomHex(16, () => 0),
     "0000000000000001",

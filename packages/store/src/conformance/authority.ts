@@ -58,7 +58,7 @@ async function zombie(bench: Bench): Promise<void> {
     store.mint(primary, request),
     harness.otherStore.mint(primary, request),
   ]);
-  assert.equal(same.id, third.id, "one command begins one epoch, whoever carries it out");
+  assert.equal(same.id, third.id, "one command begins one epoch, whichever process carries it out");
   assert.deepEqual([third.cause, third.previous, third.commanded], ["reinstated", first, true]);
   assert.deepEqual(third.finalMarks, { disk: "5" }, "the marks of the epoch before");
   // A tracker that has seen more of it says so behind the record; lower marks and other records

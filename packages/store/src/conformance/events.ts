@@ -114,7 +114,7 @@ function recordingTests(the: () => Bench): void {
     for (const event of events) assert.equal(event.epoch, bench.epoch);
   });
 
-  it("are recorded once: whoever does it again gets the first one's", async () => {
+  it("are recorded once: a second recorder gets the first one's", async () => {
     const bench = the();
     const first = newEvent({ data: { said: "first" } });
     const [before] = (await bench.record([first])).events;
@@ -147,7 +147,7 @@ function recordingTests(the: () => Bench): void {
 }
 
 function readingTests(the: () => Bench): void {
-  it("a reader that goes on from the last that it has read misses none, whoever commits when", async () => {
+  it("a reader that goes on from the last event that it has read misses none, whenever each recorder commits", async () => {
     const bench = the();
     let cursor: EventPosition = await bench.end();
     const seen: RecordedEvent[] = [];
@@ -241,7 +241,7 @@ function lifetimeTests(the: () => Bench): void {
     assert.deepEqual(newest, { epoch: bench.epoch, seq: last.seq, n: last.n + 1 });
   });
 
-  it("the next epoch goes on above, with what was recorded before; nobody acts in an ended one", async () => {
+  it("the next epoch goes on above, with what was recorded before; no one acts in an ended one", async () => {
     const bench = the();
     const before = await bench.record([newEvent(), newEvent()]);
     const ended = bench.epoch;

@@ -19,7 +19,7 @@ export function receiptTests(makeHarness: MakeHarness): void {
     });
     after(() => bench.harness.close());
 
-    it("tells every state of an id", () => everyState(bench, epoch));
+    it("reports every state of an id", () => everyState(bench, epoch));
     it("settles an absent id for good", () => settleAbsent(bench, epoch));
     it("leaves a commit alone", () => settleCommitted(bench, epoch));
     it("makes two that settle at once agree", () => settleTogether(bench, epoch));

@@ -21,8 +21,8 @@ export function replicaReadTests(makeHarness: MakeHarness): void {
     after(() => bench.harness.close());
 
     it("show what they have to, at a position that covers it", () => showsAfter(bench, epoch));
-    it("are not made where nobody can tell that it is there", () => behind(bench, epoch));
-    it("refuse to write, and tell which statement failed", () => refusals(bench, epoch));
+    it("are not made where it cannot be known to be there", () => behind(bench, epoch));
+    it("refuse to write, and say which statement failed", () => refusals(bench, epoch));
     it("are not made on a primary", () => notOnPrimary(bench, epoch));
     it("are not made on a replica that is cut off", () => notWhenCut(bench, epoch));
   });

@@ -7,7 +7,7 @@ import { Bench, committed, PATIENCE_MS, refusedWith } from "./bench.ts";
 import { type MakeHarness } from "./harness.ts";
 
 export function transactionTests(makeHarness: MakeHarness): void {
-  describe("a store that nobody has used yet", () => {
+  describe("a store that has not been used yet", () => {
     it("is prepared, begins its first epoch and runs a transaction", () =>
       Bench.with(makeHarness, firstContact));
   });
@@ -32,8 +32,7 @@ export function transactionTests(makeHarness: MakeHarness): void {
     it("refuses another epoch's transaction and goes on with its own", () => wrongEpoch(bench, epoch));
     it("runs on after its connections were dropped", () => forgotten(bench, epoch));
     it("leaves a replica out while it is cut off", () => cutReplica(bench, epoch));
-    it("tells which streams are synchronous, in the words that tell where they stand", () =>
-      synchronousStreams(bench));
+    it("reports which streams are synchronous, with their positions", () => synchronousStreams(bench));
     it("begins no epoch on a replica, and runs nothing there", () => notOnReplica(bench, epoch));
   });
 }

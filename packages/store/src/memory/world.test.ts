@@ -138,7 +138,7 @@ describe("the memory world", () => {
     );
   });
 
-  it("tells two nodes promoted to one timeline apart by their log only", async () => {
+  it("distinguishes two nodes promoted to one timeline only by their logs", async () => {
     world.promote("b");
     world.promote("c");
     assert.equal(world.node("b").timeline, world.node("c").timeline);

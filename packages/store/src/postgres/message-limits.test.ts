@@ -63,7 +63,7 @@ const STREAM = Buffer.concat([
   message("Z", Buffer.from("I")),
 ]);
 
-test("wherever the bytes are split, the parser hears the same", () => {
+test("wherever the bytes are split, the parser gets the same", () => {
   const whole = parsedFrom([STREAM]);
   assert.deepEqual(
     whole.messages.map(({ name }) => name),

@@ -86,7 +86,7 @@ describe("prepared statements", () => {
     assert.equal(server.prepared.use("b").isNew, false);
   });
 
-  it("forgets everything on demand, and tells the server so", () => {
+  it("forgets everything on demand, and has the server deallocate it", () => {
     const server = new Server();
     server.batch(["a", "b"]);
     server.prepared.clear();

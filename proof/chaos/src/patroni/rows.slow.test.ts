@@ -11,7 +11,7 @@ import { PatroniSystem } from "./system.ts";
 const missing = await PatroniCluster.missing();
 
 test(
-  "quorum mode drops the dead standby and promotes the laggard, and every promise that it broke is told as broken",
+  "quorum mode drops the dead standby and promotes the laggard, and every promise that it broke is reported as broken",
   { skip: missing ?? false },
   async () => {
     const row = ROWS.find(({ settings, deed }) => settings === "quorum" && deed === "standby_first");

@@ -185,7 +185,7 @@ const reload: Target = {
         log.events.length = 0;
         await file.reload();
         assert.deepEqual(file.current.nodes, before.nodes, "nodes have changed");
-        assert.deepEqual(announced, file.current.levels, "what was told is not what it is");
+        assert.deepEqual(announced, file.current.levels, "what was reported is not what it is");
         if (log.events.includes("topology_refused"))
           assert.deepEqual(file.current, before, "what was refused has changed something");
         else assert.deepEqual(file.current.levels, parseTopology(input.toString("utf8")).levels);

@@ -103,7 +103,7 @@ const credentials: Target = {
         );
         if (principal === null) return;
         const isIssued = [token, internalCredential(SECRET)].some((known) => text.includes(known));
-        assert.ok(isIssued, "somebody got in with a credential that nobody issued");
+        assert.ok(isIssued, "a caller got in with a credential that was never issued");
         assert.ok(tokens.cached <= 10);
       },
       close: () => issuer.stop(),

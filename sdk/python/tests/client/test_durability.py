@@ -65,7 +65,7 @@ async def test_a_silent_stream_is_dead_and_another_tracker_takes_over_from_a_ref
     assert (await wait).verdict == "durable"
 
 
-async def test_a_loss_settles_the_waits_at_all_levels_and_tells_every_listener_once(world: World) -> None:
+async def test_a_loss_settles_the_waits_at_all_levels_and_calls_every_listener_once(world: World) -> None:
     fake = await world.service(transaction=at(51), verdicts=judge(lambda *_: {"verdict": "lost"}))
     hw = world.client(fake)
     everywhere, own, removed, late = Heard(), Heard(), Heard(), Heard()

@@ -83,7 +83,7 @@ async def test_listeners_may_call_the_client_and_what_they_raise_disturbs_nothin
     assert "a listener failed" in caplog.text
 
 
-async def test_close_waits_for_listeners_that_were_told(world: World) -> None:
+async def test_close_waits_for_listeners_that_were_called(world: World) -> None:
     fake = await world.service(transaction=at(10))
     hw = world.client(fake)
     received = Heard()

@@ -45,7 +45,7 @@ async def test_close_waits_for_the_commit_of_a_call_under_way(world: World, kind
     await closing
 
 
-async def test_a_body_that_closes_the_client_is_told_so_and_nothing_more_is_sent(world: World) -> None:
+async def test_a_body_that_closes_the_client_gets_an_error_and_nothing_more_is_sent(world: World) -> None:
     fake = await world.service()
     hw = world.client(fake)
 

@@ -175,7 +175,7 @@ def test_a_failed_statement_uses_its_number_up_and_what_was_refused_unseen_does_
     assert [seq for _, seq in sent(world)] == [None, 1, 2, 2, 2, 3]
 
 
-def test_a_parameter_that_is_none_is_told_before_anything_is_sent_and_ends_nothing() -> None:
+def test_an_invalid_parameter_is_refused_before_anything_is_sent_and_ends_nothing() -> None:
     world = World(succeed)
     tx, _ = begin(world)
     for text in ("\ud800", "SELECT '\udfff'"):
@@ -186,7 +186,7 @@ def test_a_parameter_that_is_none_is_told_before_anything_is_sent_and_ends_nothi
 
 
 @pytest.mark.parametrize("code", ["transaction_expired", "transaction_aborted", "serialization_failure", "cancelled"])
-def test_expired_aborted_and_a_conflict_are_typed_ended_and_told_to_every_later_call(code: str) -> None:
+def test_expired_aborted_and_a_conflict_are_typed_and_end_it_and_every_later_call_raises_them(code: str) -> None:
     refused = problem(code, 409, "not_applied", "transaction", open=False)
     world = scripted(lambda r, _: refused if r.name == "statements" else None)
     tx = opened_on(world)
@@ -222,7 +222,7 @@ def dies_at_commit(then: Callable[[Request], Reply | None]) -> World:
 
 
 @pytest.mark.parametrize("settles", [True, False])
-def test_a_commit_nobody_has_heard_of_is_settled_elsewhere_or_stays_unknown(settles: bool) -> None:
+def test_a_commit_that_no_gateway_knows_is_settled_elsewhere_or_stays_unknown(settles: bool) -> None:
     wrong = problem("wrong_gateway", 409, "not_applied", "wait", retryAfterMs=1)
     world = dies_at_commit(lambda request: None if settles or request.name != "rollback" else wrong)
     tx = opened_on(world, world.service((NEAR, FAR)))
@@ -295,7 +295,7 @@ def test_an_answer_of_a_commit_is_pending_where_it_is_not_durable_yet() -> None:
     assert pending.sent[-1].body["maxWaitMs"] == 1_000
 
 
-def test_calls_are_told_to_an_observer_whose_headers_go_out_with_them() -> None:
+def test_an_observer_sees_calls_and_its_headers_go_out_with_them() -> None:
     settled_as: list[tuple[str, int | None, object]] = []
 
     def observe(event: ObservedEvent) -> Callable[[ObservedEnd], None]:

@@ -68,13 +68,13 @@ def pending_set() -> PendingSet:
 
 
 class TestMarks:
-    def test_a_level_that_nobody_has_seen_is_asked_about_it_may_be_misspelt(self, pending_set: PendingSet) -> None:
+    def test_a_level_without_a_mark_is_asked_about_because_it_may_be_misspelt(self, pending_set: PendingSet) -> None:
         watch(pending_set, 10, level="regoin")
         assert asked(pending_set) == []
         pending_set.learn_marks(marks(E1, region=5), moment())
         assert asked(pending_set) == ["10"]
 
-    def test_the_newest_marks_merge_what_was_heard_in_any_order(self, pending_set: PendingSet) -> None:
+    def test_the_newest_marks_merge_what_arrived_in_any_order(self, pending_set: PendingSet) -> None:
         assert pending_set.history.newest_marks() is None
         pending_set.learn_marks(marks(E1, region=5, disk=9), moment())
         pending_set.learn_marks(marks(E1, region=7, disk=8), moment())
@@ -155,7 +155,7 @@ class TestEpochs:
         assert asked(pending_set) == ["10"]
         assert settled_as(pending_set.learn_marks(marks(FORK, region=10), moment())) == ["10 region durable"]
 
-    def test_marks_of_an_unknown_epoch_cast_doubt_until_the_ancestry_is_told_again(
+    def test_marks_of_an_unknown_epoch_cast_doubt_until_the_ancestry_arrives_again(
         self, pending_set: PendingSet
     ) -> None:
         pending_set.learn_epochs([FIRST], moment())
@@ -243,9 +243,7 @@ class TestVerdicts:
         assert (disk.verdict, zone.verdict, zone.level) == ("durable", "lost", "region")
         assert pending_set.judge(wait, verdict_of(entry, "durable"), moment()) == [], "an answer too late"
 
-    def test_broken_is_so_at_the_level_that_its_verdict_names_whoever_waits_at_others(
-        self, pending_set: PendingSet
-    ) -> None:
+    def test_broken_counts_at_the_level_that_its_verdict_names_and_at_no_other(self, pending_set: PendingSet) -> None:
         entry = watch(pending_set, 51)
         pending_set.watch(entry, "global", ignore, moment())
         verdict = verdict_of(entry, "broken")

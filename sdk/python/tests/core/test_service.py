@@ -151,7 +151,7 @@ def test_commit_unconfirmed_the_state_is_asked_for_until_the_id_is_settled() -> 
     assert response.position.offset == 9
 
 
-def test_commit_unconfirmed_and_nobody_has_heard_of_the_id_it_is_sent_again() -> None:
+def test_commit_unconfirmed_and_an_id_that_no_gateway_knows_is_sent_again() -> None:
     replies = [unconfirmed(), answer(state(ID, "unknown"))]
     world = World(first(replies))
     assert not transact(world, world.service()).replayed
@@ -252,7 +252,7 @@ def test_status_and_verdicts_are_asked_again_until_they_are_answered() -> None:
     assert [verdict.verdict for verdict in answered.verdicts] == ["lost"]
 
 
-def test_a_retry_is_told_when_the_next_attempt_begins_and_the_last_failure_is_not_one() -> None:
+def test_a_retry_is_observed_when_the_next_attempt_begins_and_the_last_failure_is_not_one() -> None:
     settled_as: list[ObservedEvent] = []
     world = World(lambda request, n: cut() if n <= 2 else committed(request))
     transact(world, world.service(observer=settled_as.append))

@@ -80,7 +80,7 @@ def test_a_session_that_goes_on_remembers_those_that_exist() -> None:
     assert session.after == entries[2].token
 
 
-def test_one_that_was_told_lost_is_forgotten() -> None:
+def test_one_that_was_reported_lost_is_forgotten() -> None:
     session, entry = memory(), entry_at(10)
     session.add(entry)
     session.forget(entry)

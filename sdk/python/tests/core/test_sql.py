@@ -186,7 +186,7 @@ def test_a_refused_parameter_is_named() -> None:
         to_statement(Statement("SELECT $1, $2", [1, object()]))
 
 
-def test_a_repr_tells_no_values() -> None:
+def test_a_repr_shows_no_values() -> None:
     assert repr(sql("SELECT {a}", a="secret")) == "<Sql 'SELECT $1' with 1 parameters>"
 
 

@@ -83,6 +83,6 @@ def test_what_an_observer_raises_is_logged_and_goes_no_further(caplog: pytest.Lo
     ]
 
 
-def test_nobody_observes() -> None:
+def test_no_one_observes() -> None:
     assert observers([]) is None
     notify(None, ObservedEvent(type="commit"))(ObservedEnd())

@@ -265,7 +265,7 @@ def test_a_stream_fetches_some_rows_at_a_time(engine: Engine) -> None:
 
 
 @pytest.mark.failover
-def test_what_a_failover_takes_is_told(engine: Engine, system: System) -> None:
+def test_a_loss_at_a_failover_is_reported(engine: Engine, system: System) -> None:
     received: list[str] = []
     told = threading.Event()
 

@@ -124,7 +124,7 @@ def test_values_without_a_type_and_instants_elsewhere(engine: Engine) -> None:
         assert tuple(same_names.one()) == (1, 2, {})
 
 
-def test_decoding_may_be_told_otherwise(system: System) -> None:
+def test_decoding_can_be_changed(system: System) -> None:
     def shout(text: str) -> object:
         return f"JSON {text}"
 

@@ -164,7 +164,7 @@ describe("a page in a browser", { skip: whyNoBrowser() }, () => {
     assert.deepEqual(await system.cluster.query(primary, count), [{ n: 0 }]);
   });
 
-  test("a failover takes back what only the lost region had, and the page hears of it once", async () => {
+  test("a failover loses what only the lost region had, and the page learns it once", async () => {
     const { cluster, regions } = system;
     for (const region of regions.filter((each) => each !== EAST)) await cluster.link(EAST, region).cut();
     const id = await step<string>("commitAtRisk()");

@@ -92,7 +92,7 @@ test("the backlog has the same attempts as a plain list, and marks pass the same
           case "retire": {
             const left = backlog.retire(["region", "global"], ({ atMs }) => atMs < step.atMs);
             for (const item of left)
-              assert.ok(plain.reached(item, "region") || plain.reached(item, "global"), "nobody has it");
+              assert.ok(plain.reached(item, "region") || plain.reached(item, "global"), "no one has it");
             const gone = new Set(left.map(({ id }) => id));
             plain.items = plain.items.filter(({ id }) => !gone.has(id));
             const last = left.at(-1)?.offset;

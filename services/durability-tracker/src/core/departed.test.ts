@@ -43,7 +43,7 @@ const UNLISTED = [
 
 test("when a failover may have lost attempts that had left the ledger, each owner gets their number and ids", () => {
   const it = departedDriven();
-  assert.equal(unlisted(it.state), 0, "nothing is in doubt while its epoch reigns");
+  assert.equal(unlisted(it.state), 0, "nothing is in doubt while its epoch is current");
   const effects = it.follow(first, second);
   assert.deepEqual(unlistedIn(effects), UNLISTED);
   assert.equal(unlisted(it.state), 5);

@@ -386,7 +386,7 @@ test("an announcement that arrives without a primary does not withdraw a promise
   assert.equal(it.judge(1, 1, 80, "disk").rule, "R2 was durable");
 });
 
-test("a token tells more than a look-up that found the attempt later in the log", () => {
+test("a token says more than a look-up that found the attempt later in the log", () => {
   const it = Driven.following(first);
   it.confirm(100, { b: ["s1", 100] });
   it.intent(1, 1);

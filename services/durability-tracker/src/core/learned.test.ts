@@ -42,7 +42,7 @@ test("a promise that another tracker had published before the loss is reported a
   assert.equal(it.published.length, 1);
 });
 
-test("final marks never go down, whichever node tells of them", () => {
+test("final marks never go down, whichever node reports them", () => {
   const it = failedOver();
   it.report("b", [first, raised], { role: "primary" });
   it.report("b", [first, second({ region: "10" })], { role: "primary" });

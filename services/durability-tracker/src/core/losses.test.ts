@@ -111,7 +111,7 @@ test("a loss that was reported at the exposure level is broken if an operator ch
   assert.deepEqual(verdicts(it), ["broken", "broken", "broken", "broken"]);
 });
 
-test("a loss that only a token tells of is its owner's", () => {
+test("a loss that only a token shows is its owner's", () => {
   const it = Driven.following(first);
   it.follow(first, second);
   it.present(1, 1, 80, "write", { owner: 7n });
@@ -128,7 +128,7 @@ test("a loss that only a token tells of is its owner's", () => {
   );
 });
 
-test("a loss that was told for nobody is told again for its owner, once", () => {
+test("a loss that was published without an owner is published again for its owner, once", () => {
   const it = Driven.following(first);
   it.follow(first, second);
   it.present(1, 1, 80);
@@ -178,7 +178,7 @@ function hearsay(it = new Driven()): Driven {
   return it;
 }
 
-test("a loss that only a token tells of leaves the first word to a tracker that knows its metadata", () => {
+test("a loss that only a token shows is left first to a tracker that knows its metadata", () => {
   const it = hearsay();
   it.announce({
     ...{ kind: "intent", id: txnId(1), epoch: epochId(1), owner: 7n },
@@ -275,7 +275,7 @@ test("an event that waits is recorded by the process that comes after a kill", (
 /** Epoch 5 follows the first as the second does, and no survivor has its record. */
 const unseen = 5;
 
-test("an epoch that no survivor has seen is left behind when its parent's successor reigns", () => {
+test("an epoch that no survivor has seen is left behind when its parent's successor is current", () => {
   const it = Driven.following(first);
   it.follow(first, second);
   assert.equal(it.verdict(1, unseen, 80, "disk"), "pending", "nothing says where it began");
@@ -304,7 +304,7 @@ test("announcements of an epoch that no survivor has seen are settled by its par
   assert.deepEqual(verdicts(it, 1, unseen, 7n), ["lost", "lost", "lost", "lost"]);
 });
 
-test("an epoch that follows the one that reigns is newer, and stays pending", () => {
+test("an epoch that follows the current one is newer, and stays pending", () => {
   const it = Driven.following(first);
   it.follow(first, second);
   it.present(1, unseen, 80, "write", { parent: epochId(2) });

@@ -22,7 +22,7 @@ function failedOver(): Driven {
   return it;
 }
 
-test("what another tracker has told as broken is broken here, also after its loss was told", () => {
+test("what another tracker has published as broken is broken here, also after its loss was published", () => {
   const it = failedOver();
   it.answer(75);
   it.positions(80);
@@ -30,10 +30,10 @@ test("what another tracker has told as broken is broken here, also after its los
   it.receivePeerVerdict(1, 1, broken);
   assert.deepEqual(verdicts(it), ["lost", "broken", "lost"]);
   it.receivePeerVerdict(1, 1, broken);
-  assert.equal(it.published.length, 2, "told once more, and only once");
+  assert.equal(it.published.length, 2, "published once more, and only once");
 });
 
-test("what another tracker has told as broken is broken here before anything is proven, and stays so", () => {
+test("what another tracker has published as broken is broken here before anything is proven, and stays so", () => {
   const it = failedOver();
   it.receivePeerVerdict(1, 1, broken);
   assert.deepEqual(verdicts(it), ["durable", "broken", "lost"]);
@@ -63,7 +63,7 @@ test("what its token alone had shown to be durable here is a promise as well", (
   assert.equal(it.verdict(1, 1, 80, "region"), "broken");
 });
 
-test("one that was lost to another tracker and is back is broken here, where nobody ever called it lost", () => {
+test("one that was lost to another tracker and is back is broken here, where it was never called lost", () => {
   const it = Driven.following(first);
   it.position(1, 1, 40);
   it.follow(first, second);
@@ -73,7 +73,7 @@ test("one that was lost to another tracker and is back is broken here, where nob
   assert.deepEqual(verdicts(it, 40), ["broken", "broken", "broken"]);
 });
 
-test("one that was broken and is back is told to be broken at every level", () => {
+test("one that was broken and is back is published as broken at every level", () => {
   const it = failedOver();
   it.receivePeerVerdict(1, 1, broken);
   it.receivePeerVerdict(1, 1, back);
@@ -81,7 +81,7 @@ test("one that was broken and is back is told to be broken at every level", () =
   assert.equal(it.published.length, 2);
 });
 
-test("a word about an attempt that was never heard of is remembered for whoever holds its token", () => {
+test("a peer verdict on an unknown attempt is remembered for a client that holds its token", () => {
   const it = Driven.following(first, second);
   it.receivePeerVerdict(1, 1, { ...broken, kind: "read", origin: { epoch: epochId(1), offset: off(80) } });
   assert.deepEqual(verdicts(it, 80, "read"), ["durable", "broken", "lost"]);
@@ -102,7 +102,7 @@ test("a read that only another tracker's word had shown to be broken is expired 
   assert.deepEqual(verdicts(it, 80, "read"), ["expired", "expired", "expired"]);
 });
 
-test("a word about the epoch that reigns here comes too early: its end was not heard of yet", () => {
+test("a peer verdict on the epoch that is current here comes too early: its end is not known yet", () => {
   const it = Driven.following(first);
   it.position(1, 1, 80);
   it.receivePeerVerdict(1, 1, broken);

@@ -96,7 +96,7 @@ test("a replica that is cut off keeps the position that it had", () => {
   assert.equal(Number(it.state.topology.nodes.get("b")?.position), 90);
 });
 
-test("its own word about a confirmed stream counts when the primary is silent", () => {
+test("its own report on a confirmed stream counts when the primary is silent", () => {
   const it = Driven.following(first);
   it.confirm(100, { b: ["s1", 90] });
   const upstream = (flushed: number) => ({ upstream: { session: "w1", flushed: BigInt(flushed) as never } });
@@ -172,7 +172,7 @@ test("no position of an earlier epoch counts in a new one", () => {
   assert.equal(mark(it, "disk", 1), 100);
 });
 
-test("a word from a node that does not reign is not heard", () => {
+test("a report of a node that is not the primary is ignored", () => {
   const it = Driven.following(first);
   it.positions(300, {}, { node: "b" });
   assert.equal(mark(it, "disk"), null);
@@ -236,7 +236,7 @@ test("split brain publishes nothing", () => {
   assert.equal(it.verdict(2, 2, 90, "disk"), "pending");
 });
 
-test("the reign of an epoch without a record is no reign, and ends the one before", () => {
+test("an epoch without a record is never current, and ends the one before", () => {
   const it = Driven.following(first);
   it.send({ kind: "epoch_followed", epoch: epochId(2), node: "b" });
   assert.equal(it.state.topology.standing.kind, "unsettled");

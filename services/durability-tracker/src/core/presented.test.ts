@@ -60,7 +60,7 @@ test("an owner's tokens fill its own share of the ledger and no other's", () => 
   assert.deepEqual(
     it.published.map(({ owner }) => owner),
     [7n, 7n, 7n, 8n],
-    "a loss that only a token has told of belongs to the token's owner",
+    "a loss that only a token has shown belongs to the token's owner",
   );
 });
 

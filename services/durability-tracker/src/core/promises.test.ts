@@ -38,14 +38,14 @@ const ranges = (effects: readonly Effect[]): unknown[] =>
     effect.kind === "publish_broken_promise" ? [[effect.level, effect.epoch, effect.from, effect.to]] : [],
   );
 
-test("what was durable everywhere and is given up with its epoch is told by the range of each promise, once", () => {
+test("what was durable everywhere and is given up with its epoch is published by the range of each promise, once", () => {
   const it = durableEverywhere();
   assert.deepEqual(ranges(it.follow(first, chosen)), GIVEN_UP);
   const next = record(4, { node: "c", fork: 40, start: 50, limit: 40 });
   assert.deepEqual(ranges(it.follow(first, chosen, next)), []);
 });
 
-test("every epoch of a history that is given up tells its range", () => {
+test("every epoch of a history that is given up publishes its range", () => {
   const it = durableEverywhere();
   const third = record(4, { previous: second.id, fork: 90, start: 100, limit: 95 });
   it.follow(first, second, third);
@@ -64,18 +64,18 @@ test("a history that has only begun, and promised nothing of its own, breaks not
   assert.deepEqual(ranges(it.follow(first, chosen)), []);
 });
 
-test("a tracker that was killed tells the range of what was given up meanwhile", () => {
+test("a tracker that was killed publishes the range of what was given up meanwhile", () => {
   assert.deepEqual(ranges(restarted(durableEverywhere()).follow(first, chosen)), GIVEN_UP);
 });
 
-test("a tracker that was killed behind a failover tells the whole range with the first loss that it finds", () => {
+test("a tracker that was killed behind a failover publishes the whole range with the first loss that it finds", () => {
   const it = Driven.following(first);
   it.follow(first, second);
   it.position(1, 2, 80);
   it.confirm(90, { b: ["s1", 90], c: ["s2", 70] });
   it.follow(first, second, chosen);
   const again = restarted(it);
-  assert.deepEqual(ranges(again.follow(first, second, chosen)), [], "it was told when the epoch began");
+  assert.deepEqual(ranges(again.follow(first, second, chosen)), [], "it was published when the epoch began");
   again.answer(60);
   again.sleep(6_000);
   again.positions(60);

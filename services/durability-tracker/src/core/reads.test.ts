@@ -61,7 +61,7 @@ test("a durable read above the limit of its log is broken on its own node, and l
   assert.equal(verdict(it, "region"), "lost");
 });
 
-test("a lost read is judged by the step that lost it, also when it is first asked about while another node reigns", () => {
+test("a lost read is judged by the step that lost it, also when it is first asked about while another node is the primary", () => {
   const lostBy = record(2, { fork: 40, start: 90, limit: 79 });
   const it = after(lostBy, 80);
   assert.equal(verdict(it, "disk"), "broken");
@@ -92,7 +92,7 @@ function forget(it: Driven): void {
 
 const LOST_BY = { node: "b", fork: 40, start: 90, limit: 79 } as const;
 
-test("a read whose loss was told, and then found to break a promise, is expired when that has left the ledger", () => {
+test("a read whose loss was published, and then found to break a promise, is expired when that has left the ledger", () => {
   const it = after(record(2, LOST_BY), 0);
   assert.equal(verdict(it, "disk"), "lost");
   it.report("b", [first, record(2, { ...LOST_BY, finalMarks: { disk: "80" } })], { role: "primary" });
@@ -118,7 +118,7 @@ test("a read is judged, and not called expired, while no verdict about its epoch
   assert.equal(verdict(it, "region"), "lost", "what is remembered is said");
 });
 
-test("a read of an epoch that reigns again is judged by its next end", () => {
+test("a read of an epoch that is current again is judged by its next end", () => {
   const it = after(record(2, LOST_BY), 0);
   forget(it);
   assert.equal(ask(it, "disk"), "expired");

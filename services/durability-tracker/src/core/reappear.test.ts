@@ -36,7 +36,7 @@ function lostUnplaced(): Driven {
   return it;
 }
 
-test("what was told as lost before anybody knew its place stays so for whoever holds its token", () => {
+test("what was published as lost before its position was known stays lost for a client that holds its token", () => {
   const it = lostUnplaced();
   assert.deepEqual(verdicts(it), ["lost", "lost", "lost", "lost"]);
   it.follow(first, back(50));
@@ -45,7 +45,7 @@ test("what was told as lost before anybody knew its place stays so for whoever h
   assert.deepEqual(verdicts(it), BROKEN);
 });
 
-test("a token that is carried over does not make what was told as lost durable", () => {
+test("a token that is carried over does not make durable what was published as lost", () => {
   const it = lostUnplaced();
   it.follow(first, back(80));
   it.positions(100);
@@ -72,7 +72,7 @@ test("a lost one whose place is carried over has reappeared before any look-up s
   assert.equal(it.reads.length, 1, "its id is settled in this history like any other's");
 });
 
-test("a lost read is broken when what it read reigns again", () => {
+test("a lost read is broken when the epoch that it read is current again", () => {
   const it = Driven.following(first);
   it.present(1, 1, 80, "read");
   it.follow(first, second);
@@ -83,7 +83,7 @@ test("a lost read is broken when what it read reigns again", () => {
   assert.equal(it.published.length, 2);
 });
 
-test("what is back before its loss was told was never lost", () => {
+test("what is back before its loss was published was never lost", () => {
   const it = Driven.following(first);
   it.confirm(100, { b: ["s1", 100] });
   it.position(1, 1, 80);

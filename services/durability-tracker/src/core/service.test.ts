@@ -50,7 +50,7 @@ test("what is at risk is counted by region, gateway and owner, until the exposur
   assert.deepEqual(later.byOwner, { "7": 1 });
 });
 
-test("what is being looked up after a failover is at risk until it is told", () => {
+test("what is being looked up after a failover is at risk until its loss is published", () => {
   const it = new Driven({ exposureLevel: "region" });
   it.follow(first);
   announce(it, east, position(1, 80, 5n), position(2, 40, 5n));
@@ -58,7 +58,7 @@ test("what is being looked up after a failover is at risk until it is told", () 
   it.follow(first, record(2, { node: "b", fork: 50, start: 60, commanded: true }));
   assert.equal(exposure(it.state).transactions, 2);
   it.answer(70);
-  assert.equal(exposure(it.state).transactions, 2, "proven absent, and not told");
+  assert.equal(exposure(it.state).transactions, 2, "proven absent, and not published");
   it.positions(70, {});
   it.sleep(20_000);
   assert.equal(it.stateOf(1, 1, 5n), "lost");
@@ -80,7 +80,7 @@ test("an owner that comes back after its account was closed is counted once", ()
   assert.deepEqual(exposure(it.state).byOwner, {});
 });
 
-test("a level whose mark stands still while something waits is told as stalled, and as recovered when it moves", () => {
+test("a level whose mark stands still while something waits is published as stalled, and as recovered when it moves", () => {
   const it = new Driven({ stallAfterMs: 1_000 });
   it.follow(first);
   it.confirm(50, { b: ["s1", 50], c: ["s2", 50] });
@@ -111,7 +111,7 @@ test("a level whose mark stands still while something waits is told as stalled, 
   assert.equal(effectsOf(it, "publish_stall").at(-1)?.isStalled, true, "it stands still again");
 });
 
-test("a stall outlives a failover until the new epoch's mark moves, and nothing is told while nobody reigns", () => {
+test("a stall outlives a failover until the new epoch's mark moves, and nothing is published without a primary", () => {
   const it = new Driven({
     stallAfterMs: 1_000,
     levels: [{ name: "region", rule: { replicas: 1, outside: "region" } }],
@@ -135,7 +135,7 @@ test("a stall outlives a failover until the new epoch's mark moves, and nothing 
   );
 });
 
-test("a transaction that is not durable in its time is told once, at its level or else the strongest", () => {
+test("a transaction that is not durable in its time is published once, at its level or else the strongest", () => {
   const it = Driven.following(first);
   const delayed = (n: number, level?: string) =>
     ({
@@ -187,7 +187,7 @@ test("deadlines of what has left are not kept", () => {
   assert.ok(it.state.ledger.deadlines.size <= 1_024);
 });
 
-test("what becomes durable is told while somebody wants to hear of it, and not otherwise", () => {
+test("what becomes durable is published while a client or an endpoint wants it, and not otherwise", () => {
   const it = Driven.following(first);
   announce(it, east, position(1, 30, 3n));
   it.positions(40);
@@ -263,7 +263,7 @@ test("what is on disk means the same under levels in another order", () => {
   assert.notEqual(held?.reached, 0);
 });
 
-test("a promise of more than the successor can have is told with its range, once", () => {
+test("a promise of more than the successor can have is published with its range, once", () => {
   const it = Driven.following(first);
   it.position(1, 1, 80);
   it.position(2, 1, 95);
@@ -291,7 +291,7 @@ test("a promise of more than the successor can have is told with its range, once
   assert.equal(effectsOf(it, "publish_broken_promise").length, 2);
 });
 
-test("a loss that breaks a promise tells its range even where no limit says so", () => {
+test("a loss that breaks a promise publishes its range even where no limit shows it", () => {
   const it = Driven.following(first);
   it.position(1, 1, 80);
   it.confirm(100, { b: ["s1", 90] });
@@ -309,7 +309,7 @@ test("a loss that breaks a promise tells its range even where no limit says so",
   );
 });
 
-test("a kept promise is not told as broken", () => {
+test("a kept promise is not published as broken", () => {
   const it = Driven.following(first);
   it.position(1, 1, 80);
   it.confirm(100, { b: ["s1", 90] });
@@ -346,7 +346,7 @@ test("a tracker that comes back goes on with what waited, and makes no entries o
   assert.equal(heldCount(again.state), 0);
 });
 
-test("a broken promise that was found while nobody reigned is told although the tracker was killed in between", () => {
+test("a broken promise that was found without a primary is published although the tracker was killed in between", () => {
   const it = new Driven();
   const disk = new Disk(it.state);
   it.follow(first);
@@ -362,7 +362,7 @@ test("a broken promise that was found while nobody reigned is told although the 
   it.send({ kind: "authority_unsettled", reason: "test", split: false });
   const before = it.published.length;
   it.position(1, 1, 80);
-  assert.equal(it.published.length, before, "nobody reigns");
+  assert.equal(it.published.length, before, "there is no primary");
   for (const effect of it.effects) disk.take(effect, it.state);
   const again = new Driven();
   again.nowMs = it.nowMs;

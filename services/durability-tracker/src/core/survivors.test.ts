@@ -32,7 +32,7 @@ function read(
   it.send({ kind: "witnesses_read", epoch: epochId(epoch), reached: map(reached), marks: map(marks) });
 }
 
-test("a promise that only a survivor's log tells of is broken, also after its loss was told", () => {
+test("a promise that only a survivor's log shows is broken, also after its loss was published", () => {
   const before = deaf();
   before.follow(first, second);
   read(before, 1, { c: 85 });
@@ -75,7 +75,7 @@ test("a promise of an epoch that no other continues is broken as well, also afte
   assert.deepEqual(reported(), ["lost", "broken", "broken", "lost"]);
 });
 
-test("of an epoch that has not ended no survivor tells anything", () => {
+test("survivors' marks of an epoch that has not ended say nothing", () => {
   const it = deaf();
   read(it, 1, { c: 85 });
   read(it, 7, { c: 85 });

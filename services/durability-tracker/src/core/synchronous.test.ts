@@ -155,7 +155,7 @@ test("nothing is looked at closely while the manager has to act first; while onl
   for (const node of ["b", "c"]) it.report(node, it.state.topology.ancestry);
   assert.deepEqual(reachableLevels(it.state), ["disk", "safe"]);
   it.position(1, 1, 40);
-  assert.ok(wantsPositions(it.state), "nobody has looked yet");
+  assert.ok(wantsPositions(it.state), "no one has looked yet");
   it.positions(50, { b: ["b1", 20] }, { synchronous: listed("b") });
   assert.ok(wantsPositions(it.state), "the stream of b is unconfirmed");
   it.positions(
@@ -175,7 +175,7 @@ test("nothing is looked at closely while the manager has to act first; while onl
   );
 });
 
-test("whoever of those that were listed is promoted has everything up to the mark", () => {
+test("each of those that were listed has everything up to the mark when it is promoted", () => {
   // The manager changes its list whenever it likes, as long as who comes new has by then what the primary had on disk.
   const move = fc.record({
     flush: fc.nat({ max: 5 }),

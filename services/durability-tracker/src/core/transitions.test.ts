@@ -178,7 +178,7 @@ for (const [state, row] of Object.entries(TABLE) as [EntryStateKind, Record<Even
 
 const SPEC = readFileSync(new URL("../../SPEC.md", import.meta.url), "utf8");
 
-test("SPEC.md tells the same table", () => {
+test("SPEC.md has the same table", () => {
   const rows = SPEC.split("\n")
     .filter((line) => line.startsWith("| `"))
     .map((line) => line.split("|").map((cell) => cell.trim().replaceAll("`", "")))

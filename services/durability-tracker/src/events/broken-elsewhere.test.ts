@@ -63,7 +63,7 @@ class World {
   }
 }
 
-test("a word is told as it was recorded, once, and losses are no words of broken promises", async () => {
+test("a peer verdict is passed on as it was recorded, once, and losses are no verdicts on broken promises", async () => {
   using world = new World();
   const origin = { epoch: epochId(1), offset: 80n as never };
   const peerVerdicts = [
@@ -78,7 +78,7 @@ test("a word is told as it was recorded, once, and losses are no words of broken
   assert.equal(world.received.length, 2);
 });
 
-test("more words than one page holds are all told", async () => {
+test("more peer verdicts than one page holds are all passed on", async () => {
   using world = new World();
   for (let i = 0; i < 2_500; i++) world.log.append(lostEvent(brokenElsewhere()));
   await world.look();
@@ -87,7 +87,7 @@ test("more words than one page holds are all told", async () => {
   assert.equal(new Set(world.received.map(({ id }) => id)).size, 2_500);
 });
 
-test("where histories part, what the one that reigns had recorded since is read, whatever its number", async () => {
+test("where histories part, what the current one had recorded since is read, whatever its number", async () => {
   using world = new World();
   world.ancestry = [record(1), record(2)];
   world.log.begin(epochId(2));

@@ -10,7 +10,7 @@ import { EPOCH, NEXT, published, record, stored, Tracker } from "../../test/supp
 import { type SseClient } from "./sse-client.ts";
 
 describe("a stream", () => {
-  it("tells every tracker's listeners the same, under the same ids, whoever has recorded it", async () => {
+  it("sends every tracker's listeners the same, under the same ids, whichever tracker has recorded it", async () => {
     const store = new MemoryEventLog(EPOCH);
     const [one, two] = [await Tracker.start(store), await Tracker.start(store)];
     await using first = await one.listen();
@@ -101,7 +101,7 @@ describe("a stream", () => {
     }
   });
 
-  it("tells each key its own and what is everybody's, and only the types that were asked for", async () => {
+  it("sends each key its own events and everyone's, and only the types that were asked for", async () => {
     const store = new MemoryEventLog(EPOCH);
     const tracker = await Tracker.start(store);
     await using seven = await tracker.listen("?after=0.0");
@@ -207,7 +207,7 @@ describe("durable transactions", () => {
     origin: { epoch: EPOCH, offset: 7n as Offset },
   });
 
-  it("are told live to those who asked, by level, owner and metadata, without an id", async () => {
+  it("are sent live to those who asked, by level, owner and metadata, without an id", async () => {
     const tracker = await Tracker.start(new MemoryEventLog(EPOCH));
     assert.deepEqual(tracker.wishes, []);
     const all = await tracker.listen("?durable=true");
@@ -244,7 +244,7 @@ describe("durable transactions", () => {
     assert.deepEqual(tracker.wishes, [true, false]);
   });
 
-  it("are recorded where somebody else wants them to be, and not told twice", async () => {
+  it("are recorded where another listener wants them to be, and not sent twice", async () => {
     const store = new MemoryEventLog(EPOCH);
     const tracker = await Tracker.start(store);
     tracker.events.recordDurable((owner, metadata) => owner === 7n && metadata?.["order"] === "2");
@@ -291,7 +291,7 @@ describe("a page", () => {
     assert.deepEqual(body, { events: [], next, more: false, missed: false });
   });
 
-  it("is refused while nobody reigns, and to those who may not read", async () => {
+  it("is refused without a primary, and to those who may not read", async () => {
     const tracker = await Tracker.start(new MemoryEventLog(EPOCH));
     assert.equal((await tracker.get("?format=json", "writer")).status, 403);
     assert.equal((await tracker.get("?format=json&limit=x")).body["code"], "invalid_request");
@@ -317,7 +317,7 @@ describe("streams", () => {
 });
 
 describe("an epoch", () => {
-  it("is told once, also one that began while this tracker was down; not an old one", async () => {
+  it("is published once, also one that began while this tracker was down; not an old one", async () => {
     const store = new MemoryEventLog(EPOCH);
     const [one, two] = [await Tracker.start(store), await Tracker.start(store)];
     const old = {

@@ -92,7 +92,7 @@ class World {
   }
 }
 
-describe("what is told", () => {
+describe("what is published", () => {
   it("is recorded in its order, and kept until the recording is safe", async () => {
     const world = await World.start();
     const keys = world.publish(3);
@@ -125,7 +125,7 @@ describe("what is told", () => {
     assert.deepEqual(world.recorded, keys);
   });
 
-  it("waits while nobody reigns", async () => {
+  it("waits for a primary", async () => {
     const world = await World.start();
     world.primaryEpoch = null;
     const keys = world.publish(3);

@@ -24,7 +24,7 @@ function faultsOf(query: EventsRequest["query"], more: Partial<EventsRequest> = 
 }
 
 describe("a request for events", () => {
-  it("without more asks for a stream of all that every key is told of, from now on", () => {
+  it("without parameters asks for a stream of all events that every key gets, from now on", () => {
     const { format, after, types, durable } = read();
     assert.deepEqual([format, after, types, durable], ["stream", null, LISTED_EVENT_TYPES, null]);
     assert.ok(!types.includes("transaction.durable") && types.includes("transaction.lost"));

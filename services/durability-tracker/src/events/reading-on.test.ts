@@ -73,7 +73,7 @@ describe("a history that was given up", () => {
     assert.deepEqual(
       (kept["events"] as { id: string }[]).map(({ id }) => id),
       KEPT,
-      "the part of the shared epoch that the other history lacked is told as well",
+      "the part of the shared epoch that the other history lacked is sent as well",
     );
     assert.deepEqual([kept["next"], kept["missed"]], ["2.3.e2bbbbbb", false]);
     const { body: over } = await tracker.get(`?format=json&after=${String(kept["next"])}`);
@@ -124,7 +124,7 @@ describe("a history that was given up", () => {
     assert.equal(all["missed"], false);
   });
 
-  it("that nobody here has heard of is waited for, and then read from the beginning", async () => {
+  it("that is unknown here is waited for, and then read from the beginning", async () => {
     const twins = new Twins();
     const tracker = await twins.start();
     const later = "e3000000-0000-4000-8000-000000000003" as EpochId;

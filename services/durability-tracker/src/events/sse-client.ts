@@ -76,7 +76,7 @@ export class SseClient implements AsyncDisposable {
   }
 
   get lastId(): string {
-    return this.received.findLast(({ id }) => id !== null)?.id ?? assert.fail("nothing was heard");
+    return this.received.findLast(({ id }) => id !== null)?.id ?? assert.fail("nothing was received");
   }
 
   async until(what: string, holds: () => boolean): Promise<void> {
@@ -86,7 +86,7 @@ export class SseClient implements AsyncDisposable {
     while (!holds()) {
       if (this.isOver)
         assert.fail(
-          `the stream is over, and not: ${what}; heard ${JSON.stringify(this.received).slice(-500)}`,
+          `the stream is over, and not: ${what}; received ${JSON.stringify(this.received).slice(-500)}`,
         );
       await this.#changed.promise;
     }

@@ -32,7 +32,7 @@ test("among equals the wish decides, but never against the position", () => {
   assert.equal(decideCandidate(situation(reports, { nodes, wishes })).chosen?.node, "north-b");
 });
 
-test("one of two has to be heard for all regions, both for one region", () => {
+test("one of two has to answer for all regions, both for one region", () => {
   const decision = decideCandidate(situation([replica("west", 80)]));
   assert.equal(decision.refusal, "loss");
   assert.equal(decision.chosen?.node, "west");
@@ -45,7 +45,7 @@ test("one of two has to be heard for all regions, both for one region", () => {
   assert.equal(accepted.chosen?.node, "west");
 });
 
-test("a region is heard when every node in it is", () => {
+test("a region has answered when every node in it has", () => {
   const nodes = [...NODES, { id: "north-b", region: "north", zone: "b" }];
   const levels = [{ name: "region", rule: { replicas: 1, outside: "region" } }] as const;
   const reports = [replica("west", 80), replica("north", 70)];
@@ -97,7 +97,7 @@ test("a server that was restored on the same epoch's record and went on is no ca
   assert.equal(among(witness(40, 81), 81).chosen?.node, "west");
 });
 
-test("unfit, strange, empty and lagging nodes are named with the reason, and are not heard", () => {
+test("unfit, strange, empty and lagging nodes are named with the reason, and do not count as answers", () => {
   const second = record(2, { node: "east" });
   const strange = record(3, { node: "north", previous: epochId(1) });
   const current = { ...second, supersedes: [strange.id] };
@@ -135,7 +135,7 @@ test("unfit, strange, empty and lagging nodes are named with the reason, and are
   assert.deepEqual(decision.overrules, [strange.id]);
 });
 
-test("while the primary answers nobody is to be promoted, unless it hands over", () => {
+test("while the primary answers no node is to be promoted, unless it hands over", () => {
   const reports = [primary("east", 100, [FIRST]), replica("west", 90), replica("north", 80)];
   const refused = decideCandidate(situation(reports));
   assert.equal(refused.refusal, "primary_answers");
@@ -157,7 +157,7 @@ test("a node that was promoted already is no election any more", () => {
   }
 });
 
-test("a zombie of an ended epoch does not stand in the way, and is not heard", () => {
+test("a zombie of an ended epoch does not stand in the way, and does not count as an answer", () => {
   const second = record(2, { node: "west" });
   const epochs = [FIRST, second];
   const decision = decideCandidate(
@@ -168,7 +168,7 @@ test("a zombie of an ended epoch does not stand in the way, and is not heard", (
   assert.deepEqual(promises(decision), { disk: "not_covered", region: "at_risk", global: "kept" });
 });
 
-test("two writable nodes without an order are a split brain, whoever else answers", () => {
+test("two writable nodes without an order are a split brain, whatever other node answers", () => {
   const west = record(2, { node: "west" });
   const east = record(3, { node: "east", previous: epochId(1) });
   const epochs = [FIRST, west];
@@ -215,7 +215,7 @@ test("an epoch that only a tracker remembers is the current one all the same", (
   assert.deepEqual(given.overrules, [second.id]);
 });
 
-test("nobody who can be promoted, and nobody at all", () => {
+test("no node that can be promoted, and no node at all", () => {
   assert.equal(decideCandidate(situation([])).refusal, "no_candidate");
   const unfit = replica("west", 80, { unfit: "fsync is off" });
   assert.equal(decideCandidate(situation([unfit])).refusal, "no_candidate");

@@ -71,7 +71,7 @@ function* worlds(
   }
 }
 
-test("kept is said exactly when no world that fits what was heard has a mark above the choice", () => {
+test("kept is said exactly when no world that fits the answers has a mark above the choice", () => {
   const seen = { kept: 0, at_risk: 0, not_covered: 0 };
   const bound: fc.Arbitrary<Bound> = fc.oneof(
     { weight: 3, arbitrary: fc.integer({ min: 0, max: 5 }).map(off) },

@@ -85,7 +85,7 @@ test("the numbers are those of a count over everything, whatever the order in wh
   );
 });
 
-test("of an epoch that the tracker does not follow it tells the marks, and no transactions", () => {
+test("of an epoch that the tracker does not follow it shows the marks, and no transactions", () => {
   const it = withPositions([90]);
   it.follow(first, record(2, { node: "b", fork: 60, start: 70 }));
   const found = previewOf(it, { c: 40 });
@@ -94,7 +94,7 @@ test("of an epoch that the tracker does not follow it tells the marks, and no tr
   assert.deepEqual(c.promises[1], { level: "region", from: "40", to: "60" });
 });
 
-test("it is asked before anybody reigns: the primary is gone, the epoch is the same", () => {
+test("it is asked before there is a new primary: the old one is gone, the epoch is the same", () => {
   const it = withPositions([90]);
   it.send({ kind: "authority_unsettled", reason: "no writable node answers", split: false });
   assert.equal(previewOf(it, { b: 60 }).candidates[0]?.transactions, 1);

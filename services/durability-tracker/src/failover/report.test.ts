@@ -89,7 +89,7 @@ test("a published mark above the choice is a broken promise, whatever the electi
   assert.deepEqual([accepted.refusal, accepted.exitCode, accepted.candidate], [null, 0, "north"]);
 });
 
-test("a node that does not answer and is known to have had more is told of", () => {
+test("a node that does not answer and is known to have had more is reported", () => {
   const made = report(
     [replica("west", 80)],
     [tracker("a:1", { nodes: [{ node: "north", position: "95" }] })],
@@ -122,7 +122,7 @@ test("what to do next: the command that Highwater follows names what it overrule
   assert.match(underLease.nextSteps.join(), /the HA manager promotes, not you\. Tell it to choose north/);
 });
 
-test("nobody is named while the primary answers, and what is promoted already is to be authorized", () => {
+test("no node is named while the primary answers, and a node that is promoted already is to be authorized", () => {
   const answering = report([primary("east", 100, [FIRST]), ...BOTH], []);
   assert.deepEqual([answering.candidate, answering.exitCode], [null, EXIT_CODES.primary_answers]);
   assert.deepEqual([answering.levels, answering.warnings], [[], []]);

@@ -14,7 +14,7 @@ describe("the clock by which receipts and events expire", () => {
     assert.equal(clock.read(HOUR_MS, [NOON_MS + HOUR_MS + 900, NOON_MS + HOUR_MS]), NOON_MS + HOUR_MS);
   });
 
-  it("does not tell the time while one of them is a day off, in either direction", () => {
+  it("gives no time while one of them is a day off, in either direction", () => {
     for (const jumpMs of [DAY_MS, -DAY_MS])
       for (const jumped of [0, 1, 2]) {
         const clock = new ExpiryClock();

@@ -24,7 +24,7 @@ test("another epoch's offsets say nothing", () => {
   assert.equal(history.lagMs(next, off(1), 300), 100);
 });
 
-test("a replica that is behind for long is told within the coarseness of what is kept, and catches up exactly", () => {
+test("the lag of a replica that is behind for long is as coarse as what is kept, and exact when it has caught up", () => {
   const history = new FlushHistory();
   const END = 1_000_000;
   for (let at = 0; at <= END; at += 10) history.note(EPOCH, { atMs: at, offset: off(at) }, off(0));

@@ -57,7 +57,7 @@ test("a core that contradicts itself ends the process, and nothing of its step i
   assert.deepEqual(calls, []);
 });
 
-test("clients that wait hear of a loss before its event is recorded", async () => {
+test("clients that wait learn a loss before its event is recorded", async () => {
   const { loop, calls, clock } = feed();
   const send = (event: Timed<TrackerEvent>): void => {
     loop.dispatch({ ...event, nowMs: ++clock.nowMs });

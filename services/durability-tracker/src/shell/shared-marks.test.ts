@@ -9,7 +9,7 @@ const first = record(1);
 const onB = record(2, { node: "b", fork: 50, start: 60, limit: 70 });
 const onC = record(3, { previous: epochId(1), node: "c", commanded: true, fork: 10, start: 90, limit: 70 });
 
-test("what was heard of the epoch before is shared while the record says less", () => {
+test("what was received of the epoch before is shared while the record says less", () => {
   const it = Driven.following(first);
   it.confirm(80, { b: ["s1", 40] });
   it.follow(first, onB);
@@ -34,7 +34,7 @@ test("what somebody had written, and a crash has taken from the record, is writt
   assert.deepEqual(marksToShare([first, onB], it.state), new Map([[epochId(2), { region: "40" }]]));
 });
 
-test("what the reigning epoch's own marks say everybody hears for himself", () => {
+test("what the current epoch's own marks say is not shared: each tracker receives it itself", () => {
   const it = Driven.following(first);
   it.follow(first, onB);
   it.confirm(65, { a: ["s1", 65] });

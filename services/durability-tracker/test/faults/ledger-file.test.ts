@@ -116,7 +116,7 @@ describe("the ledger's file", () => {
     await next.kill();
   });
 
-  it("stopped in order, it has every mark that anybody may have been told", async () => {
+  it("stopped in order, it has every mark that a client may have received", async () => {
     const ledger = newFile();
     const tracker = await start(ledger);
     const epoch = await epochOf(tracker);

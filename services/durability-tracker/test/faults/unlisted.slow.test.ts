@@ -19,7 +19,7 @@ async function eventsOf(system: System, region: string, type: string): Promise<E
   });
 }
 
-test("transactions that had left the ledger by age are told with their number and ids when a failover loses them", async () => {
+test("transactions that had left the ledger by age are published with their number and ids when a failover loses them", async () => {
   await using system = await System.start({ env: { TRACKER_KEEP_DURABLE_MS: "1000" } });
   const { cluster } = system;
   await createTable(system, EAST);

@@ -97,7 +97,7 @@ async function checkDurable(system: System): Promise<void> {
 const idsOf = (published: readonly StreamedEvent[]): string[] => published.map(({ data }) => data.id).sort();
 
 describe("the events of a failover", () => {
-  test("are the same on every surviving tracker, in streams that go on, and for whoever moves to another", async () => {
+  test("are the same on every surviving tracker, in streams that go on, and for a client that moves to another", async () => {
     await using system = await System.start({ env: NO_STALLS });
     await createTable(system, EAST);
     const kept = await commitKeys(system.gateway(EAST).url, "kept", 5);

@@ -152,7 +152,7 @@ async function withTracker(
   }
 }
 
-test("positions that were told by a primary which is given up before they arrive do not count", () =>
+test("positions of a primary that is given up before they arrive do not count", () =>
   withTracker("shop", { disk: { primary: true } }, async (bench) => {
     const { world, store, loop, currentEpoch, commit, moveTo } = bench;
     await eventually("east reigns", () => currentEpoch()?.node === "east");
@@ -201,7 +201,7 @@ test("positions that were told by a primary which is given up before they arrive
     assert.deepEqual([mark(), currentEpoch()?.node], [last, "west"]);
   }));
 
-test("what the synchronous standbys have counts only if the manager lists them still when it has been told", () =>
+test("what the synchronous standbys have counts only if the manager still lists them when it has arrived", () =>
   withTracker(
     "sync",
     { safe: { synchronous: 1 } },

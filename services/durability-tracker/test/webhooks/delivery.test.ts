@@ -90,7 +90,7 @@ test("a lost transaction arrives, signed, in the documented shape", async () => 
   );
 });
 
-test("the same events recorded again make no second delivery, whoever records them", async () => {
+test("the same events recorded again make no second delivery, whichever tracker records them", async () => {
   const receiver = await receive();
   const endpoint = await station.endpoint(receiver.url);
   const other = await world.open(world.station("another"));
@@ -275,7 +275,7 @@ test("after the last attempt a delivery has failed; it can be sent again one by 
   assert.equal((await details(endpoint.id, two?.id ?? "")).history.length, 5);
 });
 
-test("410 disables at once, the owner is told, and what comes meanwhile is kept until it is recovered", async () => {
+test("410 disables at once, the owner gets an event, and what comes meanwhile is kept until it is recovered", async () => {
   const [receiver, watcher] = [await receive(answers(410)), await receive()];
   const endpoint = await station.endpoint(receiver.url);
   await station.endpoint(watcher.url, { events: ["webhook.disabled"] });
@@ -548,7 +548,7 @@ test("what is checked at creation is checked again at each delivery", async () =
   await rebound.close();
 });
 
-test("who wants to hear of durable transactions is known on every tracker", async () => {
+test("every tracker knows which endpoints want durable transactions", async () => {
   const other = await world.open(world.station("listener"));
   const receiver = await receive();
   await station.endpoint(receiver.url, { events: ["transaction.durable"], filter: { mail: "yes" } });

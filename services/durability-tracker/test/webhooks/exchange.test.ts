@@ -71,7 +71,7 @@ test("method, path, headers and body arrive as they are", async () => {
   assert.equal(got.headers["content-type"], "application/json");
 });
 
-test("a redirect is a failure, and nobody goes there", async () => {
+test("a redirect is a failure, and is not followed", async () => {
   const elsewhere = await Receiver.start();
   for (const status of [301, 302, 303, 307, 308]) {
     receiver.behaviour = answers(status, { location: elsewhere.url });
@@ -115,7 +115,7 @@ test("little of a long answer is read, and less is kept", async () => {
   await isClosed;
 });
 
-test("nobody there, or one who breaks off", async () => {
+test("no receiver, or one that breaks off", async () => {
   receiver.behaviour = (response) => {
     response.destroy();
   };

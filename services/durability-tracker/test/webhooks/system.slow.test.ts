@@ -68,7 +68,7 @@ function receivedBy(receiver: Receiver, type: string): string[] {
   });
 }
 
-test("a region dies, then every tracker in mid-delivery: the receiver is told of all that was lost", async () => {
+test("a region dies, then every tracker in mid-delivery: the receiver gets all that was lost", async () => {
   await using receiver = await Receiver.start();
   const env = {
     ...{ TRACKER_WEBHOOK_ALLOW: "127.0.0.1" },

@@ -248,7 +248,7 @@ test("a replay of a commit of an earlier epoch announces nothing more; its token
   assert.deepEqual(await announced(made, made.id), ["intent"]);
 });
 
-test("a replay of an aborted id withdraws, of a lost one does not; of an expired one nobody knows", async () => {
+test("a replay of an aborted id withdraws, of a lost one does not; of an expired one the outcome is unknown", async () => {
   const cases: [ReceiptState["kind"], string, string[]][] = [
     ["aborted", "transaction_aborted", ["intent", "withdrawn"]],
     ["lost", "transaction_lost", ["intent"]],
@@ -269,7 +269,7 @@ test("a replay of an aborted id withdraws, of a lost one does not; of an expired
   }
 });
 
-test("whoever waited for an attempt that is lost is not told to run it again when another under its id has committed", async () => {
+test("a client that waited for a lost attempt is not asked to run it again when another under its id has committed", async () => {
   for (const [retriedIn, code] of [
     [undefined, "transaction_lost"],
     [EPOCH_B, "commit_unconfirmed"],
@@ -315,7 +315,7 @@ test("an unknown outcome is settled: as committed, or with a tombstone", async (
   }
 });
 
-test("a tombstone that its epoch did not make safe is made again in the next, and only that is told", async () => {
+test("a tombstone that its epoch did not make safe is made again in the next, and only that one is answered", async () => {
   const made = await begin();
   made.executions[0]?.reject(new HighwaterError("commit_unconfirmed"));
   await settle();
@@ -335,7 +335,7 @@ test("a tombstone that its epoch did not make safe is made again in the next, an
   assert.deepEqual(await announced(made, made.id), ["intent"]);
 });
 
-test("a replay of an id whose tombstone does not become safe in time is told to be resolved", async () => {
+test("a replay of an id whose tombstone does not become safe in time is answered with an error to resolve", async () => {
   const made = await begin();
   made.executions[0]?.resolve({ kind: "already_settled" });
   await settle();
@@ -362,7 +362,7 @@ test("settled in a later epoch: the attempt is told apart, and its position is l
   assert.deepEqual(await announced(made, made.id), ["intent"]);
 });
 
-test("without a primary the client is told after ten seconds; the settling goes on, and holds the id", async () => {
+test("without a primary the client gets an answer after ten seconds; the settling goes on, and holds the id", async () => {
   const made = await begin();
   made.primaries.epoch = null;
   made.executions[0]?.reject(new HighwaterError("commit_unconfirmed"));
@@ -460,7 +460,7 @@ test("committed, it is exposed until its mark; a read, a replay and what was abo
   const aborted = await begin();
   aborted.executions[0]?.reject(new HighwaterError("commit_unconfirmed"));
   await settle();
-  assert.equal(exposed(aborted).reserved, 1, "nobody knows yet");
+  assert.equal(exposed(aborted).reserved, 1, "no one knows yet");
   aborted.settles[0]?.resolve(receipt({ ...commitIn(EPOCH_A), kind: "aborted" } as ReceiptState));
   await settle();
   assert.equal(exposed(aborted).reserved, 1, "a failover could undo it");
@@ -468,7 +468,7 @@ test("committed, it is exposed until its mark; a read, a replay and what was abo
   assert.deepEqual(exposed(aborted), { reserved: 0, pending: 0 });
 });
 
-test("an outcome that nobody can settle stays exposed until somebody can; settled in the next epoch it waits for that one's mark", async () => {
+test("an outcome that cannot be settled stays exposed until it can be; settled in the next epoch it waits for that one's mark", async () => {
   const made = await begin();
   made.primaries.epoch = null;
   made.executions[0]?.reject(new HighwaterError("commit_unconfirmed"));

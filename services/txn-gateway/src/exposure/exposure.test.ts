@@ -182,7 +182,7 @@ test("bytes of log and the age of the oldest are limits of their own", async () 
   assert.notEqual(
     exposure.admit(0n, "durable").exposed,
     null,
-    "whoever waits for durability is not deceived",
+    "a client that waits for durability is not deceived",
   );
 });
 
@@ -198,7 +198,7 @@ test("one key at its limit does not hold up the others", () => {
   ]);
 });
 
-test("what trackers tell of others counts with the own account, by region and by key too", () => {
+test("what trackers report of others counts with the own account, by region and by key too", () => {
   const region = {
     name: "exposureRegionTransactions",
     scope: "region",
@@ -240,7 +240,7 @@ test("an earlier life of this gateway has left something behind: a tracker knows
   assert.notEqual(exposure.admit(0n, "commit").exposed, null);
 });
 
-test("while no tracker is heard each gateway keeps to its share, by as many gateways as were known last", async () => {
+test("without a tracker each gateway keeps to its share, by as many gateways as were known last", async () => {
   const { exposure, commit, clock, state } = makeExposure();
   exposure.observe(report({ transactions: 1, byGateway: { g2: 1 } }));
   for (let count = 0; count < 5; count++) commit();
@@ -257,7 +257,7 @@ test("while no tracker is heard each gateway keeps to its share, by as many gate
   refusal(() => exposure.admit(0n, "commit"));
 });
 
-test("that there are more gateways than were heard of can be configured", () => {
+test("the number of gateways can be configured above the known number", () => {
   const { exposure, commit } = makeExposure([TRANSACTIONS], { gateways: 4 });
   commit();
   commit();
@@ -308,7 +308,7 @@ test("when to come again follows from how fast marks settle: sooner the faster, 
   assert.equal(await retryAfter(0), 5_000);
 });
 
-test("without trackers nobody could say what is durable: nothing is counted, nothing refused", () => {
+test("without trackers it is unknown what is durable: nothing is counted, nothing refused", () => {
   const clock = new FakeClock();
   const exposure = new Exposure(
     { clock, log: new MemoryLog(), metrics: new Metrics(), announcements: { pending: () => 0, max: 1 } },

@@ -61,7 +61,7 @@ test("by owner and id: another owner's under the same id is another one", () => 
   assert.deepEqual([ended.isKnown(mine.id), ended.isKnown(newId())], [true, false]);
 });
 
-test("what a later call is told says what became of the transaction", () => {
+test("the answer to a later call says what became of the transaction", () => {
   const errorFor = (how: End["how"]) => {
     const { code, outcome, details } = endedError(newId(), { how, detail: "x" });
     return [code, outcome, ERRORS[code].retry, details.open];

@@ -28,7 +28,7 @@ class ScriptedTransaction implements OpenTransaction {
   }
 
   commit(): Promise<never> {
-    return assert.fail("nobody commits");
+    return assert.fail("no one commits");
   }
 
   rollback(): Promise<void> {

@@ -57,10 +57,10 @@ test("one key leaves a place of its role to others, and they come to share the p
   for (const leave of second.leave) leave();
   assert.equal(fill(limits, greedy).leave.length, 2, "alone again, it has all but one");
   const single = new OpenLimits({ ...CONFIG, rolePoolSize: 1 });
-  assert.equal(fill(single, greedy).leave.length, 1, "one place is nobody's share");
+  assert.equal(fill(single, greedy).leave.length, 1, "one place is no one's share");
 });
 
-test("a limit of zero lets nobody in, and a pool of one keeps one", () => {
+test("a limit of zero admits none, and a pool of one keeps one", () => {
   assert.equal(fill(new OpenLimits({ ...CONFIG, maxOpen: 0 }), principal("k", null)).leave.length, 0);
   assert.equal(fill(new OpenLimits({ ...CONFIG, poolSize: 1 }), principal("k", null)).leave.length, 1);
 });

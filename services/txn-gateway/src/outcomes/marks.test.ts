@@ -123,7 +123,7 @@ test("while the gateway knows the primary no stream ends its epoch, and its own 
   assert.equal(board.newest?.epoch, EPOCH_A);
   const wait = board.wait(at(10), 1_000);
   begin(...own, record(EPOCH_D, 3, { previous: EPOCH_A }));
-  assert.equal(board.newest.epoch, EPOCH_A, "the next epoch has yet to reign here");
+  assert.equal(board.newest.epoch, EPOCH_A, "the next epoch is not current here yet");
   board.advance(marksOf(EPOCH_A, { region: "10" }, 2));
   assert.equal(await wait, "reached");
   const late = board.wait(at(11), 1_000);

@@ -91,7 +91,7 @@ const refusalCode = async (promise: Promise<unknown>): Promise<string> => {
   return "accepted";
 };
 
-test("an authoritative primary is served; connections of an ended reign are dropped before the next is seen", async () => {
+test("an authoritative primary is served; connections of an ended epoch are dropped before the next is seen", async () => {
   const { primary, nodes, clock, calls, becamePrimary } = makePrimary();
   nodes.set("a", report("a", [record(EPOCH_A, 1)]));
   primary.start();
@@ -109,7 +109,7 @@ test("an authoritative primary is served; connections of an ended reign are drop
   primary.stop();
 });
 
-test("a moment without authority keeps the reign's connections", async () => {
+test("a moment without authority keeps the epoch's connections", async () => {
   const { primary, nodes, clock, calls } = makePrimary();
   nodes.set("a", report("a", [record(EPOCH_A, 1)]));
   primary.start();
@@ -125,7 +125,7 @@ test("a moment without authority keeps the reign's connections", async () => {
   primary.stop();
 });
 
-test("a request waits a moment for the next reign, and is refused after it", async () => {
+test("a request waits a moment for the next primary, and is refused after it", async () => {
   const { primary, nodes, clock } = makePrimary();
   primary.start();
   await settle();
@@ -137,10 +137,10 @@ test("a request waits a moment for the next reign, and is refused after it", asy
   await clock.advance(200);
   assert.deepEqual(await patient, { node: "a", epoch: EPOCH_A });
   const late = refusalCode(Promise.resolve(primary.stop()).then(() => primary.await(1_000)));
-  assert.equal(await late, "accepted", "the reign is still known");
+  assert.equal(await late, "accepted", "the epoch is still known");
 });
 
-test("two primaries of which neither has the other's epoch stop the writes", async () => {
+test("two primaries that lack each other's epoch stop the writes", async () => {
   const { primary, nodes, clock } = makePrimary();
   nodes.set("a", report("a", [record(EPOCH_A, 1)]));
   nodes.set("b", report("b", [record(EPOCH_B, 1)]));
@@ -152,7 +152,7 @@ test("two primaries of which neither has the other's epoch stop the writes", asy
   primary.stop();
 });
 
-test("a node whose history lacks the epoch that a tracker tells of is a zombie", async () => {
+test("a node whose history lacks the epoch that a tracker reports is a zombie", async () => {
   const { primary, nodes, clock } = makePrimary();
   nodes.set("a", report("a", [record(EPOCH_A, 1)]));
   primary.learn([record(EPOCH_A, 1), record(EPOCH_B, 2, EPOCH_A)]);
@@ -247,7 +247,7 @@ test("the time is the primary's, and goes on between its reports", async () => {
   assert.equal(primary.knownServerMs(), null);
 });
 
-test("a reign ends with the lease at the moment a request starts, whatever has become of the timers", async () => {
+test("authority ends with the lease at the moment a request starts, whatever has become of the timers", async () => {
   const lease = new ScriptedLease();
   const { primary, nodes, clock } = makePrimary({ lease });
   nodes.set("a", report("a", [record(EPOCH_A, 1)]));

@@ -170,7 +170,7 @@ test("a replay and a result over the limit are errors that have the token", asyn
   }
 });
 
-test("a client that goes away is heard of; one that stays is not taken for gone", async () => {
+test("a client that goes away is noticed; one that stays is not taken for gone", async () => {
   let gone = (): void => undefined;
   const wentAway = new Promise<void>((resolve) => {
     gone = resolve;

@@ -76,7 +76,7 @@ test("the durable span begins at the commit, ends when the mark passes, and is l
   assert.equal(new Set(spans.map(({ context }) => context.traceId)).size, 1);
   assert.equal(new Set(spans.map(({ context }) => context.spanId)).size, 4);
   trace.settled("durable", "region");
-  assert.equal(named("highwater durable").length, 1, "told once");
+  assert.equal(named("highwater durable").length, 1, "reported once");
 });
 
 test("durable before the answer: all of it leaves together", () => {
@@ -88,7 +88,7 @@ test("durable before the answer: all of it leaves together", () => {
   assert.equal(named("highwater durable").length, 1);
 });
 
-test("a safe transaction is told of at the level for which it waits", () => {
+test("a safe transaction is reported at the level for which it waits", () => {
   const { trace, commit, answer, named } = makeTrace("01", "global");
   commit();
   trace.settled("durable", "region");
@@ -100,7 +100,7 @@ test("a safe transaction is told of at the level for which it waits", () => {
   );
 });
 
-test("nobody sampled it and it went well: nothing is told", () => {
+test("not sampled and without an error: nothing is exported", () => {
   const { trace, commit, answer, spans } = makeTrace("00");
   commit();
   answer();
@@ -108,7 +108,7 @@ test("nobody sampled it and it went well: nothing is told", () => {
   assert.deepEqual(spans, []);
 });
 
-test("nobody sampled it and a failover lost it: its trace is told, with the loss as an error", async () => {
+test("not sampled and lost at a failover: its trace is exported, with the loss as an error", async () => {
   const { trace, commit, answer, named, spans } = makeTrace("00");
   commit();
   answer();

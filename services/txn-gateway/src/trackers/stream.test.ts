@@ -172,7 +172,7 @@ test("fifteen seconds of silence end a stream, a heartbeat keeps it", async () =
   stream.stop();
 });
 
-test("a nearest tracker that accepts and says nothing does not keep the next from being heard", async () => {
+test("a nearest tracker that accepts and sends nothing does not keep the stream from the next", async () => {
   const { stream, lines, clock } = makeStream();
   stream.start();
   await clock.advance(15_100);

@@ -49,7 +49,7 @@ test("the default level is `region` where there is one, or else the strongest", 
   assert.equal(defaultLevel(["disk", "zone"]), "zone");
 });
 
-test("all faults are told at once, unknown fields by name", () => {
+test("all faults are reported at once, unknown fields by name", () => {
   const error = refusal({ id: newId(), statements: [{ sql: "", shout: true }], ack: "soon", extra: 1 });
   assert.equal(error.code, "invalid_request");
   const fields = error.details.fields ?? [];

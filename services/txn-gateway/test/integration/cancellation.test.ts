@@ -130,7 +130,7 @@ describe("a one-shot transaction whose client goes away", () => {
     await bench.poolIsWhole();
   });
 
-  it("while it waits for durability: committed all the same, and nobody waits any more", async () => {
+  it("while it waits for durability: committed all the same, and the wait ends", async () => {
     const peer = await new TrackerPeer().start();
     const safe = await bench.start({}, { trackers: [peer.url] });
     const id = newId();
@@ -233,7 +233,7 @@ describe("an interactive transaction whose client goes away", () => {
     await wire.close();
   });
 
-  it("in its COMMIT: that goes on, and the same call again tells how it ended", async () => {
+  it("in its COMMIT: that goes on, and the same call again says how it ended", async () => {
     const gate = await database.gate();
     const open = await gateway.open({ statements: [{ sql: note(60) }, gate.atCommit] });
     const body = { seq: 1, ...statementsOf([note(61)]) };
@@ -251,7 +251,7 @@ describe("an interactive transaction whose client goes away", () => {
     await bench.nothingOpen();
   });
 
-  it("while its commit waits for durability: nobody waits any more, and it is committed", async () => {
+  it("while its commit waits for durability: the wait ends, and it is committed", async () => {
     const peer = await new TrackerPeer().start();
     const safe = await bench.start({}, { trackers: [peer.url] });
     const open = await safe.open(statementsOf([note(70)]));

@@ -407,7 +407,7 @@ describe("a gateway that is killed in an interactive COMMIT", () => {
   }
 
   for (const step of ["before it takes place", "after it took place"] as const)
-    it(`${step}: its successor tells the truth to the same call`, async () => {
+    it(`${step}: its successor answers the same call with the true outcome`, async () => {
       const hasCommitted = step === "after it took place";
       const name = hasCommitted ? "killed-after" : "killed-before";
       const { child, url } = await startProcess(name);

@@ -160,7 +160,7 @@ it("what has come to nothing leaves no trace in the account", async () => {
   assert.equal(await gateway.metric('highwater_gateway_exposure_transactions{state="pending"}'), 1);
 });
 
-it("trackers are told the region, and how long a transaction may stay at risk at which level", async () => {
+it("trackers get the region, and how long a transaction may stay at risk at which level", async () => {
   const [once, opened, changed] = [newId(), newId(), newId()];
   await gateway.commit({ id: once, ...insert, maxDelayMs: 2_000, level: "disk" });
   await (await gateway.open({ id: opened, maxDelayMs: 3_000 })).commit();

@@ -207,7 +207,7 @@ describe("bytes on a socket", () => {
     }
   });
 
-  it("a method that nobody knows, and an address that is none", async () => {
+  it("an unknown method, and an invalid address", async () => {
     const end = "HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n";
     assert.equal((await raw(`BREW /v1/transactions ${end}`)).problem.status, 400);
     const known = await raw(`PROPFIND /v1/transactions ${end}`);

@@ -110,7 +110,7 @@ after(async () => {
 });
 
 describe("who may come in", () => {
-  it("nobody without a key, with another's, or with one that was revoked", async () => {
+  it("no one without a key, with another's, or with one that was revoked", async () => {
     const response = await fetch(`${gateway.url}/v1/transactions`, { method: "POST", body: "{}" });
     assert.equal(response.status, 401);
     assert.equal(response.headers.get("www-authenticate"), "Bearer");

@@ -169,7 +169,7 @@ describe("limits on open transactions", () => {
 });
 
 describe("a key", () => {
-  it("has time limits of its own, and its transactions are nobody else's", async () => {
+  it("has time limits of its own, and its transactions belong to no other key", async () => {
     const url = await bench.cluster.connectionString("a");
     const keys = new PostgresKeys({
       nodes: [{ id: "a", region: "us-east", zone: "a", url }],
@@ -317,7 +317,7 @@ describe("a gateway that ends", () => {
     await database.untilNone(`pg_stat_activity WHERE application_name LIKE 'highwater:${ending.name}%'`);
   });
 
-  it("rolls back what nobody ends", async () => {
+  it("rolls back a transaction that is never ended", async () => {
     const ending = await bench.start();
     const open = await ending.open(statementsOf([note(510)]));
     await ending.close();

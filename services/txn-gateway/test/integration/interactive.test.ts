@@ -25,7 +25,7 @@ before(async () => {
 after(() => bench.close());
 
 describe("the calls", () => {
-  it("several of them make one transaction, which nobody sees before its commit", async () => {
+  it("several of them make one transaction, which is invisible before its commit", async () => {
     const open = await gateway.open(statementsOf([note(1), "SELECT 1 AS one"]));
     assert.deepEqual(
       open.begun.results.map(({ command, rows }) => [command, rows]),
@@ -277,7 +277,7 @@ describe("the header", () => {
     await other.rollback();
   });
 
-  it("of an id that nobody has begun there is none: 404", async () => {
+  it("of an id that was never begun there is none: 404", async () => {
     const open = await gateway.open();
     const id = newId();
     const how = { headers: { [SESSION_HEADER]: open.session } };

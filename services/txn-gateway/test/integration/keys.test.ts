@@ -303,7 +303,7 @@ describe("the command keys", () => {
     assert.equal(turned.code, 2);
   });
 
-  it("takes a role's password from standard input or a file, and tells nobody", async () => {
+  it("takes a role's password from standard input or a file, and reveals it nowhere", async () => {
     const secret = "p@ss word:1%";
     writeFileSync(join(folder, "password"), `${secret}\n`);
     const ran = [
@@ -352,7 +352,7 @@ describe("a failover", () => {
     assert.equal(
       typeof (await outcome(key)),
       "object",
-      "while nobody answers, what was known goes on working",
+      "while no server answers, what was known goes on working",
     );
     await cluster.promote("b");
     primaryEpoch = { node: "b", epoch: await mint() };

@@ -163,7 +163,7 @@ describe("a gateway with 1 GiB of memory", () => {
     await staysSmall();
   });
 
-  it("survives batches that nobody reads, and cuts their connections off", async () => {
+  it("survives batches whose answers are never read, and cuts their connections off", async () => {
     const batch = { transactions: Array.from({ length: 256 }, () => transaction([repeated(60_000_000)])) };
     const sockets = Array.from({ length: 3 }, () => postUnread("/v1/transactions/batch", batch));
     const closed = sockets.map((socket) => once(socket.resume().pause(), "close"));
@@ -176,7 +176,7 @@ describe("a gateway with 1 GiB of memory", () => {
     assert.equal(status, 200, "others go on");
   });
 
-  it("survives calls of interactive transactions whose answers nobody reads", async () => {
+  it("survives calls of interactive transactions whose answers are never read", async () => {
     const transactions = Array.from({ length: 4 }, () => transaction([repeated(50_000_000)]));
     const sockets = transactions.map((begin) => postUnread("/v1/transactions/begin", begin));
     await eventually("some are held", async () => (await heldBytes()) > 100_000_000, LIMIT_MS);

@@ -209,7 +209,7 @@ describe("the driver's pool", () => {
     neonConfig.poolQueryViaFetch = false;
   });
 
-  it("sends its queries this way when it is told to", async () => {
+  it("sends its queries this way when it is configured to", async () => {
     neonConfig.poolQueryViaFetch = true;
     const pool = new Pool({ connectionString: CONNECTION });
     const { rows, command } = await pool.query("SELECT $1::int AS n", [7]);

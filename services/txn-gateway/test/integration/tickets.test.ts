@@ -289,7 +289,7 @@ it("an owner may have half of the tickets, and each of several in a request is j
   await end((await issue()).ticket, { ended: "rollback" });
 });
 
-it("a commit whose end nobody reports is found", async () => {
+it("a commit whose end is never reported is found", async () => {
   const ticket = await issue();
   await commit(ticket);
   await tracker.until(() => tracker.kindsOf(ticket.id).includes("position"));

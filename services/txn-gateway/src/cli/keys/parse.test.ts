@@ -145,7 +145,7 @@ test("a key that was made elsewhere: by its fingerprint, and never by itself", (
     );
 });
 
-test("every fault is told at once", () => {
+test("every fault is reported at once", () => {
   const faults = faultsOf([
     ...["create", "--scopes", "read,root", "--rate=-1", "--burst", "1.5", "--concurrency", "0"],
     ...["--owner", "jwt:x#y", "--expires", "soon", "--idle-timeout", "5", "--password-stdin", "extra"],

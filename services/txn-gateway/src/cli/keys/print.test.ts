@@ -40,7 +40,7 @@ test("the list is aligned, complete, and without what is secret", () => {
   assert.ok(!("secretHash" in described));
 });
 
-test("a role that a key must not have is told why", () => {
+test("a role that a key must not have is refused with the reason", () => {
   const good = { canLogin: true, faults: [] };
   assert.deepEqual(roleFaults(good), []);
   for (const bad of [{ canLogin: false }, { faults: ["is a superuser, or can become one"] }])
