@@ -17,7 +17,7 @@ export class LogIns {
     this.#clock = clock;
   }
 
-  /** Resolves when it is this client's turn, with what ends the turn. Errors: the client has gone. */
+  /** Resolves when it is this client's turn, with what ends that. Errors: the client has gone. */
   async turn(client: Socket): Promise<() => void> {
     if (this.#running >= AT_A_TIME) await this.#wait(client);
     else this.#running++;
