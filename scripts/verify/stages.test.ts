@@ -26,9 +26,10 @@ const FAULTS = {
   kept: null,
 };
 const ROUND = `round  1  us-east > us-central: 580 committed, 537 durable, 43 lost, 0 pending, 0 wrong; verdicts after 3040 ms
-Complaints:
-  round 1, us-east > us-central: verdicts after 3040 ms, 0 missing
+No complaints.
 {"rounds":1,"committed":580,"durable":537,"lost":43,"pending":0,"wrong":0,"verdict_after_promotion_ms_max":3040,"verdict_after_promotion_ms_p50":3040,"failovers":1}
+met    wrong verdicts, or none: 0
+MISSED ms from a promotion to the last verdict, at most 2000: 3040
 make: *** [Makefile:74: failover-rounds] Error 1`;
 
 /** By stage: output, and the figures as `name: value`. */
@@ -67,6 +68,8 @@ const EXCERPTS: readonly (readonly [stage: string, output: string, ...figures: s
     ROUND,
     ...["rounds: 1", "failovers: 1", "committed: 580", "durable: 537", "lost: 43", "pending: 0", "wrong: 0"],
     ...["verdict after promotion ms p50: 3040", "verdict after promotion ms max: 3040"],
+    "wrong verdicts, or none: 0, met",
+    "ms from a promotion to the last verdict, at most 2000: 3040, MISSED",
   ],
   ["infra-test", "ℹ tests 4\nℹ suites 0\nℹ pass 4\nℹ skipped 1", "tests: 4", "pass: 4", "skipped: 1"],
   [
@@ -132,7 +135,14 @@ for (const [what, stage, code, output, result] of [
   ["an error before any bar", TRACKER, 2, `Error: no database\n${MAKE}\n`, "failed"],
   ["a missed bar of a test", stageOf("soak-steady"), 2, `${LATE}\n${MAKE}\n`, "failed"],
   ["a success without figures", stageOf("sim-1"), 0, "", "failed"],
-  ["a failure with figures", stageOf("failover-rounds"), 2, ROUND, "failed"],
+  ["a failover that was slow and right", stageOf("failover-rounds"), 2, ROUND, "missed"],
+  [
+    "a failure with figures",
+    stageOf("failover-rounds"),
+    2,
+    ROUND.replace("met    wrong verdicts, or none: 0", "MISSED wrong verdicts, or none: 1"),
+    "failed",
+  ],
 ] as const)
   test(`${what}: ${result}`, () => {
     assert.equal(outcomeOf(stage, code, output).result, result);

@@ -186,8 +186,11 @@ const CHAOS = {
   ),
   limitMinutes: 45,
 };
-const ROUNDS = last(
-  "rounds failovers committed durable lost pending wrong verdict_after_promotion_ms_p50 verdict_after_promotion_ms_max",
+const ROUNDS = all(
+  last(
+    "rounds failovers committed durable lost pending wrong verdict_after_promotion_ms_p50 verdict_after_promotion_ms_max",
+  ),
+  bars,
 );
 const SOAK = {
   figures: all(matches(/^(steady|tracker down|overload): (.+)$/gm), bars),
@@ -235,7 +238,7 @@ export const STAGES: readonly Stage[] = [
   { name: "soak-steady", command: "make soak SCENARIO=steady", ...SOAK },
   { name: "soak-tracker-down", command: "make soak SCENARIO=tracker-down", ...SOAK },
   { name: "soak-overload", command: "make soak SCENARIO=overload", ...SOAK },
-  { command: "make failover-rounds N=20", limitMinutes: 45, figures: ROUNDS },
+  { command: "make failover-rounds N=20", figures: ROUNDS, ...BENCHMARK, limitMinutes: 45 },
   {
     command: "make foreign-suites",
     limitMinutes: 120,
