@@ -13,6 +13,8 @@ export class Gate {
   readonly isCommit: boolean;
   /** The transaction behind it has its receipt. */
   attempt: OwnAttempt | null = null;
+  /** Where it has to be durable. */
+  level = "";
   /** Where the log ended behind the answer, once that is known. */
   position: Position | null = null;
   /** Goes to the client when the gate opens, in its place. */
@@ -43,6 +45,11 @@ export class HoldQueue {
 
   get heldBytes(): number {
     return this.#heldBytes;
+  }
+
+  /** Those that have something behind them, oldest first. */
+  get gates(): readonly Gate[] {
+    return this.#entries.filter((entry) => entry instanceof Gate);
   }
 
   /** The gate that has waited longest, among those that wait. */

@@ -45,6 +45,8 @@ const NO_TAG = "";
 const SHOWN_MAX = 50;
 const VERDICT_MS = 10_000;
 const OUTCOME_MS = 10_000;
+/** The trackers know the next epoch by then. */
+const POSITION_MS = 1_000;
 const REFUSED_HINT = "Try again later, or with highwater.ack = durable.";
 
 export class WireAttempts {
@@ -71,6 +73,12 @@ export class WireAttempts {
   /** The token of a commit without a receipt. */
   positionToken(owner: bigint, { epoch, offset }: Position): string {
     return this.#parts.tokens.of({ kind: "position", id: NO_ID, epoch, offset, attempt: epoch, owner });
+  }
+
+  /** After its epoch ended: whether all that lies below the position is known to be durable. */
+  async positionVerdict(owner: bigint, position: Position, level: string): Promise<boolean> {
+    const token = this.positionToken(owner, position);
+    return (await this.#parts.durability.await({ token, ...position, level }, POSITION_MS)) === "durable";
   }
 
   /**

@@ -10,8 +10,9 @@ import { TOKEN_PARAMETER } from "../model/holds.ts";
 import { type ReceiptValues } from "../model/own.ts";
 import { ServerLeg } from "../model/server-leg.ts";
 import { type Outside, SessionState } from "../model/state.ts";
-import { type Position, type Positions } from "../positions.ts";
+import { type Positions } from "../positions.ts";
 import { AfterWait, type Reader } from "./after-wait.ts";
+import { endOf, FAILED_OVER, judgeHeld } from "./failover.ts";
 import { Slowdown } from "./slowdown.ts";
 import { SessionTraces } from "./session-traces.ts";
 import { type WireAttempt, type WireAttempts } from "./attempts.ts";
@@ -48,17 +49,6 @@ const RELEASED: Report = {
   code: "01000",
   message: "canceling wait for synchronous replication due to user request",
   detail: "The transaction has already committed locally, but might not have been replicated to the standby.",
-};
-const FAILED_OVER: Report = {
-  severity: "FATAL",
-  code: "57P01",
-  message: "terminating connection due to administrator command",
-  detail: "The primary of this session is no longer the primary.",
-};
-const LOST: Report = {
-  severity: "FATAL",
-  code: "40001",
-  message: "the transaction committed and was lost in a failover; run it again under a new id",
 };
 const PROMOTED: Report = { ...FAILED_OVER, detail: "The replica of this session was promoted." };
 const SHUTTING_DOWN: Report = { ...FAILED_OVER, detail: "The gateway is shutting down." };
@@ -109,6 +99,8 @@ export class WireSession {
   #isServerGone = false;
   #isClosed = false;
   #isDraining = false;
+  /** The epoch has ended, and the commits that are held get their verdicts. */
+  #isJudging = false;
 
   constructor(options: SessionOptions) {
     this.#options = options;
@@ -291,6 +283,7 @@ export class WireSession {
     if (attempt !== null) this.#positioned.add(attempt);
     const isEarly = attempt !== null && settings.ack === "commit";
     const level = settings.level ?? defaultLevel();
+    gate.level = level;
     const without = settings.ack === "commit" ? "unreceipted" : "held";
     if (gate.isCommit) metrics.wireAnswers.add(isEarly ? "commit" : attempt === null ? without : "receipted");
     if (isEarly) positions.committed(primaryEpoch);
@@ -320,7 +313,10 @@ export class WireSession {
           if (end === "durable") {
             this.#traces.answered(gate, isEarly);
             this.#open(gate);
-          } else void this.#epochEnded(gate, attempt, position, level);
+          } else {
+            gate.position ??= position;
+            this.epochEnded();
+          }
         });
       },
     });
@@ -372,26 +368,6 @@ export class WireSession {
     this.#unblock();
   }
 
-  /** The epoch is over before the answer was durable: trackers know what became of it. */
-  async #epochEnded(
-    gate: Gate,
-    attempt: WireAttempt | null,
-    position: Position | null,
-    level: string,
-  ): Promise<void> {
-    const verdict =
-      attempt === null || position === null ? "pending" : await attempt.verdict(position, level);
-    if (verdict === "durable") {
-      this.#traces.answered(gate, false);
-      this.#open(gate);
-    }
-    if (verdict === "lost") {
-      this.#traces.lost(gate);
-      this.#fail({ ...LOST, detail: `The id of the transaction is ${attempt?.id ?? ""}.` });
-    }
-    this.failOver();
-  }
-
   #open(gate: Gate): void {
     if (this.#isClosed || gate.decision === "open") return;
     this.#timers.get(gate)?.();
@@ -439,7 +415,7 @@ export class WireSession {
 
   #serverGone(): void {
     this.#isServerGone = true;
-    if (this.#isClosed) return;
+    if (this.#isClosed || this.#isJudging) return;
     // What is held is still true, and goes out when it is durable.
     if (this.#queue.oldest !== null) return;
     this.#queue.clear();
@@ -457,10 +433,34 @@ export class WireSession {
     this.#fail(PROMOTED);
   }
 
-  /** The same, but answers that wait for a verdict still get it. */
+  /** The same, but commits that have receipts and are not answered get their verdicts first. */
   epochEnded(): void {
     this.#options.server.destroy();
-    if (this.#queue.oldest?.attempt == null) this.failOver();
+    if (this.#isClosed || this.#isJudging) return;
+    const { gates } = this.#queue;
+    if (gates.every(({ attempt }) => attempt === null)) {
+      this.failOver();
+      return;
+    }
+    this.#isJudging = true;
+    this.#judge(gates).catch(() => {
+      this.failOver();
+    });
+  }
+
+  async #judge(gates: readonly Gate[]): Promise<void> {
+    const { attempts, owner, primaryEpoch } = this.#options;
+    const verdicts = await judgeHeld(gates, { attempts, owner, epoch: primaryEpoch.epoch });
+    for (const gate of gates) {
+      if (gate.decision === "undecided") break;
+      if (gate.decision === "open") continue;
+      if (verdicts.get(gate) !== "durable") break;
+      this.#traces.answered(gate, false);
+      this.#open(gate);
+    }
+    const left = this.#queue.gates;
+    for (const gate of left) if (verdicts.get(gate) === "lost") this.#traces.lost(gate);
+    this.#fail(endOf(left, verdicts));
   }
 
   /** Ends when the client's transaction has ended. */
