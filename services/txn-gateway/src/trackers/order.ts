@@ -2,7 +2,10 @@
 // The stream and the questions share what they learn about a tracker. No I/O here.
 import { type Clock } from "@highwater/runtime";
 
-/** A tracker that said it was blind is tried again after so long. */
+/**
+ * A tracker that said it was blind, or was out of reach while others were blind, is tried again
+ * after so long.
+ */
 const BLIND_FOR_MS = 5_000;
 
 export class TrackerOrder {

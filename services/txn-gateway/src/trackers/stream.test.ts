@@ -53,11 +53,18 @@ function makeStream() {
   const clock = new FakeClock();
   const lines: Line[] = [];
   const down = new Set<string>();
+  const silent = new Set<string>();
   const transport: TrackerTransport = {
     post: () => Promise.reject(new Error("nothing is posted here")),
     open: (url, headers, signal): Promise<HttpStream> => {
       const base = url.replace("/v1/durability/stream?exposure=true", "");
       if (down.has(base)) return Promise.reject(new Error("connection refused"));
+      if (silent.has(base))
+        return new Promise((_resolve, reject) => {
+          signal.addEventListener("abort", () => {
+            reject(new Error("aborted"));
+          });
+        });
       const line = new Line(base, headers["last-event-id"], signal);
       lines.push(line);
       return Promise.resolve({ status: 200, chunks: line.chunks() });
@@ -87,7 +94,7 @@ function makeStream() {
       onAllFailed: () => received.failures++,
     },
   );
-  return { clock, lines, down, received, log, stream };
+  return { clock, lines, down, silent, received, log, stream };
 }
 
 const mark = (offset: string, id: string): string =>
@@ -234,5 +241,34 @@ test("where every tracker is blind the stream stays with one, until that sees ag
   await clock.advance(100);
   assert.equal(stream.isBlind, false);
   assert.equal(lines[1]?.isOpen, true);
+  stream.stop();
+});
+
+test("at a failover the stream goes back to a blind tracker when the other one does not answer", async () => {
+  const { stream, lines, clock, silent, received } = makeStream();
+  silent.add(FAR);
+  stream.start();
+  await settle();
+  lines[0]?.say(blind(true));
+  await settle();
+  assert.equal(stream.connected, null);
+  await clock.advance(1_200);
+  assert.equal(stream.connected, NEAR);
+  lines[1]?.say(blind(true));
+  await settle();
+  assert.equal(stream.connected, NEAR, "the other one is out of reach");
+  lines[1]?.say(blind(false) + mark("5", "1-1"));
+  await settle();
+  assert.deepEqual([lines.length, received.marks.length, stream.isBlind], [2, 1, false]);
+  stream.stop();
+});
+
+test("a tracker has its time to answer where no other one is blind", async () => {
+  const { stream, clock, down, silent, received } = makeStream();
+  down.add(NEAR);
+  silent.add(FAR);
+  stream.start();
+  await clock.advance(4_000);
+  assert.equal(received.failures, 0, "it is still being opened");
   stream.stop();
 });

@@ -35,6 +35,12 @@ const BACKOFF_MS_MAX = 2_000;
  * A stream from a tracker farther away is given up this often, to see whether a nearer one is back.
  */
 const NEARER_AFTER_MS = 60_000;
+/**
+ * After a blind tracker, another one has so long to open its stream. At a failover all trackers are
+ * blind for a moment, and that of the lost region does not answer: the blind ones see again sooner
+ * than a connection to it fails.
+ */
+const OPEN_AFTER_BLIND_MS = 1_000;
 
 export class TrackerStream {
   readonly #deps: Pick<Deps, "clock" | "rng" | "log" | "transport">;
@@ -47,6 +53,8 @@ export class TrackerStream {
   #connected: string | null = null;
   /** What the connected tracker says of itself. */
   #isBlind = false;
+  /** The last tracker that was connected is blind. */
+  #hasLeftBlind = false;
 
   constructor(deps: Pick<Deps, "clock" | "rng" | "log" | "transport">, options: TrackerStreamOptions) {
     this.#deps = deps;
@@ -85,7 +93,10 @@ export class TrackerStream {
         // It worked and then ended: begin again with the nearest.
         if (delivered) break;
       }
-      if (!delivered) this.#options.onAllFailed();
+      if (!delivered) {
+        this.#hasLeftBlind = false;
+        this.#options.onAllFailed();
+      }
       failures = delivered ? 0 : failures + 1;
       const ceiling = Math.min(BACKOFF_MS_MAX, BACKOFF_MS_MIN * 2 ** Math.min(failures, 16));
       await sleep(clock, ceiling * (0.5 + 0.5 * rng.random()), this.#stop.signal);
@@ -101,6 +112,9 @@ export class TrackerStream {
     };
     this.#stop.signal.addEventListener("abort", abort, { once: true });
     const cancelReturn = isFar ? clock.after(NEARER_AFTER_MS, abort) : (): void => undefined;
+    const cancelOpening = this.#hasLeftBlind
+      ? clock.after(OPEN_AFTER_BLIND_MS, abort)
+      : (): void => undefined;
     let cancelSilence = clock.after(SILENCE_MS, abort);
     let delivered = false;
     try {
@@ -115,6 +129,7 @@ export class TrackerStream {
         abort();
         throw new Error(`the tracker answered ${String(answer.status)}`);
       }
+      cancelOpening();
       log.info("tracker_stream_opened", { tracker: hostOf(tracker) });
       this.#unreached.delete(tracker);
       this.#connected = tracker;
@@ -145,8 +160,10 @@ export class TrackerStream {
       else this.#noteUnreached(tracker, cause);
       return delivered;
     } finally {
+      if (this.#connected === tracker) this.#hasLeftBlind = this.#isBlind;
       this.#connected = null;
       cancelReturn();
+      cancelOpening();
       cancelSilence();
       abort();
       this.#stop.signal.removeEventListener("abort", abort);
@@ -155,6 +172,8 @@ export class TrackerStream {
 
   /** Once for each reason: it is tried again and again. */
   #noteUnreached(tracker: string, cause: unknown): void {
+    // It sees no more than the blind one does, so that one is not left for it again at once.
+    if (this.#hasLeftBlind) this.#options.trackers.note(tracker, true);
     const reason = String(cause);
     if (this.#unreached.get(tracker) === reason) return;
     this.#unreached.set(tracker, reason);
