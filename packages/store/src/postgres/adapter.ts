@@ -9,7 +9,6 @@ import {
   type NodeSpec,
   type Offset,
 } from "@highwater/protocol";
-import { type Clock } from "@highwater/runtime";
 import {
   type Adoption,
   type Execution,
@@ -33,31 +32,24 @@ import {
 } from "../port.ts";
 import { writeAdoption } from "./adopt.ts";
 import { AskedReplicas } from "./asked-replicas.ts";
-import { Channel, destroy, sessionSettings, startupOptions } from "./channel.ts";
-import { PostgresClient } from "./client.ts";
+import { type ConnectionOptions, NodeConnections } from "./connections.ts";
 import { executeOn } from "./execute.ts";
 import { rescueBy } from "./locks.ts";
 import { readLogEnd } from "./log-end.ts";
-import { GivenUp, TransactionLimits } from "./holders.ts";
 import { parseLsn } from "./lsn.ts";
 import { mintEpoch } from "./mint.ts";
 import { openOn } from "./open-transaction.ts";
 import { leavesTraces, refuseControl } from "./plan.ts";
 import { maintainPartitions, migrate, type RetentionConfig } from "./prepare.ts";
-import { PositionsReader } from "./positions.ts";
-import { type LastSeen, probeNode } from "./probe.ts";
-import { ReadPositions } from "./read-positions.ts";
+import { probeNode } from "./probe.ts";
 import { lookUpReceipts, settleReceipts } from "./receipts.ts";
-import { vetLogin, vetRole } from "./reader-roles.ts";
+import { vetRole } from "./reader-roles.ts";
 import { readOn } from "./replica-read.ts";
 import { ReplicaStreams } from "./replica-streams.ts";
-import { type Canceller, enter } from "./session.ts";
-import { SharedWrites } from "./shared-writes.ts";
-import { Shares } from "./shares.ts";
+import { enter } from "./session.ts";
 import {
   ADD_KEY_CHECKS,
   BEFORE_RESTORE,
-  CANCEL,
   DISOWN_SENTINEL,
   HELP_FLUSH,
   KEY_CHECKS,
@@ -65,34 +57,14 @@ import {
   NOTIFICATION_QUEUE_USAGE,
   RAISE_FINAL_MARKS,
   RETENTION,
-  TERMINATE,
   TERMINATE_BLOCKERS,
   UNLOGGED_TABLES,
 } from "./sql.ts";
-import { Warden } from "./warden.ts";
-import { principalOf, WritePool } from "./write-pool.ts";
+import { principalOf } from "./write-pool.ts";
 
-export interface PostgresStoreOptions {
+export interface PostgresStoreOptions extends ConnectionOptions {
   readonly nodes: readonly NodeSpec[];
-  readonly clock: Clock;
-  /**
-   * Names this process to the server, and its row among the witnesses. Unique among running
-   * processes.
-   */
-  readonly helper: string;
   readonly retentionMs: number;
-  readonly poolSize: number;
-  readonly poolQueue: number;
-  readonly connectTimeoutMs: number;
-  readonly callTimeoutMs: number;
-  readonly statementTimeoutMs: number;
-  readonly lockTimeoutMs: number;
-  /**
-   * The sessions of each login role, other than the service's own application role, to each node.
-   */
-  readonly rolePoolSize: number;
-  /** A node's connection string for one of those roles. */
-  readonly roleUrl?: (nodeUrl: string, role: string) => string;
 }
 
 export const POSTGRES_DEFAULTS = {
@@ -107,45 +79,12 @@ export const POSTGRES_DEFAULTS = {
 } as const;
 
 /**
- * Calls that may have to wait for somebody else's transaction get this many times the usual limit.
- */
-const SLOW_CALLS = 10;
-
-/**
  * Another process may be at the same epoch, over a slow link; one that takes longer between two
  * answers stands still.
  */
 const MINT_PATIENCE_MS = 2_000;
 /** The rescue has had its chance by then; what it may not end is named in the error. */
 const MINT_LOCK_TIMEOUT_MS = 5_000;
-
-/** The connections to one node, by purpose. A purpose never waits for another. */
-interface NodeConnections {
-  readonly spec: NodeSpec;
-  readonly probe: Channel;
-  readonly seen: LastSeen;
-  readonly positions: Channel;
-  readonly positionsReader: PositionsReader;
-  readonly flush: Channel;
-  readonly lookUp: Channel;
-  readonly logEnd: Channel;
-  readonly settle: Channel;
-  /** Waits for ids that somebody holds. Those that are free are settled meanwhile. */
-  readonly settleHeld: Channel;
-  readonly nextTurn: () => number;
-  readonly rescue: Channel;
-  readonly warden: Warden;
-  readonly canceller: Canceller;
-  readonly givenUp: GivenUp;
-  readonly limits: TransactionLimits;
-  readonly readPositions: ReadPositions;
-  /** By login role; under null, the service's own. */
-  readonly writes: Map<string | null, WritePool>;
-  readonly shared: Map<string | null, SharedWrites>;
-  readonly reads: Map<string | null, WritePool>;
-  /** Who may have how much of the sessions. */
-  readonly shares: Record<"writes" | "reads", Map<string | null, Shares>>;
-}
 
 /**
  * A read on a replica does not depend on the epoch that writes: those sessions are identified by
@@ -165,7 +104,8 @@ export class PostgresStore implements Store {
     this.#options = options;
     this.nodes = options.nodes.map(({ id, region, zone }) => ({ id, region, zone }));
     this.#streams = new ReplicaStreams(options.nodes);
-    for (const spec of options.nodes) this.#connections.set(spec.id, this.#connect(spec));
+    const parts = { options, streams: this.#streams, observer: () => this.#observer };
+    for (const spec of options.nodes) this.#connections.set(spec.id, new NodeConnections(spec, parts));
     this.#asked = new AskedReplicas({
       nodes: options.nodes,
       clock: options.clock,
@@ -174,120 +114,13 @@ export class PostgresStore implements Store {
     });
   }
 
-  #connect(spec: NodeSpec): NodeConnections {
-    const { clock, helper, connectTimeoutMs, callTimeoutMs } = this.#options;
-    const channel = (purpose: string, timeoutMs = callTimeoutMs): Channel =>
-      new Channel({
-        url: spec.url,
-        name: applicationName(helper, purpose),
-        settings: sessionSettings(timeoutMs),
-        connectTimeoutMs,
-        callTimeoutMs: timeoutMs,
-        clock,
-      });
-    const rescue = channel("rescue");
-    const givenUp = new GivenUp();
-    let turn = 0;
-    return {
-      spec,
-      seen: { primary: false, schema: "none" },
-      probe: channel("probe"),
-      positions: channel("positions"),
-      positionsReader: new PositionsReader(spec.id, this.#streams, clock),
-      flush: channel("flush"),
-      lookUp: channel("look-up"),
-      logEnd: channel("log-end"),
-      settle: channel("settle", SLOW_CALLS * callTimeoutMs),
-      settleHeld: channel("held:settle", SLOW_CALLS * callTimeoutMs),
-      nextTurn: () => turn++,
-      rescue,
-      warden: new Warden(channel("warden"), clock),
-      canceller: {
-        clock,
-        cancelBackend: (processId) => rescue.run((client) => client.query(CANCEL, [processId])),
-        terminateBackend: (processId) => rescue.run((client) => client.query(TERMINATE, [processId])),
-        giveUp: (key, holder) => {
-          givenUp.add(key, holder);
-        },
-      },
-      givenUp,
-      limits: new TransactionLimits(helper, clock),
-      readPositions: new ReadPositions(),
-      writes: new Map(),
-      shared: new Map(),
-      reads: new Map(),
-      shares: { writes: new Map(), reads: new Map() },
-    };
-  }
-
-  /** The sessions of one role; made when first wanted. */
-  #poolOf(node: NodeConnections, kind: "writes" | "reads", role: string | null | undefined): WritePool {
-    const name = role ?? null;
-    let pool = node[kind].get(name);
-    if (pool !== undefined) return pool;
-    const { poolSize, rolePoolSize, poolQueue, roleUrl = unknownRole, helper } = this.#options;
-    const { connectTimeoutMs, statementTimeoutMs, lockTimeoutMs } = this.#options;
-    const { url, appUrl } = node.spec;
-    pool = new WritePool({
-      url: name === null ? (appUrl ?? url) : roleUrl(url, name),
-      name: applicationName(helper),
-      role: name,
-      clock: this.#options.clock,
-      size: name === null ? poolSize : rolePoolSize,
-      queue: poolQueue,
-      connectTimeoutMs,
-      statementTimeoutMs,
-      lockTimeoutMs,
-      onReplica: kind === "reads",
-      faultsOf: (login) => this.#faultsOf(node, login),
-    });
-    node[kind].set(name, pool);
-    return pool;
-  }
-
   async roleFaults(node: string, role: string, reads: boolean): Promise<readonly string[]> {
     const on = this.#of(node);
     const [own, recorded] = await Promise.all([
       on.lookUp.run((client) => vetRole(client, role, reads)),
-      this.#faultsOf(on, role),
+      on.faultsOf(role),
     ]);
     return [...new Set([...own, ...recorded])];
-  }
-
-  async #faultsOf({ lookUp, spec }: NodeConnections, role: string): Promise<readonly string[]> {
-    const { faults, unprotected } = await lookUp.run((client) => vetLogin(client, role));
-    if (unprotected.length > 0) this.#observer?.onUnprotected(spec.id, role, unprotected);
-    return faults;
-  }
-
-  #sharedOf(node: NodeConnections, role: string | null | undefined): SharedWrites {
-    const name = role ?? null;
-    let shared = node.shared.get(name);
-    if (shared !== undefined) return shared;
-    const { poolSize, rolePoolSize, poolQueue, connectTimeoutMs, clock } = this.#options;
-    const { canceller, readPositions } = node;
-    shared = new SharedWrites({
-      pool: this.#poolOf(node, "writes", name),
-      size: name === null ? poolSize : rolePoolSize,
-      queue: poolQueue,
-      waitMs: connectTimeoutMs,
-      clock,
-      parts: { canceller, readPositions },
-      observer: () => this.#observer,
-    });
-    node.shared.set(name, shared);
-    return shared;
-  }
-
-  #sharesOf(node: NodeConnections, kind: "writes" | "reads", role: string | null | undefined): Shares {
-    const name = role ?? null;
-    let shares = node.shares[kind].get(name);
-    if (shares !== undefined) return shares;
-    const { poolSize, rolePoolSize, poolQueue: queue, connectTimeoutMs: waitMs, clock } = this.#options;
-    const size = name === null ? poolSize : rolePoolSize;
-    shares = new Shares({ size, queue, waitMs, clock });
-    node.shares[kind].set(name, shares);
-    return shares;
   }
 
   #of(node: string): NodeConnections {
@@ -297,7 +130,7 @@ export class PostgresStore implements Store {
   }
 
   async prepare(node: string): Promise<void> {
-    await this.#withFreshSession(node, async (client) => {
+    await this.#of(node).withFreshSession(async (client) => {
       await migrate(client);
       await maintainPartitions(client, this.#retention(), null);
     });
@@ -306,7 +139,7 @@ export class PostgresStore implements Store {
   /** The id of the command. It is carried out by the first process that begins an epoch there. */
   async adopt(node: string, adoption: Adoption): Promise<string> {
     await this.prepare(node);
-    return this.#withFreshSession(node, (client) => writeAdoption(client, node, adoption));
+    return this.#of(node).withFreshSession((client) => writeAdoption(client, node, adoption));
   }
 
   async probe(node: string): Promise<NodeReport> {
@@ -341,21 +174,17 @@ export class PostgresStore implements Store {
    * owner's can be.
    */
   mint(node: string, request: MintRequest): Promise<EpochRecord> {
-    const { rescue } = this.#of(node);
-    const how = { rescue, clock: this.#options.clock, everyMs: MINT_PATIENCE_MS };
+    const connections = this.#of(node);
+    const how = { rescue: connections.rescue, clock: this.#options.clock, everyMs: MINT_PATIENCE_MS };
     const settings = { lock_timeout: String(MINT_LOCK_TIMEOUT_MS) };
-    return this.#withFreshSession(
-      node,
-      async (client) => {
-        const stopRescue = rescueBy(client, TERMINATE_BLOCKERS, [], how);
-        try {
-          return await mintEpoch(client, node, request);
-        } finally {
-          stopRescue();
-        }
-      },
-      settings,
-    );
+    return connections.withFreshSession(async (client) => {
+      const stopRescue = rescueBy(client, TERMINATE_BLOCKERS, [], how);
+      try {
+        return await mintEpoch(client, node, request);
+      } finally {
+        stopRescue();
+      }
+    }, settings);
   }
 
   async unloggedTables(node: string): Promise<readonly string[]> {
@@ -377,7 +206,7 @@ export class PostgresStore implements Store {
   }
 
   async disownEpoch(node: string, epoch: EpochId): Promise<void> {
-    await this.#withFreshSession(node, (client) => client.query(DISOWN_SENTINEL, [epoch]));
+    await this.#of(node).withFreshSession((client) => client.query(DISOWN_SENTINEL, [epoch]));
   }
 
   async raiseFinalMarks(
@@ -385,7 +214,7 @@ export class PostgresStore implements Store {
     epoch: EpochId,
     marks: Readonly<Record<string, string>>,
   ): Promise<void> {
-    await this.#withFreshSession(node, (client) =>
+    await this.#of(node).withFreshSession((client) =>
       client.query(RAISE_FINAL_MARKS, [epoch, JSON.stringify(marks)]),
     );
   }
@@ -394,8 +223,8 @@ export class PostgresStore implements Store {
     refuseControl(spec.statements, spec.id);
     const on = this.#of(node);
     const { principal = "", statements } = spec;
-    const shared = this.#sharedOf(on, spec.role);
-    const shares = this.#sharesOf(on, "writes", spec.role);
+    const shared = on.sharedOf(spec.role);
+    const shares = on.sharesOf("writes", spec.role);
     const registering = this.#registerLimit(on, spec);
     if (registering !== null) await registering;
     try {
@@ -419,9 +248,9 @@ export class PostgresStore implements Store {
   ): Promise<Execution> {
     const { canceller, readPositions } = on;
     const how = { principal: principalOf(spec), signal };
-    return this.#poolOf(on, "writes", spec.role).use(spec.epoch, how, (session) =>
-      executeOn(session, spec, { canceller, readPositions, signal }),
-    );
+    return on
+      .poolOf("writes", spec.role)
+      .use(spec.epoch, how, (session) => executeOn(session, spec, { canceller, readPositions, signal }));
   }
 
   async begin(node: string, spec: TransactionSpec, signal?: AbortSignal): Promise<Opening> {
@@ -430,7 +259,7 @@ export class PostgresStore implements Store {
     const { canceller, readPositions } = on;
     const registering = this.#registerLimit(on, spec);
     if (registering !== null) await registering;
-    const pool = this.#poolOf(on, "writes", spec.role);
+    const pool = on.poolOf("writes", spec.role);
     try {
       const lease = await pool.acquire(spec.epoch, signal);
       enter(lease.session, principalOf(spec));
@@ -472,10 +301,12 @@ export class PostgresStore implements Store {
     refuseControl(read.statements);
     const on = this.#of(node);
     const how = { principal: principalOf(read), signal };
-    const pool = this.#poolOf(on, "reads", read.role);
-    return this.#sharesOf(on, "reads", read.role).run(read.principal ?? "", signal, () =>
-      pool.use(ANY_EPOCH, how, (session) => readOn(session, read, on.canceller, signal)),
-    );
+    const pool = on.poolOf("reads", read.role);
+    return on
+      .sharesOf("reads", read.role)
+      .run(read.principal ?? "", signal, () =>
+        pool.use(ANY_EPOCH, how, (session) => readOn(session, read, on.canceller, signal)),
+      );
   }
 
   async helpFlush(node: string, epoch: EpochId, marks: Witness["marks"] = {}): Promise<Offset> {
@@ -510,7 +341,7 @@ export class PostgresStore implements Store {
   }
 
   maintain(node: string, request: { expireBeforeMs: number | null }): Promise<RetentionReport> {
-    return this.#withFreshSession(node, async (client) => {
+    return this.#of(node).withFreshSession(async (client) => {
       await maintainPartitions(client, this.#retention(), request.expireBeforeMs);
       return readRetention(client);
     });
@@ -533,10 +364,7 @@ export class PostgresStore implements Store {
   }
 
   pools(): PoolReport[] {
-    return [...this.#connections].flatMap(([node, { writes, reads, shared }]) => {
-      const queued = [...shared.values()].reduce((sum, { waiting }) => sum + waiting, 0);
-      return [poolReport(node, "write", writes, queued), poolReport(node, "read", reads, 0)].flat();
-    });
+    return [...this.#connections.values()].flatMap((connections) => connections.pools());
   }
 
   observe(observer: StoreObserver): void {
@@ -544,106 +372,17 @@ export class PostgresStore implements Store {
   }
 
   forget(node: string): void {
-    const { flush, lookUp, logEnd, settle, settleHeld, rescue, positions, limits, ...sessions } =
-      this.#of(node);
-    const { writes, reads, shared, shares } = sessions;
-    for (const channel of [flush, lookUp, logEnd, settle, settleHeld, rescue, positions]) channel.reset();
-    limits.forget();
-    for (const waiting of [...shares.writes.values(), ...shares.reads.values(), ...shared.values()])
-      waiting.reset(new HighwaterError("epoch_changed", { retryAfterMs: 100 }));
-    for (const pool of [...writes.values(), ...reads.values()]) pool.reset();
+    this.#of(node).forget();
   }
 
   async close(): Promise<void> {
-    for (const on of this.#connections.values()) {
-      const {
-        probe,
-        positions,
-        flush,
-        lookUp,
-        logEnd,
-        settle,
-        settleHeld,
-        rescue,
-        warden,
-        writes,
-        reads,
-        shared,
-        shares,
-      } = on;
-      for (const waiting of [...shares.writes.values(), ...shares.reads.values(), ...shared.values()])
-        waiting.reset(
-          new HighwaterError("primary_unavailable", {
-            detail: "The service is shutting down.",
-            retryAfterMs: 1_000,
-          }),
-        );
-      for (const channel of [probe, positions, flush, lookUp, logEnd, settle, settleHeld, rescue, warden])
-        channel.close();
-      for (const pool of [...writes.values(), ...reads.values()]) pool.close();
-    }
+    for (const connections of this.#connections.values()) connections.close();
     return Promise.resolve();
   }
 
   #retention(): RetentionConfig {
     return { retentionMs: this.#options.retentionMs };
   }
-
-  /**
-   * A connection of its own, opened now: one that was opened while the node was a replica must not
-   * write.
-   */
-  async #withFreshSession<T>(
-    node: string,
-    work: (client: pg.Client & { processID?: number | null }) => Promise<T>,
-    settings: Readonly<Record<string, string>> = {},
-  ): Promise<T> {
-    const { connectTimeoutMs, callTimeoutMs, clock, helper } = this.#options;
-    const limitMs = SLOW_CALLS * callTimeoutMs;
-    const client = new PostgresClient({
-      connectionString: this.#of(node).spec.url,
-      application_name: applicationName(helper, "admin"),
-      options: startupOptions({ ...sessionSettings(limitMs), ...settings }),
-      connectionTimeoutMillis: connectTimeoutMs,
-      pipeline: true,
-    });
-    client.on("error", () => undefined);
-    const cancel = clock.after(connectTimeoutMs + limitMs, () => {
-      destroy(client);
-    });
-    try {
-      await client.connect();
-      return await work(client);
-    } finally {
-      cancel();
-      destroy(client);
-    }
-  }
-}
-
-/** Nothing for a node that no transaction has gone to yet. */
-function poolReport(
-  node: string,
-  use: PoolReport["use"],
-  pools: ReadonlyMap<unknown, WritePool>,
-  queued: number,
-): PoolReport[] {
-  if (pools.size === 0) return [];
-  const report = { node, use, busy: 0, idle: 0, waiting: queued };
-  for (const { load } of pools.values()) {
-    report.busy += load.busy;
-    report.idle += load.idle;
-    report.waiting += load.waiting;
-  }
-  return [report];
-}
-
-function unknownRole(_nodeUrl: string, role: string): never {
-  throw new Error(`this process has no way to log in as ${role}`);
-}
-
-function applicationName(helper: string, purpose?: string): string {
-  return (purpose === undefined ? `highwater:${helper}` : `highwater:${helper}:${purpose}`).slice(0, 63);
 }
 
 async function readRetention(client: pg.Client): Promise<RetentionReport> {

@@ -151,12 +151,12 @@ test("from four fifths on fast transactions are slowed down, the more the nearer
 test("safe transactions go on at the limit, and are counted; at twice as many they are refused, and begins with them", () => {
   const { exposure, commit } = makeExposure();
   for (let count = 0; count < MOST; count++) commit();
-  exposure.refuse(0n, "durable");
+  exposure.check(0n, "durable");
   for (let count = 0; count < MOST; count++) commit(0n, "durable");
   assert.equal(exposure.pending, 2 * MOST);
   refusal(() => exposure.admit(0n, "durable"));
   refusal(() => {
-    exposure.refuse(0n, "durable");
+    exposure.check(0n, "durable");
   });
   exposure.advance(EPOCH_A, at(MOST * 100));
   refusal(() => exposure.admit(0n, "commit"));
@@ -319,5 +319,5 @@ test("without trackers it is unknown what is durable: nothing is counted, nothin
   );
   for (let count = 0; count < 5; count++)
     assert.deepEqual(exposure.admit(0n, "commit"), { exposed: null, slow: null });
-  exposure.refuse(0n, "durable");
+  exposure.check(0n, "durable");
 });

@@ -130,26 +130,26 @@ export class Exposure {
    */
   admit(owner: bigint, ack: Ack): Admitted {
     if (!this.#options.hasTrackers) return UNCOUNTED;
-    const delayMs = this.refuse(owner, ack);
+    const delayMs = this.check(owner, ack);
     if (delayMs > 0) this.#parts.metrics.exposureDelays.add();
     const exposed = this.#account.reserve(owner);
     return { exposed, slow: delayMs > 0 ? sleep(this.#parts.clock, delayMs) : null };
   }
 
-  /** Counts one that has begun already, and was slowed down then. Errors: as `admit`. */
-  reserve(owner: bigint, ack: Ack): Exposed | null {
+  /** Admits one that was slowed down before, when it began. Errors: as `admit`. */
+  admitBegun(owner: bigint, ack: Ack): Exposed | null {
     if (!this.#options.hasTrackers) return null;
-    this.#check(owner, ack);
+    this.#checkLimits(owner, ack);
     return this.#account.reserve(owner);
   }
 
   /**
-   * Answers for how many milliseconds such a transaction has to wait. Errors: `exposure_limit`
-   * where it could not be admitted. Counts nothing.
+   * Checks whether such a transaction could be admitted, and counts nothing. Returns for how many
+   * milliseconds it would be slowed down. Errors: as `admit`.
    */
-  refuse(owner: bigint, ack: Ack): number {
+  check(owner: bigint, ack: Ack): number {
     if (!this.#options.hasTrackers) return 0;
-    const nearness = this.#check(owner, ack);
+    const nearness = this.#checkLimits(owner, ack);
     if (ack !== "commit" || nearness <= SLOW_FROM) return 0;
     return (SLOW_MS_MAX * (nearness - SLOW_FROM)) / (1 - SLOW_FROM);
   }
@@ -226,8 +226,8 @@ export class Exposure {
     });
   }
 
-  /** How near the nearest bound is, from 0 to 1. */
-  #check(owner: bigint, ack: Ack): number {
+  /** Returns how near the nearest bound is, from 0 to 1. Errors: `exposure_limit` at a bound. */
+  #checkLimits(owner: bigint, ack: Ack): number {
     const nowMs = this.#parts.clock.monotonicMs();
     const factor = ack === "commit" ? 1 : SAFE_FACTOR;
     const total = this.#account.total;

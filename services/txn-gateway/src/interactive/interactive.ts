@@ -109,7 +109,7 @@ export class Interactive {
     });
     // Whether it will be safe its commit says; there is no sense in beginning what could not be
     // committed either way.
-    if (!request.readOnly) this.#parts.exposure.refuse(principal.owner, "durable");
+    if (!request.readOnly) this.#parts.exposure.check(principal.owner, "durable");
     this.#parts.memory.refuse(principal.owner);
     const leave = this.#enter(id, principal);
     const hold = this.#parts.memory.hold(principal.owner);

@@ -19,8 +19,7 @@ from typing import Any
 
 from .._values.decode import RowDecoder, TypeDecoders
 from ..client import Highwater
-from ._connection import Connection, Follower, TransactionSettings
-from ._cursor import Column, Cursor, Row, StreamCursor
+from ._connection import Column, Connection, Cursor, Row, StreamCursor
 from ._errors import (
     DatabaseError,
     DataError,
@@ -33,6 +32,7 @@ from ._errors import (
     ProgrammingError,
     Warning,  # noqa: A004 - the name of PEP 249
 )
+from ._settings import Follower, TransactionSettings
 
 apilevel: str = "2.0"
 """Version of PEP 249."""

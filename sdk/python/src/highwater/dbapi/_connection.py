@@ -1,25 +1,28 @@
-"""A connection of PEP 249: no socket and no database session, but one transaction at a time.
+"""A connection of PEP 249 and its cursors, which refer to one another.
 
-Owns where statements run (in the open transaction, or with ``autocommit`` in a one-shot one), and
-who receives commits. Works with either client: a subclass awaits the results of the asynchronous
-one.
+A connection has no socket and no database session, but one transaction at a time. It owns where
+statements run (in the open transaction, or with ``autocommit`` in a one-shot one), and who receives
+commits. Works with either client: a subclass awaits the results of the asynchronous one.
+
+One kind of cursor holds all rows of its statement, the other fetches them as needed.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, NoReturn, Protocol, Self, TypedDict
+from typing import Any, Final, NoReturn, Self, TypeAlias
 
 from .._core.errors import HighwaterError, fresh, results_not_kept, usage_error
-from .._core.wire import Statement
-from .._core.wire_types import Ack, Isolation, Mode
-from .._promise import BasePromise
+from .._core.wire import Field, Statement
+from .._core.wire_types import Isolation
 from .._values import StatementResult
 from .._values.decode import RowDecoder
-from ._cursor import Cursor, StreamCursor
-from ._errors import InterfaceError, ProgrammingError, error_of
+from ._errors import Error, InterfaceError, ProgrammingError, error_of
+from ._settings import Follower, TransactionSettings
 
 STATEMENTS_MAX: Final = 256
 """Maximum number of statements in a request."""
@@ -33,61 +36,17 @@ _LEAVES: Final = re.compile(
 """Statements whose effect is on the session. It ends with its transaction, so alone they have no
 effect.
 """
+Column: TypeAlias = tuple[str, int, None, None, None, None, None]
+"""Entry of ``description`` for a column: its name and the OID of its type."""
+Row: TypeAlias = tuple[Any, ...]
+"""A row, by column position."""
 
-
-class TransactionSettings(TypedDict, total=False):
-    """How a connection's transactions run and when their commits are answered, besides isolation.
-
-    The settings are those of ``hw.transaction``.
-    """
-
-    ack: Ack | None
-    """``durable``: a commit returns when durable at the level; it raises after a loss or a timeout.
-    """
-    level: str | None
-    """Level of the transactions. Default: the client's."""
-    max_wait_ms: float | None
-    """With ``ack="durable"``: milliseconds that the service waits before it answers.
-
-    The connection then waits on.
-    """
-    max_delay_ms: float | None
-    """Milliseconds after which the trackers send an event ``transaction.delayed``.
-
-    They send it if a transaction is not durable by then.
-    """
-    metadata: Mapping[str, str] | None
-    """Metadata for webhooks about the transactions."""
-    timeout: float | None
-    """Time limit for all attempts of a call, and for the wait of ``ack="durable"``, in seconds.
-
-    Default: the client's.
-    """
-    after: str | None
-    """With ``autocommit`` and ``read_only``: a token whose effects the read must see."""
-    mode: Mode | None
-    """With ``autocommit`` and ``read_only``: ``local`` may read from a replica near the gateway."""
-
-
-class Follower(Protocol):
-    """Receives the outcomes of a connection's transactions."""
-
-    def committed(self, client: Any, transaction: BasePromise, /) -> None:
-        """Called when a transaction has committed.
-
-        Args:
-            client: The client that ran it.
-            transaction: The transaction, with its ``token``, ``durable()`` and ``on_lost()``.
-        """
-
-    def failed(self, error: BaseException, /) -> None:
-        """Called when an error has ended a transaction.
-
-        Args:
-            error: The client's error.
-        """
-
-
+STREAM_ROWS: Final = 1_000
+"""Rows that a streaming cursor fetches at a time by default."""
+_names = itertools.count(1)
+_READS: Final = re.compile(r"\s*(?:select|values|table|with)\b", re.IGNORECASE)
+_LOCKS: Final = re.compile(r"\bfor\s+(?:no\s+key\s+)?update\b", re.IGNORECASE)
+_WRITES: Final = re.compile(r"\b(?:insert|update|delete|merge|into)\b", re.IGNORECASE)
 _OF_ONE_SHOT: Final = ("after", "mode")
 _OF_BEGIN: Final = ("level", "max_delay_ms", "metadata", "timeout")
 _OF_COMMIT: Final = ("ack", "level", "max_wait_ms", "max_delay_ms", "timeout")
@@ -361,6 +320,236 @@ class Connection:
             self.close()
 
 
+class Cursor:
+    """Executes statements of its connection and holds the rows of the last one."""
+
+    server_side: bool = False
+    """Whether rows are fetched as needed."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection: Connection = connection
+        """The connection that made the cursor."""
+        self.arraysize: int = 1
+        """Default number of rows for ``fetchmany``."""
+        self.description: Sequence[Column] | None = None
+        """Columns of the last statement; None if it returned no rows."""
+        self.rowcount: int = -1
+        """Number of rows that the last statement returned or changed; -1 if unknown."""
+        self.lastrowid: None = None
+        """Attribute of PEP 249. Always None: PostgreSQL has no row ids."""
+        self._rows: deque[Row] = deque()
+        self._is_closed = False
+
+    def execute(self, operation: str, parameters: Sequence[object] | None = None) -> Self:
+        """Runs a statement.
+
+        Args:
+            operation: Statement with parameters ``$1``, ``$2``, …
+            parameters: Values of the parameters, in order.
+
+        Errors: those of this module.
+        """
+        self._begin()
+        [result] = self.connection.run([_statement(operation, parameters)])
+        self._describe(result.fields)
+        self.rowcount = result.row_count
+        if self.description is not None:
+            self._rows.extend(self._decoded(result))
+        return self
+
+    def executemany(self, operation: str, seq_of_parameters: Sequence[Sequence[object]]) -> Self:
+        """Runs a statement once per set of parameters, 256 per round trip. Discards any rows.
+
+        Args:
+            operation: Statement with parameters ``$1``, ``$2``, …
+            seq_of_parameters: Values for each run, in order.
+
+        Errors: those of this module.
+        """
+        self._begin()
+        statements = [_statement(operation, parameters) for parameters in seq_of_parameters]
+        results = self.connection.run(statements) if statements else []
+        self.rowcount = sum(result.row_count for result in results)
+        return self
+
+    def fetchone(self) -> Row | None:
+        """Returns the next row, or None.
+
+        Errors: `ProgrammingError` if the last statement returned no rows.
+        """
+        self._check_rows()
+        return self._rows.popleft() if self._rows else None
+
+    def fetchmany(self, size: int | None = None) -> list[Row]:
+        """Returns the next rows.
+
+        Args:
+            size: Maximum number of rows. Default: ``arraysize``.
+
+        Errors: those of `Cursor.fetchone`.
+        """
+        self._check_rows()
+        count = min(self.arraysize if size is None else size, len(self._rows))
+        return [self._rows.popleft() for _ in range(count)]
+
+    def fetchall(self) -> list[Row]:
+        """Returns all remaining rows.
+
+        Errors: those of `Cursor.fetchone`.
+        """
+        self._check_rows()
+        rows = list(self._rows)
+        self._rows.clear()
+        return rows
+
+    def setinputsizes(self, sizes: object) -> None:
+        """Does nothing; PEP 249 requires it.
+
+        Args:
+            sizes: Ignored.
+        """
+
+    def setoutputsize(self, size: int, column: int | None = None) -> None:
+        """Does nothing; PEP 249 requires it.
+
+        Args:
+            size: Ignored.
+            column: Ignored.
+        """
+
+    def close(self) -> None:
+        """Closes the cursor and discards its rows. The transaction stays as it is."""
+        self._is_closed = True
+        self._rows.clear()
+
+    def _begin(self) -> None:
+        if self._is_closed:
+            raise InterfaceError("the cursor is closed")
+        self.description = None
+        self.rowcount = -1
+        self._rows.clear()
+
+    def _describe(self, fields: Sequence[Field]) -> None:
+        self.description = [(field.name, field.oid, None, None, None, None, None) for field in fields] or None
+
+    def _decoded(self, result: StatementResult) -> Iterator[Row]:
+        # By position, because columns may share a name; and with this connection's types, not the
+        # client's.
+        decoders = [self.connection.decoder.decoder(field.oid) for field in result.fields]
+        for row in result.values:
+            yield tuple(
+                text if text is None or decode is None else decode(text)
+                for text, decode in zip(row, decoders, strict=True)
+            )
+
+    def _check_rows(self) -> None:
+        if self._is_closed:
+            raise InterfaceError("the cursor is closed")
+        if self.description is None:
+            raise ProgrammingError("the last statement has no rows to fetch")
+
+    def __iter__(self) -> Iterator[Row]:
+        while (row := self.fetchone()) is not None:
+            yield row
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class StreamCursor(Cursor):
+    """Fetches rows through a cursor of the database, some at a time.
+
+    Statements that are not plain queries run as in `Cursor`.
+    """
+
+    server_side: bool = True
+    """Whether rows are fetched as needed."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._name: str | None = None
+        self._rewinds = 0
+        self._transaction: Any = None
+        self._is_exhausted = True
+
+    def execute(self, operation: str, parameters: Sequence[object] | None = None) -> Self:
+        """Like `Cursor.execute`, but a query's rows stay in the database until they are fetched."""
+        if not _is_query(operation):
+            return super().execute(operation, parameters)
+        self._begin()
+        name = f"highwater_{next(_names)}"
+        declare = _statement(f"DECLARE {name} NO SCROLL CURSOR FOR {operation}", parameters)
+        # Fetches no rows, only the description of the columns. The fetching call decides how many
+        # rows.
+        _, described = self.connection.run([declare, Statement(f"FETCH FORWARD 0 FROM {name}")])
+        self._describe(described.fields)
+        self._name = name
+        self._rewinds = self.connection.rewinds
+        self._transaction = self.connection.transaction
+        self._is_exhausted = False
+        return self
+
+    def fetchone(self) -> Row | None:
+        """Like `Cursor.fetchone`; fetches 1,000 rows per round trip."""
+        self._check_rows()
+        if not self._rows:
+            self._fetch(STREAM_ROWS)
+        return super().fetchone()
+
+    def fetchmany(self, size: int | None = None) -> list[Row]:
+        """Like `Cursor.fetchmany`; fetches all of its rows in one round trip."""
+        self._check_rows()
+        wanted = self.arraysize if size is None else size
+        if wanted > len(self._rows):
+            self._fetch(wanted - len(self._rows))
+        return super().fetchmany(wanted)
+
+    def fetchall(self) -> list[Row]:
+        """Like `Cursor.fetchall`; fetches 1,000 rows per round trip."""
+        rows = super().fetchall()
+        while not self._is_exhausted:
+            self._fetch(STREAM_ROWS)
+            rows += super().fetchall()
+        return rows
+
+    def close(self) -> None:
+        """Like `Cursor.close`; also closes the database cursor while its transaction is open."""
+        self._end()
+        super().close()
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._end()
+
+    def _fetch(self, count: int) -> None:
+        if self._is_exhausted:
+            return
+        [result] = self.connection.run([Statement(f"FETCH FORWARD {count} FROM {self._name}")])
+        self._rows.extend(self._decoded(result))
+        self._is_exhausted = len(result.values) < count
+
+    def _end(self) -> None:
+        """Closes the database cursor: tables cannot be altered while it is open."""
+        name, self._name = self._name, None
+        self._is_exhausted = True
+        connection, transaction = self.connection, self.connection.transaction
+        if name is None or transaction is not self._transaction or not transaction.is_open:
+            return
+        # Closing a cursor that no longer exists is an error, which would fail the transaction.
+        if connection.rewinds != self._rewinds:
+            return
+        try:
+            connection.run([Statement(f"CLOSE {name}")])
+        except Error:
+            # The transaction has failed, and the caller has its error.
+            return
+
+
 def _refuse_truncated(results: Sequence[StatementResult], *, is_applied: bool, transaction_id: str) -> None:
     for index, result in enumerate(results):
         if result.truncated:
@@ -372,3 +561,13 @@ def _refuse_truncated(results: Sequence[StatementResult], *, is_applied: bool, t
                 statement=index,
                 transaction_id=transaction_id,
             )
+
+
+def _statement(operation: str, parameters: Sequence[object] | None) -> Statement:
+    if isinstance(parameters, (str, bytes, dict)):
+        raise ProgrammingError("parameters must be a sequence of values for $1, $2, …")
+    return Statement(operation, tuple(parameters or ()))
+
+
+def _is_query(operation: str) -> bool:
+    return bool(_READS.match(operation)) and not _WRITES.search(_LOCKS.sub("", operation))

@@ -62,7 +62,7 @@ export class WireAttempts {
    */
   admission(owner: bigint): number | Report {
     try {
-      return this.#parts.exposure.refuse(owner, "commit");
+      return this.#parts.exposure.check(owner, "commit");
     } catch (cause) {
       if (!(cause instanceof HighwaterError)) throw cause;
       const message = cause.details.detail ?? cause.message;
@@ -112,7 +112,7 @@ export class WireAttempts {
     }
     let exposed: Exposed | null = null;
     try {
-      exposed = exposure.reserve(of.owner, settings.ack);
+      exposed = exposure.admitBegun(of.owner, settings.ack);
     } catch (cause) {
       if (!(cause instanceof HighwaterError)) throw cause;
       // With an id of the client's it must not run twice, however it is answered.
