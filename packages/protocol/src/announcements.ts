@@ -1,0 +1,72 @@
+// Announcements of a gateway to a tracker: an id before its COMMIT, its position after it, or that
+// it came to nothing.
+import Type, { type Static } from "typebox";
+import { closed } from "./schema-helpers.ts";
+import { LevelName, LIMITS, MaxDelayMs, Metadata, OffsetText, OwnerText, Uuid } from "./schemas.ts";
+
+/**
+ * Names one attempt of one gateway: a withdrawal takes back what this very attempt announced, and
+ * nothing else.
+ */
+const AttemptName = Type.String({ minLength: 1, maxLength: 64 });
+
+export const Announcement = Type.Union([
+  Type.Object(
+    {
+      kind: Type.Literal("intent"),
+      id: Uuid,
+      epoch: Uuid,
+      by: AttemptName,
+      /**
+       * So long after this was said the attempt has ended, or its gateway is gone. Until then its
+       * id is not settled.
+       */
+      endsWithinMs: Type.Integer({ minimum: 1, maximum: LIMITS.endsWithinMs }),
+      /** Absent: it has no owner. */
+      owner: Type.Optional(OwnerText),
+      /** After so long without being durable at the level it is reported as delayed. */
+      maxDelayMs: Type.Optional(MaxDelayMs),
+      level: Type.Optional(LevelName),
+      metadata: Type.Optional(Metadata),
+    },
+    closed,
+  ),
+  Type.Object(
+    {
+      kind: Type.Literal("position"),
+      id: Uuid,
+      epoch: Uuid,
+      offset: OffsetText,
+      owner: Type.Optional(OwnerText),
+    },
+    closed,
+  ),
+  Type.Object(
+    {
+      kind: Type.Literal("withdrawn"),
+      id: Uuid,
+      epoch: Uuid,
+      by: AttemptName,
+      owner: Type.Optional(OwnerText),
+    },
+    closed,
+  ),
+]);
+export type Announcement = Static<typeof Announcement>;
+
+export const AnnouncementBatch = Type.Object(
+  {
+    gateway: Type.String({ minLength: 1, maxLength: 128 }),
+    /** The gateway's. */
+    region: Type.Optional(Type.String({ minLength: 1, maxLength: 63 })),
+    announcements: Type.Array(Announcement, { maxItems: LIMITS.announcementsPerBatch }),
+    /** Answers wait in the gateway for marks, of transactions that are not announced. */
+    waitsForMs: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.waitMs })),
+    /**
+     * By epoch of the announcements, the one before it: its record may be on no node that survives.
+     */
+    parents: Type.Optional(Type.Record(Uuid, Uuid)),
+  },
+  closed,
+);
+export type AnnouncementBatch = Static<typeof AnnouncementBatch>;
