@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import { type EpochId, type Offset } from "@highwater/protocol";
-import { forkOf, type ForkFacts } from "./fork.ts";
+import { forkOf, type ForkFacts, mayLack } from "./fork.ts";
 
 const at = (value: number): Offset => BigInt(value) as Offset;
 const PREVIOUS = "00000000-0000-4000-8000-000000000001" as EpochId;
@@ -53,7 +53,21 @@ describe("where the previous epoch's log ends", () => {
       given: {},
       cause: "crash_recovery",
       fork: 100,
-      limit: 500,
+      limit: null,
+    },
+    {
+      title: "an operator's command reinstates what a crash has left, if the server says how far that goes",
+      given: { recoveredAt: at(400), supersedes: true },
+      cause: "reinstated",
+      fork: 100,
+      limit: 400,
+    },
+    {
+      title: "and otherwise it is a crash like any other",
+      given: { supersedes: true },
+      cause: "crash_recovery",
+      fork: 100,
+      limit: null,
     },
     {
       title: "nothing that was written since the recovery is of the previous epoch",
@@ -67,14 +81,14 @@ describe("where the previous epoch's log ends", () => {
       given: { witnessed: at(300) },
       cause: "crash_recovery",
       fork: 300,
-      limit: 500,
+      limit: null,
     },
     {
       title: "after a crash a stream proves nothing about the node that sent it",
       given: { witnessed: at(300), streamed: at(400) },
       cause: "crash_recovery",
       fork: 300,
-      limit: 500,
+      limit: null,
     },
     {
       title: "a promotion's switch point is a limit and no proof",
@@ -98,11 +112,11 @@ describe("where the previous epoch's log ends", () => {
       limit: 350,
     },
     {
-      title: "and nothing when the switch point is unknown",
+      title: "and nothing when the switch point is unknown, which also is no limit then",
       given: { promoted: true, witnessed: at(300), streamed: at(400) },
       cause: "promotion",
       fork: 300,
-      limit: 500,
+      limit: null,
     },
     {
       title: "of a copy only the epoch's record proves anything, whatever else was copied with it",
@@ -147,10 +161,33 @@ describe("where the previous epoch's log ends", () => {
           for (const lost of lesser) {
             const less = forkOf(facts({ promoted, supersedes, witnessed, streamed, switchedAt, ...lost }));
             assert.ok(less.fork <= all.fork);
-            assert.ok(less.limit === null || all.limit === null || less.limit >= all.limit);
+            assert.ok(less.limit === null || less.limit === all.limit);
           }
         },
       ),
     );
+  });
+});
+
+describe("what every level had", () => {
+  const fork = { cause: "crash_recovery", fork: at(300), limit: at(400) } as const;
+
+  it("is all there up to where the log was left", () => {
+    assert.equal(mayLack(fork, at(400)), false);
+    assert.equal(mayLack(fork, at(401)), true);
+  });
+
+  it("may be missing above what is proven where it is not known how far the log goes", () => {
+    assert.equal(mayLack({ ...fork, limit: null }, at(300)), false);
+    assert.equal(mayLack({ ...fork, limit: null }, at(301)), true);
+  });
+
+  it("is all there where the server that wrote the log goes on", () => {
+    for (const cause of ["clean_restart", "reinstated"] as const)
+      assert.equal(mayLack({ ...fork, cause, limit: null }, at(1_000)), false);
+  });
+
+  it("may be missing in a copy, whatever its records say", () => {
+    assert.equal(mayLack({ ...fork, cause: "restored" }, at(1)), true);
   });
 });

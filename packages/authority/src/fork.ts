@@ -1,11 +1,21 @@
 // Finds where the previous epoch's log ends in this history. A pure rule over what a node's own log
 // and its server can prove. All adapters whose store is one physical log share it; each gathers the
 // facts in its own way.
-import { type EpochCause, type EpochId, maxOffset, minOffset, type Offset, ZERO } from "@highwater/protocol";
+import {
+  type EpochCause,
+  type EpochId,
+  keptEnd,
+  maxOffset,
+  minOffset,
+  type Offset,
+  ZERO,
+} from "@highwater/protocol";
 
 /**
- * `fork`: the previous epoch's log is in this history at least up to here. `limit`: nothing of it
- * above here; null: no bound.
+ * `fork`: the previous epoch's log is in this history at least up to here. `limit`: this history
+ * left that log exactly here. Null after `clean_restart` and `reinstated`: all of that log is here,
+ * and it may have gone on. Null after any other cause: where the history left it is not known. An
+ * upper bound is no limit, because it would call lost reads durable and hide a broken promise.
  */
 export interface Fork {
   readonly cause: EpochCause;
@@ -39,7 +49,7 @@ export interface ForkFacts {
   readonly switchedAt: Offset | null;
   /** End of this node's log now. */
   readonly end: Offset;
-  /** Where the log went on after the last recovery, or above; null when the server does not say. */
+  /** Where the server's last recovery ended; null when the server does not say. */
   readonly recoveredAt: Offset | null;
   /** Highest witness of the previous epoch in this history; null when there is none. */
   readonly witnessed: Offset | null;
@@ -52,12 +62,12 @@ export interface ForkFacts {
 }
 
 /**
- * Finds the fork offset and its limit. A promotion's switch point and a replica's last position
- * only bound the end from above: the old primary may have crashed and recovered before the switch
- * without beginning an epoch. Then its log below the switch point holds other records than the ones
- * that were lost. The lower bound is proven by this very history (the epoch's record and its
+ * Finds the fork offset and its limit. At a promotion's switch point this history left the old
+ * primary's log. That proves nothing about the log below: the old primary may have crashed and
+ * recovered before the switch without beginning an epoch, and then other records stand in place of
+ * the lost ones. The lower bound is proven by this very history (the epoch's record and its
  * witnesses), or by an uninterrupted stream that the caller watched.
- * (docs/decisions/0003-fork-offset-is-witnessed.md)
+ * (docs/decisions/0003-fork-offset-is-witnessed.md, 0176-a-fork-limit-is-exact.md)
  */
 export function forkOf(facts: ForkFacts): Fork {
   const { previous, end, promoted } = facts;
@@ -78,17 +88,26 @@ export function forkOf(facts: ForkFacts): Fork {
   // The record says where it ends itself, and that update is in this history too: all up to there
   // is.
   const witnessed = maxOffset(previous.startOffset, facts.witnessed ?? ZERO);
-  if (facts.foreignLog)
-    return { cause: facts.supersedes ? "reinstated" : "crash_recovery", fork: witnessed, limit: null };
+  if (facts.foreignLog) return { cause: "crash_recovery", fork: witnessed, limit: null };
   if (!promoted) {
-    const cause = facts.supersedes ? "reinstated" : "crash_recovery";
     // Log that was written since the recovery belongs to no epoch: after an older copy was restored
     // it stands where the lost end was.
-    return { cause, fork: witnessed, limit: minOffset(end, facts.recoveredAt ?? end) };
+    const limit = facts.recoveredAt;
+    const cause = facts.supersedes && limit !== null ? "reinstated" : "crash_recovery";
+    return { cause, fork: witnessed, limit };
   }
   // What arrived but was not valid log is cut off at the switch point; without that point, what
   // arrived proves nothing.
   const { switchedAt, streamed } = facts;
   const watched = switchedAt === null || streamed === null ? ZERO : minOffset(streamed, switchedAt);
-  return { cause: "promotion", fork: maxOffset(witnessed, watched), limit: switchedAt ?? end };
+  return { cause: "promotion", fork: maxOffset(witnessed, watched), limit: switchedAt };
+}
+
+/**
+ * True when something of the previous epoch that every level had may be missing. `everywhere`: up
+ * to where they had it, as far as the caller knows.
+ */
+export function mayLack(fork: Fork, everywhere: Offset): boolean {
+  const end = keptEnd(fork);
+  return fork.cause === "restored" || (end !== null && everywhere > end);
 }

@@ -1,6 +1,6 @@
 // What follows from epoch records: ancestry, and which history ended another's epoch.
-import { type EpochId } from "./ids.ts";
-import { type EpochRecord } from "./schemas.ts";
+import { type EpochId, type Offset } from "./ids.ts";
+import { type EpochCause, type EpochRecord } from "./schemas.ts";
 
 /** Epoch records seen anywhere, by id. They only ever accumulate. */
 export class EpochGraph {
@@ -93,6 +93,24 @@ function higher(one: EpochRecord["finalMarks"], other: EpochRecord["finalMarks"]
   const marks = { ...one };
   for (const [level, mark] of Object.entries(other)) if (isHigher(mark, marks[level])) marks[level] = mark;
   return marks;
+}
+
+/**
+ * Above this offset an epoch's history has nothing of the previous epoch's log, or it is not known
+ * to have any. Null: it has all of that log. `fork`, `limit`: as in the epoch's record.
+ */
+export function keptEnd({
+  cause,
+  fork,
+  limit,
+}: {
+  readonly cause: EpochCause;
+  readonly fork: Offset;
+  readonly limit: Offset | null;
+}): Offset | null {
+  if (limit !== null) return limit;
+  // These two have no limit only where the server that wrote the log goes on.
+  return cause === "clean_restart" || cause === "reinstated" ? null : fork;
 }
 
 /**

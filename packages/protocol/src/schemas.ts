@@ -77,7 +77,7 @@ export const EpochRecord = Type.Object(
     startedAt: Type.String(),
     startOffset: about(OffsetText, "Upper bound of this record's own position in the epoch's log."),
     forkOffset: about(OffsetText, "This history contains the previous epoch's log at least up to here."),
-    /** ... and nothing of it above here; null when there is no such bound. */
+    /** This history left that log exactly here. Null: see keptEnd(). */
     forkLimit: Type.Union([OffsetText, Type.Null()]),
     /** Epochs outside this history that an operator declared ended by choosing this one. */
     supersedes: Type.Array(Uuid),

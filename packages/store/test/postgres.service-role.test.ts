@@ -90,6 +90,25 @@ describe("the role of gateways and trackers", () => {
     await eventually("the replica is seen again", async () => (await seen()) === 1);
   });
 
+  it("begins epochs without pg_monitor", async () => {
+    await cluster.query(
+      EAST,
+      `REVOKE pg_monitor FROM ${SERVICE_ROLE}; GRANT pg_read_all_stats TO ${SERVICE_ROLE}`,
+    );
+    try {
+      await cluster.crashBackend(EAST);
+      store.forget(EAST);
+      const record = await eventually("an epoch begins", () => store.mint(EAST, MINT).catch(() => undefined));
+      assert.equal(record.cause, "crash_recovery");
+      assert.notEqual(record.forkLimit, null);
+    } finally {
+      await cluster.query(
+        EAST,
+        `REVOKE pg_read_all_stats FROM ${SERVICE_ROLE}; GRANT pg_monitor TO ${SERVICE_ROLE}`,
+      );
+    }
+  });
+
   it("cannot end the session of an application without pg_signal_backend", async () => {
     await cluster.query(EAST, "CREATE ROLE tenant LOGIN IN ROLE highwater_app");
     const tenant = await connect(await cluster.connectionString(EAST, { user: "tenant" }));

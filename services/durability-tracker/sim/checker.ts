@@ -256,8 +256,13 @@ export class Checker implements AnswerWitness, Witness {
           );
         const { kind } = token.txn;
         if (kind === "position") assert.ok(WITHOUT_RECEIPT.has(verdict), what);
-        // Of what no ledger holds, these two say nothing that binds: its history may be current again.
-        const isFree = kind === "position" && (before === "unknown" || before === "broken");
+        // Of what no ledger holds, these two say nothing that binds: its history may be current again. And of what was durable
+        // nothing can be said where it is not known how far the epoch's log goes.
+        const isFree =
+          kind === "position" &&
+          (before === "unknown" ||
+            before === "broken" ||
+            (verdict === "unknown" && isEndless(tracker, token)));
         if (before !== undefined && !isFree) checkChange(tracker, before, verdict, why, what);
         if (verdict === "pending") continue;
         reported.set(key, { verdict, isVolatile: true });
@@ -281,8 +286,17 @@ export class Checker implements AnswerWitness, Witness {
     }
   }
 
+  /**
+   * A primary that was put back to an older copy has written over the end of an epoch's log, and was then recovered once more, or
+   * another node was promoted from that, before anybody had begun an epoch. Nothing in that history says so, and a read has no
+   * receipt (SPEC, R3).
+   */
+  #isHidden({ txn }: Token, ruler: SimNode): boolean {
+    return txn.kind !== "write" && ruler.log.some((rec) => this.#truth.hiddenStrays.has(rec));
+  }
+
   #isStray(token: Token): boolean {
-    return this.#world.nodes.some((node) => isStray(token, node));
+    return this.#world.nodes.some((node) => this.#isHidden(token, node));
   }
 
   // ---- at the end
@@ -375,7 +389,7 @@ export class Checker implements AnswerWitness, Witness {
       if (present && verdict === "broken" && txn.kind === "write") assert.ok(wasLost, what);
       if (present && verdict !== "broken" && this.#hasReported(tracker, token))
         assert.fail(`${what}, and the same tracker has reported it lost`);
-      if (!present && verdict === "durable" && !isStray(token, ruler)) {
+      if (!present && verdict === "durable" && !this.#isHidden(token, ruler)) {
         assert.ok("primary" in rule, `${what}, and it is not in the history`);
         assert.ok(this.#movedAway(token), `${what}, and its own node has lost it`);
       }
@@ -467,18 +481,16 @@ export class Checker implements AnswerWitness, Witness {
   }
 }
 
-/**
- * A primary that was put back to an older copy has written over the end of an epoch's log, and another node was promoted from
- * that before anybody had begun an epoch. Nothing in that history says so, and a read has no receipt (SPEC, R3).
- */
-function isStray({ txn }: Token, ruler: SimNode): boolean {
-  return txn.kind !== "write" && ruler.log.some((rec) => rec.kind === "noise" && rec.isStray);
-}
-
 /** Without a receipt a mark of a history that was given up is known to those alone that have seen it. */
 function comparable({ txn }: Token, verdicts: readonly Verdict[]): readonly Verdict[] {
   if (txn.kind !== "position" || !verdicts.includes("broken")) return verdicts;
   return verdicts.filter((verdict) => verdict !== "unknown");
+}
+
+/** The history that goes on from the token's epoch does not say where it left that epoch's log. */
+function isEndless({ state }: SimTracker, { position }: Token): boolean {
+  const successor = state.topology.ancestry.find(({ previous }) => previous === position.epoch);
+  return successor?.forkLimit === null;
 }
 
 const keyOf = ({ n }: Token, level: string): string => `${String(n)}/${level}`;

@@ -121,9 +121,8 @@ function factsOf(
   let witnessed: Offset | null = null;
   for (const rec of node.log)
     if (rec.kind === "witness" && rec.epoch === id) witnessed = rec.reached as Offset;
-  const { sentinel, timeline } = node;
+  const { sentinel, timeline, recovery } = node;
   const watched = streamed?.epoch === id && streamed?.incarnation === node.incarnation;
-  const switched = node.log.find((rec) => rec.kind === "switch" && rec.from === previous?.timeline);
   return {
     previous:
       previous === undefined || id === null
@@ -134,9 +133,9 @@ function factsOf(
     isCopy: false,
     foreignLog: false,
     promoted: previous !== undefined && previous.timeline !== timeline,
-    switchedAt: (switched?.end ?? null) as Offset | null,
+    switchedAt: recovery?.isPromotion === true && timeline - 1 === previous?.timeline ? recovery.end : null,
     end: node.end,
-    recoveredAt: node.recoveredAt,
+    recoveredAt: recovery?.end ?? null,
     witnessed,
     streamed: watched && streamed !== null ? streamed.offset : null,
     supersedes: supersedes.length > 0,

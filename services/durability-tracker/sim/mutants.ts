@@ -255,8 +255,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: "an epoch's log is taken to be here up to the switch point",
     patch: {
       file: "packages/authority/src/fork.ts",
-      find: `  return { cause: "promotion", fork: maxOffset(witnessed, watched), limit: switchedAt ?? end };`,
-      replace: `  return { cause: "promotion", fork: maxOffset(witnessed, switchedAt ?? end), limit: switchedAt ?? end };`,
+      find: `  return { cause: "promotion", fork: maxOffset(witnessed, watched), limit: switchedAt };`,
+      replace: `  return { cause: "promotion", fork: maxOffset(witnessed, switchedAt ?? end), limit: switchedAt };`,
     },
     from: 318,
   },
@@ -264,9 +264,31 @@ export const MUTANTS: readonly Mutant[] = [
     name: "after a crash the log is taken to be here up to its end",
     patch: {
       file: "packages/authority/src/fork.ts",
-      find: `return { cause, fork: witnessed, limit: minOffset`,
-      replace: `return { cause, fork: end, limit: minOffset`,
+      find: `return { cause, fork: witnessed, limit };`,
+      replace: `return { cause, fork: end, limit };`,
     },
+  },
+  {
+    name: "where it is not known that the log was left, its end is taken for that",
+    patch: {
+      file: "packages/authority/src/fork.ts",
+      find: `  return { cause: "promotion", fork: maxOffset(witnessed, watched), limit: switchedAt };`,
+      replace: `  return { cause: "promotion", fork: maxOffset(witnessed, watched), limit: switchedAt ?? end };`,
+    },
+    series: 20_260_105,
+    from: 268,
+    wires: true,
+  },
+  {
+    name: "a promise without a receipt stands where it is not known that the history has it",
+    patch: {
+      file: core("verdict"),
+      find: `  return successor.forkLimit === null ? "not known" : "given up";`,
+      replace: `  return successor.forkLimit === null ? "kept" : "given up";`,
+    },
+    series: 20_260_105,
+    from: 268,
+    wires: true,
   },
   {
     name: "what is learned is not counted",
@@ -440,8 +462,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: "a promise without a receipt stands wherever the next history has left the log",
     patch: {
       file: core("verdict"),
-      find: `return successor.forkLimit !== null && position.offset > BigInt(successor.forkLimit);`,
-      replace: `return false;`,
+      find: `  return successor.forkLimit === null ? "not known" : "given up";`,
+      replace: `  return successor.forkLimit === null ? "not known" : "kept";`,
     },
     wires: true,
     from: 370,

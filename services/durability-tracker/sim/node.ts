@@ -69,8 +69,8 @@ export class SimNode {
   sentinel: Image["sentinel"] = null;
   /** Put back to an older copy, and in no epoch since. */
   isRestored = false;
-  /** Where its log went on after its last recovery. */
-  recoveredAt: Offset | null = null;
+  /** How far its last recovery went, and whether a promotion ended it. A clean restart forgets that. */
+  recovery: { readonly end: Offset; readonly isPromotion: boolean } | null = null;
   /** Grows whenever the log was replaced or cut. */
   edition = 0;
   /** Grows whenever all connections to the server end. */
@@ -189,6 +189,10 @@ export class SimNode {
     this.replayed = this.flushed;
   }
 
+  recover(isPromotion: boolean): void {
+    this.recovery = { end: this.end, isPromotion };
+  }
+
   /** Puts another server's disk in place of this one's. */
   replaceBy(image: Image): void {
     this.edition++;
@@ -196,7 +200,9 @@ export class SimNode {
     this.flushed = this.log.length;
     this.replayed = this.log.length;
     this.sentinel = image.sentinel;
-    this.recoveredAt = this.end;
+    // A copy of a server that was stopped cleanly starts without recovery.
+    if (image.sentinel === null) this.recover(false);
+    else this.recovery = null;
   }
 
   image(): Image {

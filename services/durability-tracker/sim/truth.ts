@@ -52,6 +52,16 @@ export class Truth {
   /** Ids with an attempt that was ended in its own epoch: its client learns that from its gateway. */
   readonly settled = new Set<TxnId>();
 
+  /**
+   * Written in no epoch on a node that was put back to an older copy, and followed by another recovery or a promotion: from then on
+   * the server does not show it any more.
+   */
+  readonly hiddenStrays = new WeakSet<Rec>();
+
+  hideStrays(log: readonly Rec[]): void {
+    for (const rec of log) if (rec.kind === "noise" && rec.isStray) this.hiddenStrays.add(rec);
+  }
+
   token(txn: Txn, position: Token["position"]): Token {
     const token = { n: this.tokens.length, txn, position };
     this.tokens.push(token);

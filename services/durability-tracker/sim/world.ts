@@ -242,6 +242,12 @@ export class World {
 
   // ---- what happens to servers
 
+  /** From here on the server does not show what was written after an earlier recovery. */
+  #recover(node: SimNode, isPromotion: boolean): void {
+    node.recover(isPromotion);
+    this.truth.hideStrays(node.log);
+  }
+
   stop(node: SimNode, clean: boolean, lingers: boolean): void {
     if (!node.isUp) return;
     if (clean) node.flush(node.log.length);
@@ -249,7 +255,8 @@ export class World {
     this.#cutAll(node, lingers);
     node.lose();
     node.isUp = false;
-    if (!clean) node.recoveredAt = node.end;
+    if (clean) node.recovery = null;
+    else this.#recover(node, false);
   }
 
   start(node: SimNode): void {
@@ -263,7 +270,7 @@ export class World {
     if (!node.isUp) return;
     this.#cutAll(node, false);
     node.lose();
-    node.recoveredAt = node.end;
+    this.#recover(node, false);
     node.sentinel = null;
   }
 
@@ -271,6 +278,7 @@ export class World {
     if (!node.isUp || node.role !== "replica") return;
     this.cut(node, true);
     node.lose();
+    this.#recover(node, true);
     node.log.push({ kind: "switch", from: node.timeline, end: node.end });
     node.role = "primary";
     node.sentinel = null;
@@ -305,6 +313,7 @@ export class World {
   restore(node: SimNode, image: Image): void {
     this.#cutAll(node, false);
     node.replaceBy(image);
+    if (node.recovery !== null) this.truth.hideStrays(node.log);
     node.isRestored = true;
     node.role = "primary";
     node.isUp = true;

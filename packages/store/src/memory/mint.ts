@@ -48,7 +48,7 @@ function nextRecord(
   request: MintRequest,
   fresh: { readonly id: EpochId; readonly wallMs: number },
 ): EpochRecord {
-  const { history, sentinel } = node;
+  const { history, sentinel, recovery, timeline } = node;
   const previous = history.newest;
   const { streamed } = request;
   const previousId = (previous?.record.id ?? null) as EpochId | null;
@@ -62,10 +62,10 @@ function nextRecord(
     sameServer: sentinel?.incarnation === node.incarnation,
     isCopy: sentinel?.isDisowned === true,
     foreignLog: false,
-    promoted: previous !== undefined && previous.timeline !== node.timeline,
-    switchedAt: node.switches.find((change) => change.timeline === previous?.timeline)?.at ?? null,
+    promoted: previous !== undefined && previous.timeline !== timeline,
+    switchedAt: recovery?.isPromotion === true && timeline - 1 === previous?.timeline ? recovery.end : null,
     end: node.end,
-    recoveredAt: null,
+    recoveredAt: recovery?.end ?? null,
     witnessed: previousId === null ? null : history.witnessOf(previousId),
     streamed: watched && streamed !== null ? streamed.offset : null,
     supersedes: request.supersedes.length > 0,

@@ -58,6 +58,11 @@ export class MemoryNode {
   incarnation: string;
   timeline = 1;
   switches: TimelineSwitch[] = [];
+  /**
+   * How far the last recovery went, and whether it ended with a promotion. As on the real server it
+   * is forgotten in a clean restart.
+   */
+  recovery: { readonly end: Offset; readonly isPromotion: boolean } | null = null;
   sentinel: Sentinel | null = null;
   /** The node that a replica follows. */
   upstream: string | null = null;
@@ -172,10 +177,11 @@ export class MemoryNode {
   }
 
   /** Recovery empties the sentinel and ends with a checkpoint in the log. */
-  recover(): void {
+  recover(isPromotion = false): void {
     this.sentinel = null;
     this.junkEnd = ZERO;
     this.replay();
+    this.recovery = { end: this.flushed, isPromotion };
     if (this.role === "primary") this.checkpoint();
   }
 

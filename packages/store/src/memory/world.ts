@@ -225,6 +225,7 @@ export class MemoryWorld {
     node.isUp = true;
     node.incarnation = this.#incarnation();
     if (node.role === "replica" || !node.isClean) node.recover();
+    else node.recovery = null;
     this.#interrupt(id);
   }
 
@@ -250,7 +251,7 @@ export class MemoryWorld {
     node.timeline++;
     node.role = "primary";
     node.upstream = null;
-    node.recover();
+    node.recover(true);
     this.#interrupt(id);
   }
 

@@ -8,8 +8,8 @@
 // transactions. Under their lock they write only if no other process has begun an epoch since. No
 // lock is held over a round trip.
 import { randomUUID } from "node:crypto";
-import { type ClientBase } from "pg";
-import { type Fork, forkOf } from "@highwater/authority";
+import { type ClientBase, DatabaseError } from "pg";
+import { type Fork, forkOf, mayLack } from "@highwater/authority";
 import { type EpochId, type EpochRecord, type Offset } from "@highwater/protocol";
 import { type MintRequest } from "../port.ts";
 import { namingHolders } from "./locks.ts";
@@ -25,10 +25,13 @@ import {
   OPEN_EPOCH,
   OPEN_SENTINEL,
   OPENED_EPOCH,
+  PROMOTED_SINCE_START,
   SENTINEL,
   SERVER_FACTS,
   UNFINISHED_EPOCH,
 } from "./sql.ts";
+
+const INSUFFICIENT_PRIVILEGE = "42501";
 
 /** Nothing but another request that ends more epochs makes an attempt come to nothing. */
 const ATTEMPTS_MAX = 5;
@@ -62,8 +65,9 @@ interface ServerRow {
   system_identifier: string;
   started_at: string;
   unlogged: boolean;
-  redo: string | null;
   replayed: string | null;
+  received: boolean;
+  went_on: string | null;
   witnessed: string | null;
   ids_from: string;
   is_pending: boolean;
@@ -108,18 +112,21 @@ interface Seen {
   readonly opened: OpenedRow | undefined;
   readonly isCopy: boolean;
   readonly server: ServerRow;
+  /** The last recovery ended with the promotion that began the timeline. */
+  readonly promotedHere: boolean;
   readonly timeline: number;
   readonly end: Offset;
 }
 
 async function look(client: ClientBase, node: string, request: MintRequest): Promise<Seen> {
-  const [epochs, sentinels, unfinished, openings, servers, { end }] = await Promise.all([
+  const [epochs, sentinels, unfinished, openings, servers, { end }, promotions] = await Promise.all([
     client.query<EpochRow>(EPOCHS),
     client.query<SentinelRow>(SENTINEL),
     client.query<UnfinishedRow>(UNFINISHED_EPOCH, [node]),
     client.query<OpenedRow>(OPENED_EPOCH),
     client.query<ServerRow>(SERVER_FACTS, [request.command, uuidFloor(0)]),
     readLogEnd(client),
+    client.query(PROMOTED_SINCE_START).catch(noneIfForbidden),
   ]);
   const previous = epochs.rows.at(-1);
   const [sentinel] = sentinels.rows;
@@ -133,10 +140,17 @@ async function look(client: ClientBase, node: string, request: MintRequest): Pro
     opened,
     server,
     end,
+    promotedHere: server.received || promotions.rows.length > 0,
     unfinished: unfinished.rows[0],
     isCopy: isCopied(previous, sentinel, opened),
     timeline: Number.parseInt(server.walfile.slice(0, 8), 16),
   };
+}
+
+/** The services go on without the right, and know less. */
+function noneIfForbidden(error: unknown): { readonly rows: readonly unknown[] } {
+  if (error instanceof DatabaseError && error.code === INSUFFICIENT_PRIVILEGE) return { rows: [] };
+  throw error;
 }
 
 /**
@@ -208,7 +222,7 @@ function isCopied(
 
 /** Gathers what the server and this history can prove; the rule itself is `forkOf`. */
 function findFork(
-  { previous, sentinel, opened, isCopy, server, timeline, end }: Seen,
+  { previous, sentinel, opened, isCopy, server, promotedHere, timeline, end }: Seen,
   request: MintRequest,
 ): Fork {
   const promoted = previous !== undefined && timeline !== previous.timeline;
@@ -233,11 +247,13 @@ function findFork(
     // recovery went says nothing of a promotion, and a later timeline may have left another one.
     // (The timeline's history file would say more, and only a superuser may let a role read it
     // without all other files.)
-    switchedAt: promoted && timeline === previous.timeline + 1 ? lsnOrNull(server.replayed) : null,
+    switchedAt:
+      promoted && promotedHere && timeline === previous.timeline + 1 ? lsnOrNull(server.replayed) : null,
     end,
-    // Every recovery of a primary ends with a checkpoint, which begins where the log goes on. A
-    // later one begins above.
-    recoveredAt: lsnOrNull(server.redo),
+    // A server that was stopped cleanly since does not say how far it recovered before. A disk may
+    // have part of a record, which a mark counts and the recovery drops: so what counts is where
+    // the log goes on, while that is known.
+    recoveredAt: lsnOrNull(server.replayed === null ? null : (server.went_on ?? server.replayed)),
     witnessed: lsnOrNull(server.witnessed),
     streamed: watched && streamed !== null ? streamed.offset : null,
     supersedes: request.supersedes.length > 0,
@@ -279,9 +295,8 @@ function newRecord(
  */
 function idsFrom({ server, previous }: Seen, fork: Fork, request: MintRequest): string {
   const everywhere = BigInt(request.everywhere?.[previous?.id ?? ""] ?? 0);
-  const isMissing = fork.cause === "restored" || (fork.limit !== null && everywhere > fork.limit);
   const now = uuidFloor(Number(server.now_ms));
-  return isMissing && now > server.ids_from ? now : server.ids_from;
+  return mayLack(fork, everywhere as Offset) && now > server.ids_from ? now : server.ids_from;
 }
 
 /** Does nothing when another process has replaced the record, or opened it. */

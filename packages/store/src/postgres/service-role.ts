@@ -40,8 +40,8 @@ export function serviceRoleStatements(service: string, database: string): string
   return [
     ...KEY_GROUPS.map((group) => createRole(group, "NOLOGIN")),
     createRole(service, LOGIN_WITHOUT_POWERS),
-    // Where the streams of replicas stand, and when their processes and the receivers began: hidden
-    // from others.
+    // Where the streams of replicas stand, when their processes and the receivers began, and how
+    // old a timeline's history file is: hidden from others.
     `GRANT pg_monitor TO ${role}`,
     // A session whose gateway is gone holds the row of its receipt, and one with a lock on a
     // private table stops the next epoch.

@@ -181,16 +181,29 @@ export const UNFINISHED_EPOCH = `SELECT id::text, seq::text, previous::text, tim
 FROM highwater.epoch WHERE start_offset IS NULL ORDER BY epoch.seq DESC LIMIT 1`;
 
 /**
+ * The timeline's history file, which a promotion writes, if it is younger than the server's
+ * processes: then no other recovery has followed. Only roles of pg_monitor may list the files of
+ * the log.
+ */
+export const PROMOTED_SINCE_START = `SELECT FROM pg_ls_waldir() f, ${CHECKPOINTER}
+  AND f.name = left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) || '.history'
+  AND f.modification BETWEEN a.backend_start AND clock_timestamp()`;
+
+/**
  * $1 command, $2 the lowest id. The server's report about itself and the newest epoch. `replayed`:
- * a server remembers how far it replayed until its shared memory is made anew, by a restart or a
- * crash; then nothing was received in it either.
+ * how far the last recovery went. A server remembers that until its shared memory is made anew, by
+ * a restart or a crash. `received`: that recovery was a replica's; in one of a crash nothing is.
+ * `went_on`: where the log goes on after a crash, above a record that the crash has cut. The
+ * recovery's own checkpoint begins there, and nothing runs beside it; any later one is an online
+ * checkpoint, which begins before its record.
  */
 export const SERVER_FACTS = `SELECT pg_walfile_name(pg_current_wal_insert_lsn()) AS walfile,
   (SELECT system_identifier::text FROM pg_control_system()) AS system_identifier,
   extract(epoch FROM pg_postmaster_start_time())::text AS started_at,
   (SELECT relpersistence = 'u' FROM pg_class WHERE oid = 'highwater.epoch_sentinel'::regclass) AS unlogged,
-  (SELECT redo_lsn::text FROM pg_control_checkpoint()) AS redo,
-  CASE WHEN pg_last_wal_receive_lsn() IS NOT NULL THEN pg_last_wal_replay_lsn()::text END AS replayed,
+  pg_last_wal_replay_lsn()::text AS replayed,
+  pg_last_wal_receive_lsn() IS NOT NULL AS received,
+  (SELECT CASE WHEN redo_lsn = checkpoint_lsn THEN redo_lsn END::text FROM pg_control_checkpoint()) AS went_on,
   (SELECT max(w.reached)::text FROM highwater.witness w WHERE w.epoch = newest.id) AS witnessed,
   greatest(newest.ids_from, command.ids_from, $2)::text AS ids_from, command.id IS NOT NULL AND command.epoch IS NULL AS is_pending,
   (extract(epoch FROM clock_timestamp()) * 1000)::text AS now_ms

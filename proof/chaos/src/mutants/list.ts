@@ -67,7 +67,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: "a crash keeps the whole log",
     patch: {
       file: authority("fork"),
-      find: "return { cause, fork: witnessed, limit: minOffset(end, facts.recoveredAt ?? end) };",
+      find: "return { cause, fork: witnessed, limit };",
       replace: "return { cause, fork: end, limit: end };",
     },
     faults: ["lose_unflushed", "kill_primary"],
@@ -103,7 +103,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: "a promoted replica is taken to have all of the old log",
     patch: {
       file: authority("fork"),
-      find: 'return { cause: "promotion", fork: maxOffset(witnessed, watched), limit: switchedAt ?? end };',
+      find: 'return { cause: "promotion", fork: maxOffset(witnessed, watched), limit: switchedAt };',
       replace: 'return { cause: "promotion", fork: (end + 100_000_000n) as Offset, limit: null };',
     },
     faults: ["lose_primary", "lose_region"],

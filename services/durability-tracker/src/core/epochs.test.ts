@@ -414,7 +414,7 @@ test("a second question about a proven transaction gets the same answer", () => 
 
 test("expired is the answer where no receipt is kept, but not to a promise", () => {
   const it = promised(80);
-  it.follow(first, promoted);
+  it.follow(first, { ...promoted, forkLimit: "90" });
   it.answer(75, { 1: { kind: "expired" } });
   assert.deepEqual(verdicts(it, 1, 1, 80), ["durable", "durable", "durable", "expired"]);
 });
@@ -434,7 +434,7 @@ test("a promise that was broken is not durable again when its verdict has left t
 
 test("a promise that left the ledger is durable without its receipt while what its epoch's end has broken is remembered", () => {
   const it = promised(80);
-  it.follow(first, promoted);
+  it.follow(first, { ...promoted, forkLimit: "90" });
   it.answer(75, { 1: { kind: "commit", epoch: epochId(1) } });
   everywhere(it, 100);
   it.present(2, 1, 60);
@@ -445,6 +445,13 @@ test("a promise that left the ledger is durable without its receipt while what i
 test("a promise about a place that the history cannot have is not kept by an expired receipt", () => {
   const it = promised(80);
   it.follow(first, { ...promoted, forkLimit: "70" });
+  it.answer(75, { 1: { kind: "expired" } });
+  assert.deepEqual(verdicts(it, 1, 1, 80), ["durable", "expired", "expired", "expired"]);
+});
+
+test("a promise about a place that the history is not known to have is not kept by an expired receipt", () => {
+  const it = promised(80);
+  it.follow(first, promoted);
   it.answer(75, { 1: { kind: "expired" } });
   assert.deepEqual(verdicts(it, 1, 1, 80), ["durable", "expired", "expired", "expired"]);
 });

@@ -63,6 +63,28 @@ test("a promise without a receipt stays one, unless the history cannot have its 
   );
 });
 
+test("a promise without a receipt is unknown where it is not known that the history has its position", () => {
+  const nowhere = record(2, { fork: 40, start: 90 });
+  assert.deepEqual(judged(after(nowhere, 80, 1), "disk"), ["pending", "R5 being proven"]);
+  const it = after(nowhere, 80);
+  assert.deepEqual(judged(it, "disk"), ["unknown", "R11 no receipt"]);
+  assert.deepEqual(judged(after({ ...nowhere, forkOffset: "80" }, 80), "disk"), [
+    "durable",
+    "R3 carried over",
+  ]);
+  assert.deepEqual(
+    judged(after({ ...nowhere, node: "b" }, 80), "disk"),
+    ["durable", "R2 was durable"],
+    "the level says nothing of other nodes",
+  );
+  for (const cause of ["clean_restart", "reinstated"] as const)
+    assert.deepEqual(
+      judged(after({ ...nowhere, cause }, 80), "disk"),
+      ["durable", "R2 was durable"],
+      "the server goes on with its log",
+    );
+});
+
 test("a promise without a receipt is broken with an epoch that was given up", () => {
   const second = record(2, { fork: 40, start: 90, limit: 95 });
   const it = Driven.following(first, second);

@@ -45,6 +45,40 @@ test("what was durable everywhere and is given up with its epoch is published by
   assert.deepEqual(ranges(it.follow(first, chosen, next)), []);
 });
 
+test("what was durable everywhere has its range published, once, where it is not known how much of it is there", () => {
+  const it = durableEverywhere();
+  const third = record(3, { cause: "promotion", node: "c", fork: 40, start: 100 });
+  assert.deepEqual(
+    ranges(it.follow(first, second, third)),
+    ["zone", "region", "global"].map((level) => [level, second.id, 40n, 90n]),
+    "the primary's own disk has promised nothing against this",
+  );
+  it.present(1, 2, 80);
+  it.answer(110);
+  it.sleep(6_000);
+  it.positions(120);
+  assert.equal(it.verdict(1, 2, 80, "region"), "broken", "its token says what the range leaves open");
+  assert.equal(ranges(it.effects).length, 3);
+});
+
+test("a history of an older copy has the range of its level on the primary's disk published as well", () => {
+  const it = durableEverywhere();
+  const copy = record(3, { cause: "restored", fork: 20, start: 100 });
+  assert.deepEqual(
+    ranges(it.follow(first, second, copy)),
+    ["disk", "zone", "region", "global"].map((level) => [level, second.id, 20n, 90n]),
+  );
+});
+
+test("nothing is published where all of it is proven, or where the server that has promised it goes on", () => {
+  const proven = durableEverywhere();
+  assert.deepEqual(ranges(proven.follow(first, second, record(3, { fork: 90, start: 100 }))), []);
+  for (const cause of ["clean_restart", "reinstated"] as const) {
+    const it = durableEverywhere();
+    assert.deepEqual(ranges(it.follow(first, second, record(3, { cause, fork: 85, start: 100 }))), []);
+  }
+});
+
 test("every epoch of a history that is given up publishes its range", () => {
   const it = durableEverywhere();
   const third = record(4, { previous: second.id, fork: 90, start: 100, limit: 95 });

@@ -4,7 +4,7 @@ import { type EpochId, type Offset, parseOffset } from "@highwater/protocol";
 import { levelBit } from "./levels.ts";
 import { type Effect } from "./effects.ts";
 import { type LedgerEntry, type Own, type Proofs, type TrackerState } from "./types.ts";
-import { isCovered, knownMark } from "./verdict.ts";
+import { isCovered, keptOf, knownMark } from "./verdict.ts";
 
 const own = ({ proofs }: TrackerState): Pick<Own<Proofs>, "brokenPromises"> => proofs as Own<Proofs>;
 
@@ -25,21 +25,25 @@ export function noticeBrokenPromises(
   // It is not known that the two have met.
   if (common === undefined) return;
   const from = state.topology.ancestry.findIndex(({ previous }) => previous === common.id);
-  for (const { previous, forkLimit } of from < 0 ? [] : state.topology.ancestry.slice(from)) {
-    const limit = parseOffset(forkLimit ?? "");
-    if (previous !== null && limit !== undefined) publishBroken(state, previous as EpochId, limit, effects);
+  for (const record of from < 0 ? [] : state.topology.ancestry.slice(from)) {
+    const kept = keptOf(record);
+    if (record.previous !== null && kept !== null)
+      publishBroken(state, record.previous as EpochId, kept, effects);
   }
   // The new history has nothing of what was committed in them.
   for (const { id, startOffset } of chain.slice(0, parted))
     publishBroken(state, id as EpochId, BigInt(startOffset) as Offset, effects);
 }
 
-/** The levels that had promised more of the ended epoch's log than can be in this history. */
-function publishBroken(state: TrackerState, ended: EpochId, limit: Offset, effects: Effect[]): void {
+/**
+ * The levels that had promised more of the ended epoch's log than this history is known to have.
+ * No ledger holds a transaction that every level had: only the event says that it may be gone.
+ */
+function publishBroken(state: TrackerState, ended: EpochId, kept: Offset, effects: Effect[]): void {
   for (const { name, rule } of state.config.levels) {
     const mark = knownMark(state, ended, name);
-    if (mark !== null && mark > limit && isCovered(state, rule, ended))
-      publishOnce(state, { level: name, epoch: ended, from: limit, to: mark }, effects);
+    if (mark !== null && mark > kept && isCovered(state, rule, ended))
+      publishOnce(state, { level: name, epoch: ended, from: kept, to: mark }, effects);
   }
 }
 
@@ -58,7 +62,7 @@ export function noticeBrokenLoss(
   for (const { name } of state.config.levels) {
     // A failover may take a hundred thousand at once: reported losses are not worked out again.
     if ((broken & levelBit(state, name)) === 0 || isPublished(state, name, origin.epoch)) continue;
-    const kept = keptEnd(state, origin.epoch) ?? origin.offset;
+    const kept = provenEnd(state, origin.epoch) ?? origin.offset;
     const from = kept < origin.offset ? kept : origin.offset - 1n;
     const mark = knownMark(state, origin.epoch, name);
     const to = mark !== null && mark > origin.offset ? mark : origin.offset;
@@ -70,7 +74,7 @@ export function noticeBrokenLoss(
  * Up to where the current history has the log of an epoch that it has ended; null where its records
  * do not say.
  */
-function keptEnd({ topology: { ancestry, epochs } }: TrackerState, ended: EpochId): bigint | null {
+function provenEnd({ topology: { ancestry, epochs } }: TrackerState, ended: EpochId): bigint | null {
   const successor = ancestry.find(({ previous }) => previous === ended);
   if (successor !== undefined) return parseOffset(successor.forkOffset ?? "") ?? null;
   const own = new Set(ancestry.map(({ id }) => id));

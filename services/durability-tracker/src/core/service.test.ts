@@ -291,11 +291,11 @@ test("a promise of more than the successor can have is published with its range,
   assert.equal(effectsOf(it, "publish_broken_promise").length, 2);
 });
 
-test("a loss that breaks a promise publishes its range even where no limit shows it", () => {
+test("a loss that breaks a promise publishes its range even where the limit does not exclude it", () => {
   const it = Driven.following(first);
   it.position(1, 1, 80);
   it.confirm(100, { b: ["s1", 90] });
-  it.follow(first, record(2, { node: "c", cause: "promotion", fork: 50, start: 60 }));
+  it.follow(first, record(2, { node: "c", cause: "promotion", fork: 50, start: 60, limit: 90 }));
   assert.equal(effectsOf(it, "publish_broken_promise").length, 0, "it may all be there");
   it.answer(70);
   it.sleep(6_000);

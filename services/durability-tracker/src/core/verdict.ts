@@ -3,6 +3,7 @@
 import {
   type EpochId,
   type EpochRecord,
+  keptEnd,
   type LevelRule,
   type Offset,
   outranks,
@@ -97,24 +98,44 @@ function judgePosition(state: TrackerState, token: Token, level: string): Judgem
   if (carried !== null) return judgeCarried(state, position, carried, level);
   if (!hasEnded(state, position.epoch))
     return { ...waitingAt(state, position, level, "R1 mark"), needsProof: namesParent(state, token) };
-  if (wasReached(state, position, level))
-    return isGivenUp(state, position, level)
-      ? { ...plain, verdict: "broken", rule: "R7 broken", position }
-      : { ...plain, verdict: "durable", rule: "R2 was durable", position };
+  const fate = wasReached(state, position, level) ? fateOf(state, position, level) : "not known";
+  if (fate === "given up") return { ...plain, verdict: "broken", rule: "R7 broken", position };
+  if (fate === "kept") return { ...plain, verdict: "durable", rule: "R2 was durable", position };
   // A mark that another tracker has seen may be on its way.
   if (state.nowMs - state.topology.epochSinceMs < state.config.intentGraceMs)
     return { ...plain, verdict: "pending", rule: "R5 being proven", position };
   return { ...plain, verdict: "unknown", rule: "R11 no receipt", position };
 }
 
-/** The level promised to survive what happened, and the history cannot have the place. */
-function isGivenUp(state: TrackerState, position: LogPosition, level: string): boolean {
-  const { ancestry } = state.topology;
+/**
+ * What became of a place that was durable at the level. Kept is also one that is gone, if the level
+ * never promised to survive what happened.
+ */
+function fateOf(
+  state: TrackerState,
+  position: LogPosition,
+  level: string,
+): "kept" | "given up" | "not known" {
   const rule = state.config.levels.find(({ name }) => name === level)?.rule;
-  if (rule === undefined || !isCovered(state, rule, position.epoch, "position")) return false;
-  const successor = ancestry.find(({ previous }) => previous === position.epoch);
-  if (successor === undefined) return true;
-  return successor.forkLimit !== null && position.offset > BigInt(successor.forkLimit);
+  if (rule === undefined || !isCovered(state, rule, position.epoch, "position")) return "kept";
+  const successor = successorOf(state, position.epoch);
+  if (successor === undefined) return "given up";
+  const end = keptOf(successor);
+  if (end === null || position.offset <= end) return "kept";
+  return successor.forkLimit === null ? "not known" : "given up";
+}
+
+function successorOf({ topology: { ancestry } }: TrackerState, epoch: EpochId): EpochRecord | undefined {
+  return ancestry.find(({ previous }) => previous === epoch);
+}
+
+/**
+ * Above this offset a history has nothing of the log of the epoch before `record`, or it is not
+ * known to have any. Null: it has all of that log.
+ */
+export function keptOf({ cause, forkOffset, forkLimit }: EpochRecord): Offset | null {
+  const limit = forkLimit === null ? null : (BigInt(forkLimit) as Offset);
+  return keptEnd({ cause, fork: BigInt(forkOffset) as Offset, limit });
 }
 
 /** No record of its epoch was ever seen, and where that epoch began decides. */
@@ -232,8 +253,9 @@ function isStillPromised(state: TrackerState, { announced, origin }: LedgerEntry
   const rule = state.config.levels.find(({ name }) => name === level)?.rule;
   if (rule === undefined || !isCovered(state, rule, origin.epoch)) return true;
   if (state.proofs.brokenPromises.has(`${origin.epoch}/${level}`)) return false;
-  const limit = state.topology.ancestry.find(({ previous }) => previous === origin.epoch)?.forkLimit ?? null;
-  return limit === null || origin.offset <= BigInt(limit);
+  const successor = successorOf(state, origin.epoch);
+  const end = successor === undefined ? null : keptOf(successor);
+  return end === null || origin.offset <= end;
 }
 
 /**
@@ -342,8 +364,7 @@ function stepInto(state: TrackerState, position: LogPosition, successor: EpochRe
  * nothing says that it did.
  */
 export function isWithinLimit(state: TrackerState, position: LogPosition): boolean {
-  const limit =
-    state.topology.ancestry.find((record) => record.previous === position.epoch)?.forkLimit ?? null;
+  const limit = successorOf(state, position.epoch)?.forkLimit ?? null;
   return limit !== null && position.offset <= BigInt(limit);
 }
 
