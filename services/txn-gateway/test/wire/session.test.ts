@@ -1,6 +1,7 @@
 // Goal: a session through the gateway is one of PostgreSQL: its settings, keys, cancels, prepared statements and errors.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
+import { eventually } from "@highwater/lab-system/testing";
 import { reportField } from "../../src/wire/frames/build.ts";
 import { writeCancel, writeStartup } from "../../src/wire/startup/packet.ts";
 import {
@@ -15,7 +16,7 @@ import {
   WireClient,
   type WireError,
 } from "./client.ts";
-import { WireSystem } from "./system.ts";
+import { HOME, WireSystem } from "./system.ts";
 
 let wire: WireSystem;
 before(async () => {
@@ -252,6 +253,52 @@ it("the gateway's check behind a read is read whole, also when it comes in two p
     assert.deepEqual(answer.tags, ["SELECT 1"], String(size));
   }
   client.end();
+});
+
+it("SET TRANSACTION in a pipeline of batches stands in front of the snapshot", async () => {
+  const client = await wire.open();
+  await client.query("SELECT 1");
+  const texts = [
+    "BEGIN ISOLATION LEVEL REPEATABLE READ",
+    "SET TRANSACTION READ ONLY",
+    "SAVEPOINT s",
+    "RELEASE s",
+    "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+    "SHOW transaction_isolation",
+    "COMMIT",
+  ];
+  client.send(...texts.flatMap((text) => [parse("", text), bind("", ""), execute(""), SYNC]));
+  for (const text of texts) {
+    const answer = new ServerAnswer(await client.until("Z"));
+    assert.equal(answer.error, "", text);
+    if (text.startsWith("SHOW")) assert.deepEqual(answer.rows, [["serializable"]]);
+  }
+  client.end();
+});
+
+it("why the server ends a session that has only just logged in reaches the client", async () => {
+  const { cluster } = wire.system;
+  const find = async (where: string): Promise<number[]> => {
+    const rows = await cluster.query(HOME, `SELECT pid FROM pg_stat_activity WHERE ${where}`);
+    return rows.map((row) => Number(row["pid"]));
+  };
+  // The gateway looks whether the node still has its epoch before it hands the session over.
+  const [logEnd = 0] = await find(`application_name = 'highwater:${HOME}:log-end'`);
+  process.kill(logEnd, "SIGSTOP");
+  const opening = wire.open({ parameters: { application_name: "ended early" } });
+  try {
+    const [pid = 0] = await eventually("it has logged in", async () => {
+      const found = await find("application_name = 'ended early' AND wait_event = 'ClientRead'");
+      return found.length > 0 ? found : undefined;
+    });
+    await cluster.query(HOME, `SELECT pg_terminate_backend(${String(pid)}, 10000)`);
+  } finally {
+    process.kill(logEnd, "SIGCONT");
+  }
+  const client = await opening;
+  await client.closed();
+  const codes = client.untaken.map(({ type, bytes }) => type + reportField(bytes, 0, bytes.length, "C"));
+  assert.deepEqual(codes, ["E57P01"]);
 });
 
 /** Characters whose second byte is one of ASCII in the encoding. */

@@ -57,6 +57,8 @@ export class ClientLeg implements FrameSink {
   /** All that the batch executes may have a check behind it. */
   #isCheckable = true;
   #executed = 0;
+  /** The batch takes a snapshot itself, or the server had nothing to do in front of it. */
+  #mayTakeSnapshot = false;
   /** When the batch began the server had nothing to do and was in a block. */
   #beganIdleInBlock = false;
   /**
@@ -318,6 +320,7 @@ export class ClientLeg implements FrameSink {
       this.#isSociable = true;
       this.#mayCopy = false;
       this.#namesId = false;
+      this.#mayTakeSnapshot = state.expected.isEmpty;
       this.#hasData = false;
       this.#executed = 0;
       this.#beganIdleInBlock = state.expected.isEmpty && state.status === "T";
@@ -495,13 +498,16 @@ export class ClientLeg implements FrameSink {
     else if (!isChecked) this.#isSociable = false;
     if (kind === "copy" || kind === "other") this.#mayCopy = true;
     if (info.namesId) this.#namesId = true;
+    if (info.takesSnapshot) this.#mayTakeSnapshot = true;
   }
 
   #sync(bytes: Buffer, start: number, end: number): void {
     const { expected, wantsReceipts, hasId } = this.#state;
     const mayHaveReceipt = (this.#hasData || hasId) && this.#isSociable && wantsReceipts;
     const isWanted = (this.#isCheckable || mayHaveReceipt) && this.#executed > 0 && !this.#beganIdleInBlock;
-    if (this.#isInBatch && isWanted && !expected.isSkipping && !expected.isCopying) {
+    // An answer that is not there yet may have begun a block. SET TRANSACTION has to stand in front
+    // of the block's snapshot, which the check takes.
+    if (this.#isInBatch && this.#mayTakeSnapshot && isWanted && !expected.isSkipping && !expected.isCopying) {
       this.#run.flush();
       this.#state.sendCheck("check", mayHaveReceipt);
     }

@@ -14,6 +14,8 @@ export interface StatementInfo {
   readonly writes: boolean;
   /** It may lock rows that it reads. */
   readonly isLocking: boolean;
+  /** It takes a snapshot, as far as its first word says. */
+  readonly takesSnapshot: boolean;
   /** It calls set_config, as far as its text says. */
   readonly callsSetConfig: boolean;
   /** It may drop prepared statements, ours too. */
@@ -102,6 +104,7 @@ const UNKNOWN: StatementInfo = {
   kind: "other",
   writes: false,
   isLocking: true,
+  takesSnapshot: true,
   callsSetConfig: true,
   dropsStatements: true,
   isPlain: false,
@@ -133,6 +136,7 @@ export function statementInfo(bytes: Buffer, start: number, end: number): Statem
       (kind === "other" && ALSO_WRITES.has(word)) ||
       (kind === "copy" && COPY_FROM.test(text)),
     isLocking: canLock && (locks(text) || (isSeveral && READS_BY_NAME.test(text))),
+    takesSnapshot: isSeveral || !WITHOUT_SNAPSHOT.has(word),
     callsSetConfig: SET_CONFIG.test(text),
     dropsStatements: word === "discard" || word === "deallocate" || (isSeveral && DROPS.test(text)),
     isPlain: (isRead || WRITES.has(word)) && isOne(bytes, at, end),

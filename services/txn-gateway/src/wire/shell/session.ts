@@ -221,6 +221,7 @@ export class WireSession {
     });
     if (fromServer.length > 0) this.#onServer(fromServer);
     if (fromClient.length > 0) this.#onClient(fromClient);
+    if (!this.#isClosed) this.#resume();
     if (client.destroyed) this.#close();
     if (server.destroyed) this.#serverGone();
   }

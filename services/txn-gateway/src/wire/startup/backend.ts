@@ -130,7 +130,10 @@ export async function logIn(
       }
       greeting.push(frame);
       if (type === "K") key = Buffer.from(frame.subarray(5));
-      if (type === "Z") return { socket, greeting: Buffer.concat(greeting), key, rest: inbox.release() };
+      if (type !== "Z") continue;
+      // What the server says before the session reads it would be lost, such as why it ends.
+      socket.pause();
+      return { socket, greeting: Buffer.concat(greeting), key, rest: inbox.release() };
     }
   } catch (cause) {
     inbox.release();
