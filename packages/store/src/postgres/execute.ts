@@ -21,11 +21,10 @@ import { CANCELLED, endsSession, isStalePlan } from "./sqlstate.ts";
 import { endOfLog, parseLsn } from "./lsn.ts";
 
 /**
- * Statements prepared before a change of the schema may fail once; somebody may change it again at
- * once.
+ * A statement prepared before a change of the schema fails once. Another change may follow at once.
  */
 export const MAX_REPLANS = 3;
-/** A cancellation that comes late may hit the reading of the position, too. */
+/** A late cancellation may cancel the read of the position, too. */
 const MAX_POSITION_READS = 3;
 
 export interface ExecutionContext {
@@ -43,7 +42,7 @@ export const READ_POSITION: PipelineRun = {
   leaves: "I",
 };
 
-/** A transaction and everything that is sent for it. */
+/** A transaction, and all messages that are sent for it. */
 export interface Planned {
   readonly spec: TransactionSpec;
   readonly head: Head;
@@ -66,9 +65,8 @@ export function planOf(
 }
 
 /**
- * Runs the transaction on the session.
- * Errors: HighwaterError, with `outcome` unknown when the connection ended before the server's last
- * word.
+ * Runs the transaction on the session. Errors: HighwaterError, with `outcome` unknown when the
+ * connection ended before the server's last answer.
  */
 export async function executeOn(
   session: Session,
@@ -95,8 +93,8 @@ export function replannedTooOften({ id }: TransactionSpec): HighwaterError {
 }
 
 /**
- * Everything is in one write, COMMIT included: when the connection ends, it is unknown how far the
- * server came.
+ * Waits for the server's answers. COMMIT is in the same write, so after a lost connection it is
+ * unknown how far the server came.
  */
 export async function outcomeOf(
   session: Session,
@@ -113,8 +111,8 @@ export async function outcomeOf(
 }
 
 /**
- * What the server's answer means. `stale`: a prepared statement no longer fitted; nothing was
- * applied, and the same work may be done again at once. Errors: HighwaterError.
+ * Interprets the server's answer. `stale`: a prepared statement no longer fits the schema; nothing
+ * was applied, and the caller may run the same work again at once. Errors: HighwaterError.
  */
 export async function concludeOn(
   session: Session,
@@ -142,8 +140,8 @@ export async function concludeOn(
 }
 
 /**
- * The first one with rows left out; one that had not ended was the last to have a result, and has
- * none.
+ * Returns the index of the first statement whose rows were cut. If no result says so, it is the
+ * statement whose result is not complete yet.
  */
 export function cutStatement(results: readonly StatementResult[]): number {
   const found = results.findIndex(({ truncated }) => truncated === true);
@@ -151,8 +149,8 @@ export function cutStatement(results: readonly StatementResult[]): number {
 }
 
 /**
- * The outcome of a write whose position was read behind it and others: as if it had been read
- * behind it alone.
+ * The outcome of a write that shares its position with others, in the form of a write that has its
+ * own.
  */
 export async function withShared(
   { spec, head, tail }: Planned,
@@ -178,7 +176,7 @@ function refused(
   at: { readonly head: Head; readonly failed: number; readonly commit: number },
 ): Execution {
   const { head, failed, commit } = at;
-  // Behind COMMIT: committed; only the position could not be read.
+  // An error after COMMIT: the transaction committed, and only the position could not be read.
   if (endsSession(error.severity) || failed > commit) throw unconfirmed(spec.id, spec.readOnly, error);
   if (head.receipt !== null && failed === head.receipt) {
     const refusal = receiptRefusal(error, spec.id);
@@ -191,8 +189,8 @@ function refused(
 }
 
 /**
- * The position of a transaction whose COMMIT was answered. `results`: those of the tail.
- * `snapshot`: what a read-only transaction read with its first snapshot.
+ * The position of a transaction whose COMMIT was answered. `results` are those of the tail;
+ * `snapshot` is the position that a read-only transaction read with its first snapshot.
  */
 export function endedAt(
   session: Session,
@@ -214,8 +212,8 @@ export function endedAt(
   const position = tail.position === null ? snapshot : results[tail.position];
   const [lsn, epoch, snapshotText, flushed] = position?.rows[0] ?? [];
   if (epoch !== (spec.epoch as string) || lsn == null) {
-    // A write has asserted its epoch with its receipt, so only its position is in doubt; a read has
-    // asserted nothing.
+    // The receipt of a write proves its epoch, so only its position is unknown. A read has no such
+    // proof.
     if (spec.readOnly) throw new HighwaterError("epoch_changed", { transactionId: spec.id });
     const found = new Error(`committed in epoch ${spec.epoch}, found ${String(epoch)} behind it`);
     throw unconfirmed(spec.id, false, found);
@@ -250,7 +248,7 @@ export async function withPosition(
       const again = await runPipeline(session, canceller, READ_POSITION);
       if (again.error === null) return { ...again, results: [...results, ...again.results] };
     } catch {
-      // The same cancellation may have come in between; a connection that has ended says so above.
+      // The same cancellation may have come in between. A lost connection was reported above.
     }
   }
   return outcome;

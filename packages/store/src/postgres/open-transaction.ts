@@ -20,7 +20,10 @@ import { type SessionLease } from "./write-pool.ts";
 
 type Parts = Omit<ExecutionContext, "signal">;
 
-/** Takes the lease, and gives it back when nothing is open any more. */
+/**
+ * Opens a transaction on the leased session. Returns the lease when no transaction is open any
+ * more.
+ */
 export async function openOn(
   lease: SessionLease,
   spec: TransactionSpec,
@@ -36,18 +39,18 @@ class PostgresTransaction implements OpenTransaction {
   readonly #lease: SessionLease;
   readonly #spec: TransactionSpec;
   readonly #parts: Parts;
-  /** What a read-only transaction's first snapshot said of its position. */
+  /** The position that a read-only transaction read with its first snapshot. */
   #snapshot: StatementResult | undefined;
-  /** Of the call that runs. */
+  /** The meter of the running call. */
   #meter: ResultMeter | undefined;
   #hasEnded = false;
-  /** What became of the reset that left with the transaction's end. */
+  /** Whether the reset succeeded that was sent with the transaction's end. */
   #reset: Promise<boolean> | null = null;
-  /** The server has said that nothing is open in the session. */
+  /** True when the server has reported that no transaction is open in the session. */
   #isIdle = false;
-  /** The last call, from its first word to its last use of the session. */
+  /** The last call, until it no longer uses the session. */
   #call: Promise<unknown> = Promise.resolve();
-  /** Cuts short what is running when the transaction is rolled back meanwhile. */
+  /** Aborts the running call when the transaction is rolled back meanwhile. */
   readonly #ending = new AbortController();
 
   constructor(lease: SessionLease, spec: TransactionSpec, parts: Parts) {
@@ -66,7 +69,7 @@ class PostgresTransaction implements OpenTransaction {
     return this.#hasEnded || this.#lease.session.isLost;
   }
 
-  /** Null: a receipt with this id exists, and nothing is open. */
+  /** Null: the id has a receipt already, and no transaction is open. */
   async open(signal: AbortSignal | undefined): Promise<readonly StatementResult[] | null> {
     const { id, statements } = this.#spec;
     const head = headOf(this.#spec);
@@ -129,7 +132,7 @@ class PostgresTransaction implements OpenTransaction {
       throw sessionLost(id, error);
     }
     const failure = this.#failure(error, results.length, statements);
-    // No savepoint mends a conflict: its locks go at once.
+    // No savepoint helps after a conflict, so the transaction ends and frees its locks at once.
     if (failure.code === "serialization_failure" || isTransactionOver(error.code)) await this.#end(true);
     throw failure;
   }
@@ -166,7 +169,7 @@ class PostgresTransaction implements OpenTransaction {
     }
   }
 
-  /** Nothing has been sent when this throws. */
+  /** Checks statements before anything is sent. */
   #refuse(statements: readonly Statement[]): void {
     const { id } = this.#spec;
     refuseControl(statements, id);
@@ -174,8 +177,7 @@ class PostgresTransaction implements OpenTransaction {
   }
 
   /**
-   * Rejects when the connection has ended before the answer was complete; the session is given up
-   * by then.
+   * Rejects when the connection ended before the answer was complete. The session is then given up.
    */
   async #send(
     head: readonly Step[],
@@ -185,7 +187,7 @@ class PostgresTransaction implements OpenTransaction {
   ): Promise<PipelineOutcome> {
     const { session } = this.#lease;
     const hasToReplan = dropsPrepared(statements);
-    // Cleared before, each text is sent anew, also behind the statement that drops them all.
+    // Once cleared, each text is prepared anew, even after the statement that drops them all.
     if (hasToReplan) session.prepared.clear();
     const ending = this.#ending.signal;
     try {
@@ -209,7 +211,7 @@ class PostgresTransaction implements OpenTransaction {
     }
   }
 
-  /** The reset of the session leaves in the same write as its last statement. */
+  /** Sends a run. The last one carries the reset of the session in the same write. */
   #sendRun(isLast: boolean, run: PipelineRun): Promise<PipelineOutcome> {
     const { session } = this.#lease;
     if (!isLast) return runPipeline(session, this.#parts.canceller, run);
@@ -231,15 +233,15 @@ class PostgresTransaction implements OpenTransaction {
     });
   }
 
-  /** Gives the session back: idle, or not at all. */
+  /** Returns the session to the pool if it is idle, else destroys it. */
   async #end(isUsable: boolean): Promise<void> {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     const { session } = this.#lease;
     session.client.off("end", this.#onLost);
-    // Once cancelled it goes away, and its transaction with it.
+    // A cancelled session is destroyed, and its transaction with it.
     const isWhole = isUsable && !session.isLost && !session.wasCancelled;
-    // What it answered need not wait for the reset.
+    // The answer does not wait for the reset.
     if (isWhole && this.#isIdle && this.#reset !== null)
       void this.#reset.then((keep) => {
         this.#lease.release({ keep, isReset: true });
@@ -250,7 +252,7 @@ class PostgresTransaction implements OpenTransaction {
     }
   }
 
-  /** Others need not wait for the session until somebody calls again. */
+  /** A lost session is returned at once, not only at the next call. */
   readonly #onLost = (): void => {
     void this.#end(false);
   };

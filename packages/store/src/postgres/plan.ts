@@ -13,8 +13,8 @@ const ISOLATION_SQL: Readonly<Record<Isolation, string>> = {
 };
 
 /**
- * What the server answers to a statement of ours by its first word, when it did what it was sent
- * for.
+ * By the first word of a step of the service: the command tag that the server sends when the step
+ * succeeded.
  */
 const TAGS: Readonly<Record<string, RegExp | string>> = {
   BEGIN: "BEGIN",
@@ -37,8 +37,8 @@ export const POSITION_STEP = quiet(POSITION);
 const END_STEPS: readonly Step[] = [quiet(COMMIT)];
 const SNAPSHOT_STEP = quiet(SNAPSHOT_POSITION);
 /**
- * Only before its first snapshot can a transaction that reads be turned into one that writes, and
- * writes no receipt.
+ * Takes the first snapshot of a read-only transaction. Until then SET could make it a write, which
+ * would have no receipt.
  */
 const FIRST_SNAPSHOT_STEP = quiet("SELECT");
 const RECEIPT_INDEX = 1;
@@ -57,8 +57,8 @@ export interface Head {
 }
 
 /**
- * What comes before the first statement. The receipt goes first: a replay is then refused before it
- * runs anything.
+ * The steps before the first statement. The receipt comes first, so that a replay is refused before
+ * it runs anything.
  */
 export function headOf(spec: TransactionOptions): Head {
   const { isolation, readOnly, deferrable = false } = spec;
@@ -69,8 +69,8 @@ export function headOf(spec: TransactionOptions): Head {
     const receipt: Step = { ...quiet(INSERT_RECEIPT, values), isNamed: true };
     return { steps: [begin, receipt, ...limits], receipt: RECEIPT_INDEX, snapshot: null };
   }
-  // In READ COMMITTED every statement has a snapshot of its own; only what is read behind the last
-  // one bounds them all.
+  // In READ COMMITTED every statement has its own snapshot. Only a position read after the last one
+  // bounds them all.
   if (isolation === "read committed")
     return { steps: [begin, ...limits, FIRST_SNAPSHOT_STEP], receipt: null, snapshot: null };
   const steps = [begin, ...limits, SNAPSHOT_STEP];
@@ -87,7 +87,9 @@ function beginOf(isolation: Isolation, readOnly: boolean, deferrable: boolean): 
   return begin;
 }
 
-/** For this transaction only; sent by value, because each key has few. */
+/**
+ * Limits of this transaction alone. Their values are in the text, because each key has few of them.
+ */
 export function limitSteps(limits: {
   readonly statementTimeoutMs?: number | null;
   readonly lockTimeoutMs?: number | null;
@@ -97,27 +99,27 @@ export function limitSteps(limits: {
     ["statement_timeout", limits.statementTimeoutMs],
     ["lock_timeout", limits.lockTimeoutMs],
   ] as const)
-    // Zero would be no limit at all.
+    // To PostgreSQL, zero means no limit.
     if (value != null) steps.push(quiet(`SET LOCAL ${name} TO ${String(Math.max(1, Math.floor(value)))}`));
   return steps;
 }
 
 export interface Tail {
   readonly steps: readonly Step[];
-  /** Index among the results of COMMIT, and of the step that reads the position, if any. */
+  /** Among the results, the index of COMMIT, and of the step that reads the position, if any. */
   readonly commit: number;
   readonly position: number | null;
 }
 
 const WRITE_TAIL: Tail = { steps: [...COMMIT_STEPS, POSITION_STEP], commit: 1, position: 2 };
-/** The position comes as well, from a step that several transactions share. */
+/** A step that several transactions share reads the position. */
 const SHARED_WRITE_TAIL: Tail = { ...WRITE_TAIL, steps: COMMIT_STEPS };
 const READ_TAIL: Tail = { steps: END_STEPS, commit: 0, position: null };
 const LATE_READ_TAIL: Tail = { steps: [...END_STEPS, SNAPSHOT_STEP], commit: 0, position: 1 };
 
 /**
- * What comes behind the last statement. `sharesPosition`: the position of a write is read behind
- * later ones.
+ * The steps after the last statement. With `sharesPosition`, a later step reads the position for
+ * several writes.
  */
 export function tailOf(
   { readOnly, isolation }: Pick<TransactionOptions, "readOnly" | "isolation">,

@@ -10,14 +10,14 @@ import { rescueBy } from "./locks.ts";
 import { END_HOLDERS, INSERT_TOMBSTONES, RECEIPTS, RETENTION } from "./sql.ts";
 
 interface ReceiptRow {
-  /** Place of its key among those that were asked for, from 1. */
+  /** Number of its key among those that were asked for, from 1. */
   readonly n: number;
   readonly epoch: EpochId;
   readonly kind: Receipt["kind"];
   readonly digest: string;
 }
 
-/** Receipts by the place of their keys. */
+/** Receipts by the number of their keys. */
 type Found = ReadonlyMap<number, Receipt>;
 
 interface Window {
@@ -34,32 +34,30 @@ export interface SettleContext {
   readonly rescue: Channel;
   readonly clock: Clock;
   readonly givenUp: GivenUp;
-  /** Another number each time. */
+  /** Returns another number each time. */
   readonly nextTurn: () => number;
 }
 
-/** So long all ids together wait for services that settle some of them just now. */
+/** All ids together wait this long for services that are just settling some of them. */
 const TOGETHER_MS = 100;
 /**
- * A held id costs others no more than this until those that are free are settled: nothing else
- * keeps an insert waiting.
+ * A held id delays the others by no more than this until the free ones are settled. Nothing else
+ * makes an insert wait.
  */
 const FREE_MS = 2;
-/** Ids that are settled one by one in one round trip. */
+/** Ids per round trip when they are settled one by one. */
 const ONE_BY_ONE = 50;
-/** Then so many of those that are held are waited for, each so long. */
+/** After that, this many held ids are waited for, each for HELD_MS. */
 const AT_LENGTH = 10;
 const HELD_MS = 200;
-/**
- * So often it is checked whether the holder of an id may be ended, in the time that it is waited
- * for.
- */
+/** How often, during that wait, to check whether the session that holds the id may be ended. */
 const LOOKS = 4;
 const LOCK_TIMEOUT = "55P03";
 
 /**
- * READ COMMITTED throughout: after the insert met a rival, the read sees who won. A key that a
- * living transaction holds is answered as `held`, and does not keep the others from being settled.
+ * Settles ids. READ COMMITTED throughout, so that after a conflict of inserts the read sees which
+ * one won. A key that a living transaction holds gets the state `held`, and does not keep the
+ * others from being settled.
  */
 export async function settleReceipts(
   client: ClientBase & { processID?: number | null },
@@ -79,7 +77,7 @@ export async function settleReceipts(
   const now = absent.map((key, at): ReceiptState => {
     const state = states[at];
     if (state !== undefined && state.kind !== "absent") return state;
-    // The node is in another epoch, where nothing was written.
+    // The node is in another epoch, and nothing was written.
     if (!held.has(key)) throw new HighwaterError("epoch_changed");
     return { kind: "held" };
   });
@@ -91,8 +89,9 @@ export async function settleReceipts(
 }
 
 /**
- * All in one statement; when somebody holds one of them, one by one: first every id that is free,
- * however many are held, and then some of the others at length. Answers those that are held.
+ * Inserts all tombstones in one statement. If another session holds one of the ids, inserts them
+ * one by one: first every free id, then some of the held ones with a longer wait. Returns the ids
+ * that are held.
  */
 async function insertTombstones(
   client: ClientBase,
@@ -126,8 +125,8 @@ async function insertTombstones(
 }
 
 /**
- * Those whose holder can be ended come first. The rest begins at another one each time, so that
- * none of them stays behind the others.
+ * Puts ids first whose holder can be ended. The rest begins at another id each time, so that none
+ * always comes last.
  */
 function inTurn(held: readonly ReceiptKey[], turn: number, givenUp: GivenUp): ReceiptKey[] {
   const from = (turn * AT_LENGTH) % held.length;
@@ -136,7 +135,7 @@ function inTurn(held: readonly ReceiptKey[], turn: number, givenUp: GivenUp): Re
   return [...canBeEnded, ...rotated.filter((key) => !canBeEnded.has(key))];
 }
 
-/** `SET` goes ahead of the inserts, in the same round trip. */
+/** Sends `SET` before the inserts, in the same round trip. */
 async function insertWithin<T>(client: ClientBase, waitMs: number, work: () => Promise<T>): Promise<T> {
   const [, done] = await Promise.all([
     client.query(`SET lock_timeout TO ${String(Math.max(1, Math.ceil(waitMs)))}`),
@@ -156,9 +155,9 @@ async function isHeld(inserting: Promise<unknown>): Promise<boolean> {
 }
 
 /**
- * In one round trip, and in this order. Receipts that expire between two of the reads then count as
- * found or as expired; with the window read first they would count as absent. And the end of the
- * log is above every receipt that was found.
+ * Reads all in one round trip, in this order. A receipt that expires between two of the reads then
+ * counts as found or expired; with the window read first it would count as absent. The end of the
+ * log comes last, so it is above every receipt that was found.
  */
 async function readAll(
   client: ClientBase,

@@ -24,12 +24,12 @@ import { cancelledFor, noSessionFree, principalOf, queueFull, type WritePool } f
 
 export interface SharedWritesOptions {
   readonly pool: WritePool;
-  /** Sessions of the pool, and transactions that may wait for one, and for how long. */
+  /** Sessions of the pool, how many transactions may wait for one, and for how long. */
   readonly size: number;
   readonly queue: number;
   readonly waitMs: number;
   readonly clock: Clock;
-  /** As they are when a write leaves. */
+  /** Returns the observer at the moment of a write. */
   readonly observer: () => StoreObserver | null;
   readonly parts: Pick<ExecutionContext, "canceller" | "readPositions">;
 }
@@ -43,23 +43,23 @@ interface Waiting {
   replans: number;
 }
 
-/** More would gain little, and the last one waits for all of them. */
+/** Transactions per write. More would gain little, and the last one waits for all of them. */
 const TOGETHER_MAX = 16;
 /**
- * So many of them share one reading of the position, which costs the server a third of a small
+ * Transactions that share one read of the position, which costs the server a third of a small
  * transaction. The first of them is answered when the last has ended.
  */
 const ONE_POSITION = 4;
 /**
- * So many sessions, each with several quick transactions on their way, keep a database as busy as
- * one process can; over more of them the same transactions only get in each other's way, and each
- * write carries less.
+ * Sessions for quick transactions. With several transactions in each write, two keep a database as
+ * busy as one process can. With more, the same transactions contend with each other, and each write
+ * carries fewer.
  */
 const QUICK_SESSIONS = 2;
 const HELD_UP_MS = 10;
 /**
- * In a transaction that has failed nothing runs; and what the failed one would have prepared is not
- * there.
+ * Errors of a transaction behind a failed one: nothing runs in a failed transaction, and a
+ * statement that it should have prepared is missing.
  */
 const BEHIND_A_FAILURE: ReadonlySet<string | undefined> = new Set(["25P02", "26000"]);
 const BY_REQUEST = /user request/;
@@ -68,12 +68,12 @@ export class SharedWrites {
   readonly #options: SharedWritesOptions;
   readonly #pace = new Pace();
   #queue: Waiting[] = [];
-  /** Those who serve the queue or wait for a session to serve it with. */
+  /** Loops that serve the queue, or wait for a session to do so. */
   #servers = 0;
-  /** The shortest that a write has ever taken to its first answer. */
+  /** The shortest time from a write to its first answer so far. */
   #wayMs = Number.POSITIVE_INFINITY;
   #acquiring = 0;
-  /** Servers whose transactions are answered. Their sessions are free in a moment. */
+  /** Loops whose transactions are answered. Their sessions are free in a moment. */
   #resetting = 0;
   #isTiming = false;
 
@@ -82,12 +82,12 @@ export class SharedWrites {
   }
 
   /**
-   * Errors as those of a session of its own; `overloaded` when none becomes free in time. Nothing
-   * was sent then.
+   * Runs a transaction on a shared session. Errors: those of a session of its own; `overloaded`
+   * when none becomes free in time, and then nothing was sent.
    */
   execute(spec: TransactionSpec, signal: AbortSignal | undefined): Promise<Execution> {
     const { queue, size, clock } = this.#options;
-    // Whom a free session will take in a moment does not wait yet.
+    // A transaction that a free session takes in a moment does not count as waiting.
     const free = size - (this.#servers - this.#acquiring - this.#resetting);
     if (this.#queue.length >= queue + free) return Promise.reject(queueFull(queue));
     if (signal?.aborted === true) return Promise.reject(cancelledFor(signal.reason));
@@ -105,7 +105,7 @@ export class SharedWrites {
     });
   }
 
-  /** They have lately been quick, and do not hold up others for long. */
+  /** True if such statements have been quick lately, so that they do not delay others for long. */
   isQuick(statements: TransactionSpec["statements"]): boolean {
     return this.#pace.isQuick(statements);
   }
@@ -115,7 +115,7 @@ export class SharedWrites {
     return this.#queue.length;
   }
 
-  /** Waiting requests get this error: they have sent nothing. */
+  /** Rejects the waiting requests with this error. They have sent nothing. */
   reset(cause: HighwaterError): void {
     for (const waiting of this.#queue.splice(0)) waiting.reject(cause);
   }
@@ -133,8 +133,8 @@ export class SharedWrites {
   }
 
   /**
-   * What is quick waits for one of a few sessions that are never idle; not for long, should those
-   * be held up.
+   * True when another session should serve the queue. Quick transactions wait for one of a few busy
+   * sessions, but only briefly if those are held up.
    */
   #wantsServer(): boolean {
     const [first] = this.#queue;
@@ -143,8 +143,8 @@ export class SharedWrites {
   }
 
   /**
-   * One timer for all: no request waits for a session without end, and no quick one behind a slow
-   * one.
+   * One timer for all requests. It ends waits that last too long, and opens a session for quick
+   * requests that are held up.
    */
   #time(): void {
     const { clock, waitMs } = this.#options;
@@ -178,7 +178,7 @@ export class SharedWrites {
     try {
       while (keep && !lease.session.isLost && this.#queue[0]?.spec.epoch === epoch) {
         keep = await this.#serveBatch(lease.session);
-        // Others want the session too: an interactive transaction, or one that leaves traces.
+        // Another transaction needs the session: an interactive one, or one that leaves traces.
         if (pool.isWaitedFor || pool.mustVet(lease.session)) break;
       }
     } finally {
@@ -188,7 +188,7 @@ export class SharedWrites {
     }
   }
 
-  /** There is no session for them. While others serve the queue, those do it alone. */
+  /** No session could be opened. If other loops serve the queue, they go on alone. */
   #refuse(epoch: EpochId, cause: unknown): void {
     const isOver = cause instanceof HighwaterError && cause.code === "epoch_changed";
     if (!isOver && this.#servers > this.#acquiring) return;
@@ -210,7 +210,7 @@ export class SharedWrites {
     enter(session, principalOf(batch[0]?.spec));
     for (const { spec } of batch) spec.onBeforeSend?.();
     const { answers, isReset } = sendTogether(session, parts.canceller, { planned, sharesPosition });
-    // None of them may reject unheard while an earlier one is looked at.
+    // No rejection may stay unhandled while an earlier answer is processed.
     const answered = answers.map(({ own, whole }, at) => ({
       ended: own.then(
         ({ error }) => ({ atMs: clock.monotonicMs(), isClean: error === null }),
@@ -223,26 +223,26 @@ export class SharedWrites {
       const waiting = batch[at] as Waiting;
       const { atMs, isClean } = await ended;
       if (isClean && at === 0) this.#wayMs = Math.min(this.#wayMs, atMs - lastMs);
-      // Only the first one's time has the way there and back in it, which is no fault of its
-      // statements.
+      // Only the first one's time includes the round trip, which its statements do not cause.
       const tookMs = atMs - lastMs - (at === 0 ? this.#wayMs : 0);
       this.#pace.note(waiting.spec.statements, isClean ? tookMs : null);
       lastMs = atMs;
       await served.take(waiting, planned[at] as Planned, await outcome);
     }
-    // A client that was answered may send its next transaction before this ends, and has a place.
+    // A client that was answered may send its next transaction before the reset ends, and must find
+    // room.
     this.#resetting++;
     const isUsable = await served.end(isReset).finally(() => {
       this.#resetting--;
     });
-    // They come first: those behind them came later.
+    // They go first, because those in the queue came later.
     this.#queue.unshift(...served.unserved);
     return isUsable;
   }
 
   /**
-   * One each while sessions are free: a transaction behind another waits for that one's locks as
-   * well.
+   * Takes one while sessions are free: a transaction behind another also waits for that one's
+   * locks.
    */
   #take(): Waiting[] {
     const serving = this.#servers - this.#acquiring;
@@ -268,15 +268,15 @@ export class SharedWrites {
 }
 
 interface Answer {
-  /** As the server answers the transaction itself. */
+  /** The server's answer to the transaction itself. */
   readonly own: Promise<PipelineOutcome>;
-  /** With the position behind it. */
+  /** That answer, and the position after it. */
   readonly whole: Promise<PipelineOutcome>;
 }
 
 /**
- * All in one write. With `sharesPosition` a reading of the position is behind each `ONE_POSITION`
- * of them, and behind the last.
+ * Sends all in one write. With `sharesPosition`, a read of the position follows every
+ * `ONE_POSITION` of them, and the last.
  */
 function sendTogether(
   session: Session,
@@ -288,7 +288,7 @@ function sendTogether(
     return sharesPosition && isLast ? [run, READ_POSITION] : [run];
   });
   const { outcomes, isReset } = runTogether(session, canceller, runs);
-  // A reading that no transaction asks for may fail as well.
+  // A read that no transaction waits for may fail as well.
   for (const outcome of outcomes) outcome.catch(() => undefined);
   const answers = planned.map((one) => {
     const at = runs.indexOf(one.run);
@@ -299,7 +299,7 @@ function sendTogether(
   return { answers, isReset };
 }
 
-/** What becomes of those of one write, one after the other. */
+/** Processes the answers of one write, one after the other. */
 class Served {
   readonly unserved: Waiting[] = [];
   readonly #session: Session;
@@ -335,7 +335,7 @@ class Served {
       const isKnown = cause instanceof HighwaterError && cause.outcome === "not_applied";
       this.#isBroken ||= !isKnown || cause.code === "primary_unavailable";
       if (isKnown && cause.code === "epoch_changed") this.#options.pool.ended(waiting.spec.epoch);
-      // Answered when its locks are gone.
+      // It is answered when its locks are free.
       this.#refusals.push(() => {
         waiting.reject(cause);
       });
@@ -343,15 +343,15 @@ class Served {
   }
 
   /**
-   * Nothing of it was run, because of another one: it failed before this one, or was to be
-   * cancelled and this one was met.
+   * True if nothing of the transaction ran because of another one, which failed before it, or whose
+   * cancellation hit it.
    */
   #isUntouched(
     { signal }: Waiting,
     { spec, head, tail }: Planned,
     { error, results, isCut }: PipelineOutcome,
   ): boolean {
-    // Behind its COMMIT it was only the position that was met.
+    // After its COMMIT, only the read of the position was hit.
     const commitAt = head.steps.length + spec.statements.length + tail.commit;
     if (error === null || results.length > commitAt) return false;
     if (this.#hasFailed && results.length === 0 && BEHIND_A_FAILURE.has(error.code)) return true;
@@ -368,7 +368,7 @@ class Served {
   /** True when the session may be used again. */
   async end(isReset: Promise<boolean>): Promise<boolean> {
     const { canceller } = this.#options.parts;
-    // In a failed transaction the reset has failed as well.
+    // After a failed transaction the reset has failed as well.
     const mustRollBack = this.#needsRollback && !this.#isBroken;
     if (mustRollBack) this.#isBroken = !(await rollBack(this.#session, canceller));
     for (const refuse of this.#refusals) refuse();

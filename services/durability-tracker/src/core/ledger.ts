@@ -49,13 +49,13 @@ export function newEntry(
   return entry;
 }
 
-/** From the disk. */
+/** Restores an entry from the disk. */
 export function restoreEntry(state: TrackerState, saved: LedgerEntry): void {
   const { nowMs } = state;
   const entry: OwnedEntry = saved;
-  // A question that was open when the process died was never answered.
+  // A look-up that was open when the process died was never answered.
   if (entry.state.kind === "asked") entry.state = { kind: "unproven" };
-  // Times of another process mean nothing here: everything is as old as this one.
+  // The times of another process mean nothing here, so every entry is as old as this process.
   entry.atMs = nowMs;
   if (entry.state.kind === "absent") entry.state = { ...entry.state, sinceMs: nowMs };
   own(state).entries.set(saved.key, saved);
@@ -63,35 +63,34 @@ export function restoreEntry(state: TrackerState, saved: LedgerEntry): void {
   file(state, saved);
 }
 
-/** More is known of an attempt. */
+/** Adds facts about an attempt. */
 export function amend(entry: LedgerEntry, facts: Partial<Omit<OwnedEntry, "state" | "reached">>): void {
   Object.assign(entry, facts);
 }
 
-/** Levels are added, and never taken back. */
+/** Adds levels that the attempt has reached. None is ever removed. */
 export function reach(entry: OwnedEntry, bits: number): void {
   entry.reached |= bits;
 }
 
-/** Another state that belongs to the same indexes. */
+/** Replaces the state by one that belongs to the same indexes. */
 export function restate(entry: OwnedEntry, next: LedgerEntry["state"]): void {
   entry.state = next;
 }
 
-/** Moves an entry to a state, keeps the indexes true and saves it. */
+/** Moves an entry to a state, updates the indexes and saves the entry. */
 export function enter(
   state: TrackerState,
   entry: LedgerEntry,
   next: LedgerEntry["state"],
   effects: Effect[],
 ): void {
-  // A new report of one that is lost is no answer to the question whether its id is settled in this
-  // history.
+  // If a lost entry is lost again, that does not show that its id is settled in this history.
   if (next.kind !== "lost") settle(state, entry.key);
   unfile(state, entry);
   restate(entry, next);
   file(state, entry);
-  // A question is nothing worth saving: after a restart it is asked again.
+  // A look-up is not saved: after a restart it is made again.
   if (next.kind !== "asked" && state.ledger.entries.has(entry.key)) effects.push({ kind: "save", entry });
 }
 
@@ -103,10 +102,7 @@ function unfile(state: TrackerState, { key }: LedgerEntry): void {
   finished.delete(key);
 }
 
-/**
- * Puts an entry into the indexes that its state belongs to. It is in none that it does not belong
- * to.
- */
+/** Puts an entry into the indexes of its state, and into no other. */
 function file(state: TrackerState, entry: LedgerEntry): void {
   switch (entry.state.kind) {
     case "intent":
@@ -144,7 +140,7 @@ function wait(state: TrackerState, entry: LedgerEntry, position: LogPosition): v
   ledger.highestPending = maxOffset(ledger.highestPending, position.offset);
 }
 
-/** Keeps the number of entries true that only tokens have named. */
+/** Counts the entries that only tokens have named. */
 function countPresented(state: TrackerState, entry: LedgerEntry, by: 1 | -1): void {
   if (entry.announced) return;
   const { presented } = own(state);
@@ -154,14 +150,14 @@ function countPresented(state: TrackerState, entry: LedgerEntry, by: 1 | -1): vo
   else presented.delete(owner);
 }
 
-/** An entry for the holder of a token, on its owner's account. */
+/** Adds an entry for a client that presents its token, on the owner's account. */
 export function presentEntry(state: TrackerState, about: Parameters<typeof newEntry>[1]): LedgerEntry {
   const entry = newEntry(state, about);
   countPresented(state, entry, 1);
   return entry;
 }
 
-/** Until now only its client's token named it. */
+/** Marks an entry as announced that only its client's token had named. */
 export function becomeAnnounced(state: TrackerState, entry: LedgerEntry, source: Source | null): void {
   countPresented(state, entry, -1);
   amend(entry, { announced: true });
@@ -176,7 +172,7 @@ export function drop(state: TrackerState, entry: LedgerEntry, effects: Effect[])
   effects.push({ kind: "forget", key: entry.key });
 }
 
-/** Final verdicts are remembered for a while. */
+/** Drops final verdicts that have been remembered for long enough. */
 export function dropFinished(state: TrackerState, effects: Effect[]): void {
   const { entries, finished } = own(state);
   for (const [key, sinceMs] of finished) {
@@ -187,10 +183,7 @@ export function dropFinished(state: TrackerState, effects: Effect[]): void {
   }
 }
 
-/**
- * True when attempts of the epoch wait for marks and for nothing else, as far as this tracker
- * knows.
- */
+/** True when attempts of the epoch wait for nothing but marks, as far as this tracker knows. */
 export function isQueued(state: TrackerState, attempt: EpochId): boolean {
   const { standing } = state.topology;
   const { backlog } = state.ledger;
@@ -218,7 +211,7 @@ export function queue(state: TrackerState, item: Waiting, effects: Effect[]): vo
   effects.push({ kind: "save_waiting", item });
 }
 
-/** From the disk: it waits where it stood. */
+/** Restores an attempt of the backlog from the disk, at its old position. */
 export function requeue(state: TrackerState, item: Waiting): void {
   const ledger = own(state);
   ledger.backlog.add(item);
@@ -226,7 +219,7 @@ export function requeue(state: TrackerState, item: Waiting): void {
   if (!ledger.backlog.hasReached(item, state.config.exposureLevel)) expose(state, 1, item.owner, item.source);
 }
 
-/** From the disk: the epoch in which the backlog waits, whose marks have been restored. */
+/** Restores the epoch in which the backlog waits. Its marks have been restored before. */
 export function restoreBacklog(state: TrackerState, epoch: EpochId | null): void {
   const { backlog } = own(state);
   backlog.begin(epoch, levelNames(state));
@@ -235,8 +228,8 @@ export function restoreBacklog(state: TrackerState, epoch: EpochId | null): void
 }
 
 /**
- * A new epoch. Attempts that waited in the ended one become entries, to be judged one by one; those
- * that wait in this one already go on.
+ * Begins to wait in a new epoch. Attempts that waited in the ended one become entries, which are
+ * judged one by one. Those that already wait in the new one stay.
  */
 export function beginWaiting(state: TrackerState, effects: Effect[]): void {
   const ledger = own(state);
@@ -252,7 +245,7 @@ export function beginWaiting(state: TrackerState, effects: Effect[]): void {
   if (backlog.highest !== null) ledger.highestPending = backlog.highest;
 }
 
-/** Empties the backlog into entries, whose places are still to be found. */
+/** Turns the backlog into entries that must still be placed. */
 function unqueueAll(state: TrackerState): void {
   const { backlog } = state.ledger;
   const { epoch } = backlog;
@@ -283,7 +276,7 @@ function makeEntry(state: TrackerState, attempt: EpochId, item: Waiting): void {
   });
 }
 
-/** Metadata of one in the backlog that it lacked. */
+/** Adds missing metadata to an attempt of the backlog. */
 export function learnWaiting(
   state: TrackerState,
   of: OwnedId,
@@ -294,7 +287,10 @@ export function learnWaiting(
   effects.push({ kind: "save_waiting", item });
 }
 
-/** Takes the oldest that pass, and that one of the levels has, out of the backlog. */
+/**
+ * Takes the oldest attempts that `passes` accepts, and that one of the levels has, out of the
+ * backlog.
+ */
 export function retireWaiting(
   state: TrackerState,
   ...[levels, passes]: Parameters<Backlog["retire"]>
@@ -302,7 +298,10 @@ export function retireWaiting(
   return own(state).backlog.retire(levels, passes);
 }
 
-/** Other levels than before. Each level's heap holds what waits for it in the current epoch. */
+/**
+ * Rebuilds the heaps after a change of the levels. Each level's heap holds what waits for it in the
+ * current epoch.
+ */
 export function relevel(state: TrackerState, effects: Effect[]): void {
   const { standing } = state.topology;
   const { backlog, entries } = own(state);
@@ -317,14 +316,14 @@ export function relevel(state: TrackerState, effects: Effect[]): void {
   }
 }
 
-/** Whether somebody subscribes to single transactions that have become durable. */
+/** Sets whether a client or an endpoint subscribes to single durable transactions. */
 export function wantDurable(state: TrackerState, wanted: boolean): void {
   own(state).publishesDurable = wanted;
 }
 
 /**
- * The prefix property at work: pops whatever the marks have passed; what is durable everywhere
- * leaves the ledger.
+ * Settles the attempts that the marks have passed, by the prefix property. Those that are durable
+ * at every level leave the ledger.
  */
 export function settleByMarks(state: TrackerState, effects: Effect[]): void {
   const { standing } = state.topology;
@@ -340,8 +339,8 @@ export function settleByMarks(state: TrackerState, effects: Effect[]): void {
       const entry = popPassed(state, name, mark);
       if (entry === undefined) break;
       const { state: at } = entry;
-      // Met again after it moved on: its new place is in the heap as well, or it does not wait any
-      // more.
+      // The entry has moved since it was put here: its new position is in the heap as well, or it
+      // no longer waits.
       if (state.ledger.entries.get(entry.key) !== entry || at.kind !== "pending") continue;
       if (at.position.epoch !== standing.epoch || at.position.offset > mark) continue;
       if ((entry.reached & levelBit(state, name)) === 0 && entry.kind === "write") {
@@ -395,8 +394,9 @@ function publishDurable(
 }
 
 /**
- * Durable everywhere: a later question is answered by the token and the marks, unless a look-up had
- * its part in it, or another token was answered by what is known of this one.
+ * Takes an entry that is durable at every level out of the ledger. From then on the token and the
+ * marks answer for it, unless a look-up contributed to its verdict, or another token was answered
+ * from this entry.
  */
 export function complete(state: TrackerState, entry: LedgerEntry, effects: Effect[]): void {
   if (isKnownByToken(state, entry)) {
@@ -414,19 +414,19 @@ function isKnownByToken(state: TrackerState, { origin, attempt, hasOtherTokens }
   return carry(state, origin) !== null && hasAll(state, reachedBits(state, origin));
 }
 
-/** How many attempts wait at the level, as far as this tracker's ledger knows. */
+/** Returns how many attempts wait at the level, as far as this tracker's ledger knows. */
 export function pendingAt(state: TrackerState, level: string): number {
   return (state.ledger.waiting.get(level)?.size ?? 0) + state.ledger.backlog.pendingAt(level);
 }
 
-/** How many attempts of the epoch are announced, and have no position yet. */
+/** Returns how many announced attempts of the epoch have no position yet. */
 export function intentCount({ ledger }: TrackerState, epoch: EpochId): number {
   let count = 0;
   for (const key of ledger.intents) if (ledger.entries.get(key)?.attempt === epoch) count++;
   return count;
 }
 
-/** Attempts in the ledger. */
+/** Returns the number of attempts in the ledger. */
 export function heldCount(state: TrackerState): number {
   return state.ledger.entries.size + state.ledger.backlog.size;
 }
@@ -443,7 +443,7 @@ export interface Pending {
   readonly metadata: Readonly<Record<string, string>> | null;
 }
 
-/** Every write that waits in the current epoch, or the last one. */
+/** Visits every write that waits in the current epoch, or in the last one. */
 export function forEachPending(state: TrackerState, visit: (pending: Pending) => void): void {
   const epoch = state.ledger.backlog.epoch;
   if (epoch === null) return;
@@ -455,12 +455,12 @@ export function forEachPending(state: TrackerState, visit: (pending: Pending) =>
 }
 
 /**
- * True while knowing positions a little sooner would settle something: an entry waits at a level
- * that can be reached.
+ * True while earlier positions would settle something: an entry waits at a level that can be
+ * reached.
  */
 export function wantsPositions(state: TrackerState): boolean {
   if (state.ledger.absent.size > 0) return true;
-  // What the HA manager has to do first takes it seconds.
+  // The HA manager must act first, and takes seconds to do so.
   return reachableLevels(state).some(
     (level) => pendingAt(state, level) > 0 && !waitsForManager(state, level),
   );

@@ -4,12 +4,13 @@ import { NOT_SYNCHRONOUS } from "./synchronous.ts";
 import { type Effect } from "./effects.ts";
 import type { NodeSite, NodeState, Own, SynchronousSet, Topology, TrackerState } from "./types.ts";
 
-/** Whether, and up to where, a node has the current epoch's log on its disk. */
+/** Returns up to where a node has the current epoch's log on its disk, or null. */
 export type PositionOf = (node: NodeState) => Offset | null;
 
 /**
- * The rule's mark: the k-th largest position over distinct failure domains that qualify; null when
- * too few are known. A region or zone counts once, by its best node: losing it loses all of them.
+ * Returns the rule's mark: the k-th largest position over distinct failure domains that qualify, or
+ * null when too few are known. A region or zone counts once, by its best node, because all of its
+ * nodes can be lost together.
  */
 export function markOf(
   rule: LevelRule,
@@ -19,8 +20,7 @@ export function markOf(
   synchronous: SynchronousSet,
 ): Offset | null {
   if ("synchronous" in rule)
-    // If there are fewer or more than the rule says, it is not known that the manager promotes no
-    // other.
+    // If their number is not the rule's, the manager might promote another node.
     return synchronous.kind === "known" && synchronous.count === rule.synchronous ? synchronous.offset : null;
   if ("primary" in rule) {
     for (const node of nodes) if (node.site.id === primary.id) return node.unfit ? null : positionOf(node);
@@ -63,7 +63,7 @@ function lowest(best: ReadonlyMap<string, Offset | null>): Offset | null {
   return low;
 }
 
-/** The mark of a level in an epoch, or null when none was ever observed. */
+/** Returns the mark of a level in an epoch, or null if none was ever observed. */
 export function markIn(state: TrackerState, epoch: EpochId, level: string): Offset | null {
   return state.topology.marks.get(epoch)?.get(level) ?? null;
 }
@@ -88,7 +88,10 @@ export function setMark(state: TrackerState, epoch: EpochId, level: string, offs
   marks.set(level, offset);
 }
 
-/** Raises the epoch's marks to what the levels' rules say of the positions. True when one rose. */
+/**
+ * Raises the epoch's marks to what the levels' rules compute from the positions. Returns true when
+ * one rose.
+ */
 export function raiseMarks(
   state: TrackerState,
   epoch: EpochId,
@@ -106,20 +109,20 @@ export function raiseMarks(
   return isRaised;
 }
 
-/** The epoch's marks by level, as rows and records have them. */
+/** Returns the epoch's marks by level, in the format of rows and records. */
 export function marksText({ topology }: TrackerState, epoch: EpochId): Record<string, string> {
   const marks = [...(topology.marks.get(epoch) ?? [])];
   return Object.fromEntries(marks.map(([level, offset]) => [level, offset.toString()]));
 }
 
-/** Raises the marks of the current epoch. True when one rose. */
+/** Raises the marks of the current epoch. Returns true when one rose. */
 export function advanceMarks(state: TrackerState, effects: Effect[]): boolean {
   const { standing, nodes, synchronous } = state.topology;
   if (standing.kind !== "following") return false;
   const { epoch } = standing;
   const primary = nodes.get(standing.node)?.site;
   if (primary === undefined) return false;
-  // Its marks are none from now on, not unknown.
+  // From now on the epoch has no marks, instead of unknown ones.
   marksOf(state, epoch);
   const isRaised = raiseMarks(state, epoch, primary, ({ position }) => position, synchronous);
   if (isRaised) effects.push({ kind: "publish_marks", epoch }, { kind: "save_marks", epoch });
@@ -128,18 +131,18 @@ export function advanceMarks(state: TrackerState, effects: Effect[]): boolean {
 
 const EVERYTHING = 1n as Offset;
 
-/** Names of the levels that the nodes with a recent report could reach, weakest first. */
+/** Returns the levels that the nodes with a recent report could reach, weakest first. */
 export function reachableLevels(state: TrackerState): string[] {
   const { standing, nodes } = state.topology;
   const { config } = state;
   if (standing.kind !== "following") return [];
   const primary = nodes.get(standing.node)?.site;
   if (primary === undefined) return [];
-  // A writable node besides the primary, dead or a zombie, has another history and will not learn
-  // of this one.
+  // A writable node besides the primary, dead or a zombie, has another history and will not receive
+  // this one.
   const isAstray = (node: NodeState): boolean => node.role === "primary" && node.site.id !== standing.node;
   const positionOf: PositionOf = (node) => (node.alive && !node.unfit && !isAstray(node) ? EVERYTHING : null);
-  // Whichever of them the manager chooses.
+  // The manager may choose any of them.
   const count = [...nodes.values()].filter(
     (node) => node.site !== primary && positionOf(node) !== null,
   ).length;

@@ -28,8 +28,8 @@ function nodesOf({ topology }: TrackerState): Iterable<Node> {
 type EventOf<K extends TrackerEvent["kind"]> = Extract<TrackerEvent, { kind: K }>;
 
 /**
- * A node's report about itself: is it of the current epoch's history, and which stream feeds it?
- * True when it reported new epochs.
+ * Takes a node's report about itself: whether it is of the current epoch's history, and which
+ * stream feeds it. Returns true when it reported new epochs.
  */
 export function takeReport(state: TrackerState, event: EventOf<"node_reported">, effects: Effect[]): boolean {
   const fresh = event.epochs.filter((record) => !state.topology.epochs.has(record.id as EpochId));
@@ -44,7 +44,7 @@ export function takeReport(state: TrackerState, event: EventOf<"node_reported">,
 }
 
 function describe(state: TrackerState, node: Node, event: EventOf<"node_reported">): void {
-  // A word that was overtaken by a later one: the server may have been started anew in between.
+  // A later report has overtaken this one: the server may have restarted in between.
   if (event.askedAtMs < node.askedAtMs) return;
   node.reportedAtMs = event.nowMs;
   node.alive = true;
@@ -55,16 +55,17 @@ function describe(state: TrackerState, node: Node, event: EventOf<"node_reported
   const { standing } = state.topology;
   const newest = event.epochs.at(-1)?.id;
   if (standing.kind !== "following" || event.role !== "replica" || newest !== standing.epoch || event.unfit) {
-    // Its history is another one, or not yet this one: nothing that it has counts in this epoch.
+    // Its history is another one, or not yet this one, so its position does not count in this
+    // epoch.
     node.candidateFeed = null;
     node.ownStream = null;
     return;
   }
-  // The epoch's row is on the node. If the primary showed the same stream before the node was asked
-  // and shows it still at its next word, then the stream's positions are of this epoch.
+  // The node has the epoch's row. If the primary showed the same stream before the node was asked,
+  // and still shows it in its next report, the stream's positions are of this epoch.
   const { feed } = node;
-  // Cloned anew and not connected yet: what the primary shows under its name is a dead stream of an
-  // earlier life.
+  // The node was cloned anew and is not connected yet: the stream that the primary shows under its
+  // name is a dead one of an earlier life.
   if (event.isFed === false) node.candidateFeed = null;
   else if (feed !== null && feed.sinceMs <= event.askedAtMs && isUnconfirmed(node, feed.session))
     node.candidateFeed = { session: feed.session, seenAtMs: event.nowMs };
@@ -72,15 +73,16 @@ function describe(state: TrackerState, node: Node, event: EventOf<"node_reported
 }
 
 /**
- * A server that was started anew has no stream of before: one that the primary still shows feeds no
- * node.
+ * Begins the life of a restarted server. Its earlier streams are dead, even if the primary still
+ * shows one.
  */
 function beginLife(node: Node, incarnation: string): void {
   node.incarnation = incarnation;
   node.streamed = null;
   node.ownStream = null;
   node.candidateFeed = null;
-  // Shown before the last report of the earlier life: that life's, confirmed or not.
+  // A stream shown before the last report of the earlier life belongs to that life, confirmed or
+  // not.
   const shown = node.feed !== null && node.feed.sinceMs <= node.askedAtMs ? node.feed.session : null;
   const ended = [node.confirmedFeed, shown].filter((session) => session !== null);
   node.endedFeeds = [...node.endedFeeds, ...ended].slice(-MAX_ENDED_FEEDS);
@@ -116,7 +118,7 @@ export function takeUnreachable(state: TrackerState, event: EventOf<"node_unreac
   if (node !== undefined) node.alive = false;
 }
 
-/** The current primary's report about itself and its replicas. */
+/** Takes the current primary's report about itself and its replicas. */
 export function takePositions(
   state: TrackerState,
   event: EventOf<"positions_reported">,
@@ -140,19 +142,19 @@ export function takePositions(
       node.feed = { session: replica.session, sinceMs: event.nowMs };
       node.candidateFeed = null;
     }
-    // Asked before the node was, the primary's word could be older than the node's.
+    // If the primary was asked before the node, its report can be older than the node's.
     if (node.candidateFeed?.session === replica.session && node.candidateFeed.seenAtMs <= event.askedAtMs) {
       node.confirmedFeed = replica.session;
       node.candidateFeed = null;
-      // What the node had in an earlier stream may be gone if it was cloned anew; what it says now
-      // is what it has.
+      // A node that was cloned anew may have lost what it had in an earlier stream. Only what it
+      // reports now counts.
       node.position = null;
       node.streamed = null;
     }
     if (node.confirmedFeed === replica.session && !node.unfit) raise(node, replica.flushed);
-    // A node has one stream at a time, but the primary may go on showing a dead one beside another
-    // that feeds the node from elsewhere. One that has brought more than the node had when it named
-    // its own is that very one.
+    // A node has one stream at a time, but the primary may still show a dead one while another
+    // server feeds the node. A stream that has brought more than the node had when it named its own
+    // is the node's own stream.
     if (
       node.ownStream?.confirmed === false &&
       node.ownStream.seenAtMs <= event.askedAtMs &&
@@ -162,21 +164,21 @@ export function takePositions(
       node.ownStream = { ...node.ownStream, confirmed: true };
   }
   own(state).synchronous = synchronousSet(state, event);
-  // A replica that is cut off disappears from the view; the position that it had reached stays
-  // true.
+  // A replica that is cut off disappears from the view. The position that it had reached stays
+  // valid.
   for (const node of nodesOf(state)) if (!shown.has(node.site.id)) node.feed = null;
 }
 
 /**
- * A server's disk never holds less than before while it runs. If it does, an older state was put
- * under it, a virtual machine's snapshot for instance: its epoch's marks say nothing of the log
- * that it writes now. Only of two reports of the primary itself, the later asked after the earlier
- * had arrived: those of replicas arrive in any order.
+ * While a server runs, its disk never holds less than before. If it does, an older state was put
+ * under it, such as a snapshot of a virtual machine, and its epoch's marks say nothing about the
+ * log that it writes now. Compares only reports of the primary itself, the later one asked for
+ * after the earlier had arrived: those of replicas arrive in any order.
  */
 function noticeReturn(state: TrackerState, event: EventOf<"positions_reported">, effects: Effect[]): boolean {
   const { primaryReport: before } = state.topology;
   const { node, epoch, flushed: now, askedAtMs, nowMs } = event;
-  // A server that does not flush at the moment names nothing that could be compared.
+  // A server that does not flush at the moment reports no position to compare.
   if (now === null || (before !== null && askedAtMs <= before.askedAtMs)) return false;
   own(state).primaryReport = { flushed: now, askedAtMs, receivedAtMs: nowMs };
   if (before === null || now >= before.flushed || askedAtMs < before.receivedAtMs) return false;
@@ -193,7 +195,7 @@ function raise(node: Node, offset: Offset): void {
   node.streamed = node.streamed === null ? offset : maxOffset(node.streamed, offset);
 }
 
-/** A new epoch: no position of any earlier one counts in it. */
+/** Forgets all positions: none of an earlier epoch counts in a new one. */
 export function forgetPositions(state: TrackerState): void {
   const topology = own(state);
   topology.primaryFlushed = null;

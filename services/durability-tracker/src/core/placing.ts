@@ -10,7 +10,7 @@ import { type Effect } from "./effects.ts";
 import { type LedgerEntry, type LogPosition, type TrackerState } from "./types.ts";
 import { carry, hasEnded, hasReappeared, isKept, reachedBits } from "./verdict.ts";
 
-/** Puts an entry where its evidence leads: waiting for marks, or to be looked up. */
+/** Moves an entry to the state that its evidence demands: waiting for marks, or to be looked up. */
 export function reposition(
   state: TrackerState,
   entry: LedgerEntry,
@@ -22,19 +22,22 @@ export function reposition(
     enter(state, entry, { kind: "pending", position }, effects);
     return;
   }
-  // Where it had been carried over to may be a history that was given up, and the one it came from
-  // may not be.
+  // The history to which it had been carried over may have been given up, while its original one
+  // was kept.
   const carried = carry(state, position) ?? (entry.origin === null ? null : carry(state, entry.origin));
   if (carried !== null) enter(state, entry, { kind: "pending", position: carried }, effects);
   else if (!hasEnded(state, position.epoch)) {
     // An epoch that is unknown here, or not outranked, may be newer than the one that this tracker
-    // follows: no verdict.
+    // follows, so there is no verdict yet.
     enter(state, entry, { kind: "pending", position }, effects);
   } else if (entry.kind === "read") proveRead(state, entry, position, effects);
   else enter(state, entry, { kind: "unproven" }, effects);
 }
 
-/** A read-only transaction left no receipt: beyond the fork, what it read may be gone. */
+/**
+ * Judges a read-only transaction, which left no receipt: rows that it read beyond the fork may be
+ * lost.
+ */
 function proveRead(state: TrackerState, entry: LedgerEntry, position: LogPosition, effects: Effect[]): void {
   const current = currentRecord(state);
   if (current === undefined) return;
@@ -47,7 +50,9 @@ function proveRead(state: TrackerState, entry: LedgerEntry, position: LogPositio
   else enter(state, entry, { kind: "absent", asOf: start, sinceMs: state.nowMs, retriedIn: null }, effects);
 }
 
-/** Entries that could not be placed before: their epoch was unknown, or no epoch was current. */
+/**
+ * Places entries that could not be placed before: their epoch was unknown, or no epoch was current.
+ */
 export function repositionUnplaced(state: TrackerState, effects: Effect[]): void {
   if (state.topology.standing.kind !== "following") return;
   noteEnded(state, effects);
@@ -58,8 +63,8 @@ export function repositionUnplaced(state: TrackerState, effects: Effect[]): void
 }
 
 /**
- * A new epoch: everything that is not final is judged again, and what was lost is looked for once
- * more.
+ * Places all entries in a new epoch: judges again what is not final, and looks once more for what
+ * was lost.
  */
 export function repositionAll(state: TrackerState, effects: Effect[]): void {
   noteEnded(state, effects);
@@ -73,7 +78,7 @@ export function repositionAll(state: TrackerState, effects: Effect[]): void {
         else reposition(state, entry, at.position, effects);
         break;
       case "intent":
-        // Its gateway may yet withdraw it, or announce its position; see age().
+        // Its gateway may still withdraw it, or announce its position; see age().
         break;
       case "asked":
       case "absent":
@@ -82,7 +87,8 @@ export function repositionAll(state: TrackerState, effects: Effect[]): void {
         break;
       case "lost":
         if (origin !== null && hasReappeared(state, entry, origin)) reappear(state, entry, effects);
-        // It may have come back with an old primary; and its id must stay dead in this history too.
+        // It may have come back with an old primary, and its id must never commit in this history
+        // either.
         if (entry.kind === "write") doubt(state, entry.key);
         break;
       case "unproven":

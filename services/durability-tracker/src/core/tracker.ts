@@ -44,7 +44,9 @@ export class Tracker implements TrackerState {
     this.exposure = state.exposure;
   }
 
-  /** Throws if an invariant does not hold; then it must not be used any more. */
+  /**
+   * Applies an event. Throws if an invariant does not hold; the object must not be used after that.
+   */
   apply(event: TrackerEvent): readonly Effect[] {
     const effects: Effect[] = [];
     // Reports are ordered by when they were asked for: if the clock went back, one could confirm a
@@ -127,7 +129,7 @@ function apply(state: TrackerState, event: TrackerEvent, effects: Effect[]): voi
 }
 
 function followEpoch(state: TrackerState, epoch: EpochId, node: string, effects: Effect[]): void {
-  // Without its record nothing can be said of it, and nothing more of the one before. The record
+  // Without the epoch's record this tracker cannot judge by it, nor by the one before. The record
   // comes with the node's own report, and the report of its epoch after it.
   if (!state.topology.epochs.has(epoch)) {
     unsettle(state, `epoch ${epoch} has no record yet`);
@@ -137,13 +139,13 @@ function followEpoch(state: TrackerState, epoch: EpochId, node: string, effects:
   const before = currentEpoch(state);
   follow(state, epoch, node);
   if (before === epoch) {
-    // The same epoch seen again after a moment without authority: only what came in between has to
-    // be placed.
+    // The same epoch is current again after a moment without authority: only entries that came in
+    // between must be placed.
     repositionUnplaced(state, effects);
     settleByMarks(state, effects);
     return;
   }
-  // A process that has just started knows the last epoch by what waited in it.
+  // A process that has just started knows the last epoch from the attempts that waited in it.
   const ended = before ?? state.ledger.backlog.epoch ?? undefined;
   beginEpoch(state, epoch);
   forgetHelp(state);

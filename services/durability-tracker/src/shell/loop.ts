@@ -1,5 +1,5 @@
-// Feeds the core with events and carries out its effects. The only owner of the core's state;
-// judges nothing.
+// Feeds the core with events and carries out its effects. It is the only owner of the core's state,
+// and judges nothing.
 import {
   type Authority,
   AuthorityWatcher,
@@ -55,16 +55,19 @@ export interface LoopDeps {
   readonly onCoreFailure: (cause: Error) => void;
 }
 
-/** What the tracker reports. A subscriber takes what concerns it. */
+/** The reports of the tracker. A subscriber implements those that it needs. */
 export interface Reports {
   onMarks(state: TrackerState): void;
   onEpochs(state: TrackerState): void;
-  /** Lost or broken. */
+  /** A transaction is lost or broken. */
   onVerdict(published: Published): void;
-  /** Only while asked for by `wantDurable`. */
+  /** Transactions have become durable. Reported only while `wantDurable` asks for it. */
   onDurable(level: string, items: readonly BecameDurable[]): void;
   onDelayed(published: Published): void;
-  /** So many have become durable at the level; the times of some of them stand for all. */
+  /**
+   * `count` transactions have become durable at the level. `lagsMs` has the times of some of them,
+   * as a sample.
+   */
   onLag(level: string, count: number, lagsMs: readonly number[]): void;
   /** The current primary's report. */
   onPositions(nowMs: number, report: PositionsReport, state: TrackerState): void;
@@ -79,12 +82,12 @@ export interface Reports {
 
 export type Subscriber = Partial<Reports>;
 
-/** A reason of its own: the usual one would be made with a stack trace each time. */
+/** A constant reason: the default one would be made with a stack trace each time. */
 const WOKEN = "woken";
 const TICK_MS = 100;
 const IDLE_TICK_MS = 1_000;
 const RETRY_MS = 100;
-/** Intermediate marks of an epoch are saved so often; the last ones are saved when it ends. */
+/** How often an epoch's marks are saved. The last ones are saved when it ends. */
 const SAVE_MARKS_MS = 100;
 
 export class TrackerLoop {
@@ -96,16 +99,13 @@ export class TrackerLoop {
   #state: Tracker;
   #watcher: AuthorityWatcher | null = null;
   #wake = new AbortController();
-  /** The poll is in the long pause that somebody may cut short. */
+  /** True while the poll is in a long pause, which a waiting client may end. */
   #rests = false;
-  /**
-   * Ends the looks at the positions of the last epoch: one may hang on a node that has just been
-   * cut off.
-   */
+  /** Ends the polls of the last epoch: one may hang on a node that has just been cut off. */
   #polling = new AbortController();
   /**
-   * Nodes on which an epoch is being begun; a call to one that has just been cut off must not keep
-   * others waiting.
+   * Nodes on which an epoch is just being begun. A call to a node that was cut off must not delay
+   * the others.
    */
   readonly #acting = new Set<string>();
   readonly #shared: SharedMarks;
@@ -185,8 +185,8 @@ export class TrackerLoop {
   }
 
   stop(): void {
-    // Promises of the last moment would otherwise be forgotten until the primary shows its
-    // positions again; and if it never does, a broken promise would be reported as a mere loss.
+    // Without this, the newest promises would be forgotten until the primary shows its positions
+    // again. If it never does, a broken promise would be reported only as a loss.
     saveMarks(this.#deps.ledger, this.#state, this.#currentEpoch());
     this.#stop.abort();
     this.#polling.abort();
@@ -204,7 +204,7 @@ export class TrackerLoop {
     if (event.kind === "announced" || event.kind === "token_presented") this.#wakePoll();
   }
 
-  /** Reports go to all of them, in this order. */
+  /** Adds subscribers. Each report goes to all of them, in this order. */
   subscribe(...subscribers: Subscriber[]): void {
     this.#subscribers = subscribers;
   }
@@ -231,8 +231,7 @@ export class TrackerLoop {
   }
 
   /**
-   * While somebody waits for a verdict, positions are watched closely even if the ledger has no
-   * reason to.
+   * Polls positions closely while the work waits for a verdict, even if the ledger gives no reason.
    */
   async whileInterested<T>(work: () => Promise<T>): Promise<T> {
     this.#interested++;
@@ -254,8 +253,8 @@ export class TrackerLoop {
       incarnation: report.incarnation,
       epochs: report.epochs,
       unfit: report.unfit !== null,
-      // A replica's own report needs no primary, and so no confirmation that its source was still
-      // the primary.
+      // A replica reports its position without the primary, so a lease cannot confirm that its
+      // source still was the primary.
       upstream: this.#config.authority.kind === "lease" ? null : report.upstream,
       isFed: report.isFed,
     });
@@ -299,7 +298,7 @@ export class TrackerLoop {
     }
   }
 
-  /** Prepares a database that has nothing of ours yet, or begins the epoch that has no row. */
+  /** Creates the schema in a database that has none yet, or begins the epoch that has no row. */
   async #act(authority: Extract<Authority, { kind: "mint" | "prepare" }>): Promise<void> {
     if (this.#acting.has(authority.node)) return;
     this.#acting.add(authority.node);
@@ -340,14 +339,20 @@ export class TrackerLoop {
     return { epoch, offset: known.streamed, incarnation: known.incarnation };
   }
 
-  /** Of every epoch: which of them the next one follows, its node's history says. */
+  /**
+   * Returns the marks of every epoch: which of them the next epoch continues is decided by its
+   * node's history.
+   */
   #finalMarks(): Record<string, Record<string, string>> {
     const offsets: Record<string, Record<string, string>> = {};
     for (const epoch of this.#state.topology.marks.keys()) offsets[epoch] = marksText(this.#state, epoch);
     return offsets;
   }
 
-  /** Up to where every level has each epoch: what lies below has left the ledger. */
+  /**
+   * Returns the offset up to which all levels have each epoch. Transactions below it have left the
+   * ledger.
+   */
   #everywhere(): Record<string, string> {
     const levels = this.#state.config.levels.map(({ name }) => name);
     const offsets: Record<string, string> = {};
@@ -363,7 +368,7 @@ export class TrackerLoop {
     return currentEpoch(this.#state);
   }
 
-  /** True when the effect is something that the outside observes. */
+  /** Carries out an effect. Returns true when it is visible outside the tracker. */
   #carryOut(effect: Effect): boolean {
     const { ledger } = this.#deps;
     switch (effect.kind) {
@@ -425,7 +430,7 @@ export class TrackerLoop {
           saveEffect(ledger, this.#state, effect);
           return false;
         }
-        // With every mark that lets something go they are saved anyway.
+        // Marks that let entries leave the ledger are saved at once anyway.
         this.#hasUnsavedMarks = true;
         if (this.#deps.clock.monotonicMs() - this.#marksSavedAtMs >= SAVE_MARKS_MS) this.#saveMarks();
         return false;
@@ -442,7 +447,7 @@ export class TrackerLoop {
     this.dispatch({ kind: "flush_helped", nowMs: this.#deps.clock.monotonicMs(), epoch: effect.epoch });
   }
 
-  /** Until it has worked: in the epoch as it stands transactions go on to commit. */
+  /** Repeats until it succeeds: until then, transactions go on to commit in the epoch. */
   async #disownEpoch({ node, epoch, was, now }: Extract<Effect, { kind: "disown_epoch" }>): Promise<void> {
     const { store, clock, log } = this.#deps;
     log.error("primary_went_back", { node, epoch, was: was.toString(), now: now.toString() });
@@ -485,7 +490,7 @@ export class TrackerLoop {
     }
   }
 
-  /** Looks at the positions: closely while somebody waits for them, now and then otherwise. */
+  /** Polls positions: at short intervals while something waits for them, else at long ones. */
   async #pollPositions(ended: AbortSignal): Promise<void> {
     const { store, clock } = this.#deps;
     while (!ended.aborted) {
@@ -524,8 +529,8 @@ export class TrackerLoop {
   }
 
   /**
-   * Null when somebody else could have been chosen meanwhile. Whom the manager may promote is asked
-   * only if it matters.
+   * Returns null if another node could have been chosen meanwhile. Asks whom the manager may
+   * promote only if a level depends on it.
    */
   async #confirm(node: string, term: LeaseTerm | null): Promise<{ candidates?: Candidates } | null> {
     if (this.#watcher === null) return null;
@@ -550,8 +555,7 @@ export class TrackerLoop {
   }
 
   #wakePoll(): void {
-    // A poll that is under way may have asked before; the next one follows it at the busy pace
-    // anyway.
+    // A running poll may have asked before this call. The next one follows at the busy pace anyway.
     if (!this.#rests) return;
     this.#rests = false;
     this.#wake.abort(WOKEN);
@@ -568,8 +572,8 @@ export class TrackerLoop {
     const { clock, ledger, log } = this.#deps;
     while (!this.#stop.signal.aborted) {
       this.dispatch({ kind: "ticked", nowMs: clock.monotonicMs() });
-      // The last mark before a calm is saved as well: a client that got a verdict by it may get
-      // another one after a kill.
+      // Also save the last mark before a calm period: else a client that got a verdict from it
+      // could get another one after a kill.
       if (this.#hasUnsavedMarks) this.#saveMarks();
       ledger.flush().catch((cause: unknown) => {
         log.error("ledger_not_written", { cause: String(cause) });

@@ -5,21 +5,21 @@ import { type EpochId, type ExposureReport, type Marks, type StallEvent } from "
 import { currentRecord, exposure, type TrackerState } from "../core/index.ts";
 import { type Subscriber } from "./loop.ts";
 
-/** A client that does not read is cut off; it comes back and gets the newest state. */
+/** A client that does not read is disconnected. It comes back and gets the newest state. */
 const MAX_BUFFERED_BYTES = 1024 * 1024;
 /** Ancestors that a client may still hold tokens of. */
 const MAX_EPOCHS = 64;
 
-/** What a client receives besides marks, epochs and stalls. */
+/** A connected client, and what it receives besides marks, epochs and stalls. */
 export interface Viewer {
-  /** The principal's. */
+  /** Id of the principal. */
   readonly id: string;
   /**
-   * What is at risk, a few times a second: gateways and dashboards want it, and thousands of
-   * clients do not.
+   * Whether it receives the exposure, a few times a second. Gateways and dashboards want it;
+   * thousands of clients do not.
    */
   readonly wantsExposure: boolean;
-  /** The exposure of others is for the services alone. */
+  /** Only services receive the exposure of other owners. */
   readonly seesOwners: boolean;
 }
 
@@ -33,7 +33,7 @@ export class MarkStream implements Subscriber {
     return this.#clients.size;
   }
 
-  /** Streams of one principal. */
+  /** Returns the number of streams of a principal. */
   countOf(id: string): number {
     let count = 0;
     for (const viewer of this.#clients.values()) if (viewer.id === id) count++;
@@ -48,7 +48,7 @@ export class MarkStream implements Subscriber {
     });
     response.socket?.setNoDelay(true);
     let hello = ": connected\n\n";
-    // First: a client that knows another tracker need not read on.
+    // This comes first: a client that knows another tracker need not read on.
     if (this.#isBlind) hello += this.#blind(state);
     if (state.topology.ancestry.length > 0) hello += this.#epochs(state);
     const marks = currentMarks(state);
@@ -87,7 +87,7 @@ export class MarkStream implements Subscriber {
     this.#send(this.#blind(state));
   }
 
-  /** What is at risk now, if that differs from the last report. */
+  /** Sends what is at risk now, if that differs from the last report. */
   publishExposure(state: TrackerState): void {
     const listeners = [...this.#clients].filter(([, { wantsExposure }]) => wantsExposure);
     const report = listeners.length === 0 ? null : exposureReport(state);
@@ -132,13 +132,13 @@ export class MarkStream implements Subscriber {
   }
 
   /**
-   * The same bytes for everybody, framed and encoded once: of what a mark costs, thousands of
-   * clients pay only the write.
+   * Sends the same bytes to all clients, framed and encoded once: with thousands of clients, each
+   * costs only the write.
    */
   #send(text: string): void {
     const chunk = Buffer.from(`${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`);
     for (const client of this.#clients.keys()) {
-      // HTTP/1.0 knows no chunks; and what is still being held back must go first.
+      // HTTP/1.0 has no chunks, and bytes that are still held back must go first.
       const { socket } = client;
       if (socket === null || !client.chunkedEncoding || client.writableCorked > 0) write(client, text);
       else {
@@ -154,7 +154,7 @@ function write(client: ServerResponse, text: string): void {
   if (client.writableLength > MAX_BUFFERED_BYTES) client.destroy();
 }
 
-/** The marks of the current epoch as the wire carries them; null while none was ever observed. */
+/** Returns the marks of the current epoch in wire format, or null if none was ever observed. */
 export function currentMarks(state: TrackerState): Marks | null {
   const current = currentRecord(state);
   if (current === undefined) return null;
@@ -163,7 +163,7 @@ export function currentMarks(state: TrackerState): Marks | null {
   return { epoch: current.id, seq: current.seq, levels };
 }
 
-/** What is at risk now as the wire carries it; null before any epoch is known. */
+/** Returns what is at risk now in wire format, or null before any epoch is known. */
 export function exposureReport(state: TrackerState): ExposureReport | null {
   const { epoch, bytes, ...rest } = exposure(state);
   return epoch === null ? null : { ...rest, epoch, bytes: bytes.toString() };

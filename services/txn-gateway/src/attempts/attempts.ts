@@ -1,6 +1,6 @@
-// What every attempt at a transaction has in common, however it came in: one-shot, in a batch,
-// interactive, or by Neon's wire. It owns the announcement before the write, the timed call of the
-// store, and the figures of the end; how an attempt ends is in outcomes/.
+// The steps that every attempt shares: one-shot, in a batch, interactive, or on Neon's wire. Owns
+// the announcement before the write, the timed call of the store, and the metrics of the end. How
+// an attempt ends is in outcomes/.
 import { HighwaterError } from "@highwater/protocol";
 import { type BeforeSend, type Execution } from "@highwater/store";
 import { type Config } from "../config.ts";
@@ -21,7 +21,7 @@ export interface AttemptContext {
   readonly metrics: Metrics;
 }
 
-/** By what an attempt's figures are told apart. */
+/** The labels of an attempt's metrics. */
 export interface AttemptLabels {
   readonly isolation: AcceptedBegin["isolation"];
   readonly readOnly: boolean;
@@ -35,7 +35,9 @@ export class Attempts {
     this.#context = context;
   }
 
-  /** Errors: `overloaded` for a safe transaction when as many as may wait for durability do. */
+  /**
+   * Refuses a safe transaction while the maximum number waits for durability. Errors: `overloaded`.
+   */
   refuseWaiting({ ack }: Pick<Acknowledgement, "ack">): void {
     const { marks, config } = this.#context;
     if (ack !== "durable" || marks.waiting < config.maxWaiting) return;
@@ -47,8 +49,8 @@ export class Attempts {
   }
 
   /**
-   * Announces a write in the tick in which it leaves for the database, before it does. Sent again,
-   * it is announced already.
+   * Announces a write just before it is sent to the database, in the same tick. A write that is
+   * sent again is announced already.
    */
   announcing(attempt: Attempt, intent: Intent): BeforeSend {
     return () => {
@@ -56,7 +58,9 @@ export class Attempts {
     };
   }
 
-  /** The store's call that ends the attempt, with its time in metrics and in the trace. */
+  /**
+   * Makes the store's call that ends the attempt, and records its time in metrics and in the trace.
+   */
   async timed(
     { trace, primaryEpoch, readOnly }: Attempt,
     form: AttemptLabels["form"],
@@ -78,7 +82,8 @@ export class Attempts {
   }
 
   /**
-   * Counts what a request came to. Null labels: nothing was run for it, so its time says nothing.
+   * Counts the result of a request. With null labels nothing ran for it, so its time is not
+   * recorded.
    */
   async counted<A extends { readonly body: { readonly state: CommitResponse["body"]["state"] | "active" } }>(
     { ack }: Pick<Acknowledgement, "ack">,

@@ -32,7 +32,7 @@ import { type Reads } from "./reads.ts";
 
 export { type CommitResponse } from "../outcomes/outcomes.ts";
 
-/** An answer and the memory of its results, which who sends it releases. */
+/** An answer, and the memory of its results. The sender releases the memory. */
 export interface HeldResponse extends CommitResponse {
   readonly hold: ResultHold;
 }
@@ -40,7 +40,7 @@ export interface HeldResponse extends CommitResponse {
 export interface TransactionContext {
   readonly config: Config;
   readonly deps: Deps;
-  /** Of receipts. */
+  /** Makes the owner's tag in receipts. */
   readonly keys: Pick<DeploymentKeys, "receiptTag">;
   readonly primary: Primary;
   readonly attempts: Attempts;
@@ -65,9 +65,9 @@ const OWNER_SHARE = 0.5;
 
 export class Transactions {
   readonly #parts: TransactionContext;
-  /** More would only fail in the queue for a session, after having been announced. */
+  /** Transactions at a time. More would be announced and then fail in the queue for a session. */
   readonly #activeMax: number;
-  /** One owner may have so many of them. */
+  /** The most of them that one owner may have. */
   readonly #ownerMax: number;
 
   constructor(parts: TransactionContext) {
@@ -76,7 +76,7 @@ export class Transactions {
     this.#ownerMax = Math.max(1, Math.floor(this.#activeMax * OWNER_SHARE));
   }
 
-  /** Why another transaction cannot be taken on now; null when it can. */
+  /** Returns why no other transaction can be accepted now, or null. */
   refusal(): HighwaterError | null {
     const { active, metrics } = this.#parts;
     if (active.size < this.#activeMax) return null;

@@ -1,6 +1,6 @@
-// Interactive transactions: opened, called one call at a time, and ended by their client, by a time
-// limit or by a failure. Owns that none is left behind with its session; how a commit ends is in
-// outcomes/.
+// Interactive transactions. A client opens one, makes one call at a time, and ends it; a time limit
+// or a failure can end it, too. Owns that no transaction is left behind with its session. How a
+// commit ends is in outcomes/.
 import {
   HighwaterError,
   type OwnedId,
@@ -43,7 +43,10 @@ import { openOn } from "./opening.ts";
 import { type Pinned, SessionHeaders, wrongGateway } from "./session-header.ts";
 
 const AT_ONCE: Acknowledgement = { ack: "commit", level: "", maxWaitMs: 0 };
-/** Whatever a key allows: what a dead gateway leaves holds its id for twice as long. */
+/**
+ * The most that any key can allow: a transaction that a dead gateway leaves holds its id twice as
+ * long.
+ */
 const TOTAL_TIMEOUT_MS_MAX = 86_400_000;
 
 export class Interactive {
@@ -53,7 +56,7 @@ export class Interactive {
   /** By `ownedName`. */
   readonly #open = new Map<string, Open>();
   readonly #ended: EndedTransactions<Known>;
-  /** Ends that give their sessions back only now. */
+  /** Ended transactions whose sessions are not free yet. */
   readonly #ending = new Set<Promise<void>>();
 
   constructor(parts: InteractiveContext) {
@@ -69,14 +72,14 @@ export class Interactive {
   }
 
   /**
-   * True while somebody's is open, and as long as its calls are remembered. Looks through all: for
-   * a shutdown.
+   * True while a transaction of any owner is open under the id, or its calls are remembered.
+   * Searches all of them: only a shutdown asks.
    */
   isKnown(id: TxnId): boolean {
     return [...this.#open.values()].some(({ known }) => known.attempt.id === id) || this.#ended.isKnown(id);
   }
 
-  /** What the client of an open transaction sends back with its calls. */
+  /** Returns the header that the client sends back with each call of the open transaction. */
   headerOf(id: TxnId, principal: Principal): string {
     const known = this.#known({ id, owner: principal.owner });
     if (known === undefined) throw new Error(`the transaction ${id} was opened, but is unknown here`);
@@ -88,8 +91,8 @@ export class Interactive {
   }
 
   /**
-   * Opens a transaction; for a used id, the answer of the transaction that it stands for.
-   * Errors: HighwaterError. The same begin again, before any other call, gets the same answer.
+   * Opens a transaction. A used id gets the answer of the transaction that used it. The same begin
+   * again, before any other call, gets the same answer. Errors: HighwaterError.
    */
   async begin(request: AcceptedBegin, caller: Caller): Promise<HeldCallResult> {
     const { id } = request;
@@ -107,8 +110,8 @@ export class Interactive {
       retentionMs: config.retentionMs,
       futureMs: config.idFutureMs,
     });
-    // Whether it will be safe its commit says; there is no sense in beginning what could not be
-    // committed either way.
+    // Its commit decides whether it is safe. If neither kind could be committed now, it must not
+    // begin.
     if (!request.readOnly) this.#parts.exposure.check(principal.owner, "durable");
     this.#parts.memory.refuse(principal.owner);
     const leave = this.#enter(id, principal);
@@ -122,7 +125,9 @@ export class Interactive {
     }
   }
 
-  /** The id, and a place among the open ones. */
+  /**
+   * Takes the id, and a place among the open transactions. Returns the function that frees both.
+   */
   #enter(id: TxnId, principal: Principal): () => void {
     const freeId = this.#parts.active.begin({ id, owner: principal.owner });
     if (freeId === null) throw idInUse(id);
@@ -141,7 +146,7 @@ export class Interactive {
     }
   }
 
-  /** `leave` is called, and `hold` passed on or released, unless this throws. */
+  /** Unless it throws, it has called `leave`, and passed `hold` on or released it. */
   async #begin(
     request: AcceptedBegin,
     caller: Caller,
@@ -215,7 +220,7 @@ export class Interactive {
       isCommitting: false,
     };
     this.#open.set(ownedName(attempt), open);
-    // Kept before it may end below.
+    // The transaction may end below, so its results are kept first.
     const kept = hold.keep();
     // The epoch may have ended while it was being opened.
     if (primary.current !== null && primary.current.epoch !== attempt.primaryEpoch.epoch)
@@ -251,7 +256,7 @@ export class Interactive {
         );
         refuseTruncated(results, this.#parts.config, { hold, transactionId: id, open: true });
         open.results = results;
-        // It may have been ended meanwhile.
+        // The transaction may have been ended meanwhile.
         if (this.#isOpen(open)) {
           open.hold.release();
           open.hold = hold.keep();
@@ -265,7 +270,10 @@ export class Interactive {
     return answered(id, done);
   }
 
-  /** The call has not been made when this throws, and may come again under its number. */
+  /**
+   * Refuses results that have no memory now. The call then counts as not made, and the client may
+   * send it again under its number.
+   */
   #refuseResults(id: TxnId, { seq }: StatementsRequest, { principal }: Caller): void {
     const { owner } = principal;
     if (this.#open.get(ownedName({ id, owner }))?.known.calls.wouldRun(seq) !== true) return;
@@ -277,12 +285,11 @@ export class Interactive {
   }
 
   /**
-   * Repeated, it is answered anew from what was committed: only the waiting for durability is not
-   * over at once.
+   * Commits. A repeated commit is answered from what was committed, and waits for durability again.
    */
   async commit(pinned: Pinned, request: AcceptedCommit, caller: Caller): Promise<HeldCallResult> {
     const { id } = pinned;
-    // Of one that is over, a repeated commit only reports the outcome.
+    // If the transaction is over, a repeated commit only reports the outcome.
     const open = this.#open.get(ownedName({ id, owner: caller.principal.owner }));
     const trace = open === undefined ? null : traceOfCommit(id, open, request, caller);
     const labels = open === undefined ? null : labelsOf(open);
@@ -292,8 +299,8 @@ export class Interactive {
   }
 
   /**
-   * Throws the error to answer. Whether the transaction is safe its commit says; what a statement
-   * shows before is as fast as its rows.
+   * Throws the error to answer. Before its commit a transaction is not safe yet, so errors of
+   * statements are as fast as their rows.
    */
   async #refused(
     cause: unknown,
@@ -331,7 +338,10 @@ export class Interactive {
     }
   }
 
-  /** Only the hard limit of time can cancel it now, and its outcome is looked up. */
+  /**
+   * From here on only the total time limit can cancel the commit, and then its outcome is looked
+   * up.
+   */
   async #commit(id: TxnId, open: Open, request: AcceptedCommit, admitted: Admitted): Promise<Done> {
     const { attempts, outcomes, active, config, memory } = this.#parts;
     const { transaction, lifetime } = open;
@@ -362,13 +372,13 @@ export class Interactive {
     } catch (cause) {
       throw await this.#notCommitted(open, bounds.reasonFor(cause), held);
     } finally {
-      // What is kept of it from here on is counted with the ended ones.
+      // From here on its kept results count with those of ended transactions.
       hold.release();
       bounds.end();
     }
   }
 
-  /** The error to answer. */
+  /** Returns the error to answer. */
   async #notCommitted(open: Open, why: unknown, held: readonly Promise<unknown>[]): Promise<unknown> {
     open.isCommitting = false;
     if (!open.transaction.isOver) open.lifetime.idle();
@@ -381,9 +391,9 @@ export class Interactive {
   }
 
   /**
-   * Counts the commit that is about to run, and says what it has to wait before.
-   * Errors: `exposure_limit`, `overloaded`; the call has then not been made, and may come again
-   * under its number.
+   * Counts the commit that is about to run, and returns what it must wait for first. Errors:
+   * `exposure_limit`, `overloaded`. The call then counts as not made, and the client may send it
+   * again under its number.
    */
   #admit(id: TxnId, { seq, ack }: AcceptedCommit, { principal }: Caller): Admitted {
     const { exposure, attempts } = this.#parts;
@@ -409,11 +419,9 @@ export class Interactive {
   }
 
   /**
-   * The rollback of a transaction that another gateway has, or had: its id is settled, so that it
-   * never commits any more.
-   * Errors: `wrong_gateway` for one that only reads, which there is nothing to settle of;
-   * `out_of_sequence`, outcome `applied`, when it has committed; those of a settlement that takes
-   * too long.
+   * Rolls back a transaction of another gateway: settles its id, so that it can never commit.
+   * Errors: `wrong_gateway` for a read-only one, which leaves nothing to settle; `out_of_sequence`
+   * with outcome `applied` when it has committed; those of a settlement that takes too long.
    */
   async settle(pinned: Pinned, { principal }: Caller): Promise<HeldCallResult> {
     const { id } = pinned;
@@ -427,7 +435,7 @@ export class Interactive {
     throw endedError(id, { how: "committed", detail: "The transaction has committed." });
   }
 
-  /** The client's signal cancels what is running, and with it the transaction. */
+  /** Runs one call. The client's signal cancels the call, and with it the transaction. */
   async #whileBusy<T>(
     id: TxnId,
     open: Open,
@@ -439,17 +447,17 @@ export class Interactive {
     lifetime.busy();
     try {
       const result = await work(bounds);
-      // A request to cancel is on its way, and would hit whatever came next.
+      // A request to cancel is on its way, and would cancel the next statement.
       bounds.signal.throwIfAborted();
       return result;
     } catch (cause) {
       const why = bounds.reasonFor(cause);
       const ended = this.#ended.get(open.known.attempt);
-      // It was ended from outside while this ran, and that is why this failed.
+      // The call failed because the transaction was ended from outside meanwhile.
       if (ended?.entry === open.known) throw endedError(id, ended.end);
       if (transaction.isOver || bounds.signal.aborted) {
         const detail = why instanceof Error ? why.message : "A statement failed.";
-        // It may have ended by other means than its end: its receipt shows it.
+        // It may have ended in another way than this error says. Its receipt shows how.
         const how = why instanceof HighwaterError && why.outcome === "unknown" ? "unknown" : "aborted";
         await this.#end(open, { how, detail });
       }
@@ -492,8 +500,8 @@ export class Interactive {
   }
 
   /**
-   * Takes it off the table at once; its session, its id and its place are free when the database
-   * has let go of them.
+   * Removes the transaction at once. Its session, id and place become free when the database has
+   * released them.
    */
   #end(open: Open, end: End, until: Promise<unknown> = Promise.resolve()): Promise<void> {
     if (!this.#isOpen(open)) return Promise.resolve();
@@ -511,7 +519,7 @@ export class Interactive {
     return ending;
   }
 
-  /** Another epoch has begun: what was open in the old one is gone with its sessions. */
+  /** Ends what was open in the old epoch when another one begins: its sessions are gone. */
   failedOver(primaryEpoch: PrimaryEpoch): void {
     for (const open of this.#open.values()) {
       if (open.known.attempt.primaryEpoch.epoch === primaryEpoch.epoch || open.isCommitting) continue;
@@ -522,7 +530,7 @@ export class Interactive {
     }
   }
 
-  /** Rolls back whatever is open, as at a shutdown, but nothing that is committing. */
+  /** Rolls back all open transactions at a shutdown, except those that are committing. */
   async stop(): Promise<void> {
     for (const open of this.#open.values()) {
       if (open.isCommitting) continue;
@@ -551,7 +559,7 @@ function traceOfCommit(
   return new TransactionTrace(trace, traced, ack === "durable" ? level : null);
 }
 
-/** With a span for the call, where the request is traced. */
+/** Runs a call, with a span if the request is traced. */
 async function tracedCall<T>(
   { trace }: Caller,
   about: { readonly name: string; readonly id: TxnId; readonly statements: number },
@@ -569,7 +577,7 @@ async function tracedCall<T>(
   }
 }
 
-/** The header is of this very begin, and not of an earlier one under the id. */
+/** True if the header comes from this begin, and not from an earlier one under the same id. */
 function isOf({ begun }: Known, pinned: Pinned): boolean {
   return begun.epoch === pinned.epoch && begun.digest === pinned.digest && begun.access === pinned.access;
 }
@@ -579,15 +587,14 @@ function labelsOf({ isolation, known }: Open): AttemptLabels {
 }
 
 /**
- * Only a commit is answered from what was committed; for any other call the transaction no longer
- * exists.
+ * Answers a commit from what was committed. For any other call the transaction no longer exists.
  */
 function answered(id: TxnId, done: Done): HeldCallResult {
   if (done.kind === "answered") return { ...done.answer, hold: done.hold?.keep() ?? null };
   throw endedError(id, { how: "committed", detail: "The transaction has committed." });
 }
 
-/** The same error, saying whether the transaction is still open. */
+/** Returns the same error with `open`, which says whether the transaction is still open. */
 function withOpen(cause: unknown, open: boolean): unknown {
   if (!(cause instanceof HighwaterError)) return cause;
   return new HighwaterError(cause.code, { ...cause.details, open }, { cause: cause.cause });

@@ -27,8 +27,8 @@ export class Durability {
   }
 
   /**
-   * For a transaction that this gateway has just committed: `pending` only when the time is over,
-   * or the client is gone.
+   * Waits for a transaction that this gateway has just committed. `pending`: the time is over, or
+   * the client is gone.
    */
   async await(promised: Promised, limitMs: number, signal?: AbortSignal): Promise<AttemptVerdict> {
     const deadlineMs = this.#clock.monotonicMs() + limitMs;
@@ -41,7 +41,7 @@ export class Durability {
   }
 
   /**
-   * For any transaction by id: a tracker's verdict counts more than the marks, which cannot show a
+   * Judges any transaction by its id. A tracker's verdict outweighs the marks, which cannot show a
    * broken promise.
    */
   async judge(
@@ -50,12 +50,12 @@ export class Durability {
     signal?: AbortSignal,
   ): Promise<Exclude<AttemptVerdict, "retried">> {
     const deadlineMs = this.#clock.monotonicMs() + limitMs;
-    // The marks that come by themselves save the tracker a long question.
+    // Marks arrive without a question, so waiting for them first saves the tracker a long poll.
     const end = await this.#marks.wait(promised, limitMs, signal);
     const leftMs = end === "ended" ? Math.max(0, deadlineMs - this.#clock.monotonicMs()) : 0;
     const { token, level } = promised;
     const verdict = await this.#verdicts.ask({ token, level, limitMs: leftMs, signal });
-    // Another attempt has committed since the look-up: of that one nothing is known yet.
+    // Another attempt has committed since the look-up, and its verdict is not known yet.
     if (verdict === "retried") return "pending";
     if (verdict !== null && verdict !== "unknown" && verdict !== "pending") return verdict;
     return this.#marks.reached(promised) ? "durable" : "pending";

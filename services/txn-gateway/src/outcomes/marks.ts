@@ -38,13 +38,13 @@ export interface MarkBoardOptions {
   readonly epochs: () => EpochGraph;
   /** The epoch in which this gateway commits; null while it knows of no primary. */
   readonly currentEpoch: () => string | null;
-  /** A level's mark has risen. */
+  /** Called when a level's mark has risen. */
   readonly onMark?: (epoch: string, level: string, mark: Offset) => void;
 }
 
 export class MarkBoard {
   readonly #options: MarkBoardOptions;
-  /** By epoch, oldest first: the marks that were received, level by level the highest. */
+  /** By epoch, oldest first: the highest mark of each level that was received. */
   readonly #marks = new Map<string, Map<string, Offset>>();
   /** By epoch and level: lowest offset first, so that a mark settles a prefix. */
   readonly #waits = new Map<string, Map<string, Waiter[]>>();
@@ -57,7 +57,7 @@ export class MarkBoard {
     this.#options = options;
   }
 
-  /** The newest epoch's marks, for every answer to carry. */
+  /** The newest epoch's marks, which every answer carries. */
   get newest(): Marks | null {
     return this.#newest;
   }
@@ -66,19 +66,19 @@ export class MarkBoard {
     return this.#waiting;
   }
 
-  /** The highest mark that was received of the level in the epoch. */
+  /** Returns the highest mark of the level that was received in the epoch. */
   of(epoch: string, level: string): Offset | undefined {
     return this.#marks.get(epoch)?.get(level);
   }
 
-  /** All that were received of the epoch, by level. */
+  /** Returns all marks that were received of the epoch, by level. */
   ofEpoch(epoch: string): Record<string, string> {
     return toWire(this.#marks.get(epoch) ?? new Map<string, Offset>());
   }
 
   /**
-   * What the record of the next epoch says of the one before: its marks, and the lowest of those
-   * levels, which is 0 while one of them has no mark.
+   * Returns what the next epoch's record says about this one: its marks, and the lowest mark of
+   * those levels, or 0 if one of them has none.
    */
   known(levels: readonly string[]): KnownMarks {
     const finalMarks: Record<string, Record<string, string>> = {};
@@ -117,9 +117,9 @@ export class MarkBoard {
   }
 
   /**
-   * The ancestry of an epoch that somebody takes for current, oldest first, itself last. It ends
-   * the one before it only if its history outranks that one's: a stream of another history must not
-   * end the current epoch.
+   * Takes in the ancestry of an epoch that a service regards as current, oldest first. The epoch
+   * ends the previous one only if its history outranks that one's: a stream of another history must
+   * not end the current epoch.
    */
   beginEpoch(ancestry: readonly EpochRecord[]): void {
     const current = ancestry.at(-1);
@@ -133,10 +133,7 @@ export class MarkBoard {
     this.#newest = { epoch: current.id, seq: current.seq, levels: toWire(this.#levelsOf(current.id)) };
   }
 
-  /**
-   * While this gateway knows the primary, its own authority decides, and the word of a stream
-   * otherwise.
-   */
+  /** While this gateway knows the primary, its own authority decides. Otherwise the stream does. */
   #mayFollow(ancestry: readonly EpochRecord[]): boolean {
     const next = ancestry.at(-1)?.id;
     const { epochs, currentEpoch } = this.#options;
@@ -155,7 +152,7 @@ export class MarkBoard {
     for (const waiters of waits?.values() ?? []) for (const waiter of waiters) waiter.settle("ended");
   }
 
-  /** The signal ends the waiting as if its time were over. */
+  /** Waits for the mark. The signal ends the wait as if its time were over. */
   wait(target: WaitTarget, limitMs: number, signal?: AbortSignal): Promise<WaitEnd> {
     if (this.reached(target)) return Promise.resolve("reached");
     if (this.#ended.has(target.epoch)) return Promise.resolve("ended");
@@ -231,8 +228,8 @@ function firstNotBelow(waiters: readonly Waiter[], offset: Offset): number {
 }
 
 /**
- * Index of the first waiter for which `holds`, which must be true for all waiters behind it as
- * well.
+ * Returns the index of the first waiter for which `holds` is true. It must be true for all later
+ * ones, too.
  */
 function lowerBound(waiters: readonly Waiter[], holds: (waiter: Waiter) => boolean): number {
   let low = 0;

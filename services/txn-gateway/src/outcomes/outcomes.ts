@@ -46,17 +46,17 @@ export interface OutcomeContext {
 /** One run of a transaction in the epoch in which it arrived. */
 export interface Attempt {
   readonly id: TxnId;
-  /** Of its receipt. */
+  /** The owner's tag in its receipt. */
   readonly tag: string;
   readonly primaryEpoch: PrimaryEpoch;
   readonly readOnly: boolean;
   readonly owner: bigint;
   readonly digest: bigint;
-  /** Null for a read-only transaction: there is nothing that could be lost. */
+  /** Null for a read-only transaction, which has nothing to lose. */
   announced: Announced | null;
-  /** Null: it is not counted. */
+  /** Null if it does not count as exposed. */
   exposed: Exposed | null;
-  /** Null: it is not traced. */
+  /** Null if it is not traced. */
   trace: TransactionTrace | null;
 }
 
@@ -69,10 +69,7 @@ export interface CommitResponse {
 /** Keeps an id from being used again until the promise has settled. */
 export type Hold = (until: Promise<unknown>) => void;
 
-/**
- * How long a client waits for an unknown outcome to be settled; the settling itself goes on for
- * longer.
- */
+/** How long a client waits for an unknown outcome to be settled. Settling goes on after that. */
 const SETTLE_ANSWER_MS = 10_000;
 
 export class Outcomes {
@@ -83,8 +80,8 @@ export class Outcomes {
   }
 
   /**
-   * The attempt's transaction, or why there is none. `executing` is what the store answers to its
-   * COMMIT. The attempt is counted as exposed from here on if and only if it has committed, or may
+   * Returns the attempt's transaction, or throws why there is none. `executing` is the store's
+   * answer to its COMMIT. From here on the attempt counts as exposed if it has committed or may
    * have.
    */
   async conclude(attempt: Attempt, executing: Promise<Execution>, hold: Hold): Promise<Committed> {
@@ -94,12 +91,12 @@ export class Outcomes {
       execution = await executing;
     } catch (cause) {
       if (!(cause instanceof HighwaterError)) {
-        // A fault of ours says nothing of what the database has done.
+        // A fault of the gateway does not show what the database has done.
         void this.#settleExposed(attempt);
         throw cause;
       }
-      // Another attempt holds the id and may yet commit; this one has not run. To settle the id
-      // would end that one.
+      // Another attempt holds the id and may still commit. This one has not run, and settling the
+      // id would end the other.
       if (cause.code === "transaction_in_progress") {
         this.#release(attempt);
         throw cause;
@@ -107,8 +104,8 @@ export class Outcomes {
       if (cause.outcome === "unknown") return this.resolve(attempt, hold, cause, "wait_for_held");
       this.#release(attempt);
       if (cause.code === "primary_unavailable" || cause.code === "epoch_changed") primary.wake();
-      // It never commits. An earlier attempt under its id may have: what that one announced stays,
-      // by its own name.
+      // This attempt never commits. An earlier one under its id may have, so that one's
+      // announcement stays: it has its own name.
       attempt.announced?.withdraw();
       throw cause;
     }
@@ -142,9 +139,9 @@ export class Outcomes {
     };
   }
 
-  /** The id has been used before: the original outcome counts, and nothing was run. */
+  /** Answers a used id with the original outcome. Nothing ran. */
   async replay(attempt: Attempt): Promise<Committed> {
-    // It is counted where it was committed.
+    // The gateway that committed it counts it.
     this.#release(attempt);
     const settled = await this.#parts.lookUps.find(attempt.primaryEpoch, attempt, "commit_unconfirmed");
     if ((await this.#parts.finality.await(settled, SETTLE_ANSWER_MS)) !== "reached")
@@ -158,10 +155,10 @@ export class Outcomes {
   }
 
   /**
-   * The connection died during COMMIT, or its gateway is gone: find out, or make it so that it
-   * never commits. Only for those who began the attempt. Errors: `commit_unconfirmed` when that
-   * takes too long; `transaction_in_progress` when another attempt holds the id, unless that is to
-   * be waited for; those of a settled id.
+   * Finds out whether an attempt committed whose connection died during COMMIT or whose gateway is
+   * gone. If it has not, it never will. Only the client that began the attempt may ask. Errors:
+   * `commit_unconfirmed` when settling takes too long; `transaction_in_progress` when another
+   * attempt holds the id and is not waited for; those of a settled id.
    */
   async resolve(attempt: Attempt, hold: Hold, cause: HighwaterError, whenHeld: WhenHeld): Promise<Committed> {
     const { deps, primary } = this.#parts;
@@ -187,8 +184,8 @@ export class Outcomes {
   }
 
   /**
-   * What became of a transaction that its client has committed, or tried to, on a connection of its
-   * own. Where it left no receipt, it never commits from now on. Errors: as those of `resolve`;
+   * Finds out the outcome of a transaction that its client has tried to commit on a connection of
+   * its own. If it left no receipt, it can never commit from now on. Errors: those of `resolve`;
    * `id_reused` when another attempt has committed under the id.
    */
   async confirm(attempt: Attempt, hold: Hold): Promise<Committed> {
@@ -201,8 +198,8 @@ export class Outcomes {
   }
 
   /**
-   * Looks whether it has committed by now, as `confirm` does, and settles nothing. False: it has
-   * not, or nothing could be found out.
+   * Looks up whether it has committed by now, and settles nothing. False: it has not, or the
+   * look-up failed.
    */
   async hasCommitted(attempt: Attempt): Promise<boolean> {
     const { lookUps, primary } = this.#parts;
@@ -214,7 +211,10 @@ export class Outcomes {
     return true;
   }
 
-  /** Its client has said for too long nothing of it: it is settled, however long that takes. */
+  /**
+   * Settles a transaction whose client has not reported its end for too long. Goes on until that
+   * succeeds.
+   */
   async settleAbandoned(attempt: Attempt): Promise<void> {
     const settled = await this.#parts.settler.settle(attempt, attempt.primaryEpoch.epoch, {
       limitMs: Number.POSITIVE_INFINITY,
@@ -222,13 +222,16 @@ export class Outcomes {
     if (settled !== null) this.#noteSettled(attempt, settled);
   }
 
-  /** It has not committed, by its client's word, and never will. */
+  /** Withdraws a transaction that, by its client's report, has not committed and never will. */
   withdraw(attempt: Attempt): void {
     this.#release(attempt);
     attempt.announced?.withdraw();
   }
 
-  /** Announces what it finds, also when the client has been answered meanwhile. Never rejects. */
+  /**
+   * Settles the id and announces the outcome, even if the client was answered meanwhile. Never
+   * rejects.
+   */
   async #settle(attempt: Attempt, whenHeld: WhenHeld): Promise<Settled | null> {
     const { settler, metrics, deps } = this.#parts;
     const beganMs = deps.clock.monotonicMs();
@@ -245,8 +248,8 @@ export class Outcomes {
   }
 
   /**
-   * A transaction that may have committed is exposed for as long as its outcome is unknown; so the
-   * question is never given up.
+   * Settles until it succeeds: a transaction that may have committed is exposed until its outcome
+   * is known.
    */
   async #settleExposed(attempt: Attempt): Promise<void> {
     if (attempt.exposed === null) return;
@@ -262,7 +265,7 @@ export class Outcomes {
   #noteSettled(attempt: Attempt, settled: Settled): void {
     this.#announceSettled(attempt, settled);
     if (settled.kind !== "committed") this.#release(attempt);
-    // Another attempt has committed under the id; its own gateway counts it.
+    // Another attempt has committed under the id, and its gateway counts it.
     else if (settled.digest !== attempt.digest) this.withdraw(attempt);
     else if (attempt.exposed !== null)
       this.#parts.exposure.commit(attempt.exposed, settled.epoch, settled.offset);
@@ -273,9 +276,9 @@ export class Outcomes {
   }
 
   /**
-   * A position may be announced only in the epoch that the receipt names; what was carried over
-   * since then the trackers know from the original's announcement. `lost` is their own word, which
-   * a withdrawal must not undo.
+   * Announces a position only in the epoch that the receipt names. If the transaction was carried
+   * over since, the trackers know it from the original's announcement. `lost` comes from the
+   * trackers, and a withdrawal must not undo it.
    */
   #announceSettled({ announced, primaryEpoch }: Attempt, settled: Settled): void {
     if (settled.kind === "aborted") announced?.withdraw();
@@ -289,16 +292,16 @@ export class Outcomes {
     if (settled.kind !== "committed") throw refusalOf(settled.kind, id);
     if (settled.digest !== attempt.digest) throw new HighwaterError("id_reused", { transactionId: id });
     const { current: primaryEpoch } = this.#parts.primary;
-    // The position was read after the receipt; nothing need be there yet that would bring it to
-    // disk.
+    // The position was read after the receipt, and perhaps no flush has been asked for up to it
+    // yet.
     if (primaryEpoch?.epoch === settled.epoch) this.#parts.flush.committed(primaryEpoch);
     const { epoch, offset, attempt: run } = settled;
     return { kind: "write", id, epoch, offset, attempt: run, owner, isFlushed: false, results: null };
   }
 
   /**
-   * Answers at the commit point or at the durability point, as it was asked; a client that is gone
-   * waits for nothing.
+   * Answers after the commit or when durable, as the request asks. A client that is gone waits for
+   * nothing.
    */
   async answer(
     committed: Committed,
@@ -326,8 +329,8 @@ export class Outcomes {
     if (ack === "commit") return answer("committed");
     const { epoch, offset } = committed;
     const promised = { token, epoch, offset, level };
-    // What a read saw may still need help to get to disk; help where none is needed would be a
-    // commit that the next read sees and has to wait for.
+    // The rows that a read saw may need a flush. A needless flush would be one more commit that the
+    // next read sees and has to wait for.
     const { current: primaryEpoch } = this.#parts.primary;
     if (committed.kind === "read" && !committed.isFlushed && primaryEpoch?.epoch === epoch)
       this.#parts.flush.committed(primaryEpoch);
@@ -353,7 +356,7 @@ export class Outcomes {
   }
 }
 
-/** What a read on a replica comes to: nothing of it is anywhere but in this answer. */
+/** The result of a read on a replica. It is recorded nowhere else. */
 export function readAt(
   id: TxnId,
   owner: bigint,

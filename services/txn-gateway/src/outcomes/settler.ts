@@ -10,21 +10,21 @@ import { type Primary, type PrimaryEpoch } from "../primary/primary.ts";
 import { type Finality } from "./finality.ts";
 import { type Settled, settledOf } from "./settled.ts";
 
-/** How long another session that holds the id is waited for before it is said to hold it. */
+/** How long to wait for another session that holds the id before the answer is `held`. */
 const PATIENCE_MS = 500;
-/** The first question does not wait: an id that is held would delay all others of its batch. */
+/** The first settlement does not wait: a held id would delay all others of its batch. */
 const NO_PATIENCE = 0;
-/** Longer than a failover; the client is answered sooner. */
+/** Longer than a failover takes. The client gets its answer earlier. */
 const LIMIT_MS = 60_000;
 const PAUSE_MS = 100;
-/** Between two tries of one without a waiting client. */
+/** Between two tries for an id that no client waits for. */
 const LONG_PAUSE_MS = 1_000;
-/** A server that dies takes all transactions in flight with it; they are settled together. */
+/** When a server dies, all transactions in flight are settled together. */
 const BATCH_MAX = 1_000;
 
 /**
- * The kind of a tombstone: `lost`, that the attempt's epoch is over, and it cannot be known whether
- * it had committed there.
+ * The kind of a tombstone. `lost`: the attempt's epoch is over, and it is unknown whether it had
+ * committed there.
  */
 type Tombstone = "aborted" | "lost";
 
@@ -55,8 +55,8 @@ export class Settler {
   }
 
   /**
-   * Final, also after a failover that keeps what is not at risk. Null when no primary could settle
-   * it in time; the id's announcement then leaves it to the trackers.
+   * Settles an id. The answer is final, also after a failover that keeps what is not at risk. Null:
+   * no primary could settle it in time, and the trackers will, because the id is announced.
    */
   async settle(
     key: ReceiptKey,
@@ -74,7 +74,7 @@ export class Settler {
         const tombstone = primaryEpoch.epoch === attempt ? "aborted" : "lost";
         const settled = await this.#ask(primaryEpoch, tombstone, key);
         if (settled.kind === "held" && whenHeld === "answer_held") return settled;
-        // Neither a receipt nor a tombstone: not settled.
+        // Without a receipt and without a tombstone the id is not settled.
         const isSettled = settled.kind !== "absent" && settled.kind !== "held";
         if (isSettled && (await this.#finality.await(settled, leftMs(), this.#stop.signal)) === "reached")
           return settled;

@@ -1,7 +1,8 @@
-// Flush help: one tiny flushing commit behind all commits since the last one, so that no commit
-// waits for the server's own timers. Self-clocked: at most one in flight, none while nothing was
-// committed since the last began. Each also writes the marks that this gateway knows, for trackers
-// that survive those of this region; one more writes those that the last commits have reached.
+// Flush help: one tiny flushing commit after each group of commits, so that no commit waits for the
+// server's own timers. Self-clocked: at most one is in flight, and none starts if nothing was
+// committed since the last one began. Each also writes the marks that this gateway knows, for
+// trackers that survive those of this region. One more at the end writes the marks that the last
+// commits have reached.
 import { type Offset } from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
 import { type Deps } from "../deps.ts";
@@ -25,7 +26,7 @@ export class FlushHelp {
   #wanted: PrimaryEpoch | null = null;
   #endedEpoch: string | null = null;
   #running = false;
-  /** For the next one that begins. */
+  /** Calls that wait for the next flush. */
   #waiting: Waiting[] = [];
   #cancelLastMarks: () => void = () => undefined;
   /** The marks that the last flush has written. */
@@ -34,7 +35,7 @@ export class FlushHelp {
   constructor(
     deps: Pick<Deps, "clock" | "store" | "log">,
     options: {
-      /** Marks of the epoch that this gateway knows, and may have answered by. */
+      /** Returns the epoch's marks that this gateway knows, and may have used in answers. */
       readonly marksOf: (epoch: string) => Readonly<Record<string, string>>;
       readonly onFailure: () => void;
     },
@@ -44,7 +45,7 @@ export class FlushHelp {
     this.#onFailure = options.onFailure;
   }
 
-  /** Something was committed in the epoch. Returns at once. */
+  /** Takes note of a commit in the epoch. Returns at once. */
   committed(primaryEpoch: PrimaryEpoch): void {
     this.#wanted = primaryEpoch;
     this.#cancelLastMarks();
@@ -52,8 +53,8 @@ export class FlushHelp {
   }
 
   /**
-   * The same, and answers a position at or above everything that has been committed by now, which
-   * is on the primary's disk then. Null: it could not be brought there, and is tried again.
+   * Flushes, and returns a position on the primary's disk at or above everything committed by now.
+   * Null: the flush failed, and is tried again.
    */
   reach(primaryEpoch: PrimaryEpoch): Promise<Offset | null> {
     return new Promise((resolve) => {
@@ -62,7 +63,7 @@ export class FlushHelp {
     });
   }
 
-  /** The epoch has ended: its log can no longer be helped along. */
+  /** Stops at the end of the epoch: its log cannot be flushed any more. */
   epochEnded(epoch: string): void {
     this.#endedEpoch = epoch;
     if (this.#wanted?.epoch === epoch) this.#wanted = null;
@@ -78,14 +79,17 @@ export class FlushHelp {
     this.#stop.abort();
   }
 
-  /** None where the last flush has written the same: that row is in the log already. */
+  /**
+   * Writes the last marks, unless the last flush has written the same: that row is in the log
+   * already.
+   */
   #writeLastMarks({ node, epoch }: PrimaryEpoch): void {
     const { clock, store } = this.#deps;
     if (this.#endedEpoch === epoch || this.#stop.signal.aborted) return;
     this.#cancelLastMarks = clock.after(LAST_MARKS_MS, () => {
       const marks = this.#marksOf(epoch);
       if (JSON.stringify([epoch, marks]) === this.#writtenMarks) return;
-      // If it fails, something else says so.
+      // A failure is reported elsewhere.
       store.helpFlush(node, epoch, marks).catch(() => undefined);
     });
   }
@@ -113,7 +117,7 @@ export class FlushHelp {
         if (this.#stop.signal.aborted) break;
         log.warn("flush_help_failed", { node, cause });
         this.#onFailure();
-        // What it was for is still not flushed.
+        // The commits that it was for are not flushed yet.
         if (this.#endedEpoch !== epoch) this.#wanted ??= taken;
         await sleep(clock, retryMs, this.#stop.signal);
         retryMs = Math.min(BACKOFF_MS_MAX, 2 * retryMs);
