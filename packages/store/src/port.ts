@@ -19,13 +19,13 @@ export interface StoreNode {
   readonly zone: string;
 }
 
-/** What a node's own tables prove of an epoch's log. */
+/** What a node's own tables prove about an epoch's log. */
 export interface Witness {
   /** The log up to here is in the node's history. */
   readonly reached: Offset;
-  /** The word itself is in the log at or below. */
+  /** The witness itself is in the log at or below this offset. */
   readonly seenBy: Offset;
-  /** By level, the highest mark of the epoch that a service knew when it wrote its word. */
+  /** By level, the epoch's highest mark that a service knew when it wrote the witness. */
   readonly marks: Readonly<Record<string, string>>;
 }
 
@@ -35,8 +35,8 @@ export interface ReplicaPosition {
   readonly session: string;
   readonly flushed: Offset;
   /**
-   * The primary takes this stream for one of those that its own synchronous commits wait for, each
-   * of them, at this moment.
+   * Whether the primary's own synchronous commits now wait for this stream, and for every other one
+   * that is marked so.
    */
   readonly synchronous: boolean;
 }
@@ -45,10 +45,10 @@ export interface ReplicaPosition {
 export interface PositionsReport {
   readonly node: string;
   readonly epoch: EpochId;
-  /** Null while the server does not flush. */
+  /** Null while the server flushes nothing. */
   readonly flushed: Offset | null;
   readonly applied: Offset;
-  /** Two streams that match one node are left out, and so is one that matches two. */
+  /** Leaves out two streams that match one node, and a stream that matches two nodes. */
   readonly replicas: readonly ReplicaPosition[];
 }
 
@@ -59,8 +59,8 @@ export interface Adoption {
   readonly reason: string;
   readonly issuedBy: string;
   /**
-   * `intact`: only tables of the service are gone, so no receipt is no proof of a loss. `restored`:
-   * the whole database was put back, so what has no receipt is absent.
+   * `intact`: only tables of the service are gone, so a missing receipt does not prove a loss.
+   * `restored`: the whole database was restored, so a transaction without a receipt is absent.
    */
   readonly data: "intact" | "restored";
 }
@@ -105,34 +105,34 @@ export interface MintRequest {
 }
 
 /**
- * Counts the memory that the rows of one call take. The caller that gave it to the store gives the
- * memory back.
+ * Counts the memory that the rows of one call take. The caller that passes it to the store also
+ * frees the memory.
  */
 export interface ResultMeter {
   /**
-   * Null: it has found room for all rows so far. Otherwise the error of a read that had to leave
-   * out rows.
+   * Null while there was room for all rows. Otherwise the error of a read that had to leave out
+   * rows.
    */
   readonly refusal: HighwaterError | null;
-  /** False: there is no room for so much, and nothing was counted. */
+  /** Takes memory. False: there is not enough, and nothing was counted. */
   take(bytes: number): boolean;
-  /** Counts what is there already. */
+  /** Counts memory that is in use already. */
   note(bytes: number): void;
 }
 
-/** How much of the results is kept. */
+/** Limits of the results that are kept. */
 export interface ResultLimits {
   /** Per statement. */
   readonly maxRows: number;
   /** Of all results together. */
   readonly maxBytes: number;
-  /** The columns' tables and types in full, not only names and type ids. */
+  /** Whether columns come with their tables and full types, not only with names and type ids. */
   readonly fieldDetails?: boolean | undefined;
-  /** Rows for which it has no room are left out. */
+  /** Rows that it has no room for are left out. */
   readonly meter?: ResultMeter | undefined;
 }
 
-/** A column, when `fieldDetails` were asked for. */
+/** A column, if `fieldDetails` is set. */
 export interface FieldDetails {
   readonly name: string;
   readonly oid: number;
@@ -143,9 +143,9 @@ export interface FieldDetails {
 }
 
 /**
- * What a receipt is found by. The tag is a UUID that only the deployment can compute, from the
- * transaction's owner and id: a row under the same id with another tag is another transaction's, or
- * forged. A tag appears in no log, error or answer.
+ * The key of a receipt. The tag is a UUID that only the deployment can compute, from the
+ * transaction's owner and id. A row with the same id and another tag belongs to another
+ * transaction, or is forged. A tag appears in no log, error or answer.
  */
 export interface ReceiptKey {
   readonly id: TxnId;
@@ -153,40 +153,40 @@ export interface ReceiptKey {
 }
 
 export interface TransactionSpec extends ResultLimits, ReceiptKey {
-  /** The epoch in which the request arrived; it runs in this one or not at all. */
+  /** The epoch in which the request arrived. It runs in this epoch or not at all. */
   readonly epoch: EpochId;
   readonly statements: readonly Statement[];
   readonly isolation: Isolation;
   readonly readOnly: boolean;
   /** Waits for a safe snapshot; only with `serializable` and `readOnly`. */
   readonly deferrable?: boolean;
-  /** The database's login role that runs it; the service's application role when null or absent. */
+  /** The database's login role that runs it. Null or absent: the service's application role. */
   readonly role?: string | null;
   /**
-   * Names the owner, key, role and access that it runs for. Sessions keep nothing from one
+   * Names the owner, key, role and access that it runs for. A session carries nothing over from one
    * principal to another.
    */
   readonly principal?: string;
   /**
-   * A digest of what it runs, kept in the receipt. Signed 64-bit, and 0 only for a read, which
-   * writes no receipt.
+   * A digest of its statements, kept in the receipt. Signed 64-bit. 0 only for a read, which writes
+   * no receipt.
    */
   readonly digest: bigint;
-  /** The service's own when null or absent. */
+  /** Null or absent: the service's own limit. */
   readonly statementTimeoutMs?: number | null;
   readonly lockTimeoutMs?: number | null;
   /**
-   * Of a write: its caller will have ended it after so long. A service that settles its id leaves
-   * it alone until then. When absent, nothing is promised: the limits of others count.
+   * For a write: its caller ends it within this time. Until then, a service that settles its id
+   * does not end its session. Absent: the caller promises nothing, and the limits of other
+   * transactions count.
    */
   readonly limitMs?: number;
   readonly onBeforeSend?: BeforeSend;
 }
 
 /**
- * Called in the tick in which a transaction leaves for the database, before any of it has left;
- * once more when it is sent again. Not called for a transaction that is refused or cancelled
- * before. It must not throw.
+ * Called just before a transaction is sent to the database, in the same tick, and once more when it
+ * is sent again. Not called for a transaction that is refused or cancelled before. Must not throw.
  */
 export type BeforeSend = () => void;
 
@@ -194,37 +194,34 @@ export type Execution =
   | {
       readonly kind: "committed";
       /**
-       * `offset` is an upper bound of the commit record's place, unless `exact`; of a read: of
-       * everything that it could see.
+       * Unless `exact`, an upper bound of the commit record's position. For a read, an upper bound
+       * of everything that it could see.
        */
       readonly offset: Offset;
       readonly exact: boolean;
-      /**
-       * Of a read: what it could see was on the primary's disk already, so there is nothing to help
-       * along.
-       */
+      /** For a read: what it could see was on the primary's disk already, so no flush is needed. */
       readonly isFlushed?: boolean;
       readonly results: readonly StatementResult[];
     }
-  /** A receipt with this id and tag exists: nothing was run, the original outcome counts. */
+  /** A receipt with this id and tag exists: nothing ran, and the original outcome counts. */
   | { readonly kind: "already_settled" };
 
 /**
- * A transaction that stays open between calls; one call at a time. It holds a session until it has
- * ended: by `commit`, by `rollback`, or by an error whose `isOver` is true.
+ * A transaction that stays open between calls, one call at a time. It holds a session until it
+ * ends: by `commit`, by `rollback`, or by an error after which `isOver` is true.
  */
 export interface OpenTransaction {
-  /** Names its session, in any process of the service. */
+  /** Names its session, for any process of the service. */
   readonly holder: string;
   /**
-   * True when nothing is open any more: it has ended, or its session is lost and with it everything
-   * it did.
+   * True when the transaction is no longer open: it has ended, or its session is lost with
+   * everything that it did.
    */
   readonly isOver: boolean;
   /**
-   * One round trip. After a failed statement only a ROLLBACK TO SAVEPOINT runs in it.
-   * Errors: HighwaterError; `transaction_aborted` when the session is lost. `meter`: of this call
-   * alone.
+   * Runs statements in one round trip. After a failed statement it runs only ROLLBACK TO SAVEPOINT.
+   * `meter` counts this call alone. Errors: HighwaterError; `transaction_aborted` when the session
+   * is lost.
    */
   run(
     statements: readonly Statement[],
@@ -232,16 +229,17 @@ export interface OpenTransaction {
     meter?: ResultMeter,
   ): Promise<readonly StatementResult[]>;
   /**
-   * Ends it. `results` are those of the statements that rode along. Errors as those of `execute`.
+   * Commits it, after the statements of this call. `results` are those of these statements. Errors:
+   * those of `execute`.
    */
   commit(statements: readonly Statement[], options?: OpenCommitOptions): Promise<Execution>;
-  /** Ends it, whatever is running in it. Never rejects. */
+  /** Rolls it back, even while a call runs in it. Never rejects. */
   rollback(): Promise<void>;
 }
 
 export interface OpenCommitOptions {
   readonly signal?: AbortSignal | undefined;
-  /** Of this call alone. */
+  /** Counts this call alone. */
   readonly meter?: ResultMeter | undefined;
   readonly onBeforeSend?: BeforeSend | undefined;
 }
@@ -256,12 +254,12 @@ export type Opening =
 
 export interface ReplicaRead extends ResultLimits {
   readonly statements: readonly Statement[];
-  /** A replica has no serializable snapshots. */
+  /** A replica cannot take serializable snapshots. */
   readonly isolation: Exclude<Isolation, "serializable">;
   readonly role?: string | null;
-  /** As in a TransactionSpec. */
+  /** See TransactionSpec. */
   readonly principal?: string;
-  /** The snapshot has to contain this epoch's log up to here. */
+  /** The snapshot must contain this epoch's log up to this offset. */
   readonly after: { readonly epoch: EpochId; readonly offset: Offset } | null;
   readonly statementTimeoutMs?: number | null;
 }
@@ -271,32 +269,31 @@ export type ReplicaReading =
       readonly kind: "read";
       readonly results: readonly StatementResult[];
       /**
-       * Upper bound of everything that the snapshot shows: the newest epoch in it, and what had
-       * been replayed behind it.
+       * Upper bound of everything that the snapshot shows: the newest epoch in it, and the end of
+       * the replayed log.
        */
       readonly position: { readonly epoch: EpochId; readonly offset: Offset };
       /**
-       * Age of the newest commit that it has replayed; null when it has replayed none since it
-       * started.
+       * Age of the newest commit that it has replayed. Null: it has replayed none since it started.
        */
       readonly ageMs: number | null;
     }
   /**
-   * The node has not got `after` yet, or does not know which history it is on, or is no replica.
-   * Nothing was run.
+   * The node does not have `after` yet, does not know which history it is on, or is not a replica.
+   * Nothing ran.
    */
   | { readonly kind: "behind" };
 
 export interface Receipt {
   readonly kind: "commit" | "aborted" | "lost";
   readonly epoch: EpochId;
-  /** As the transaction said; 0 for a tombstone. */
+  /** The digest of the transaction; 0 for a tombstone. */
   readonly digest: bigint;
 }
 
 /**
- * `absent`: no receipt, and none was written. `held`: a transaction that may still commit has the
- * id, so it was not settled. `expired`: older than the receipts that are kept.
+ * `absent`: there is no receipt, and none was written. `held`: a transaction that may still commit
+ * has the id, so it was not settled. `expired`: the id is older than the receipts that are kept.
  */
 export type ReceiptState =
   | Receipt
@@ -306,7 +303,7 @@ export type ReceiptState =
   | { readonly kind: "out_of_window" };
 
 export interface ReceiptsAsOf {
-  /** One for each key that was asked for, in their order. */
+  /** One for each requested key, in the same order. */
   readonly receipts: readonly ReceiptState[];
   /** End of the log in `epoch`, read after the receipts on the same connection. */
   readonly epoch: EpochId;
@@ -314,8 +311,8 @@ export interface ReceiptsAsOf {
 }
 
 /**
- * Only for transactions that were announced, or that a valid token names: the store keeps what is
- * written here.
+ * Use it only for transactions that were announced, or that a valid token names: the store keeps
+ * what it writes.
  */
 export interface SettleRequest {
   readonly epoch: EpochId;
@@ -325,16 +322,16 @@ export interface SettleRequest {
 }
 
 export interface RetentionReport {
-  /** Ids older than this are expired. */
+  /** Ids older than this have expired. */
   readonly expiredBeforeMs: number;
-  /** Receipts of ids below this time can be written. */
+  /** Ids below this time can get receipts. */
   readonly ceilingMs: number;
   /** Where the log ended when `serverTimeMs` was read. */
   readonly position: { readonly epoch: EpochId; readonly offset: Offset };
   readonly serverTimeMs: number;
 }
 
-/** What the store keeps of a key of the deployment. */
+/** The store's record of one of the deployment's keys. */
 export interface KeyCheck {
   readonly kid: number;
   readonly validFromMs: number;
@@ -342,7 +339,7 @@ export interface KeyCheck {
   readonly value: string;
 }
 
-/** The sessions of all login roles together. */
+/** The load of the sessions of all login roles together. */
 export interface PoolReport {
   readonly node: string;
   readonly use: "write" | "read";
@@ -352,34 +349,34 @@ export interface PoolReport {
   readonly waiting: number;
 }
 
-/** Gets what only the store can know. Called on the path of every transaction. */
+/**
+ * Receives what only the store can know. Called on the path of every transaction, so it must be
+ * fast.
+ */
 export interface StoreObserver {
-  /** A one-shot transaction has waited for a session for so long, and goes on its way now. */
+  /** A one-shot transaction has waited this long for a session, and has one now. */
   onWaited(waitedMs: number): void;
-  /**
-   * A role that only reads has rights that it should not have, which only an operator can take
-   * away.
-   */
+  /** A role that only reads has these rights, which only an operator can revoke. */
   onUnprotected(node: string, role: string, rights: readonly string[]): void;
 }
 
 export interface Store extends NodeSource {
   readonly nodes: readonly StoreNode[];
   /**
-   * Creates or upgrades the service's tables on the primary; idempotent, safe when two run it at
-   * once.
+   * Creates or upgrades the service's tables on the primary. Idempotent, and safe when two
+   * processes run it at once.
    */
   prepare(node: string): Promise<void>;
-  /** The highest witness of the epoch that the node has replayed; null when it has none. */
+  /** Returns the epoch's highest witness that the node has replayed, or null. */
   witnessOf(node: string, epoch: EpochId): Promise<Witness | null>;
   /**
-   * The primary's and its replicas' positions; cheap, made to be called hundreds of times a second.
-   * Null: no epoch minted. `wanted`: the highest offset that somebody waits for. A replica that has
-   * to be asked itself can only prove what was witnessed, and then that offset is.
+   * Returns the positions of the primary and its replicas. Cheap enough for hundreds of calls a
+   * second. Null: the primary has no epoch. `wanted`: the highest offset that is waited for. A
+   * replica that must be asked itself can prove only witnessed offsets, so this one is witnessed.
    */
   positions(node: string, wanted?: Offset | null): Promise<PositionsReport | null>;
   /**
-   * Begins the epoch of a primary that has none, or returns the one that somebody else has just
+   * Begins the epoch of a primary that has none, or returns the one that another process has just
    * begun.
    */
   mint(node: string, request: MintRequest): Promise<EpochRecord>;
@@ -390,18 +387,18 @@ export interface Store extends NodeSource {
    */
   disownEpoch(node: string, epoch: EpochId): Promise<void>;
   /**
-   * Ends the sessions of applications that hold so many locks that others may get none: not even a
-   * login. On any node, also a replica.
+   * Ends the sessions of applications that hold so many locks that others may get none, not even
+   * for a login. Works on any node, also on a replica.
    */
   endLockFloods(node: string): Promise<readonly LockFlood[]>;
   /**
-   * How much of the node's queue of notifications is taken, from 0 to 1. When it is full, no
-   * transaction that notifies can commit.
+   * Returns how full the node's queue of notifications is, from 0 to 1. When it is full, no
+   * transaction with a NOTIFY can commit.
    */
   notificationQueueUsage(node: string): Promise<number>;
   /**
-   * Names of applications' tables, a few of them, whose rows are not in the log: a failover empties
-   * them. For the primary.
+   * Returns the names of some tables of applications whose rows are not in the log, so that a
+   * failover empties them. For the primary.
    */
   unloggedTables(node: string): Promise<readonly string[]>;
   /**
@@ -411,29 +408,29 @@ export interface Store extends NodeSource {
    */
   raiseFinalMarks(node: string, epoch: EpochId, marks: Readonly<Record<string, string>>): Promise<void>;
   /**
-   * Runs a whole transaction in one round trip. The signal cancels what is running, unless it has
-   * committed by then; what became of the transaction is answered all the same.
-   * Errors: HighwaterError; `outcome: unknown` when the connection died with the COMMIT on its way.
+   * Runs a whole transaction in one round trip. The signal cancels it unless it has committed by
+   * then; the answer says what became of it either way. Errors: HighwaterError; `outcome: unknown`
+   * when the connection was lost while the COMMIT was on its way.
    */
   execute(node: string, spec: TransactionSpec, signal?: AbortSignal): Promise<Execution>;
   /**
-   * Opens an interactive transaction; the statements ride along.
-   * Errors: HighwaterError; nothing has been applied, and nothing is open.
+   * Opens an interactive transaction, and runs the first statements in the same round trip. Errors:
+   * HighwaterError; nothing was applied, and no transaction is open.
    */
   begin(node: string, spec: TransactionSpec, signal?: AbortSignal): Promise<Opening>;
   /** Runs a read-only transaction on a replica. Errors: HighwaterError. */
   readReplica(node: string, read: ReplicaRead, signal?: AbortSignal): Promise<ReplicaReading>;
   /**
-   * Brings everything committed so far to the primary's disk and wakes the streams to the replicas.
-   * Answers a position at or above everything that had been committed when this was called, which
-   * is on the disk. `marks`: those of the epoch that the caller knows, for its witness.
+   * Flushes everything committed so far to the primary's disk, and wakes the streams to the
+   * replicas. Returns a position on the disk, at or above everything that was committed before the
+   * call. `marks`: the epoch's marks that the caller knows, for its witness.
    */
   helpFlush(node: string, epoch: EpochId, marks?: Readonly<Record<string, string>>): Promise<Offset>;
   lookUp(node: string, keys: readonly ReceiptKey[]): Promise<ReceiptsAsOf>;
   /**
-   * Where the primary's log ends now, and in which epoch: at or above everything that had been
-   * committed when this was called. Cheap, made to be called thousands of times a second. Errors:
-   * `epoch_changed` where the node has no epoch.
+   * Returns the end of the primary's log and its epoch. The end is at or above everything that was
+   * committed before the call. Cheap enough for thousands of calls a second. Errors:
+   * `epoch_changed` if the node has no epoch.
    */
   logEnd(node: string): Promise<{ readonly epoch: EpochId; readonly offset: Offset }>;
   /**
@@ -446,31 +443,32 @@ export interface Store extends NodeSource {
    */
   settle(node: string, request: SettleRequest): Promise<ReceiptsAsOf>;
   /**
-   * The session that this names (`OpenTransaction.holder`) may be ended if it is found to hold the
+   * Allows that the session that `holder` names (`OpenTransaction.holder`) is ended if it holds the
    * key when that is settled.
    */
   giveUp(node: string, key: ReceiptKey, holder: string): void;
   /**
-   * Makes room for the receipts of the next ids, and drops those of ids older than `expireBeforeMs`
-   * if given.
+   * Prepares the store for receipts of the next ids. Drops receipts of ids older than
+   * `expireBeforeMs`, unless that is null.
    */
   maintain(node: string, request: { readonly expireBeforeMs: number | null }): Promise<RetentionReport>;
   /**
-   * Why no session of a client may run as the login role; empty when it may. Settings of its own
-   * are no reason: no other client has its sessions. `reads`: its client may only read.
+   * Returns why no session of a client may run as the login role; empty if it may. Settings of the
+   * role are no reason, because no other client uses its sessions. `reads`: the client may only
+   * read.
    */
   roleFaults(node: string, role: string, reads: boolean): Promise<readonly string[]>;
-  /** Of every key that a service of the deployment has published. For the primary. */
-  keyChecks(node: string): Promise<readonly KeyCheck[]>;
-  /** Adds those of keys that have none yet. For the primary. */
-  addKeyChecks(node: string, checks: readonly KeyCheck[]): Promise<void>;
-  /** How busy the sessions are in which transactions run, of those that have been opened so far. */
-  pools(): readonly PoolReport[];
-  /** From now on the observer is called; there is one at most. */
-  observe(observer: StoreObserver): void;
   /**
-   * Drops every connection to the node that writes; those that are opened later are checked anew.
+   * Returns the check of every key that a service of the deployment has published. For the primary.
    */
+  keyChecks(node: string): Promise<readonly KeyCheck[]>;
+  /** Adds the checks of keys that have none yet. For the primary. */
+  addKeyChecks(node: string, checks: readonly KeyCheck[]): Promise<void>;
+  /** Returns how busy the sessions of transactions are that have been opened so far. */
+  pools(): readonly PoolReport[];
+  /** Sets the observer. There is one at most. */
+  observe(observer: StoreObserver): void;
+  /** Drops every connection to the node that writes. Later ones are checked anew. */
   forget(node: string): void;
   close(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-// The gateway as a Fastify application. Listening, signals and exit codes are main.ts's.
+// The gateway as a Fastify application. main.ts does listening, signals and exit codes.
 import { type FastifyInstance } from "fastify";
 import { HighwaterError, parseTxnId, UNSERVED_HEADER } from "@highwater/protocol";
 import { type Family, installCallers, isAnonymous, makeServer, serverCertificate } from "@highwater/service";
@@ -17,17 +17,17 @@ export { type Config, describeConfig, loadConfig, type LoadedConfig } from "./co
 export { type Deps } from "./deps.ts";
 export { makeDeps } from "./runtime.ts";
 
-/**
- * Requests in flight have so long to end when the service shuts down; then their connections are
- * cut.
- */
+/** How long requests in flight may take to end at a shutdown, before their connections are cut. */
 const DRAIN_MS = 10_000;
-/** Begins to work when the application is ready, and stops its parts when it is closed. */
+/**
+ * Builds the application. It begins to work when it is ready, and stops its parts when it is
+ * closed.
+ */
 export function buildApp(config: Config, deps: Deps): FastifyInstance {
   return buildGateway(config, deps).app;
 }
 
-/** The same, with what it counts. */
+/** Builds the application and its gateway, which has the metrics. */
 export function buildGateway(
   config: Config,
   deps: Deps,
@@ -52,7 +52,7 @@ export function buildGateway(
     const detail = "The service is shutting down.";
     done(new HighwaterError("overloaded", { detail, retryAfterMs: RETRY_MS.shutdown }));
   });
-  // A kept-alive connection would hold up the end of the server.
+  // A kept-alive connection would delay the end of the server.
   app.addHook("onSend", (_request, reply, _payload, done) => {
     if (gateway.isStopping) void reply.header("connection", "close");
     done();
@@ -75,7 +75,8 @@ export function buildGateway(
   });
   app.addHook("preClose", async () => {
     gateway.drain();
-    // While the server still listens: a client may have to connect anew to end what it has open.
+    // Wait while the server still listens: a client may have to connect again to end its open
+    // transaction.
     await gateway.finishOpen(DRAIN_MS);
     cancelCut = deps.clock.after(DRAIN_MS, () => {
       app.server.closeAllConnections();
@@ -93,7 +94,8 @@ function isWork(url: string): boolean {
 }
 
 /**
- * What has been begun may be ended, and its end asked for again, also while the service shuts down.
+ * True if the request is for an open transaction. During a shutdown, clients may still end it, and
+ * ask for its outcome again.
  */
 function isOfOpenTransaction(url: string, gateway: Gateway): boolean {
   const id = parseTxnId(

@@ -47,7 +47,7 @@ import {
 import { addressOf } from "./wire/startup/backend.ts";
 import { parseRolePasswords } from "./identity/role-url.ts";
 
-/** A role that is not in it is logged in without a password. */
+/** A role without an entry logs in without a password. */
 const rolePasswords: Setting<ReadonlyMap<string, string>> = {
   variable: "GATEWAY_ROLE_PASSWORDS",
   read: (value, readFile) => {
@@ -58,7 +58,7 @@ const rolePasswords: Setting<ReadonlyMap<string, string>> = {
   },
 };
 
-/** Null: it does not listen there. */
+/** Null: the gateway does not listen on this port. */
 function optionalPort(variable: string): Setting<number | null> {
   return {
     variable,
@@ -82,10 +82,10 @@ const pgAuth: Setting<"keys" | "passthrough"> = {
 
 const HOUR_MS = 3_600_000;
 const MEBIBYTE = 1_048_576;
-/** One owner gets half of the memory, and a large row takes three times its bytes there. */
+/** One owner gets at most half of the memory, and a large row takes three times its bytes. */
 const RESULT_MEMORY_FACTOR = 6;
 
-/** What it takes to reach the store: the command for API keys needs no more. */
+/** The settings for the store. The command for API keys needs no others. */
 const STORE_SETTINGS = {
   /** Unique among the running gateways. */
   name: name("GATEWAY_NAME"),
@@ -122,9 +122,9 @@ const SETTINGS = {
   host: text("GATEWAY_HOST", "127.0.0.1"),
   /** 0: any free one. */
   port: integer("GATEWAY_PORT", { fallback: 0, min: 0, max: 65_535 }),
-  /** For clients of PostgreSQL. 0: any free one. */
+  /** The port for clients of PostgreSQL. 0: any free one. */
   pgPort: optionalPort("GATEWAY_PG_PORT"),
-  /** For such clients that only read. 0: any free one. */
+  /** The port for clients of PostgreSQL that only read. 0: any free one. */
   pgReadPort: optionalPort("GATEWAY_PG_READ_PORT"),
   pgAuth,
   pgMaxConnections: integer("GATEWAY_PG_MAX_CONNECTIONS", { fallback: 1_000, min: 1, max: 100_000 }),
@@ -133,14 +133,14 @@ const SETTINGS = {
     min: 1,
     max: 100_000,
   }),
-  /** A session outside of a transaction ends when its client has sent nothing for so long. */
+  /** How long a client may send nothing outside of a transaction before its session ends. */
   pgIdleTimeoutMs: integer("GATEWAY_PG_IDLE_TIMEOUT_MS", { fallback: 0, min: 0, max: 24 * HOUR_MS }),
-  /** Of the pages that may call from a browser. */
+  /** Origins of the pages that may call from a browser. */
   corsOrigins: origins("GATEWAY_CORS_ORIGINS"),
   region: name("GATEWAY_REGION"),
   ...DEPLOYMENT_SETTINGS,
   ...LISTENER_TLS_SETTINGS,
-  /** Base URLs, nearest first. */
+  /** Base URLs of the trackers, nearest first. */
   trackers: urls("GATEWAY_TRACKERS"),
   tlsAuthority,
   ...STORE_SETTINGS,
@@ -148,8 +148,8 @@ const SETTINGS = {
   maxOpen: integer("GATEWAY_MAX_OPEN", { fallback: 64, min: 0, max: 100_000 }),
   maxOpenPerKey: integer("GATEWAY_MAX_OPEN_PER_KEY", { fallback: 8, min: 0, max: 100_000 }),
   /**
-   * An open transaction is rolled back when no call has come for so long, and when it has been open
-   * for so long.
+   * An open transaction is rolled back when no call has come for `idleTimeoutMs`, and when it has
+   * been open for `totalTimeoutMs`.
    */
   idleTimeoutMs: integer("GATEWAY_IDLE_TIMEOUT_MS", { fallback: 10_000, min: 1, max: HOUR_MS }),
   totalTimeoutMs: integer("GATEWAY_TOTAL_TIMEOUT_MS", { fallback: 60_000, min: 1, max: HOUR_MS }),
@@ -159,7 +159,7 @@ const SETTINGS = {
    */
   maxTickets: integer("GATEWAY_MAX_TICKETS", { fallback: 20_000, min: 2, max: 1_000_000 }),
   /**
-   * Safe transactions that may wait for their marks at a time; more are refused before they run.
+   * Safe transactions that may wait for their marks at a time. More are refused before they run.
    */
   maxWaiting: integer("GATEWAY_MAX_WAITING", { fallback: 20_000, min: 1, max: 1_000_000 }),
   bodyLimitBytes: integer("GATEWAY_BODY_LIMIT_BYTES", {
@@ -167,23 +167,21 @@ const SETTINGS = {
     min: 1_024,
     max: 1_024 * MEBIBYTE,
   }),
-  /** Per statement; more are left out and the result is marked truncated. */
+  /** Rows per statement. More are left out, and the result is marked as truncated. */
   maxRows: integer("GATEWAY_MAX_ROWS", { fallback: 100_000, min: 1, max: 10_000_000 }),
-  /** Of all results of a transaction together. */
+  /** Bytes of all results of a transaction together. */
   maxResultBytes: integer("GATEWAY_MAX_RESULT_BYTES", {
     fallback: 64 * MEBIBYTE,
     min: 1_024,
     max: 512 * MEBIBYTE,
   }),
-  /**
-   * Of all results that the process holds, as memory: a value takes up to three times its bytes.
-   */
+  /** Memory of all results that the process holds. A value takes up to three times its bytes. */
   resultMemoryBytes: integer("GATEWAY_RESULT_MEMORY_BYTES", {
     fallback: 512 * MEBIBYTE,
     min: 8_192,
     max: 1_024 * 1_024 * MEBIBYTE,
   }),
-  /** A client that reads nothing of a large answer for so long is cut off. */
+  /** How long a client may read nothing of a large answer before it is disconnected. */
   readTimeoutMs: integer("GATEWAY_READ_TIMEOUT_MS", { fallback: 30_000, min: 100, max: HOUR_MS }),
   probeIntervalMs: integer("GATEWAY_PROBE_INTERVAL_MS", { fallback: 250, min: 10, max: 60_000 }),
   maxPendingAnnouncements: integer("GATEWAY_MAX_PENDING_ANNOUNCEMENTS", {
@@ -193,20 +191,20 @@ const SETTINGS = {
   }),
   /** How far ahead of the server's clock the time inside an id may be. */
   idFutureMs: integer("GATEWAY_ID_FUTURE_MS", { fallback: 300_000, min: 0, max: 24 * HOUR_MS }),
-  /** How long a safe transaction waits that does not say so itself. */
+  /** How long a safe transaction waits if its request does not say. */
   maxWaitMs: integer("GATEWAY_MAX_WAIT_MS", { fallback: 30_000, min: 0, max: 60_000 }),
-  /** By which trackers know the gateway. */
+  /** The secret by which trackers know the gateway. */
   internalSecret: secret("HIGHWATER_INTERNAL_SECRET"),
 } as const;
 
 export type Config = ValuesOf<typeof SETTINGS> & {
-  /** The rule that makes a node the primary; several variables together give it. */
+  /** The rule that makes a node the primary. Several variables define it together. */
   readonly authority: AuthoritySettings;
   readonly identity: IdentitySettings;
   readonly exposure: ExposureSettings;
 };
 
-/** What makeStore() and the rule of authority need. */
+/** The settings that makeStore() and the rule of authority need. */
 export type StoreConfig = ValuesOf<typeof STORE_SETTINGS> & { readonly authority: AuthoritySettings };
 
 export function loadStoreConfig(env: Env, readFile: ReadFile): Loaded<StoreConfig> {
@@ -217,7 +215,7 @@ export function loadStoreConfig(env: Env, readFile: ReadFile): Loaded<StoreConfi
   return { ok: true, config: Object.freeze({ ...values, authority: authority.settings }) };
 }
 
-/** Every variable that the service reads, in the order of the table; for documentation. */
+/** Every variable that the service reads, in the order of the reference. */
 export const VARIABLES: readonly string[] = [
   ...variablesOf(SETTINGS),
   ...EXPOSURE_VARIABLES,
@@ -225,14 +223,14 @@ export const VARIABLES: readonly string[] = [
   ...identityVariables("GATEWAY"),
 ];
 
-/** Default and bounds of the variables that are whole numbers; for documentation. */
+/** Default and bounds of the variables that are whole numbers, for the reference. */
 export const RANGES: ReadonlyMap<string, Range> = new Map([...rangesOf(SETTINGS), ...EXPOSURE_RANGES]);
 
 export type LoadedConfig = Loaded<Config>;
 
 /**
- * The whole configuration, or everything that is wrong with it: one line per fault, beginning with
- * the variable.
+ * Reads the whole configuration. Reports all faults at once, one per line, beginning with the
+ * variable.
  */
 export function loadConfig(env: Env, readFile: ReadFile): LoadedConfig {
   const { values, faults } = readSettings(SETTINGS, env, readFile);
@@ -257,8 +255,9 @@ export function loadConfig(env: Env, readFile: ReadFile): LoadedConfig {
 }
 
 /**
- * A password's proof names the certificate that the client sees. The server would compare it with
- * its own, so its side of the gateway must have none.
+ * Returns a fault for nodes to which no password's proof can be relayed. The proof names the
+ * certificate that the client sees, and the server would compare it with its own. So the gateway's
+ * connection to the server must have no certificate.
  */
 function relayFaults({ nodes }: Topology): string[] {
   const encrypted = nodes.filter(({ url, appUrl }) => addressOf(appUrl ?? url).tls !== null);
@@ -270,8 +269,8 @@ function relayFaults({ nodes }: Topology): string[] {
 }
 
 /**
- * Without authentication requests run as the role of `appUrl`, and without that as the service's
- * own, which may change every table of it.
+ * Returns a fault for nodes without an application role. Without authentication, requests run as
+ * the role of `appUrl`, or else as the service's own role, which may change all of its tables.
  */
 function openFaults({ nodes }: Topology): string[] {
   const userOf = (url: string): string => (URL.canParse(url) ? new URL(url).username : "");
@@ -284,8 +283,8 @@ function openFaults({ nodes }: Topology): string[] {
 }
 
 /**
- * The configuration without its secrets: connection strings become node names, and trackers lose
- * their credentials.
+ * Returns the configuration without its secrets: node names instead of connection strings, and
+ * trackers without credentials.
  */
 export function describeConfig(config: Config): Record<string, unknown> {
   const { topology: cluster, trackers, authority, rolePasswords: passwords, ...others } = config;

@@ -1,4 +1,4 @@
-// The real chance, store and network. The only file of this service that touches them.
+// The real random numbers, store and network. No other file of this service touches them.
 import { type Clock, realClock } from "@highwater/runtime";
 import { type ProcessContext } from "@highwater/service";
 import { PostgresKeys, PostgresStore } from "@highwater/store";
@@ -10,7 +10,8 @@ import { HttpTransport } from "./trackers/http-transport.ts";
 const LIVENESS_TIMEOUT_MS = 2_000;
 
 /**
- * `callTimeoutMs`: how long a node may take to answer a short question before it counts as gone.
+ * Makes the store. `callTimeoutMs`: how long a node may take to answer a short query before it
+ * counts as gone.
  */
 export function makeStore(
   config: StoreConfig,

@@ -8,13 +8,13 @@ import { type Waiting, WaitingTable } from "./waiting-table.ts";
 
 interface Cursor {
   mark: Offset | null;
-  /** Index of the first that the mark has not passed. */
+  /** Index of the first attempt that the mark has not passed. */
   at: number;
 }
 
 const MIN_ROOM = 1_024;
 
-/** For readers. Its accounts are exposure.ts's. */
+/** The backlog for readers. exposure.ts owns its accounts. */
 export type BacklogView = Omit<
   Backlog,
   "begin" | "relevel" | "add" | "learn" | "advance" | "settle" | "retire"
@@ -50,25 +50,25 @@ export class Backlog {
     return slot === undefined ? undefined : this.#table.get(slot);
   }
 
-  /** Those that wait at the level. */
+  /** Returns how many attempts wait at the level. */
   pendingAt(level: string): number {
     const cursor = this.#cursors.get(level);
     return cursor === undefined ? 0 : this.#end - cursor.at;
   }
 
-  /** The lowest that waits at the level. */
+  /** Returns the lowest attempt that waits at the level. */
   firstAt(level: string): Waiting | undefined {
     const cursor = this.#cursors.get(level);
     return cursor === undefined || cursor.at === this.#end ? undefined : this.#itemAt(cursor.at);
   }
 
-  /** True when the level's mark has passed it. */
+  /** True when the level's mark has passed the attempt. */
   hasReached({ offset }: Pick<Waiting, "offset">, level: string): boolean {
     const mark = this.#cursors.get(level)?.mark ?? null;
     return mark !== null && offset <= mark;
   }
 
-  /** Begins anew with nothing. The attempts in it have been taken elsewhere. */
+  /** Begins anew, empty. The caller has moved its attempts elsewhere. */
   begin(epoch: EpochId | null, levels: readonly string[]): void {
     this.#epoch = epoch;
     this.#table = new WaitingTable();
@@ -79,14 +79,14 @@ export class Backlog {
     for (const level of levels) this.#cursors.set(level, { mark: null, at: 0 });
   }
 
-  /** Other levels than before; a level that stays keeps its mark. */
+  /** Changes the levels. A level that stays keeps its mark. */
   relevel(levels: readonly string[]): void {
     for (const level of [...this.#cursors.keys()]) if (!levels.includes(level)) this.#cursors.delete(level);
     for (const level of levels)
       if (!this.#cursors.has(level)) this.#cursors.set(level, { mark: null, at: this.#head });
   }
 
-  /** Takes one that it does not hold. Most come in order. */
+  /** Adds an attempt that it does not hold. Most arrive in order. */
   add(item: Waiting): void {
     if (this.#end === this.#order.length) this.#makeRoom();
     const slot = this.#table.add(item);
@@ -105,8 +105,8 @@ export class Backlog {
   }
 
   /**
-   * Moves a level's mark on, and visits those that it has passed now, lowest first. Answers how
-   * many they are.
+   * Advances a level's mark, and visits the attempts that it passes now, lowest first. Returns
+   * their number.
    */
   advance(level: string, mark: Offset, visit?: (owner: OwnerAccount, source: Source | null) => void): number {
     const cursor = this.#cursors.get(level);
@@ -123,8 +123,8 @@ export class Backlog {
   }
 
   /**
-   * Since when some of the last `count` that the level's mark has passed were waiting; they are
-   * evenly chosen.
+   * Returns since when some of the last `count` attempts that the level's mark has passed were
+   * waiting. They are evenly chosen.
    */
   timesPassed(level: string, count: number, samples: number): number[] {
     const end = this.#cursors.get(level)?.at ?? this.#head;
@@ -135,7 +135,7 @@ export class Backlog {
     });
   }
 
-  /** Those between the level's mark and a higher one. */
+  /** Returns the attempts between the level's mark and a higher one. */
   upTo(level: string, mark: Offset): Waiting[] {
     const from = this.#cursors.get(level)?.at ?? this.#end;
     const items: Waiting[] = [];
@@ -144,8 +144,8 @@ export class Backlog {
   }
 
   /**
-   * Lets go of those that every level has passed; answers the highest offset of them, or null if
-   * there was none.
+   * Removes the attempts that every level has passed. Returns their highest offset, or null if
+   * there is none.
    */
   settle(): Offset | null {
     let to = this.#end;
@@ -154,8 +154,8 @@ export class Backlog {
   }
 
   /**
-   * Lets go of the oldest that pass, of those that at least one of the levels has passed. Together
-   * with all that stand at the same offset, so that the offset of the last shows what has left.
+   * Removes the oldest attempts that `passes` accepts and that at least one of the levels has
+   * passed. Those at the same offset go together, so that the last offset shows what has left.
    */
   retire(levels: readonly string[], passes: (item: Waiting, left: number) => boolean): readonly Waiting[] {
     let durable = this.#head;
@@ -194,7 +194,7 @@ export class Backlog {
     return through;
   }
 
-  /** Moves everything to the front, into more room if it fills most of what there is. */
+  /** Moves everything to the front, and into larger arrays if these are nearly full. */
   #makeRoom(): void {
     const { size } = this;
     const isFull = 2 * size > this.#order.length;

@@ -8,7 +8,7 @@ export interface Published {
   readonly id: TxnId;
   readonly attempt: EpochId;
   readonly kind: LedgerEntry["kind"];
-  /** Where it committed; null when only its intent is known. */
+  /** Its position; null if only its intent is known. */
   readonly origin: LogPosition | null;
   readonly owner: bigint;
   readonly verdicts: Readonly<Record<string, Verdict>>;
@@ -22,7 +22,7 @@ export interface Published {
 export interface BecameDurable {
   readonly id: TxnId;
   readonly attempt: EpochId;
-  /** Where it committed; null when only its look-up has found it. */
+  /** Its position; null if only its look-up has found it. */
   readonly origin: LogPosition | null;
   readonly owner: bigint;
   readonly metadata: Readonly<Record<string, string>> | null;
@@ -32,16 +32,20 @@ export type Effect =
   | { readonly kind: "publish_marks"; readonly epoch: EpochId }
   | { readonly kind: "publish_epochs" }
   | { readonly kind: "publish_verdict"; readonly published: Published }
-  /** Only while somebody subscribes to them. */
+  /** Emitted only while a client or an endpoint subscribes to single transactions. */
   | { readonly kind: "publish_durable"; readonly level: string; readonly items: readonly BecameDurable[] }
-  /** So many have become durable at the level; the times of some of them stand for all. */
+  /**
+   * `count` transactions have become durable at the level. The times of some of them stand for all.
+   */
   | {
       readonly kind: "publish_lag";
       readonly level: string;
       readonly count: number;
       readonly lagsMs: readonly number[];
     }
-  /** Not durable in the time that its client has set. Verdicts as they are now. */
+  /**
+   * A transaction is not durable in the time that its client has set. It has the present verdicts.
+   */
   | { readonly kind: "publish_delayed"; readonly published: Published }
   | {
       readonly kind: "publish_stall";
@@ -52,8 +56,8 @@ export type Effect =
       readonly pending: number;
     }
   /**
-   * Everything of the ended epoch above `from`, up to `to`, was promised by the level, and is not
-   * in the current history.
+   * The level promised everything of the ended epoch above `from`, up to `to`, and the current
+   * history does not have it.
    */
   | {
       readonly kind: "publish_broken_promise";
@@ -61,12 +65,12 @@ export type Effect =
       readonly epoch: EpochId;
       readonly from: bigint;
       readonly to: bigint;
-      /** Those of them that the ledger holds. */
+      /** How many of them the ledger holds. */
       readonly transactions: number;
     }
   /**
-   * Of the ended epoch so many of the owner's had left the ledger, and may be missing from the
-   * current history.
+   * This many of the owner's transactions of the ended epoch had left the ledger, and may be
+   * missing from the current history.
    */
   | {
       readonly kind: "publish_unlisted";
@@ -88,7 +92,7 @@ export type Effect =
       readonly tombstone: "lost" | "aborted";
     }
   /**
-   * The primary had this on disk, and has only that now: another state was put under the running
+   * The primary had `was` on disk and has only `now`: another state was put under the running
    * server.
    */
   | {
@@ -101,17 +105,17 @@ export type Effect =
   | { readonly kind: "help_flush"; readonly node: string; readonly epoch: EpochId }
   | { readonly kind: "save"; readonly entry: LedgerEntry }
   | { readonly kind: "save_waiting"; readonly item: Waiting }
-  /** Every one of the backlog at or below. */
+  /** Forget all attempts of the backlog at or below the offset. */
   | { readonly kind: "forget_waiting"; readonly through: Offset }
-  /** The backlog is empty, and holds attempts of this epoch from now on. */
+  /** The backlog is empty, and from now on holds attempts of this epoch. */
   | { readonly kind: "begin_waiting"; readonly epoch: EpochId }
   | { readonly kind: "save_levels" }
   | { readonly kind: "save_departed"; readonly part: Departed }
   | { readonly kind: "forget_departed"; readonly number: number }
   | { readonly kind: "forget"; readonly key: string }
   | { readonly kind: "save_epochs"; readonly records: readonly EpochRecord[] }
-  /** Of an epoch whose record was never seen. */
+  /** The parent of an epoch whose record was never seen. */
   | { readonly kind: "save_parent"; readonly epoch: EpochId; readonly parent: EpochId }
-  /** Verdicts about the epoch may have left the ledger; or it is current again. */
+  /** Verdicts about the epoch may have left the ledger, or the epoch is current again. */
   | { readonly kind: "save_old_epoch"; readonly epoch: EpochId; readonly isOld: boolean }
   | { readonly kind: "save_marks"; readonly epoch: EpochId };

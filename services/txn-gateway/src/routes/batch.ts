@@ -1,5 +1,5 @@
-// Several one-shot transactions in one request. Each runs as if it had come alone, and gets a line
-// of its own as soon as it has ended, so that a slow one does not delay the others.
+// Several one-shot transactions in one request. Each runs as if it came alone, and its line of the
+// answer is sent as soon as it has ended, so that a slow one does not delay the others.
 import { type FastifyInstance } from "fastify";
 import { HighwaterError, type Problem } from "@highwater/protocol";
 import { type Caller, callerOf, type Log, noteFailure, problemOf } from "@highwater/service";
@@ -24,7 +24,7 @@ export function batchRoutes(app: FastifyInstance, gateway: Gateway, log: Pick<Lo
       const lines = new AnswerStream(gateway.pace);
       let left = transactions.length;
       for (const [index, body] of transactions.entries()) {
-        // The first is what the request itself has been counted as.
+        // The request itself counts as the first.
         const count = index === 0 ? () => () => undefined : () => gateway.callers.also(caller);
         runOne(gateway, body, { caller, count })
           .catch((cause: unknown) => refusalOf(cause, log, caller))
@@ -62,7 +62,7 @@ async function runOne(
   }
 }
 
-/** The answer to one of several that share a request. */
+/** Returns the refusal of one of several that share a request. */
 export function refusalOf(
   cause: unknown,
   log: Pick<Log, "error">,

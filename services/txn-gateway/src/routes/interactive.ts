@@ -66,8 +66,8 @@ export function interactiveRoutes(app: FastifyInstance, gateway: Gateway): void 
     const { pin, isHere } = named(request, reply);
     const rollback = acceptRollback(request.body);
     const caller = callerOf(request);
-    // Its gateway may be gone, and a COMMIT from there be under way: who wants it undone need not
-    // know, for it is settled.
+    // Its gateway may be gone while a COMMIT of it is under way. The rollback settles the id, so
+    // the client need not know.
     return send(
       reply,
       await (isHere ? interactive.rollback(pin, rollback, caller) : interactive.settle(pin, caller)),

@@ -22,10 +22,13 @@ export interface NeonContext {
     caller: Caller,
   ) => Promise<{ readonly body: TransactionResponse; readonly hold: ResultHold }>;
   readonly pace: Pace;
-  /** The caller of a request by its credential; it is marked as gone when the response is. */
+  /**
+   * Returns the caller of a request by its credential. The caller counts as gone when the response
+   * is closed.
+   */
   readonly enter: (authorization: string | undefined, response: ServerResponse) => Promise<Caller>;
   readonly rules: RequestRules;
-  /** An id for a transaction whose client has chosen none. */
+  /** Returns an id for a transaction whose client has chosen none. */
   readonly newId: () => TxnId;
   readonly log: Pick<Log, "error">;
 }
@@ -38,15 +41,15 @@ export function neonContext(deps: Pick<Deps, "log">, gateway: Gateway): NeonCont
     enter: (authorization, response) => gateway.callers.enter(authorization, response),
     rules: gateway.rules,
     pace: gateway.pace,
-    // By the clock by which the id will be judged.
+    // Uses the clock that the id will be checked against.
     newId: () => makeUuidV7(gateway.primary.serverNowMs(), randomBytes(ID_RANDOM_BYTES)),
     log: deps.log,
   };
 }
 
 /**
- * In a scope of its own: the driver's body is text to Fastify, and errors have another shape than
- * elsewhere.
+ * Adds the routes in a scope of their own: Fastify gets the driver's body as text, and errors have
+ * another shape than elsewhere.
  */
 export function neonRoutes(app: FastifyInstance, parts: NeonContext): void {
   const callers = new WeakMap<FastifyRequest, Caller>();
@@ -60,7 +63,7 @@ export function neonRoutes(app: FastifyInstance, parts: NeonContext): void {
       noteFailure(request.trace, error);
       sendError(reply, neonError(error, null));
     });
-    // Before the body: what comes from strangers is not even read.
+    // Runs before the body is read, so that a stranger's is never read.
     scope.addHook("onRequest", async (request, reply) => {
       callers.set(request, traced(await parts.enter(authorizationOf(request.headers), reply.raw), request));
     });
@@ -85,8 +88,8 @@ async function answer(
   try {
     held = await parts.run(accepted, caller);
   } catch (cause) {
-    // With the id, by which it can be asked about: only this answer has one that the service has
-    // chosen.
+    // Adds the id, by which the client can ask for the outcome: if the service chose it, it is in
+    // no other answer.
     const error = toHighwaterError(cause, parts.log);
     noteFailure(caller.trace, error);
     return sendError(reply, neonError(error, accepted.id));
@@ -114,7 +117,7 @@ async function answer(
   return sendHeld(reply.code(200).headers(asked.echo), { body: answered, hold }, parts.pace);
 }
 
-/** In headers too, where a wrapper of the driver's fetch finds them without reading the body. */
+/** Sets headers, which a wrapper of the driver's fetch can read without the body. */
 function nameTransaction(reply: FastifyReply, { id, state, token }: TransactionPart): void {
   void reply.headers({
     "highwater-transaction-id": id,
@@ -134,7 +137,7 @@ function toHighwaterError(cause: unknown, log: Pick<Log, "error">, bodyLimit?: n
   if (cause instanceof HighwaterError && cause.code !== "internal") return cause;
   const { code, statusCode, message } = cause as Partial<FastifyError>;
   if (code === "FST_ERR_CTP_BODY_TOO_LARGE") return bodyTooLarge(bodyLimit);
-  // Fastify's own refusals of a request that is malformed; their texts hold nothing of ours.
+  // Fastify's own errors for a malformed request. Their texts reveal nothing of the service.
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500)
     return new HighwaterError("invalid_request", { detail: message });
   log.error("request_failed", { method: "POST", route: "/sql", cause });

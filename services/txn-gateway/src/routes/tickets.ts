@@ -19,7 +19,7 @@ export function ticketRoutes(app: FastifyInstance, gateway: Gateway, log: Pick<L
   ): Promise<{ answers: { status: number; body: unknown }[] }> => {
     const caller = callerOf(request);
     const answerOne = async (body: unknown, index: number): Promise<{ status: number; body: unknown }> => {
-      // The first is what the request itself has been counted as.
+      // The request itself counts as the first.
       let leave = (): void => undefined;
       try {
         if (index > 0) leave = gateway.callers.also(caller);

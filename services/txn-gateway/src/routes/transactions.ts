@@ -9,7 +9,7 @@ import { acceptRequest, checkId, checkLevel } from "../txn/request.ts";
 export function transactionRoutes(app: FastifyInstance, gateway: Gateway): void {
   const { rules } = gateway;
 
-  // Before the body: a refusal has to cost less than what it spares.
+  // Runs before the body is read: a refusal must cost less than it saves.
   const onRequest: onRequestHookHandler = (_request, _reply, done) => {
     done(gateway.transactions.refusal() ?? undefined);
   };
@@ -24,8 +24,7 @@ export function transactionRoutes(app: FastifyInstance, gateway: Gateway): void 
     async (request) => {
       const { wait, level, owner } = readQuery(request.query);
       const { principal, signal } = callerOf(request);
-      // One owner's ids say nothing to another: who asks for another's needs the right to see
-      // everybody's.
+      // A caller that asks for another owner's id needs the right to see all owners'.
       if (owner !== undefined && owner !== principal.owner) requireScope(principal, "admin");
       const id = checkId(request.params.id);
       const asked = { owner: owner ?? principal.owner, level: checkLevel(level, rules.levels), waitMs: wait };
