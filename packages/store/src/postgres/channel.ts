@@ -1,5 +1,5 @@
-// One lazily opened connection for one purpose; calls take turns, and a call that fails or outlasts
-// its limit ends the connection.
+// One connection for one purpose, opened at the first call. Calls take turns. A call that fails or
+// exceeds its limit ends the connection.
 import type pg from "pg";
 import { type Clock } from "@highwater/runtime";
 import { PostgresClient } from "./client.ts";
@@ -24,8 +24,8 @@ export class Channel {
   }
 
   /**
-   * Runs `work` when its turn comes; rejects after the call's limit, which does not count the
-   * waiting.
+   * Runs `work` when its turn comes. Rejects after the call's limit, which excludes the wait for
+   * the turn.
    */
   async run<T>(work: (client: pg.Client) => Promise<T>, timeoutMs = this.#options.callTimeoutMs): Promise<T> {
     const turn = this.#tail.then(() => this.#runNow(work, timeoutMs));
@@ -65,8 +65,8 @@ export class Channel {
       options: startupOptions(settings),
       connectionTimeoutMillis: connectTimeoutMs,
       keepAlive: true,
-      // Calls that do not wait for each other share a round trip; across regions that is what a
-      // probe costs.
+      // Calls that do not wait for each other share a round trip, which is the cost of a probe
+      // across regions.
       pipeline: true,
     });
     client.on("error", () => {
@@ -105,29 +105,29 @@ export class Channel {
   }
 }
 
-/** Settings as a connection's startup parameter; blanks in values are the caller's to escape. */
+/** Returns settings as a connection's startup parameter. The caller escapes blanks in values. */
 export function startupOptions(settings: Readonly<Record<string, string>>): string {
   return Object.entries(settings)
     .map(([key, value]) => `-c ${key}=${value}`)
     .join(" ");
 }
 
-/** Cuts the socket: a polite end would wait for a server that may be gone. */
+/** Destroys the socket: an orderly end would wait for a server that may be gone. */
 export function destroy(client: pg.ClientBase): void {
   const { connection } = client as unknown as { connection: { stream: { destroy(): void } } };
   connection.stream.destroy();
 }
 
 /**
- * No call thinks for so long between two statements of a transaction: its process is gone or stands
- * still.
+ * No call pauses this long between two statements of a transaction, unless its process is gone or
+ * stopped.
  */
 const IDLE_IN_TRANSACTION_MS = 3_000;
 
 /**
- * What the role or the database may have set otherwise. The server gives up when we do, so that no
- * orphan waits on; and it ends a transaction whose process has died, was stopped, or is cut off, so
- * that nothing is locked for longer.
+ * Returns the settings that override those of the role and the database. The server gives up when
+ * the client does, so that no orphan waits on. It also ends a transaction whose process has died,
+ * was stopped or is cut off, so that its locks do not last.
  */
 export function sessionSettings(limitMs: number): Record<string, string> {
   return {

@@ -1,6 +1,6 @@
-// Decides which sessions may be ended because they hold an id that has to be settled: those that
-// this process was asked to end, and those whose transaction is older than any may be. Owns the
-// list of the former, and the rows that show the age.
+// Decides which sessions may be ended because they hold an id that must be settled: those that this
+// process was asked to end, and those whose transaction has exceeded every limit. Owns the list of
+// the former, and the rows with the limits.
 import { randomUUID } from "node:crypto";
 import { type EpochId, HighwaterError } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
@@ -9,11 +9,12 @@ import { type Channel } from "./channel.ts";
 import { REGISTER_LIMIT } from "./sql.ts";
 
 /**
- * More than can be in flight at a time; the oldest are forgotten, and end when their time is over.
+ * More than can be in flight at a time. The oldest are forgotten, and end when their time is over.
  */
 const MAX_GIVEN_UP = 10_000;
 /**
- * A row counts for its limit and a day beyond its last sight, so it has to be seen now and then.
+ * A row counts for its limit and a day after it was last written, so it is written again from time
+ * to time.
  */
 const REGISTER_AGAIN_MS = 3_600_000;
 
@@ -48,8 +49,8 @@ function nameOf({ id, tag }: ReceiptKey): string {
 }
 
 /**
- * Says on the node how long this process's transactions may take, before the first of them begins
- * there.
+ * Records on the node how long this process's transactions may take, before the first of them
+ * begins there.
  */
 export class TransactionLimits {
   readonly #process = randomUUID();
@@ -62,12 +63,15 @@ export class TransactionLimits {
     this.#clock = clock;
   }
 
-  /** Null when the node knows already. Errors: `primary_unavailable`; nothing has been applied. */
+  /**
+   * Registers the limit. Null: the node has it already. Errors: `primary_unavailable`; nothing was
+   * applied.
+   */
   register(channel: Channel, epoch: EpochId, limitMs: number): Promise<void> | null {
     const known = this.#known?.epoch === epoch ? this.#known : null;
     if (known !== null && limitMs <= known.limitMs) {
       if (this.#clock.monotonicMs() - known.atMs < REGISTER_AGAIN_MS) return null;
-      // What it says is true for long enough yet; nothing need wait.
+      // The old row counts for long enough, so no transaction need wait.
       this.#known = { ...known, atMs: this.#clock.monotonicMs() };
       this.#register(channel, known).catch(() => undefined);
       return null;

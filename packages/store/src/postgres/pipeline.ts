@@ -1,5 +1,5 @@
-// Sends several statements in one write with one Sync, on top of node-postgres: its client owns the
-// connection, its codec the bytes.
+// Sends several statements in one write with one Sync, on top of node-postgres. Its client owns the
+// connection, and its codec the bytes.
 import { type Connection, type DatabaseError, type Submittable } from "pg";
 import { serialize } from "pg-protocol";
 import { type StatementResult } from "@highwater/protocol";
@@ -9,28 +9,28 @@ import { type PreparedStatements } from "./prepared.ts";
 export interface Step {
   readonly sql: string;
   readonly params: readonly (string | null)[];
-  /** Ask for the names and types of the columns. */
+  /** Whether to ask for the names and types of the columns. */
   readonly describe: boolean;
-  /** 0: no limit. More rows are left out and the result is marked truncated. */
+  /** 0: no limit. More rows are left out, and the result is marked as truncated. */
   readonly maxRows: number;
   /**
-   * The rows that are left out are asked for all the same: only then the server says how many it
-   * has changed.
+   * Whether rows that are left out are still requested: only then does the server report how many
+   * rows it has changed.
    */
   readonly countAll: boolean;
   /**
-   * A step of the service's own: the command tag that it must be answered with. It has no name in
+   * For a step of the service: the command tag that the server must answer. The step has no name in
    * the session.
    */
   readonly tag?: RegExp | string;
   /**
-   * The step has a name in the session all the same, because its planning costs too much; see
-   * `RESET` for what that takes.
+   * The step has a name in the session nevertheless, because its planning costs too much. `RESET`
+   * must allow for it.
    */
   readonly isNamed?: true;
-  /** It may answer ROLLBACK: it goes back to a savepoint. */
+  /** The tag may be ROLLBACK: the step returns to a savepoint. */
   readonly mayRollBack?: true;
-  /** It is always the same: no parameters, no columns, no limit. */
+  /** The step is always the same: no parameters, no columns, no limit. */
   readonly isFixed?: true;
 }
 
@@ -43,24 +43,21 @@ export interface PipelineOutcome {
   readonly error: DatabaseError | null;
   /** Transaction status of the session afterwards: idle, in a transaction, in a failed one. */
   readonly status: "I" | "T" | "E";
-  /** Rows were left out because they were too many bytes. */
+  /** Whether rows were left out because they had too many bytes. */
   readonly isCut: boolean;
 }
 
-/**
- * A row's values are texts of one or two bytes a character, each with a head, in an array of its
- * own.
- */
+/** A row is an array of strings. Each has a header, and one or two bytes per character. */
 const CHAR_BYTES = 2;
 const VALUE_BYTES = 40;
 const ROW_BYTES = 64;
-/** Of a large row there is the message, too. */
+/** A large row is in memory as a message, too. */
 const LARGE_ROW_FACTOR = CHAR_BYTES + 1;
-/** The meter is asked so often, and at the end. */
+/** The meter is asked after this many bytes, and at the end. */
 const METERED_BYTES = 64 * 1_024;
 /**
- * The session is not in the state that our own statements put it into: what became of the
- * transaction must be looked up.
+ * The session is not in the state that the service's own statements put it into, so the outcome of
+ * the transaction must be looked up.
  */
 export class OutOfStep extends Error {}
 
@@ -80,8 +77,8 @@ interface Building {
 }
 
 /**
- * Writes all steps at once; resolves at the server's ReadyForQuery, rejects when the connection is
- * lost before it.
+ * Writes all steps at once. Resolves at the server's ReadyForQuery, and rejects when the connection
+ * is lost before that.
  */
 export class Pipeline implements Submittable {
   readonly done: Promise<PipelineOutcome>;
@@ -93,21 +90,21 @@ export class Pipeline implements Submittable {
   #current = freshResult();
   #error: DatabaseError | null = null;
   #bytes = 0;
-  /** Memory that the meter has not been asked for. */
+  /** Bytes that the meter has not been asked for yet. */
   #unmetered = 0;
-  /** The next row has been counted. */
+  /** Whether the next row has been counted. */
   #isCounted = false;
   #isCut = false;
   #onCut: () => void = () => undefined;
   /**
-   * Statements that the server was asked to parse, and has not. Others behind it may wait for
-   * theirs.
+   * Statements that the server has been asked to parse and has not parsed yet. Later pipelines may
+   * wait for them.
    */
   #unparsed = 0;
   #detach: () => void = () => undefined;
-  /** What it writes when its turn comes, where that is not just its own messages. */
+  /** The bytes that it writes in its turn, if these are not just its own messages. */
   #joined: Buffer | null = null;
-  /** Statements of the service in one simple query, instead of steps. */
+  /** Statements of the service in one simple query, in place of steps. */
   #script: string | null = null;
   #outOfStep: string | null = null;
 
@@ -120,7 +117,10 @@ export class Pipeline implements Submittable {
     });
   }
 
-  /** Several statements of the service in one message. It has no Sync, because it ends like one. */
+  /**
+   * Sends several statements of the service in one simple query. It needs no Sync, because it ends
+   * like one.
+   */
   static script(text: string, prepared: PreparedStatements): Pipeline {
     const pipeline = new Pipeline([], prepared, { maxBytes: 0, fieldDetails: false, leaves: "I" });
     pipeline.#script = text;
@@ -142,7 +142,7 @@ export class Pipeline implements Submittable {
       if (outOfStep === null) this.#settle.resolve(outcome);
       else this.#settle.reject(new OutOfStep(outOfStep));
     };
-    // node-postgres forgets a query whose error it has passed on; after a FATAL one only the
+    // node-postgres forgets a query after passing on its error. After a FATAL error only the
     // connection reports the end.
     const onEnd = (): void => {
       this.#detach();
@@ -214,13 +214,13 @@ export class Pipeline implements Submittable {
         : message.fields.map((field) => ({ name: field.name, oid: field.dataTypeID }));
   }
 
-  /** Calls back once, as soon as the first row is left out because of its bytes. */
+  /** Calls back once, when the first row is left out because of its bytes. */
   whenCut(onCut: () => void): void {
     this.#onCut = onCut;
     if (this.#isCut) onCut();
   }
 
-  /** Whether a large row is to be kept; asked before it is read. */
+  /** True if a large row may be kept. Asked before the row is read. */
   mayTakeRow(length: number): boolean {
     const step = this.#steps[this.#results.length];
     if (step?.describe !== true) return true;
@@ -266,7 +266,7 @@ export class Pipeline implements Submittable {
     const step = this.#steps[this.#results.length];
     if (step !== undefined) this.#outOfStep ??= wrongTag(step, message.text);
     if (step?.describe !== true) {
-      // The service's own: its rows are not counted.
+      // The rows of a step of the service are not counted.
       this.#complete(message.text, 0);
       return;
     }
@@ -288,8 +288,8 @@ export class Pipeline implements Submittable {
   }
 
   handleError(error: Error): void {
-    // A message of the server ends the pipeline at its Sync, with a ReadyForQuery to come; anything
-    // else is the connection's end.
+    // An error message of the server ends the pipeline at its Sync, and ReadyForQuery follows. Any
+    // other error is the end of the connection.
     if ("severity" in error && !this.#error) {
       this.#error = error as DatabaseError;
       return;
@@ -315,17 +315,18 @@ export class Pipeline implements Submittable {
 
 function executionOf(name: string, step: Step): Buffer[] {
   const bind = serialize.bind({ statement: name, values: step.params as (string | null)[] });
-  // One row more than wanted: at the limit itself the server would not say whether there is more.
+  // Asks for one row more than wanted: at the limit itself the server would not report whether
+  // there are more.
   const rows = step.maxRows === 0 || step.countAll ? 0 : step.maxRows + 1;
   const execute = serialize.execute({ portal: "", rows });
   return step.describe ? [bind, DESCRIBE_PORTAL, execute] : [bind, execute];
 }
 
-/** The limits of the keys are among the texts, so there can be many. */
+/** The texts contain the limits of keys, so there can be many. */
 const FIXED_KEPT = 1_024;
 const fixed = new Map<string, readonly Buffer[]>();
 
-/** Parsing and running a statement that has no name. */
+/** Returns the messages that parse and run a statement without a name. */
 function unnamedMessages(step: Step): readonly Buffer[] {
   const known = step.isFixed === true ? fixed.get(step.sql) : undefined;
   if (known !== undefined) return known;
@@ -338,12 +339,12 @@ function unnamedMessages(step: Step): readonly Buffer[] {
 }
 
 /**
- * Only our own statements begin and end transactions; EXECUTE answers with the tag of what it has
- * run.
+ * Only the service's own statements may begin and end transactions. EXECUTE answers with the tag of
+ * the statement that it has run.
  */
 const CONTROL_TAGS = new Set(["BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK", "PREPARE TRANSACTION"]);
 
-/** Null when the step did what it was sent for. */
+/** Returns null if the step succeeded. */
 function wrongTag(step: Step, tag: string): string | null {
   const { tag: wanted } = step;
   if (wanted === undefined) {
@@ -355,8 +356,8 @@ function wrongTag(step: Step, tag: string): string | null {
 }
 
 /**
- * Null when the session is as the steps leave it: idle or in the transaction; after an error in a
- * failed one.
+ * Returns null if the session's status is as expected: idle or in the transaction, or in a failed
+ * one after an error.
  */
 function wrongStatus(
   leaves: "I" | "T",
@@ -389,7 +390,7 @@ function detailed(field: RowField): FieldDetails {
   };
 }
 
-/** Most results have none; no code writes to these. */
+/** Most results have no fields. No code writes to this array. */
 const NO_FIELDS: Building["fields"] = [];
 const NO_ROWS: Building["rows"] = [];
 

@@ -12,39 +12,41 @@ export interface Session {
   readonly client: PoolClient;
   readonly prepared: PreparedStatements;
   readonly segmentBytes: bigint;
-  /** Names it among all sessions that the server has ever had. */
+  /** Names the session among all that the server has ever had. */
   readonly holder: string;
-  /** When its role was last vetted. */
+  /** Time at which its role was last vetted. */
   vettedMs: number;
   /**
-   * The principal that uses it, or has last used it; null when it is new. State that a request can
-   * leave behind reaches no other one.
+   * The principal that uses it, or used it last; null for a new session. State that a request
+   * leaves behind never reaches another principal.
    */
   principal: string | null;
-  /** Somebody else has used it: the next write begins with the reset between two principals. */
+  /**
+   * Whether another principal has used it: the next write then begins with the reset between two
+   * principals.
+   */
   mustDiscard: boolean;
   /**
-   * The server was asked to cancel something here: the request may yet arrive, so no other request
-   * may use the session.
+   * Whether the server was asked to cancel something here. That request may still arrive, so no
+   * other transaction may use the session.
    */
   wasCancelled: boolean;
-  /** The connection has ended. */
+  /** Whether the connection has ended. */
   isLost: boolean;
 }
 
-/**
- * Asks the server, over another connection, to cancel what the backend is running, or to end it
- * altogether.
- */
+/** Asks the server, over another connection, to cancel a backend's query, or to end the backend. */
 export interface Canceller {
   readonly clock: Clock;
   cancelBackend(processId: number): Promise<unknown>;
   terminateBackend(processId: number): Promise<unknown>;
-  /** The session is silent; it may hold the id yet. */
+  /** Notes that the session is silent and may still hold the id. */
   giveUp(key: ReceiptKey, holder: string): void;
 }
 
-/** What was cancelled answers so soon; otherwise the backend is ended and the connection is cut. */
+/**
+ * How soon a cancelled query must answer, before the backend is ended and the connection is cut.
+ */
 const CANCEL_PATIENCE_MS = 2_000;
 const CANCEL_AGAIN_MS = 50;
 const RESET_PATIENCE_MS = 2_000;
@@ -53,13 +55,13 @@ export interface PipelineRun extends PipelineLimits {
   readonly steps: readonly Step[];
   readonly signal: AbortSignal | undefined;
   /**
-   * Nothing is undone by that: as soon as rows are left out because of their bytes, the rest is not
-   * run.
+   * Whether to cancel the rest as soon as rows are left out because of their bytes. That undoes
+   * nothing.
    */
   readonly cancelWhenCut?: boolean;
 }
 
-/** From now on the session is the principal's. */
+/** Assigns the session to the principal. */
 export function enter(session: Session, principal: string): void {
   session.mustDiscard ||= session.principal !== null && session.principal !== principal;
   session.principal = principal;
@@ -67,8 +69,8 @@ export function enter(session: Session, principal: string): void {
 
 /**
  * Sends the steps in one write. Rejects when the connection ends before the answer is complete, and
- * with OutOfStep when the session is not in the state that our own statements put it into; the
- * session is lost then.
+ * with OutOfStep when the session is not in the state that the service's own statements put it
+ * into. The session is lost then.
  */
 export function runPipeline(
   session: Session,
@@ -82,8 +84,8 @@ export function runPipeline(
 }
 
 /**
- * Sends several transactions behind each other in one write, and behind them the reset of the
- * session. Each is cancelled only while it is its turn.
+ * Sends several transactions in one write, and after them the reset of the session. Each is
+ * cancelled only during its turn.
  */
 export function runTogether(
   session: Session,
@@ -106,7 +108,7 @@ export function runTogether(
   return { outcomes, isReset: resetOf(session, canceller, reset, before) };
 }
 
-/** Takes away what a request has left in the session. False: it must not be used any more. */
+/** Removes what a request has left in the session. False: the session must not be used any more. */
 export function reset(session: Session, timer: Pick<Canceller, "clock">): Promise<boolean> {
   return runReset(session, timer, RESET);
 }
@@ -118,7 +120,8 @@ function runReset(session: Session, timer: Pick<Canceller, "clock">, text: strin
 }
 
 /**
- * No request waits without end for a host that may be gone: cut, the server undoes what is open.
+ * Limits the wait for a host that may be gone. When the connection is cut, the server undoes what
+ * is open.
  */
 async function resetOf(
   { client }: Session,
@@ -152,8 +155,7 @@ async function inStep(
   running: Promise<PipelineOutcome>,
 ): Promise<PipelineOutcome> {
   try {
-    // It cannot fail in a session that was reset; should it, the results behind it are worth
-    // nothing.
+    // It cannot fail in a session that was reset. If it does, the results after it are invalid.
     for (const { done } of opening)
       if ((await done).error !== null) throw new OutOfStep("the session could not be reset");
     return await running;
@@ -179,8 +181,8 @@ async function whileCancellable(
     stops.push(askToCancel(session, canceller), cutIfPatienceEnds(session, canceller));
   };
   signal?.addEventListener("abort", cancel, { once: true });
-  // What the server is sending is dropped as it comes, so there is no haste, and the connection may
-  // be others' too.
+  // There is no hurry, because the rows that still arrive are dropped. The connection is not cut,
+  // because other transactions may share it.
   if (cancelWhenCut)
     pipeline.whenCut(() => {
       stops.push(askToCancel(session, canceller));
@@ -195,8 +197,8 @@ async function whileCancellable(
 }
 
 /**
- * Asks until it is stopped: a request that reaches the backend between two statements, or before
- * the first, is void.
+ * Asks again until it is stopped: a request that reaches the backend between two statements, or
+ * before the first, has no effect.
  */
 function askToCancel(session: Session, canceller: Canceller): () => void {
   const { clock } = canceller;
@@ -215,7 +217,10 @@ function askToCancel(session: Session, canceller: Canceller): () => void {
   };
 }
 
-/** A function can swallow every cancellation of what it runs, but not the end of its backend. */
+/**
+ * Ends the backend after a while: a function can catch every cancellation, but not the end of its
+ * backend.
+ */
 function cutIfPatienceEnds({ client }: Session, canceller: Canceller): () => void {
   const { processID } = client as unknown as { processID: number };
   return canceller.clock.after(CANCEL_PATIENCE_MS, () => {
@@ -225,8 +230,8 @@ function cutIfPatienceEnds({ client }: Session, canceller: Canceller): () => voi
 }
 
 /**
- * Ends what is open in the session, and resets it. False when that failed: the session must not be
- * used any more.
+ * Rolls back the open transaction of the session, and resets it. False: that failed, and the
+ * session must not be used any more.
  */
 export function rollBack(session: Session, timer: Pick<Canceller, "clock">): Promise<boolean> {
   return runReset(session, timer, `ROLLBACK; ${RESET}`);

@@ -20,7 +20,7 @@ interface Held {
 
 const SHARE_OF_SESSIONS = 0.75;
 const SHARE_OF_QUEUE = 0.5;
-/** Who has not used the role for so long does not count as another. */
+/** A principal that has not used the role for this long does not count as another user. */
 const RECENT_MS = 60_000;
 
 export class Shares {
@@ -29,7 +29,7 @@ export class Shares {
   readonly #shareMax: number;
   readonly #running = new Map<string, number>();
   readonly #held = new Map<string, Set<Held>>();
-  /** When each was last seen, longest ago first. */
+  /** When each principal was last seen, longest ago first. */
   readonly #seenMs = new Map<string, number>();
 
   constructor(options: SharesOptions) {
@@ -38,15 +38,15 @@ export class Shares {
     this.#shareMax = Math.max(1, Math.floor(options.queue * SHARE_OF_QUEUE));
   }
 
-  /** Somebody uses the role for something quick. */
+  /** Takes note that a principal uses the role for quick work. */
   note(principal: string): void {
     this.#seenMs.delete(principal);
     this.#seenMs.set(principal, this.#options.clock.monotonicMs());
   }
 
   /**
-   * Runs the work in its turn. Errors besides its own: `overloaded`, and what the signal says;
-   * nothing was run then.
+   * Runs the work in its turn. Errors besides its own: `overloaded`, and the signal's reason.
+   * Nothing ran then.
    */
   run<T>(principal: string, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
     this.note(principal);
@@ -82,7 +82,7 @@ export class Shares {
     });
   }
 
-  /** Refuses all that wait: they have sent nothing. */
+  /** Rejects all waiting calls, which have sent nothing. */
   reset(cause: HighwaterError): void {
     for (const held of this.#held.values()) for (const { reject } of held) reject(cause);
   }

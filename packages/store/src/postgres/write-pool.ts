@@ -1,5 +1,5 @@
-// The sessions in which transactions run: one small pool per node, which can be dropped as a whole.
-// It does not know the current epoch: a request of an old epoch may come late, and each
+// The sessions in which transactions run: one small pool per node and role, which can be dropped as
+// a whole. It does not know the current epoch: a request of an old epoch may come late, and each
 // transaction's receipt names its epoch to the server.
 import pg from "pg";
 import { type EpochId, HighwaterError } from "@highwater/protocol";
@@ -23,9 +23,9 @@ export interface WritePoolOptions {
   readonly statementTimeoutMs: number;
   readonly lockTimeoutMs: number;
   readonly clock: Clock;
-  /** Sessions of a node in recovery will do: nothing is written in them. */
+  /** Whether sessions of a node in recovery are accepted, because nothing is written in them. */
   readonly onReplica?: boolean;
-  /** What the service's own connection says against the role. Absent: nothing. */
+  /** Returns what the service's own connection finds against the role. Absent: no check. */
   readonly faultsOf?: (role: string) => Promise<readonly string[]>;
 }
 
@@ -44,7 +44,7 @@ interface Admission extends Pick<Session, "segmentBytes" | "holder" | "vettedMs"
 }
 
 export interface UseOptions {
-  /** Whose transaction it is; see `principalOf`. */
+  /** The principal of the transaction; see `principalOf`. */
   readonly principal: string;
   readonly signal: AbortSignal | undefined;
 }
@@ -62,19 +62,19 @@ const WHILE_CLIENT_LIVES = {
   tcp_keepalives_count: "4",
   tcp_user_timeout: "30000",
 } as const;
-/** What a role is may change while its sessions are pooled: so old the last look may be. */
+/** A role's rights may change while its sessions are pooled. How old the last check may be. */
 const VETTED_MS = 60_000;
-/** The place of its first answer among those of ADMISSION. */
+/** Index of its first answer among those of ADMISSION. */
 const ADMISSION_AT = 2;
-/** What pg-pool says to those who have waited in vain for a session; it has no code for it. */
+/** pg-pool's error for a wait for a session that has timed out. It has no code. */
 const POOL_TIMEOUT = "timeout exceeded when trying to connect";
 /** SQLSTATE class of "out of connections" and its like. */
 const OUT_OF_RESOURCES = /^53/;
 /** SQLSTATE class of an invalid authorization, and a database to which the role may not connect. */
 const REFUSES_LOGIN = /^(?:28...|42501)$/;
 /**
- * What node-postgres says when the server asks for a password and there is none, or it proves
- * nothing; it has no code for it.
+ * node-postgres's error when the server asks for a password and there is none, or when the exchange
+ * fails. It has no code.
  */
 const REFUSED_PASSWORD = /^SASL: /;
 
@@ -82,7 +82,7 @@ export class WritePool {
   readonly #options: WritePoolOptions;
   readonly #sessions = new WeakMap<pg.PoolClient, Session>();
   readonly #inUse = new Set<pg.PoolClient>();
-  /** Those who wait for a session. */
+  /** The calls that wait for a session. */
   readonly #waiting = new Set<(cause: HighwaterError) => void>();
   /** Epochs that the server has refused; an epoch never comes back. */
   readonly #ended = new Set<EpochId>();
@@ -118,8 +118,8 @@ export class WritePool {
   }
 
   /**
-   * Errors as those of `use`; and when the signal aborts the waiting its reason, if that is one of
-   * ours, or `cancelled`.
+   * Waits for a session. Errors: those of `use`; when the signal aborts the wait, its reason if
+   * that is a HighwaterError, or else `cancelled`.
    */
   async acquire(epoch: EpochId, signal?: AbortSignal): Promise<SessionLease> {
     const client = await this.#checkOut(epoch, signal);
@@ -144,12 +144,14 @@ export class WritePool {
     };
   }
 
-  /** Its role was vetted too long ago: a session that is always busy has to come back for it. */
+  /**
+   * True if its role was vetted too long ago. A session that is always busy must then be returned.
+   */
   mustVet({ vettedMs }: Session): boolean {
     return this.#options.clock.monotonicMs() - vettedMs > VETTED_MS;
   }
 
-  /** Somebody waits for a session. */
+  /** True while a call waits for a session. */
   get isWaitedFor(): boolean {
     return (this.#pool?.waitingCount ?? 0) > 0;
   }
@@ -159,7 +161,7 @@ export class WritePool {
     return { busy: (this.#pool?.totalCount ?? 0) - idle, idle, waiting: this.#pool?.waitingCount ?? 0 };
   }
 
-  /** The server has refused the epoch. */
+  /** Takes note that the server has refused the epoch. */
   ended(epoch: EpochId): void {
     this.#ended.add(epoch);
   }
@@ -177,12 +179,12 @@ export class WritePool {
     }
   }
 
-  /** No connection could be opened. */
+  /** Translates the error of a connection that could not be opened. */
   #refused(cause: { readonly code?: unknown; readonly message?: unknown }): HighwaterError {
     const { role, onReplica = false } = this.#options;
     const sqlstate = String(cause.code);
     const isLogin = REFUSES_LOGIN.test(sqlstate) || REFUSED_PASSWORD.test(String(cause.message));
-    // To wait would not help; but a replica may only not have replayed the role yet.
+    // Waiting would not help on the primary. A replica may not have replayed the role yet.
     if (isLogin && role !== null && !onReplica) {
       const detail = `The database does not let the role ${role} log in.`;
       return new HighwaterError("forbidden", { detail }, { cause });
@@ -192,8 +194,8 @@ export class WritePool {
   }
 
   /**
-   * A session, unless the pool is thrown away first: who waits has sent nothing, and need not wait
-   * for a dead host.
+   * Waits for a session, or until the pool is dropped: a waiting call has sent nothing, and need
+   * not wait for a dead host.
    */
   #waitFor(pool: pg.Pool, signal: AbortSignal | undefined): Promise<pg.PoolClient> {
     return new Promise((resolve, reject) => {
@@ -208,8 +210,8 @@ export class WritePool {
         (client) => {
           signal?.removeEventListener("abort", onAbort);
           if (this.#waiting.delete(giveUp)) resolve(client);
-          // It waited in vain, and the session is as good as new, unless the whole pool was thrown
-          // away.
+          // The call no longer waits. The session is unused, so it goes back unless the whole pool
+          // was dropped.
           else client.release(this.#pool !== pool);
         },
         (cause: Error) => {
@@ -248,8 +250,8 @@ export class WritePool {
       }),
     });
     pool.on("error", () => undefined);
-    // The pool listens to idle sessions only; in use, the code that works with it learns of the end
-    // by its own query.
+    // The pool listens to idle sessions only. While a session is in use, the failed query shows its
+    // end.
     pool.on("connect", (client) => {
       client.on("error", () => undefined);
     });
@@ -257,13 +259,13 @@ export class WritePool {
   }
 
   /**
-   * First use of a session: it must have been opened on a primary, or PostgreSQL keeps it a reader
-   * of the old role.
+   * Admits a new session. It must have been opened on a primary: PostgreSQL keeps one that was
+   * opened on a replica read-only.
    */
   async #admit(client: pg.PoolClient): Promise<Session> {
     const { onReplica = false } = this.#options;
     const { inRecovery, ...known } = await this.#vet(client);
-    // One that only reads asks with each snapshot where it is.
+    // A session that only reads asks with each snapshot which node it is on.
     if (inRecovery && !onReplica) throw unusable(new Error("the node is still a replica"));
     const session: Session = {
       client,
@@ -286,7 +288,7 @@ export class WritePool {
    * operator's choice.
    */
   async #vet(client: pg.PoolClient): Promise<Admission> {
-    // What the answer says may be as old as the question.
+    // The answer may be as old as the question.
     const vettedMs = this.#options.clock.monotonicMs();
     const { role, faultsOf } = this.#options;
     const recorded = role === null ? undefined : faultsOf?.(role);
@@ -313,8 +315,8 @@ export class WritePool {
   }
 
   /**
-   * Off the caller's path: gives the session back only when it keeps nothing of what it was used
-   * for.
+   * Resets the session after the caller has its answer, and returns it only if nothing of its use
+   * is left.
    */
   async #resetAndRelease(session: Session): Promise<void> {
     session.client.release(!(await reset(session, this.#options)));
@@ -327,7 +329,7 @@ export class WritePool {
     for (const giveUp of this.#waiting) giveUp(new HighwaterError("epoch_changed", { retryAfterMs: 100 }));
     this.#waiting.clear();
     for (const client of this.#inUse) {
-      // The connection reports its end only later, and nothing may be sent in between.
+      // The connection reports its end later, and nothing may be sent before that.
       const session = this.#sessions.get(client);
       if (session !== undefined) session.isLost = true;
       destroy(client);
@@ -346,8 +348,8 @@ export class WritePool {
 }
 
 /**
- * Whose transaction it is: requests of one principal may share a session's prepared statements, and
- * those of two may not.
+ * Returns the principal of a transaction. Requests of one principal may share a session's prepared
+ * statements; those of two may not.
  */
 export function principalOf(spec: { readonly principal?: string } | undefined): string {
   return spec?.principal ?? "";

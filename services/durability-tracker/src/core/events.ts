@@ -1,4 +1,4 @@
-// What the core receives. Plain data, so that every incident can be replayed.
+// The events that the core receives. Plain data, so that every incident can be replayed.
 import { type EpochId, type EpochRecord, type Offset, type TokenKind, type TxnId } from "@highwater/protocol";
 import { type Published } from "./effects.ts";
 import { type Candidates, type LogPosition, type Level } from "./types.ts";
@@ -9,12 +9,12 @@ export interface AnnouncedItem {
   readonly epoch: EpochId;
   readonly offset?: Offset;
   readonly owner?: bigint;
-  /** Of an intent and of a withdrawal: the attempt. */
+  /** The attempt of an intent or a withdrawal. */
   readonly by?: string;
-  /** Of an intent; 0 when it is left out. */
+  /** For an intent. Absent: 0. */
   readonly endsWithinMs?: number;
   readonly maxDelayMs?: number;
-  /** Of `maxDelayMs`; the strongest when it is left out. */
+  /** The level of `maxDelayMs`. Absent: the strongest. */
   readonly level?: string;
   readonly metadata?: Readonly<Record<string, string>>;
 }
@@ -22,7 +22,7 @@ export interface AnnouncedItem {
 export type ReceiptFact =
   | { readonly kind: "commit" | "aborted" | "lost"; readonly epoch: EpochId }
   | { readonly kind: "absent" | "expired" | "out_of_window" }
-  /** Another attempt has the id, and may yet commit. */
+  /** Another attempt has the id, and may still commit. */
   | { readonly kind: "held" };
 
 export interface SurvivorsWord {
@@ -52,7 +52,7 @@ export type TrackerEvent =
       readonly askedAtMs: number;
       readonly node: string;
       readonly epoch: EpochId;
-      /** Null while the server does not flush. */
+      /** Null while the server flushes nothing. */
       readonly flushed: Offset | null;
       readonly replicas: readonly {
         readonly node: string;
@@ -65,8 +65,8 @@ export type TrackerEvent =
         readonly synchronous?: boolean;
       }[];
       /**
-       * Whom the HA manager might have promoted at some moment after this was said. Absent: no
-       * manager was asked.
+       * The nodes that the HA manager might have promoted at some moment after this report. Absent:
+       * no manager was asked.
        */
       readonly candidates?: Candidates;
     }
@@ -85,10 +85,10 @@ export type TrackerEvent =
   | {
       readonly kind: "announced";
       readonly nowMs: number;
-      /** The gateway that says so, and its region. */
+      /** The gateway that announces, and its region. */
       readonly from?: { readonly gateway: string; readonly region: string };
       readonly items: readonly AnnouncedItem[];
-      /** By epoch of the items, the one before it. */
+      /** By epoch of the items, its parent. */
       readonly parents?: Readonly<Record<EpochId, EpochId>>;
     }
   | {
@@ -99,9 +99,9 @@ export type TrackerEvent =
       readonly attempt: EpochId;
       readonly tokenKind: TokenKind;
       readonly position: LogPosition;
-      /** The epoch before that of its place, as the token says. */
+      /** The parent of its position's epoch, from the token. */
       readonly parent?: EpochId | null;
-      /** False: its holder may only ask, so nothing is kept that was not there before. */
+      /** False: its holder may only ask, so no entry is added. */
       readonly mayEnter?: boolean;
     }
   | {
@@ -121,15 +121,15 @@ export type TrackerEvent =
       readonly peerVerdicts: readonly Published[];
     }
   /**
-   * Of an ended epoch, by replicas that have followed none since: up to where each has its log, and
-   * the marks by level that services had written there.
+   * What replicas that followed no later epoch have of an ended epoch: up to where each has its
+   * log, and the marks by level that services had written there.
    */
   | ({ readonly kind: "witnesses_read"; readonly nowMs: number } & SurvivorsWord)
   /** `epoch`: of the help that has ended; when it is left out, the help that is in flight. */
   | { readonly kind: "flush_helped"; readonly nowMs: number; readonly epoch?: EpochId }
   /**
-   * Other levels, or other rules for them. A level whose rule has changed keeps its mark: it was
-   * true of the rule before.
+   * The levels or their rules have changed. A level whose rule has changed keeps its mark, which
+   * was true by the old rule.
    */
   | {
       readonly kind: "configured";

@@ -1,5 +1,6 @@
-// What is at risk now: announced, committed and not yet durable at the exposure level, by owner and
-// by gateway. Counted as transactions change state, so that a report costs nothing per transaction.
+// Counts what is at risk now: announced, committed and not yet durable at the exposure level, by
+// owner and by gateway. Counts as transactions change state, so that a report costs nothing per
+// transaction.
 import { type EpochId, type Offset } from "@highwater/protocol";
 import { type ExposureTotals, type OwnerAccount, type Source } from "./accounts.ts";
 import { levelBit } from "./levels.ts";
@@ -17,7 +18,7 @@ export interface Exposure {
   readonly oldestMs: number | null;
   readonly byRegion: Readonly<Record<string, number>>;
   readonly byGateway: Readonly<Record<string, number>>;
-  /** Of the owners with the most. */
+  /** Only the owners with the most transactions. */
   readonly byOwner: Readonly<Record<string, number>>;
 }
 
@@ -25,7 +26,7 @@ type OwnedEntry = Pick<Own<LedgerEntry>, "owner" | "source" | "isExposed">;
 
 const own = ({ exposure }: TrackerState): Own<ExposureTotals> => exposure as Own<ExposureTotals>;
 
-/** A gateway that has been silent for so long, and has nothing at risk, does not run any more. */
+/** A gateway that has been silent for this long, and has nothing at risk, counts as stopped. */
 const SOURCE_KEPT_MS = 600_000;
 const MAX_OWNERS_REPORTED = 1_000;
 
@@ -36,7 +37,7 @@ export function ownerAccount(state: TrackerState, owner: bigint): OwnerAccount {
   return account;
 }
 
-/** The gateway as last reported. */
+/** Returns the gateway's account, with its last report. */
 export function sourceOf(state: TrackerState, gateway: string, region: string): Source {
   const { sources } = own(state);
   let source: Own<Source> | undefined = sources.get(gateway);
@@ -48,7 +49,7 @@ export function sourceOf(state: TrackerState, gateway: string, region: string): 
   return source;
 }
 
-/** One more, or one less, at risk. */
+/** Counts one transaction more, or one less, at risk. */
 export function expose(
   state: TrackerState,
   by: 1 | -1,
@@ -60,7 +61,7 @@ export function expose(
   if (source !== null) source.count += by;
 }
 
-/** Keeps the book true to an entry that has changed. */
+/** Updates the counts after a change of an entry. */
 export function countEntry(state: TrackerState, entry: LedgerEntry): void {
   const isExposed = isAtRisk(state, entry);
   if (isExposed === entry.isExposed) return;
@@ -70,7 +71,7 @@ export function countEntry(state: TrackerState, entry: LedgerEntry): void {
   expose(state, isExposed ? 1 : -1, entry.owner, entry.source);
 }
 
-/** The gateway that has announced it. */
+/** Sets the gateway that has announced the entry. */
 export function attribute(entry: OwnedEntry, source: Source | null): void {
   entry.source = source;
 }
@@ -93,7 +94,7 @@ function isAtRisk(state: TrackerState, entry: LedgerEntry): boolean {
   }
 }
 
-/** Another exposure level, or another set of levels: everything is counted anew. */
+/** Counts everything anew after a change of the levels. */
 export function countAnew(state: TrackerState): void {
   const totals = own(state);
   totals.total = 0;
@@ -113,13 +114,13 @@ export function countAnew(state: TrackerState): void {
   }
 }
 
-/** What was not at risk may have outlived its accounts. */
+/** Registers the accounts of an entry again. An entry that is not at risk may outlive them. */
 function enlist(state: TrackerState, entry: OwnedEntry): void {
   entry.owner = ownerAccount(state, entry.owner.owner);
   if (entry.source !== null) entry.source = listed(state, entry.source);
 }
 
-/** The gateway's account; this one, if there is none any more. */
+/** Returns the gateway's account, or this one if there is none any more. */
 export function listed(state: TrackerState, source: Source): Source {
   const { sources } = own(state);
   const known = sources.get(source.gateway);
@@ -127,10 +128,10 @@ export function listed(state: TrackerState, source: Source): Source {
   return known ?? source;
 }
 
-/** Lets go of owners and gateways without any entry. */
+/** Removes owners and gateways without any entry. */
 export function dropIdleSources(state: TrackerState): void {
   const { owners, sources } = own(state);
-  // What is not at risk may still hold an account that leaves; see enlist().
+  // An entry that is not at risk may still hold an account that is removed; see enlist().
   for (const [owner, { count }] of owners) if (count === 0) owners.delete(owner);
   for (const [gateway, { count, announcedAtMs }] of sources)
     if (count === 0 && state.nowMs - announcedAtMs > SOURCE_KEPT_MS) sources.delete(gateway);

@@ -1,4 +1,4 @@
-// The initial state: empty, or as the ledger on disk has it.
+// The initial state: empty, or restored from the ledger on disk.
 import { EpochGraph, type EpochId, type EpochRecord, type Offset, ZERO } from "@highwater/protocol";
 import { type Source } from "./accounts.ts";
 import { Backlog } from "./backlog.ts";
@@ -79,7 +79,7 @@ export function initialState(config: CoreConfig, nowMs: number): Tracker {
   return state;
 }
 
-/** A node before its first word. */
+/** A node before its first report. */
 function unheard(site: NodeSite): NodeState {
   return {
     site,
@@ -99,7 +99,7 @@ function unheard(site: NodeSite): NodeState {
   };
 }
 
-/** An entry as it is on disk, where accounts are names. */
+/** An entry on disk, which has the names of its accounts. */
 export type SavedEntry = Omit<LedgerEntry, "owner" | "source" | "isExposed"> & {
   readonly owner: bigint;
   readonly source: SavedSource | null;
@@ -107,7 +107,7 @@ export type SavedEntry = Omit<LedgerEntry, "owner" | "source" | "isExposed"> & {
 
 type SavedSource = Pick<Source, "gateway" | "region">;
 
-/** One of the backlog as it is on disk. */
+/** An attempt of the backlog on disk. */
 export type SavedWaiting = Pick<Waiting, "id" | "offset" | "metadata"> & {
   readonly owner: bigint;
   readonly source: SavedSource | null;
@@ -116,7 +116,7 @@ export type SavedWaiting = Pick<Waiting, "id" | "offset" | "metadata"> & {
 export interface Restored {
   readonly levelBits: ReadonlyMap<string, number>;
   readonly epochs: readonly EpochRecord[];
-  /** Of epochs whose record was never seen, the epoch before. */
+  /** The parents of epochs whose record was never seen. */
   readonly parents: ReadonlyMap<EpochId, EpochId>;
   /** Ended epochs about which verdicts may have left the ledger. */
   readonly oldEpochs: readonly EpochId[];
@@ -124,23 +124,23 @@ export interface Restored {
   readonly entries: readonly SavedEntry[];
   /** In any order. */
   readonly departed: readonly Departed[];
-  /** The backlog of that epoch, in any order. */
+  /** The epoch of the backlog. Its attempts come in any order. */
   readonly waitingEpoch: EpochId | null;
   readonly waiting: Iterable<SavedWaiting>;
 }
 
 /**
- * The knowledge of a tracker before it was stopped or killed. Every claim is as true as it was:
- * marks hold for their epochs, and entries that were waiting are proven anew unless their epoch
- * turns out to be current still.
+ * Restores the knowledge of a tracker before it was stopped or killed. All of it is still true:
+ * marks hold for their epochs, and waiting entries are proven anew unless their epoch is still
+ * current.
  */
 export function restore(config: CoreConfig, nowMs: number, saved: Restored): Tracker {
   const state = initialState(config, nowMs);
   restoreLevels(state, saved.levelBits);
   addRecords(state, saved.epochs);
   for (const [epoch, parent] of saved.parents) addParent(state, epoch, parent);
-  // Every verdict about an epoch that is not old is in the ledger, and is kept from now on. Without
-  // one the epoch may not have ended yet.
+  // Every verdict about an epoch that is not old is in the ledger, and is kept from now on. An
+  // epoch without a verdict may not have ended yet.
   for (const { attempt, origin, state: at } of saved.entries)
     if (at.kind === "lost")
       for (const epoch of [attempt, origin?.epoch ?? attempt]) restoreEnded(state, epoch, nowMs);
@@ -149,13 +149,13 @@ export function restore(config: CoreConfig, nowMs: number, saved: Restored): Tra
   for (const { owner, source, ...each } of saved.entries) {
     const accounts = restoredAccounts(state, owner, source);
     restoreEntry(state, { ...each, ...accounts, isExposed: false });
-    // Broken promises are reported again: so this process knows which ones are.
+    // Broken promises are reported again, so that this process knows them.
     const { state: at } = each;
     if (at.kind === "lost" && (!at.isPublished || at.reappeared || at.broken !== 0))
       noteUnpublished(state, each.key, true);
   }
   restoreDeparted(state, saved.departed);
-  // Should another epoch than its own be current, everything in the backlog is looked at anew.
+  // If another epoch than the backlog's is current, all of it is judged anew.
   restoreBacklog(state, saved.waitingEpoch);
   restoreWaiting(state, saved.waiting);
   return state;
@@ -172,7 +172,7 @@ function restoredAccounts(
   };
 }
 
-/** A million of them come in parts. Only before the first step. */
+/** Restores part of the backlog, which can have a million attempts. Only before the first step. */
 export function restoreWaiting(state: TrackerState, waiting: Iterable<SavedWaiting>): void {
   const atMs = Math.floor(state.nowMs);
   for (const { id, offset, metadata, owner, source } of waiting)

@@ -26,7 +26,7 @@ export function follow(state: TrackerState, epoch: EpochId, node: string): void 
   own(state).standing = { kind: "following", epoch, node };
 }
 
-/** The epoch is another one than before. */
+/** Begins another epoch. */
 export function beginEpoch(state: TrackerState, epoch: EpochId): void {
   const topology = own(state);
   topology.seenEnd = currentEpoch(state);
@@ -38,7 +38,7 @@ export function addRecords(state: TrackerState, records: readonly EpochRecord[])
   own(state).epochs.add(records);
 }
 
-/** Of an epoch whose record was never seen. False when it was known. */
+/** Adds the parent of an epoch whose record was never seen. False: it was known. */
 export function addParent(state: TrackerState, epoch: EpochId, parent: EpochId): boolean {
   return own(state).epochs.learnParent(epoch, parent);
 }
