@@ -18,13 +18,13 @@ export const Announcement = Type.Union([
       epoch: Uuid,
       by: AttemptName,
       /**
-       * So long after this was said the attempt has ended, or its gateway is gone. Until then its
-       * id is not settled.
+       * How long the attempt can still take. After that it has ended, or its gateway is gone. Until
+       * then its id is not settled.
        */
       endsWithinMs: Type.Integer({ minimum: 1, maximum: LIMITS.endsWithinMs }),
       /** Absent: it has no owner. */
       owner: Type.Optional(OwnerText),
-      /** After so long without being durable at the level it is reported as delayed. */
+      /** After this time without being durable at the level, it is reported as delayed. */
       maxDelayMs: Type.Optional(MaxDelayMs),
       level: Type.Optional(LevelName),
       metadata: Type.Optional(Metadata),
@@ -57,13 +57,15 @@ export type Announcement = Static<typeof Announcement>;
 export const AnnouncementBatch = Type.Object(
   {
     gateway: Type.String({ minLength: 1, maxLength: 128 }),
-    /** The gateway's. */
+    /** The gateway's region. */
     region: Type.Optional(Type.String({ minLength: 1, maxLength: 63 })),
     announcements: Type.Array(Announcement, { maxItems: LIMITS.announcementsPerBatch }),
-    /** Answers wait in the gateway for marks, of transactions that are not announced. */
+    /**
+     * Present while answers in the gateway wait for marks of transactions that are not announced.
+     */
     waitsForMs: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.waitMs })),
     /**
-     * By epoch of the announcements, the one before it: its record may be on no node that survives.
+     * By epoch of the announcements, its parent: the epoch's record may be on no surviving node.
      */
     parents: Type.Optional(Type.Record(Uuid, Uuid)),
   },

@@ -1,19 +1,16 @@
-// What follows from epoch records: ancestry, and which history ended another's epoch.
+// Derives from epoch records: ancestry, and which history ended another's epoch.
 import { type EpochId, type Offset } from "./ids.ts";
 import { type EpochCause, type EpochRecord } from "./schemas.ts";
 
-/** Epoch records seen anywhere, by id. They only ever accumulate. */
+/** Epoch records seen anywhere, by id. None is ever removed. */
 export class EpochGraph {
   readonly #records = new Map<EpochId, EpochRecord>();
-  /**
-   * Of epochs whose own record has not been seen, what a token or a gateway says of the epoch
-   * before.
-   */
+  /** Parents, from tokens and gateways, of epochs whose own record has not been seen. */
   readonly #parents = new Map<EpochId, EpochId>();
 
   /**
-   * Of a record that is known the highest final marks stay: they are raised behind it, and a
-   * replica shows them late.
+   * Adds records. A known record keeps the highest final marks: they are raised after it was
+   * written, and a replica shows them late.
    */
   add(records: readonly EpochRecord[]): void {
     for (const record of records) {
@@ -31,7 +28,7 @@ export class EpochGraph {
     return Object.entries(record.finalMarks).some(([level, mark]) => isHigher(mark, known[level]));
   }
 
-  /** An epoch that is known by name only follows this one. False when that is nothing new. */
+  /** Takes in the parent of an epoch whose record is not known. False: it was known. */
   learnParent(id: EpochId, parent: EpochId): boolean {
     if (id === parent || this.#records.has(id) || this.#parents.has(id)) return false;
     this.#parents.set(id, parent);
@@ -61,8 +58,8 @@ export class EpochGraph {
   }
 
   /**
-   * The records of the epoch and its ancestors, newest first; without those that were never seen.
-   * Bounded by the number of epochs, should they ever form a loop.
+   * Returns the records of the epoch and its ancestors that were seen, newest first. Bounded by the
+   * number of epochs, in case they ever form a loop.
    */
   ancestry(id: EpochId): EpochRecord[] {
     const chain: EpochRecord[] = [];
@@ -75,7 +72,7 @@ export class EpochGraph {
     return chain;
   }
 
-  /** Those that are known by name only. */
+  /** Returns the epochs whose records were never seen. */
   unseen(): EpochId[] {
     return [...this.#parents.keys()].filter((id) => !this.#records.has(id));
   }
@@ -121,7 +118,8 @@ export function outranks(mine: readonly EpochRecord[], other: EpochId, graph: Ep
   const own = new Set(mine.map((record) => record.id));
   if (own.has(other)) return true;
   if (mine.some((record) => record.supersedes.includes(other))) return true;
-  // Neither contains the other. Past their last common epoch an operator's command beats none.
+  // Neither contains the other. After their last common epoch, a history with an operator's command
+  // beats one without.
   const otherChain = graph.ancestry(other);
   const common = otherChain.find((record) => own.has(record.id));
   if (common === undefined) return false;

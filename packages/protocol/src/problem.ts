@@ -44,18 +44,18 @@ export class HighwaterError extends Error {
   }
 }
 
-/** A path of every service, which explains the code. */
+/** The path at which every service explains the code. */
 function errorPath(code: ErrorCode): string {
   return `/errors/${code}`;
 }
 
-/** What `GET /errors` lists of a code. */
+/** Returns the entry of a code in `GET /errors`. */
 export function classOf(code: ErrorCode): ErrorList["errors"][number] {
   const { status, outcome, retry, title } = ERRORS[code];
   return { type: errorPath(code), code, status, outcome, retry, title };
 }
 
-/** What `GET /errors/{code}` and docs/reference/errors.md say of a code. */
+/** Returns the text of a code in `GET /errors/{code}` and docs/reference/errors.md. */
 export function describeError(
   code: ErrorCode,
 ): Omit<ErrorDescription, "example"> & { readonly example: Problem } {

@@ -11,7 +11,10 @@ export function makeDeps(
   config: Config,
   log: Log,
   options: {
-    /** Ends the process: a tracker that could forget, or contradicts itself, is worse than none. */
+    /**
+     * Ends the process: a tracker that may have forgotten something, or that contradicts itself, is
+     * worse than none.
+     */
     readonly onFailure: (event: "ledger_failed" | "core_failed", cause: Error) => void;
     readonly topologyFile?: TopologyFile | undefined;
     readonly tracer?: Tracer | undefined;

@@ -1,5 +1,6 @@
-// Remembers when the primary had flushed how much. A position alone gives a replica's lag in bytes;
-// this gives it in time. Bounded: while a replica is far behind, the older part becomes coarser.
+// Remembers when the primary had flushed which position. A position alone gives a replica's lag in
+// bytes; this gives it in time. Bounded: while a replica is far behind, the older part becomes
+// coarser.
 import { type EpochId, type Offset } from "@highwater/protocol";
 
 interface Flushed {
@@ -15,7 +16,10 @@ export class FlushHistory {
   #kept: Flushed[] = [];
   #apartMs = APART_MS_MIN;
 
-  /** `slowest`: every replica has everything at or below; null while that is not known. */
+  /**
+   * Adds a position. `slowest`: every replica has everything at or below it; null while that is not
+   * known.
+   */
   note(epoch: EpochId, { atMs, offset }: Flushed, slowest: Offset | null): void {
     if (epoch !== this.#epoch) {
       this.#epoch = epoch;
@@ -32,8 +36,8 @@ export class FlushHistory {
   }
 
   /**
-   * Since when the first that is above the position has been on the primary's disk; 0 when nothing
-   * is.
+   * Returns how long the first flush above the position has been on the primary's disk; 0 if there
+   * is none.
    */
   lagMs(epoch: EpochId, position: Offset, nowMs: number): number {
     if (epoch !== this.#epoch) return 0;
@@ -43,7 +47,7 @@ export class FlushHistory {
 
   #forgetUpTo(offset: Offset): void {
     const first = this.#kept.findIndex((kept) => kept.offset > offset);
-    // The newest stays: what comes next is measured from it.
+    // The newest stays, because the next lag is measured from it.
     this.#kept = this.#kept.slice(first < 0 ? -1 : first);
     if (this.#kept.length < KEPT_MAX / 4) this.#apartMs = APART_MS_MIN;
   }

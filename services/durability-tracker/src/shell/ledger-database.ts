@@ -13,14 +13,14 @@ export type AnyTable = (typeof ALL_TABLES)[number];
 export interface LedgerRow {
   readonly table: Table;
   readonly key: string;
-  /** Null: the row goes. */
+  /** Null: the row is deleted. */
   readonly body: string | null;
 }
 
 /** Written in one transaction, in this order. */
 export interface LedgerBatch {
   readonly clearsWaiting: boolean;
-  /** The waiting at or below this sortable offset go. */
+  /** Waiting attempts at or below this sortable offset are deleted. */
   readonly through: string | null;
   readonly rows: readonly LedgerRow[];
   readonly waiting: readonly { readonly key: string; readonly body: string }[];
@@ -53,7 +53,7 @@ export class LedgerDatabase {
   readonly #reads: ReadonlyMap<AnyTable, StatementSync>;
   readonly #removeWaiting: StatementSync;
 
-  /** Throws when the file is in use, or is not what a ledger left there. */
+  /** Opens the file. Throws if it is in use, or is not as a ledger left it. */
   constructor(file: string) {
     assertHead(file);
     const database = new DatabaseSync(file);
@@ -106,7 +106,7 @@ export class LedgerDatabase {
   }
 
   /**
-   * The next rows by key, a bounded number of them; none when there are no more. Throws when one is
+   * Returns the next rows by key, up to a maximum; none when there are no more. Throws if one is
    * damaged.
    */
   read(table: AnyTable, after: string): KeptRow[] {
@@ -152,9 +152,9 @@ export class LedgerDatabase {
 }
 
 /**
- * SQLite begins anew where it finds no page, and deletes the log beside it; and it passes over the
- * log where the first page says that there is none. Either would leave a ledger with less in it, or
- * nothing.
+ * Refuses a file with a damaged first page. If SQLite finds no page, it begins a new database and
+ * deletes the log beside it. If the first page says that there is no log, SQLite ignores the log.
+ * Either would lose part of the ledger.
  */
 function assertHead(file: string): void {
   const isLogged = sizeOf(`${file}-wal`) > 0;
@@ -195,7 +195,7 @@ function summed(table: AnyTable, row: KeptRow): string {
   return sumOf(table, row) + row.body;
 }
 
-/** Null when the sum is not that of the row. */
+/** Returns the row without its sum, or null if the sum is wrong. */
 function unsummed(table: AnyTable, { key, body: text }: KeptRow): string | null {
   const body = text.slice(SUM_CHARS);
   return text.slice(0, SUM_CHARS) === sumOf(table, { key, body }) ? body : null;

@@ -1,5 +1,5 @@
-// The ledger on local disk: what the core has to find again after a kill. One write is in flight,
-// and the next takes everything since. Judges nothing.
+// The ledger on local disk, from which the core starts after a kill. One write is in flight, and
+// the next one takes everything since. Judges nothing.
 import { Worker } from "node:worker_threads";
 import { type EpochId, type EpochRecord, type Offset, ownedName } from "@highwater/protocol";
 import type { Departed, LedgerEntry, Restored, SavedWaiting, Waiting } from "../core/index.ts";
@@ -22,11 +22,11 @@ export interface Saved extends Restored {
 
 type Pending = LedgerRow | { readonly table: "entry"; readonly key: string; readonly entry: LedgerEntry };
 
-/** What goes to disk together: in one transaction, in this order. */
+/** The changes that go to disk together, in one transaction and in this order. */
 interface Batch {
-  /** The backlog was emptied. */
+  /** Whether the backlog was emptied. */
   clearsWaiting: boolean;
-  /** Everything of the backlog that was at or below it has left. */
+  /** Attempts of the backlog at or below this offset have left. */
   through: Offset | null;
   readonly rows: Map<string, Pending>;
   /** By `ownedName`. */
@@ -69,8 +69,8 @@ export class LedgerFile {
   }
 
   /**
-   * For good: what could not be written is in memory only, and would be acknowledged when it is
-   * announced again.
+   * Fails for good: what could not be written is in memory only, and would be acknowledged when it
+   * is announced again.
    */
   #fail(error: Error): void {
     this.#failed = error;
@@ -89,7 +89,7 @@ export class LedgerFile {
     throw error;
   }
 
-  /** Everything but the backlog, which loadWaiting() reads. */
+  /** Loads everything but the backlog, which loadWaiting() reads. */
   async load(): Promise<Saved> {
     const epochs: EpochRecord[] = [];
     const marks: Restored["marks"][number][] = [];
@@ -121,7 +121,7 @@ export class LedgerFile {
     return { ...known, waitingEpoch, waiting: [], currentEpoch };
   }
 
-  /** The backlog, in parts and in the order of the offsets. */
+  /** Loads the backlog, in parts and in the order of the offsets. */
   async loadWaiting(take: (part: readonly SavedWaiting[]) => void): Promise<void> {
     let part: SavedWaiting[] = [];
     const takePart = (): void => {

@@ -1,5 +1,4 @@
-// The tracker's numbers. The core's state is read when a scrape asks; events are counted as they
-// happen.
+// The tracker's metrics. A scrape reads the core's state; events are counted as they happen.
 import { type EpochId, type EpochRecord, type Offset } from "@highwater/protocol";
 import { type HistogramSeries, MetricSet, registerProcess, TRACKER } from "@highwater/service";
 import { type PositionsReport } from "@highwater/store";
@@ -44,7 +43,7 @@ export class TrackerMetrics extends MetricSet implements Subscriber {
   readonly #flushed = new FlushHistory();
   #epoch: string | null = null;
 
-  /** So many have become durable; the times of some of them stand for all. */
+  /** `count` transactions have become durable. The times of some of them stand for all. */
   onLag(level: string, count: number, lagsMs: readonly number[]): void {
     const series: HistogramSeries = this.#lag.at(level);
     for (const lagMs of lagsMs) series.observe(lagMs / 1_000, count / lagsMs.length);

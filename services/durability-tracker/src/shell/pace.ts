@@ -1,12 +1,12 @@
-// How long to pause between two looks at the positions while somebody waits for them. Under load
-// nearly every look finds that the log has gone on, and a closer look only takes processor time
-// from the server whose commits are waited for.
+// Decides how long to pause between two polls of positions while something waits for them. Under
+// load nearly every poll finds that the log has grown, and more polls only take processor time from
+// the server whose commits are waited for.
 import { type Offset } from "@highwater/protocol";
 
 const LOADED_POLL_MS = 4;
-/** The last looks count for so much of the share. */
+/** The weight of the last poll in the share. */
 const WEIGHT = 1 / 8;
-/** Above this share of looks that find something the log is under load. */
+/** Above this share of polls that find a change, the log is under load. */
 const LOADED_SHARE = 0.5;
 
 export class Pace {
@@ -18,7 +18,7 @@ export class Pace {
     this.#busyPollMs = busyPollMs;
   }
 
-  /** The primary's disk had the log up to here; null: it did not say. */
+  /** Takes the end of the log on the primary's disk, or null if it is unknown. */
   looked(flushed: Offset | null): void {
     const hasMoved = this.#flushed !== null && flushed !== this.#flushed;
     this.#flushed = flushed;

@@ -1,9 +1,9 @@
-// Settles ids for the core, so that none waits for another that somebody holds.
+// Settles ids for the core, so that none waits for another one that a session holds.
 import { type ReceiptsAsOf, type SettleRequest, type Store } from "@highwater/store";
 
 type Asked = Omit<SettleRequest, "patienceMs">;
 
-/** How long a session that holds an id is waited for. */
+/** How long to wait for a session that holds an id. */
 const PATIENCE_MS = 500;
 
 export class Settlement {
@@ -15,8 +15,8 @@ export class Settlement {
   }
 
   /**
-   * Ids that somebody holds are answered at once. They are settled behind that, as soon as it can
-   * be done: the next question finds it.
+   * Answers ids that a session holds at once. They are settled afterwards, as soon as possible, and
+   * the next question finds the result.
    */
   async settle(node: string, asked: Asked): Promise<ReceiptsAsOf> {
     const found = await this.#store.settle(node, { ...asked, patienceMs: 0 });
@@ -25,7 +25,7 @@ export class Settlement {
     return found;
   }
 
-  /** Those of one question at a time. The core asks about the others again. */
+  /** Waits for the ids of one question at a time. The core asks about the others again. */
   async #waitFor(node: string, held: Asked): Promise<void> {
     if (this.#waiting.has(held.tombstone)) return;
     this.#waiting.add(held.tombstone);

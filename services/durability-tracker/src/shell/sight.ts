@@ -3,7 +3,7 @@
 import { type Clock } from "@highwater/runtime";
 
 /**
- * A question that has no answer for so long makes the tracker blind. An idle tracker asks once a
+ * A question without an answer for this long makes the tracker blind. An idle tracker asks once a
  * second.
  */
 const BLIND_AFTER_MS = 1_000;
@@ -21,18 +21,19 @@ export class Sight {
   }
 
   /**
-   * The primary's positions may have moved without the tracker's knowledge: others may know more.
+   * True if the primary's positions may have moved without the tracker's knowledge. Others may know
+   * more.
    */
   get isBlind(): boolean {
     return this.#isBlind;
   }
 
-  /** How long the primary has not answered; 0 when no question is open. */
+  /** Returns how long the primary has not answered; 0 when no question is open. */
   get unansweredMs(): number {
     return this.#unansweredSinceMs === null ? 0 : this.#clock.monotonicMs() - this.#unansweredSinceMs;
   }
 
-  /** The primary is being asked, or it is unknown which node is the primary. */
+  /** Call this when the primary is asked, or while it is unknown which node is the primary. */
   asked(): void {
     if (this.#unansweredSinceMs !== null) return;
     this.#unansweredSinceMs = this.#clock.monotonicMs();
@@ -41,7 +42,7 @@ export class Sight {
     });
   }
 
-  /** The current primary has answered. */
+  /** Call this when the current primary has answered. */
   answered(): void {
     this.stop();
     this.#unansweredSinceMs = null;
