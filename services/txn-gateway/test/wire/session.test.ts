@@ -301,6 +301,40 @@ it("why the server ends a session that has only just logged in reaches the clien
   assert.deepEqual(codes, ["E57P01"]);
 });
 
+it("a Sync behind data that makes a COPY fail is answered, and one that the COPY has read is not", async () => {
+  const [direct, client] = await Promise.all([wire.direct(), wire.open()]);
+  const steps = [parse("", "COPY kv FROM STDIN"), bind("", ""), execute("")];
+  const bad = message("d", "bad\tnot a number\n");
+  const good = (key: string): Buffer => message("d", `${key}\t1\n`);
+  const pause = Buffer.alloc(0);
+  const ways: Readonly<Record<string, readonly Buffer[]>> = {
+    "all at once": [...steps, bad, SYNC, query("SELECT 2")],
+    "data behind the first answer": [...steps, pause, bad, SYNC, query("SELECT 2")],
+    "a Sync in front of the data": [...steps, SYNC, pause, bad, message("c"), SYNC, query("SELECT 2")],
+    "a Sync among the data": [...steps, good("sync 1"), SYNC, good("sync 2"), message("c"), SYNC],
+    "the same in a simple Query": [query("COPY kv FROM STDIN"), pause, bad, SYNC, query("SELECT 2")],
+    "two of them": [...steps, bad, SYNC, ...steps, bad, SYNC, query("SELECT 2")],
+  };
+  for (const [name, sent] of Object.entries(ways)) {
+    const shown: string[] = [];
+    for (const session of [direct, client]) {
+      await session.query("SELECT 1");
+      let frames = "";
+      for (const bytes of sent)
+        if (bytes === pause) frames += (await session.until("G")).map(({ type }) => type).join("");
+        else session.send(bytes);
+      session.send(query("SELECT 'end'"));
+      const isEnd = (): boolean => frames.endsWith("TDCZ") && session.untaken.length === 0;
+      while (!isEnd() || !session.frames.at(-3)?.bytes.includes("end")) frames += (await session.next()).type;
+      shown.push(frames);
+      await session.query("DELETE FROM kv WHERE key LIKE 'sync %'");
+    }
+    assert.equal(shown[1], shown[0], name);
+  }
+  direct.end();
+  client.end();
+});
+
 /** Characters whose second byte is one of ASCII in the encoding. */
 const TRICKS: Readonly<Record<string, readonly string[]>> = {
   SJIS: ["835c", "837d", "8341"],

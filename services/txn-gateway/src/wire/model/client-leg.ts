@@ -27,7 +27,9 @@ const HEADER_BYTES = 5;
 const WHOLE_TYPES = "QPBDECS";
 
 const [QUERY, PARSE, BIND, DESCRIBE, EXECUTE, CLOSE] = [..."QPBDEC"].map((type) => type.charCodeAt(0));
-const [SYNC_TYPE, CALL, COPY_DONE, COPY_FAIL, TERMINATE] = [..."SFcfX"].map((type) => type.charCodeAt(0));
+const [SYNC_TYPE, CALL, COPY_DATA, COPY_DONE, COPY_FAIL, TERMINATE] = [..."SFdcfX"].map((type) =>
+  type.charCodeAt(0),
+);
 
 const EXECUTE_TYPE = "E".charCodeAt(0);
 /** They begin something new when nothing is unfinished. */
@@ -307,7 +309,8 @@ export class ClientLeg implements FrameSink {
 
   #other(type: number): void {
     const { expected } = this.#state;
-    if (type === CALL) expected.push(CLIENT.call);
+    if (type === COPY_DATA) expected.push(CLIENT.copyData);
+    else if (type === CALL) expected.push(CLIENT.call);
     else if (type === COPY_DONE || type === COPY_FAIL) expected.push(CLIENT.copyEnd);
     else if (type === TERMINATE) this.isOver = true;
   }

@@ -2,8 +2,13 @@
 // an error it skips everything up to the next Sync, and while it reads COPY data it ignores Sync.
 import { type Kind } from "./statement.ts";
 
-/** Messages that are answered. `copyEnd` has no answer: it ends the client's COPY data. */
-type Message = "parse" | "bind" | "close" | "describe" | "execute" | "sync" | "query" | "call" | "copyEnd";
+/**
+ * Messages that are answered. `copyData` and `copyEnd` have no answer. Nor has `copySync`, a Sync
+ * among the data, unless the COPY fails in front of it.
+ */
+type Message = "parse" | "bind" | "close" | "describe" | "execute" | "sync" | "query" | "call" | Unanswered;
+type Unanswered = "copyData" | "copyEnd" | "copySync";
+const UNANSWERED: ReadonlySet<Message> = new Set<Unanswered>(["copyData", "copyEnd", "copySync"]);
 
 /** `quiet`: the client sent it in another form, and gets of the answers only rows and errors. */
 type Whose = "client" | "quiet" | "own";
@@ -33,7 +38,9 @@ export const CLIENT = {
   describe: { message: "describe", whose: "client" },
   sync: { message: "sync", whose: "client" },
   call: { message: "call", whose: "client" },
+  copyData: { message: "copyData", whose: "client" },
   copyEnd: { message: "copyEnd", whose: "client" },
+  copySync: { message: "copySync", whose: "client" },
 } as const satisfies Record<string, Expected>;
 
 export const QUIET = {
@@ -68,7 +75,7 @@ export class ExpectedAnswers {
   get head(): Expected | undefined {
     for (;;) {
       const head = this.#queue[this.#at];
-      if (head?.message !== "copyEnd") return head;
+      if (head === undefined || !UNANSWERED.has(head.message)) return head;
       this.pop();
     }
   }
@@ -94,15 +101,34 @@ export class ExpectedAnswers {
 
   /** The message goes to the server now. */
   push(expected: Expected): void {
-    if (expected.message === "sync") {
-      if (this.isCopying) return;
+    const { message } = expected;
+    if (message === "sync") {
+      if (this.isCopying) {
+        if (this.#hasData()) this.#queue.push(CLIENT.copySync);
+        return;
+      }
       this.isSkipping = false;
     } else if (this.isSkipping) return;
-    if (expected.message === "copyEnd") {
-      this.isCopying = false;
-      if (this.isEmpty) return;
-    }
+    if (message === "copyData" && this.#queue.at(-1)?.message === "copyData") return;
+    if (message === "copyEnd") this.isCopying = false;
+    if (UNANSWERED.has(message) && this.isEmpty) return;
     this.#queue.push(expected);
+  }
+
+  /** Of the COPY that is under way, and so is the last that was sent. */
+  #hasData(): boolean {
+    const last = this.#queue.at(-1)?.message;
+    return last === "copyData" || last === "copySync";
+  }
+
+  /** A COPY has failed, if one is under way: the server answers what it has not read so far. */
+  failCopy(): void {
+    this.isCopying = false;
+    for (let at = this.#at; at < this.#queue.length; at++) {
+      const message = this.#queue[at]?.message;
+      if (message === "copyEnd") break;
+      if (message === "copySync") this.#queue[at] = CLIENT.sync;
+    }
   }
 
   pop(): void {
@@ -121,7 +147,6 @@ export class ExpectedAnswers {
    * to be prepared behind it, and was skipped.
    */
   fail(): boolean {
-    this.isCopying = false;
     let hasSkippedOurs = false;
     for (; !this.isEmpty; this.pop()) {
       const { message, whose } = this.#queue[this.#at] ?? {};
@@ -132,18 +157,25 @@ export class ExpectedAnswers {
     return hasSkippedOurs;
   }
 
-  /** The head has begun to read COPY data: a Sync before the data's end is ignored. */
+  /**
+   * The head has begun to read COPY data: a Sync before the data's end is ignored. The server has
+   * done so in front of the first data; behind that the COPY may fail first.
+   */
   beginCopy(): void {
     if (this.head?.message !== "execute" && this.head?.message !== "query") return;
     const queue = this.#queue;
     let end = this.#at;
-    while (end < queue.length && queue[end]?.message !== "copyEnd") end++;
+    let data = -1;
+    for (; end < queue.length && queue[end]?.message !== "copyEnd"; end++)
+      if (data < 0 && queue[end]?.message === "copyData") data = end;
     this.isCopying = end === queue.length;
     // What stays moves up to the data's end, and nothing behind that is touched.
     let to = end;
     for (let at = end - 1; at >= this.#at; at--) {
       const expected = queue[at];
-      if (expected !== undefined && expected.message !== "sync") queue[--to] = expected;
+      if (expected === undefined) continue;
+      if (expected.message !== "sync") queue[--to] = expected;
+      else if (data >= 0 && at > data) queue[--to] = CLIENT.copySync;
     }
     this.#at = to;
   }

@@ -300,7 +300,7 @@ export class ServerLeg implements FrameSink {
     this.#holds.failed(reportField(bytes, start, end, "C"));
     // The transaction is undone; but a procedure may have committed before.
     this.#progress.hasWritten = !this.#progress.isInBlock && mayCommitInside(head);
-    expected.isCopying = false;
+    expected.failCopy();
     if (head === undefined || head.message === "sync" || head.message === "query" || head.message === "call")
       return;
     if (expected.fail()) this.#state.forgetPrepared();
