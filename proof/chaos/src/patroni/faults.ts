@@ -231,6 +231,12 @@ const ETCD_DISK: readonly PatroniFault[] = [
         } else await pause(random.between(1_000, 12_000));
       } finally {
         await relieve();
+        // This etcd panics when the caller of a slow transaction gives up ("unexpected error during
+        // txn"). A service manager would start it again.
+        if ((await system.etcd.pid()) === undefined) {
+          await system.etcd.stop();
+          await system.etcd.start();
+        }
       }
     }),
     impossible: withoutStrace,
