@@ -224,3 +224,65 @@ describe("the end of the previous epoch's log", () => {
     assert.equal(await idsFrom(), before);
   });
 });
+
+const LOAD =
+  "SET synchronous_commit = off; INSERT INTO dba SELECT repeat('x', 3000) FROM generate_series(1, 400)";
+
+/** The highest position that `sql` has shown while the primary wrote as fast as it could, until it was killed. */
+async function killUnderLoad(cluster: Cluster, sql: string): Promise<bigint> {
+  let [isOver, highest] = [false, 0n];
+  const during = async (work: () => Promise<unknown>): Promise<void> => {
+    while (!isOver) await work().catch(() => undefined);
+  };
+  const look = async (): Promise<void> => {
+    const [row] = await cluster.query(NODE, sql);
+    if (typeof row?.["at"] === "string") highest = BigInt(row["at"]);
+  };
+  const load = [
+    during(() => cluster.query(NODE, LOAD)),
+    during(() => cluster.query(NODE, LOAD)),
+    during(look),
+  ];
+  let began = 0n;
+  await eventually("much is written", () => {
+    if (began === 0n) began = highest;
+    return Promise.resolve(highest - began > 10_000_000n);
+  });
+  await cluster.kill(NODE);
+  isOver = true;
+  await Promise.all(load);
+  return highest;
+}
+
+const failuresUnderLoad = {
+  "a crash": {
+    sql: "SELECT (pg_current_wal_flush_lsn() - '0/0')::text AS at",
+    to: NODE,
+    fail: (cluster: Cluster) => cluster.start(NODE),
+  },
+  "a promotion": {
+    sql: "SELECT (flush_lsn - '0/0')::text AS at FROM pg_stat_replication",
+    to: "us-west",
+    fail: (cluster: Cluster) => cluster.promote("us-west", { command: false, repoint: false }),
+  },
+};
+
+for (const [form, { sql, to, fail }] of Object.entries(failuresUnderLoad))
+  it(`what was on a disk is within the limit after ${form} under load, also part of a record`, async () => {
+    await using cluster = await startTestCluster({
+      nodes: [NODE, "us-west"].map((id) => ({ id, region: id })),
+    });
+    const store = makeStore(await nodeSpecs(cluster), "one");
+    try {
+      await store.prepare(NODE);
+      await store.mint(NODE, MINT);
+      await cluster.query(NODE, "CREATE TABLE dba (text text)");
+      await cluster.waitForStreaming(["us-west"]);
+      const onDisk = await killUnderLoad(cluster, sql);
+      await fail(cluster);
+      const record = await eventually("an epoch begins", () => store.mint(to, MINT).catch(() => undefined));
+      assert.ok((parseOffset(record.forkLimit ?? "") ?? 0n) >= onDisk, "no promise is called broken");
+    } finally {
+      await store.close();
+    }
+  });

@@ -33,6 +33,10 @@ import {
 
 const INSUFFICIENT_PRIVILEGE = "42501";
 
+const PAGE = 8_192n;
+/** Hardly any record is longer. The part of a longer one counts as lost. */
+const RECORD_MAX = 4n * PAGE;
+
 /** Nothing but another request that ends more epochs makes an attempt come to nothing. */
 const ATTEMPTS_MAX = 5;
 const TABLES = ["highwater.epoch", "highwater.epoch_sentinel"];
@@ -66,7 +70,7 @@ interface ServerRow {
   started_at: string;
   unlogged: boolean;
   replayed: string | null;
-  received: boolean;
+  received: string | null;
   went_on: string | null;
   witnessed: string | null;
   ids_from: string;
@@ -140,7 +144,7 @@ async function look(client: ClientBase, node: string, request: MintRequest): Pro
     opened,
     server,
     end,
-    promotedHere: server.received || promotions.rows.length > 0,
+    promotedHere: server.received !== null || promotions.rows.length > 0,
     unfinished: unfinished.rows[0],
     isCopy: isCopied(previous, sentinel, opened),
     timeline: Number.parseInt(server.walfile.slice(0, 8), 16),
@@ -247,8 +251,7 @@ function findFork(
     // recovery went says nothing of a promotion, and a later timeline may have left another one.
     // (The timeline's history file would say more, and only a superuser may let a role read it
     // without all other files.)
-    switchedAt:
-      promoted && promotedHere && timeline === previous.timeline + 1 ? lsnOrNull(server.replayed) : null,
+    switchedAt: promoted && promotedHere && timeline === previous.timeline + 1 ? switchPoint(server) : null,
     end,
     // A server that was stopped cleanly since does not say how far it recovered before. A disk may
     // have part of a record, which a mark counts and the recovery drops: so what counts is where
@@ -258,6 +261,17 @@ function findFork(
     streamed: watched && streamed !== null ? streamed.offset : null,
     supersedes: request.supersedes.length > 0,
   });
+}
+
+/**
+ * A stream ends anywhere, and mostly where a page does. Part of a record that it has brought counts
+ * in marks, and the promotion drops it. Then the end of what came is the limit: nothing complete
+ * stands between.
+ */
+function switchPoint({ replayed, received }: ServerRow): Offset | null {
+  const [valid, came] = [lsnOrNull(replayed), lsnOrNull(received)];
+  if (valid === null || came === null || came % PAGE !== 0n) return valid;
+  return came > valid && came - valid < RECORD_MAX ? came : valid;
 }
 
 function lsnOrNull(text: string | null): Offset | null {

@@ -192,7 +192,7 @@ export const PROMOTED_SINCE_START = `SELECT FROM pg_ls_waldir() f, ${CHECKPOINTE
 /**
  * $1 command, $2 the lowest id. The server's report about itself and the newest epoch. `replayed`:
  * how far the last recovery went. A server remembers that until its shared memory is made anew, by
- * a restart or a crash. `received`: that recovery was a replica's; in one of a crash nothing is.
+ * a restart or a crash. `received`: null unless that recovery was a replica's.
  * `went_on`: where the log goes on after a crash, above a record that the crash has cut. The
  * recovery's own checkpoint begins there, and nothing runs beside it; any later one is an online
  * checkpoint, which begins before its record.
@@ -202,7 +202,7 @@ export const SERVER_FACTS = `SELECT pg_walfile_name(pg_current_wal_insert_lsn())
   extract(epoch FROM pg_postmaster_start_time())::text AS started_at,
   (SELECT relpersistence = 'u' FROM pg_class WHERE oid = 'highwater.epoch_sentinel'::regclass) AS unlogged,
   pg_last_wal_replay_lsn()::text AS replayed,
-  pg_last_wal_receive_lsn() IS NOT NULL AS received,
+  pg_last_wal_receive_lsn()::text AS received,
   (SELECT CASE WHEN redo_lsn = checkpoint_lsn THEN redo_lsn END::text FROM pg_control_checkpoint()) AS went_on,
   (SELECT max(w.reached)::text FROM highwater.witness w WHERE w.epoch = newest.id) AS witnessed,
   greatest(newest.ids_from, command.ids_from, $2)::text AS ids_from, command.id IS NOT NULL AND command.epoch IS NULL AS is_pending,
