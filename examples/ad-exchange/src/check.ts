@@ -130,9 +130,11 @@ async function resolve(client: Highwater, claim: Claim, faults: string[]): Promi
   const deadlineMs = performance.now() + RESOLVE_TIMEOUT_MS;
   // A read without an answer has claimed nothing.
   if (claim.readOnly) return "never ran";
+  let last = "";
   for (;;) {
     try {
       const status = await client.status(claim.id, { level: LEVEL });
+      last = status.state;
       switch (status.state) {
         case "committed":
         case "pending":
@@ -152,9 +154,10 @@ async function resolve(client: Highwater, claim: Claim, faults: string[]): Promi
     } catch (error) {
       if (!(error instanceof HighwaterError)) throw error;
       claim.error = error;
+      last = `${error.code}: ${error.message}`;
     }
     if (performance.now() > deadlineMs) {
-      faults.push(`${claim.name} ${claim.id}: what became of it cannot be found out`);
+      faults.push(`${claim.name} ${claim.id}: what became of it cannot be found out (${last})`);
       return "pending";
     }
     await new Promise((wake) => setTimeout(wake, RESOLVE_PAUSE_MS));
