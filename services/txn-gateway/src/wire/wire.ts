@@ -148,9 +148,13 @@ export class Wire {
     const { deps } = this.#parts;
     this.#sockets.add(plain);
     this.#opening.add(plain);
-    // Strangers take the places of strangers: those that are logged in, or do so now, keep theirs.
+    // Strangers take the places of strangers: clients that the gateway has admitted keep theirs.
     const [oldest] = this.#opening;
-    if (this.#opening.size > this.#parts.config.pgMaxConnections) oldest?.destroy();
+    if (oldest !== undefined && this.#opening.size > this.#parts.config.pgMaxConnections) {
+      this.#opening.delete(oldest);
+      oldest.write(TOO_MANY_OPENING);
+      oldest.destroySoon();
+    }
     plain.on("error", () => undefined);
     plain.once("close", () => {
       this.#sockets.delete(plain);
@@ -165,7 +169,11 @@ export class Wire {
       if (greeted.packet.kind === "cancel") {
         await this.#cancel(greeted.packet.key);
         socket.destroy();
-      } else await this.#begin(greeted, greeted.packet, isReadPort);
+      } else
+        await this.#begin(greeted, greeted.packet, {
+          isReadPort,
+          onAdmitted: () => this.#opening.delete(plain),
+        });
     } catch (cause) {
       this.#refuse(socket, cause);
     } finally {
@@ -208,7 +216,11 @@ export class Wire {
     await forwardCancel(address, key, { clock: deps.clock, ms: config.connectTimeoutMs });
   }
 
-  async #begin(greeted: Greeted, packet: StartupPacket, isReadPort: boolean): Promise<void> {
+  async #begin(
+    greeted: Greeted,
+    packet: StartupPacket,
+    { isReadPort, onAdmitted }: { readonly isReadPort: boolean; readonly onAdmitted: () => void },
+  ): Promise<void> {
     const { primary, replicas } = this.#parts;
     const user = packet.parameters.get("user") ?? "";
     refuseUnserved(packet);
@@ -225,6 +237,8 @@ export class Wire {
           detail: `a key that only reads connects to the database "${address.database}", not to "${database}"`,
         });
       leave = this.#count(user);
+      // Where the server itself asks for the password, the client is a stranger until then.
+      if (admitted.relay === null) onAdmitted();
       await this.#open(greeted, packet, { primaryEpoch, isReadPort, replica, admitted, leave });
     } catch (cause) {
       admitted.leave();
@@ -348,6 +362,11 @@ interface Place {
   readonly leave: () => void;
 }
 
+const TOO_MANY_OPENING = errorResponse({
+  severity: "FATAL",
+  code: "53300",
+  message: "sorry, too many clients log in at once; connect again",
+});
 const IN_RECOVERY = "in_hot_standby\0on\0";
 
 const SQLSTATES: Readonly<Record<string, string>> = {
