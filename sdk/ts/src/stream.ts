@@ -21,6 +21,8 @@ export class DurabilityStream {
   #cancelIdle: (() => void) | undefined;
   #lastEventId = "";
   #failures = 0;
+  /** The last tracker that spoke is blind, and the client looks for one that sees. */
+  #hasLeftBlind = false;
 
   constructor(shared: Shared, onUpdate: (update: MarksUpdate) => void) {
     this.#shared = shared;
@@ -69,12 +71,13 @@ export class DurabilityStream {
       if (stop.aborted) return;
       if (error !== undefined) {
         // The tracker may be fine, and only streams do not get through.
-        if (await poll(this.#shared, this.#onUpdate, url, stop)) {
+        if (!this.#hasLeftBlind && (await poll(this.#shared, this.#onUpdate, url, stop))) {
           this.#failures = 0;
           continue;
         }
         trackers.failed(url, monotonicMs());
         if (this.#failures <= trackers.size && trackers.hasAwake(monotonicMs())) continue;
+        this.#hasLeftBlind = false;
       }
       const delayMs = fullJitter(this.#failures, backoffBaseMs, backoffMaxMs, random());
       await sleep(delayMs, stop, true).catch(() => undefined);
@@ -85,13 +88,14 @@ export class DurabilityStream {
    * Reads one connection. Rejects if it does not open, breaks before its first event, or is silent.
    */
   async #connect(url: string, stop: AbortSignal): Promise<void> {
-    const { trackers, fetch, headers, observe, monotonicMs, streamOpenMs, streamSilenceMs } = this.#shared;
+    const { trackers, fetch, headers, observe, monotonicMs, streamSilenceMs } = this.#shared;
+    const { streamOpenMs, streamOpenAfterBlindMs } = this.#shared;
     const connection = new AbortController();
     const { signal } = connection;
     const end = (isAborted: boolean): void => {
       connection.abort(isAborted ? undefined : new Error("silent stream"));
     };
-    let cancel = startTimer(streamOpenMs, end, stop, true);
+    let cancel = startTimer(this.#hasLeftBlind ? streamOpenAfterBlindMs : streamOpenMs, end, stop, true);
     let hasSpoken = false;
     let isBlind = false;
     try {
@@ -135,6 +139,7 @@ export class DurabilityStream {
       if (!hasSpoken || signal.aborted) throw error;
     } finally {
       cancel();
+      if (hasSpoken) this.#hasLeftBlind = isBlind;
       // Also ends a response that is not a stream.
       connection.abort();
     }

@@ -21,6 +21,11 @@ export interface Tuning {
   readonly streamIdleMs: number;
   /** How long a stream may take to send its first bytes. */
   readonly streamOpenMs: number;
+  /**
+   * The same after a blind tracker. At a failover all trackers are blind for a moment, and that of
+   * the lost region does not answer.
+   */
+  readonly streamOpenAfterBlindMs: number;
   /** Polling interval without streams: while marks rise, and the longest while they do not. */
   readonly pollBaseMs: number;
   readonly pollMaxMs: number;
@@ -50,6 +55,7 @@ export const DEFAULT_TUNING: Tuning = {
   cooldownMaxMs: 60_000,
   streamIdleMs: 2_000,
   streamOpenMs: 5_000,
+  streamOpenAfterBlindMs: 1_000,
   pollBaseMs: 100,
   pollMaxMs: 2_000,
   pollForMs: 60_000,

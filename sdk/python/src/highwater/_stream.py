@@ -53,6 +53,8 @@ class DurabilityStream:
         self._failures = 0
         #: The connection has delivered an event.
         self._has_spoken = False
+        #: The last tracker that spoke is blind, and the client looks for one that sees.
+        self._has_left_blind = False
 
     def open(self) -> None:
         """Connects, or stays connected, because a call waits."""
@@ -100,11 +102,12 @@ class DurabilityStream:
                 # again.
                 if not self._has_spoken or isinstance(error, StreamSilentError):
                     # The tracker may be fine, and only streams do not come through.
-                    if await self._poll(url):
+                    if not self._has_left_blind and await self._poll(url):
                         continue
                     trackers.failed(url, self._deps.runtime.monotonic_ms())
                     if self._failures <= trackers.size and trackers.has_awake(self._deps.runtime.monotonic_ms()):
                         continue
+                    self._has_left_blind = False
             chance = self._deps.runtime.random()
             delay_ms = full_jitter(
                 self._failures, base_ms=tuning.backoff_base_ms, max_ms=tuning.backoff_max_ms, random=chance
@@ -123,7 +126,8 @@ class DurabilityStream:
         silence = tuning.stream_silence_ms / 1_000
         self._has_spoken = False
         # The first bytes must arrive soon; afterwards only silence ends the stream.
-        async with asyncio.timeout(tuning.stream_open_ms / 1_000) as opening:
+        open_ms = tuning.stream_open_after_blind_ms if self._has_left_blind else tuning.stream_open_ms
+        async with asyncio.timeout(open_ms / 1_000) as opening:
             transport = self._deps.host.transport()
             async with transport.stream(f"{url}{STREAM_PATH}", headers, silence=silence) as (status, kind, body):
                 if status != 200 or not kind.startswith("text/event-stream"):
@@ -145,6 +149,7 @@ class DurabilityStream:
                     is_blind = self._take_blind(event, is_blind)
                     if is_blind:
                         trackers.failed(url, monotonic_ms())
+                self._has_left_blind = is_blind
                 if not is_blind:
                     trackers.succeeded(url)
                 self._take(event)

@@ -28,6 +28,10 @@ class Tuning:
     """The stream closes this long after the last promise was settled, so that a script can exit."""
     stream_open_ms: float = 5_000
     """How long a stream may take to send its first bytes."""
+    stream_open_after_blind_ms: float = 1_000
+    """The same after a blind tracker. At a failover all trackers are blind for a moment, and that
+    of the lost region does not answer.
+    """
     stream_silence_ms: float = 15_000
     """Silence after which a stream counts as dead. Trackers send a comment every five seconds."""
     poll_base_ms: float = 100
