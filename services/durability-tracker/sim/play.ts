@@ -237,8 +237,13 @@ export class Play {
     const node = this.reach(`t${String(tracker.n)}`, question.node);
     const nowMs = this.clock(tracker);
     if (question.about === "node") {
-      if (node !== null) this.transmit(tracker, { kind: "report", report: world.report(node), askedAt });
-      else {
+      if (node !== null) {
+        const report = world.report(node);
+        const newest = report.epochs.at(-1);
+        // What it has on disk of that epoch counts, also when a newer one has begun elsewhere.
+        if (newest !== undefined) world.truth.survivor(newest.id as EpochId, node);
+        this.transmit(tracker, { kind: "report", report, askedAt });
+      } else {
         tracker.watcher.missed(question.node, askedAt);
         tracker.send({ kind: "node_unreachable", nowMs, node: question.node });
         this.decide(tracker);
