@@ -14,7 +14,7 @@ import { System } from "@highwater/lab-system";
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 /** Where the publishers are: in none of the regions, so that they outlive each. */
 const HERE = "publishers";
-const LIMIT_MS = 90_000;
+const LIMIT_MS = 240_000;
 const path = (relative: string): string => fileURLToPath(new URL(relative, import.meta.url));
 const PYTHON = path("../../../.venv/bin/python");
 const ENVIRONMENT = {
