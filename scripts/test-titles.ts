@@ -36,7 +36,8 @@ const LIKENESS = 0.6;
 const TESTS = /\.test\.ts$|(?:^|\/)test_\w+\.py$|\.tftest\.hcl$|\/conformance(?:\/[\w-]+)?\.ts$/;
 const PYTHON = /^(?<indent> *)(?:async )?def (?<name>test_\w+)(?<body>.*\n(?:\k<indent>[ )].*\n|\n)*)/gm;
 const TERRAFORM = /^run "(?<name>[^"]*)"(?<body>.*\n(?:[^}\n].*\n|\n)*)/gm;
-const FUNCTION = /^(?:\w+\.)?(?:test|it|describe|suite)(?:\.(?:skip|todo|only))?$/;
+/** The functions that take a test's name as their first argument. */
+export const TEST_FUNCTION = /^(?:\w+\.)?(?:test|it|describe|suite)(?:\.(?:skip|todo|only))?$/;
 
 export function titlesOf(path: string, text: string): Title[] {
   const title = (name: string, body: string): Title => ({ name, body: body.replaceAll(/[\s,()]+/g, " ") });
@@ -47,7 +48,7 @@ export function titlesOf(path: string, text: string): Title[] {
   const titles: Title[] = [];
   const file = ts.createSourceFile(path, text, ts.ScriptTarget.ESNext);
   const visit = (node: ts.Node, suite: string): void => {
-    if (ts.isCallExpression(node) && FUNCTION.test(node.expression.getText(file))) {
+    if (ts.isCallExpression(node) && TEST_FUNCTION.test(node.expression.getText(file))) {
       const [first, ...others] = node.arguments;
       if (first !== undefined && others.length > 0) {
         const name = suite + (ts.isStringLiteralLike(first) ? first.text : first.getText(file));

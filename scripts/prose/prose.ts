@@ -2,6 +2,7 @@
 // rules.ts. Code is not prose: neither its spans and blocks nor words that look like code.
 // A string counts only where it is surely a message, the name of a test or what an assertion says.
 import ts from "typescript";
+import { TEST_FUNCTION } from "../test-titles.ts";
 import { COLUMNS, RULES, WORDS } from "./rules.ts";
 
 interface Finding {
@@ -181,7 +182,6 @@ const NAMES =
   /^(?:title|detail|summary|description|help|question|message|hint|says|why|reason|cause|fix|usage|USAGE)$/;
 const SPEAKERS = /(?:Error|Faults|OutOfStep|^about|^usage|^fail|^die|^super|\.warn|\.error|^console\.\w+)$/;
 
-const TEST = /^(?:\w+\.)?(?:test|it|describe|suite)(?:\.(?:skip|todo|only))?$/;
 /** Where an assertion has its message, by its function; elsewhere it is the third argument. */
 const MESSAGE_AT: Readonly<Record<string, number>> = { assert: 1, "assert.ok": 1, "assert.fail": 0 };
 
@@ -197,8 +197,7 @@ function scanScript(path: string, text: string): Scanned {
     if (isSaid && said !== undefined) messages.push([at, said]);
     if (ts.isCallExpression(node)) {
       const callee = node.expression.getText(file);
-      const title =
-        node.arguments[TEST.test(callee) ? 0 : callee.startsWith("assert") ? (MESSAGE_AT[callee] ?? 2) : -1];
+      const title = node.arguments[titleAt(callee)];
       const text = title === undefined ? undefined : textOf(title);
       if (title !== undefined && text !== undefined) titles.push([title.getStart(file), text]);
     }
@@ -222,6 +221,12 @@ function scanScript(path: string, text: string): Scanned {
     messages,
     titles,
   };
+}
+
+/** Which argument is the name of a test or the message of an assertion; -1: none. */
+function titleAt(callee: string): number {
+  if (TEST_FUNCTION.test(callee)) return 0;
+  return callee.startsWith("assert") ? (MESSAGE_AT[callee] ?? 2) : -1;
 }
 
 /** What a literal says, with an X for each value that is put into it. */
