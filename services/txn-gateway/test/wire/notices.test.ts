@@ -3,6 +3,7 @@
 // Method: the same messages go to PostgreSQL directly and through the gateway, with every setting that makes notices.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
+import { eventually } from "@highwater/lab-tools/process";
 import { reportField } from "../../src/wire/frames/build.ts";
 import { bind, describePortal, execute, parse, query, SYNC, type Frame, type WireClient } from "./client.ts";
 import { HOME, WireSystem } from "./system.ts";
@@ -33,6 +34,14 @@ before(async () => {
      BEGIN RAISE NOTICE 'read'; INSERT INTO said VALUES ('by a read'); RETURN 1; END $$`,
   ])
     await cluster.query(HOME, text);
+  // A new schema makes all plans invalid that the functions keep, and the next call shows new ones.
+  await eventually("the trackers have made their schemas", async () => {
+    const [row] = await cluster.query(
+      HOME,
+      "SELECT to_regclass('highwater_jobs.job') IS NOT NULL AS is_made",
+    );
+    return row?.["is_made"] === true;
+  });
 });
 after(async () => {
   await wire[Symbol.asyncDispose]();
