@@ -7,7 +7,7 @@ import { type NodeReport } from "./nodes.ts";
 import { decideByOperator } from "./operator.ts";
 import { nodeReport } from "../test/builders.ts";
 
-/** Epochs by name, so that a case reads like its story. */
+/** Epochs get readable names, such as "e1". */
 const id = (name: string): EpochId => name as EpochId;
 
 const epoch = (name: string, previous: string | null, more: Partial<EpochRecord> = {}): EpochRecord =>
@@ -38,7 +38,7 @@ interface Case {
   readonly title: string;
   readonly reports: readonly NodeReport[];
   readonly known?: string | null;
-  /** Seen before, on nodes that do not answer now. */
+  /** Epoch records from nodes that do not answer now. */
   readonly seen?: readonly EpochRecord[];
   readonly expected:
     | Authority
@@ -360,7 +360,7 @@ const cases: readonly Case[] = [
   },
 ];
 
-/** Here only an operator makes a primary. */
+/** Under this rule only an operator's command makes a node the primary. */
 const byOperator: readonly Case[] = [
   {
     title: "first contact",
@@ -444,7 +444,7 @@ const byOperator: readonly Case[] = [
 function check(all: readonly Case[], decide: typeof decideAuthority): void {
   for (const { title, reports, known = null, seen = [], expected } of all)
     it(title, () => {
-      // No answer may depend on the order in which the nodes were asked.
+      // The order in which the nodes answered must not change the result.
       for (const order of [reports, [...reports].reverse()]) {
         const graph = new EpochGraph();
         graph.add(seen);

@@ -1,12 +1,12 @@
-// Names the primary from what the nodes report and what this process has seen before. Pure. A node
-// outranks another if and only if its history contains the other's current epoch, or an operator
-// chose it. Sequence numbers, timelines and log positions never decide.
+// Names the primary from the nodes' reports and from the epochs that this process has seen before.
+// Pure. A node outranks another if and only if its history contains the other's current epoch, or
+// an operator chose it. Sequence numbers, timelines and log positions never decide.
 import { type EpochGraph, type EpochId, outranks } from "@highwater/protocol";
 import { isStale, unnamedBy } from "./command.ts";
 import { type NodeReport } from "./nodes.ts";
 
 export type Authority =
-  /** `mint`: the node is the authority, but its epoch has yet to begin. */
+  /** `mint`: the node is the authority, and its epoch has still to be begun. */
   | { readonly kind: "primary"; readonly node: string; readonly epoch: EpochId }
   | {
       readonly kind: "mint";
@@ -14,14 +14,14 @@ export type Authority =
       readonly command: string | null;
       readonly supersedes: readonly EpochId[];
     }
-  /** The database has none of the service's tables, or those of an older version. */
+  /** The database lacks the service's tables, or has those of an older version. */
   | { readonly kind: "prepare"; readonly node: string }
   | { readonly kind: "none"; readonly reason: string }
   | { readonly kind: "split"; readonly nodes: readonly string[]; readonly reason: string };
 
 /**
- * The authoritative node among the reports. `known`: the epoch that this process last took for
- * current; a node that does not outrank it is a zombie.
+ * Picks the authoritative node from the reports. `known`: the epoch that this process last took for
+ * current. A node that does not outrank `known` is a zombie: a former primary that still runs.
  */
 export function decideAuthority(
   reports: readonly NodeReport[],
@@ -44,8 +44,8 @@ export function decideAuthority(
     prepared.every(
       (rival) =>
         rival === report ||
-        // A mere zombie stands for an epoch that ours has ended; one that lives in an epoch of its
-        // own is no mere zombie.
+        // A rival that is a zombie loses if our history contains its epoch. A zombie that has begun
+        // an epoch of its own splits the store.
         (live.includes(rival) ? beats(report, rival, graph) : outranks(report.epochs, lastOf(rival), graph)),
     ),
   );
@@ -55,22 +55,20 @@ export function decideAuthority(
       prepared.filter((report) => !prepared.some((rival) => isPast(rival, report, graph))),
       "neither history contains the other's current epoch",
     );
-  // An older version of the service made its tables.
+  // The node's tables are those of an older version of the service.
   if (!winner.prepared) return { kind: "prepare", node: winner.node };
   if (winner.current === null) return mintOn(winner, graph);
   return { kind: "primary", node: winner.node, epoch: winner.current };
 }
 
-/**
- * The epoch that a writable node stands for: its current one, or between two the last that it had.
- */
+/** The node's current epoch; before that epoch is minted, the last one in its history. */
 function lastOf(report: NodeReport): EpochId {
   return report.current ?? (report.epochs.at(-1)?.id as EpochId);
 }
 
 /**
- * The rival has ended the report's epoch, and not the other way round: whatever is split, the
- * report is a mere zombie.
+ * True when the rival's history contains the report's epoch, and not the reverse. The report is
+ * then a zombie and takes no part in the split.
  */
 function isPast(rival: NodeReport, report: NodeReport, graph: EpochGraph): boolean {
   return outranks(rival.epochs, lastOf(report), graph) && !outranks(report.epochs, lastOf(rival), graph);
@@ -78,19 +76,20 @@ function isPast(rival: NodeReport, report: NodeReport, graph: EpochGraph): boole
 
 function beats(report: NodeReport, rival: NodeReport, graph: EpochGraph): boolean {
   if (rival.current !== null) {
-    // A writable node past the rival's current epoch is its successor, even before its own epoch is
-    // minted.
+    // A writable node whose history contains the rival's current epoch is its successor, even
+    // before its own epoch is minted.
     if (report.current === rival.current || !outranks(report.epochs, rival.current, graph)) return false;
     return report.current === null || !outranks(rival.epochs, report.current, graph);
   }
-  // Against a rival between two epochs only being in a later one than its last settles it.
+  // The rival's next epoch is not minted yet. A node beats it only with an epoch later than its
+  // last.
   const last = lastOf(rival);
   if (report.current === null || report.current === last) return false;
   return outranks(report.epochs, last, graph);
 }
 
 /**
- * What an operator's commands on the writable nodes decide; null when there is none that still
+ * The answer that operators' commands on the writable nodes give; null when no command still
  * counts.
  */
 export function obeyed(
@@ -104,8 +103,8 @@ export function obeyed(
   if (chosen === undefined) return null;
   const unnamed = unnamedBy(chosen, graph.ids(), graph);
   if (unnamed.length === 0) return mintOn(chosen, graph);
-  // No node that answers has them, so others may follow the command; to go against those would be
-  // worse than to wait.
+  // No node that answers has these epochs, so other nodes may have obeyed the command and moved on.
+  // Waiting is safer than a second primary.
   const reason = `the operator's command on ${chosen.node} does not name epoch ${unnamed.join(", ")} among those that it overrules`;
   return { kind: "none", reason };
 }
@@ -116,8 +115,8 @@ function mintOn(report: NodeReport, graph: EpochGraph): Authority {
 }
 
 /**
- * The epochs that the command ends: all that the node's history lacks, and those that the command
- * names beyond that. The service that carries it out may not know an epoch that others wait for.
+ * The epochs that the command ends: all known ones outside the node's history, and those that the
+ * command names. It may name one that this service does not know and another one waits for.
  */
 function endedBy(report: NodeReport, overrules: readonly EpochId[], graph: EpochGraph): EpochId[] {
   const own = new Set(report.epochs.map((record) => record.id));
@@ -149,7 +148,7 @@ function firstContact(
     : { kind: "prepare", node: only.node };
 }
 
-/** What every process that waits says of it, in its readiness and in its refusals. */
+/** The reason that every waiting process gives, in its readiness and in its refusals. */
 export function withoutHistory(reports: readonly NodeReport[]): string {
   const nodes = reports.map(({ node }) => node).join(", ");
   return `${nodes} has no Highwater history, although an epoch existed before: its schema was dropped, or this is another database. To see what continuing with it gives up: make adopt ARGS="--node ${reports[0]?.node ?? "NODE"}"`;

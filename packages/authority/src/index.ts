@@ -1,4 +1,4 @@
-// Names the primary by ancestry, by a lease or by operators' commands, and says where the log of
+// Names the primary by ancestry, by a lease or by operators' commands, and finds where the log of
 // one epoch ends in the history of the next. A store provides the nodes' reports; the services act
 // on the answer.
 export { type Authority, decideAuthority } from "./ancestry.ts";

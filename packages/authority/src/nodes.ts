@@ -1,22 +1,19 @@
-// The input of the rules: each node's report of itself. The store's port extends NodeSource,
-// because the rules need nothing else of a store.
+// The input of the rules: each node's report about itself. The store's port extends NodeSource; the
+// rules use nothing else of a store.
 import { type EpochId, type EpochRecord, type Offset } from "@highwater/protocol";
 
-/** An operator's word that a node is the primary. */
+/** An operator's command that makes a node the primary. */
 export interface OperatorCommand {
   readonly id: string;
-  /** Epochs outside the node's history that the operator knows of and gives up. */
+  /** Epochs outside the node's history that the operator knows and gives up. */
   readonly overrules: readonly EpochId[];
 }
 
-/**
- * What one node says of itself. A report is evidence of the moment at which it was asked for, never
- * of later ones.
- */
+/** A node's report about itself. It is evidence for the moment of the question, never for later. */
 export interface NodeReport {
   readonly node: string;
   readonly role: "primary" | "replica";
-  /** Differs whenever the server was started anew. */
+  /** Changes with every start of the server. */
   readonly incarnation: string;
   /** The service's tables exist on the node. */
   readonly prepared: boolean;
@@ -28,14 +25,15 @@ export interface NodeReport {
    */
   readonly current: EpochId | null;
   /**
-   * Everything at or below is on this node's disk. On a replica: of its own history, which need not
-   * be the primary's.
+   * Everything up to this offset is on the node's disk. A replica's offset is in its own history,
+   * which may differ from the primary's.
    */
   readonly flushed: Offset;
   /** Primary: end of the log. Replica: what it has replayed. */
   readonly applied: Offset;
   /**
-   * Why this node's disk must not be counted (for instance: it does not flush); null when it may.
+   * Why this node's disk must not be counted, for instance because it does not flush; null when it
+   * may.
    */
   readonly unfit: string | null;
   /**
@@ -43,8 +41,8 @@ export interface NodeReport {
    */
   readonly upstream: { readonly session: string; readonly flushed: Offset } | null;
   /**
-   * A stream feeds this replica now; what the primary shows under its name while none does is of an
-   * earlier life.
+   * A stream feeds this replica now. Without one, the row that the primary shows under the
+   * replica's name is left from an earlier stream.
    */
   readonly isFed: boolean;
   /** An operator's command that names this node as the primary and has not been carried out yet. */
@@ -52,9 +50,9 @@ export interface NodeReport {
   readonly serverTimeMs: number;
 }
 
-/** The nodes, and how each is asked for its report. Every store is one. */
+/** The nodes, and how to ask each for its report. Every store implements it. */
 export interface NodeSource {
   readonly nodes: readonly { readonly id: string }[];
-  /** Everything a node can say of itself. Rejects when it cannot be asked in time. */
+  /** Asks one node for its report. Rejects when the node does not answer in time. */
   probe(node: string): Promise<NodeReport>;
 }

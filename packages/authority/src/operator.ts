@@ -1,13 +1,13 @@
-// Authority by operators' commands alone: only a node that an operator chose is followed, whatever
-// the nodes report about themselves.
+// Names the primary by operators' commands alone: only a node that an operator chose is followed,
+// whatever the nodes report about themselves.
 import { type EpochGraph, type EpochId } from "@highwater/protocol";
 import { type Authority, decideAuthority } from "./ancestry.ts";
 import { type NodeReport } from "./nodes.ts";
 
 /**
- * As by ancestry, among the nodes whose current epoch began with a command, or with the store
- * itself, and has stayed on that node since: its restarts are followed, a promotion without a
- * command is not.
+ * Decides by ancestry among the chosen nodes: a command or the first use of the store began the
+ * node's epoch, and no other node has had an epoch since. The node's restarts are followed; a
+ * promotion without a command is not.
  */
 export function decideByOperator(
   reports: readonly NodeReport[],
@@ -25,7 +25,7 @@ export function decideByOperator(
 }
 
 function isChosen({ node, epochs }: NodeReport): boolean {
-  // Before the first epoch there is nothing that a command could overrule.
+  // Before the first epoch there was nothing for a command to overrule.
   const from = epochs.findLastIndex((record) => record.commanded || record.previous === null);
   return epochs.slice(Math.max(0, from)).every((record) => record.node === node);
 }

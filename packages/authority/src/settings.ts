@@ -1,12 +1,12 @@
-// The environment variables that say what makes a node the primary; the same for every service of a
-// system.
+// Reads the environment variables that choose the rule for the primary. Every service of a system
+// needs the same values.
 import { type Clock } from "@highwater/runtime";
 import { type AuthorityRule } from "./watch.ts";
 import { EtcdClient, fetchPost, type HttpPost } from "./lease/etcd.ts";
 import { LeaseReader } from "./lease/reader.ts";
 
 interface LeaseSettings {
-  /** Base URLs of etcd's members; a user and password in them are used to log in. */
+  /** Base URLs of etcd's members. The user and password in a URL are used to log in. */
   readonly endpoints: readonly string[];
   readonly key: string;
   readonly members: Readonly<Record<string, string>>;
@@ -34,8 +34,8 @@ export const AUTHORITY_VARIABLES: readonly string[] = [VARIABLE, ...Object.value
 type Env = Readonly<Record<string, string | undefined>>;
 
 /**
- * The settings, and everything that is wrong with them: one line per fault, which begins with its
- * variable and quotes no value.
+ * The settings, and one line for each fault in them. A line begins with the variable and never
+ * quotes the value.
  */
 export function readAuthority(env: Env): { readonly settings: AuthoritySettings; readonly faults: string[] } {
   const kind = env[VARIABLE] ?? "ancestry";
@@ -103,7 +103,7 @@ function milliseconds(
   return value;
 }
 
-/** Without secrets: what may appear in a log. */
+/** The settings without secrets, for the log. */
 export function describeAuthority(settings: AuthoritySettings): Record<string, unknown> {
   if (settings.kind !== "lease") return settings;
   const { endpoints, ...rest } = settings.lease;

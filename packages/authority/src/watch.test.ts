@@ -31,7 +31,7 @@ describe("the authority watcher", () => {
   let asked: string[];
   let decided: Authority[];
   let unreachable: string[];
-  /** Nodes whose answer is on its way until the test lets it through. */
+  /** Answers that are held back until the test releases them, by node. */
   let held: Map<string, () => void>;
   let isHeld: Set<string>;
 

@@ -1,6 +1,6 @@
-// Asks every node about itself in a loop and keeps the answer to "who is the primary?" up to date.
-// Owns the loop and what was seen. The rules are in ancestry.ts, operator.ts and lease/decide.ts;
-// each service acts on the answer itself.
+// Asks every node for its report in a loop and keeps the answer to "which node is the primary?" up
+// to date. Owns the loop and the collected reports. The rules are in ancestry.ts, operator.ts and
+// lease/decide.ts; each service acts on the answer itself.
 import { EpochGraph, type EpochId, type EpochRecord } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
 import { type Authority, decideAuthority } from "./ancestry.ts";
@@ -10,7 +10,7 @@ import { decideByLease } from "./lease/decide.ts";
 import { type LeaseSource, type LeaseTerm } from "./lease/view.ts";
 import { type NodeReport, type NodeSource } from "./nodes.ts";
 
-/** What makes a node the primary. Every process of a system has to use the same rule. */
+/** The rule that names the primary. Every process of a system has to use the same one. */
 export type AuthorityRule =
   | { readonly kind: "ancestry" }
   | { readonly kind: "operator" }
@@ -21,31 +21,33 @@ export interface WatcherOptions {
   readonly clock: Clock;
   readonly intervalMs: number;
   /**
-   * The same once nothing has happened for a while: every node answers, and the primary stays the
-   * same. Default: intervalMs.
+   * The interval in calm times: every node answers and the primary has not changed for a while.
+   * Default: intervalMs.
    */
   readonly calmIntervalMs?: number;
   /** Default: ancestry. */
   readonly rule?: AuthorityRule;
-  /** Epoch that was current when this process last ran; a history without it is not followed. */
+  /**
+   * The epoch that was current when this process last ran. A history without it is not followed.
+   */
   readonly known: EpochId | null;
   /**
-   * Called for every report, before the authority that follows from it; `askedAtMs` is when the
+   * Called for every report, before the authority that follows from it. `askedAtMs`: when the
    * question was sent.
    */
   readonly onReport?: (report: NodeReport, askedAtMs: number) => void;
   readonly onUnreachable?: (node: string, cause: unknown) => void;
   /**
-   * Called whenever the answer differs from the last one, and again for `mint` and `prepare` until
-   * somebody has acted.
+   * Called whenever the answer changes, and again for `mint` and `prepare` until a service has
+   * acted.
    */
   readonly onAuthority: (authority: Authority) => void;
 }
 
-/** A busy server may miss one probe; a second miss in a row means that it cannot be asked. */
+/** A busy server may miss one probe. After a second miss in a row its report is dropped. */
 const MISSES_TO_FORGET = 2;
 const CALM_AFTER_MS = 5_000;
-/** Backs off only a little: a node that comes back must be seen quickly. */
+/** Short, because a node that comes back must be seen quickly. */
 const RETRY_MS = 50;
 
 export class AuthorityWatcher {
@@ -55,7 +57,7 @@ export class AuthorityWatcher {
   readonly #misses = new Map<string, number>();
   readonly #stop = new AbortController();
   #wake = new AbortController();
-  /** When something happened last that may be the beginning of more. */
+  /** When the last event happened that may be followed by a failover. */
   #stirredMs: number;
   #known: EpochId | null;
   #authority: Authority = { kind: "none", reason: "no node has answered yet" };
@@ -70,7 +72,7 @@ export class AuthorityWatcher {
     this.#lease = options.rule?.kind === "lease" ? options.rule.lease : null;
   }
 
-  /** The answer holds until then, whether or not anything happens. */
+  /** The answer holds until this time, whatever events arrive. */
   get validUntilMs(): number {
     if (this.#lease === null) return Number.POSITIVE_INFINITY;
     const { view } = this.#lease;
@@ -78,7 +80,7 @@ export class AuthorityWatcher {
   }
 
   /**
-   * The authority now: a process that was held up finds its lease expired before any timer has
+   * The authority now. If the process was held up, its lease may have expired before any timer
    * fired.
    */
   authorityNow(): Authority {
@@ -88,18 +90,18 @@ export class AuthorityWatcher {
   }
 
   /**
-   * The lease's present term. Take it before asking for positions; they count if `confirm`, called
-   * after the answer, says so. Null: no lease is followed, and positions need no confirmation, or
-   * no node holds it.
+   * The current term of the lease. Take it before you ask for positions, and count them only if
+   * `confirm` returns true afterwards. Null: no lease is followed and positions need no
+   * confirmation, or no node holds the lease.
    */
   get term(): LeaseTerm | null {
     return this.#lease?.view.kind === "held" ? this.#lease.view.term : null;
   }
 
   /**
-   * True when what the node said in the term was said before another node could have been chosen.
-   * Under a lease it asks: a primary that was cut off goes on collecting positions that its
-   * successor never learned.
+   * True when the node's answer was given before another node could take over. Under a lease this
+   * asks the lease: a primary that was cut off goes on collecting positions that its successor
+   * never learned.
    */
   async confirm(node: string, term: LeaseTerm | null): Promise<boolean> {
     if (this.#lease === null) return true;
@@ -107,8 +109,8 @@ export class AuthorityWatcher {
   }
 
   /**
-   * The same, and who may be promoted in place of the node, as of that moment; null where `confirm`
-   * says false.
+   * Like `confirm`, and returns the nodes that may be promoted in place of the node; null where
+   * `confirm` returns false.
    */
   async candidates(node: string, term: LeaseTerm | null): Promise<Candidates | null> {
     if (this.#lease === null) return { kind: "unknown", reason: "no HA manager's lease is followed" };
@@ -119,12 +121,12 @@ export class AuthorityWatcher {
     return this.#authority;
   }
 
-  /** The last epoch that was taken for current. */
+  /** The last epoch that this process took for current. */
   get known(): EpochId | null {
     return this.#known;
   }
 
-  /** The newest report of every node that can be asked. */
+  /** The newest report of every node that answers. */
   get reports(): ReadonlyMap<string, NodeReport> {
     return this.#reports;
   }
@@ -143,19 +145,21 @@ export class AuthorityWatcher {
     this.#cancelExpiry();
   }
 
-  /** Asks all nodes now; for when something has just failed. */
+  /** Asks all nodes at once. For use after a failure. */
   wake(): void {
     this.#stir();
     this.#wakeAll();
     this.#lease?.wake();
   }
 
-  /** Epoch records from another service; with `current`, the epoch that it takes for current. */
+  /**
+   * Takes in epoch records from another service. `current`: the epoch that it takes for current.
+   */
   learn(records: readonly EpochRecord[], current: EpochId | null): void {
     this.graph.add(records);
     // Under a lease only the lease itself makes an epoch current.
     if (current === null || current === this.#known || this.#lease !== null) return;
-    // Only a successor moves `known`: somebody whose view is older has nothing to teach.
+    // Only a successor moves `known`; a service with an older view must not.
     const ancestors = this.graph.ancestry(current).map((record) => record.id);
     const chain = this.graph.ancestry(current);
     const overrules = chain.some((record) => this.#known !== null && record.supersedes.includes(this.#known));
@@ -165,7 +169,7 @@ export class AuthorityWatcher {
     }
   }
 
-  /** A watcher in the long pause of a calm time is woken. */
+  /** Ends the long pause of a calm time. */
   #stir(): void {
     const wasCalm = this.#isCalm();
     this.#stirredMs = this.#options.clock.monotonicMs();
@@ -211,8 +215,8 @@ export class AuthorityWatcher {
   }
 
   #decide(): void {
-    // The first answer alone could be a zombie's: every node gets its chance to speak, or to be
-    // silent, once.
+    // The first answer alone could be a zombie's, so every node is asked once, whether it answers
+    // or not.
     if (this.#asked.size < this.#options.store.nodes.length) return;
     if (this.#stop.signal.aborted) return;
     const next = this.#apply([...this.#reports.values()]);
@@ -240,7 +244,7 @@ export class AuthorityWatcher {
     }
   }
 
-  /** An expiry is no event that anybody reports. */
+  /** No event announces an expiry, so a timer does. */
   #armExpiry(): void {
     this.#cancelExpiry();
     const leftMs = this.validUntilMs - this.#options.clock.monotonicMs();

@@ -1,4 +1,4 @@
-// Builders for the tests of every package.
+// Builders of node reports for the tests of every package.
 import type { EpochId, EpochRecord, Offset } from "@highwater/protocol";
 import type { NodeReport } from "../src/nodes.ts";
 

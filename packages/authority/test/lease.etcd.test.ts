@@ -1,5 +1,6 @@
-// Goal: a lease reader never trusts a lease for longer than etcd grants it. Method: one etcd with leases that are kept,
-// abandoned, revoked and taken over, an etcd that is killed and restarted, and one that requires a password.
+// Goal: a lease reader never trusts a lease for longer than etcd grants it. Method: one etcd whose
+// leases are kept alive, abandoned, revoked and taken over; one that is killed and restarted; one
+// that requires a password.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { Etcd } from "@highwater/lab-cluster";
@@ -10,9 +11,9 @@ import { LeaseReader } from "../src/lease/reader.ts";
 import { type LeaseView } from "../src/lease/view.ts";
 
 const DEAD = "http://127.0.0.1:1";
-/** No lease of these runs out, whatever the machine does. */
+/** Long enough that no slow machine lets the lease expire. */
 const TTL_S = 60;
-/** Of those that the tests let run out. */
+/** For leases that expire during the test. */
 const SHORT_TTL_S = 6;
 
 describe("the lease reader on a real etcd", () => {
@@ -52,7 +53,7 @@ describe("the lease reader on a real etcd", () => {
     const east = await etcd.hold(key, "east", SHORT_TTL_S);
     await becomes("east", () => isHeldBy(reader, "east"));
     east.abandon();
-    // Whenever etcd has given the key up, every belief that was ever held has ended before.
+    // Once etcd has deleted the key, no earlier reading of the lease may still be valid.
     let last: LeaseView = reader.view;
     await becomes("the key is gone", () => {
       if (reader.view.kind === "held") last = reader.view;
@@ -95,7 +96,7 @@ describe("the lease reader on a real etcd", () => {
     await put("config", { synchronous_mode: true });
     await put("sync", { leader: "east", sync_standby: "west" });
     await put("members/west", { tags: {} });
-    // Another cluster's, whose name begins alike.
+    // The key of another cluster whose name has the same beginning.
     await etcd.hold(`${scope.slice(0, -1)}2/members/west`, "{}", TTL_S);
     assert.deepEqual(await reader.candidates(term), { kind: "known", nodes: ["west"] });
     await put("members/west", { tags: { nofailover: true } });

@@ -1,4 +1,4 @@
-// A lease that says what the test has set; a real one is in lease.etcd.test.ts.
+// A lease whose answers the test sets; lease.etcd.test.ts uses a real one.
 import { type Candidates } from "../src/lease/candidates.ts";
 import { type LeaseSource, type LeaseTerm, type LeaseView } from "../src/lease/view.ts";
 
@@ -35,7 +35,7 @@ export class ScriptedLease implements LeaseSource {
     return (await this.confirm(term)) ? this.promotable : null;
   }
 
-  /** The next answer. */
+  /** Sets the next answer. */
   says(view: LeaseView): void {
     this.view = view;
     this.#onChange();

@@ -1,4 +1,5 @@
-// What Patroni's keys say of whom it may promote. The values are as Patroni 4.1 writes them.
+// Reads from Patroni's keys which members it may promote. The values are as Patroni 4.1 writes
+// them.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type Candidates, candidatesOf, type ManagerMemory } from "./candidates.ts";
@@ -56,7 +57,8 @@ describe("whom Patroni may promote", () => {
       assert.match(tagged(tags), /^west is a synchronous standby, and its tag nofailover bars it/);
     for (const tags of [{}, { nofailover: false, failover_priority: 0 }, { failover_priority: 2 }])
       assert.equal(tagged(tags), "known: west");
-    // A member's key goes when its Patroni has been away for a while; it may be promoted when it is back.
+    // Patroni removes a member's key after a long absence, and may promote the member once it is
+    // back.
     assert.equal(reason({ members: new Map() }), "known: west");
   });
 });

@@ -1,11 +1,9 @@
-// Reads which nodes an HA manager may promote next, from what the manager keeps beside its leader
-// key. Knows Patroni's keys and nothing of positions. If a position is not certain, it is reported
-// as unknown, because a missing mark promises nothing.
-// (docs/decisions/0027-only-what-may-be-promoted.md)
+// Reads which nodes an HA manager may promote next, from the keys beside its leader key. Knows
+// Patroni's keys and nothing of positions. If the answer is not certain, it is unknown, because a
+// missing mark promises nothing. (docs/decisions/0027-only-what-may-be-promoted.md)
 
 /**
- * Everybody who may take over from the holder of the lease, as of one moment of the manager's own
- * memory.
+ * All nodes that may take over from the holder of the lease, at one moment of the manager's memory.
  */
 export type Candidates =
   | { readonly kind: "known"; readonly nodes: readonly string[] }
@@ -24,9 +22,9 @@ export interface ManagerMemory {
 type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * Patroni writes down whom it may promote before it relies on it, and strikes out who is not to be
- * promoted before it stops waiting for that node. Members are the names that Patroni uses; like
- * Patroni, it ignores their case.
+ * Patroni records a standby before it relies on it for a promotion, and removes the record before
+ * it stops waiting for that standby. Members are Patroni's own names, and like Patroni this ignores
+ * their case.
  */
 export function candidatesOf(memory: ManagerMemory): Candidates {
   const config = parse(memory.config);
@@ -56,8 +54,8 @@ function memberNamed(members: ReadonlyMap<string, string>, name: string): Fields
 }
 
 /**
- * A priority of 0 says the same as the tag, and the tag counts for more. A member that has no key
- * now may come back.
+ * The tag `nofailover` takes precedence over `failover_priority: 0`, which means the same. A member
+ * without a key may come back, so it is not barred.
  */
 function isBarred(member: Fields | null): boolean {
   const tags = (member?.tags ?? {}) as Fields;
@@ -65,7 +63,7 @@ function isBarred(member: Fields | null): boolean {
   return tags.failover_priority !== undefined && Number(tags.failover_priority) <= 0;
 }
 
-/** Settings come as what YAML made of them. */
+/** YAML may have turned a setting into a boolean or a number. */
 function textOf(value: unknown): string {
   return ["string", "number", "boolean"].includes(typeof value) ? String(value) : "";
 }

@@ -1,4 +1,4 @@
-// Names the primary under a lease: exactly the node in the lease, while the lease as it was read is
+// Names the primary under a lease: the node that holds the lease, while the lease as last read is
 // valid; otherwise no node. Reports of other writable nodes do not count.
 // (docs/decisions/0011-authority-from-a-lease.md)
 import { type EpochGraph, type EpochId, outranks } from "@highwater/protocol";
@@ -14,7 +14,7 @@ export interface LeaseEvidence {
 
 /**
  * `known`: the epoch that this process last took for current. A holder whose history lacks it
- * begins a new one over it.
+ * begins a new epoch that ends the known one.
  */
 export function decideByLease(
   lease: LeaseEvidence,
@@ -32,7 +32,7 @@ export function decideByLease(
   if (!holder.prepared) return { kind: "prepare", node };
   const isFollowed = known === null || outranks(holder.epochs, known, graph);
   if (holder.current !== null && isFollowed) return { kind: "primary", node, epoch: holder.current };
-  // What this history does not end by itself, the lease ends.
+  // The lease ends every epoch that this history does not end itself.
   const supersedes = strangersTo(holder, graph).filter((id) => !outranks(holder.epochs, id, graph));
   return { kind: "mint", node, command: null, supersedes };
 }
@@ -50,8 +50,8 @@ function firstContact(
   graph: EpochGraph,
 ): Authority {
   if (known !== null || reports.some((report) => report.epochs.length > 0))
-    // The only command that counts under a lease: without one the lease would make any empty
-    // database the primary.
+    // A command counts under a lease only here: without it the lease would make any empty database
+    // the primary.
     return obeyed([holder], reports, graph) ?? nobody(withoutHistory([holder]));
   return holder.prepared
     ? { kind: "mint", node: holder.node, command: null, supersedes: [] }

@@ -1,5 +1,5 @@
-// Speaks etcd's version 3 over its JSON gateway, as far as reading a leader key needs it. Owns
-// endpoints, time limits and the login; does not know what the key means.
+// Reads keys and leases through the JSON gateway of etcd's API v3. Owns endpoints, time limits and
+// the login; does not know what the key means.
 import { type Clock } from "@highwater/runtime";
 
 export interface HttpRequest {
@@ -19,11 +19,11 @@ export type HttpPost = (request: HttpRequest) => Promise<HttpResponse>;
 
 export interface EtcdOptions {
   /**
-   * Base URLs, tried in this order from the last one that answered; a user and password in them are
-   * used to log in.
+   * Base URLs, tried in this order, beginning with the last one that answered. The user and
+   * password in a URL are used to log in.
    */
   readonly endpoints: readonly string[];
-  /** For each endpoint and question. */
+  /** Limit for one question to one endpoint. */
   readonly timeoutMs: number;
   readonly clock: Clock;
   readonly post: HttpPost;
@@ -33,7 +33,7 @@ export interface EtcdKey {
   readonly key: string;
   readonly value: string;
   readonly createRevision: string;
-  /** Null: bound to none. */
+  /** Null: the key has no lease. */
   readonly lease: string | null;
 }
 
@@ -62,12 +62,12 @@ export class EtcdClient {
   }
 
   /**
-   * Keys of one moment, linearizable as well: of each name its key, or where it ends in `/` all
-   * that begin with it. In the order of the names.
+   * Reads keys as of one moment, linearizable as well: for each name its key, or every key that
+   * begins with the name if it ends in `/`. In the order of the names.
    */
   async readTogether(names: readonly string[]): Promise<readonly (readonly EtcdKey[])[]> {
     const success = names.map((name) => ({
-      // Behind all that begin with a slash is what begins with the character that follows it.
+      // `0` is the character after `/`, so this range has every key that begins with the name.
       requestRange: name.endsWith("/")
         ? { key: toBase64(name), rangeEnd: toBase64(`${name.slice(0, -1)}0`) }
         : { key: toBase64(name) },
@@ -78,7 +78,7 @@ export class EtcdClient {
     return responses.map((response) => keysIn((response.response_range ?? {}) as Record<string, unknown>));
   }
 
-  /** What is left of the lease, rounded down to seconds; null when it is over. */
+  /** Time left on the lease, rounded down to seconds; null when it has expired. */
   async remainingMs(lease: string): Promise<number | null> {
     const answer = await this.#ask("/v3/lease/timetolive", { ID: lease });
     const seconds = answer.TTL === undefined ? 0 : Number(answer.TTL);
@@ -87,8 +87,8 @@ export class EtcdClient {
   }
 
   /**
-   * The first endpoint that answers; a member that has lost its cluster does not, and takes its
-   * whole time for it.
+   * Asks until one endpoint answers. A member that is cut off from its cluster uses up its whole
+   * time limit.
    */
   async #ask(path: string, body: unknown): Promise<Record<string, unknown>> {
     const failures: string[] = [];
@@ -112,7 +112,7 @@ export class EtcdClient {
     if (endpoint.login !== null && endpoint.token === null) await this.#logIn(endpoint);
     let response = await this.#post(endpoint, path, body);
     if (response.status === UNAUTHENTICATED && endpoint.login !== null) {
-      // Tokens do not live for ever.
+      // The token may have expired.
       await this.#logIn(endpoint);
       response = await this.#post(endpoint, path, body);
     }
@@ -150,7 +150,7 @@ function keysIn(answer: Record<string, unknown>): EtcdKey[] {
   const found = Array.isArray(answer.kvs) ? (answer.kvs as Record<string, unknown>[]) : [];
   return found.map(({ key, value, create_revision: createRevision, lease }) => {
     if (typeof createRevision !== "string") throw new Error("the answer has no create_revision");
-    // Zeros are left out of the JSON.
+    // The JSON leaves out zeros.
     const isLeased = typeof lease === "string" && lease !== "0";
     return { key: textOf(key), value: textOf(value), createRevision, lease: isLeased ? lease : null };
   });
@@ -180,13 +180,13 @@ function parseAnswer({ status, body }: HttpResponse): Record<string, unknown> {
   throw new Error(`status ${String(status)}: ${typeof message === "string" ? message : "no message"}`);
 }
 
-/** The inner cause of a failed fetch says what happened; its own message never does. */
+/** When `fetch` fails, only its inner cause says why. */
 function messageOf(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause);
   return cause.cause instanceof Error ? messageOf(cause.cause) : cause.message;
 }
 
-/** The real transport. Certificates are checked against the authorities that the process trusts. */
+/** The real transport. It verifies certificates against the authorities that the process trusts. */
 export const fetchPost: HttpPost = async ({ url, headers, body, signal }) => {
   const response = await fetch(url, { method: "POST", headers, body, signal, redirect: "error" });
   return { status: response.status, body: await response.text() };

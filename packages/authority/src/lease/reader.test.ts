@@ -1,4 +1,5 @@
-// The reader against a scripted etcd and a clock that only the test moves; a real one is asked in test/lease.etcd.test.ts.
+// The reader with a scripted etcd and a clock that only the test moves. test/lease.etcd.test.ts
+// uses a real etcd.
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { FakeClock, settle } from "@highwater/runtime/testing";
@@ -169,7 +170,7 @@ describe("the lease reader", () => {
   });
 });
 
-/** An etcd with Patroni's keys, all of one moment. */
+/** An etcd with Patroni's keys, read as of one moment. */
 function manager(holder: string, standbys: string, revision = "5"): (request: HttpRequest) => HttpResponse {
   const kv = (key: string, value: unknown): unknown => ({
     key: base64(`/service/shop/${key}`),

@@ -1,4 +1,4 @@
-// Reads a leader key and its lease in a loop. Owns the loop, and how long a reading may be trusted.
+// Reads a leader key and its lease in a loop. Owns the loop, and how long a reading stays valid.
 import { type Clock, sleep } from "@highwater/runtime";
 import { type Candidates, candidatesOf } from "./candidates.ts";
 import { type EtcdClient, type EtcdKey } from "./etcd.ts";
@@ -9,13 +9,15 @@ export interface LeaseReaderOptions {
   readonly key: string;
   readonly clock: Clock;
   readonly pollMs: number;
-  /** Node ids by the names that the key uses; a name that is not here is a node id itself. */
+  /** Node ids by the names in the key. A name that is missing here is itself a node id. */
   readonly members: Readonly<Record<string, string>>;
 }
 
-/** Two clocks may run at different speeds, and a commit that has just begun takes a moment. */
+/**
+ * Allows for clocks that differ in speed, and for the time that a commit takes once it has begun.
+ */
 export const LEASE_MARGIN_MS = 250;
-/** While there is no primary to follow, every moment is downtime. */
+/** Without a primary to follow, every moment is downtime. */
 const IMPATIENT_MS = 100;
 
 export class LeaseReader implements LeaseSource {
@@ -49,7 +51,7 @@ export class LeaseReader implements LeaseSource {
   }
 
   wake(): void {
-    // While it cannot be read it is tried often enough.
+    // After a failure the loop already polls quickly.
     if (this.#stop.signal.aborted || this.#failure !== null) return;
     this.#wake.abort();
     this.#wake = new AbortController();
@@ -85,7 +87,9 @@ export class LeaseReader implements LeaseSource {
       : found;
   }
 
-  /** What was read, if the term held when it was; null if it did not, or nothing could be read. */
+  /**
+   * What `read` returns, if the term still held at that moment; null if not, or if the read failed.
+   */
   async #confirmBy<T extends { readonly leader: EtcdKey | null }>(
     term: LeaseTerm,
     read: () => Promise<T>,
@@ -97,7 +101,7 @@ export class LeaseReader implements LeaseSource {
       this.#see(found.leader, askedAtMs);
       this.#onChange();
     } catch {
-      // The loop meets the same failure and keeps its reason.
+      // The loop will meet the same failure and record its reason.
     }
     this.wake();
     return null;
@@ -106,7 +110,7 @@ export class LeaseReader implements LeaseSource {
   async #poll(): Promise<void> {
     const { clock, pollMs } = this.#options;
     while (!this.#stop.signal.aborted) {
-      // Taken before the question: a caller that comes meanwhile wants an answer that is newer.
+      // Taken before the question: a caller that wakes the loop meanwhile needs a newer answer.
       const { signal } = this.#wake;
       await this.#read();
       if (this.#stop.signal.aborted) return;
@@ -124,17 +128,18 @@ export class LeaseReader implements LeaseSource {
       this.#see(found, askedAtMs);
       const remainingMs = found?.lease == null ? null : await etcd.remainingMs(found.lease);
       this.#failure = null;
-      // Counted from the question, not from the answer: the time under way was the holder's too.
+      // Counted from the question, because the lease was already running while the answer
+      // travelled.
       if (found !== null) this.#trust(found, askedAtMs, askedAtMs + (remainingMs ?? 0) - LEASE_MARGIN_MS);
     } catch (cause) {
-      // What was read before stays true as long as it said.
+      // The last reading stays valid until it expires.
       this.#failure = cause instanceof Error ? cause.message : String(cause);
     }
   }
 
   /**
-   * A key that has moved ends what was believed of it, before anything is known of the new holder's
-   * time.
+   * A key with a new holder ends the previous holder's term at once, before the new holder's time
+   * is known.
    */
   #see(found: EtcdKey | null, askedAtMs: number): void {
     const view = this.#view;

@@ -2,8 +2,8 @@
 import { type Candidates } from "./candidates.ts";
 
 /**
- * One holder's uninterrupted hold of the lease; `revision` grows with every new hold, the same
- * holder's included.
+ * One uninterrupted hold of the lease by one node. Every new hold has a higher `revision`, even by
+ * the same node.
  */
 export interface LeaseTerm {
   readonly node: string;
@@ -11,7 +11,7 @@ export interface LeaseTerm {
 }
 
 /**
- * The newest answer. Times are this process's own, of the moment at which the question was sent.
+ * The newest reading. Times are on this process's clock, at the moment when the question was sent.
  */
 export type LeaseView =
   | { readonly kind: "unread" }
@@ -20,7 +20,10 @@ export type LeaseView =
       readonly kind: "held";
       readonly term: LeaseTerm;
       readonly askedAtMs: number;
-      /** Until then no other node can hold it, unless it is given up or taken away. */
+      /**
+       * Until then no other node can hold the lease, unless the holder gives it up or etcd revokes
+       * it.
+       */
       readonly validUntilMs: number;
     };
 
@@ -28,19 +31,16 @@ export interface LeaseSource {
   readonly view: LeaseView;
   /** Why the newest question has no answer; null when it has one. */
   readonly failure: string | null;
-  /**
-   * Reads again and again from now on, and calls back whenever the view or the failure may have
-   * changed.
-   */
+  /** Begins to read in a loop, and calls back whenever the view or the failure may have changed. */
   start(onChange: () => void): void;
   stop(): void;
-  /** Reads now. */
+  /** Reads at once. */
   wake(): void;
   /** True when the term still held at some moment after this call. Never rejects. */
   confirm(term: LeaseTerm): Promise<boolean>;
   /**
-   * The same, and who might have been promoted at that moment; null where `confirm` says false.
-   * Never rejects.
+   * Like `confirm`, and returns the nodes that might have been promoted at that moment; null where
+   * `confirm` returns false. Never rejects.
    */
   candidates(term: LeaseTerm): Promise<Candidates | null>;
 }
