@@ -1,5 +1,5 @@
-// Who may open a session, and as whom the gateway logs in for it: by an API key of the role, by the
-// server's own word, or, where HTTP asks for nothing either, as the application's role.
+// Decides which clients may open a session, and as which role: with an API key of the role, by the
+// server's own password check, or as the application's role where HTTP needs no key either.
 import { HighwaterError } from "@highwater/protocol";
 import { type Callers, isAnonymous, isLoopback, NOBODY, ownerTag } from "@highwater/service";
 import { type Config } from "../config.ts";
@@ -12,14 +12,14 @@ import { type Greeted } from "./startup/handshake.ts";
 export interface Admitted {
   readonly address: BackendAddress;
   readonly password: string | null;
-  /** Only that of the node. */
+  /** The session may use only the node's configured database. */
   readonly isBoundToDatabase: boolean;
-  /** Whose transactions are run. */
+  /** Owner of the session's transactions. */
   readonly owner: bigint;
   readonly isAdministrator: boolean;
-  /** Null: the gateway answers the server itself. */
+  /** Null: the gateway answers the server's password check itself. */
   readonly relay: Relay | null;
-  /** Calls back when the credential has ceased to be good, or the role. */
+  /** Calls back when the credential expires or is revoked, or the role may no longer be used. */
   onEnded(callback: () => void): void;
   leave(): void;
 }
@@ -43,7 +43,7 @@ export class Authentication {
     this.#vetting = vetting;
   }
 
-  /** Where the node is, for what needs no log-in. */
+  /** The node's address, for connections that need no log-in. */
   nodeAddress(node: string): BackendAddress {
     const { url, appUrl } = this.#specOf(node);
     return addressOf(appUrl ?? url);
@@ -55,7 +55,7 @@ export class Authentication {
     return spec;
   }
 
-  /** Errors: HighwaterError; those of the connection. */
+  /** Errors: HighwaterError, and those of the connection. */
   async admit(greeted: Greeted, user: string, node: string): Promise<Admitted> {
     if (this.#config.pgAuth === "passthrough") return this.#passThrough(greeted, user, node);
     if (isAnonymous(this.#config.identity)) return this.#asApplication(user, node);
@@ -72,8 +72,8 @@ export class Authentication {
   }
 
   /**
-   * The role is not vetted: its password is the server's, with which it could go there directly.
-   * Test runners and restores log in this way with roles that create databases.
+   * The role is not vetted: the client has the server's password for it and could connect to the
+   * server directly. Test runners and restores log in this way with roles that create databases.
    */
   #passThrough({ socket, inbox }: Greeted, user: string, node: string): Admitted {
     const address = { ...this.nodeAddress(node), user, password: null };
@@ -97,7 +97,7 @@ export class Authentication {
     if (frame[0] !== 0x70 || last < 0)
       throw new HighwaterError("unauthenticated", { detail: "expected a password" });
     const credential = `Bearer ${frame.toString("utf8", 5, last)}`;
-    // It may end while the session still logs in.
+    // The credential may end while the session still logs in.
     const ended = Promise.withResolvers<undefined>();
     const end = (): void => {
       ended.resolve(undefined);
@@ -129,7 +129,7 @@ export class Authentication {
     return {
       address,
       password: address.password,
-      // What a role that only reads must not do is taken from it in that database.
+      // A read-only role's rights are checked in that database only.
       isBoundToDatabase: reads,
       owner: principal.owner,
       isAdministrator: principal.scopes.has("admin"),

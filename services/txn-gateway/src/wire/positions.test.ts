@@ -6,7 +6,7 @@ import { type Position, Positions, type Wanted } from "./positions.ts";
 
 const PRIMARY_EPOCH = { node: "a", epoch: EPOCH_A as EpochId };
 
-/** Marks, queries and flushes are answered by the test. */
+/** The test answers the marks, queries and flushes. */
 function make() {
   const marks = new Map<Offset, (end: "reached") => void>();
   const queries: ((position: Position) => void)[] = [];

@@ -1,7 +1,7 @@
-// When may a held answer go out? One query reads the end of the log for everything that came since
-// the last one, and the mark of its level says when all below it is durable. Behind commits that is
-// the flush help, which answers a position that its own flush covers. Self-clocked: asked at once
-// when nothing is in flight.
+// Decides when a held answer may go out. One query reads the end of the log for all answers that
+// came since the last query; an answer goes out when its level's mark reaches that position. For
+// commits the flush help replaces the query: it returns a position that its flush covers. A
+// question is sent as soon as none is in flight.
 import { type EpochId, type Offset } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
 import { type Store } from "@highwater/store";
@@ -17,13 +17,13 @@ export interface Position {
 
 /** One answer that waits. */
 export interface Wanted {
-  /** In which it was given. */
+  /** The primary's epoch in which the answer was given. */
   readonly primaryEpoch: PrimaryEpoch;
   /** Null: only the position is wanted. */
   readonly level: string | null;
-  /** Behind a commit, which has to get to the disk. */
+  /** The answer follows a commit, whose record has to be flushed to disk. */
   readonly isCommit?: boolean;
-  /** It is known where the log ended behind the answer. */
+  /** Called with the end of the log after the answer, once it is known. */
   readonly onPosition?: (position: Position) => void;
   /** `ended`: the epoch is over, and the outcome is not known here. */
   readonly onEnd: (end: "durable" | "ended", position: Position | null) => void;
@@ -34,16 +34,16 @@ export interface PositionsContext {
   readonly marks: Pick<MarkBoard, "reached" | "wait">;
   readonly flush: Pick<FlushHelp, "committed" | "reach">;
   readonly interest: Pick<MarkInterest, "renew">;
-  /** Something failed that may be the primary's end. */
+  /** A failure that may mean the end of the primary. */
   readonly onFailure: () => void;
 }
 
-/** What fails there is that answer's alone: the others, and those that come later, get theirs. */
+/** An error in the callback affects only its own answer, not the others. */
 function guarded(callback: () => void): void {
   try {
     callback();
   } catch {
-    // The session guards itself, and has ended.
+    // The session catches its own errors and has ended.
   }
 }
 
@@ -60,17 +60,17 @@ export class Positions {
   readonly #parts: PositionsContext;
   readonly #stop = new AbortController();
   readonly #ended = new Set<EpochId>();
-  /** By node, in the order in which they came. */
+  /** By node, in order of arrival. */
   readonly #wanted = new Map<string, Wanted[]>();
   readonly #running = new Set<string>();
-  /** Commits, by epoch: for the flush behind the one that is under way. */
+  /** Commits by epoch, for the flush after the one in flight. */
   readonly #unflushed = new Map<EpochId, Wanted[]>();
 
   constructor(parts: PositionsContext) {
     this.#parts = parts;
   }
 
-  /** Reads a position that lies above everything that the node has committed by now. */
+  /** Asks for a position above everything that the node has committed by now. */
   want(wanted: Wanted): void {
     const { epoch } = wanted.primaryEpoch;
     if (this.#ended.has(epoch)) {
@@ -99,12 +99,12 @@ export class Positions {
     if (!this.#running.has(node)) void this.#run(node);
   }
 
-  /** Something was answered before it is durable: it should become so soon. */
+  /** An answer went out before it was durable: flushes soon. */
   committed(primaryEpoch: PrimaryEpoch): void {
     this.#parts.flush.committed(primaryEpoch);
   }
 
-  /** The node's position now; null when its epoch is another. */
+  /** The node's position now; null when the node is in another epoch. */
   now(primaryEpoch: PrimaryEpoch): Promise<Position | null> {
     return new Promise((resolve) => {
       this.want({
@@ -117,7 +117,7 @@ export class Positions {
     });
   }
 
-  /** What waits for a position of the epoch will not get one. */
+  /** Ends all answers of the epoch that still wait for a position. */
   epochEnded(epoch: EpochId): void {
     this.#ended.add(epoch);
     for (const [node, queue] of this.#wanted) {
@@ -141,7 +141,7 @@ export class Positions {
       const taken = unflushed.splice(0);
       const offset = await this.#parts.flush.reach(primaryEpoch);
       if (offset !== null) this.#found(taken, { epoch, offset }, { isFlushed: true });
-      // Whether the epoch is over is what the other query says.
+      // The query below finds out whether the epoch is over.
       else for (const wanted of taken) this.want({ ...wanted, isCommit: false });
     }
     this.#unflushed.delete(epoch);
@@ -151,7 +151,7 @@ export class Positions {
     const { store, clock } = this.#parts.deps;
     this.#running.add(node);
     let retryMs = RETRY_MS_MIN;
-    // Whatever else this tick asks goes along.
+    // Waits for the end of this tick, so that its other questions share the query.
     await Promise.resolve();
     for (;;) {
       const taken = this.#wanted.get(node) ?? [];
@@ -162,7 +162,7 @@ export class Positions {
         retryMs = RETRY_MS_MIN;
         this.#found(taken, position, { isFlushed: false });
       } catch {
-        // Never replaced by an older one: it is asked again.
+        // Asks again: no older position may stand in for this one.
         this.#parts.onFailure();
         const isOpen = (wanted: Wanted): boolean => {
           const isOver = this.#ended.has(wanted.primaryEpoch.epoch);

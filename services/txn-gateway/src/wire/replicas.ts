@@ -1,5 +1,5 @@
-// What sessions of the read port ask of their node: whether it shows what a token stands for, and
-// when all is durable that it has shown. Sessions that ask for the same at a time share the answer.
+// Answers two questions of read-port sessions about their node: does it show a token's transaction,
+// and is everything that it has shown durable? Sessions with one question share the answer.
 import { type EpochId, type Offset, openToken, type TokenContent } from "@highwater/protocol";
 import { type NodeReport } from "@highwater/authority";
 import { sleep } from "@highwater/runtime";
@@ -24,7 +24,7 @@ export interface ReplicaContext {
   readonly interest: Pick<MarkInterest, "renew">;
 }
 
-/** Who asks. */
+/** The client that holds the token. */
 export interface TokenHolder {
   readonly owner: bigint;
   readonly isAdministrator: boolean;
@@ -41,7 +41,7 @@ type Read = Extract<ReplicaReading, { kind: "read" }>;
 
 const POLL_MS_MIN = 5;
 const POLL_MS_MAX = 100;
-/** No rows are read. */
+/** An empty read, which returns only the position. */
 const NOTHING = { statements: [], isolation: "read committed", maxRows: 1, maxBytes: 1_024 } as const;
 
 export class Replicas {
@@ -49,7 +49,7 @@ export class Replicas {
   /** By node. */
   readonly #arrivals = new Map<string, Arrival[]>();
   readonly #polled = new Set<string>();
-  /** How far the snapshots of nodes go. */
+  /** How far each node's snapshot reaches. */
   readonly #looks: Shared<Read | null>;
   readonly #roles: Shared<NodeReport["role"] | null>;
 
@@ -65,7 +65,7 @@ export class Replicas {
     );
   }
 
-  /** Where a session begins that comes now; null: at the primary. */
+  /** The replica for a new session; null: the primary. */
   get near(): string | null {
     const { primary, reads } = this.#parts;
     const { current } = primary;
@@ -73,8 +73,8 @@ export class Replicas {
   }
 
   /**
-   * Resolves when a session at the node shows what the token stands for, or to why it will not.
-   * `replica` is null for the primary.
+   * Resolves to null when a session at the node sees the token's transaction, or to the reason why
+   * it never will. `replica`: null for the primary.
    */
   async arrived(
     text: string,
@@ -94,7 +94,7 @@ export class Replicas {
     return report;
   }
 
-  /** A primary of another epoch shows it, as far as trackers do not know that it is lost. */
+  /** A primary of another epoch shows the transaction, unless trackers know that it is lost. */
   async #judgeNow(text: string, token: TokenContent, signal: AbortSignal): Promise<Report | null> {
     const { epoch } = token;
     const { primary, reads } = this.#parts;
@@ -106,7 +106,7 @@ export class Replicas {
     return verdict === "durable" || primary.isAncestor(epoch, current) ? null : UNSETTLED;
   }
 
-  /** A failover may have lost what the token of another epoch stands for: it never arrives. */
+  /** A failover may have lost the transaction of a token from another epoch: it never arrives. */
   async #untilLost(text: string, token: TokenContent, signal: AbortSignal): Promise<Report> {
     const { primary, deps, reads } = this.#parts;
     while (!signal.aborted) {
@@ -127,7 +127,7 @@ export class Replicas {
     });
   }
 
-  /** Asks for the lowest position: an answer settles all that lie below it in the same epoch. */
+  /** Asks for the lowest position first: an answer settles all below it in the same epoch. */
   async #poll(node: string, arrivals: Arrival[]): Promise<void> {
     const { clock } = this.#parts.deps;
     this.#polled.add(node);
@@ -151,7 +151,7 @@ export class Replicas {
       this.#help();
       await sleep(clock, pauseMs);
       pauseMs = Math.min(POLL_MS_MAX, 2 * pauseMs);
-      // Another epoch's turn.
+      // Lets another epoch have its turn.
       arrivals.push(...arrivals.splice(0, 1));
     }
     this.#polled.delete(node);
@@ -162,7 +162,7 @@ export class Replicas {
     return reading !== null && reading.position.epoch === this.#parts.primary.current?.epoch;
   }
 
-  /** Null: the node's snapshot is too old, or it cannot be asked. */
+  /** Null when the node's snapshot is too old, or the node does not answer. */
   async #read(
     node: string,
     after: { readonly epoch: EpochId; readonly offset: Offset } | null,
@@ -171,14 +171,14 @@ export class Replicas {
     return reading?.kind === "read" ? reading : null;
   }
 
-  /** The proof that something has arrived is a row, which has to be written and arrive as well. */
+  /** The proof of arrival is a row, which has to be written and replicated as well. */
   #help(): void {
     const { primary, flush } = this.#parts;
     const { current } = primary;
     if (current !== null) flush.committed(current);
   }
 
-  /** Resolves when all is durable that the replica shows by now. Never does after the signal. */
+  /** Resolves when all that the replica has shown by now is durable. Never after the signal. */
   async shown(node: string, level: string, signal: AbortSignal): Promise<void> {
     const { deps, primary, reads, marks, interest } = this.#parts;
     let pauseMs = POLL_MS_MIN;
@@ -191,7 +191,7 @@ export class Replicas {
         for (;;) {
           const end = await marks.wait({ ...read.position, level }, INTEREST_MS / 2, signal);
           if (end === "reached") return;
-          // What it has shown is still in its history: the next epoch's marks cover it, too.
+          // Its history still has what it has shown: the next epoch's marks cover that, too.
           if (end === "ended" || signal.aborted) break;
           interest.renew();
         }
@@ -203,8 +203,8 @@ export class Replicas {
   }
 
   /**
-   * Resolves when the node is known to have been a replica behind this call: it has committed
-   * nothing. Never does when it is none.
+   * Resolves when the node, asked after this call, is known to be a replica: it has committed
+   * nothing. Never resolves when it is none.
    */
   async confirmed(node: string, signal: AbortSignal): Promise<void> {
     const { clock } = this.#parts.deps;
@@ -254,7 +254,7 @@ function neverArrives(token: TokenContent, verdict: TrackerVerdict): Report | nu
   return isUnprovable(token, verdict) ? UNKNOWN : null;
 }
 
-/** Removes those for which it holds, and returns them. */
+/** Removes and returns the arrivals that `holds` accepts. */
 function take(arrivals: Arrival[], holds: (arrival: Arrival) => boolean): Arrival[] {
   const taken = arrivals.filter(holds);
   if (taken.length > 0)
@@ -262,7 +262,7 @@ function take(arrivals: Arrival[], holds: (arrival: Arrival) => boolean): Arriva
   return taken;
 }
 
-/** A question to a node that is asked behind each call, and once for all who call meanwhile. */
+/** Shares questions to a node: each caller gets the answer to one sent after its call. */
 class Shared<Answer> {
   readonly #ask: (node: string) => Promise<Answer>;
   readonly #next = new Map<string, Promise<Answer>>();

@@ -1,9 +1,9 @@
-// Whether sessions may run as a role: no superuser, none that can become one, and no writer where
-// keys only read. Looked at when a session begins, and once a minute while there are any.
+// Checks that sessions may run as a role: no superuser, none that can become one, and no writer
+// where keys only read. It checks when a session begins, and every minute while one is open.
 import { HighwaterError } from "@highwater/protocol";
 import { type Deps } from "../deps.ts";
 
-/** What is known of a role is as old at most. */
+/** How long an answer about a role stays valid. */
 const VALID_MS = 60_000;
 
 /** A login role on a node. `reads`: its clients may only read. */
@@ -35,13 +35,13 @@ export class RoleVetting {
     });
   }
 
-  /** Calls back when sessions may not run as the role any more. Returns what ends the watching. */
+  /** Calls back when sessions may no longer run as the role. Returns the end of the watch. */
   watch(use: RoleUse, onFault: () => void): () => void {
     const { clock } = this.#deps;
     let cancel = (): void => undefined;
     const wait = (): void => {
       cancel = clock.after(VALID_MS, () => {
-        // What cannot be asked now goes on.
+        // A check that fails to get an answer does not end the sessions.
         this.#faultsOf(use).then((faults) => {
           if (faults.length > 0) onFault();
           else wait();
@@ -64,7 +64,7 @@ export class RoleVetting {
       const faults = store.roleFaults(node, role, reads);
       vetted = { atMs: nowMs, faults };
       this.#vetted.set(name, vetted);
-      // What could not be asked is asked again.
+      // Asks again next time.
       faults.catch(() => {
         this.#vetted.delete(name);
       });

@@ -1,5 +1,5 @@
-// The PostgreSQL listener: accepts connections, says who may come in, joins each with a session at
-// the primary, and ends them when the primary changes or the gateway stops.
+// The PostgreSQL listener: accepts connections, authenticates them, joins each with a session at
+// the primary, and ends sessions when the primary changes or the gateway stops.
 import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
 import { createSecureContext, type SecureContext } from "node:tls";
 import { HighwaterError } from "@highwater/protocol";
@@ -35,7 +35,7 @@ export interface WireContext {
   readonly metrics: Pick<Metrics, "wireAnswers">;
 }
 
-/** From the connection to the session; PostgreSQL's authentication_timeout. */
+/** Limit from the connection to the session, as PostgreSQL's authentication_timeout. */
 const START_LIMIT_MS = 60_000;
 const KEEP_ALIVE_MS = 10_000;
 const SWEEP_MS = 1_000;
@@ -52,7 +52,7 @@ export class Wire {
   /** By the server's key, in hexadecimal. */
   readonly #byKey = new Map<string, WireSession>();
   readonly #perRole = new Map<string, number>();
-  /** Of clients that have not logged in, oldest first. */
+  /** Sockets of clients that have not logged in, oldest first. */
   readonly #opening = new Set<Socket>();
   #admitted = 0;
   #isStopping = false;
@@ -82,12 +82,12 @@ export class Wire {
     );
   }
 
-  /** Sessions that are open. */
+  /** Open sessions. */
   get size(): number {
     return this.#sessions.size;
   }
 
-  /** Of them, those with an answer that waits. */
+  /** Open sessions with an answer that waits. */
   get holding(): number {
     let count = 0;
     for (const session of this.#sessions) if (session.isHolding) count++;
@@ -116,12 +116,12 @@ export class Wire {
       if (session.primaryEpoch?.epoch === epoch) session.epochEnded();
   }
 
-  /** The node is a replica no more. */
+  /** The node is no longer a replica. */
   promoted(node: string): void {
     for (const session of [...this.#sessions]) if (session.replica === node) session.promoted();
   }
 
-  /** No new connections; those that are open end with their transactions. */
+  /** Refuses new connections; open sessions end with their transactions. */
   drain(): void {
     this.#isStopping = true;
     for (const { server } of this.#ports) server.close();
@@ -148,7 +148,7 @@ export class Wire {
     const { deps } = this.#parts;
     this.#sockets.add(plain);
     this.#opening.add(plain);
-    // Strangers take the places of strangers: clients that the gateway has admitted keep theirs.
+    // A client displaces the oldest that has not logged in yet, never an admitted one.
     const [oldest] = this.#opening;
     if (oldest !== undefined && this.#opening.size > this.#parts.config.pgMaxConnections) {
       this.#opening.delete(oldest);
@@ -229,7 +229,7 @@ export class Wire {
     const admitted = await this.#authentication.admit(greeted, user, replica ?? primaryEpoch.node);
     const { address, isBoundToDatabase } = admitted;
     const database = packet.parameters.get("database") ?? user;
-    // Not before: a role's places are for those who may log in as that role.
+    // Counted only now: a role's connections are for clients that may log in as that role.
     let leave = (): void => undefined;
     try {
       if (isBoundToDatabase && database !== address.database)
@@ -237,7 +237,7 @@ export class Wire {
           detail: `a key that only reads connects to the database "${address.database}", not to "${database}"`,
         });
       leave = this.#count(user);
-      // Where the server itself asks for the password, the client is a stranger until then.
+      // Where the server checks the password, the client is not admitted until then.
       if (admitted.relay === null) onAdmitted();
       await this.#open(greeted, packet, { primaryEpoch, isReadPort, replica, admitted, leave });
     } catch (cause) {
@@ -247,7 +247,7 @@ export class Wire {
     }
   }
 
-  /** Errors: `overloaded` at the limits. Returns what ends the counting. */
+  /** Errors: `overloaded` at the limits. Returns a function that ends the count. */
   #count(role: string): () => void {
     const { pgMaxConnections, pgMaxConnectionsPerRole } = this.#parts.config;
     const ofRole = this.#perRole.get(role) ?? 0;
@@ -282,7 +282,7 @@ export class Wire {
     const startup = writeStartup(version, serverParameters(parameters, changes));
     const backend = await this.#logIn(socket, startup, admitted);
     const { socket: server } = backend;
-    // A node that has become another since must not run this session.
+    // The node may have changed its role during the log-in; then it must not run this session.
     const isAsExpected =
       replica === null
         ? (await positions.now(primaryEpoch)) !== null
@@ -352,11 +352,11 @@ interface Listener {
   readonly server: Server;
 }
 
-/** Of a session that begins. */
+/** The options of a session that begins. */
 interface Place {
   readonly primaryEpoch: PrimaryEpoch;
   readonly isReadPort: boolean;
-  /** Null: at the primary. */
+  /** Null: the session is at the primary. */
   readonly replica: string | null;
   readonly admitted: Admitted;
   readonly leave: () => void;

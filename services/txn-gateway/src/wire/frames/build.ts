@@ -1,6 +1,6 @@
-// Messages that the gateway itself sends, to clients and to servers.
+// Builds the messages that the gateway itself sends to clients and servers.
 
-/** What an ErrorResponse or a NoticeResponse says. */
+/** The fields of an ErrorResponse or a NoticeResponse. */
 export interface Report {
   readonly severity: "FATAL" | "ERROR" | "WARNING";
   /** SQLSTATE. */
@@ -12,7 +12,7 @@ export interface Report {
 
 const HEADER_BYTES = 5;
 
-/** A message of the type with the parts as its body. */
+/** A message of this type; its body is the parts. */
 export function message(type: string, ...parts: readonly (Buffer | string)[]): Buffer {
   const bodies = parts.map((part) => (typeof part === "string" ? Buffer.from(part) : part));
   const size = bodies.reduce((sum, { length }) => sum + length, 0);
@@ -62,12 +62,12 @@ export function parseHeader(name: string, textBytes: number): Buffer {
 
 export const PARSE_TAIL: Buffer = int16(0);
 
-/** `types`: of the first parameters. */
+/** `types`: those of the first parameters. The server infers the rest. */
 export function parse(name: string, text: string, types: readonly number[] = []): Buffer {
   return message("P", `${name}\0${text}\0`, int16(types.length), ...types.map(int32));
 }
 
-/** Binds the statement to the unnamed or a named portal; parameters and results are texts. */
+/** Binds the statement to a portal. Parameters and results are in text format. */
 export function bind(portal: string, statement: string, values: readonly string[] = []): Buffer {
   const parts = values.flatMap((value) => {
     const bytes = Buffer.from(value);
@@ -99,7 +99,7 @@ export function query(text: string): Buffer {
 export const FLUSH: Buffer = message("H");
 export const SYNC: Buffer = message("S");
 
-/** The texts of a DataRow's columns; null is NULL. Errors: RangeError for a row that ends early. */
+/** A DataRow's columns as texts; null is NULL. Errors: RangeError for a row that ends early. */
 export function rowTexts(bytes: Buffer, start: number): (string | null)[] {
   const columns = bytes.readInt16BE(start + HEADER_BYTES);
   let at = start + HEADER_BYTES + 2;
@@ -113,7 +113,7 @@ export function rowTexts(bytes: Buffer, start: number): (string | null)[] {
   return texts;
 }
 
-/** A field of an ErrorResponse or NoticeResponse; empty when it has none. */
+/** A field of an ErrorResponse or NoticeResponse; empty when it is missing. */
 export function reportField(bytes: Buffer, start: number, end: number, field: string): string {
   const wanted = field.charCodeAt(0);
   let at = start + HEADER_BYTES;

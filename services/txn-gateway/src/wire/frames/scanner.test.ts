@@ -3,12 +3,12 @@ import { test } from "node:test";
 import { message } from "./build.ts";
 import { FrameError, FrameScanner, type FrameSink } from "./scanner.ts";
 
-/** Of type `Q` frames have to be whole. */
+/** Frames of type `Q` have to arrive whole. */
 const WHOLE = "Q";
-/** More than a frame that is joined. */
+/** Too large for the scanner to join. */
 const LARGE_BYTES = 20_000;
 
-/** Says of each frame how it came: whole or in parts; its bytes are joined again. */
+/** Records each frame's type, its bytes joined again, and in how many parts it arrived. */
 function scan(chunks: readonly Buffer[], more: Partial<FrameSink> = {}) {
   const seen: { type: string; bytes: Buffer; parts: number }[] = [];
   const scanner = new FrameScanner(

@@ -1,16 +1,16 @@
-// Cuts a stream of bytes into frames. It reads types and lengths only, copies nothing but the few
-// bytes of a frame that is split between two reads, and never holds a large frame.
+// Cuts a stream of bytes into frames. It reads only types and lengths, copies only the few bytes of
+// a frame that is split between two reads, and never holds a large frame.
 
-/** Where the frames go. Positions are those of the bytes that were pushed. */
+/** Receives the frames. Offsets are those of the pushed bytes. */
 export interface FrameSink {
-  /** A whole frame: its type, length and body are `bytes[start..end)`. */
+  /** A whole frame. `bytes[start..end)` is its type, length and body. */
   frame(type: number, bytes: Buffer, start: number, end: number): void;
   /**
-   * A part of a frame that is not whole in these bytes, its header included in the first part.
-   * Only of types that need not be whole, or of frames that are too large for that.
+   * A part of a frame that has not arrived whole; the first part contains the header. Only for
+   * types that need not be whole, and for frames that are too large to join.
    */
   part(type: number, bytes: Buffer, range: PartRange): void;
-  /** The next frame has to be whole, whatever its type. */
+  /** True when the next frame has to be whole, whatever its type. */
   wantsWhole?(): boolean;
 }
 
@@ -21,9 +21,9 @@ export interface PartRange {
   readonly isLast: boolean;
 }
 
-/** A frame that breaks the protocol: the connection cannot go on. */
+/** A frame that breaks the protocol. The connection has to end. */
 export class FrameError extends Error {
-  /** The frame, and what came with it. */
+  /** The frame, and all bytes that arrived after it. */
   readonly rest: Buffer;
 
   constructor(message: string, rest: Buffer) {
@@ -32,23 +32,23 @@ export class FrameError extends Error {
   }
 }
 
-/** A frame begins with its type and its length, which counts itself and not the type. */
+/** A frame begins with its type and its length. The length counts itself but not the type. */
 const HEADER_BYTES = 5;
 const LENGTH_BYTES_MIN = 4;
-/** PostgreSQL's own limit: MaxAllocSize, and some for the rest of a message. */
+/** PostgreSQL's own limit: MaxAllocSize, plus the rest of a message. */
 const FRAME_BYTES_MAX = 0x3fffffff + HEADER_BYTES;
-/** Frames up to here are joined when they come in pieces, if their type is to be whole. */
+/** A frame of a type that has to be whole is joined from its pieces up to this size. */
 const WHOLE_BYTES_MAX = 16_384;
 
 const NO_BYTES: Buffer = Buffer.alloc(0);
 
 export class FrameScanner {
   readonly #sink: FrameSink;
-  /** By type: it has to be whole. */
+  /** Indexed by type: 1 where a frame has to be whole. */
   readonly #isWhole: Uint8Array;
-  /** The beginning of a frame whose end has not come. */
+  /** The beginning of a frame whose end has not arrived. */
   #carry: Buffer = NO_BYTES;
-  /** Of a frame that is passed on in parts: what has not come yet. */
+  /** Bytes that are still missing from the frame that is passed on in parts. */
   #left = 0;
   #type = 0;
 
@@ -58,7 +58,7 @@ export class FrameScanner {
     for (const type of wholeTypes) this.#isWhole[type.charCodeAt(0)] = 1;
   }
 
-  /** No frame has been passed on in part. */
+  /** True when no frame has been passed on in part. */
   get isBetweenFrames(): boolean {
     return this.#left === 0;
   }
@@ -87,7 +87,7 @@ export class FrameScanner {
       }
       at = end;
     }
-    // A copy: the rest of the read must not stay in memory for the sake of a few bytes.
+    // A copy, so that a few bytes do not keep the whole read in memory.
     if (at < length) this.#carry = at === 0 ? bytes : Buffer.from(bytes.subarray(at));
   }
 

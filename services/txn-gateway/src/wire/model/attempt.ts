@@ -1,11 +1,11 @@
-// A transaction whose receipt is written for it.
+// A transaction for which the gateway writes a receipt.
 import { type ReceiptValues } from "./own.ts";
 
-/** Announced, and its receipt is on its way to the server or there. */
+/** An announced transaction. Its receipt has been sent to the server. */
 export interface OwnAttempt {
   readonly receipt: ReceiptValues;
-  /** Why the server cannot write the receipt, and so undoes the transaction. Null: it can. */
+  /** Why the server cannot write the receipt, which undoes the transaction. Null: it can. */
   readonly fault: string | null;
-  /** It has not committed, and never will. */
+  /** Reports that the transaction has not committed and never will. */
   withdraw(): void;
 }

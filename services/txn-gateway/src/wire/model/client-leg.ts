@@ -1,6 +1,6 @@
-// What the client sends, on its way to the server. Everything goes on as it came, but for a read in
-// a simple Query, which is sent so that a check can follow it; and our checks stand in front of a
-// COMMIT, or of the Sync that ends reads.
+// Passes the client's messages on to the server, unchanged but for two cases. A simple Query that
+// reads is sent as extended messages, so that a check can follow it. The gateway puts its own
+// checks before a COMMIT and before a Sync that ends reads.
 import { FrameError, FrameScanner, type FrameSink, type PartRange } from "../frames/scanner.ts";
 import {
   bind,
@@ -23,7 +23,7 @@ import { SqlNames } from "./sql-names.ts";
 import { Statements } from "./statements.ts";
 
 const HEADER_BYTES = 5;
-/** More than the type is read of these messages; of Sync, when it ends the batch. */
+/** These messages are read in full. Only a Sync can end a batch. */
 const WHOLE_TYPES = "QPBDECS";
 
 const [QUERY, PARSE, BIND, DESCRIBE, EXECUTE, CLOSE] = [..."QPBDEC"].map((type) => type.charCodeAt(0));
@@ -32,7 +32,7 @@ const [SYNC_TYPE, CALL, COPY_DATA, COPY_DONE, COPY_FAIL, TERMINATE] = [..."SFdcf
 );
 
 const EXECUTE_TYPE = "E".charCodeAt(0);
-/** They begin something new when nothing is unfinished. */
+/** These messages begin a new unit of work when no batch is open. */
 const UNIT_TYPES = new Set([..."QPBDECF"].map((type) => type.charCodeAt(0)));
 const ID_SYNC: Expected = { ...CLIENT.sync, mayLoseId: true };
 const OWN_PROBED: Expected = { message: "execute", whose: "own", purpose: "probe" };
@@ -56,38 +56,38 @@ export class ClientLeg implements FrameSink {
   readonly #sqlNames = new SqlNames();
   /** Extended messages have been sent since the last Sync. */
   #isInBatch = false;
-  /** All that the batch executes may have a check behind it. */
+  /** A check may follow every statement of the batch. */
   #isCheckable = true;
   #executed = 0;
-  /** The batch takes a snapshot itself, or the server had nothing to do in front of it. */
+  /** The batch itself takes a snapshot, or the server was idle before it. */
   #mayTakeSnapshot = false;
-  /** When the batch began the server had nothing to do and was in a block. */
+  /** When the batch began, the server was idle inside a transaction block. */
   #beganIdleInBlock = false;
   /**
-   * A frame of the client broke the protocol, and there are no frames behind it: its bytes, as far
-   * as they have not been sent. Null: the protocol was kept.
+   * Unsent bytes from the frame with which the client broke the protocol. No frames can be read
+   * from there on. Null: the client has kept the protocol.
    */
   #broken: Buffer[] | null = null;
-  /** What waits until the server has answered; null: nothing has to. */
+  /** Messages that wait until the server has answered; null when none has to wait. */
   #deferred: Deferred[] | null = null;
-  /** It waits for its admission instead. */
+  /** The messages wait for the admission of a write instead. */
   #isSlowed = false;
-  /** The settings were asked for, and count from the next message on. */
+  /** The settings have been asked for. They apply from the next message on. */
   #isReadingSettings = false;
-  /** As after an error: everything is skipped until the client's Sync. */
+  /** Skips everything up to the client's Sync, as the server does after an error. */
   #isDiscarding = false;
-  /** The parts of this frame go nowhere. */
+  /** Drops the remaining parts of the current frame. */
   #isRefusing = false;
-  /** Something of the batch writes for certain, and nothing of it may be a COPY. */
+  /** A statement of the batch certainly writes, and none can be a COPY. */
   #hasData = false;
   #isSociable = true;
-  /** Something of the batch may be a COPY. */
+  /** A statement of the batch may be a COPY. */
   #mayCopy = false;
-  /** Something of the batch may set an id. */
+  /** A statement of the batch may set `highwater.id`. */
   #namesId = false;
-  /** A Query that was sent in another form has left an unnamed statement, or may have. */
+  /** A Query that was sent as extended messages may have left an unnamed statement. */
   #hasUnnamed = false;
-  /** The client has said goodbye. */
+  /** The client has sent Terminate. */
   isOver = false;
 
   constructor(state: SessionState) {
@@ -109,21 +109,21 @@ export class ClientLeg implements FrameSink {
       this.#run.flush();
     } catch (cause) {
       if (!(cause instanceof FrameError)) throw cause;
-      // The server answers what came before, and then ends the session, which it does with any
-      // frame that the scanner refuses.
+      // Everything from here on goes to the server as it is. The server answers the messages before
+      // it and then ends the session, as it does for every frame that the scanner refuses.
       this.#broken = [cause.rest];
       this.#run.flush();
       this.#sendBroken();
     }
   }
 
-  /** Not before what still waits for its turn. */
+  /** Sends the bytes only after the deferred messages. */
   #sendBroken(): void {
     if (this.#deferred !== null) return;
     for (const bytes of this.#broken?.splice(0) ?? []) this.#state.outside.toServer(bytes);
   }
 
-  /** What the client sends waits for the server. */
+  /** The client's messages wait for the server. */
   get isBlocked(): boolean {
     return this.#deferred !== null;
   }
@@ -132,7 +132,7 @@ export class ClientLeg implements FrameSink {
     return this.#deferred !== null;
   }
 
-  /** The server has answered: goes on with what had to wait for that. */
+  /** The server has answered: sends the deferred messages. */
   resume(): void {
     const { expected } = this.#state;
     while (this.#deferred !== null && !this.#isSlowed && (expected.isEmpty || expected.isSkipping)) {
@@ -142,7 +142,7 @@ export class ClientLeg implements FrameSink {
     this.#sendBroken();
   }
 
-  /** The write that had to wait goes on, whatever the server owes of its batch. */
+  /** The write is admitted: sends it, even if the server still owes answers of its batch. */
   admitted(): void {
     this.#isSlowed = false;
     if (this.#deferred !== null) this.#sendDeferred(this.#deferred);
@@ -155,14 +155,14 @@ export class ClientLeg implements FrameSink {
       if (range === null) this.frame(type, bytes, 0, bytes.length);
       else this.part(type, bytes, range);
       if (!this.#isDeferring()) continue;
-      // All behind it waits as well, in one go: a long pipeline stops at each of its units.
+      // The later messages wait, too: a long pipeline stops before each of its units.
       this.#deferred = [...(this.#deferred ?? []), ...waiting.slice(at + 1)];
       break;
     }
     this.#run.flush();
   }
 
-  /** True: the frame, and all behind it, wait until the server has answered everything. */
+  /** Defers this frame and all later ones until the server has answered everything. Always true. */
   #defer(type: number, bytes: Buffer, start: number, end: number): true {
     this.#run.flush();
     this.#deferred ??= [];
@@ -170,7 +170,7 @@ export class ClientLeg implements FrameSink {
     return true;
   }
 
-  /** A new unit begins: the server must be known to be idle where the receipt depends on it. */
+  /** A new unit has to wait for an idle server where the decision on its receipt needs one. */
   #mustWait(type: number): boolean {
     const { expected, wantsReceipts } = this.#state;
     if (this.#isInBatch || expected.isEmpty || expected.isSkipping || expected.isCopying) return false;
@@ -178,7 +178,7 @@ export class ClientLeg implements FrameSink {
     return wantsReceipts || this.#isReadingSettings || this.#state.mayHaveSet;
   }
 
-  /** What was asked of the server is known when it has nothing to do. */
+  /** An idle server has answered the gateway's questions about settings. */
   #seeIdle(): void {
     const { expected, isStale } = this.#state;
     if (!expected.isEmpty) return;
@@ -191,7 +191,7 @@ export class ClientLeg implements FrameSink {
   }
 
   /**
-   * On the read port: what reads waits for `highwater.after`, or is answered that it will not
+   * On the read port: a read waits for `highwater.after`, or gets the error that it will not
    * arrive.
    */
   #isStopped(type: number, bytes: Buffer, start: number, end: number): boolean {
@@ -209,7 +209,7 @@ export class ClientLeg implements FrameSink {
     const { client } = this.#state;
     client.push(this.#state.refusal ?? Buffer.alloc(0));
     this.#state.refusal = null;
-    // The next one asks again.
+    // The client's next message asks for the token again.
     this.#state.after = "";
     this.#state.isStale = true;
     if (type === QUERY || type === CALL) client.push(READY_IDLE);
@@ -291,7 +291,7 @@ export class ClientLeg implements FrameSink {
   #pass(type: number, bytes: Buffer, { start, end, isFirst }: PartRange): void {
     if (isFirst) {
       this.#closeUnnamed(type);
-      // Only a part of the text is here: nothing is known of it.
+      // Only a part of the text is here, so the statement counts as unknown.
       if (type === QUERY) this.#expectQuery(UNSEEN_STATEMENT);
       else if (type === PARSE) {
         const name = textAt(bytes, start + HEADER_BYTES, end);
@@ -334,8 +334,8 @@ export class ClientLeg implements FrameSink {
   #query(bytes: Buffer, start: number, end: number): void {
     const { expected, status } = this.#state;
     const info = statementInfo(bytes, start + HEADER_BYTES, end - 1);
-    // Only then the server is sure to run what is sent now: an error without a Sync behind it makes
-    // it skip the Query, which a Sync of ours would end, and a COPY takes our messages for data.
+    // Only an idle server certainly runs the next message. After an error without a Sync it skips
+    // the Query, which our Sync would end; during a COPY it takes our messages for data.
     const isIdle = expected.isEmpty && !expected.isSkipping && !this.#isInBatch;
     const admission = isIdle ? this.#admit(info) : "now";
     if (admission === "later") {
@@ -363,9 +363,9 @@ export class ClientLeg implements FrameSink {
   }
 
   /**
-   * In commit mode a transaction that begins to write waits while nearly too much is not durable,
-   * and fails at the limit. The server then gets a statement that fails instead, so that its block
-   * fails as well.
+   * In commit mode, a transaction that begins to write waits while exposure is near its limit, and
+   * fails at the limit. A statement that fails then goes to the server in its place, so that the
+   * client's block fails as well.
    */
   #admit({ writes }: StatementInfo): Admission {
     const { wantsReceipts, settings, hasWrittenInBlock, outside } = this.#state;
@@ -389,7 +389,7 @@ export class ClientLeg implements FrameSink {
     return (names !== null && this.#sqlNames.used(names)) || isLocking;
   }
 
-  /** As Parse, Bind, Describe, Execute, our check and Sync; answered as the Query that it was. */
+  /** Sends a Query as Parse, Bind, Describe, Execute, our check and Sync. */
   #sendPlain(bytes: Buffer, start: number, end: number, { kind, isLocking }: StatementInfo): void {
     const { expected, outside } = this.#state;
     this.#run.flush();
@@ -408,8 +408,8 @@ export class ClientLeg implements FrameSink {
   }
 
   /**
-   * A simple Query leaves no unnamed statement. A Close in its batch would be skipped if it failed,
-   * so the Close stands in front of what comes next. Another Query drops the statement by itself.
+   * A simple Query leaves no unnamed statement. The Close goes before the next message, because
+   * after an error the server would skip it in the same batch. A Query drops the statement itself.
    */
   #closeUnnamed(type: number): void {
     if (!this.#hasUnnamed || !UNIT_TYPES.has(type)) return;
@@ -464,13 +464,13 @@ export class ClientLeg implements FrameSink {
 
   #admitExecute(info: StatementInfo): Admission {
     const { expected, status } = this.#state;
-    // Behind a COPY a refusal would be taken for data, and in a failed block it says nothing new.
+    // During a COPY the server takes a refusal for data; in a failed block it adds nothing.
     if (this.#mayCopy || this.#hasData || expected.isSkipping || expected.isCopying || status === "E")
       return "now";
     return this.#admit(info);
   }
 
-  /** What fails stands in front of the client's Execute, which the server skips then. */
+  /** Puts a failing statement before the client's Execute, so that the server skips it. */
   #refuseExecute(refusal: Report): void {
     const { outside } = this.#state;
     this.#run.flush();
@@ -479,7 +479,7 @@ export class ClientLeg implements FrameSink {
     this.#begin({ message: "execute", whose: "client", kind: "data" });
   }
 
-  /** False: the COMMIT goes on later, or never. */
+  /** False when the COMMIT is sent later, or not at all. */
   #beforeCommit(bytes: Buffer, start: number, end: number): boolean {
     this.#run.flush();
     const next = this.#commitSteps.next(this.#beganIdleInBlock && this.#executed === 0);
@@ -508,8 +508,8 @@ export class ClientLeg implements FrameSink {
     const { expected, wantsReceipts, hasId } = this.#state;
     const mayHaveReceipt = (this.#hasData || hasId) && this.#isSociable && wantsReceipts;
     const isWanted = (this.#isCheckable || mayHaveReceipt) && this.#executed > 0 && !this.#beganIdleInBlock;
-    // An answer that is not there yet may have begun a block. SET TRANSACTION has to stand in front
-    // of the block's snapshot, which the check takes.
+    // A pending answer may have begun a block. The check takes the block's snapshot, and the client
+    // may still send SET TRANSACTION, which has to come before the snapshot.
     if (this.#isInBatch && this.#mayTakeSnapshot && isWanted && !expected.isSkipping && !expected.isCopying) {
       this.#run.flush();
       this.#state.sendCheck("check", mayHaveReceipt);
@@ -522,10 +522,10 @@ export class ClientLeg implements FrameSink {
   }
 
   /**
-   * A statement of ours takes the snapshot of a block that keeps one. In front of what takes none
-   * itself, that would be too early: SET TRANSACTION SNAPSHOT fails then, and a block that locks a
-   * table and then reads would not see what was committed before it got the lock. The settings wait
-   * for the next message.
+   * Our check takes the snapshot of a block that keeps one snapshot. Before a message that takes
+   * none, that would be too early: SET TRANSACTION SNAPSHOT would fail, and a block that locks a
+   * table and then reads would miss commits that came before its lock. So the settings wait for the
+   * next message.
    */
   #isWithoutSnapshot(type: number, bytes: Buffer, start: number, end: number): boolean {
     return this.#state.status === "T" && !this.#takesSnapshot(type, bytes, start, end);
@@ -539,8 +539,8 @@ export class ClientLeg implements FrameSink {
   }
 
   /**
-   * Only while the server has nothing to do: behind a Query that turns out to be a COPY a statement
-   * of ours would end the session.
+   * Only while the server is idle: after a Query that turns out to be a COPY, our statement would
+   * end the session.
    */
   #readSettings(): void {
     const { expected, status } = this.#state;
@@ -569,7 +569,7 @@ export class ClientLeg implements FrameSink {
     this.#state.expected.push(OWN.sync);
   }
 
-  /** The server is ready; a transaction has ended if it is in none. */
+  /** The server is ready. If it is idle, the transaction has ended. */
   ready(): void {
     if (this.#state.status !== "I") return;
     this.#statements.transactionEnded();

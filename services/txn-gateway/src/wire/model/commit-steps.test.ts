@@ -15,13 +15,13 @@ import { bind, execute, parse, query, SYNC } from "../frames/build.ts";
 const COMMIT = [parse("", "COMMIT"), bind("", ""), execute("")];
 const SETTINGS = [null, null, null, null, null] as const;
 
-/** The answers to the first check of a session, and to one with a receipt. */
+/** The server's answers to a session's first check, which may write a receipt. */
 function checked(hasWritten: boolean, ...receipt: readonly string[]): Buffer[] {
   const answer = dataRow(hasWritten ? "t" : "f", ...SETTINGS, "app", ...receipt);
   return [CLOSED, PARSED, BOUND, answer, tag("SELECT 1"), CLOSED];
 }
 
-/** A session in a block that has written. */
+/** A session inside a block that has written. */
 function written(): ModelSession {
   const session = new ModelSession();
   session.client(query("BEGIN"));
@@ -82,7 +82,7 @@ test("behind an error nothing of ours is added", () => {
   assert.equal(session.received(), "12EZ");
 });
 
-/** The receipt of a COMMIT is refused, and all that follows has been answered. */
+/** A session after the server refused the receipt of a COMMIT and answered the rest. */
 function refused(sqlstate: string): ModelSession {
   const session = written();
   session.wantReceipts();

@@ -1,6 +1,6 @@
-// In front of an extended COMMIT. The server answers what the client has sent before it: behind a
-// statement that fails it would skip one of ours, and the COMMIT as well. Then the settings are
-// read, if the same batch may have changed them, and then the receipt is written.
+// The steps before a COMMIT in the extended protocol. First the server answers all earlier messages
+// of the client: if one failed, the server would skip our statement and the COMMIT. Then the
+// gateway reads the settings, if the same batch may have changed them, and then writes the receipt.
 import { FLUSH, query, SYNC } from "../frames/build.ts";
 import { OWN } from "./expected.ts";
 import { type SessionState } from "./state.ts";
@@ -8,8 +8,8 @@ import { type SessionState } from "./state.ts";
 const ROLLBACK = query("ROLLBACK");
 
 /**
- * What becomes of the COMMIT. `wait`: it comes again when the server has answered everything.
- * `skip`: it never goes on, nor does anything else up to the client's Sync.
+ * What to do with the COMMIT. `wait`: ask again when the server has answered everything. `skip`:
+ * drop it and everything up to the client's Sync.
  */
 type Next = "send" | "wait" | "skip";
 
@@ -21,22 +21,22 @@ export class CommitSteps {
     this.#state = state;
   }
 
-  /** The batch ends. */
+  /** The batch has ended. */
   reset(): void {
     this.#step = "none";
   }
 
   /**
-   * What is in front of the COMMIT has been handed to the server. `isFirst`: nothing of this batch
-   * is, and the server was idle, in a block.
+   * All messages before the COMMIT are at the server. `isFirst`: this batch has executed nothing
+   * before it, and the server was idle inside a block.
    */
   next(isFirst: boolean): Next {
     const state = this.#state;
     if (this.#step === "asked" && this.#undoFailed()) return "skip";
-    // In a failed block a statement of ours would fail, and the server skip the COMMIT.
+    // In a failed block our statement would fail, and the server would skip the COMMIT.
     if (state.expected.isSkipping || state.status === "E") return "send";
     if (!state.wantsReceipts && !state.mayHaveSet && this.#step === "none") {
-      // Nothing in front of it can fail in this block, and so our check cannot be in its way.
+      // No earlier message can fail in this block, so nothing makes the server skip our check.
       if (isFirst) this.#check(false);
       return "send";
     }
@@ -59,8 +59,8 @@ export class CommitSteps {
   }
 
   /**
-   * Set in the same batch: whether the receipt can be written is known only when they are read.
-   * False: they were read already.
+   * The batch may have changed the settings, and they decide whether the receipt can be written.
+   * False when they are known already.
    */
   #readsSettings(): boolean {
     const state = this.#state;
@@ -71,7 +71,7 @@ export class CommitSteps {
     return true;
   }
 
-  /** Our statement has failed: the transaction is undone, and the client gets that error. */
+  /** If our statement has failed, the transaction is rolled back and the client gets that error. */
   #undoFailed(): boolean {
     const state = this.#state;
     const { failure, outside, expected } = state;

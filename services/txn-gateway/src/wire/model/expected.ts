@@ -1,33 +1,33 @@
-// What the server will answer, message by message. The queue follows PostgreSQL's own rules: after
-// an error it skips everything up to the next Sync, and while it reads COPY data it ignores Sync.
+// The answers that the server owes, message by message. By PostgreSQL's rules the server skips
+// everything from an error to the next Sync, and ignores Sync while it reads COPY data.
 import { type Kind } from "./statement.ts";
 
 /**
- * Messages that are answered. `copyData` and `copyEnd` have no answer. Nor has `copySync`, a Sync
- * among the data, unless the COPY fails in front of it.
+ * Messages that were sent. `copyData` and `copyEnd` have no answer. Nor has `copySync`, a Sync
+ * among the COPY data, unless the COPY fails before it.
  */
 type Message = "parse" | "bind" | "close" | "describe" | "execute" | "sync" | "query" | "call" | Unanswered;
 type Unanswered = "copyData" | "copyEnd" | "copySync";
 const UNANSWERED: ReadonlySet<Message> = new Set<Unanswered>(["copyData", "copyEnd", "copySync"]);
 
-/** `quiet`: the client sent it in another form, and gets of the answers only rows and errors. */
+/** `quiet`: part of a Query sent in another form; the client gets only rows and errors. */
 type Whose = "client" | "quiet" | "own";
 
 export interface Expected {
   readonly message: Message;
   readonly whose: Whose;
-  /** Of `query` and `execute`. */
+  /** Set for `query` and `execute`. */
   readonly kind?: Kind;
   readonly isLocking?: boolean;
-  /** Of `query` and `sync`: an id that is set in it, or in its batch, may come too late. */
+  /** Set for `query` and `sync`: an id that is set in the Query or the batch may come too late. */
   readonly mayLoseId?: boolean;
-  /** Of an own `execute`. */
+  /** Set for an own `execute`. */
   readonly purpose?: Purpose;
 }
 
 /**
- * `check`: behind reads, before their Sync. `settings`, `commit`: alone, in front of what the
- * client sends next. `inline`: in front of an extended COMMIT. `probe`: what the session can do.
+ * `check`: after reads, before their Sync. `settings`, `commit`: alone, before the client's next
+ * message. `inline`: before an extended COMMIT. `probe`: asks what the role can do.
  */
 export type Purpose = "check" | "settings" | "commit" | "inline" | "probe";
 
@@ -61,17 +61,17 @@ export const OWN = {
 export class ExpectedAnswers {
   #queue: Expected[] = [];
   #at = 0;
-  /** The server ignores everything until the next Sync. */
+  /** The server ignores everything up to the next Sync. */
   isSkipping = false;
-  /** The server reads COPY data, and ignores Sync. */
+  /** The server reads COPY data and ignores Sync. */
   isCopying = false;
 
-  /** The server owes no answer: the end of COPY data that it does not read has none. */
+  /** The server owes no answer. COPY data that it does not read needs none. */
   get isEmpty(): boolean {
     return this.head === undefined;
   }
 
-  /** What the next answer belongs to. */
+  /** The message that the next answer belongs to. */
   get head(): Expected | undefined {
     for (;;) {
       const head = this.#queue[this.#at];
@@ -80,17 +80,17 @@ export class ExpectedAnswers {
     }
   }
 
-  /** What our statement is for that the head belongs to: its Parse and its Bind do not say. */
+  /** The purpose of our statement that the head belongs to. Its Parse and Bind do not carry it. */
   ownPurpose(): Purpose | undefined {
     return this.#next(({ purpose }) => purpose !== undefined)?.purpose;
   }
 
-  /** The Sync that the server stops at if the head fails. */
+  /** The Sync up to which the server skips if the head fails. */
   nextSync(): Expected | undefined {
     return this.#next(({ message }) => message === "sync");
   }
 
-  /** The first from the head on. Answered messages in front of it are not looked at. */
+  /** Searches from the head on; messages before it are answered. */
   #next(fits: (expected: Expected) => boolean): Expected | undefined {
     for (let at = this.#at; at < this.#queue.length; at++) {
       const expected = this.#queue[at];
@@ -99,7 +99,7 @@ export class ExpectedAnswers {
     return undefined;
   }
 
-  /** The message goes to the server now. */
+  /** Records that the message goes to the server now. */
   push(expected: Expected): void {
     const { message } = expected;
     if (message === "sync") {
@@ -115,13 +115,13 @@ export class ExpectedAnswers {
     this.#queue.push(expected);
   }
 
-  /** Of the COPY that is under way, and so is the last that was sent. */
+  /** True when the message sent last belongs to the data of the current COPY. */
   #hasData(): boolean {
     const last = this.#queue.at(-1)?.message;
     return last === "copyData" || last === "copySync";
   }
 
-  /** A COPY has failed, if one is under way: the server answers what it has not read so far. */
+  /** A COPY that was running has failed: the server answers each Sync that it has yet to read. */
   failCopy(): void {
     this.isCopying = false;
     for (let at = this.#at; at < this.#queue.length; at++) {
@@ -143,8 +143,8 @@ export class ExpectedAnswers {
   }
 
   /**
-   * The head, of the extended protocol, was answered with an error. True: a statement of ours was
-   * to be prepared behind it, and was skipped.
+   * The server answered the head, an extended message, with an error. True when the server
+   * therefore skipped a Parse of ours.
    */
   fail(): boolean {
     let hasSkippedOurs = false;
@@ -158,8 +158,8 @@ export class ExpectedAnswers {
   }
 
   /**
-   * The head has begun to read COPY data: a Sync before the data's end is ignored. The server has
-   * done so in front of the first data; behind that the COPY may fail first.
+   * The head has begun to read COPY data, so the server ignores each Sync up to the end of the
+   * data. It answers one after the first data if the COPY fails before it.
    */
   beginCopy(): void {
     if (this.head?.message !== "execute" && this.head?.message !== "query") return;
@@ -169,7 +169,7 @@ export class ExpectedAnswers {
     for (; end < queue.length && queue[end]?.message !== "copyEnd"; end++)
       if (data < 0 && queue[end]?.message === "copyData") data = end;
     this.isCopying = end === queue.length;
-    // What stays moves up to the data's end, and nothing behind that is touched.
+    // Moves the remaining messages up to the end of the data and leaves all later ones in place.
     let to = end;
     for (let at = end - 1; at >= this.#at; at--) {
       const expected = queue[at];

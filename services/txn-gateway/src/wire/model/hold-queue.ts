@@ -1,30 +1,30 @@
-// What goes to the client, in order. Behind a gate everything waits until that gate opens; without
-// gates bytes pass through untouched.
+// The stream to the client, in order. Bytes after a gate wait until it opens; without gates all
+// bytes pass at once.
 
 import { type Position } from "../positions.ts";
 import { type OwnAttempt } from "./attempt.ts";
 
 export type Decision = "undecided" | "waits" | "open";
 
-/** A place in the stream to the client. */
+/** A point in the stream to the client. */
 export class Gate {
   decision: Decision = "undecided";
-  /** It stands before the answer to a commit of this session. */
+  /** The gate comes before the answer to a commit of this session. */
   readonly isCommit: boolean;
-  /** The transaction behind it has its receipt. */
+  /** The transaction whose answer waits here, if it has a receipt. */
   attempt: OwnAttempt | null = null;
-  /** Where it has to be durable. */
+  /** The level at which everything before the gate has to be durable. */
   level = "";
-  /** Where the log ended behind the answer, once that is known. */
+  /** The end of the log after the commit, once it is known. */
   position: Position | null = null;
-  /** Goes to the client when the gate opens, in its place. */
+  /** Messages that go to the client when the gate opens, before the held bytes. */
   prefix: Buffer | null = null;
 
   constructor(isCommit: boolean) {
     this.isCommit = isCommit;
   }
 
-  /** Goes to the client in its place, behind what does so already. */
+  /** Adds a message to the prefix. */
   say(bytes: Buffer): void {
     this.prefix = this.prefix === null ? bytes : Buffer.concat([this.prefix, bytes]);
   }
@@ -47,12 +47,12 @@ export class HoldQueue {
     return this.#heldBytes;
   }
 
-  /** Those that have something behind them, oldest first. */
+  /** Gates that are still in the stream, oldest first. */
   get gates(): readonly Gate[] {
     return this.#entries.filter((entry) => entry instanceof Gate);
   }
 
-  /** The gate that has waited longest, among those that wait. */
+  /** The oldest of the gates that wait. */
   get oldest(): Gate | null {
     for (const entry of this.#entries) if (entry instanceof Gate && entry.decision === "waits") return entry;
     return null;
@@ -67,7 +67,7 @@ export class HoldQueue {
     this.#heldBytes += bytes.length;
   }
 
-  /** From here on bytes are held until the gate opens. */
+  /** Holds all later bytes until the gate opens. */
   gate(isCommit: boolean): Gate {
     const gate = new Gate(isCommit);
     this.#entries.push(gate);
@@ -90,7 +90,7 @@ export class HoldQueue {
     this.#entries = count === this.#entries.length ? [] : this.#entries.slice(count);
   }
 
-  /** What is held will never go out. */
+  /** Drops everything that is held. */
   clear(): void {
     this.#entries = [];
     this.#heldBytes = 0;

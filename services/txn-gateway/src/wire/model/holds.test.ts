@@ -4,10 +4,10 @@ import { failed, ModelSession, ready, row, ROW_DESCRIPTION, tag } from "../../..
 import { query } from "../frames/build.ts";
 
 const UPDATE = query("UPDATE t SET value = 1");
-/** More than the rows of a locking read that are held together. */
+/** More than the gateway holds of a locking read's rows. */
 const LARGE_BYTES = 40_000;
 
-/** A session in a block. */
+/** A session inside a block. */
 function inBlock(): ModelSession {
   const session = new ModelSession();
   session.client(query("BEGIN"));

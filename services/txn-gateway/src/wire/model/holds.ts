@@ -1,14 +1,14 @@
-// Where the stream to the client waits: behind commits of the session, and in front of what says
-// something of commits of others. It knows no frame: the server's leg says what has come.
+// Decides where the stream to the client waits: at the session's commits, and before answers that
+// reveal commits of others. Reads no frames; the server leg reports what has arrived.
 import { noticeResponse, parameterStatus } from "../frames/build.ts";
 import { type Gate } from "./hold-queue.ts";
 import { type Run } from "./run.ts";
 import { type SessionState } from "./state.ts";
 import { type Tag } from "./tags.ts";
 
-/** Held rows of a locking read; more go out behind a gate of their own. */
+/** Bytes of a locking read that are held together. Further rows get a gate of their own. */
 const LOCKED_BYTES_MAX = 32_768;
-/** The class of integrity constraint violations: what is there already, or is missing. */
+/** The SQLSTATE class of integrity violations: they reveal that a row exists, or does not. */
 const INTEGRITY = "23";
 export const TOKEN_PARAMETER = "highwater.token";
 const NO_TOKEN = parameterStatus(TOKEN_PARAMETER, "");
@@ -28,26 +28,26 @@ export class Holds {
   readonly #run: Run;
   /** Before the answer to a statement that has committed if it was the last of its Query. */
   #maybeLast: Gate | null = null;
-  /** Before the rows of a read that locks. */
+  /** Before the rows of a locking read. */
   #locked: Gate | null = null;
   #lockedBytes = 0;
   #isFirstRow = true;
-  /** A token goes out behind the last ReadyForQuery. */
+  /** A token is sent since the last ReadyForQuery. */
   #hasNewToken = false;
-  /** Before the answer to the last commit behind it. */
+  /** Before the answer to the last commit since then. */
   #commit: Gate | null = null;
-  /** Something was committed behind it that has no receipt. */
+  /** A commit since then has no receipt. */
   #lacksReceipt = false;
-  /** The client has a warning of that. */
+  /** The client has been warned of that. */
   #hasWarned = false;
 
-  /** `run`: what goes to the client and has not been pushed. */
+  /** `run`: bytes for the client that have not been pushed. */
   constructor(state: SessionState, run: Run) {
     this.#state = state;
     this.#run = run;
   }
 
-  /** From here on the stream waits for a position that is read from now on. */
+  /** Holds the stream here until the current end of the log is durable. */
   hold(isCommit: boolean): void {
     this.#run.flush();
     const gate = this.#state.client.gate(isCommit);
@@ -55,7 +55,7 @@ export class Holds {
     this.#state.outside.wait(gate);
   }
 
-  /** The commit behind the gate is that of the transaction which has the receipt, if one has. */
+  /** If a transaction has a receipt, the commit at this gate is that transaction's. */
   #committed(gate: Gate): void {
     const state = this.#state;
     this.#commit = gate;
@@ -65,7 +65,7 @@ export class Holds {
     else this.#lackReceipt(gate);
   }
 
-  /** On the read port nothing commits. */
+  /** No warning on the read port, where nothing commits. */
   #lackReceipt(gate: Gate): void {
     const { settings, isReader } = this.#state;
     this.#lacksReceipt = !isReader;
@@ -74,13 +74,13 @@ export class Holds {
     gate.say(WITHOUT_RECEIPT);
   }
 
-  /** A result follows: what came before it in its Query has not committed by itself. */
+  /** A result follows, so the statement before it in the same Query has not committed by itself. */
   begun(): void {
     this.notLast();
     this.#isFirstRow = true;
   }
 
-  /** Something follows the statement in its Query. */
+  /** More of the same Query follows the statement, so it has not committed yet. */
   notLast(): void {
     const gate = this.#maybeLast;
     if (gate === null) return;
@@ -89,12 +89,12 @@ export class Holds {
     this.#state.client.open(gate);
   }
 
-  /** The last result's statement has committed if nothing follows it in its Query. */
+  /** True when the last statement has committed if its Query ends there. */
   get hasMaybeLast(): boolean {
     return this.#maybeLast !== null;
   }
 
-  /** Whether the statement is the last of its Query, and so has committed, is what comes next. */
+  /** The statement has committed if it is the last of its Query. The next message decides. */
   mayBeLast(): void {
     this.#run.flush();
     this.#maybeLast = this.#state.client.gate(true);
@@ -115,7 +115,7 @@ export class Holds {
   }
 
   /**
-   * So much more stands behind the rows of a locking read. The shell reads no more while much is
+   * Counts bytes after the first held row of a locking read. The shell stops reading while much is
    * held, so a large row cannot wait for the end of its statement.
    */
   grown(size: number): void {
@@ -124,14 +124,14 @@ export class Holds {
     if (this.#lockedBytes > LOCKED_BYTES_MAX) this.unlock();
   }
 
-  /** No more rows of a locking read: what they show is safe behind what is committed now. */
+  /** No more held rows: they go out once the log up to its current end is durable. */
   unlock(): void {
     const gate = this.#locked;
     this.#locked = null;
     if (gate !== null) this.#state.outside.wait(gate);
   }
 
-  /** The end of a statement. A write that finds nothing speaks of rows that others have written. */
+  /** Ends a statement. A write that finds no rows reveals what other sessions have committed. */
   completed(tag: Tag, isLocking: boolean): void {
     const { settings } = this.#state;
     const wasLocked = this.#locked !== null;
@@ -140,7 +140,7 @@ export class Holds {
     if (settings.readsDurably || (saysOfOthers && settings.ack === "durable")) this.hold(false);
   }
 
-  /** `sqlstate`: empty when it is not known, and then it may be any. */
+  /** `sqlstate`: empty when it is not known; the error may then be of any class. */
   failed(sqlstate: string): void {
     const { settings } = this.#state;
     this.begun();
@@ -149,12 +149,12 @@ export class Holds {
     if (settings.readsDurably || (saysOfOthers && settings.ack === "durable")) this.hold(false);
   }
 
-  /** What comes next shows what others have committed. */
+  /** The next message shows what others have committed. */
   shown(): void {
     if (this.#state.settings.readsDurably) this.hold(false);
   }
 
-  /** In front of a ReadyForQuery. `hasCommitted`: behind something that may have written. */
+  /** Just before a ReadyForQuery. `hasCommitted`: a statement before it may have written. */
   ready(hasCommitted: boolean): void {
     const gate = this.#maybeLast;
     if (gate !== null && hasCommitted) {
@@ -170,8 +170,8 @@ export class Holds {
   }
 
   /**
-   * The ReadyForQuery comes now. `isEnd`: a transaction has ended, and not only a statement.
-   * `mayLoseId`: an id may have been set in front of it.
+   * The ReadyForQuery follows. `isEnd`: a transaction has ended, not only a statement. `mayLoseId`:
+   * an id may have been set too late for it.
    */
   ended(isEnd: boolean, mayLoseId: boolean): void {
     const state = this.#state;
@@ -190,10 +190,10 @@ export class Holds {
     this.#commit = null;
   }
 
-  /** Nothing was committed that has a token: the client must not read that of another. */
+  /** No commit gets a token, so the client must not keep the token of an earlier transaction. */
   #sendNoToken(): void {
     const gate = this.#commit;
-    // In front of an answer that waits, because that gets a token if it goes out early.
+    // At the gate, because the answer gets a token of its own there if it goes out early.
     if (gate !== null && gate.decision !== "open") gate.say(NO_TOKEN);
     else {
       this.#run.flush();

@@ -1,4 +1,4 @@
-// Each input took seconds, or for ever, where a look at it was not linear. Here it only has to end.
+// A quadratic search took seconds or longer on each of these inputs. The test fails by not ending.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ExpectedAnswers } from "./expected.ts";

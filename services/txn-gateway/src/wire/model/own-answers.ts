@@ -1,5 +1,5 @@
-// Answers to the gateway's own statements. They stop here, and say what the session's transaction
-// has done and how it is set.
+// Reads the answers to the gateway's own statements and keeps them from the client. They report
+// what the session's transaction has done, and its settings.
 import {
   PARSED,
   BOUND,
@@ -23,7 +23,7 @@ import { type Failure, type SessionState, statusAt } from "./state.ts";
 const DUPLICATE = "23505";
 const WRONG_VALUE = "22023";
 const DENIED = "42501";
-/** Of the server's source, and so in no language: where it refuses what a role has no right to. */
+/** The C function in which PostgreSQL refuses missing rights: a name that is not translated. */
 const DENIED_BY = "aclcheck_error";
 const AFTER_IN_BLOCK =
   "highwater.after was set in a transaction that keeps one snapshot; set it before the transaction begins";
@@ -31,7 +31,7 @@ const AFTER_IN_BLOCK =
 interface OwnAnswersParts {
   readonly state: SessionState;
   readonly progress: Progress;
-  /** What goes to the client and has not been pushed. */
+  /** Bytes for the client that have not been pushed. */
   readonly run: Run;
   readonly levels: () => readonly string[];
 }
@@ -50,12 +50,12 @@ export class OwnAnswers {
     this.#levels = levels;
   }
 
-  /** True: the frame, `bytes[start..end)`, is for us alone. */
+  /** Takes the frame `bytes[start..end)`. True when the client must not see it. */
   take(type: number, head: Expected, bytes: Buffer, start: number, end: number): boolean {
     const { expected, outside } = this.#state;
     switch (type) {
       case NOTICE:
-        // With `debug_print_plan` it shows the receipt's tag.
+        // With `debug_print_plan`, a notice shows the receipt's tag.
         return true;
       case NOTIFICATION:
       case PARAMETER:
@@ -85,9 +85,9 @@ export class OwnAnswers {
         if (this.#state.status === "I") this.#state.failure = null;
         return true;
       case ERROR: {
-        // The session ends, whatever it was doing.
+        // A fatal error ends the session, so the client gets it.
         if (isFatal(bytes, start, end)) return false;
-        // Of a check behind reads: their transaction is undone, and the client has to know.
+        // A failed check after reads has undone their transaction, so the client gets an error.
         const purpose = expected.ownPurpose();
         const isCommit = purpose === "commit" || purpose === "inline" || this.#isAlone();
         const failed = ownFailure(bytes, start, end, this.#state.asked);
@@ -111,7 +111,7 @@ export class OwnAnswers {
     }
   }
 
-  /** What fails is in front of a Sync of ours. */
+  /** True when our Sync comes next, so the failed statement stood alone. */
   #isAlone(): boolean {
     return this.#state.expected.nextSync()?.whose === "own";
   }
@@ -141,7 +141,7 @@ export class OwnAnswers {
     if (role !== state.role) {
       state.role = role;
       if (this.#progress.isInBlock) this.#progress.hasSet = true;
-      // The probe waits for the end of a block, which it must not disturb.
+      // Wait with the probe until the block ends: it would disturb the block.
       else if (!state.isProbed) state.isStale = true;
     }
     const text = settings.map((one) => one ?? "").join("\0");
@@ -167,12 +167,12 @@ export class OwnAnswers {
   }
 }
 
-/** The session ends with this ErrorResponse. */
+/** True when the session ends with this ErrorResponse. */
 export function isFatal(bytes: Buffer, start: number, end: number): boolean {
   return /^(?:FATAL|PANIC)$/.test(reportField(bytes, start, end, "V"));
 }
 
-/** Without its details, which name the receipt's tag. */
+/** The error without its details, which name the receipt's tag. */
 function ownFailure(bytes: Buffer, start: number, end: number, asked: OwnAttempt | null): Failure {
   const sqlstate = reportField(bytes, start, end, "C");
   if (sqlstate === DENIED && reportField(bytes, start, end, "R") === DENIED_BY)

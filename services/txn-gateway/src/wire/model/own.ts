@@ -11,12 +11,12 @@ import {
   SYNC,
 } from "../frames/build.ts";
 
-/** What a session asked for by `highwater.*`, as its server said last. */
+/** The session's `highwater.*` settings, as the server last reported them. */
 export interface Settings {
   readonly ack: "durable" | "commit";
-  /** Null: the default. */
+  /** Null: the default level. */
   readonly level: string | null;
-  /** 0: for ever. */
+  /** 0: no limit. */
   readonly maxWaitMs: number;
   readonly readsDurably: boolean;
   /** The id that the client chose for the transaction. */
@@ -31,10 +31,10 @@ export const DEFAULT_SETTINGS: Settings = {
   id: null,
 };
 
-/** Not to be met by accident. A session that replaces its own statement lies to itself alone. */
+/** Random, to collide with no name of the client. A client that replaces it harms only itself. */
 const RANDOM_BYTES = 24;
 const NAME = `highwater_${randomBytes(RANDOM_BYTES).toString("hex")}`;
-/** PostgreSQL keeps 63 bytes of a name. */
+/** At most 63 bytes, which is all that PostgreSQL keeps of a name. */
 const RECEIPT_NAME = `${NAME}_r`;
 const ERROR_NAME = `${NAME}_e`;
 
@@ -43,17 +43,17 @@ const SETTINGS = ["ack", "level", "max_wait", "read_ack", "id"];
 const setting = (name: string): string => `pg_catalog.current_setting('highwater.${name}', true)`;
 
 /**
- * Whether the transaction has written so far, or will when it commits: the rows of a cursor WITH
- * HOLD are read then. And the session's settings, and as whom it runs.
+ * Asks whether the transaction has written, or will when it commits (the rows of a cursor WITH HOLD
+ * are read then), for the session's settings, and for its role.
  */
 const CHECK = `SELECT pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL
   OR EXISTS (SELECT FROM pg_catalog.pg_cursor() c WHERE c.is_holdable),
   ${SETTINGS.map(setting).join(", ")}, current_user`;
 
 /**
- * The same, and the receipt of what has written: $1 id, $2 tag, $3 epoch, $4 digest. None for an id
- * that the client has changed since it was last asked, and none where it would fail: in a READ ONLY
- * transaction, and without row security, which holds receipts to the current epoch.
+ * The same, and writes the receipt of what has written: $1 id, $2 tag, $3 epoch, $4 digest. None
+ * for an id that has changed since the settings were read, and none where it would fail: in a READ
+ * ONLY transaction, and without row security, which holds receipts to the current epoch.
  */
 const RECEIPT = `${CHECK}, CASE WHEN pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL
   AND pg_catalog.current_setting('transaction_read_only') OPERATOR(pg_catalog.=) 'off'
@@ -61,7 +61,7 @@ const RECEIPT = `${CHECK}, CASE WHEN pg_catalog.pg_current_xact_id_if_assigned()
   AND coalesce(nullif(pg_catalog.lower(${setting("id")}), ''), $1) OPERATOR(pg_catalog.=) $1
   THEN highwater.write_receipt($1::pg_catalog.uuid, $2::pg_catalog.uuid, $3::pg_catalog.uuid, $4::pg_catalog.int8) END`;
 
-/** Whether this role can write receipts in this database, and which role that is. */
+/** Asks whether the role can write receipts in this database, and which role it is. */
 const PROBE = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace n
     JOIN pg_catalog.pg_proc p ON p.pronamespace OPERATOR(pg_catalog.=) n.oid
     WHERE n.nspname OPERATOR(pg_catalog.=) 'highwater' AND p.proname OPERATOR(pg_catalog.=) 'write_receipt'
@@ -69,27 +69,26 @@ const PROBE = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace n
   current_user`;
 
 /**
- * On the read port: the same, what the session has to see, and whether its transaction keeps one
- * snapshot.
+ * On the read port: the check, the token that the session has to see, and whether its transaction
+ * keeps one snapshot.
  */
 const READ_CHECK = `${CHECK}, ${setting("after")}, pg_catalog.current_setting('transaction_isolation')`;
 
-/** They begin with a Close, as OWN_BORDER does. */
+/** Each begins with a Close, as OWN_BORDER does. */
 export const READ_PREPARE: Buffer = Buffer.concat([closeStatement(NAME), parse(NAME, READ_CHECK)]);
 export const OWN_PREPARE: Buffer = Buffer.concat([closeStatement(NAME), parse(NAME, CHECK)]);
 /**
- * Finds nothing to close, and makes no notice: one that comes before its answer is of the client's
- * message in front of it. The server can say how long a message took behind the answer to it.
+ * A Close that finds nothing and causes no notice. A notice before its answer belongs to the
+ * client's message before it: the server may report a message's duration after its answer.
  */
 export const OWN_BORDER: Buffer = closePortal(NAME);
 /**
- * The unnamed portal may be the client's. A named one would live until the transaction ends, so it
- * is closed.
+ * Uses a named portal, because the unnamed one may be the client's. It is closed, because it would
+ * otherwise live until the transaction ends.
  */
 export const OWN_CHECK: Buffer = Buffer.concat([bind(NAME, NAME), execute(NAME), closePortal(NAME)]);
 /**
- * Under the name of the check, which has to be prepared again, so that no unnamed statement is
- * left.
+ * Uses the check's name, so that no unnamed statement is left. The check has to be prepared again.
  */
 export const OWN_PROBE: Buffer = Buffer.concat([
   closeStatement(NAME),
@@ -103,7 +102,7 @@ export const RECEIPT_PREPARE: Buffer = Buffer.concat([
   parse(RECEIPT_NAME, RECEIPT, [TEXT_OID]),
 ]);
 
-/** What a transaction's receipt says, as texts: id, tag, epoch, digest. */
+/** The values of a transaction's receipt, as texts: id, tag, epoch, digest. */
 export type ReceiptValues = readonly [id: string, tag: string, epoch: string, digest: string];
 
 export function ownReceipt(values: ReceiptValues): Buffer {
@@ -111,7 +110,7 @@ export function ownReceipt(values: ReceiptValues): Buffer {
   return Buffer.concat([bound, execute(RECEIPT_NAME), closePortal(RECEIPT_NAME)]);
 }
 
-/** The server fails with it, and so does its transaction. In each protocol. */
+/** A statement that fails with this error and undoes its transaction, in each protocol. */
 export function ownError({ code, message, hint }: Report): {
   readonly query: Buffer;
   readonly extended: Buffer;
@@ -125,18 +124,18 @@ export function ownError({ code, message, hint }: Report): {
 
 export interface CheckAnswer {
   readonly hasWritten: boolean;
-  /** The texts of the settings; equal texts are equal settings. */
+  /** The texts of the settings. Equal texts mean equal settings. */
   readonly settings: readonly (string | null)[];
   /** `current_user`. */
   readonly role: string | null;
   /** The transaction has its receipt. */
   readonly hasReceipt: boolean;
-  /** On the read port: a token, and the isolation of the transaction. */
+  /** On the read port: the token, and the transaction's isolation level. */
   readonly after: string;
   readonly isolation: string;
 }
 
-/** Null for what is no answer to the check. */
+/** Null if the columns are not an answer to the check. */
 export function readCheck(columns: readonly (string | null)[]): CheckAnswer | null {
   const [hasWritten, ...rest] = columns;
   if (hasWritten !== "t" && hasWritten !== "f") return null;
@@ -152,7 +151,7 @@ export function readCheck(columns: readonly (string | null)[]): CheckAnswer | nu
   };
 }
 
-/** The settings, and what is wrong with them. A wrong value counts as the safest one. */
+/** The settings, and the faults in them. A wrong value counts as the safest one. */
 export function readSettings(
   texts: readonly (string | null)[],
   levels: readonly string[],
@@ -189,11 +188,11 @@ export function readSettings(
   };
 }
 
-/** Longer than any time that is meant. */
+/** Longer than any sensible time. */
 const TIME_LENGTH_MAX = 32;
 const UNITS_MS: Readonly<Record<string, number>> = { "": 1, ms: 1, s: 1_000, min: 60_000, h: 3_600_000 };
 
-/** As PostgreSQL reads a time: a number with or without a unit. */
+/** Parses a time as PostgreSQL does: a number with or without a unit. */
 function readMs(text: string): number | null {
   if (text.length > TIME_LENGTH_MAX) return null;
   const match = /^\s*(\d{1,12})\s*(ms|s|min|h|)\s*$/.exec(text);

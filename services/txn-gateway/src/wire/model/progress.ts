@@ -1,17 +1,17 @@
-// What the session's transaction has done so far, as the server's answers say.
+// What the session's transaction has done so far, according to the server's answers.
 import { type SessionState } from "./state.ts";
 
 export class Progress {
   readonly #state: SessionState;
   isInBlock = false;
-  /** Since the last ReadyForQuery, or the last commit behind it. */
+  /** Since the last ReadyForQuery, or the last commit after it. */
   hasWritten = false;
   hasCommitted = false;
-  /** A function may have changed settings, and they were not read since. */
+  /** A function may have changed settings since they were last read. */
   hasCalled = false;
-  /** Something may have been set since the block began. */
+  /** A setting may have changed since the block began. */
   hasSet = false;
-  /** The end of a statement sent in another form: its transaction has not committed yet. */
+  /** CommandComplete of a Query sent in another form: its transaction has yet to commit. */
   result: Buffer | null = null;
 
   constructor(state: SessionState) {
@@ -23,7 +23,7 @@ export class Progress {
     this.hasSet = false;
   }
 
-  /** SET LOCAL ends with its block, and so does SET in one that was rolled back. */
+  /** Undoes SET LOCAL with its block, and SET in a block that was rolled back. */
   endBlock(): void {
     if (this.hasSet) this.#state.isStale = true;
     this.hasSet = false;

@@ -1,4 +1,4 @@
-// Joins frames that go on together into one slice of the bytes in which they came.
+// Joins adjacent frames that are passed on into one slice of the bytes that contained them.
 export class Run {
   readonly #emit: (bytes: Buffer) => void;
   #bytes: Buffer | null = null;

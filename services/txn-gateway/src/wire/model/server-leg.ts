@@ -1,6 +1,6 @@
-// What the server sends, on its way to the client. Answers to our own statements stop here; an
-// answer that may reveal a commit waits behind a gate. Every CommandComplete is read: a statement
-// that may have written, and was not found to have written nothing, counts as a write.
+// Passes the server's answers on to the client. Answers to our own statements stop here; an answer
+// that may reveal a commit waits at a gate. Every CommandComplete is read. A statement that may
+// have written counts as a write unless a check found that it wrote nothing.
 import { FrameScanner, type FrameSink, type PartRange } from "../frames/scanner.ts";
 import {
   PARSED,
@@ -43,7 +43,7 @@ const ENDS_WHOLE = new Set(["read", "checkable", "data", "commit", "begin", "rol
 export interface ServerLegOptions {
   readonly state: SessionState;
   readonly levels: () => readonly string[];
-  /** A transaction has ended, or a block goes on. */
+  /** Called when a transaction has ended, or a block goes on. */
   readonly onReady: (status: TransactionStatus) => void;
 }
 
@@ -55,7 +55,7 @@ export class ServerLeg implements FrameSink {
   readonly #holds: Holds;
   readonly #progress: Progress;
   readonly #own: OwnAnswers;
-  /** The frame that comes in parts is for us alone. */
+  /** The client must not see the frame that is arriving in parts. */
   #isOwnPart = false;
 
   constructor(options: ServerLegOptions) {
@@ -160,7 +160,7 @@ export class ServerLeg implements FrameSink {
     }
     if (isFirst) {
       if (type === ROW || type === COPY_DATA) this.#holds.row(end - start, head?.isLocking === true);
-      // Too long to be read: it may be anything.
+      // Too long to be read, so it counts as any error.
       else if (type === ERROR) this.#error(bytes, start, end, head);
       else if (type === NOTICE) this.#noticed(head);
       else if (type === ROW_DESCRIPTION) {
@@ -190,8 +190,8 @@ export class ServerLeg implements FrameSink {
   }
 
   /**
-   * The server is between transactions. If that of the session has written, it has committed, and
-   * the notification may be its own.
+   * The server sends notifications between transactions. If the session's transaction has written,
+   * it has committed, and the notification may be its own.
    */
   #notified(): void {
     const progress = this.#progress;
@@ -203,8 +203,8 @@ export class ServerLeg implements FrameSink {
   }
 
   /**
-   * A portal has shown as many rows as were asked for. A statement that writes has written
-   * everything by then, and commits with its transaction. So may one without a check behind it.
+   * A portal has returned as many rows as the client asked for. A statement that writes has written
+   * everything by now and commits with its transaction. A statement without a check may have, too.
    */
   #suspended(head: Expected | undefined): void {
     const state = this.#state;
@@ -221,7 +221,7 @@ export class ServerLeg implements FrameSink {
     if (head?.message === "execute") state.expected.pop();
   }
 
-  /** False: it is not for the client. */
+  /** False: the client must not see the answer. */
   #complete(bytes: Buffer, start: number, end: number, head: Expected | undefined): boolean {
     const state = this.#state;
     const progress = this.#progress;
@@ -231,7 +231,7 @@ export class ServerLeg implements FrameSink {
     const tag = readTag(bytes.toString("latin1", start + HEADER_BYTES, end - 1));
     if (this.#failedBefore(tag, head)) return false;
     if (tag.dropsStatements) state.forgetPrepared();
-    // Whether it is in a block is known only when the server is ready.
+    // Whether the statement is in a block is known only at the next ReadyForQuery.
     if (tag.isWrite) state.hasWrittenInBlock = true;
     if (tag.effect !== "commit") state.isReadOnlyCommit = null;
     if (tag.changesSettings) {
@@ -247,7 +247,7 @@ export class ServerLeg implements FrameSink {
         progress.begin();
         break;
       case "end":
-        // Or what came behind a savepoint: then the block goes on, as the server says when ready.
+        // If it was only to a savepoint, the next ReadyForQuery shows that the block goes on.
         progress.isInBlock = false;
         state.rolledBack();
         if (progress.hasSet) state.isStale = true;
@@ -274,12 +274,12 @@ export class ServerLeg implements FrameSink {
     }
     if (isExecute) state.expected.pop();
     if (!isCheck) return true;
-    // As in a simple Query: the notices and errors of its COMMIT come first.
+    // Held back, because a simple Query's result comes after the notices and errors of its COMMIT.
     progress.result = Buffer.from(bytes.subarray(start, end));
     return false;
   }
 
-  /** A statement of ours has failed in front of this COMMIT, and so it has undone everything. */
+  /** A statement of ours failed before this COMMIT, so the transaction is rolled back. */
   #failedBefore(tag: Tag, head: Expected | undefined): boolean {
     const { failure } = this.#state;
     if (failure === null || head?.kind !== "commit" || tag.effect !== "end") return false;
@@ -295,10 +295,10 @@ export class ServerLeg implements FrameSink {
     const { expected } = this.#state;
     this.#progress.result = null;
     this.#state.isReadOnlyCommit = null;
-    // When the session ends in a COMMIT, it is not known whether that has taken effect.
+    // A session that ends during COMMIT leaves its outcome unknown.
     if (!isFatal(bytes, start, end)) this.#state.rolledBack();
     this.#holds.failed(reportField(bytes, start, end, "C"));
-    // The transaction is undone; but a procedure may have committed before.
+    // The transaction is rolled back, but a procedure may have committed before that.
     this.#progress.hasWritten = !this.#progress.isInBlock && mayCommitInside(head);
     expected.failCopy();
     if (head === undefined || head.message === "sync" || head.message === "query" || head.message === "call")
@@ -306,7 +306,7 @@ export class ServerLeg implements FrameSink {
     if (expected.fail()) this.#state.forgetPrepared();
   }
 
-  /** False: it is not for the client. */
+  /** False: the client must not see the message. */
   #ready(bytes: Buffer, start: number, head: Expected | undefined): boolean {
     const state = this.#state;
     const progress = this.#progress;

@@ -1,21 +1,21 @@
-// The statements and cursors that a session names in SQL, as far as their texts matter: whether
-// EXECUTE or FETCH may lock rows. Bounded: a name that is not known counts as one that locks.
+// Tracks the statements and cursors that a session names in SQL, to know whether EXECUTE or FETCH
+// may lock rows. Bounded: an unknown name counts as one that locks.
 import { type NameUse } from "./statement.ts";
 
 const NAMES_MAX = 2_000;
 
 interface Cursor {
   readonly isLocking: boolean;
-  /** It outlives its transaction. */
+  /** The cursor outlives its transaction. */
   readonly isHoldable: boolean;
 }
 
 export class SqlNames {
-  /** Whether they lock. */
+  /** By name: whether the statement locks rows. */
   readonly #prepared = new Map<string, boolean>();
   readonly #cursors = new Map<string, Cursor>();
 
-  /** The statement goes to the server. True: what it names may lock the rows that it answers. */
+  /** The statement goes to the server. True: by its name, it may lock the rows it returns. */
   used(use: NameUse): boolean {
     switch (use.does) {
       case "prepare":
@@ -35,12 +35,12 @@ export class SqlNames {
     }
   }
 
-  /** By a message of the extended protocol, which has the same names. */
+  /** A Parse of the extended protocol, which shares its names with SQL. */
   parsed(name: string): void {
     if (this.#prepared.has(name)) this.#prepared.set(name, true);
   }
 
-  /** The same of a portal. */
+  /** The same for a portal. */
   bound(name: string): void {
     if (this.#cursors.has(name)) this.#declare(name, { isLocking: true, isHoldable: false });
   }
@@ -50,7 +50,7 @@ export class SqlNames {
     for (const [name, { isHoldable }] of this.#cursors) if (!isHoldable) this.#cursors.delete(name);
   }
 
-  /** A name that is taken stays what it was, so what has locked once counts on. */
+  /** The server keeps a name's first statement, so a name that has locked once still counts. */
   #prepare(name: string, isLocking: boolean): void {
     makeRoom(this.#prepared);
     this.#prepared.set(name, isLocking || this.#prepared.get(name) === true);

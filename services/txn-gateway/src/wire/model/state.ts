@@ -1,4 +1,4 @@
-// What both legs of a session know.
+// The state that both legs of a session share.
 import { ExpectedAnswers, type Expected, OWN, type Purpose, QUIET } from "./expected.ts";
 import { type HoldQueue, type Gate } from "./hold-queue.ts";
 import { type OwnAttempt } from "./attempt.ts";
@@ -17,44 +17,44 @@ import {
 
 export type TransactionStatus = "I" | "T" | "E";
 
-/** `later`: the shell lets the client leg go on. A report: why it may not. */
+/** `later`: the shell wakes the client leg when the write may go on. A report: why it may not. */
 export type Admission = "now" | "later" | Report;
 
 const HEADER_BYTES = 5;
 
-/** Of a ReadyForQuery. */
+/** The status in a ReadyForQuery. */
 export function statusAt(bytes: Buffer, start: number): TransactionStatus {
   return String.fromCharCode(bytes[start + HEADER_BYTES] ?? 0) as TransactionStatus;
 }
 
-/** What the model asks of the shell. */
+/** The model's requests to the shell. */
 export interface Outside {
   toServer(bytes: Buffer): void;
-  /** Asks for a position now, and opens the gate when what lies below is as safe as was asked. */
+  /** Reads the log's end now, and opens the gate when that position is durable at its level. */
   wait(gate: Gate): void;
-  /** Opens the gate with an error that says what became of the earlier transaction of the id. */
+  /** Opens the gate with an error that gives the outcome of the id's earlier transaction. */
   explain(used: ReceiptValues, gate: Gate): void;
-  /** Settings that are wrong, said once for each change. */
+  /** Warns about wrong settings, once for each change. */
   warn(faults: readonly string[]): void;
   /**
-   * A transaction that is about to commit gets its id, and is announced. Null: it is not to have a
-   * receipt, and is answered when it is durable.
+   * Gives a transaction that is about to commit an id, and announces it. Null: the transaction gets
+   * no receipt and is answered when it is durable.
    */
   attempt(): OwnAttempt | null;
   /** Whether a transaction in commit mode may begin to write. */
   admission(): Admission;
-  /** On the read port: something waits for what the token stands for. */
+  /** On the read port: a statement waits until the server shows the token's transaction. */
   await(token: string): void;
-  /** The server was a replica, and is none any more. */
+  /** The server was a replica and has been promoted. */
   promoted(): void;
-  /** The server does not answer as PostgreSQL does: the session cannot go on. */
+  /** The server's answers are not PostgreSQL's: the session has to end. */
   broken(reason: string): void;
 }
 
 /** A statement of ours has failed, and its transaction with it. */
 export interface Failure {
   readonly bytes: Buffer;
-  /** A receipt of its id was there already: this transaction's own. */
+  /** The values of this transaction's receipt, when the store already has a receipt of its id. */
   readonly used: ReceiptValues | null;
 }
 
@@ -62,45 +62,45 @@ export class SessionState {
   readonly expected = new ExpectedAnswers();
   readonly client: HoldQueue;
   readonly outside: Outside;
-  /** As the last ReadyForQuery said. */
+  /** As the last ReadyForQuery reported. */
   status: TransactionStatus = "I";
   settings: Settings = DEFAULT_SETTINGS;
-  /** The texts that they were read from. */
+  /** The texts from which the settings were read. */
   settingsText = "";
-  /** They may have changed: they are read before the next message of the client is sent on. */
+  /** The settings may have changed. They are read before the client's next message is sent. */
   isStale = true;
-  /** A text that names them was sent, and they were not read since. */
+  /** A text that names the settings was sent, and they have not been read since. */
   mayHaveSet = false;
-  /** Our statement is prepared. */
+  /** The check is prepared. */
   isPrepared = false;
-  /** The same of the statement that writes receipts. */
+  /** The statement that writes receipts is prepared. */
   isReceiptPrepared = false;
-  /** `current_user`, as the server said last. */
+  /** `current_user`, as the server last reported it. */
   role: string | null = null;
-  /** Whether a role can write receipts in this database. Null: it is not known of any. */
+  /** Whether a role can write receipts in this database. Null: not probed yet. */
   probed: { readonly role: string | null; readonly canWrite: boolean } | null = null;
-  /** The receipt of this transaction was asked for. */
+  /** The transaction whose receipt the gateway has sent. */
   asked: OwnAttempt | null = null;
-  /** The server has said that this transaction has its receipt. */
+  /** The same transaction, once the server has confirmed its receipt. */
   receipted: OwnAttempt | null = null;
-  /** The block has statements that write. */
+  /** The block has executed statements that write. */
   hasWrittenInBlock = false;
-  /** An error of ours in front of a COMMIT: it goes out instead of the answer. */
+  /** The error of our statement before a COMMIT. The client gets it instead of the answer. */
   failure: Failure | null = null;
-  /** The client has a token that is not that of its last transaction. */
+  /** The client has a token of an earlier transaction. */
   hasOldToken = false;
-  /** Before the answer to its last transaction, if that has committed and has ended. */
+  /** The gate of its last transaction's answer; null when that transaction has not committed. */
   lastCommit: Gate | null = null;
-  /** What the check in front of a COMMIT has found; null: there was none. */
+  /** What the check before a COMMIT found; null when there was no check. */
   isReadOnlyCommit: boolean | null = null;
 
-  /** The session came to the read port. */
+  /** The session connected to the read port. */
   readonly isReader: boolean;
-  /** The token that its reads have to see; empty: none. */
+  /** The token whose transaction its reads have to see; empty: none. */
   after = "";
-  /** It is not known that what the token stands for has arrived: reads of the client wait. */
+  /** The server may not show the token's transaction yet: the client's reads wait. */
   isAwaiting = false;
-  /** The answer to the next read instead: why it will not arrive. */
+  /** Why the token's transaction will not arrive: the answer to the next read. */
   refusal: Buffer | null = null;
 
   constructor(client: HoldQueue, outside: Outside, isReader = false) {
@@ -109,19 +109,19 @@ export class SessionState {
     this.isReader = isReader;
   }
 
-  /** Transactions of this session are to have receipts. */
+  /** This session's transactions are to have receipts. */
   get wantsReceipts(): boolean {
     if (this.settings.ack === "durable" && this.settings.id === null) return false;
     // A receipt that the role cannot write would undo its transaction.
     return this.probed?.canWrite === true && this.isProbed;
   }
 
-  /** Then every transaction may have a receipt: with an id it must not run twice. */
+  /** With an id every transaction may get a receipt, because it must not run twice. */
   get hasId(): boolean {
     return this.settings.id !== null;
   }
 
-  /** The check, with the receipt where the transaction is to have one. */
+  /** Sends the check, with the receipt if the transaction is to have one. */
   sendCheck(purpose: Purpose, mayHaveReceipt: boolean): void {
     const attempt = mayHaveReceipt && this.wantsReceipts ? this.outside.attempt() : null;
     if (attempt === null) {
@@ -142,20 +142,20 @@ export class SessionState {
     return this.probed !== null && this.probed.role === this.role;
   }
 
-  /** What comes before the answer to the first message is of the client's in front of it. */
+  /** Messages before the answer to this Close belong to the client's message before it. */
   #begin(isPrepared: boolean, prepare: Buffer): void {
     this.outside.toServer(isPrepared ? OWN_BORDER : prepare);
     this.expected.push(QUIET.close);
     if (!isPrepared) this.expected.push(OWN.parse);
   }
 
-  /** All prepared statements may be gone. */
+  /** The server may have dropped all prepared statements. */
   forgetPrepared(): void {
     this.isPrepared = false;
     this.isReceiptPrepared = false;
   }
 
-  /** The error goes to the client. A receipt that was there already has to be looked up first. */
+  /** Sends the error to the client. If the id has a receipt already, that is looked up first. */
   sendFailure({ bytes, used }: Failure): void {
     if (used === null) this.client.push(bytes);
     else this.outside.explain(used, this.client.gate(false));

@@ -1,38 +1,38 @@
-// What a statement's text says of it before it runs. This only saves time: it decides where a
-// statement of ours may stand, and never that something need not be held.
+// Classifies a statement by its text before it runs. A guess only saves time: it decides where a
+// statement of ours may stand, and never that an answer need not be held.
 
 /**
- * `read`: may run with a check behind it, and answers as a SELECT does. `checkable`: the same, but
- * not sent in another form. `data`: writes one way or another, needs no check. `commit`: ends the
- * block. `copy`: nothing may stand behind it. `other`: may commit inside, or refuse company.
+ * `read`: a check may follow it, and it answers like SELECT. `checkable`: the same, but sent as it
+ * is. `data`: certainly writes, so it needs no check. `commit`: ends the block. `copy`: nothing may
+ * follow it. `other`: may commit inside, or refuse to share a batch.
  */
 export type Kind = "read" | "checkable" | "data" | "commit" | "begin" | "rollback" | "copy" | "other";
 
 export interface StatementInfo {
   readonly kind: Kind;
-  /** It writes, as far as its first words say. */
+  /** It writes, judging by its first words. */
   readonly writes: boolean;
   /** It may lock rows that it reads. */
   readonly isLocking: boolean;
-  /** It takes a snapshot, as far as its first word says. */
+  /** It takes a snapshot, judging by its first word. */
   readonly takesSnapshot: boolean;
-  /** It calls set_config, as far as its text says. */
+  /** It calls set_config, judging by its text. */
   readonly callsSetConfig: boolean;
-  /** It may drop prepared statements, ours too. */
+  /** It may drop prepared statements, including ours. */
   readonly dropsStatements: boolean;
-  /** One statement without parameters, so that it can be sent in either protocol. */
+  /** One statement without parameters: both protocols can send it. */
   readonly isPlain: boolean;
-  /** It may set `highwater.id`, so what is sent behind it waits until that is known. */
+  /** It may set `highwater.id`, so later messages wait until the settings are read. */
   readonly namesSettings: boolean;
-  /** It may set `highwater.id`, as far as its text says. */
+  /** It may set `highwater.id`, judging by its text. */
   readonly namesId: boolean;
-  /** One text of several statements. */
+  /** The text has several statements. */
   readonly isSeveral: boolean;
-  /** What it makes or reads by a name of SQL; null: nothing. */
+  /** The SQL name that it makes or uses; null: none. */
   readonly names: NameUse | null;
 }
 
-/** A name is null where the text does not say it plainly. `anything`: it may make any of them. */
+/** A name is null where the text does not show it plainly. `anything`: it may make any name. */
 export type NameUse =
   | { readonly does: "prepare"; readonly name: string; readonly isLocking: boolean }
   | {
@@ -61,8 +61,8 @@ const KINDS: ReadonlyMap<string, Kind> = new Map<string, Kind>([
 
 const WRITES = new Set(["insert", "update", "delete", "merge"]);
 /**
- * Of a kind that is not `data`. Not among them: what keeps a server in order and is held anyway,
- * and what ends a transaction that was prepared.
+ * Writes of other kinds than `data`. Left out: maintenance, whose answers are held anyway, and the
+ * end of a prepared transaction.
  */
 const ALSO_WRITES = new Set([
   ...["create", "alter", "drop", "comment", "grant", "revoke", "reassign", "security"],
@@ -78,8 +78,8 @@ const WITHOUT_SNAPSHOT: ReadonlySet<string> = new Set([
   "release",
 ]);
 /**
- * In any letters, anywhere, with comments between the words: what a function does is not seen. The
- * rows of a text that only looks like it are held as well, which costs time and nothing else.
+ * In upper or lower case, anywhere, with comments between the words; what a function does is not
+ * seen. A text that only looks like a locking read is held as well, which costs only time.
  */
 function locks(text: string): boolean {
   return text.split(";").some((part) => {
@@ -90,7 +90,7 @@ function locks(text: string): boolean {
 
 const FOR = /\bfor\b/i;
 const UPDATE_OR_SHARE = /\b(?:update|share)\b/i;
-/** Of texts with several statements. */
+/** For texts with several statements. */
 const READS_BY_NAME = /\b(?:execute|fetch|move)\b/i;
 const DROPS = /\b(?:discard|deallocate)\b/i;
 const MAKES_NAMES = /\b(?:prepare|declare)\b/i;
@@ -120,7 +120,7 @@ export function statementInfo(bytes: Buffer, start: number, end: number): Statem
   if (at < 0) return UNKNOWN;
   const word = wordAt(bytes, at, end);
   let kind: Kind = bytes[at] === OPEN ? "read" : (KINDS.get(word) ?? "other");
-  // Of a two-phase commit: a statement of its own kind. `PREPARE name AS` is an ordinary one.
+  // PREPARE TRANSACTION begins a two-phase commit. `PREPARE name AS` is an ordinary statement.
   if (kind === "checkable" && word === "prepare" && /^prepare\s+transaction\b/i.test(head(bytes, at, end)))
     kind = "other";
   if ((word === "commit" || word === "rollback") && /^\w+\s+prepared\b/i.test(head(bytes, at, end)))
@@ -147,17 +147,17 @@ export function statementInfo(bytes: Buffer, start: number, end: number): Statem
   };
 }
 
-/** Plain letters, and quoted names without quotes inside; at most what PostgreSQL keeps of one. */
+/** Plain names, and quoted ones without quotes inside; up to the 63 bytes that PostgreSQL keeps. */
 const NAME = String.raw`("[ !#-~]{1,63}"|[a-z_][\w$]{0,62})`;
 const PREPARE = new RegExp(String.raw`^prepare\s+${NAME}\s*(?:\([^()]*\)\s*)?\bas\b`, "i");
 const DECLARE = new RegExp(String.raw`^declare\s+${NAME}\s[\sa-z]*?\bcursor\b([\sa-z]*?)\bfor\b`, "i");
 const EXECUTE = new RegExp(String.raw`^execute\s+${NAME}\s*(?:\(|;|$)`, "i");
 const FETCH = new RegExp(String.raw`^\w+\s+(?:[-+]?\w+\s+)*?${NAME}[\s;]*$`, "i");
-/** Where an expression may look at a character more than once: so much of a text. */
+/** How much of a text goes to expressions that may look at a character more than once. */
 const MATCHED_MAX = 512;
 const HOLDABLE = /\bwith\s+hold\b/i;
 
-/** Of a single statement. */
+/** For a single statement. */
 function nameUse(word: string, text: string): NameUse | null {
   switch (word) {
     case "prepare": {
@@ -195,7 +195,7 @@ function namesSettings(text: Buffer): boolean {
   return text.includes(SETTINGS[0]) || text.includes(SETTINGS[1]);
 }
 
-/** It takes no snapshot, as far as its first word says. */
+/** True when the statement takes no snapshot, judging by its first word. */
 export function hasNoSnapshot(bytes: Buffer, start: number, end: number): boolean {
   const at = firstWord(bytes, start, end);
   return at >= 0 && WITHOUT_SNAPSHOT.has(wordAt(bytes, at, end)) && isOne(bytes, start, end);
@@ -203,7 +203,7 @@ export function hasNoSnapshot(bytes: Buffer, start: number, end: number): boolea
 
 export const UNSEEN_STATEMENT = UNKNOWN;
 
-/** Behind blanks and comments; -1 when there is nothing, or a comment has no end. */
+/** Skips blanks and comments. -1 when nothing is left, or a comment has no end. */
 function firstWord(bytes: Buffer, start: number, end: number): number {
   let at = start;
   while (at < end) {
@@ -219,7 +219,7 @@ function firstWord(bytes: Buffer, start: number, end: number): number {
   return -1;
 }
 
-/** They nest. */
+/** Comments nest. */
 function endOfComment(bytes: Buffer, start: number, end: number): number {
   let depth = 1;
   for (let at = start; at + 1 < end; at++) {
@@ -243,7 +243,7 @@ function wordAt(bytes: Buffer, start: number, end: number): string {
     if (lower < 97 || lower > 122) break;
     at++;
   }
-  // A digit, `_`, `$` or what is not ASCII goes on with the word: it is no keyword then.
+  // A digit, `_`, `$` or a byte that is not ASCII continues the word, so it is no keyword.
   const next = at < end ? (bytes[at] ?? 0) : 0;
   if (next > 127 || next === 95 || next === 36 || (next >= 48 && next <= 57)) return "";
   return bytes.toString("latin1", start, at).toLowerCase();
@@ -253,13 +253,13 @@ function head(bytes: Buffer, start: number, end: number): string {
   return bytes.toString("latin1", start, Math.min(end, start + 64));
 }
 
-/** No semicolon but at the end. */
+/** True when the only semicolons are at the end. */
 function isWithoutSemicolon(bytes: Buffer, start: number, end: number): boolean {
   const at = bytes.subarray(start, end).indexOf(SEMICOLON);
   return at < 0 || start + at >= endOfText(bytes, start, end);
 }
 
-/** Without the blanks and semicolons behind it. */
+/** The end of the text without trailing blanks and semicolons. */
 function endOfText(bytes: Buffer, start: number, end: number): number {
   let last = end;
   while (last > start && ((bytes[last - 1] ?? 0) <= 32 || bytes[last - 1] === SEMICOLON)) last--;
@@ -267,8 +267,8 @@ function endOfText(bytes: Buffer, start: number, end: number): number {
 }
 
 /**
- * No semicolon but at the end, and no `$`, which may be a parameter or a quote; both may stand in
- * quotes. A comment, and a backslash in quotes, may hide where the quotes end.
+ * True when the text, outside quotes, has no semicolon before its end and no `$`, which may be a
+ * parameter or a quote. A comment, or a backslash in quotes, may hide the end of the quotes.
  */
 function isOne(bytes: Buffer, start: number, end: number): boolean {
   const last = endOfText(bytes, start, end);

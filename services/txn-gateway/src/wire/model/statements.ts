@@ -1,5 +1,5 @@
-// The prepared statements and portals of a session, as far as their texts matter. Bounded: what is
-// forgotten counts as unseen.
+// Tracks the prepared statements and portals of a session, as far as their texts matter. Bounded: a
+// forgotten one counts as unseen.
 import { type StatementInfo, UNSEEN_STATEMENT } from "./statement.ts";
 
 const NAMES_MAX = 2_000;
@@ -15,7 +15,7 @@ class Named {
   set(name: string, info: StatementInfo): void {
     if (name.length > NAME_BYTES_MAX) return;
     const known = this.#infos.get(name);
-    // A name that is taken stays what it was, whatever the server says to the second Parse.
+    // The server may keep either of two statements with one name: if they differ, it is unseen.
     const isDoubtful = name !== "" && known !== undefined && known.kind !== info.kind;
     if (known === undefined && this.#infos.size >= NAMES_MAX) return;
     this.#infos.set(name, isDoubtful ? UNSEEN_STATEMENT : info);

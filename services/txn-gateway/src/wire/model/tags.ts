@@ -1,24 +1,24 @@
-// What a CommandComplete's tag says. Every tag is read; one that is not known counts as that of a
-// write which may have committed by itself.
+// Reads a CommandComplete's tag. An unknown tag counts as a write that may have committed by
+// itself.
 
 /**
  * `none`: wrote nothing. `begin`, `end`: a block began, or ended without a commit. `commit`: a
- * commit. `data`: a statement of its transaction, which may have written. `alone`: may have
- * committed by itself.
+ * commit. `data`: a statement that may have written and commits with its transaction. `alone`: may
+ * have committed by itself.
  */
 type Effect = "none" | "begin" | "end" | "commit" | "data" | "alone";
 
 export interface Tag {
   readonly effect: Effect;
-  /** A write that found nothing to write, which says something of what others have committed. */
+  /** A write that found no rows, which reveals what other sessions have committed. */
   readonly isEmptyWrite: boolean;
-  /** Of a statement that answers rows, or says how many it has found. */
+  /** The statement returns rows, or a count of those that it found. */
   readonly isRead: boolean;
   /** It writes rows, or may have done something else. */
   readonly isWrite: boolean;
-  /** Settings may have been changed. Functions that change some are not seen. */
+  /** Settings may have changed. Changes by functions are not seen. */
   readonly changesSettings: boolean;
-  /** A function may have been called that changes some. */
+  /** It may have called a function that changes settings. */
   readonly mayCallSettings: boolean;
   readonly dropsStatements: boolean;
 }
@@ -54,10 +54,10 @@ const EFFECTS: Readonly<Record<string, Effect>> = {
 
 const READS = new Set(["SELECT", "FETCH", "MOVE", "COPY", "EXPLAIN"]);
 const WRITES = new Set(["INSERT", "UPDATE", "DELETE", "MERGE"]);
-/** Many a row count, few words. */
+/** Row counts are many, tags are few: the cache is by tag without counts. */
 const known = new Map<string, Tag>();
 
-/** `text` is the tag as it came, with its counts. */
+/** `text` is the tag as received, with its counts. */
 export function readTag(text: string): Tag {
   const words = withoutCounts(text);
   const isEmptyWrite = text.endsWith(" 0") && WRITES.has(words);

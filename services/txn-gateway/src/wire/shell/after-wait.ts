@@ -1,24 +1,24 @@
-// The wait for `highwater.after` of one session of the read port: one at a time, with a limit.
+// The wait for `highwater.after` of one read-port session: one at a time, with a limit.
 import { type Report } from "../frames/build.ts";
 
-/** Of a session of the read port. */
+/** A read-port session's view of its node. */
 export interface Reader {
   /** Null: the session is at the primary. */
   readonly replica: string | null;
-  /** Resolves when the session shows what the token stands for, or to why it will not. */
+  /** Resolves to null when the session shows the token's transaction, or to why it never will. */
   arrived(token: string, signal: AbortSignal): Promise<Report | null>;
-  /** Resolves when all is durable that the session may have shown by now. */
+  /** Resolves when everything that the session may have shown by now is durable. */
   shown(replica: string, level: string, signal: AbortSignal): Promise<void>;
-  /** Resolves when the server is known to have been a replica, and so to have committed nothing. */
+  /** Resolves when the server is known to be a replica, which has committed nothing. */
   confirmed(replica: string, signal: AbortSignal): Promise<void>;
-  /** How long `arrived` may take where the session does not say so. */
+  /** Limit of `arrived` if the session has set none. */
   readonly maxWaitMs: number;
 }
 
 export interface AfterWaitOptions {
   readonly reader: Reader;
   readonly after: (ms: number, callback: () => void) => () => void;
-  /** It has arrived, or will not. */
+  /** Called when the transaction has arrived, or never will. */
   readonly onEnd: (refusal: Report | null) => void;
 }
 
@@ -46,7 +46,7 @@ export class AfterWait {
     return this.#running !== null;
   }
 
-  /** Nothing where one runs: what waits is behind it. */
+  /** Does nothing while a wait runs: what waits will ask again after it. */
   begin(token: string, maxWaitMs: number): void {
     const { reader, after } = this.#options;
     if (this.#running !== null) return;
@@ -67,7 +67,7 @@ export class AfterWait {
     this.#options.onEnd(refusal);
   }
 
-  /** False: nothing waits. */
+  /** False when nothing waits. */
   cancel(): boolean {
     if (this.#running === null) return false;
     this.#end(CANCELLED);

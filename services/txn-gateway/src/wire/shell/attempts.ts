@@ -1,5 +1,5 @@
-// Transactions of the wire that have receipts, in the pipeline of all others: admitted by exposure,
-// announced before their COMMIT, positioned after it, and settled when the outcome is unknown.
+// Runs the wire's transactions with receipts through the pipeline of all others: admitted by
+// exposure, announced before COMMIT, positioned after it, and settled when the outcome is unknown.
 import { randomBytes } from "node:crypto";
 import { type EpochId, HighwaterError, makeUuidV7, NO_ID, parseTxnId, type TxnId } from "@highwater/protocol";
 import { type DeploymentKeys } from "@highwater/service";
@@ -32,20 +32,20 @@ export interface WireAttemptContext {
   readonly durability: Durability;
 }
 
-/** Whose transactions they are. */
+/** The owner and epoch of a session's transactions. */
 export interface SessionOwner {
   readonly owner: bigint;
   readonly primaryEpoch: PrimaryEpoch;
 }
 
 const ID_RANDOM_BYTES = 10;
-/** For a wrong id, also one that PostgreSQL could read: the server refuses a receipt with it. */
+/** The tag of an invalid id, even one that PostgreSQL accepts: the server refuses the receipt. */
 const NO_TAG = "";
-/** Of a wrong value, in an error. */
+/** How much of a wrong value an error quotes. */
 const SHOWN_MAX = 50;
 const VERDICT_MS = 10_000;
 const OUTCOME_MS = 10_000;
-/** The trackers know the next epoch by then. */
+/** By then the trackers know the next epoch. */
 const POSITION_MS = 1_000;
 const REFUSED_HINT = "Try again later, or with highwater.ack = durable.";
 
@@ -58,7 +58,7 @@ export class WireAttempts {
 
   /**
    * How long a fast transaction of the owner has to wait before it may write, or why it may not:
-   * too much is not durable.
+   * exposure is at its limit.
    */
   admission(owner: bigint): number | Report {
     try {
@@ -75,15 +75,15 @@ export class WireAttempts {
     return this.#parts.tokens.of({ kind: "position", id: NO_ID, epoch, offset, attempt: epoch, owner });
   }
 
-  /** After its epoch ended: whether all that lies below the position is known to be durable. */
+  /** After the end of its epoch: true when everything up to the position is known to be durable. */
   async positionVerdict(owner: bigint, position: Position, level: string): Promise<boolean> {
     const token = this.positionToken(owner, position);
     return (await this.#parts.durability.await({ token, ...position, level }, POSITION_MS)) === "durable";
   }
 
   /**
-   * What became of the transaction whose receipt was there first. `never`: it has not committed,
-   * and never will.
+   * The outcome of the transaction that already has a receipt under this id. `never`: it has not
+   * committed and cannot.
    */
   async outcomeOf([id, tag]: ReceiptValues, epoch: EpochId): Promise<"committed" | "never" | "unknown"> {
     const settled = await this.#parts.settler.settle({ id: id as TxnId, tag }, epoch, {
@@ -94,12 +94,12 @@ export class WireAttempts {
     return settled?.kind === "aborted" || settled?.kind === "lost" ? "never" : "unknown";
   }
 
-  /** Begins such a wait. Returns what ends it early. */
+  /** Waits as `admission` demands. Returns a function that ends the wait early. */
   slow(delayMs: number, callback: () => void): () => void {
     return this.#parts.exposure.slow(delayMs, callback);
   }
 
-  /** Null: it would be one too many that is not durable, so it is answered when it is. */
+  /** Null when exposure is at its limit: the transaction is then answered when it is durable. */
   begin(of: SessionOwner, settings: Settings, level: string): WireAttempt | null {
     const { exposure, deps, config, announcer, keys } = this.#parts;
     const ownId = (): TxnId => makeUuidV7(deps.clock.wallMs(), randomBytes(ID_RANDOM_BYTES));
@@ -115,7 +115,7 @@ export class WireAttempts {
       exposed = exposure.admitBegun(of.owner, settings.ack);
     } catch (cause) {
       if (!(cause instanceof HighwaterError)) throw cause;
-      // With an id of the client's it must not run twice, however it is answered.
+      // With the client's id it gets its receipt all the same, because it must not run twice.
       if (settings.id === null) return null;
     }
     const tag = keys.receiptTag(of.owner, id);
@@ -161,7 +161,7 @@ export class WireAttempt implements OwnAttempt {
     if (exposed !== null) this.#parts.exposure.release(exposed);
   }
 
-  /** It has committed, at or below the position. Answers its token. */
+  /** It has committed at or below the position. Returns its token. */
   committed({ epoch, offset }: Position, trace: TransactionTrace | null = null): string {
     const { announced, exposed, owner } = this.#state;
     if (!this.#isOver) {
@@ -177,7 +177,7 @@ export class WireAttempt implements OwnAttempt {
     return this.#parts.tokens.of({ kind: "write", id: this.id, epoch, offset, attempt: epoch, owner });
   }
 
-  /** The session has ended, and it is not known whether this has committed: finds out. */
+  /** The session has ended without a known outcome: settles the id. */
   unknown(): void {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -198,7 +198,7 @@ export class WireAttempt implements OwnAttempt {
     });
   }
 
-  /** After its epoch ended: what trackers say of it. */
+  /** After the end of its epoch: the trackers' verdict. */
   verdict(position: Position, level: string): Promise<AttemptVerdict> {
     const token = this.committed(position);
     return this.#parts.durability.await({ token, ...position, level }, VERDICT_MS);

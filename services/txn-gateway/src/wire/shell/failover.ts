@@ -1,11 +1,11 @@
-// After the epoch of a session has ended: what became of the commits whose answers it still holds,
-// and with which error it ends.
+// Judges, after the end of a session's epoch, the commits whose answers it still holds, and chooses
+// the error with which the session ends.
 import { type EpochId } from "@highwater/protocol";
 import { type Report } from "../frames/build.ts";
 import { type Gate } from "../model/hold-queue.ts";
 import { type WireAttempt, type WireAttempts } from "./attempts.ts";
 
-/** `unknown`: it has no receipt, or trackers did not know it in time. */
+/** `unknown`: it has no receipt, or no tracker answered in time. */
 export type HeldVerdict = "durable" | "lost" | "unknown";
 
 export const FAILED_OVER: Report = {
@@ -37,7 +37,7 @@ interface Judges {
   readonly epoch: EpochId;
 }
 
-/** Of the gates, in their order. Those that stand for no commit may be `durable` or `unknown`. */
+/** A verdict for each gate, in order. Gates without a commit are `durable` or `unknown`. */
 export async function judgeHeld(
   gates: readonly Gate[],
   { attempts, owner, epoch }: Judges,
@@ -54,7 +54,7 @@ export async function judgeHeld(
     return verdict === "lost" || verdict === "broken" ? "lost" : "unknown";
   };
   const found = await Promise.all(gates.map(ofReceipt));
-  // What has no receipt is only asked for when it stands in the way of an answer.
+  // A commit without a receipt is judged only if a later answer could go out.
   const last = found.lastIndexOf("durable");
   const ofPosition = async (gate: Gate, at: number): Promise<HeldVerdict> => {
     const verdict = found[at] ?? "unknown";
@@ -67,8 +67,8 @@ export async function judgeHeld(
 }
 
 /**
- * `gates` are not answered. A driver takes the error for the answer to the first of them, so the
- * code says what became of that commit, and the detail what became of each that has a receipt.
+ * `gates` were not answered. A driver takes the error for the answer to the first of them, so the
+ * code gives that commit's outcome; the detail gives the outcome of each commit that has a receipt.
  */
 export function endOf(gates: readonly Gate[], verdicts: ReadonlyMap<Gate, HeldVerdict>): Report {
   const commits = gates.filter(({ isCommit }) => isCommit);

@@ -1,15 +1,15 @@
-// What sessions send to their sockets. All that one turn of the event loop has for a socket leaves
-// in one write when the turn is over, and one socket after the other: each write wakes a process,
-// which then takes a processor from this one.
+// Collects what sessions send to their sockets. When a turn of the event loop ends, each socket
+// gets all its bytes in one write, one socket after the other: each write wakes a process that then
+// competes with this one for a processor.
 import { type Socket } from "node:net";
 
-/** Copied into one buffer up to here. */
+/** Up to this size, parts are copied into one buffer. */
 const JOINED_BYTES_MAX = 32_768;
 
 export class Outbox {
   #waiting: Outgoing[] = [];
 
-  /** `onFull`: the socket takes no more until its `drain`. */
+  /** `onFull`: called when the socket takes no more until its `drain`. */
   to(socket: Socket, onFull: () => void): Outgoing {
     return new Outgoing(socket, onFull, (outgoing) => {
       if (this.#waiting.push(outgoing) === 1)
@@ -20,7 +20,7 @@ export class Outbox {
   }
 }
 
-/** One socket's. */
+/** The bytes for one socket. */
 export class Outgoing {
   readonly #socket: Socket;
   readonly #onFull: () => void;
@@ -37,7 +37,7 @@ export class Outgoing {
     if (this.#parts.push(bytes) === 1) this.#onFirst(this);
   }
 
-  /** Now, because the socket is to be closed behind it. */
+  /** Writes at once, because the socket is about to be closed. */
   flush(): void {
     const parts = this.#parts;
     const [first] = parts;

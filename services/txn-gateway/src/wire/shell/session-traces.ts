@@ -1,5 +1,4 @@
-// The traces of one session's commits: each from the client's first message of its transaction to
-// the answer.
+// Traces one session's commits, each from the first message of its transaction to the answer.
 import { type RequestTrace, type Tracer } from "@highwater/service";
 import { type WireCommit, WireTrace } from "../../tracing/wire-trace.ts";
 import { type Gate } from "../model/hold-queue.ts";
@@ -11,21 +10,21 @@ export interface SessionTracesOptions extends Pick<WireCommit, "node" | "owner">
 
 export class SessionTraces {
   readonly #options: SessionTracesOptions;
-  /** By the place of the answer. */
+  /** By the gate of the answer. */
   readonly #traces = new Map<Gate, WireTrace>();
-  /** Of the transaction that runs, or that is sent next. */
+  /** For the current transaction, or the next one. */
   #request: RequestTrace | null = null;
 
   constructor(options: SessionTracesOptions) {
     this.#options = options;
   }
 
-  /** The client has sent something. */
+  /** The client has sent a message. */
   sent(): void {
     this.#request ??= this.#newRequest();
   }
 
-  /** A transaction has ended. `isPipelined`: the next one was sent before. */
+  /** A transaction has ended. `isPipelined`: messages of the next one have been sent already. */
   ended(isPipelined: boolean): void {
     this.#request = isPipelined ? this.#newRequest() : null;
   }
@@ -45,7 +44,7 @@ export class SessionTraces {
     return trace;
   }
 
-  /** `isEarly`: the answer does not say that it is durable. */
+  /** `isEarly`: the answer went out before durability. */
   answered(gate: Gate, isEarly: boolean): void {
     this.#take(gate)?.answered(isEarly);
   }
@@ -60,7 +59,7 @@ export class SessionTraces {
     return trace;
   }
 
-  /** The session ends, and with it what was not answered. */
+  /** The session has ended, so no further answers will go out. */
   stop(): void {
     for (const trace of this.#traces.values()) trace.unanswered();
     this.#traces.clear();

@@ -1,5 +1,5 @@
-// One client's session: its two sockets, joined by the model. Owns backpressure in both directions,
-// and how a session ends.
+// One client's session: its two sockets, joined by the model. Owns backpressure in both directions
+// and the end of a session.
 import { type Socket } from "node:net";
 import { type Tracer } from "@highwater/service";
 import { errorResponse, noticeResponse, parameterStatus, type Report } from "../frames/build.ts";
@@ -25,13 +25,13 @@ export interface SessionOptions {
   readonly server: Socket;
   readonly outbox: Outbox;
   readonly primaryEpoch: PrimaryEpoch;
-  /** Null: it came to the port for everything. */
+  /** Null: the session came to the main port. */
   readonly reader: Reader | null;
   readonly positions: Positions;
   readonly attempts: WireAttempts;
   readonly owner: bigint;
   readonly metrics: Pick<Metrics, "wireAnswers">;
-  /** Where transactions are traced. */
+  /** Undefined: nothing is traced. */
   readonly tracer: Tracer | undefined;
   readonly levels: () => readonly string[];
   readonly defaultLevel: () => string;
@@ -40,10 +40,10 @@ export interface SessionOptions {
   readonly onClosed: () => void;
 }
 
-/** Answers that wait may take so much memory before the server has to wait, too. */
+/** When held answers use more memory than this, the server has to wait, too. */
 const HELD_BYTES_MAX = 65_536;
 
-/** As PostgreSQL says it of a wait for a replica that is cancelled. */
+/** PostgreSQL's own words when a wait for a standby is cancelled. */
 const RELEASED: Report = {
   severity: "WARNING",
   code: "01000",
@@ -87,19 +87,19 @@ export class WireSession {
   readonly #state: SessionState;
   readonly #clientLeg: ClientLeg;
   readonly #serverLeg: ServerLeg;
-  /** Committed, and their positions are not known yet. */
+  /** Committed transactions whose positions are not known yet. */
   readonly #positioned = new Set<WireAttempt>();
   readonly #timers = new Map<Gate, () => void>();
   readonly #traces: SessionTraces;
   readonly #ended = new AbortController();
-  /** Null: it came to the port for everything. */
+  /** Null: the session came to the main port. */
   readonly #afterWait: AfterWait | null;
   readonly #slowdown: Slowdown;
   #lastActiveMs: number;
   #isServerGone = false;
   #isClosed = false;
   #isDraining = false;
-  /** The epoch has ended, and the commits that are held get their verdicts. */
+  /** The epoch has ended, and the held commits are being judged. */
   #isJudging = false;
 
   constructor(options: SessionOptions) {
@@ -187,7 +187,7 @@ export class WireSession {
     return this.replica ?? this.#options.primaryEpoch.node;
   }
 
-  /** Nothing runs, nothing is open, and nothing is held. */
+  /** Nothing runs, no transaction is open, and no answer is held. */
   get isIdle(): boolean {
     return this.#state.status === "I" && this.#state.expected.isEmpty && this.#queue.isEmpty;
   }
@@ -196,7 +196,7 @@ export class WireSession {
     return this.#queue.oldest !== null;
   }
 
-  /** Takes the sockets over; the arguments are what has been read from them already. */
+  /** Takes the sockets over. The arguments are bytes that were read from them before. */
   start(fromClient: Buffer, fromServer: Buffer): void {
     const { client, server } = this.#options;
     client.on("data", this.#onClient);
@@ -243,7 +243,7 @@ export class WireSession {
     if (this.#clientLeg.isBlocked) this.#unblock();
   };
 
-  /** What the client had sent before it had to wait goes on now, if the server is idle. */
+  /** Lets the client's deferred messages go on if the server is idle. */
   #unblock(
     work = (): void => {
       this.#clientLeg.resume();
@@ -254,7 +254,7 @@ export class WireSession {
     if (!this.#clientLeg.isBlocked && !server.writableNeedDrain) client.resume();
   }
 
-  /** No input ends the process: whatever goes wrong with one session ends that one. */
+  /** No input may end the process: an error in one session ends only that session. */
   #guarded(work: () => void): void {
     if (this.#isClosed) return;
     try {
@@ -305,7 +305,7 @@ export class WireSession {
           if (attempt === null) return;
           this.#positioned.delete(attempt);
           const token = attempt.committed(position, trace?.transaction ?? null);
-          // Behind what a release has said, when the gate still stands behind another.
+          // After the notice of a release, if the gate still waits behind another.
           gate.say(parameterStatus(TOKEN_PARAMETER, token));
         });
       },
@@ -324,13 +324,13 @@ export class WireSession {
     this.#releaseInTime(gate);
   }
 
-  /** The id of a transaction that was undone is used: says by what. */
+  /** Explains to the client that its transaction's id is used, and by which outcome. */
   async #explain(used: ReceiptValues, gate: Gate): Promise<void> {
     const { attempts, primaryEpoch } = this.#options;
     const outcome = await attempts.outcomeOf(used, primaryEpoch.epoch);
     if (this.#isClosed) return;
     gate.prefix = errorResponse(USED[outcome]);
-    // To a safe client it reveals no commit that can still be lost.
+    // In safe mode the answer must not reveal a commit that can still be lost.
     if (outcome === "committed" && this.#state.settings.ack === "durable") this.#wait(gate);
     else this.#open(gate);
   }
@@ -344,7 +344,9 @@ export class WireSession {
     this.#timers.set(gate, cancel);
   }
 
-  /** A replica commits nothing; what seems to have committed is answered when it still is one. */
+  /**
+   * What looks like a commit waits until the node proves to be a replica, which commits nothing.
+   */
   #waitAtReplica(gate: Gate, reader: Reader, replica: string): void {
     gate.decision = "waits";
     const { level, readsDurably } = this.#state.settings;
@@ -361,7 +363,7 @@ export class WireSession {
   #arrived(refusal: Report | null): void {
     this.#state.isAwaiting = false;
     if (refusal !== null && this.#state.status !== "I") {
-      // What the block has shown so far stands without it.
+      // Earlier results of the block may lack the token's transaction, so the session ends.
       this.#fail({ ...refusal, severity: "FATAL" });
       return;
     }
@@ -381,10 +383,10 @@ export class WireSession {
     }
   }
 
-  /** Answers before it is durable, and says so. */
+  /** Answers before the commit is durable, with a warning. */
   #release(gate: Gate): void {
     this.#givePosition(gate);
-    // Its token is not known: the client must not keep that of an earlier transaction.
+    // The token is not known yet, and the client must not keep that of an earlier transaction.
     if (gate.attempt !== null && gate.position === null) gate.say(parameterStatus(TOKEN_PARAMETER, ""));
     gate.say(noticeResponse(RELEASED));
     this.#options.metrics.wireAnswers.add("released");
@@ -393,8 +395,8 @@ export class WireSession {
   }
 
   /**
-   * Without a receipt the position is all that a token can name. The client must not take it for
-   * that of a transaction which has ended since.
+   * Without a receipt a token can name only the position. Only the last commit gets one: the client
+   * must not take it for the token of a later transaction.
    */
   #givePosition(gate: Gate): void {
     const { attempt, position } = gate;
@@ -405,9 +407,7 @@ export class WireSession {
     state.hasOldToken = true;
   }
 
-  /**
-   * A CancelRequest: true when it has released an answer that was held, or a statement that waited.
-   */
+  /** A CancelRequest. True when it released a held answer or a waiting statement. */
   cancel(): boolean {
     const { oldest } = this.#queue;
     if (oldest !== null) this.#release(oldest);
@@ -417,7 +417,7 @@ export class WireSession {
   #serverGone(): void {
     this.#isServerGone = true;
     if (this.#isClosed || this.#isJudging) return;
-    // What is held is still true, and goes out when it is durable.
+    // Held answers are still true and go out when they are durable.
     if (this.#queue.oldest !== null) return;
     this.#queue.clear();
     this.#toClient.flush();
@@ -429,12 +429,12 @@ export class WireSession {
     this.#fail(FAILED_OVER);
   }
 
-  /** The session's replica has become a primary: nothing more goes there. */
+  /** The session's replica was promoted: nothing more may be sent to it. */
   promoted(): void {
     this.#fail(PROMOTED);
   }
 
-  /** The same, but commits that have receipts and are not answered get their verdicts first. */
+  /** The epoch has ended. Unanswered commits with receipts first get their verdicts. */
   epochEnded(): void {
     this.#options.server.destroy();
     if (this.#isClosed || this.#isJudging) return;
@@ -464,18 +464,18 @@ export class WireSession {
     this.#fail(endOf(left, verdicts));
   }
 
-  /** Ends when the client's transaction has ended. */
+  /** Ends the session after the client's current transaction. */
   drain(): void {
     this.#isDraining = true;
     if (this.isIdle) this.#fail(SHUTTING_DOWN);
   }
 
-  /** Ends now. */
+  /** Ends the session at once. */
   stop(): void {
     this.#fail(SHUTTING_DOWN);
   }
 
-  /** The client's credential, or its role, has ceased to be good. */
+  /** The client's credential or role is no longer valid. */
   revoke(): void {
     this.#fail(REVOKED);
   }
@@ -487,7 +487,7 @@ export class WireSession {
   #fail(report: Report): void {
     if (this.#isClosed) return;
     const { client, server } = this.#options;
-    // Never inside a frame: the client would take the error for the frame's rest.
+    // Never inside a frame: the client would take the error for the rest of the frame.
     const isBetweenFrames = !this.#queue.isEmpty || this.#serverLeg.isBetweenFrames;
     this.#queue.clear();
     this.#isClosed = true;

@@ -1,12 +1,12 @@
-// The wait of one session's transaction that begins to write while nearly too much is not durable.
+// The wait of a session's transaction that begins to write while exposure is near its limit.
 import { type Report } from "../frames/build.ts";
 import { type Admission } from "../model/state.ts";
 
 export interface SlowdownOptions {
-  /** How long it has to wait, or why it may not begin. */
+  /** Returns how long the transaction has to wait, or why it may not begin. */
   readonly ask: () => number | Report;
   readonly wait: (ms: number, callback: () => void) => () => void;
-  /** The wait is over: it asks again, and is answered at once. */
+  /** Called when the wait is over. The transaction asks again and is answered at once. */
   readonly onEnd: () => void;
 }
 
@@ -19,7 +19,7 @@ const CANCELLED: Report = {
 export class Slowdown {
   readonly #options: SlowdownOptions;
   #stop: (() => void) | null = null;
-  /** Of the transaction that has waited. */
+  /** The decision for the transaction that has waited. */
   #decided: "now" | Report | null = null;
 
   constructor(options: SlowdownOptions) {
@@ -45,11 +45,11 @@ export class Slowdown {
     this.#stop = null;
     this.#decided = decided;
     this.#options.onEnd();
-    // It may not ask again: an error that came meanwhile has made the server skip it.
+    // Dropped, because the transaction may never ask again: after an error the server skips it.
     this.#decided = null;
   }
 
-  /** False: nothing waits. */
+  /** False when nothing waits. */
   cancel(): boolean {
     if (this.#stop === null) return false;
     this.#stop();

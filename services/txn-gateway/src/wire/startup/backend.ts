@@ -1,4 +1,4 @@
-// A session at the server: the connection, the log-in, and the greeting that the client gets.
+// Opens a session at the server: the connection, the log-in, and the greeting for the client.
 import { connect as connectSocket, type Socket } from "node:net";
 import { connect as connectTls, type ConnectionOptions } from "node:tls";
 import { parseIntoClientConfig } from "pg-connection-string";
@@ -8,7 +8,7 @@ import { int32, message } from "../frames/build.ts";
 import { Inbox } from "./inbox.ts";
 import { writeCancel } from "./packet.ts";
 
-/** Where a node is, and as whom to log in. */
+/** A node's address and the log-in for it. */
 export interface BackendAddress {
   readonly host: string;
   readonly port: number;
@@ -21,15 +21,15 @@ export interface BackendAddress {
 
 export interface Backend {
   readonly socket: Socket;
-  /** AuthenticationOk to ReadyForQuery. */
+  /** Everything from AuthenticationOk to ReadyForQuery. */
   readonly greeting: Buffer;
-  /** Process and secret, as in a CancelRequest; empty when the server gave none. */
+  /** Process and secret for a CancelRequest; empty when the server gave none. */
   readonly key: Buffer;
-  /** What came behind the greeting. */
+  /** Bytes that arrived after the greeting. */
   readonly rest: Buffer;
 }
 
-/** The server's own refusal, to be passed on as it is. */
+/** The server's own refusal, which the client gets unchanged. */
 export class BackendRefusal extends Error {
   readonly response: Buffer;
   constructor(response: Buffer) {
@@ -38,7 +38,7 @@ export class BackendRefusal extends Error {
   }
 }
 
-/** Passes messages of the authentication on, both ways. */
+/** Passes authentication messages on in both directions. */
 export interface Relay {
   toClient(frame: Buffer): void;
   fromClient(): Promise<Buffer>;
@@ -66,7 +66,7 @@ export function addressOf(url: string): BackendAddress {
   };
 }
 
-/** Errors: those of the network, or when it takes too long. */
+/** Errors: those of the network, and when the limit is over. */
 export async function openSocket(
   address: BackendAddress,
   limit: { clock: Clock; ms: number },
@@ -107,7 +107,7 @@ function once(socket: Socket, event: string): Promise<void> {
   });
 }
 
-/** Errors: BackendRefusal; those of the network. */
+/** Errors: BackendRefusal, and those of the network. */
 export async function logIn(
   socket: Socket,
   startup: Buffer,
@@ -131,7 +131,7 @@ export async function logIn(
       greeting.push(frame);
       if (type === "K") key = Buffer.from(frame.subarray(5));
       if (type !== "Z") continue;
-      // What the server says before the session reads it would be lost, such as why it ends.
+      // Paused, so that no message is lost before the session reads, such as why it ends.
       socket.pause();
       return { socket, greeting: Buffer.concat(greeting), key, rest: inbox.release() };
     }
@@ -145,11 +145,11 @@ export async function logIn(
 
 async function relayed(socket: Socket, frame: Buffer, relay: Relay): Promise<void> {
   relay.toClient(frame);
-  // The last message of SASL has no answer.
+  // SASL's final message has no answer.
   if (frame.readInt32BE(5) !== SASL_FINAL) socket.write(await relay.fromClient());
 }
 
-/** The client's side of an authentication by password. */
+/** The client's side of a password authentication. */
 class Scram {
   readonly #password: string;
   #session: ReturnType<typeof sasl.startSession> | null = null;
@@ -158,7 +158,7 @@ class Scram {
     this.#password = password;
   }
 
-  /** Errors: for a way that is not known here, or a password that is wrong. */
+  /** Errors: an unsupported method, or a wrong password. */
   async answer(frame: Buffer): Promise<Buffer> {
     const kind = frame.readInt32BE(5);
     const data = frame.subarray(9);
@@ -197,6 +197,6 @@ export async function forwardCancel(
     const cancel = limit.clock.after(limit.ms, () => socket.destroy());
     socket.once("close", cancel);
   } catch {
-    // As if it had come too late.
+    // A failed cancel is like one that came too late.
   }
 }

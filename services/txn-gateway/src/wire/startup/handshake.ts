@@ -1,4 +1,4 @@
-// The beginning of a connection on the client's side: encryption and the first packet.
+// The client's side of a new connection: encryption and the first packet.
 import { type Socket } from "node:net";
 import { type SecureContext, TLSSocket } from "node:tls";
 import { errorResponse } from "../frames/build.ts";
@@ -12,11 +12,11 @@ export interface Greeted {
   readonly packet: StartupPacket | { readonly kind: "cancel"; readonly key: Buffer };
 }
 
-/** The first byte of a TLS record with a handshake. */
+/** The first byte of a TLS handshake record. */
 const TLS_HANDSHAKE = 22;
 const PROTOCOL = "postgresql";
 
-/** The connection cannot go on; the client knows why, if it reads it. */
+/** The connection has to end. Where the protocol allows, the client has been sent the reason. */
 export class Refused extends Error {}
 
 /** Errors: Refused, ConnectionLost, those of TLS. */
@@ -28,7 +28,7 @@ export async function greet(plain: Socket, secureContext: SecureContext | null):
   if (first === TLS_HANDSHAKE) {
     if (secureContext === null) throw new Refused("a client began TLS, and there is no certificate");
     const secured = await secure(socket, inbox, secureContext);
-    // Without it this could be another protocol's client, led here by somebody else.
+    // Without ALPN an attacker could lead a client of another protocol here.
     if (secured.alpnProtocol !== PROTOCOL) throw new Refused("direct TLS without the protocol's name");
     socket = secured;
     inbox = new Inbox(socket, STARTUP_BYTES_MAX);
@@ -48,7 +48,7 @@ export async function greet(plain: Socket, secureContext: SecureContext | null):
           socket.write("N");
           break;
         }
-        // Somebody between client and gateway may have put them there.
+        // An attacker between client and gateway may have inserted them.
         if (inbox.bytes.length > 0)
           throw refuse(socket, "received unencrypted data after SSL request", "08P01");
         socket.write("S");

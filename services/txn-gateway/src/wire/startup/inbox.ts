@@ -43,7 +43,7 @@ export class Inbox {
     this.#wake?.();
   }
 
-  /** What `read` finds at the beginning, as soon as it finds something; that is then taken out. */
+  /** Waits until `read` finds a value at the beginning, and takes it out of the bytes. */
   async next<T>(read: (bytes: Buffer) => { readonly value: T; readonly end: number } | null): Promise<T> {
     for (;;) {
       const found = this.#bytes.length === 0 ? null : read(this.#bytes);
@@ -59,7 +59,7 @@ export class Inbox {
     }
   }
 
-  /** The next message of the protocol, whole. */
+  /** The next whole message of the protocol. */
   frame(): Promise<Buffer> {
     return this.next((bytes) => {
       if (bytes.length < 5) return null;
@@ -69,7 +69,7 @@ export class Inbox {
     });
   }
 
-  /** From now on others read the socket; answers what came and was not taken. */
+  /** Stops reading the socket. Returns the bytes that no one has taken. */
   release(): Buffer {
     this.#socket.off("data", this.#onData);
     this.#socket.off("error", this.#onError);

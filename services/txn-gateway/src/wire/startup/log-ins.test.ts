@@ -6,7 +6,7 @@ import { LogIns } from "./log-ins.ts";
 
 interface Asked {
   readonly client: Socket;
-  /** Ends its turn; undefined before that. */
+  /** Ends this client's turn; undefined before the turn. */
   end: (() => void) | undefined;
   error: unknown;
 }
@@ -58,7 +58,7 @@ test("a log-in that takes long is not waited for", async () => {
   await clock.advance(1_000);
   await settle();
   assert.equal(turns(asked), 32);
-  // Its own end, later, gives no turn a second time.
+  // When these clients end their turns, which had run out, no further turn becomes free.
   for (const { end } of asked.slice(0, 16)) end?.();
   const [more] = await ask(logIns, 1);
   assert.equal(more?.end, undefined);

@@ -1,11 +1,11 @@
-// Which clients log in at the server now. After a failover all of them come back at once, and the
-// start of a backend takes more of the new primary's processor than a transaction does. So only
-// some log in at a time, and the others wait in the order in which they came.
+// Limits how many clients log in at the server at once. After a failover all come back together,
+// and starting a backend costs the new primary more processor than a transaction does. The others
+// wait in the order in which they came.
 import { type Socket } from "node:net";
 import { type Clock } from "@highwater/runtime";
 
 const AT_A_TIME = 16;
-/** A client that takes part in its log-in can delay it. It does not delay the others for longer. */
+/** A client that takes part in its log-in can delay it. After this time the next one may begin. */
 const TURN_MS = 1_000;
 
 export class LogIns {
@@ -17,7 +17,7 @@ export class LogIns {
     this.#clock = clock;
   }
 
-  /** Resolves when it is this client's turn, with what ends that. Errors: the client has gone. */
+  /** Resolves with the turn's end when it is the client's turn. Errors: the client has gone. */
   async turn(client: Socket): Promise<() => void> {
     if (this.#running >= AT_A_TIME) await this.#wait(client);
     else this.#running++;

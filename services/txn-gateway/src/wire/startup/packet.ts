@@ -1,9 +1,9 @@
 // The first message of a connection: a request for encryption, a cancel, or the start of a session.
 
-/** The client's wishes of a session; names as they came. */
+/** The parameters that a client asks for; names as received. */
 export interface StartupPacket {
   readonly kind: "startup";
-  /** Major and minor. */
+  /** Major and minor version. */
   readonly version: number;
   readonly parameters: ReadonlyMap<string, string>;
 }
@@ -25,11 +25,11 @@ const VERSION_3 = 3;
 
 export interface ReadPacket {
   readonly packet: FirstPacket;
-  /** It ends here in the bytes. */
+  /** Where the packet ends in the bytes. */
   readonly end: number;
 }
 
-/** Null while it is not whole. */
+/** Null until the packet is whole. */
 export function readFirstPacket(bytes: Buffer): ReadPacket | null {
   if (bytes.length < 4) return null;
   const end = bytes.readInt32BE(0);
@@ -81,8 +81,8 @@ export function writeCancel(key: Buffer): Buffer {
 }
 
 /**
- * The client's parameters for the server. Commits do not wait in the server, also after DISCARD
- * ALL: a value in this packet is the session's default, and counts more than `options`.
+ * The client's parameters, as the server gets them. The server never waits in a commit: a value in
+ * this packet is the session's default, takes precedence over `options`, and survives DISCARD ALL.
  */
 export function serverParameters(
   asked: ReadonlyMap<string, string>,

@@ -1,4 +1,4 @@
-// node-postgres' side of SCRAM-SHA-256, which it exports without types.
+// The client side of SCRAM-SHA-256, which node-postgres exports without types.
 declare module "pg/lib/crypto/sasl.js" {
   interface ScramSession {
     readonly mechanism: string;
