@@ -1,8 +1,8 @@
-// Delays "it never commits" until no failover can undo it. A tombstone that only the primary has
-// disappears with the primary. Then a late copy of the request may commit after all, or the attempt
-// is back in the current history. So the gateway reports it when the tombstone has reached the
-// exposure level. Trackers report losses by the same rule (publishProven() of the tracker's core).
-// After an operator has chosen a history, the transactions that it lacks are lost at once.
+// Delays the answer "it never commits" until no failover can undo it. A tombstone that only the
+// primary has disappears with the primary; then a late copy of the request may still commit, or the
+// attempt may be in the current history after all. So the gateway waits until the tombstone has
+// reached the exposure level. Trackers report losses by the same rule (publishProven() in their
+// core). When an operator has chosen a history, the transactions that it lacks are lost at once.
 import { type FlushHelp } from "../primary/flush.ts";
 import { type Primary } from "../primary/primary.ts";
 import { type MarkBoard, type WaitEnd } from "./marks.ts";
@@ -13,14 +13,11 @@ export interface FinalityContext {
   readonly primary: Primary;
   readonly flush: FlushHelp;
   /**
-   * Below it a transaction counts as exposed. Null: no tracker is configured, and there are no
+   * The level below which a transaction counts as exposed. Null: there are no trackers and no
    * marks.
    */
   readonly level: string | null;
-  /**
-   * What is lost to a history that an operator has chosen is final from here on: the primary's own
-   * disk.
-   */
+  /** The level at which a loss to an operator's chosen history is final: the primary's own disk. */
   readonly chosenLevel: string;
 }
 
@@ -32,8 +29,8 @@ export class Finality {
   }
 
   /**
-   * `reached`: it may be reported, also if it is no tombstone. `ended`: the next epoch may lack it;
-   * settle it there.
+   * `reached`: the outcome is final. `ended`: the next epoch may lack the tombstone; settle it
+   * there.
    */
   await(settled: Settled, limitMs: number, signal?: AbortSignal): Promise<WaitEnd> {
     const { marks, primary, flush, level, chosenLevel } = this.#parts;
@@ -41,11 +38,10 @@ export class Finality {
       return Promise.resolve("reached");
     const { kind, epoch, offset } = settled;
     const { current: primaryEpoch } = primary;
-    // The position was read after the tombstone; nothing need be there yet that would bring it to
-    // disk.
+    // The position was read after the tombstone, and no flush may be due that brings it to disk.
     if (primaryEpoch?.epoch === epoch) flush.committed(primaryEpoch);
-    // `aborted` is about the epoch that the tombstone is in: that this one was chosen does not keep
-    // a failover from undoing it.
+    // `aborted` counts in the epoch of the tombstone, which a failover can still undo, even if an
+    // operator chose that epoch.
     const isChosen = kind === "lost" && primary.recordOf(epoch)?.commanded === true;
     return marks.wait({ epoch, level: isChosen ? chosenLevel : level, offset }, limitMs, signal);
   }

@@ -1,4 +1,4 @@
-// A session's model without sockets: the test is its client, its server, and what opens gates.
+// A session's model without sockets: the test acts as its client, its server and its gates.
 import { int32, message } from "../../src/wire/frames/build.ts";
 import { ClientLeg } from "../../src/wire/model/client-leg.ts";
 import { type Gate, HoldQueue } from "../../src/wire/model/hold-queue.ts";
@@ -8,12 +8,12 @@ import { ServerLeg } from "../../src/wire/model/server-leg.ts";
 import { type Outside, SessionState } from "../../src/wire/model/state.ts";
 
 export class ModelSession {
-  /** To the server and to the client, in order. */
+  /** Sent to the server and to the client, in order. */
   readonly toServer: Buffer[] = [];
   readonly toClient: Buffer[] = [];
-  /** They wait for a position. */
+  /** Gates that wait for a position. */
   readonly gates: Gate[] = [];
-  /** An earlier transaction has their receipt. */
+  /** Gates that wait for the outcome of the id's earlier transaction. */
   readonly explained: { readonly used: ReceiptValues; readonly gate: Gate }[] = [];
   readonly attempts: (OwnAttempt & { readonly isWithdrawn: boolean })[] = [];
   readonly state: SessionState;
@@ -62,7 +62,7 @@ export class ModelSession {
     return attempt;
   }
 
-  /** Its transactions are to have receipts. */
+  /** The session's transactions get receipts from now on. */
   wantReceipts(): void {
     const { state } = this;
     state.settings = { ...state.settings, ack: "commit" };
@@ -84,12 +84,12 @@ export class ModelSession {
     this.state.client.open(gate);
   }
 
-  /** The types of the messages that the client has received since it was last asked. */
+  /** The types of the messages to the client since the last call. */
   received(): string {
     return typesOf(this.toClient.splice(0));
   }
 
-  /** The same of the server. */
+  /** The types of the messages to the server since the last call. */
   sent(): string {
     return typesOf(this.toServer.splice(0));
   }
@@ -111,7 +111,7 @@ export const row = (bytes = 1): Buffer => message("D", Buffer.alloc(bytes));
 export const ROW_DESCRIPTION = message("T", Buffer.alloc(2));
 export const [PARSED, BOUND, CLOSED] = [message("1"), message("2"), message("3")];
 
-/** A row of texts. */
+/** A DataRow of texts. */
 export function dataRow(...texts: readonly (string | null)[]): Buffer {
   const columns = texts.flatMap((text) =>
     text === null ? [int32(-1)] : [int32(Buffer.byteLength(text)), Buffer.from(text)],

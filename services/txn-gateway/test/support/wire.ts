@@ -1,16 +1,16 @@
-// A relay on the way to the database that reads along, so that a test can cut, hold or count at a known step, not at a time.
+// A relay before the database, on which a test can cut, hold or count at a known step.
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 
-/** `cut`: what was sent does not arrive, and the connection ends. `hold`: it arrives, and no answer comes until `release`. */
+/** `cut`: drops the bytes and the connection. `hold`: the answer waits for `release`. */
 export type Decision = "pass" | "cut" | "hold";
 
 interface Connection {
   readonly client: Socket;
   readonly server: Socket;
-  /** Answers are kept back. */
+  /** Answers are being held. */
   isHeld: boolean;
   readonly held: Buffer[];
-  /** Who spoke last. */
+  /** The client sent the last bytes. */
   isClientsTurn: boolean;
   turns: number;
   sent: string;
@@ -18,7 +18,7 @@ interface Connection {
 
 export class Wire {
   readonly port: number;
-  /** Of everything that a client sends. */
+  /** Called with all bytes that a client sends. */
   onSent: (text: string) => Decision = () => "pass";
   /** New connections are refused. */
   isDown = false;
@@ -80,7 +80,7 @@ export class Wire {
     connection.server.write(data);
   }
 
-  /** Decides so of the next write that has the text in it, and of no other. Resolves when it has come. */
+  /** Decides on the next write that contains the text. Resolves when that write arrives. */
   once(text: string, decision: Decision): Promise<void> {
     return new Promise((resolve) => {
       this.onSent = (sent) => {
@@ -92,7 +92,7 @@ export class Wire {
     });
   }
 
-  /** Some answer has come that is held. */
+  /** An answer is being held. */
   get hasHeld(): boolean {
     return [...this.#connections].some(({ held }) => held.length > 0);
   }
@@ -103,7 +103,7 @@ export class Wire {
     return Number.NaN;
   }
 
-  /** Held answers go on. */
+  /** Lets held answers go on. */
   release(): void {
     for (const connection of this.#connections) {
       connection.isHeld = false;
@@ -111,7 +111,7 @@ export class Wire {
     }
   }
 
-  /** Every connection ends, for both sides. */
+  /** Ends every connection on both sides. */
   cutAll(): void {
     for (const { client, server } of this.#connections) {
       client.destroy();

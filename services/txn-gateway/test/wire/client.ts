@@ -1,4 +1,4 @@
-// A client of PostgreSQL's protocol on a bare socket: it sends exactly what a test says, and shows each frame with the time of its arrival.
+// A PostgreSQL client on a bare socket: sends what a test asks for, and times each frame.
 import { connect, type Socket } from "node:net";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import {
@@ -20,7 +20,7 @@ export const FLUSH: Buffer = message("H");
 export interface Frame {
   readonly type: string;
   readonly bytes: Buffer;
-  /** When it came. */
+  /** When the frame arrived. */
   readonly atMs: number;
 }
 
@@ -33,7 +33,7 @@ export interface WireOptions {
 }
 
 const VERSION_3_0 = 196_608;
-/** Longer than any answer takes that a test waits for. */
+/** Longer than any answer takes. */
 const LIMIT_MS = 60_000;
 
 export class WireClient {
@@ -131,12 +131,12 @@ export class WireClient {
     return this.#isClosed;
   }
 
-  /** Bytes that are no whole frame. */
+  /** Bytes that do not form a whole frame yet. */
   get rest(): Buffer {
     return this.#bytes;
   }
 
-  /** Frames that have come and were not taken. */
+  /** Frames that have arrived and were not taken. */
   get untaken(): readonly Frame[] {
     return this.frames.slice(this.#taken);
   }
@@ -166,7 +166,7 @@ export class WireClient {
     }
   }
 
-  /** All frames up to one of the type, itself included. */
+  /** All frames up to and including one of the type. */
   async until(type: string): Promise<Frame[]> {
     const frames: Frame[] = [];
     for (;;) {
@@ -189,13 +189,13 @@ export class WireClient {
     return new ServerAnswer(await this.until("Z"));
   }
 
-  /** The same in the extended protocol. */
+  /** The same statement in the extended protocol. */
   async extended(text: string): Promise<ServerAnswer> {
     this.send(parse("", text), bind("", ""), describePortal(""), execute(""), SYNC);
     return new ServerAnswer(await this.until("Z"));
   }
 
-  /** Process and secret. */
+  /** Process and secret for a CancelRequest. */
   get key(): Buffer {
     const frame = this.frames.find(({ type }) => type === "K");
     if (frame === undefined) throw new Error("there is no key");
@@ -215,14 +215,14 @@ export class WireError extends Error {
   }
 }
 
-/** What came up to a ReadyForQuery. */
+/** All frames up to a ReadyForQuery. */
 export class ServerAnswer {
   readonly frames: readonly Frame[];
   constructor(frames: readonly Frame[]) {
     this.frames = frames;
   }
 
-  /** One character for each frame. */
+  /** The frames' types, one character each. */
   get types(): string {
     return this.frames.map(({ type }) => type).join("");
   }
@@ -241,7 +241,7 @@ export class ServerAnswer {
     return this.frames.filter(({ type }) => type === "D").map(({ bytes }) => rowTexts(bytes, 0));
   }
 
-  /** SQLSTATE of the error, or an empty text. */
+  /** SQLSTATE of the error; empty without an error. */
   get code(): string {
     return this.#report("E", "C");
   }
@@ -259,7 +259,7 @@ export class ServerAnswer {
     return frame === undefined ? "" : reportField(frame.bytes, 0, frame.bytes.length, field);
   }
 
-  /** The last value of the parameter that came; null when none did. */
+  /** The parameter's last value; null if it was not sent. */
   parameter(name: string): string | null {
     let value: string | null = null;
     for (const { type, bytes } of this.frames) {

@@ -1,5 +1,5 @@
-// Goal: with `highwater.ack = 'commit'` an answer comes at the commit point only where a receipt was seen and announced, with its token.
-// Method: the link to the other region is cut; what is answered all the same was not held.
+// Goal: with `highwater.ack = 'commit'`, only commits with an announced receipt are answered at
+// once, with a token. Method: cut the link to the other region; held answers do not arrive.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import { eventually, newId, stateOf, verdict } from "@highwater/lab-system/testing";

@@ -1,5 +1,5 @@
-// Goal: in commit mode a transaction that begins to write while too much is not durable is refused, and its block fails at the server as
-// well; safe sessions and transactions that have begun to write go on. Method: a low limit, and a link that is cut.
+// Goal: in commit mode a transaction fails that begins to write while exposure is at its limit.
+// Safe sessions, and transactions that already write, go on. Method: a low limit and a cut link.
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { eventually } from "@highwater/lab-system/testing";
@@ -75,7 +75,7 @@ it("at the limit of exposure a fast transaction's first write fails with 53400",
     assert.deepEqual((await client[how]("COMMIT")).tags, ["ROLLBACK"]);
   }
 
-  // What has begun to write is not refused, and a safe one only waits.
+  // A transaction that has begun to write is not refused; a safe one only waits.
   assert.equal((await begun.query("INSERT INTO kv VALUES ('begun too', 1)")).code, "");
   begun.send(query("COMMIT"));
   const safe = await wire.open();
@@ -90,7 +90,7 @@ it("at the limit of exposure a fast transaction's first write fails with 53400",
 });
 
 it("near the limit of exposure a fast transaction waits before its first write, and a cancel ends that", async () => {
-  // Nine tenths: half of the longest wait.
+  // At nine tenths of the limit, the wait is half of the longest one.
   const most = 200;
   await using wire = await WireSystem.start({ GATEWAY_EXPOSURE_TRANSACTIONS: String(most) });
   const delays = async (): Promise<number> => {
@@ -115,7 +115,7 @@ it("near the limit of exposure a fast transaction waits before its first write, 
   assert.match(new ServerAnswer(await client.until("Z")).token ?? "", /^hw2_/);
   assert.equal((await delays()) - before, 5, "one for each transaction");
 
-  // Of several tries one comes in time.
+  // One of several tries comes in time.
   const cancelled = await eventually("a cancel comes in time", async () => {
     const canceller = await WireClient.dial(wire.url);
     await client.query("BEGIN");
@@ -127,7 +127,7 @@ it("near the limit of exposure a fast transaction waits before its first write, 
     return answer.code === "57014" ? answer : undefined;
   });
   assert.deepEqual([cancelled.status, cancelled.tags], ["E", []]);
-  // A client that goes away while it waits leaves nothing behind.
+  // A client that disconnects while it waits leaves nothing behind.
   client.send(query(insert));
   client.end();
   await wire.heal();

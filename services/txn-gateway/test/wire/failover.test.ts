@@ -1,5 +1,5 @@
-// Goal: after a failover no session goes on at the old node, no answer that was held says what was lost, and new sessions reach the new
-// primary. Method: the replica gets nothing any more and is promoted, while answers are held.
+// Goal: after a failover no session stays at the old node, no held answer reports a lost commit,
+// and new sessions reach the new primary. Method: cut off and promote a replica meanwhile.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import { eventually, starve, verdicts } from "@highwater/lab-system/testing";
@@ -94,7 +94,7 @@ it("two thousand connections at once are served or refused, and then one more is
     }),
   );
   assert.ok(refusals.has("served"));
-  // Without a code: its socket was closed before it had read why.
+  // Undefined: the gateway closed the socket before the client had read the reason.
   for (const code of refusals) assert.ok(["served", "53300", "57P03", undefined].includes(code), code);
   await eventually("one more", async () => {
     const client = await wire.open().catch(() => undefined);

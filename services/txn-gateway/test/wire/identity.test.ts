@@ -1,5 +1,5 @@
-// Goal: a session belongs to the holder of an API key of its role, over TLS in every form that clients use, and ends with the key.
-// Method: a system with keys and a certificate; each client begins as libpq does, by SSLRequest or by TLS at once.
+// Goal: a session belongs to the holder of an API key of its role, over every form of TLS, and ends
+// with the key. Method: clients that begin as libpq does, with SSLRequest or with TLS at once.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
@@ -129,7 +129,7 @@ it("a key that only reads has sessions of the node's database alone", async () =
 it("a session ends whose key was revoked while it logged in", async () => {
   const late = await system.createKey({ name: "seven", owner: "grace", scopes: ["read", "write"] });
   const at = system.pgUrl("us-east", "app_grace_write");
-  // The server waits before it goes on with the session.
+  // Makes the server wait between the log-in and the session.
   const options = "-c post_auth_delay=5";
   const opened = WireClient.open(at, { password: late, parameters: { options } });
   await eventually("the session logs in", async () => {

@@ -1,6 +1,6 @@
-// Goal: the client gets the notices of its own statements, each once and in its place, and none of the gateway's. A session that
-// prints plans would read the receipt's tag in them.
-// Method: the same messages go to PostgreSQL directly and through the gateway, with every setting that makes notices.
+// Goal: the client gets the notices of its own statements, each once and in order, and none of the
+// gateway's, which would show the receipt's tag when plans are printed. Method: send the same
+// messages to PostgreSQL directly and through the gateway, with every setting that makes notices.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import { eventually } from "@highwater/lab-tools/process";
@@ -21,7 +21,7 @@ before(async () => {
   wire = await WireSystem.start();
   const { cluster } = wire.system;
   for (const text of [
-    // The server says how long each message of the extended protocol took, behind its answer.
+    // After its answer, the server reports how long each extended message took.
     "ALTER ROLE app SET log_min_duration_statement = 0",
     `CREATE FUNCTION say() RETURNS trigger LANGUAGE plpgsql AS $$
      BEGIN RAISE NOTICE 'trigger %', TG_ARGV[0]; RETURN NULL; END $$`,
@@ -34,7 +34,7 @@ before(async () => {
      BEGIN RAISE NOTICE 'read'; INSERT INTO said VALUES ('by a read'); RETURN 1; END $$`,
   ])
     await cluster.query(HOME, text);
-  // A new schema makes all plans invalid that the functions keep, and the next call shows new ones.
+  // A new schema invalidates the plans of functions, and the next call would print new ones.
   await eventually("the trackers have made their schemas", async () => {
     const [row] = await cluster.query(
       HOME,
@@ -50,7 +50,7 @@ after(async () => {
 const step = (text: string): Buffer[] => [parse("", text), bind("", ""), describePortal(""), execute("")];
 const SAY = "INSERT INTO said VALUES ('x')";
 
-/** What is sent at once, and how many ReadyForQuery it is answered with. */
+/** The messages of one write, and how many ReadyForQuery answer them. */
 const SENT: Readonly<Record<string, readonly Buffer[]>> = {
   "simple, alone": [query(SAY)],
   "a read that writes": [query("SELECT f_say()")],
@@ -71,7 +71,7 @@ const SENT: Readonly<Record<string, readonly Buffer[]>> = {
   ],
 };
 
-/** Types of frames, and with each notice what it says, but for times. */
+/** Frame types, and the text of each notice without times. */
 function shown(frames: readonly Frame[], hasDurations: boolean): string[] {
   return frames
     .filter(({ type }) => type !== "S")
@@ -99,7 +99,7 @@ for (const ack of ["durable", "commit"]) {
     for (const text of VERBOSE) await direct.query(text);
     for (const text of [`SET highwater.ack = '${ack}'`, ...VERBOSE]) await client.query(text);
     for (const [name, sent] of Object.entries(SENT)) {
-      // A simple Query may be sent as several messages, and each takes a time.
+      // The gateway may send a simple Query as several messages, each with a time of its own.
       const isExtended = sent.every((bytes) => bytes[0] !== "Q".charCodeAt(0));
       const expected = shown(await answers(direct, sent), isExtended);
       assert.deepEqual(shown(await answers(client, sent), isExtended), expected, name);

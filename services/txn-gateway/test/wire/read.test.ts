@@ -1,6 +1,6 @@
-// Goal: a session of the read port reads at the region's replica and shows what its token stands for, or says why not. It ends when the
-// replica is promoted, before anything that it would write is answered. Method: a system of
-// two regions whose link is cut and healed; the promotion itself, in the last tests.
+// Goal: a read-port session reads at the region's replica and sees its token's transaction, or gets
+// the reason why not. When the replica is promoted, the session ends before any write in it is
+// answered. Method: two regions whose link is cut and healed; the last tests promote the replica.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { after, before, it } from "node:test";
@@ -11,7 +11,7 @@ import { AWAY, HOME, WireSystem } from "./system.ts";
 
 const run = promisify(execFile);
 const WAITS = "not in a while";
-/** Longer than anything takes that is not held. */
+/** Longer than any answer takes that is not held. */
 const WHILE_MS = 1_000;
 let wire: WireSystem;
 before(async () => {
@@ -24,7 +24,7 @@ after(async () => {
 const away = (options: WireOptions = {}): Promise<WireClient> =>
   WireClient.open(wire.system.pgReadUrl(AWAY), options);
 
-/** Commits at the commit point, and answers the token. */
+/** Commits with an answer at the commit point, and returns the token. */
 async function commit(key: string): Promise<string> {
   const client = await wire.open();
   await client.query("SET highwater.ack = 'commit'");
@@ -75,7 +75,7 @@ it("a read waits until the replica shows what the token stands for", async () =>
   for (const client of clients)
     assert.deepEqual(new ServerAnswer(await client.until("Z")).rows, [["awaited"]]);
   assert.equal((await block.query("COMMIT")).status, "I");
-  // What SET LOCAL has set is over.
+  // The value of SET LOCAL has ended.
   assert.deepEqual((await block.query("SELECT 1")).rows, [["1"]]);
   for (const client of clients) client.end();
 });
@@ -144,7 +144,7 @@ it("with read_ack = durable, a read is answered when what it shows is durable", 
   await client.query("RESET highwater.after");
   await client.query("SET highwater.read_ack = 'durable'");
   assert.deepEqual((await client.query(`SELECT key FROM kv WHERE key = '${key}'`)).rows, [[key]]);
-  // Without the primary it cannot be known.
+  // Without the primary, the gateway cannot know it.
   await wire.system.cluster.link(HOME, AWAY).cut();
   client.send(query(`SELECT key FROM kv WHERE key = '${key}'`));
   await client.until("T");
@@ -179,7 +179,7 @@ it(
     await wire.system.cluster.kill(HOME);
     const answers: string[] = [];
     const promoting = wire.system.cluster.promote(AWAY);
-    // Says READ WRITE, which a server in recovery refuses, until its session is closed.
+    // Sends READ WRITE, which a server in recovery refuses, until its session is closed.
     for (let turn = 0; !writing.isClosed; turn++) {
       const text = `BEGIN READ WRITE; INSERT INTO kv VALUES ('early ${String(turn)}', 1); COMMIT`;
       const answer = await writing.query(text).catch(() => null);

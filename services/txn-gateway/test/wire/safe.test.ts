@@ -1,5 +1,5 @@
-// Goal: whatever may reveal a commit waits until that is durable, in every form in which clients commit, and what reveals none does not
-// wait. Method: the link to the other region is cut, each form has a connection of its own, and only then the link heals.
+// Goal: in each form of commit, only answers that may reveal a commit wait for durability. Method:
+// cut the link to the other region, send each form on its own connection, heal the link.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import { decodeToken } from "@highwater/protocol";
@@ -40,7 +40,7 @@ after(async () => {
 });
 
 const HELD_MS = 2_000;
-/** A healed link delivers what stalled as after TCP's retransmission. */
+/** TCP may take this long to send again what stalled at the cut link. */
 const LATE_MS = 30_000;
 const NEW = "gen_random_uuid()::text, 1";
 const INSERT = `INSERT INTO kv VALUES (${NEW})`;
@@ -53,12 +53,12 @@ const executeOne = (portal: string): Buffer => message("E", `${portal}\0`, Buffe
 
 interface Form {
   readonly name: string;
-  /** Before the link is cut. */
+  /** Runs before the link is cut. */
   readonly prepare?: (client: WireClient) => Promise<unknown>;
   readonly send: (client: WireClient) => void;
-  /** The types of the frames that come while the link is cut. */
+  /** The types of the frames that arrive while the link is cut. */
   readonly early: string;
-  /** The types of those that come when it has healed. */
+  /** The types of the frames that arrive after it is healed. */
   readonly late: string;
 }
 
@@ -77,7 +77,7 @@ const sending =
   (client: WireClient): void => {
     client.send(...messages);
   };
-/** An oid is known only when the function is there. */
+/** Set once the function exists. */
 let insertOid = 0;
 const callInsert = (client: WireClient): void => {
   const body = Buffer.alloc(10);
@@ -251,7 +251,7 @@ const HELD: readonly Form[] = [
     early: "C",
     late: "Z",
   },
-  // What others have committed and is not durable.
+  // Answers that reveal commits of others that are not durable yet.
   {
     name: "a duplicate key",
     send: sending(query("INSERT INTO kv VALUES ('others', 1)")),
@@ -567,7 +567,7 @@ it("an early answer has a token of its position, which is judged like any other"
   assert.equal(new Set(early).size, 3);
   assert.equal((await one.query("SELECT 1")).token, "");
   assert.equal((await one.query("SELECT 1")).token, null);
-  // Of a pipeline, only the last has one.
+  // In a pipeline, only the last commit has a token.
   two.send(...step(INSERT), SYNC, ...step(INSERT), SYNC);
   const canceller = await WireClient.dial(wire.url);
   await eventually("the first answer is held", () => Promise.resolve(two.untaken.length === 3));

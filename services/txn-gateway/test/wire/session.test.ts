@@ -1,4 +1,4 @@
-// Goal: a session through the gateway is one of PostgreSQL: its settings, keys, cancels, prepared statements and errors.
+// Goal: the gateway keeps PostgreSQL's settings, keys, cancels, prepared statements and errors.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import { eventually } from "@highwater/lab-system/testing";
@@ -130,7 +130,7 @@ it("a simple Query leaves no unnamed statement, also one that fails, and one in 
     await client.query(text);
     client.send(describeUnnamed, SYNC);
     assert.deepEqual(codes(await client.until("Z")), ["26000", "Z"], text);
-    // The second Parse, which would replace an unnamed statement, is skipped.
+    // The server skips the second Parse, which would replace an unnamed statement.
     client.send(query(text), parse("named", "SELEC"), parse("", "SELECT 2"), SYNC, describeUnnamed, SYNC);
     await client.until("Z");
     assert.deepEqual(codes(await client.until("Z")), ["42601", "Z"], text);
@@ -247,7 +247,7 @@ it("the gateway's check behind a read is read whole, also when it comes in two p
     assert.equal((await before.query(text)).error, "");
   before.end();
   const client = await wire.open();
-  // The server sends what it has whenever 8,192 bytes are full, and the rest after its COMMIT.
+  // The server sends each full buffer of 8,192 bytes at once, and the rest after its COMMIT.
   for (let size = 8_192 - 150; size < 8_192 - 50; size++) {
     const answer = await client.query(`SELECT f_long(${String(size)})`);
     assert.deepEqual(answer.tags, ["SELECT 1"], String(size));
@@ -282,7 +282,7 @@ it("why the server ends a session that has only just logged in reaches the clien
     const rows = await cluster.query(HOME, `SELECT pid FROM pg_stat_activity WHERE ${where}`);
     return rows.map((row) => Number(row["pid"]));
   };
-  // The gateway looks whether the node still has its epoch before it hands the session over.
+  // The gateway checks that the node is still in its epoch before it hands the session over.
   const [logEnd = 0] = await find(`application_name = 'highwater:${HOME}:log-end'`);
   process.kill(logEnd, "SIGSTOP");
   const opening = wire.open({ parameters: { application_name: "ended early" } });
@@ -335,7 +335,7 @@ it("a Sync behind data that makes a COPY fail is answered, and one that the COPY
   client.end();
 });
 
-/** Characters whose second byte is one of ASCII in the encoding. */
+/** Characters whose second byte is an ASCII character in this encoding. */
 const TRICKS: Readonly<Record<string, readonly string[]>> = {
   SJIS: ["835c", "837d", "8341"],
   BIG5: ["a55c", "a57d", "a441"],

@@ -1,5 +1,5 @@
-// A real system with a slow link between its two regions, so that a test sees what waits for the other region, and what does not. A
-// replica that is cut off makes it certain.
+// A real system with a slow link between its two regions, so that a test sees which answers wait
+// for the other region. Cutting the link makes that certain.
 import { System } from "@highwater/lab-system";
 import { eventually } from "@highwater/lab-tools/process";
 import { WireClient, type WireOptions } from "./client.ts";
@@ -35,14 +35,14 @@ export class WireSystem implements AsyncDisposable {
     return WireClient.open(this.url, options);
   }
 
-  /** Without the gateway. */
+  /** Connects to the database without the gateway. */
   async direct(): Promise<WireClient> {
     return WireClient.open(await this.system.cluster.connectionString(HOME, { user: "app" }));
   }
 
   /**
-   * Nothing that is committed from now on becomes durable in the other region until the link is
-   * healed. Resolves when everything before it is durable there.
+   * Keeps everything committed from now on from becoming durable in the other region, until the
+   * link is healed. Resolves when everything before is durable there.
    */
   async cut(): Promise<void> {
     const client = await this.open();
@@ -53,7 +53,7 @@ export class WireSystem implements AsyncDisposable {
     await this.system.cluster.link(HOME, AWAY).cut();
   }
 
-  /** What others have written on their own is durable, too. */
+  /** Waits for the writes of the services, too. */
   async #quiet(): Promise<void> {
     await eventually("the replica has everything", async () => {
       const [row] = await this.system.cluster.query(

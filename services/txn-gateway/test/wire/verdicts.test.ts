@@ -1,5 +1,5 @@
-// Goal: each commit that is held as its epoch ends gets its verdict, in whatever order held answers stand.
-// Method: pipelines whose commits are held, and a promotion of a replica that lacks some of them.
+// Goal: when an epoch ends, each held commit gets its verdict, whatever the order of held answers.
+// Method: pipelines with held commits, and the promotion of a replica that lacks some of them.
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { eventually, newId, starve } from "@highwater/lab-system/testing";
@@ -9,7 +9,7 @@ import { AWAY, HOME, WireSystem } from "./system.ts";
 
 const set = (id: string): Buffer => query(`SET highwater.id = '${id}'`);
 const insert = (key: string): Buffer => query(`INSERT INTO kv VALUES ('${key}', 1)`);
-/** It has no receipt. */
+/** A COPY has no receipt. */
 const copy = (key: string): Buffer =>
   Buffer.concat([query("COPY kv FROM STDIN"), message("d", `${key}\t1\n`), message("c")]);
 const RESET = query("RESET highwater.id");
@@ -22,7 +22,7 @@ async function has(wire: WireSystem, node: string, keys: readonly string[]): Pro
   });
 }
 
-/** What comes until the connection ends: the tags, and the last error's code and detail. */
+/** The tags that arrive until the connection ends, and the last error's code and detail. */
 async function ending(client: WireClient) {
   await client.closed();
   const { untaken } = client;
@@ -84,11 +84,11 @@ it("nothing has reached the replica: the code is of the first commit, and the de
 it("what has reached the replica is answered, with a receipt or without, up to the first that is lost", async () => {
   await using wire = await WireSystem.start();
   const [kept, mixed] = await Promise.all([wire.open(), wire.open()]);
-  // The only level that a single node can have.
+  // The only level that a single node can reach.
   for (const client of [kept, mixed]) await client.query("SET highwater.level = 'disk'");
   const pids = [HOME, AWAY].map((region) => wire.system.tracker(region).pid ?? assert.fail("no process"));
   const [first, second, third, fourth] = [newId(), newId(), newId(), newId()];
-  // Frozen, they say of nothing that it is durable.
+  // Stopped trackers cannot report anything durable.
   for (const pid of pids) process.kill(pid, "SIGSTOP");
   try {
     kept.send(set(first), insert("kept 1"), set(second), insert("kept 2"));

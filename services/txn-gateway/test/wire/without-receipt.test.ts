@@ -1,5 +1,5 @@
-// Goal: a commit that highwater.id does not cover is answered with a warning, and one that it covers is answered without.
-// Method: each way to commit is sent twice with one id. A transaction without a receipt runs twice; any other one fails the second time.
+// Goal: only a commit that highwater.id does not cover is answered with a warning. Method: send
+// each form of commit twice with one id. Without a receipt it runs twice; with one it fails.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import { newId } from "@highwater/lab-system/testing";
@@ -35,7 +35,7 @@ const rows = (): Buffer[] => [message("d", `${crypto.randomUUID()}\t1\n`), messa
 const copy = (): Buffer => Buffer.concat([query("COPY kv FROM STDIN"), ...rows()]);
 const block = (...texts: readonly string[]): Buffer[] => ["BEGIN", ...texts, "COMMIT"].map(query);
 
-/** What is sent, message by message: each waits for the answer to the one before it. */
+/** The messages of each form. Each waits for the answer to the one before it. */
 const WITHOUT: Readonly<Record<string, () => readonly Buffer[]>> = {
   COPY: () => [copy()],
   "COPY in the extended protocol": () => [Buffer.concat([...step("COPY kv FROM STDIN"), ...rows(), SYNC])],
@@ -89,7 +89,7 @@ async function answers(client: WireClient, sent: readonly Buffer[]): Promise<Fra
 const texts = (frames: readonly Frame[], wanted: string, field: string): string[] =>
   frames.filter(({ type }) => type === wanted).map(({ bytes }) => reportField(bytes, 0, bytes.length, field));
 
-/** Of both times: the warnings' texts, and the code of the last error. */
+/** For both rounds: the texts of the warnings, and the code of the last error. */
 async function twice(client: WireClient, make: () => readonly Buffer[]) {
   await client.query(`SET highwater.id = '${newId()}'`);
   const outcomes = [];
