@@ -1,11 +1,11 @@
-// The caller of a request, and the time limit for the answer.
+// The caller of a request, the request's trace, and a signal that the client has disconnected.
 import { type Principal } from "./identity/principal.ts";
 import { type RequestTrace } from "./telemetry/tracer.ts";
 
 export interface Caller {
   readonly principal: Principal;
-  /** Aborts when the client has gone away. */
+  /** Aborts when the client disconnects. */
   readonly signal?: AbortSignal | undefined;
-  /** Where the request is traced. */
+  /** Absent when the request is not traced. */
   readonly trace?: RequestTrace | undefined;
 }

@@ -1,5 +1,5 @@
-// Goal: each request that counts against its caller's limits is released exactly once, however its answer ends; and a stream
-// ends with its credential.
+// Goal: each request stops counting against its caller's limits exactly once, however its answer
+// ends; and a stream ends with its credential.
 import assert from "node:assert/strict";
 import { EventEmitter } from "node:events";
 import { type ServerResponse } from "node:http";
@@ -12,7 +12,7 @@ import { ANYBODY } from "./identity/anonymous.ts";
 import { FELLOW_SERVICE } from "./identity/internal.ts";
 import { authenticationUnavailable, type Principal, unauthenticated } from "./identity/principal.ts";
 
-/** As much of a response as callers look at. */
+/** The parts of a response that Callers uses. */
 class Response extends EventEmitter {
   readonly req = { headers: {}, socket: { remoteAddress: "192.0.2.1" } };
   destroyed = false;
@@ -158,7 +158,7 @@ test("nothing looks after a stream that has gone", async () => {
   assert.equal(clock.pendingTimers, 1);
   response.destroy();
   assert.equal(clock.pendingTimers, 0);
-  // Gone while its credential is being looked at again.
+  // Disconnected while its credential is being checked again.
   const second = new Response();
   await callers.enterStream("x", as(second));
   const late = Promise.withResolvers<Principal>();

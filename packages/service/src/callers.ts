@@ -13,23 +13,23 @@ export interface CallersOptions {
   readonly admission: Admission;
   readonly clock: Clock;
   /**
-   * The header in which the proxy in front says a client's address, in lower case. Absent: clients
-   * connect directly.
+   * The header, in lower case, in which the proxy gives a client's address. Absent: clients connect
+   * directly.
    */
   readonly addressHeader?: string;
   readonly onRefused: (code: ErrorCode) => void;
 }
 
 /**
- * A stream outlives its credential's time by no longer than this; a change of the credential takes
- * effect at once.
+ * A stream may outlive its credential's expiry by this much; a changed credential is checked at
+ * once.
  */
 const RECHECK_MS = 60_000;
 
 export class Callers {
   readonly #options: CallersOptions;
 
-  /** What looks again whether a stream's credential is good, by principal. */
+  /** By principal: functions that check a stream's credential again. */
   readonly #streams = new Map<string, Set<() => void>>();
   readonly #refused: RefusedAddresses;
 
@@ -50,14 +50,14 @@ export class Callers {
   }
 
   /**
-   * The caller of a request whose answer goes to `response`; counted as in flight until that has
-   * ended, however it ends.
-   * Errors: `unauthenticated`, `authentication_unavailable`, `rate_limited`, `concurrency_limited`.
+   * The caller of a request that `response` answers. It counts as in flight until the response has
+   * ended in any way. Errors: `unauthenticated`, `authentication_unavailable`, `rate_limited`,
+   * `concurrency_limited`.
    */
   enter(authorization: string | undefined, response: ServerResponse): Promise<Caller> {
     return this.#admitted(authorization, response, (principal) => {
       const { admission } = this.#options;
-      // A service speaks for many, whose limits are kept where they ask.
+      // A service speaks for many callers, and limits each of them itself.
       const admitted = principal.isService === true ? null : admission.enter(principal);
       const leave = (): void => {
         if (admitted !== null) admission.leave(admitted);
@@ -67,9 +67,8 @@ export class Callers {
   }
 
   /**
-   * Counts another piece of work that came with the caller's request, as if it were a request of
-   * its own. Returns what ends it.
-   * Errors: `rate_limited`, `concurrency_limited`.
+   * Counts another piece of work in the caller's request as if it were a request. Returns a
+   * function that ends it. Errors: `rate_limited`, `concurrency_limited`.
    */
   also({ principal }: Caller): () => void {
     const { admission, onRefused } = this.#options;
@@ -86,8 +85,8 @@ export class Callers {
   }
 
   /**
-   * The caller of a stream, which may stay for hours: it counts as one request and not as being in
-   * flight, and ends when its credential has ceased to be good. Errors: `unauthenticated`,
+   * The caller of a stream, which may last for hours: it counts as one request but not as in
+   * flight, and ends when its credential is no longer valid. Errors: `unauthenticated`,
    * `authentication_unavailable`, `rate_limited`.
    */
   enterStream(authorization: string | undefined, response: ServerResponse): Promise<Caller> {
@@ -119,9 +118,9 @@ export class Callers {
   }
 
   /**
-   * The caller of a connection of another protocol, which may stay for days; `onEnded` is called
-   * when its credential has ceased to be good. `leave` ends the watching.
-   * Errors: `unauthenticated`, `authentication_unavailable`, `rate_limited`.
+   * The caller of a connection of another protocol, which may last for days. `onEnded`: called when
+   * its credential is no longer valid. `leave`: ends the watch. Errors: `unauthenticated`,
+   * `authentication_unavailable`, `rate_limited`.
    */
   async enterConnection(
     authorization: string,
@@ -167,7 +166,7 @@ export class Callers {
       return true;
     } catch (cause) {
       if (!(cause instanceof HighwaterError)) throw cause;
-      // What cannot be checked now goes on working.
+      // A credential that cannot be checked now stays valid.
       return cause.code === "authentication_unavailable";
     }
   }
@@ -198,7 +197,7 @@ export class Callers {
     }
   }
 
-  /** Of the client, as far as a proxy that can be trusted says it. */
+  /** The client's address; a proxy's header counts only where one is configured. */
   #addressOf({ req }: ServerResponse): string {
     const { addressHeader = "" } = this.#options;
     const said = addressHeader === "" ? undefined : req.headers[addressHeader];
@@ -207,8 +206,8 @@ export class Callers {
 }
 
 /**
- * Aborts when the client went away before the answer was written. `onEnd` is called once, however
- * it ended.
+ * Aborts when the client disconnects before the answer is written. `onEnd`: called once, however
+ * the response ended.
  */
 function goneSignal(response: ServerResponse, onEnd: () => void): AbortSignal {
   const gone = new AbortController();
@@ -220,7 +219,7 @@ function goneSignal(response: ServerResponse, onEnd: () => void): AbortSignal {
     if (!response.writableFinished) gone.abort();
   };
   response.once("close", end);
-  // Gone while it was being authenticated.
+  // The client disconnected while it was being authenticated.
   if (response.destroyed) end();
   return gone.signal;
 }

@@ -1,5 +1,5 @@
-// What gateway and tracker share as services: authentication, settings, and the form of errors over
-// HTTP.
+// What the gateway and the tracker share as services: authentication, settings, metrics and errors
+// over HTTP.
 export { type Caller } from "./caller.ts";
 export { Callers, type CallersOptions } from "./callers.ts";
 export { Admission, type AdmissionDefaults, type Admitted } from "./identity/admission.ts";

@@ -1,5 +1,5 @@
-// The catalogue of log events: each has one level and one meaning. docs/reference/logs.md is made
-// from it.
+// The catalogue of log events. Each has one level and one meaning. docs/reference/logs.md is
+// generated from it.
 
 type Level = "error" | "warn" | "info";
 type Events = Readonly<Record<Level, Readonly<Record<string, string>>>>;
@@ -116,7 +116,7 @@ const TRACKER = {
   },
 } as const satisfies Events;
 
-/** By the service that logs them. */
+/** Grouped by the service that logs them. */
 export const LOG_EVENTS: readonly { readonly title: string; readonly events: Events }[] = [
   { title: "Gateways and trackers", events: BOTH },
   { title: "Gateways", events: GATEWAY },

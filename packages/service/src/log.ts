@@ -1,8 +1,8 @@
-// Writes one JSON object per event and line. Of an error it writes chosen fields only.
+// Writes each event as a JSON object on one line. Of an error it writes only chosen fields.
 import { type Clock } from "@highwater/runtime";
 import { type LogEvent } from "./log-events.ts";
 
-/** `cause` is written as its name, code, message and stack; secrets do not belong in any field. */
+/** `cause` is written as its name, code, message and stack. No field may contain a secret. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
 export interface Log {
@@ -11,7 +11,7 @@ export interface Log {
   error(event: LogEvent<"error">, fields?: LogFields): void;
 }
 
-/** A line before it is one. */
+/** An entry before it becomes a line. */
 export interface LogEntry {
   readonly timeMs: number;
   readonly level: keyof Log;
@@ -19,7 +19,7 @@ export interface LogEntry {
   readonly fields: LogFields;
 }
 
-/** `listener`: gets every line as well, for another way out of the process. */
+/** `listener`: also receives every entry, to export it another way. */
 export function jsonLog(
   service: string,
   clock: Clock,
@@ -46,7 +46,7 @@ export function jsonLog(
   };
 }
 
-/** Chosen fields only: an error object may carry a connection string among its properties. */
+/** Only chosen fields: an error object may have a connection string among its properties. */
 function describeCause(cause: unknown): unknown {
   if (!(cause instanceof Error)) return String(cause);
   const { name, message, stack } = cause;

@@ -1,6 +1,6 @@
-// A service as a process: configuration, signals, listening and exit codes. The routes are the
-// service's own.
-// Exit codes: 0 after a signal, 1 when it cannot start or fails, 2 when the configuration is wrong.
+// Runs a service as a process: configuration, signals, listening and exit codes. The routes are the
+// service's own. Exit codes: 0 after a signal, 1 when it cannot start or fails, 2 when the
+// configuration is wrong.
 import { readFileSync } from "node:fs";
 import { type FastifyInstance } from "fastify";
 import { type Topology, topologyWarnings } from "@highwater/protocol";
@@ -14,15 +14,15 @@ import { TopologyFile, topologyPath } from "./topology-file.ts";
 
 export interface Served {
   readonly app: FastifyInstance;
-  /** As it stands when it is called. */
+  /** The values at the moment of the call. */
   readonly metrics: () => readonly Family[];
-  /** Once it listens. */
+  /** Called once it listens. */
   start(): Promise<void>;
   close(): Promise<void>;
 }
 
 export interface ProcessOptions<C> {
-  /** In its log, and in the line that says where it listens. */
+  /** Its name in the log and in the line that prints its address. */
   readonly service: string;
   readonly env: Env;
   readonly loadConfig: (env: Env, readFile: ReadFile) => Loaded<C>;
@@ -31,7 +31,7 @@ export interface ProcessOptions<C> {
   readonly make: (config: C, parts: ProcessContext) => Served;
 }
 
-/** What a process gives to its service. */
+/** The parts that a process gives to its service. */
 export interface ProcessContext {
   readonly log: Log;
   readonly topologyFile: TopologyFile | undefined;
@@ -46,11 +46,11 @@ interface Listening {
   readonly region: string;
   readonly tlsCertificate: string | null;
   readonly tlsKey: string | null;
-  /** Of a gateway: base URLs. */
+  /** A gateway's trackers, as base URLs. */
   readonly trackers?: readonly string[];
 }
 
-/** Its address is the first line that it prints. */
+/** Runs the service. The first line that it prints is its address. */
 export async function runProcess<C extends Listening>(options: ProcessOptions<C>): Promise<void> {
   const { service, env, loadConfig, describeConfig, make } = options;
   let telemetry: Telemetry | null = null;

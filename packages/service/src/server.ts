@@ -1,5 +1,5 @@
-// A Fastify application with what all services have in common: limits, problem answers and what
-// they mean, 404 and 405, JSON bodies.
+// A Fastify application with the parts that all services share: limits, problem answers and their
+// explanations, 404 and 405, JSON bodies.
 import Fastify, { type FastifyInstance } from "fastify";
 import { type Log } from "./log.ts";
 import { installCors } from "./plugins/cors.ts";
@@ -15,28 +15,28 @@ import { type Tracer } from "./telemetry/tracer.ts";
 export interface ServerOptions {
   readonly bodyLimitBytes: number;
   readonly log: Log;
-  /** Of the pages that may call from a browser; default: none. */
+  /** Origins of the pages that may call from a browser. Default: none. */
   readonly corsOrigins?: readonly string[];
-  /** What it listens with; plain HTTP without one. */
+  /** Null: plain HTTP. */
   readonly certificate?: ServerCertificate | null;
-  /** No authentication; where it listens. */
+  /** The host on which it listens without authentication. */
   readonly openOn?: string | undefined;
-  /** Cuts what is still connected when the application closes. */
+  /** Cuts open connections when the application closes. */
   readonly cutOnClose?: boolean;
-  /** Where requests are traced. */
+  /** Absent: nothing is traced. */
   readonly tracer?: Tracer | undefined;
 }
 
 /**
- * Fastify gives up on closing after this; it must outlast the draining of what is open and of what
- * is in flight.
+ * Fastify gives up on closing after this time. It has to outlast the draining of open transactions
+ * and requests.
  */
 const CLOSE_LIMIT_MS = 60_000;
-/** A body that trickles in holds a connection no longer than this. */
+/** Limit for a body that arrives slowly. */
 const REQUEST_TIMEOUT_MS = 60_000;
 /**
- * Longer than the proxies in front keep their connections, or they would send requests into a
- * closing one.
+ * Longer than the proxies keep their connections; otherwise they would send requests into a closing
+ * one.
  */
 const KEEP_ALIVE_MS = 75_000;
 
@@ -51,13 +51,13 @@ export function makeServer(options: ServerOptions): FastifyInstance {
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
     pluginTimeout: CLOSE_LIMIT_MS,
-    // The application's builder answers instead, in the shape of all other errors.
+    // The application's builder answers instead, in the same shape as all other errors.
     return503OnClosing: false,
     forceCloseConnections: cutOnClose,
     frameworkErrors: makeErrorHandler(log),
     clientErrorHandler: refuseConnection,
   });
-  // First: what the others refuse is traced too.
+  // Installed first, so that refusals of the other plugins are traced, too.
   installTracing(app, tracer);
   installErrorHandling(app, log);
   installCors(app, corsOrigins);
@@ -69,11 +69,11 @@ export function makeServer(options: ServerOptions): FastifyInstance {
   return app;
 }
 
-/** The first one, and then ever fewer: anything that connects can cause one. */
+/** Logs the first one, and then ever fewer: any connection can cause one. */
 function noteFailedHandshakes(app: FastifyInstance, log: Log): void {
   let count = 0;
   app.server.on("tlsClientError", (error: Error & { code?: string }) => {
-    // A probe of the port, or a client that refused the certificate and says so itself.
+    // A port probe, or a client that refused the certificate and reports it itself.
     if (error.code === "ECONNRESET") return;
     count++;
     if ((count & (count - 1)) !== 0) return;

@@ -1,12 +1,9 @@
-// For tests: a deployment whose keys are public, and a log that remembers.
+// For tests: a deployment with public keys, and a log that keeps its entries.
 import { encodeToken, type EpochId, type Offset, type TokenContent, type TxnId } from "@highwater/protocol";
 import { DeploymentKeys } from "./deployment-keys/deployment-keys.ts";
 import { type Log } from "./log.ts";
 
-/**
- * What makes a service one of the deployment that tests and development systems are. Its secret is
- * public.
- */
+/** The settings of the deployment that tests and development systems use. Its secret is public. */
 export const TEST_DEPLOYMENT = {
   HIGHWATER_DEPLOYMENT: "development",
   HIGHWATER_DEPLOYMENT_KEYS: JSON.stringify([
@@ -24,14 +21,14 @@ export function testDeploymentKeys(): DeploymentKeys {
   });
 }
 
-/** What a test says of a token; without more it is of a write in a first epoch, and of no owner. */
+/** A token's content in a test. Default: a write in a first epoch, without an owner. */
 export type TestToken = Partial<Omit<TokenContent, "id" | "epoch" | "offset">> & {
   readonly id: string;
   readonly epoch: string;
   readonly offset: bigint;
 };
 
-/** A token as a gateway of that deployment would sign it. */
+/** A token as a gateway of that deployment signs it. */
 export function testToken({ id, epoch, offset, ...rest }: TestToken, keys = testDeploymentKeys()): string {
   const position = { id: id as TxnId, epoch: epoch as EpochId, offset: offset as Offset };
   const content = {

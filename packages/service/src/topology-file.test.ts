@@ -1,5 +1,5 @@
-// Goal: a changed file changes the levels, whatever way it was changed in, and nothing else of it ever takes effect.
-// Method: real files in a folder of the test's own; only the clock is the test's.
+// Goal: a changed file changes the levels, whatever way it was changed, and nothing else in it
+// takes effect. Method: real files in a folder of the test, and a clock that only the test moves.
 import assert from "node:assert/strict";
 import { mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -49,7 +49,7 @@ beforeEach(async () => {
       taken.push(Object.keys(levels));
     },
   });
-  // The first look at what it has started with.
+  // Waits for the first look at the file.
   await eventually("it waits", () => clock.pendingTimers === 1);
 });
 
@@ -62,7 +62,7 @@ function write(content: Topology | string, to = path): void {
   writeFileSync(to, typeof content === "string" ? content : JSON.stringify(content));
 }
 
-/** One look at the file, to its end. */
+/** One complete look at the file. */
 async function poll(): Promise<void> {
   await clock.advance(POLL_MS);
   await eventually("it waits again", () => clock.pendingTimers === 1);

@@ -12,26 +12,26 @@ import { type Env, Faults } from "./settings/setting.ts";
 
 export interface TopologyFileOptions {
   readonly path: string;
-  /** What the service has started with. */
+  /** The topology with which the service started. */
   readonly current: Topology;
   readonly clock: Clock;
   readonly log: Log;
 }
 
 export interface TopologyWatcher {
-  /** What the service itself has against the levels; nothing by default. */
+  /** The service's own objections to the levels. Default: none. */
   readonly faultsOf?: (topology: Topology) => readonly string[];
   readonly onLevels: (levels: Topology["levels"]) => void;
   readonly metrics: MetricSet;
 }
 
 /**
- * Looking at the content, and not at the file's times: a file that is replaced by another, or a
- * link to it, is no less new.
+ * Compares the content and not the file's times, because the file, or a link to it, may be replaced
+ * by another.
  */
 const POLL_MS = 2_000;
 
-/** The path in `@path`; null where the variable holds the topology itself. */
+/** The path in `@path`; null where the variable contains the topology itself. */
 export function topologyPath(env: Env): string | null {
   const value = env["HIGHWATER_TOPOLOGY"] ?? "";
   return value.startsWith("@") ? value.slice(1) : null;
@@ -44,11 +44,11 @@ export class TopologyFile {
   #reloads: Counter | null = null;
   #current: Topology;
   /**
-   * The last content that was read, or why it could not be; it is judged when it is there a second
+   * The last content, or why it could not be read. A faulty one is judged when it is read a second
    * time.
    */
   #seen: string | null = null;
-  /** What was taken or refused last. */
+  /** The content that was accepted or refused last. */
   #judged: string | null = null;
   #isRefused = false;
   #reading: Promise<void> = Promise.resolve();
@@ -58,12 +58,12 @@ export class TopologyFile {
     this.#current = options.current;
   }
 
-  /** The nodes of the start, and the levels of now. */
+  /** The nodes of the start and the current levels. */
   get current(): Topology {
     return this.#current;
   }
 
-  /** Begins to look at the file. */
+  /** Starts to watch the file. */
   start(watcher: TopologyWatcher): void {
     this.#watcher = watcher;
     this.#reloads = watcher.metrics.counter(PROCESS.topologyReloads);
@@ -76,8 +76,7 @@ export class TopologyFile {
   }
 
   /**
-   * Reads the file now, and says what is wrong with it however often that has been said. Never
-   * rejects.
+   * Reads the file now, and reports its faults even if they were reported before. Never rejects.
    */
   async reload(): Promise<void> {
     this.#judged = null;
@@ -92,7 +91,7 @@ export class TopologyFile {
     }
   }
 
-  /** One after the other: an answer that is late must not undo a newer one. */
+  /** One look after another, so that a late one cannot undo a newer one. */
   #look(isAsked: boolean): Promise<void> {
     this.#reading = this.#reading.then(() => this.#lookOnce(isAsked));
     return this.#reading;
@@ -113,7 +112,7 @@ export class TopologyFile {
       text += faults.join();
     }
     if (this.#stop.signal.aborted) return;
-    // What is wrong may only be half written; what is right cannot be.
+    // A faulty file may be half written; a correct one cannot be.
     const isStable = text === this.#seen;
     this.#seen = text;
     if (text === this.#judged || (faults.length > 0 && !isStable && !isAsked)) return;
@@ -136,7 +135,7 @@ export class TopologyFile {
 
   #take(topology: Topology): void {
     this.#isRefused = false;
-    // The order of the levels says which is stronger.
+    // The order of the levels matters: it says which is stronger.
     if (JSON.stringify(topology.levels) === JSON.stringify(this.#current.levels)) return;
     const before = this.#current.levels;
     this.#current = topology;
@@ -148,7 +147,7 @@ export class TopologyFile {
   }
 }
 
-/** Names of the nodes that are not the same in both, whatever their order. */
+/** Names of nodes that differ between the two, in any order. */
 function changedNodes(before: readonly NodeSpec[], after: readonly NodeSpec[]): readonly string[] {
   const [old, now] = [before, after].map((nodes) => new Map(nodes.map((node) => [node.id, node])));
   const ids = new Set([...(old?.keys() ?? []), ...(now?.keys() ?? [])]);

@@ -20,7 +20,7 @@ after(() => {
   patient.close();
 });
 
-/** As in the services, but for the times. */
+/** A server like the services', with other limits. */
 async function serve(limitMs: number): Promise<Server> {
   const times = { headersTimeout: limitMs, requestTimeout: limitMs, connectionsCheckingInterval: 20 };
   const server = createServer(times, (_request, response) => response.end("answered"));
@@ -32,7 +32,7 @@ async function serve(limitMs: number): Promise<Server> {
   return server;
 }
 
-/** All that the server says until it closes. */
+/** All bytes that the server sends until it closes the connection. */
 async function answerTo(server: Server, sent: string): Promise<string> {
   const socket = connect((server.address() as AddressInfo).port, "127.0.0.1");
   let text = "";

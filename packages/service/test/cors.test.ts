@@ -1,5 +1,6 @@
-// Goal: a page of a configured origin can call and read every answer, and no other page can do either. Method: the server that
-// both services are built on, over real sockets, gets the requests that a browser sends. The SDK's tests use a real browser.
+// Goal: a page of a configured origin can call and read every answer, and other pages can do
+// neither. Method: send a browser's requests over real sockets to the server that both services
+// use. The SDK's tests use a real browser.
 import assert from "node:assert/strict";
 import { type AddressInfo } from "node:net";
 import { after, before, test } from "node:test";
@@ -48,7 +49,7 @@ async function ask(app: FastifyInstance, path: string, init: RequestInit = {}): 
   return response;
 }
 
-/** As a browser asks before a call with a key and a body of JSON; without a method it is no preflight. */
+/** A browser's request before a call with a key and JSON. Without a method it is no preflight. */
 function preflight(
   app: FastifyInstance,
   path: string,
@@ -60,7 +61,7 @@ function preflight(
   return ask(app, path, { method: "OPTIONS", headers });
 }
 
-/** What the browser looks at. */
+/** The headers that the browser checks. */
 function corsOf({ headers }: Response): Record<string, string> {
   return Object.fromEntries([...headers].filter(([name]) => name.startsWith("access-control-")));
 }

@@ -1,5 +1,6 @@
-// Goal: the service accepts only tokens that the issuer has signed for this service and that are valid now. Method: a real
-// issuer with real keys and a key set behind HTTP, a clock that only the test moves, and forgeries.
+// Goal: the service accepts only tokens that the issuer has signed for this service and that are
+// valid now. Method: a real issuer with real keys and a key set over HTTP, a clock that only the
+// test moves, and forgeries.
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
 import { type JWTPayload, SignJWT, UnsecuredJWT } from "jose";

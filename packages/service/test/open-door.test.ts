@@ -1,5 +1,6 @@
-// Goal: even without authentication, no web page can use the service through its visitor's browser. Method: requests of
-// browsers and of clients, over real sockets, to a server like those of the services.
+// Goal: even without authentication, no web page can use the service through its visitor's browser.
+// Method: send requests of browsers and of clients over real sockets to a server like the
+// services'.
 import assert from "node:assert/strict";
 import { request } from "node:http";
 import { type AddressInfo } from "node:net";

@@ -1,4 +1,5 @@
-// Goal: services with one schedule agree on every tag and MAC, whatever the time; any other schedule, deployment or purpose makes others.
+// Goal: services with the same schedule make the same tags and MACs at any time; another schedule,
+// deployment or purpose gives others.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -49,10 +50,10 @@ test("the newest active key signs, and every key of the schedule verifies what i
   assert.deepEqual([old.kid, young.kid], [1, 7]);
   for (const keys of [before, after])
     for (const { kid, mac } of [old, young]) assert.ok(keys.verify("token", kid, "x", mac));
-  // Retired, and not yet published.
+  // A retired key, and one that is not published yet.
   assert.ok(!make([SECOND]).verify("token", old.kid, "x", old.mac));
   assert.ok(!make([FIRST]).verify("token", young.kid, "x", young.mac));
-  // Before any key's time the oldest signs.
+  // Before the first key's time, the oldest key signs.
   assert.equal(make([FIRST, SECOND], 0).signingKid, 1);
 });
 

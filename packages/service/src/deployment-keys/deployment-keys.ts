@@ -1,6 +1,6 @@
-// The deployment's keys: tags of receipts, and MACs of what services hand out and later get back.
-// Every purpose has keys of its own, derived from the secrets of the schedule, so that a MAC made
-// for one is worth nothing for another.
+// The deployment's keys: they make tags of receipts, and MACs of what services hand out and later
+// get back. Each purpose has its own keys, derived from the schedule's secrets, so a MAC for one
+// purpose is worthless for another.
 import { hkdfSync, timingSafeEqual } from "node:crypto";
 import {
   type TokenSigner,
@@ -13,7 +13,7 @@ import { type Clock } from "@highwater/runtime";
 import { Hmac } from "./hmac.ts";
 import { type DeploymentKey, type Schedule } from "./settings.ts";
 
-/** `check`: values by which services find out whether their schedules agree. */
+/** `check`: values by which services compare their schedules. */
 export type Purpose = "token" | "session" | "ticket" | "check";
 
 export interface Signature {
@@ -25,11 +25,11 @@ export interface Signature {
 export interface DeploymentKeysOptions {
   readonly deployment: string;
   readonly schedule: Schedule;
-  /** Says which key signs. */
+  /** The time that selects the signing key. */
   readonly wallMs: () => number;
 }
 
-/** The keys that a service's settings name. */
+/** The keys in a service's settings. */
 export function makeDeploymentKeys(
   config: { readonly deployment: string; readonly deploymentKeys: Schedule },
   clock: Clock,
@@ -67,7 +67,7 @@ export class DeploymentKeys implements TokenSigner, TokenVerifier {
     return uuidOfHex(key.of(Buffer.from(this.#deploymentHex + whose + id.replaceAll("-", ""), "hex")), 0);
   }
 
-  /** Number of the key that signs now: the newest whose time has come. */
+  /** Number of the key that signs now: the newest one that is valid already. */
   get signingKid(): number {
     return this.#keyAt(this.#wallMs()).kid;
   }
@@ -79,8 +79,8 @@ export class DeploymentKeys implements TokenSigner, TokenVerifier {
   }
 
   /**
-   * Whether this deployment made the MAC. Every key of the schedule counts, also one whose time is
-   * still to come.
+   * True when this deployment made the MAC. Every key of the schedule counts, even one that is not
+   * valid yet.
    */
   verify(purpose: Purpose, kid: number, bytes: Uint8Array | string, mac: Uint8Array): boolean {
     if (mac.length !== MAC_BYTES) return false;
@@ -108,8 +108,8 @@ export class DeploymentKeys implements TokenSigner, TokenVerifier {
   }
 
   /**
-   * Before the oldest key's time the oldest counts too: what it once followed was dropped when its
-   * ids had expired.
+   * For times before the oldest key, the oldest key. Its predecessor was dropped once the
+   * predecessor's ids had expired.
    */
   #keyAt(ms: number): DeploymentKey {
     const key = this.schedule.findLast(({ validFromMs }) => validFromMs <= ms) ?? this.schedule[0];

@@ -1,4 +1,5 @@
-// Goal: the MAC is the one that Node's own HMAC makes, for every key and message, one after the other.
+// Goal: the MAC equals that of Node's own HMAC for every key and message, also when they follow
+// each other.
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { test } from "node:test";

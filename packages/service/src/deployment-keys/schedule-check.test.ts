@@ -1,5 +1,5 @@
-// Goal: services whose schedules would make other tags or signatures at any moment notice it, and a rotation in the right order is
-// no difference.
+// Goal: services notice when their schedules would make different tags or signatures at any time; a
+// rotation in the right order is no difference.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type KeyCheck } from "@highwater/store";

@@ -1,5 +1,5 @@
-// Checks that all services of a deployment have the same schedule of keys. Each compares its
-// schedule with check values in the store, which the first service has written.
+// Checks that all services of a deployment have the same schedule of keys. Each service compares
+// its schedule with check values in the store, which the first service wrote.
 // (docs/decisions/0101-services-compare-their-schedules.md)
 import { type Clock, sleep } from "@highwater/runtime";
 import { type KeyCheck, type Store } from "@highwater/store";
@@ -11,12 +11,12 @@ export interface ScheduleCheckOptions {
   readonly store: Pick<Store, "keyChecks" | "addKeyChecks">;
   readonly clock: Clock;
   readonly log: Log;
-  /** The authoritative primary, as the service sees it now. */
+  /** The authoritative primary, as the service knows it now. */
   readonly primary: () => string | null;
 }
 
 const EVERY_MS = 10_000;
-/** Until the first answer: without it the service is not ready. */
+/** Until the first comparison, without which the service is not ready. */
 const FIRST_EVERY_MS = 100;
 
 export class ScheduleCheck {
@@ -32,8 +32,8 @@ export class ScheduleCheck {
   }
 
   /**
-   * Why the service must not work with its schedule; null while it agrees. Of the newest answer:
-   * one that does not come says nothing.
+   * Why the service must not work with its schedule; null while it agrees. A comparison that fails
+   * changes nothing.
    */
   get fault(): string | null {
     return this.#fault;
@@ -47,9 +47,9 @@ export class ScheduleCheck {
     this.#stop.abort();
   }
 
-  /** A primary is known: what waits for the first comparison need not wait for the next round. */
+  /** Called when a primary is known, so that the first comparison need not wait. */
   wake(): void {
-    // Not in the caller's turn, in which the primary may just be changing.
+    // Not in the caller's turn, in which the primary may be changing.
     if (!this.#isCompared) void Promise.resolve().then(() => this.#tryToCompare());
   }
 
@@ -77,7 +77,7 @@ export class ScheduleCheck {
     let { faults } = first;
     if (faults.length === 0 && first.missing.length > 0) {
       await store.addKeyChecks(node, first.missing);
-      // Another service may have written others at the same moment.
+      // Another service may have written check values in the meantime.
       ({ faults } = await compare());
     }
     const fault = faults.length === 0 ? null : describe(faults);
@@ -96,7 +96,7 @@ export function checksOf(keys: DeploymentKeys): KeyCheck[] {
   }));
 }
 
-/** What contradicts the store's check values, and what they lack and may be added to them. */
+/** `faults`: contradictions to the store's check values. `missing`: values to add to them. */
 export function compareSchedules(
   own: readonly KeyCheck[],
   known: readonly KeyCheck[],
@@ -111,14 +111,14 @@ export function compareSchedules(
   for (const { kid, validFromMs, value } of known) {
     const mine = own.find((each) => each.kid === kid);
     if (mine === undefined) {
-      // Older than all of this schedule: retired. Not begun yet: the roll-out is under way.
+      // No fault if older than this whole schedule (retired), or not valid yet (being rolled out).
       if (validFromMs > ownOldestMs && validFromMs <= nowMs) faults.push(`it lacks key ${String(kid)}`);
     } else if (mine.value !== value) faults.push(`key ${String(kid)} has another secret or validFrom`);
   }
   for (const mine of own) {
     if (known.some(({ kid }) => kid === mine.kid)) continue;
     if (mine.validFromMs > nowMs) missing.push(mine);
-    // Older than all that are known: retired by those who wrote them.
+    // A key older than all known ones has been retired elsewhere.
     else if (mine.validFromMs > knownOldestMs)
       faults.push(`key ${String(mine.kid)} was not published before its validFrom`);
   }

@@ -1,12 +1,12 @@
-// The two variables that make several services one deployment: its name, and the schedule of its
-// secrets.
+// The two variables that join several services into one deployment: its name, and the schedule of
+// its secrets.
 import { name, readText } from "../settings/readers.ts";
 import { Faults, type ReadFile, type Setting } from "../settings/setting.ts";
 
 export interface DeploymentKey {
-  /** Tokens and headers name their key by it. It is never used for another secret. */
+  /** Tokens and headers name their key by it. It never stands for another secret. */
   readonly kid: number;
-  /** Ids from this time on get their receipt's tag by it, until the next key begins. */
+  /** This key makes the receipt tags of ids from this time on, until the next key begins. */
   readonly validFromMs: number;
   readonly secret: string;
 }
@@ -32,14 +32,14 @@ export const deploymentKeys: Setting<Schedule> = {
   },
 };
 
-/** Of every service: the same values everywhere. */
+/** For every service, with the same values everywhere. */
 export const DEPLOYMENT_SETTINGS = {
-  /** Unique among the deployments that have a secret in common. */
+  /** Unique among deployments that share a secret. */
   deployment: name("HIGHWATER_DEPLOYMENT"),
   deploymentKeys,
 } as const;
 
-/** What a log may show of a schedule. */
+/** The schedule as a log may show it, without secrets. */
 export function describeSchedule(schedule: Schedule): readonly Record<string, unknown>[] {
   return schedule.map(({ kid, validFromMs }) => ({ kid, validFrom: new Date(validFromMs).toISOString() }));
 }
@@ -53,7 +53,7 @@ function parseSchedule(json: string): Schedule {
   try {
     parsed = JSON.parse(json);
   } catch {
-    // The parser's message quotes the text, which holds secrets.
+    // The parser's message would quote the text, which contains secrets.
     throw new Faults("is not JSON");
   }
   if (!Array.isArray(parsed) || parsed.length === 0 || parsed.length > MAX_KEYS) throw new Faults(SHAPE);

@@ -1,11 +1,10 @@
-// Limits of each principal: requests per second, as a bucket of tokens that fills up steadily, and
-// requests in flight. Synchronous, and without an allocation for a principal that is known. Unused
-// principals are forgotten.
+// Limits each principal's requests per second, by a bucket that fills steadily, and its requests in
+// flight. Synchronous; allocates nothing for a known principal. Forgets unused principals.
 import { HighwaterError } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
 import { type KeyLimits, type Principal } from "./principal.ts";
 
-/** For principals whose own limit is null. Null here: unlimited. */
+/** For principals without a limit of their own. Null: unlimited. */
 export type AdmissionDefaults = Pick<KeyLimits, "ratePerSecond" | "burst" | "concurrency">;
 
 export interface AdmissionOptions {
@@ -13,24 +12,24 @@ export interface AdmissionOptions {
   readonly defaults: AdmissionDefaults;
 }
 
-/** What is counted for one principal. Handed back to `leave`. */
+/** The counts of one principal. The caller passes them to `leave`. */
 export interface Admitted {
   inFlight: number;
   /**
-   * When the bucket is full again; each token that is taken puts it off. This is all there is to
-   * know of a bucket.
+   * When the bucket will be full again; each request moves it later. This is the whole state of a
+   * bucket.
    */
   fullAtMs: number;
 }
 
 /**
- * Sums of fractions are off by less; without it the last request of a burst would sometimes be
- * refused.
+ * Exceeds the rounding error of sums of fractions, which would sometimes refuse the last request of
+ * a burst.
  */
 const ROUNDING_MS = 0.001;
-/** Of the requests in flight one may end at any moment. */
+/** Any request in flight may end at any moment. */
 const CONCURRENCY_RETRY_MS = 200;
-/** Below that nothing is looked for to forget. */
+/** With fewer principals, none is forgotten. */
 const PRINCIPALS_KEPT_MIN = 1_000;
 
 export class Admission {
@@ -44,14 +43,14 @@ export class Admission {
     this.#defaults = defaults;
   }
 
-  /** Principals that have an entry. */
+  /** Principals with an entry. */
   get size(): number {
     return this.#principals.size;
   }
 
   /**
-   * Counts a request that begins; `leave` must follow exactly once.
-   * Errors: `concurrency_limited`, which costs nothing; `rate_limited`.
+   * Counts a request that begins; `leave` must follow exactly once. Errors: `concurrency_limited`,
+   * which does not count against the rate; `rate_limited`.
    */
   enter(principal: Principal): Admitted {
     const nowMs = this.#clock.monotonicMs();
@@ -68,10 +67,7 @@ export class Admission {
     return counted;
   }
 
-  /**
-   * Counts a request that may stay for hours and shall not count as being in flight. Errors:
-   * `rate_limited`.
-   */
+  /** Counts a request against the rate only: it may last for hours. Errors: `rate_limited`. */
   touch(principal: Principal): void {
     const nowMs = this.#clock.monotonicMs();
     this.#spend(principal, this.#of(principal, nowMs), nowMs);
@@ -103,7 +99,7 @@ export class Admission {
   }
 
   /**
-   * The next sweep comes when as many have been added as were left, so that it costs each of them a
+   * Sweeps again when the number of principals has doubled, so that the cost for each stays
    * constant.
    */
   #sweep(nowMs: number): void {
@@ -113,7 +109,7 @@ export class Admission {
   }
 }
 
-/** One second's worth unless it is said, and never so little that no request could ever pass. */
+/** Default: one second's worth. At least 1, so that a request can pass. */
 function burstOf(principal: Principal, defaults: AdmissionDefaults, rate: number): number {
   // The default burst belongs to the default rate.
   const fallback = principal.limits.ratePerSecond === null ? defaults.burst : null;

@@ -16,10 +16,10 @@ export class AnonymousAuthenticator implements Authenticator {
   }
 
   start(): void {
-    // There is nothing to read.
+    // There are no credentials to load.
   }
 
   stop(): void {
-    // Nothing was started.
+    // `start` started nothing.
   }
 }

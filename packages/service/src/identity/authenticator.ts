@@ -18,7 +18,7 @@ const TOKENS_REMEMBERED = 10_000;
 export interface AuthenticatorDeps {
   readonly clock: Clock;
   readonly log: Log;
-  /** Opens the store of the API keys; wanted only where keys are accepted. */
+  /** Opens the store of the API keys. Called only where keys are accepted. */
   readonly keys: () => KeyReader;
 }
 

@@ -4,7 +4,7 @@ import { KEY_PREFIX } from "./key-text.ts";
 import { type Authenticator, bearerOf, type Principal, unauthenticated } from "./principal.ts";
 
 export interface BearerOptions {
-  /** Null: not accepted here. */
+  /** Null: this kind of credential is not accepted. */
   readonly keys: Authenticator | null;
   readonly tokens: Authenticator | null;
 }

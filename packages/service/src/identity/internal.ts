@@ -5,7 +5,7 @@ import { type Authenticator, DEFAULT_LIMITS, NOBODY, type Principal, unauthentic
 const PREFIX = "hwi_";
 const CREDENTIAL = /^bearer +(hwi_[A-Za-z0-9_-]+) *$/i;
 
-/** A gateway that speaks for all its callers. */
+/** A gateway, which speaks for all its callers. */
 export const FELLOW_SERVICE: Principal = Object.freeze({
   id: "service",
   owner: NOBODY,
@@ -17,17 +17,17 @@ export const FELLOW_SERVICE: Principal = Object.freeze({
 });
 
 /**
- * What one service sends to another as its bearer credential. Not the secret itself: that may hold
- * any character.
+ * The bearer credential that one service sends to another. Derived, because the secret may contain
+ * any characters.
  */
 export function internalCredential(secret: string): string {
   return PREFIX + createHmac("sha256", secret).update("highwater/internal/v1").digest("base64url");
 }
 
 export interface InternalOptions {
-  /** All of them are good: while a secret is replaced, the old one is known as well. */
+  /** All of them are accepted, so that a secret can be replaced. */
   readonly secrets: readonly string[];
-  /** For every other credential. */
+  /** Decides on every other credential. */
   readonly others: Authenticator;
 }
 
@@ -44,7 +44,7 @@ export class InternalAuthenticator implements Authenticator {
     const credential = CREDENTIAL.exec(authorization ?? "")?.[1];
     if (credential === undefined) return this.#others.authenticate(authorization, isKnownOnly);
     const given = digest(credential);
-    // Every one is compared, and each in a time that does not depend on how much of it is right.
+    // Compares with all of them, in a time that reveals nothing about a partial match.
     const matches = this.#known.filter((known) => timingSafeEqual(known, given));
     if (matches.length > 0) return FELLOW_SERVICE;
     throw unauthenticated("The credential is not the internal secret that this cluster's services share.");

@@ -13,18 +13,16 @@ import {
 
 export interface TokenClaims {
   readonly issuer: string;
-  /** What comes before the names of scopes in the token's scopes; may be empty. */
+  /** Prefix of scope names in tokens; may be empty. */
   readonly scopePrefix: string;
   /** The claim that names the database's login role. */
   readonly roleClaim: string;
   /**
-   * Roles that a token may name. An issuer decides who may use the service, not who is a superuser
-   * of the database.
+   * Roles that a token may name. The issuer decides who may use the service, but not who becomes a
+   * superuser.
    */
   readonly roles: readonly string[];
-  /**
-   * The claim whose value is the owner: what one has, all who have it may see. Null: the subject.
-   */
+  /** The claim that names the owner; owners see all their principals' transactions. Null: `sub`. */
   readonly ownerClaim: string | null;
 }
 
@@ -36,8 +34,8 @@ export function jwtPrincipal(payload: JWTPayload, claims: TokenClaims): Principa
   const owner = ownerClaim === null ? subject : textOf(payload, ownerClaim);
   return Object.freeze({
     id: shownId(issuer, subject),
-    // Names of keys' owners have no `#`: no token, whatever it claims, gets to see what belongs to
-    // a key.
+    // The owner names of API keys contain no `#`, so no token can get access to a key's
+    // transactions.
     owner: ownerTag(`jwt:${issuer}#${owner}`),
     role: roleOf(payload, claims),
     scopes: scopesOf(payload, claims.scopePrefix),
@@ -51,7 +49,7 @@ function textOf(payload: JWTPayload, claim: string): string {
   throw unauthenticated(`The token's claim ${claim} is missing or not a string.`);
 }
 
-/** Without a role the service's own would run the statements: there is no default. */
+/** There is no default: without a role, the service's own role would run the statements. */
 function roleOf(payload: JWTPayload, { roleClaim, roles }: TokenClaims): string {
   const role = payload[roleClaim];
   if (typeof role === "string" && roles.includes(role)) return role;
@@ -61,8 +59,8 @@ function roleOf(payload: JWTPayload, { roleClaim, roles }: TokenClaims): string 
 }
 
 /**
- * `scope` is a text of words (RFC 8693), `scp` such a text or a list; what this service does not
- * know is not for it.
+ * `scope` is a list of words in one text (RFC 8693); `scp` is such a text or an array. Unknown
+ * scopes are ignored.
  */
 function scopesOf(payload: JWTPayload, prefix: string): ReadonlySet<Scope> {
   const words = [payload["scope"], payload["scp"]].flatMap((claim) => {
@@ -73,8 +71,8 @@ function scopesOf(payload: JWTPayload, prefix: string): ReadonlySet<Scope> {
 }
 
 /**
- * Issuer and subject, if they are short and plain. Otherwise their beginning and a hash, which
- * keeps it unique.
+ * Issuer and subject, if they are short and plain. Otherwise their beginnings and a hash, which
+ * keeps the id unique.
  */
 function shownId(issuer: string, subject: string): string {
   const issuerHost = URL.canParse(issuer) ? new URL(issuer).host : issuer;

@@ -1,5 +1,5 @@
 // Accepts JSON Web Tokens as bearer credentials, signed by one issuer whose public keys are in its
-// key set (JWKS). Owns what a token has to contain and what its claims mean; a library checks
+// key set (JWKS). Decides what a token has to contain and what its claims mean; a library checks
 // signatures and reads key sets.
 import {
   createRemoteJWKSet,
@@ -25,40 +25,37 @@ import { tooManyRefused } from "./refused-addresses.ts";
 
 export interface JwtOptions extends TokenClaims {
   readonly jwksUrl: string;
-  /** One of them must be in the token's `aud`. */
+  /** A token's `aud` must contain one of them. */
   readonly audiences: readonly string[];
   readonly clockToleranceMs: number;
   readonly jwksTimeoutMs: number;
-  /**
-   * After the key set was read, a token signed by another key is refused for so long before the set
-   * is read again.
-   */
+  /** After reading the key set, the time before an unknown key makes the service read it again. */
   readonly jwksCooldownMs: number;
   /**
-   * A key that the issuer has withdrawn is trusted at most so long; a token that was verified with
-   * it, so long again.
+   * A key that the issuer has withdrawn is trusted for at most this long, and a token verified with
+   * it for as long again.
    */
   readonly jwksMaxAgeMs: number;
-  /** Verified tokens that are remembered. */
+  /** How many verified tokens are remembered. */
   readonly cacheSize: number;
   readonly clock: Clock;
 }
 
 /**
- * Asymmetric ones only. With a shared secret every gateway could make tokens; and where both kinds
- * are allowed, the public key can be passed off as the secret.
+ * Asymmetric ones only. With a shared secret every gateway could make tokens; where both kinds are
+ * allowed, an attacker can use the public key as the secret.
  */
 const ALGORITHMS = [
   ...["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"],
   ...["ES256", "ES384", "ES512", "EdDSA", "Ed25519"],
 ];
-/** A key set that could not be read is not asked for again at once, however many tokens come. */
+/** After a failed read of the key set, the time before the next, however many tokens arrive. */
 const FAILED_PAUSE_MS = 1_000;
-/** They take the threads of the process, which databases' names and files need too. */
+/** Checks use the process's thread pool, which also resolves host names and reads files. */
 const VERIFYING_MAX = 64;
 /**
- * RFC 9068, section 2.1, and what issuers write that do not follow it. Other kinds of tokens name
- * themselves.
+ * RFC 9068, section 2.1, and what issuers write that do not follow it. Other kinds of tokens have
+ * other types.
  */
 const ACCESS_TOKEN = /^(?:application\/)?(?:at\+jwt|jwt)$/i;
 
@@ -76,11 +73,11 @@ export class JwtAuthenticator implements Authenticator {
   }
 
   start(): void {
-    // The key set is read when the first token comes.
+    // The first token makes the service read the key set.
   }
 
   stop(): void {
-    // Nothing runs by itself.
+    // Nothing runs in the background.
   }
 
   /** Verified tokens that are remembered now. */
@@ -93,7 +90,7 @@ export class JwtAuthenticator implements Authenticator {
     const key = TokenCache.keyOf(token);
     const known = this.#cache.get(key, this.#options.clock.wallMs());
     if (known !== null) return known;
-    // Requests that come at once with one new token have it verified once.
+    // Concurrent requests with the same new token share one verification.
     let verifying = this.#verifying.get(key);
     if (verifying === undefined) {
       if (isKnownOnly) throw tooManyRefused();
@@ -132,7 +129,7 @@ export class JwtAuthenticator implements Authenticator {
   }
 
   /**
-   * That a key cannot be had is no fault of the token: its holder shall wait, not throw it away.
+   * If the key set cannot be read, the error asks the caller to retry, not to discard the token.
    */
   #keySet(): JWTVerifyGetKey {
     const { jwksUrl, jwksTimeoutMs, jwksCooldownMs, jwksMaxAgeMs, clock } = this.#options;
@@ -162,12 +159,12 @@ function isAccessToken(typ: string | undefined): boolean {
   return typ === undefined || ACCESS_TOKEN.test(typ);
 }
 
-/** The key set was read, and has no one key that fits the token. */
+/** The key set was read, and no single key in it fits the token. */
 function isAboutToken(cause: unknown): boolean {
   return cause instanceof errors.JWKSNoMatchingKey || cause instanceof errors.JWKSMultipleMatchingKeys;
 }
 
-/** Enough for an honest holder; the library's own words may quote the token. */
+/** Enough for a legitimate holder. The library's messages may quote the token. */
 function refusal(cause: unknown): string {
   if (cause instanceof errors.JWTExpired) return "The token has expired.";
   if (cause instanceof errors.JWTClaimValidationFailed)

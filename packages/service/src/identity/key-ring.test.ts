@@ -1,5 +1,6 @@
-// Goal: the ring answers correctly while the store changes, lags, fails over or does not answer. Method: a clock that only
-// the test moves, and a store whose nodes have the keys that the test sets.
+// Goal: the ring answers correctly while the store changes, lags, fails over or does not answer.
+// Method: a clock that only the test moves, and a store whose nodes have the keys that the test
+// sets.
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { HighwaterError } from "@highwater/protocol";
@@ -15,13 +16,13 @@ interface Question {
   readonly after: bigint | null;
 }
 
-/** Two nodes; each has the keys that the test gave it, and is silent when it has none. */
+/** Two nodes with the keys that the test sets. A node without a set of keys does not answer. */
 class Nodes implements KeyReader {
   readonly nodes = ["a", "b"].map((id) => ({ id, region: id, zone: id }));
   readonly keys = new Map<string, Map<string, ApiKey>>([["a", new Map()]]);
   readonly asked: Question[] = [];
   isClosed = false;
-  /** While set, answers wait for it. */
+  /** While set, answers wait for this promise. */
   gate: Promise<void> | null = null;
 
   async readKeys(node: string, after: bigint | null): Promise<readonly ApiKey[]> {
@@ -81,14 +82,14 @@ describe("the key ring", () => {
     ring = new KeyRing({ reader: nodes, clock, log, primaryEpoch: () => primaryEpoch, refreshMs: 1_000 });
   });
 
-  /** The error's code, or the principal's id. */
+  /** The principal's id, or the error's code. */
   const ask = (header: string): Promise<string> =>
     ring.authenticate(header).then(
       ({ id }) => id,
       (cause: unknown) => (cause instanceof HighwaterError ? cause.code : String(cause)),
     );
 
-  /** Moves the time on until it is answered. */
+  /** Moves the clock on, so that the answer arrives. */
   const askLong = async (header: string): Promise<string> => {
     const answer = ask(header);
     await clock.advance(5_000);

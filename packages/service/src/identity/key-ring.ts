@@ -20,17 +20,16 @@ export interface KeyRingOptions {
   readonly reader: KeyReader;
   readonly clock: Clock;
   readonly log: Log;
-  /** The authoritative primary and its epoch, as the service sees them now. */
+  /** The authoritative primary and its epoch, as the service knows them now. */
   readonly primaryEpoch: () => { readonly node: string; readonly epoch: string } | null;
   readonly refreshMs: number;
 }
 
 /**
- * Reading only what has changed would never notice a row that is gone, nor one that was changed
- * behind the service's back.
+ * Reads of changes alone would miss deleted rows, and rows that were changed without the service.
  */
 const WHOLE_REFRESH_MS = 60_000;
-/** However many unknown keys come: for their sake the store is asked no more often. */
+/** The shortest time between reads that unknown keys cause, however many arrive. */
 const UNKNOWN_KEY_PAUSE_MS = 250;
 const UNKNOWN_KEY_WAIT_MS = 3_000;
 const UNKNOWN_KEYS_WAITING_MAX = 1_000;
@@ -41,7 +40,7 @@ interface Entry {
   readonly isRevoked: boolean;
 }
 
-/** Where the keys were last read, and how far. */
+/** The node from which the keys were last read, and how far. */
 interface Progress {
   readonly node: string;
   readonly epoch: string | null;
@@ -55,12 +54,12 @@ export class KeyRing implements Authenticator {
   #entries = new Map<string, Entry>();
   #progress: Progress | null = null;
   #refreshing: Promise<boolean> | null = null;
-  /** When the last refresh began, and whether it was the primary that answered. */
+  /** When the last refresh began, and whether the primary answered it. */
   #refreshedAtMs = Number.NEGATIVE_INFINITY;
   #wasCertain = false;
   /**
-   * The refresh that those wait for whose key is not known. It has not begun yet: one that has may
-   * have missed the key.
+   * The refresh for which requests with an unknown key wait. It has yet to begin, because one that
+   * is under way may miss the key.
    */
   #next: Promise<boolean> | null = null;
   #waiting = 0;
@@ -102,7 +101,7 @@ export class KeyRing implements Authenticator {
   }
 
   #check({ secret }: KeyText, { key, principal, isRevoked }: Entry): Principal {
-    // Ids are no secret, so it need not take the same time for one that does not exist.
+    // No constant time for unknown ids: an id is not secret.
     if (!isSecret(secret, key.secretHash)) throw unknownKey();
     if (isRevoked) throw unauthenticated(`The key ${key.id} was revoked.`);
     if (key.expiresAtMs !== null && this.#options.clock.wallMs() >= key.expiresAtMs)
@@ -110,7 +109,7 @@ export class KeyRing implements Authenticator {
     return principal;
   }
 
-  /** A key may have been created a moment ago. */
+  /** Waits for a refresh, because the key may have been created just now. */
   async #lookAgain(id: string): Promise<Entry> {
     const unreadable = (): Error => authenticationUnavailable("The key store cannot be read now; retry.");
     if (this.#waiting >= UNKNOWN_KEYS_WAITING_MAX) throw unreadable();
@@ -130,7 +129,7 @@ export class KeyRing implements Authenticator {
     }
   }
 
-  /** The outcome of the first refresh that begins after this; one that comes by itself will do. */
+  /** The result of the first refresh that begins after this call; a regular refresh will do. */
   async #refreshNext(): Promise<boolean> {
     const { clock } = this.#options;
     const askedAtMs = clock.monotonicMs();
@@ -157,8 +156,8 @@ export class KeyRing implements Authenticator {
   }
 
   /**
-   * One at a time. True when the primary has answered: then a key that is not there does not exist.
-   * Never rejects.
+   * Refreshes, one at a time. True when the primary answered, and a missing key therefore does not
+   * exist. Never rejects.
    */
   #refresh(): Promise<boolean> {
     if (this.#stop.signal.aborted) return Promise.resolve(false);
@@ -194,15 +193,15 @@ export class KeyRing implements Authenticator {
     return false;
   }
 
-  /** The primary, then the node that has answered last, then the others. */
+  /** The primary first, then the node that answered last, then the others. */
   #inOrder(primary: string | undefined): readonly string[] {
     const others = this.#options.reader.nodes.map(({ id }) => id);
     return [...new Set([primary, this.#progress?.node, ...others])].filter((node) => node !== undefined);
   }
 
   /**
-   * Null when all keys have to be read: another node or another epoch is another history, whose
-   * stamps mean nothing here.
+   * Null when all keys have to be read: on another node or in another epoch, the stamps belong to
+   * another history.
    */
   #progressOn(node: string, epoch: string | null): Progress | null {
     const last = this.#progress;
@@ -216,13 +215,13 @@ export class KeyRing implements Authenticator {
   ): void {
     const { node, epoch, before } = from;
     const isPrimary = epoch !== null;
-    // Only the primary's silence means that a key is gone; a replica may be behind.
+    // Only the primary's answer proves that a key was deleted; a replica may lag.
     const entries = isPrimary && before === null ? new Map<string, Entry>() : this.#entries;
     const changed: string[] = [];
     for (const key of keys) {
       const known = this.#entries.get(key.id);
       if (known !== undefined && !isPrimary && key.changed < known.key.changed) continue;
-      // A revocation that a failover has lost is not taken back here.
+      // A failover may undo a revocation in the store, but not here.
       const isRevoked = key.revokedAtMs !== null || known?.isRevoked === true;
       if (known !== undefined && known.key.changed !== key.changed) changed.push(key.id);
       entries.set(key.id, { key, principal: principalOf(key), isRevoked });

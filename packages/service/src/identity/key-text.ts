@@ -2,10 +2,7 @@
 // of the key has the secret.
 import { hash, randomBytes, timingSafeEqual } from "node:crypto";
 
-/**
- * 32 characters, none that is easily taken for another: an id is typed by hand when a key is
- * revoked.
- */
+/** 32 characters, without those that look alike: an operator types an id to revoke a key. */
 const ID_CHARS = "abcdefghijkmnpqrstuvwxyz23456789";
 const ID_LENGTH = 8;
 const SECRET_BYTES = 32;
@@ -19,7 +16,7 @@ export interface KeyText {
 }
 
 export function makeKeyText(): KeyText & { readonly text: string } {
-  // 32 characters, so that every one is as likely as the others.
+  // 32 divides 256, so all characters are equally likely.
   const id = Array.from(randomBytes(ID_LENGTH), (byte) => ID_CHARS[byte % ID_CHARS.length]).join("");
   const secret = randomBytes(SECRET_BYTES).toString("base64url");
   return { id, secret, text: `${KEY_PREFIX}${id}_${secret}` };
@@ -30,10 +27,7 @@ export function parseKeyText(text: string): KeyText | null {
   return match?.[1] === undefined || match[2] === undefined ? null : { id: match[1], secret: match[2] };
 }
 
-/**
- * What is stored. A secret of 256 random bits cannot be guessed from it, so a slow hash would
- * protect nothing more.
- */
+/** The stored form. The secret is 256 random bits, so a slow hash would protect it no better. */
 export function hashSecret(secret: string): Buffer {
   return hash("sha256", secret, "buffer");
 }
@@ -41,21 +35,21 @@ export function hashSecret(secret: string): Buffer {
 const FINGERPRINT = /^([a-z2-9]{8}):([0-9a-f]{64})$/;
 
 /**
- * The registration of a key that is made elsewhere: its id and what is stored of its secret. It
- * cannot be used as a key.
+ * Registers a key that was made elsewhere: its id and the hash of its secret. It cannot be used as
+ * a key.
  */
 export function fingerprintOf({ id, secret }: KeyText): string {
   return `${id}:${hashSecret(secret).toString("hex")}`;
 }
 
-/** Null for what is no fingerprint. */
+/** Null if the text is not a fingerprint. */
 export function parseFingerprint(text: string): { readonly id: string; readonly secretHash: Buffer } | null {
   const match = FINGERPRINT.exec(text);
   if (match?.[1] === undefined || match[2] === undefined) return null;
   return { id: match[1], secretHash: Buffer.from(match[2], "hex") };
 }
 
-/** In a time that does not depend on how much of it is right. */
+/** Compares in a time that reveals nothing about a partial match. */
 export function isSecret(secret: string, secretHash: Uint8Array): boolean {
   return timingSafeEqual(hashSecret(secret), secretHash);
 }

@@ -1,5 +1,5 @@
-// The principal of a request: who it is, what it may do, and how a request names it. The files
-// beside this authenticate it.
+// The principal of a request: who it is, what it may do, and how a request names it. The other
+// files of this folder authenticate it.
 import { hash } from "node:crypto";
 import { HighwaterError } from "@highwater/protocol";
 import { type KeyLimits, type Scope } from "@highwater/store";
@@ -7,11 +7,11 @@ import { type KeyLimits, type Scope } from "@highwater/store";
 export { DEFAULT_LIMITS, type KeyLimits, type Scope, SCOPES } from "@highwater/store";
 
 export interface Principal {
-  /** What logs and metrics may show. Unique: the limits count by it. */
+  /** For logs and metrics. Unique, because the limits count by it. */
   readonly id: string;
   /**
-   * Tokens carry it, and receipts' tags are made of it; all keys of one owner have the same.
-   * `NOBODY` only without authentication.
+   * Tokens contain it, and receipt tags depend on it. All keys of one owner share it. `NOBODY`:
+   * without authentication.
    */
   readonly owner: bigint;
   /** The database's login role; null: the service's own. */
@@ -19,7 +19,7 @@ export interface Principal {
   readonly scopes: ReadonlySet<Scope>;
   readonly limits: KeyLimits;
   /**
-   * May read what belongs to any owner: another service of the cluster, and everybody without
+   * May read the transactions of every owner: another service of the cluster, or any caller without
    * authentication.
    */
   readonly isEveryOwner?: true;
@@ -29,14 +29,13 @@ export interface Principal {
 
 export interface Authenticator {
   /**
-   * `isKnownOnly`: what is not known to be good is refused without being looked at.
+   * `isKnownOnly`: refuses credentials that were not verified before, without checking them.
    * Errors: HighwaterError `unauthenticated`, `authentication_unavailable`, `forbidden`,
    * `rate_limited`.
    */
   authenticate(authorization: string | undefined, isKnownOnly?: boolean): Promise<Principal>;
   /**
-   * From now on the listener gets the id of each principal whose credential was changed or taken
-   * away.
+   * Calls back with the id of each principal whose credential was changed or removed from now on.
    */
   watch?(onChanged: (id: string) => void): void;
   start(): void;
@@ -48,14 +47,14 @@ export const NOBODY = 0n;
 const TAG_DIGITS = 32;
 
 /**
- * 128 bits of a digest of the owner's name: to find a name with a stranger's tag takes 2^127 tries,
- * and the tag of `NOBODY` never comes up.
+ * 128 bits of a digest of the owner's name. A name with another owner's tag takes 2^127 tries to
+ * find, and no name has the tag of `NOBODY`.
  */
 export function ownerTag(owner: string): bigint {
   return BigInt(`0x${hash("sha256", owner).slice(0, TAG_DIGITS)}`);
 }
 
-/** Each scope stands for itself; `admin` does not include the others. */
+/** Scopes are independent: `admin` does not include the others. */
 export function requireScope(principal: Principal, scope: Scope): void {
   if (principal.scopes.has(scope)) return;
   throw new HighwaterError("forbidden", { detail: `The credential lacks the scope ${scope}.` });
@@ -66,7 +65,7 @@ export function mayReadOf(principal: Principal, owner: bigint): boolean {
 }
 
 /**
- * Names whose database session it is: what one principal leaves in a session never reaches another.
+ * Identifies whose database session it is, so that principals never share the state of a session.
  */
 export function sessionPrincipal({ id, owner, role, scopes }: Principal): string {
   return `${String(owner)}/${role ?? ""}/${scopes.has("write") ? "write" : "read"}/${id}`;

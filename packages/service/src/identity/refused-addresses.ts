@@ -1,12 +1,12 @@
-// Counts refused credentials by address. The service stops checking new credentials from an address
-// that sends many bad ones. Credentials that it already knows stay valid from there.
+// Counts refused credentials by address. When an address has sent many bad ones, the service stops
+// checking new credentials from it and still accepts those that it has verified before.
 import { HighwaterError } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
 
-/** So many at once, and so many a second in the long run. */
+/** Refusals at once, and refusals per second in the long run. */
 const BURST = 100;
 const PER_SECOND = 10;
-/** The ones that were refused longest ago make room. */
+/** Beyond that, the addresses that were refused longest ago are forgotten. */
 const ADDRESSES_KEPT = 10_000;
 
 const IPV6_GROUPS = 8;
@@ -14,7 +14,7 @@ const NETWORK_GROUPS = 4;
 
 export class RefusedAddresses {
   readonly #clock: Pick<Clock, "monotonicMs">;
-  /** When each has its whole burst again. */
+  /** By address: when its whole burst is available again. */
   readonly #freeAtMs = new Map<string, number>();
 
   constructor(clock: Pick<Clock, "monotonicMs">) {
@@ -45,7 +45,7 @@ export class RefusedAddresses {
   }
 }
 
-/** Who has one address of IPv6 has its network of 64 bits. */
+/** A holder of one IPv6 address usually controls its /64 network. */
 function networkOf(address: string): string {
   if (!address.includes(":") || address.includes(".")) return address;
   const [head = [], tail] = address

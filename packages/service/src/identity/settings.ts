@@ -1,5 +1,5 @@
-// The variables that say who may use a service and how it authenticates them. Each service has its
-// own, under its prefix.
+// The variables that configure who may use a service and how it authenticates them. Each service
+// has its own, with its prefix.
 import { isLoopback, listOf } from "../settings/readers.ts";
 import { type Env } from "../settings/setting.ts";
 import { type AdmissionDefaults } from "./admission.ts";
@@ -15,28 +15,28 @@ export interface JwtSettings {
 }
 
 export interface IdentitySettings {
-  /** API keys are accepted. */
+  /** Whether API keys are accepted. */
   readonly keys: boolean;
   readonly keyRefreshMs: number;
-  /** Null: tokens are not accepted. With neither keys nor tokens there is no authentication. */
+  /** Null: tokens are not accepted. Without keys and tokens there is no authentication. */
   readonly jwt: JwtSettings | null;
-  /** Of principals that have no limits of their own. */
+  /** For principals without limits of their own. */
   readonly limits: AdmissionDefaults;
-  /** In which the proxy in front says a client's address; empty where clients connect directly. */
+  /** The header in which the proxy gives a client's address; empty: clients connect directly. */
   readonly addressHeader: string;
 }
 
-/** No authentication: everybody who can connect may do everything. */
+/** Without authentication, every client that can connect may do everything. */
 export function isAnonymous({ keys, jwt }: Pick<IdentitySettings, "keys" | "jwt">): boolean {
   return !keys && jwt === null;
 }
 
 const KEY_REFRESH_MS = 1_000;
-/** Of one principal in flight: two whole batches. */
+/** Per principal and in flight: two whole batches. */
 const CONCURRENCY = 512;
 
 /**
- * A person who can change the key set on its way can sign tokens. Within the machine no one can.
+ * An attacker who can change the key set in transit can sign tokens. Inside the machine no one can.
  */
 function isTrusted(url: string): boolean {
   if (!URL.canParse(url)) return false;
@@ -53,7 +53,7 @@ export function identityVariables(prefix: string): string[] {
   ].map((name) => `${prefix}_${name}`);
 }
 
-/** The settings, and every fault, beginning with the variable; none quotes a value. */
+/** The settings, and all faults. Each fault begins with the variable and never quotes a value. */
 export function readIdentity(
   env: Env,
   { prefix, host }: { readonly prefix: string; readonly host: unknown },
@@ -67,7 +67,7 @@ export function readIdentity(
     limits: {
       ratePerSecond: reader.whole("RATE_PER_SECOND"),
       burst: reader.whole("RATE_BURST"),
-      // Without authentication there are no others that it could protect.
+      // Without authentication there are no other principals to protect.
       concurrency:
         reader.whole("CONCURRENCY") ?? (ways.length === 0 || ways.includes("none") ? null : CONCURRENCY),
     },
@@ -89,8 +89,7 @@ class Reader {
   ways(host: unknown): readonly string[] {
     const ways = listOf(this.#text("AUTH") ?? "");
     if (ways.length === 0) {
-      // Open to everybody only where it cannot be reached from elsewhere, or where somebody has
-      // said so.
+      // No authentication by default on loopback only; elsewhere the operator has to choose it.
       if (!isLoopback(host))
         this.#fault(
           "AUTH",
@@ -123,7 +122,7 @@ class Reader {
     };
   }
 
-  /** Null when it is not given. */
+  /** Null when the variable is not set. */
   whole(name: string): number | null {
     const text = this.#text(name);
     if (text === null) return null;

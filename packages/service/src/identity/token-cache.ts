@@ -1,4 +1,4 @@
-// Keeps verified tokens by their hash, so that the signature is checked once for each token and not
+// Keeps verified tokens by their hash, so that a signature is checked once for each token and not
 // for each request. Bounded.
 import { hash } from "node:crypto";
 import { type Principal } from "./principal.ts";
@@ -20,7 +20,7 @@ export class TokenCache {
     return this.#entries.size;
   }
 
-  /** A hash: tokens are secrets, and are not kept. */
+  /** A hash, because tokens are secrets and must not be kept. */
   static keyOf(token: string): string {
     return hash("sha256", token, "base64");
   }
@@ -33,7 +33,7 @@ export class TokenCache {
     return null;
   }
 
-  /** The oldest make room: tokens live about equally long, so they are the first to expire. */
+  /** The oldest make room: with similar lifetimes, they expire first. */
   put(key: string, principal: Principal, untilMs: number): void {
     this.#entries.delete(key);
     for (const oldest of this.#entries.keys()) {

@@ -1,15 +1,15 @@
 // The definition of a metric: its name, its labels, and the question that it answers. The catalogue
-// consists of these, and only metrics of the catalogue can be exposed.
+// consists of them, and only metrics of the catalogue can be exposed.
 
-/** The values that a label has, or, where they cannot be listed, what they are. */
+/** The label's values, or a description where they cannot be listed. */
 type LabelValues = readonly string[] | string;
 
-/** In the order in which values are given. */
+/** Values are given in this order. */
 export type LabelSet = Readonly<Record<string, LabelValues>>;
 
 export type MetricKind = "counter" | "gauge" | "histogram";
 
-/** `1`: a number without a unit, or of the things that the name says. */
+/** `1`: a plain number, or a count of the things in the name. */
 type Unit = "seconds" | "bytes" | "transactions" | "1";
 
 export interface Metric<Labels extends LabelSet = LabelSet> {
@@ -17,13 +17,13 @@ export interface Metric<Labels extends LabelSet = LabelSet> {
   readonly name: string;
   readonly labels: Labels;
   readonly unit: Unit;
-  /** What a sample says, in one line. */
+  /** The meaning of a sample, in one line. */
   readonly help: string;
-  /** Why anybody looks at it. */
+  /** The question that an operator answers with it. */
   readonly question: string;
-  /** Of a histogram: upper bounds, ascending; above the last there is no bound. */
+  /** For a histogram: upper bounds, ascending. Above the last there is no bound. */
   readonly buckets: readonly number[];
-  /** Shown only where there is something to say of it, and why. */
+  /** The condition under which it is exposed; null: always. */
   readonly only: string | null;
 }
 
@@ -35,7 +35,7 @@ interface Given<Labels extends LabelSet> {
   readonly only?: string;
 }
 
-/** Named `…_total`, but what is counted in seconds or bytes too. */
+/** Its name ends in `_total`, except for counts of seconds or bytes. */
 export function counter<const Labels extends LabelSet = Record<never, never>>(
   name: string,
   given: Given<Labels>,
@@ -67,7 +67,7 @@ function define<Labels extends LabelSet>(
 }
 
 /**
- * Of answers: from half a millisecond, which is what one round trip costs, to the longest that a
+ * For answers: from half a millisecond, the cost of one round trip, to the longest time that a
  * client may wait.
  */
 export const LATENCY_SECONDS: readonly number[] = [
@@ -75,13 +75,13 @@ export const LATENCY_SECONDS: readonly number[] = [
   1, 2, 5, 10, 30,
 ];
 
-/** Of durability: from a flush on the same disk to a failover and a replica that comes back. */
+/** For durability: from a flush on the same disk to a failover and a replica that comes back. */
 export const LAG_SECONDS: readonly number[] = [
   0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1, 2, 5, 10, 30, 60,
   300,
 ];
 
-/** Of what is tried again for hours, as webhooks are. */
+/** For work that is retried for hours, such as webhooks. */
 export const AGE_SECONDS: readonly number[] = [
   0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1_800, 3_600, 14_400, 43_200, 86_400,
 ];

@@ -1,4 +1,4 @@
-// The values of a metric's series at one moment, ready to be exposed.
+// The values of a metric's series at one moment, ready for exposure.
 import { type Metric } from "./definition.ts";
 
 export type Labels = Readonly<Record<string, string>>;
@@ -10,13 +10,13 @@ export interface Sample {
 
 export interface Distribution {
   readonly labels: Labels;
-  /** For each bucket those that are in it and in none below; the last one's bound is infinite. */
+  /** For each bucket, observations in it and in no lower one. The last has no upper bound. */
   readonly counts: readonly number[];
   readonly sum: number;
   readonly count: number;
 }
 
-/** One metric as it stands now. */
+/** One metric with its current values. */
 export interface Family {
   readonly metric: Metric;
   readonly samples: readonly Sample[];

@@ -12,7 +12,7 @@ export interface ServiceIdentity {
 
 interface ProcessParts {
   readonly identity: ServiceIdentity;
-  /** That it shows; null without TLS. */
+  /** The certificate that it serves; null without TLS. */
   readonly certificate: string | null;
 }
 
@@ -40,7 +40,7 @@ export function registerProcess(metrics: MetricSet, { identity, certificate }: P
   metrics.read(PROCESS.loopDelay, () => {
     const samples = Object.entries(QUANTILES).map(([quantile, percentile]) => ({
       labels: { quantile },
-      // What it measures is the whole time between two of its timers.
+      // The histogram measures the whole time between two of its timers.
       value: Math.max(0, delay.percentile(percentile) / NANOSECONDS - DELAY_RESOLUTION_MS / 1_000),
     }));
     delay.reset();

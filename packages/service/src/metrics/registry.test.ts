@@ -1,4 +1,5 @@
-// Goal: what Prometheus reads is what was counted, whatever the labels hold, and the catalogue keeps to Prometheus' own rules.
+// Goal: Prometheus reads what was counted, whatever the labels contain, and the catalogue follows
+// Prometheus' own rules.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { CATALOGUE } from "./catalogue/index.ts";

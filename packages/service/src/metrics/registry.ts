@@ -1,6 +1,6 @@
-// The values of the catalogue's metrics. To count is to add to a series that was looked up before,
-// without an allocation, because each transaction counts several times. Text and objects are made
-// only for a scrape.
+// The values of the catalogue's metrics. Counting adds to a series that was looked up before and
+// allocates nothing, because each transaction counts several times. Text and objects are made only
+// for a scrape.
 import { type LabelSet, type Metric } from "./definition.ts";
 import { type Distribution, type Family, type Labels } from "./family.ts";
 import { renderFamilies } from "./text.ts";
@@ -9,10 +9,7 @@ type Nested<S> = Map<string, Nested<S> | S>;
 
 const LABELS_MAX = 4;
 
-/**
- * The series of one metric by the values of its labels, in the order in which the catalogue names
- * them.
- */
+/** The series of one metric, by its label values in the catalogue's order. */
 class SeriesTable<S extends object> {
   readonly #names: readonly string[];
   readonly #make: () => S;
@@ -33,7 +30,7 @@ class SeriesTable<S extends object> {
     return this.#all;
   }
 
-  /** Allocates nothing for a series that exists. */
+  /** Allocates nothing for an existing series. */
   at(first = "", second = "", third = "", fourth = ""): S {
     if (this.#single !== null) return this.#single;
     const { length } = this.#names;
@@ -68,8 +65,8 @@ class SeriesTable<S extends object> {
 }
 
 /**
- * Every combination where all values are known: such a series is there, at 0, before anything has
- * happened.
+ * Every combination, if all values are known. Such a series exists with the value 0 before anything
+ * has happened.
  */
 function combinations(labels: LabelSet): string[][] {
   let all: string[][] = [[]];
@@ -93,7 +90,7 @@ export class Counter {
     this.#table = new SeriesTable(metric, () => new CounterSeries());
   }
 
-  /** One more. Label values come from a small set, in the catalogue's order. */
+  /** Adds one. Label values come from a small set, in the catalogue's order. */
   add(first?: string, second?: string): void {
     this.#table.at(first, second).value++;
   }
@@ -102,7 +99,7 @@ export class Counter {
     this.#table.at(first, second).value += count;
   }
 
-  /** Of all series together. */
+  /** The sum of all series. */
   get total(): number {
     return this.#table.all.reduce((sum, { series }) => sum + series.value, 0);
   }
@@ -123,7 +120,7 @@ export class HistogramSeries {
     this.counts = new Float64Array(bounds.length + 1);
   }
 
-  /** `weight`: so many had this value. */
+  /** `weight`: how many observations had this value. */
   observe(value: number, weight = 1): void {
     const bounds = this.#bounds;
     let low = 0;
@@ -191,10 +188,7 @@ export class MetricSet {
     return made;
   }
 
-  /**
-   * A gauge, or a counter that is kept elsewhere: read whenever somebody asks. Null: there is
-   * nothing to say now.
-   */
+  /** A gauge, or a counter that is kept elsewhere; read for each scrape. Null: no sample now. */
   read<M extends Metric>(metric: M, read: () => number | null | readonly SampleOf<M>[]): void {
     this.#add(metric, metric.kind === "histogram" ? "gauge" : metric.kind, () => {
       const value = read();
@@ -212,7 +206,7 @@ export class MetricSet {
     return this.#sources.map((source) => source());
   }
 
-  /** As Prometheus reads it. */
+  /** The text that Prometheus reads. */
   render(): string {
     return renderFamilies(this.collect());
   }

@@ -1,18 +1,18 @@
-// An OpenAPI document from operations and the schemas of the wire.
+// Makes an OpenAPI document from operations and the schemas of the wire.
 import { type ErrorCode, ERRORS } from "@highwater/protocol";
 import { type Operation, type Parameter, type ResponseHeader, type Success } from "./operation.ts";
 import { type Json, type Schemas } from "./schemas.ts";
 
-/** Another shape of errors than problem+json. */
+/** A shape of errors other than problem+json. */
 export interface ErrorShape {
   readonly statusOf: (code: ErrorCode) => number;
-  /** Name of the schema of its body. */
+  /** Name of the schema of the body. */
   readonly schema: string;
 }
 
 export interface DocumentOptions {
   readonly info: Json;
-  /** Tags by name, with what they say. */
+  /** Tags with their descriptions, by name. */
   readonly tags: Readonly<Record<string, string>>;
   readonly operations: readonly Operation[];
   readonly schemas: Schemas;

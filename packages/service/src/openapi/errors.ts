@@ -1,4 +1,4 @@
-// Documents the calls that explain errors. Every service has them, without a credential.
+// Documents the calls that explain errors. Every service has them; they need no credential.
 import Type from "typebox";
 import {
   classOf,
@@ -54,7 +54,7 @@ export const ERROR_OPERATIONS: readonly Operation[] = [
         example: describeError("overloaded"),
       },
     },
-    // 400: a text that is no path, or above 100 characters.
+    // 400: a malformed path, or one of more than 100 characters.
     errors: ["not_found", "invalid_request"],
   },
 ];

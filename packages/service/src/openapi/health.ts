@@ -23,13 +23,13 @@ const shared = {
 } as const;
 
 export interface HealthTexts {
-  /** What a service is called in a sentence. */
+  /** The service's name in a sentence. */
   readonly service: string;
-  /** What being ready means. */
+  /** The description of readiness. */
   readonly ready: { readonly summary: string; readonly description: string };
   /** An epoch for the example. */
   readonly epoch: string;
-  /** How the example of the metrics is called. */
+  /** The name of the example of metrics. */
   readonly metricsExample: { readonly name: string; readonly summary: string };
 }
 

@@ -1,4 +1,4 @@
-// The documentation of one call. Each service documents its own calls with it.
+// The documentation of one call. Each service documents its calls with it.
 import { type ErrorCode, type TSchema } from "@highwater/protocol";
 
 export interface Parameter {
@@ -9,11 +9,11 @@ export interface Parameter {
   readonly schema: TSchema;
 }
 
-/** A test sends every one of them to a running gateway. */
+/** A test sends each example to a running gateway. */
 export interface Example {
   readonly name: string;
   readonly summary: string;
-  /** What must be there before it is sent: a word of the service and its tests. */
+  /** The state that the example needs, by a name that the service and its tests share. */
   readonly given: string;
   readonly body?: unknown;
   readonly query?: Readonly<Record<string, string>>;
@@ -22,10 +22,10 @@ export interface Example {
 
 export interface Success {
   readonly description: string;
-  /** Undefined: text, or what `contentType` says; null: nothing. */
+  /** Undefined: text, or the content type in `contentType`. Null: no body. */
   readonly schema?: TSchema | null;
   readonly contentType?: string;
-  /** Beside JSON, where the request chooses: of texts. */
+  /** Other text types that the request may ask for instead of JSON. */
   readonly otherTypes?: readonly string[];
   readonly headers?: readonly ResponseHeader[];
   readonly links?: Readonly<Record<string, unknown>>;
@@ -41,32 +41,32 @@ export interface ResponseHeader {
 
 export interface Operation {
   readonly method: "get" | "post" | "patch" | "delete";
-  /** With `{name}` for its parameters. */
+  /** With `{name}` for each parameter. */
   readonly path: string;
   readonly id: string;
   readonly tag: string;
   readonly summary: string;
   readonly description: string;
-  /** Names of security schemes, any of which will do; empty for a call that is open to all. */
+  /** Names of security schemes, any of which will do; empty for a call that needs no credential. */
   readonly security: readonly string[];
   readonly parameters: readonly Parameter[];
   readonly request?: TSchema;
   /** The body may be left out. */
   readonly isRequestOptional?: true;
   readonly successes: Readonly<Record<string, Success>>;
-  /** `problem`, or the name of another shape that the service's document knows. */
+  /** `problem`, or the name of another shape in the service's document. */
   readonly errorShape: string;
   readonly errors: readonly ErrorCode[];
   readonly examples: readonly Example[];
 }
 
-/** Every call that needs a caller can be answered with these. */
+/** Errors of every call that needs a caller. */
 export const CALLER_ERRORS: readonly ErrorCode[] = [
   ...(["unauthenticated", "forbidden", "rate_limited", "concurrency_limited"] as const),
   ...(["authentication_unavailable", "overloaded", "internal"] as const),
 ];
 
-/** Every call that has a body can be answered with these. */
+/** Errors of every call with a body. */
 export const BODY_ERRORS: readonly ErrorCode[] = [
   "invalid_request",
   "body_too_large",

@@ -1,20 +1,20 @@
-// Turns schemas of the wire into those of a document: each named schema appears once, and all
-// others refer to it.
+// Turns schemas of the wire into those of a document: each named schema appears once, and others
+// refer to it.
 import { type TSchema } from "@highwater/protocol";
 
 export type Json = Readonly<Record<string, unknown>>;
 
-/** How TypeBox writes a record's names. */
+/** TypeBox writes the names of a record in this way. */
 const ANY_NAME = "^.*$";
 
 export class Schemas {
-  /** All that have names. */
+  /** All named schemas. */
   readonly components: Json;
-  /** By what they are without their descriptions: one may be described anew where it stands. */
+  /** By the schema without its description, because a use may describe it anew. */
   readonly #names: ReadonlyMap<string, { readonly name: string; readonly description?: unknown }>;
 
   /**
-   * `stricter`: what the service checks of a text by other means than its schema, so that it can
+   * `stricter`: constraints on texts that the service checks outside the schema, so that it can
    * name the fault.
    */
   constructor(named: Readonly<Record<string, TSchema>>, stricter: Readonly<Record<string, Json>> = {}) {
@@ -27,13 +27,13 @@ export class Schemas {
     this.components = Object.fromEntries(
       Object.entries(named).map(([name, schema]) => [
         name,
-        // Not `of`, which would make a reference of it to itself.
+        // Not `of`, which would make the schema a reference to itself.
         { ...(this.#inDocument(plain(schema)) as Json), ...stricter[name] },
       ]),
     );
   }
 
-  /** A schema at its place in the document. */
+  /** A schema as it appears in the document. */
   of(schema: TSchema): unknown {
     return this.#referring(plain(schema));
   }
@@ -60,7 +60,7 @@ function plain(schema: TSchema): unknown {
   return JSON.parse(JSON.stringify(schema));
 }
 
-/** The same meaning in the words that readers and generators of clients expect. */
+/** The same meaning in the form that readers and client generators expect. */
 function simpler(schema: Json): Json {
   const { anyOf, patternProperties, ...rest } = schema;
   if (isLiterals(anyOf)) return { type: "string", enum: anyOf.map((one) => one.const), ...rest };

@@ -5,7 +5,7 @@ import { type Callers } from "../callers.ts";
 
 const callers = new WeakMap<FastifyRequest, Caller>();
 
-/** `stream`: the answers of this scope are streams that may stay for hours. */
+/** `stream`: answers in this scope are streams, which may last for hours. */
 export function installCallers(
   scope: FastifyInstance,
   known: Callers,
@@ -22,7 +22,7 @@ export function installCallers(
   });
 }
 
-/** The caller with the request's trace, if it has one. */
+/** The caller with the request's trace, if the request is traced. */
 export function traced(caller: Caller, { trace }: Pick<FastifyRequest, "trace">): Caller {
   return trace === null ? caller : { ...caller, trace };
 }

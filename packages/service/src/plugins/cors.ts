@@ -1,17 +1,16 @@
-// Allows pages of the configured origins to call the service, and only with the headers that
-// clients send. `Authorization` authenticates them, as everywhere. Cookies mean nothing here, so no
-// response allows credentials that a browser adds by itself.
+// Lets pages of the configured origins call the service, with only the headers that clients send.
+// `Authorization` authenticates them, as everywhere. Cookies have no meaning here, so no response
+// allows credentials that a browser adds itself.
 import { type ServerResponse } from "node:http";
 import cors, { type FastifyCorsOptions } from "@fastify/cors";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 
 /**
- * Chromium keeps what it was allowed no longer than this. Without it each call of a page would cost
- * a second round trip.
+ * The most that Chromium accepts. Without it, each call of a page would cost a second round trip.
  */
 const PREFLIGHT_KEPT_S = 7_200;
 
-/** What a page may read of an answer besides its body. */
+/** Headers that a page may read besides the body. */
 const EXPOSED = [
   ...["Highwater-Session", "Retry-After", "WWW-Authenticate"],
   ...["Highwater-Transaction-Id", "Highwater-State", "Highwater-Token"],
@@ -21,19 +20,19 @@ const ALLOWED: FastifyCorsOptions = {
   origin: true,
   credentials: false,
   methods: ["GET", "HEAD", "POST", "PATCH", "DELETE"],
-  // No list of allowed headers: those of traces and of the caller's own are good as well.
+  // No list of allowed headers: those of traces and the caller's own are fine, too.
   exposedHeaders: EXPOSED,
   maxAge: PREFLIGHT_KEPT_S,
 };
 const REFUSED: FastifyCorsOptions = { origin: false };
 
 /**
- * What is for clients; `/` is where they look whether anybody is there. The rest is for services
- * and operators.
+ * The paths for clients. Clients check at `/` whether the service is up. Other paths are for
+ * services and operators.
  */
 const FOR_CLIENTS = /^\/(?:v1\/.*|sql|errors(?:\/.*)?|)(?:\?|$)/;
 
-/** To be installed before all other hooks, for what those refuse must be readable too. */
+/** Install it before all other hooks, so that a page can read their refusals, too. */
 export function installCors(app: FastifyInstance, origins: readonly string[]): void {
   if (origins.length === 0) return;
   const allowed = new Set(origins);
@@ -41,8 +40,8 @@ export function installCors(app: FastifyInstance, origins: readonly string[]): v
     allowed.has(headers.origin ?? "") &&
     FOR_CLIENTS.test(url) &&
     (method !== "OPTIONS" || headers["access-control-request-method"] !== undefined);
-  // Called, and not registered: what is registered is installed after everything that is installed
-  // at once.
+  // Called directly, because a registered plugin would be installed after all hooks that are added
+  // directly.
   cors(
     app,
     {
@@ -56,10 +55,7 @@ export function installCors(app: FastifyInstance, origins: readonly string[]): v
   );
 }
 
-/**
- * The response of Node, for who writes it without Fastify: with the headers that the answer has so
- * far.
- */
+/** Node's response with the answer's headers so far, for code that writes without Fastify. */
 export function responseOf(reply: FastifyReply): ServerResponse {
   for (const [name, value] of Object.entries(reply.getHeaders()))
     if (value !== undefined) reply.raw.setHeader(name, value);

@@ -1,4 +1,4 @@
-// Every error leaves the service through here, as problem+json with a code of the catalogue.
+// Sends every error of the service, as problem+json with a code of the catalogue.
 import { type Socket } from "node:net";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { type ErrorCode, HighwaterError, type Problem } from "@highwater/protocol";
@@ -37,7 +37,7 @@ function toHighwaterError(error: unknown, context: { log: Log; request: FastifyR
   const known = BY_FASTIFY_CODE[code];
   if (known === "body_too_large") return bodyTooLarge(request.server.initialConfig.bodyLimit);
   if (known !== undefined) return new HighwaterError(known);
-  // Fastify's own refusals of a request that is malformed; their texts hold nothing of ours.
+  // Fastify's own refusals of a malformed request. Their texts contain no internals.
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500)
     return new HighwaterError("invalid_request", { detail: message });
   logFault(log, request, error);
@@ -56,7 +56,7 @@ function logFault(log: Log, request: FastifyRequest, cause: unknown): void {
   log.error("request_failed", { method, route: routeOptions.url, ...traceFields(trace), cause });
 }
 
-/** The body of an error's answer; one that may be retried has Retry-After. */
+/** The body of an error. A retryable error has a time to retry after. */
 export function problemOf(error: HighwaterError): Problem {
   const problem = error.toProblem();
   return problem.retry === "wait"
@@ -69,9 +69,9 @@ export function sendProblem(reply: FastifyReply, error: HighwaterError): void {
   const { retryAfterMs } = problem;
   if (retryAfterMs !== undefined)
     void reply.header("retry-after", String(Math.max(1, Math.ceil(retryAfterMs / 1_000))));
-  // RFC 6750, section 3: how to come with a credential.
+  // RFC 6750, section 3: asks for a credential.
   if (problem.status === 401) void reply.header("www-authenticate", "Bearer");
-  // As text: the serializer of JSON answers would put its own content type.
+  // As text, because the JSON serializer would set its own content type.
   void reply
     .code(problem.status)
     .header("content-type", "application/problem+json")
@@ -80,18 +80,16 @@ export function sendProblem(reply: FastifyReply, error: HighwaterError): void {
 
 const TOO_LATE = "ERR_HTTP_REQUEST_TIMEOUT";
 
-/** What Node says of a request that it could not read; everything else is not HTTP. */
+/** Node's errors for requests that it could not read. All others mean that it is not HTTP. */
 const UNREADABLE: Readonly<Record<string, string>> = {
   HPE_HEADER_OVERFLOW: "The request's headers exceed the limit of 16 KiB.",
   [TOO_LATE]: "The request did not arrive in time.",
 };
 
-/**
- * Bytes that are not a request: no route could answer them, so the answer is written to the socket.
- */
+/** Refuses bytes that are not a request, on the socket itself, because no route can answer them. */
 export function refuseConnection(error: Error & { code?: string }, socket: Socket): void {
-  // A connection that a client keeps in reserve: it would take this for the answer to what it is
-  // just about to send.
+  // The client keeps this connection in reserve and would take the refusal for the answer to its
+  // next request.
   const isUnused = error.code === TOO_LATE && socket.bytesRead === 0;
   if (error.code === "ECONNRESET" || isUnused || !socket.writable) {
     socket.destroy();

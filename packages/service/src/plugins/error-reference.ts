@@ -1,5 +1,5 @@
 // `GET /errors` and `GET /errors/:code` explain each error. The responses come from the catalogue
-// alone: they need no credential, no database and no service that is ready.
+// alone, so they need no credential, no database and no ready service.
 import { type FastifyInstance } from "fastify";
 import { classOf, describeError, type ErrorCode, ERRORS, HighwaterError } from "@highwater/protocol";
 

@@ -5,10 +5,9 @@ import { type FastifyInstance } from "fastify";
 import { HighwaterError } from "@highwater/protocol";
 
 export function installJsonBody(app: FastifyInstance): void {
-  // Names like `__proto__` need no search of their own: the schemas refuse every field that they do
-  // not know.
+  // No extra check for names like `__proto__`: the schemas refuse unknown fields.
   const parse = app.getDefaultJsonParser("ignore", "ignore");
-  // Fastify's own would read text as well, and put a replacement character where the bytes are no
+  // Fastify's own parsers also accept text, and put a replacement character where bytes are not
   // UTF-8.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser<Buffer>("application/json", { parseAs: "buffer" }, (request, body, parsed) => {

@@ -1,24 +1,24 @@
 // Protects a service without authentication from web pages. A browser on this machine connects to
-// loopback for any page, and a page whose host name was pointed at this address counts as
-// same-origin. So pages have to be allowed by name, and requests have to name this machine.
+// loopback for any page, and a page whose host name resolves to this address counts as same-origin.
+// So pages have to be allowed by name, and requests have to name this machine.
 import { type FastifyInstance, type FastifyRequest } from "fastify";
 import { HighwaterError } from "@highwater/protocol";
 import { isLoopback } from "../settings/readers.ts";
 
 export interface OpenDoor {
-  /** Where the service listens. */
+  /** The host on which the service listens. */
   readonly host: string;
-  /** Of the pages that may call all the same. */
+  /** Origins of the pages that may call. */
   readonly origins: readonly string[];
 }
 
 const FOR_CALLERS = /^\/(?:v1|internal)\/|^\/sql(?:\?|$)/;
-/** What a browser says of a request that no other page made. */
+/** A browser sends one of these, or nothing, with a request that no other page caused. */
 const OWN_SITES: ReadonlySet<unknown> = new Set([undefined, "none", "same-origin"]);
 
 export function installOpenDoor(app: FastifyInstance, door: OpenDoor): void {
   app.addHook("onRequest", (request, _reply, done) => {
-    // A preflight does nothing, and has an answer of its own.
+    // A preflight changes nothing and is answered elsewhere.
     const isWork = FOR_CALLERS.test(request.url) && request.method !== "OPTIONS";
     done(isWork ? refusalOf(request, door) : undefined);
   });

@@ -4,7 +4,7 @@ import { HighwaterError } from "@highwater/protocol";
 
 export interface Route {
   readonly method: string;
-  /** With `:name` for its parameters. */
+  /** With `:name` for each parameter. */
   readonly path: string;
 }
 
@@ -14,15 +14,12 @@ interface Path {
   readonly methods: Set<string>;
 }
 
-/** Under which preflights of browsers are taken in: no path of ours. */
+/** The CORS plugin's route for preflights, which is not a path of the service. */
 const ANY_PATH = "*";
 
 const tables = new WeakMap<FastifyInstance, ReadonlyMap<string, Path>>();
 
-/**
- * To be installed before the routes: 404 for a path that there is not, 405 for a method that the
- * path has not.
- */
+/** Install it before the routes: 404 for an unknown path, 405 for a method that the path lacks. */
 export function installRouteTable(app: FastifyInstance): void {
   const paths = new Map<string, Path>();
   tables.set(app, paths);
@@ -32,8 +29,7 @@ export function installRouteTable(app: FastifyInstance): void {
     paths.set(url, known);
     for (const one of [method].flat()) known.methods.add(one);
   });
-  // Before anything else of the request is looked at: who asks, and what the body is, does not
-  // matter here.
+  // Before any other check of the request: neither its caller nor its body matters here.
   app.addHook("onRequest", (request, reply, done) => {
     const { routeOptions, method } = request;
     const is404 = request.is404 || routeOptions.url === ANY_PATH;
@@ -43,7 +39,7 @@ export function installRouteTable(app: FastifyInstance): void {
     }
     const [asked = ""] = request.url.split("?", 1);
     const literal = paths.get(asked);
-    // A path of its own is no id, under whatever method it was asked for.
+    // A literal path is never an id, whatever the method.
     if (!is404 && (literal === undefined || literal.methods.has(method))) {
       done();
       return;
@@ -57,7 +53,7 @@ export function installRouteTable(app: FastifyInstance): void {
   });
 }
 
-/** Every route of the application, HEAD among them where there is GET. */
+/** Every route of the application. With GET there is HEAD, too. */
 export function routesOf(app: FastifyInstance): Route[] {
   return [...(tables.get(app)?.values() ?? [])].flatMap(({ path, methods }) =>
     [...methods].map((method) => ({ method, path })),

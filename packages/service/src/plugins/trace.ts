@@ -9,7 +9,7 @@ declare module "fastify" {
   }
 }
 
-/** Asked by machines, all the time, and part of no transaction. */
+/** Machines ask for these all the time, and they belong to no transaction. */
 const UNTRACED = /^\/(?:healthz|readyz|metrics|internal\/)/;
 const SERVER_FAULT = 500;
 

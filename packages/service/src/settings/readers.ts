@@ -44,13 +44,13 @@ export function integer(variable: string, range: Range): Setting<number> {
 
 const SECRET_CHARS_MIN = 16;
 
-/** A secret, or `@` and the path of a file that holds it. Null when it is not given. */
+/** A secret, or `@` and the path of a file that contains it. Null when it is not set. */
 export function secret(variable: string): Setting<string | null> {
   return {
     variable,
     read: (value, readFile) => {
       if (value === undefined || value === "") return null;
-      // The writer of a file ends its last line.
+      // Files usually end with a newline.
       const found = value.startsWith("@") ? readText(value.slice(1), readFile).trim() : value;
       if (found.length >= SECRET_CHARS_MIN) return found;
       throw new Faults(`must have at least ${String(SECRET_CHARS_MIN)} characters`);
@@ -58,7 +58,7 @@ export function secret(variable: string): Setting<string | null> {
   };
 }
 
-/** Base URLs, separated by commas, in their order; without trailing slashes and doubles. */
+/** Base URLs, separated by commas, in order; without trailing slashes and duplicates. */
 export function urls(variable: string): Setting<readonly string[]> {
   return {
     variable,
@@ -73,10 +73,7 @@ export function urls(variable: string): Setting<readonly string[]> {
   };
 }
 
-/**
- * Origins of pages, separated by commas, as browsers write them. All of them at once (`*`) cannot
- * be said.
- */
+/** Origins of pages as browsers write them, separated by commas. `*` is not accepted. */
 export function origins(variable: string): Setting<readonly string[]> {
   return {
     variable,
@@ -93,7 +90,7 @@ export function origins(variable: string): Setting<readonly string[]> {
   };
 }
 
-/** Nodes and levels: JSON, or `@` and the path of a file that holds it. */
+/** Nodes and levels as JSON, or `@` and the path of a file that contains it. */
 export const topology: Setting<Topology> = {
   variable: "HIGHWATER_TOPOLOGY",
   read: (value, readFile) => {
@@ -108,7 +105,7 @@ export function parseTopology(json: string): Topology {
   try {
     parsed = JSON.parse(json);
   } catch {
-    // The parser's message quotes the text, which holds passwords.
+    // The parser's message would quote the text, which contains passwords.
     throw new Faults("is not JSON");
   }
   const checked = validate(Topology, parsed);
@@ -138,7 +135,7 @@ function isHttpUrl(url: string): boolean {
   return URL.canParse(url) && /^https?:$/.test(new URL(url).protocol);
 }
 
-/** Host and port of a URL: what may appear in a log or a metric. */
+/** Host and port of a URL, which may appear in logs and metrics. */
 export function hostOf(url: string): string {
   return new URL(url).host;
 }

@@ -1,9 +1,8 @@
-// The table of variables for docs/reference. Defaults and bounds of numbers come from the settings
-// themselves.
+// The table of variables for docs/reference. Defaults and bounds of numbers come from the settings.
 import { type Range } from "./setting.ts";
 
 export interface About {
-  /** Of what is not a whole number with bounds of its own. */
+  /** The default of a variable that is not a whole number with bounds. */
   readonly fallback?: string;
   readonly text: string;
 }
@@ -18,7 +17,7 @@ export const NONE = "none";
 const AUTHORITY = "[authority.md](authority.md)";
 const KEYS = "[keys.md](keys.md)";
 
-/** Of the variables that all services read. */
+/** Variables that all services read. */
 export const ABOUT_SHARED: AboutVariables = {
   HIGHWATER_TOPOLOGY: about("nodes and levels as JSON, or `@file`", REQUIRED),
   HIGHWATER_DEPLOYMENT: about(
@@ -46,7 +45,7 @@ export const ABOUT_SHARED: AboutVariables = {
   HIGHWATER_LEASE_TIMEOUT_MS: about(AUTHORITY, "1000"),
 };
 
-/** Of the variables by which a service recognises its callers. */
+/** Variables by which a service authenticates its callers. */
 export function aboutIdentity(prefix: string): AboutVariables {
   return {
     [`${prefix}_AUTH`]: about(
@@ -75,8 +74,8 @@ export function aboutIdentity(prefix: string): AboutVariables {
 }
 
 /**
- * Rows of the table, in the order of the configuration. Throws when it does not know exactly the
- * variables that there are.
+ * Rows of the table, in the order of the configuration. Throws unless exactly the existing
+ * variables are described.
  */
 export function referenceRows(
   variables: readonly string[],

@@ -1,5 +1,5 @@
-// The environment as a table of settings: every variable once, every fault reported at once, no
-// fault quoting a value.
+// The environment as a table of settings. Each variable is read once, all faults are reported
+// together, and no fault quotes a value.
 export type Env = Readonly<Record<string, string | undefined>>;
 export type ReadFile = (path: string) => string;
 
@@ -13,7 +13,7 @@ export interface Setting<T> {
   readonly variable: string;
   /** Errors: Faults. */
   readonly read: (text: string | undefined, readFile: ReadFile) => T;
-  /** Of a whole number. */
+  /** Set for whole numbers. */
   readonly range?: Range;
 }
 
@@ -23,7 +23,7 @@ export type ValuesOf<Table extends SettingsTable> = {
   readonly [Key in keyof Table]: ReturnType<Table[Key]["read"]>;
 };
 
-/** What is wrong with one variable; a variable can have several faults. */
+/** The faults of one variable. */
 export class Faults extends Error {
   readonly faults: readonly string[];
 
@@ -38,8 +38,8 @@ export type Loaded<Config> =
   | { readonly ok: false; readonly faults: string[] };
 
 /**
- * What the table's variables say, and one line per fault, beginning with the variable. The values
- * count only without faults.
+ * The values of the table's variables, and one line per fault, beginning with the variable. Do not
+ * use the values if there are faults.
  */
 export function readSettings<Table extends SettingsTable>(
   table: Table,
@@ -63,7 +63,7 @@ export function variablesOf(table: SettingsTable): string[] {
   return Object.values(table).map(({ variable }) => variable);
 }
 
-/** Default and bounds of the variables that are whole numbers; for documentation. */
+/** Default and bounds of each whole number, for documentation. */
 export function rangesOf(table: SettingsTable): ReadonlyMap<string, Range> {
   return new Map(
     Object.values(table).flatMap(({ variable, range }) =>

@@ -1,4 +1,5 @@
-// Goal: a certificate, its key and an authority are taken in PEM or from files, and every fault is named without quoting a key.
+// Goal: a certificate, its key and an authority are read as PEM or from files; faults name the
+// variable and never quote a key.
 import assert from "node:assert/strict";
 import { X509Certificate } from "node:crypto";
 import { describe, test } from "node:test";

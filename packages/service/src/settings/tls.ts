@@ -1,6 +1,6 @@
-// TLS between the services of a deployment: the certificate of a service, and the authority by
-// which its clients check it. Both are read once, at the start: a renewed certificate takes effect
-// after a restart.
+// TLS between the services of a deployment: a service's certificate, and the authority by which its
+// clients verify it. Both are read once at the start: a renewed certificate takes effect after a
+// restart.
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { hostOf, isLoopback, readText } from "./readers.ts";
@@ -15,8 +15,8 @@ export interface ServerCertificate {
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
 /**
- * PEM, or `@` and the path of a file that holds it; null when it is not given. `check` throws where
- * the text is of no use.
+ * PEM, or `@` and the path of a file that contains it; null when it is not set. `check`: throws
+ * when the text is unusable.
  */
 function pem(variable: string, what: string, check: (text: string) => unknown): Setting<string | null> {
   return {
@@ -27,7 +27,7 @@ function pem(variable: string, what: string, check: (text: string) => unknown): 
       try {
         check(text);
       } catch {
-        // The reason would quote a part of a key.
+        // The error's own message would quote a part of a key.
         throw new Faults(`must be ${what} in PEM, or \`@\` and the path of a file that holds it`);
       }
       return text;
@@ -41,16 +41,14 @@ function certificatesOf(text: string): X509Certificate[] {
   return found;
 }
 
-/** Of a service that listens. */
+/** For a service that listens. */
 export const LISTENER_TLS_SETTINGS = {
-  /** With the authorities between it and the deployment's own, where there are some. */
+  /** Followed by intermediate certificates, if there are any. */
   tlsCertificate: pem("HIGHWATER_TLS_CERTIFICATE", "a certificate", certificatesOf),
   tlsKey: pem("HIGHWATER_TLS_KEY", "a private key without a passphrase", createPrivateKey),
 } as const;
 
-/**
- * The authorities that sign the certificates of trackers; without them those count that Node knows.
- */
+/** The authorities that sign the trackers' certificates. Default: those that Node trusts. */
 export const tlsAuthority: Setting<string | null> = pem(
   "HIGHWATER_TLS_CA",
   "one or more certificates",
@@ -58,8 +56,8 @@ export const tlsAuthority: Setting<string | null> = pem(
 );
 
 /**
- * For a program that asks services by `fetch`, which takes no authority of its own. From then on it
- * counts for the whole process.
+ * For programs that call services by `fetch`, which has no option for an authority. Applies to the
+ * whole process.
  */
 export function trustAuthority(authority: string | null): void {
   if (authority !== null) setDefaultCACertificates([...getCACertificates("default"), authority]);
@@ -75,7 +73,7 @@ interface ListenerTls {
   readonly tlsKey: string | null;
 }
 
-/** What is wrong with the two together. */
+/** Faults of the combination of the two. */
 export function tlsFaults({ tlsCertificate, tlsKey }: ListenerTls): string[] {
   if (tlsCertificate === null && tlsKey === null) return [];
   if (tlsKey === null) return ["HIGHWATER_TLS_KEY is required with HIGHWATER_TLS_CERTIFICATE"];
@@ -84,12 +82,12 @@ export function tlsFaults({ tlsCertificate, tlsKey }: ListenerTls): string[] {
   return isPair ? [] : ["HIGHWATER_TLS_KEY is not the key of HIGHWATER_TLS_CERTIFICATE"];
 }
 
-/** What the service listens with; null: plain HTTP. */
+/** The certificate to listen with; null: plain HTTP. */
 export function serverCertificate({ tlsCertificate, tlsKey }: ListenerTls): ServerCertificate | null {
   return tlsCertificate === null || tlsKey === null ? null : { cert: tlsCertificate, key: tlsKey };
 }
 
-/** What of its traffic leaves the machine unencrypted, and what to do about it. */
+/** Warns of traffic that leaves the machine unencrypted. */
 export function tlsWarnings(
   config: ListenerTls & { readonly host: string; readonly trackers?: readonly string[] },
 ): string[] {
@@ -119,8 +117,8 @@ const UNTRUSTED = new Set([
 ]);
 
 /**
- * Why a request to a service failed, where TLS, or the lack of it, is the reason; else the error
- * itself.
+ * Explains why a request to a service failed, if TLS or its absence is the reason; otherwise
+ * returns the error.
  */
 export function explainTls(url: string, cause: Error & { readonly code?: string }): Error {
   const { code = "", message } = cause;

@@ -30,9 +30,7 @@ import { type TelemetrySettings } from "./settings.ts";
 import { type FinishedSpan } from "./tracer.ts";
 
 const SCOPE = { name: "highwater" };
-/**
- * The wall clock may be set; until it differs by so much the spans of one trace keep to one origin.
- */
+/** If the wall clock changes by less, spans keep their origin, so that a trace has one origin. */
 const ORIGIN_TOLERANCE_MS = 20;
 const EXPORT_TIMEOUT_MS = 30_000;
 const SEVERITIES = {
@@ -50,7 +48,7 @@ export interface ExporterOptions {
 export interface Exporters {
   readonly onSpan: (span: FinishedSpan) => void;
   readonly onLog: ((entry: LogEntry) => void) | null;
-  /** Sends what is left. */
+  /** Exports the rest. */
   readonly close: () => Promise<void>;
 }
 
@@ -68,7 +66,7 @@ export function makeExporters(
         "cloud.region": identity.region,
       }),
     )
-    // OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES have the last word.
+    // OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence.
     .merge(detectResources({ detectors: [envDetector] }));
   const closing: (() => Promise<void>)[] = [];
   let originMs = clock.wallMs() - clock.monotonicMs();
@@ -82,7 +80,7 @@ export function makeExporters(
     onSpan: settings.traces ? exportSpans(resource, origin, closing) : () => undefined,
     onLog: settings.logs ? exportLogs(resource, closing) : null,
     close: async () => {
-      // A collector that is gone must not keep the service from ending well.
+      // A missing collector must not make the shutdown fail.
       await Promise.allSettled(closing.map((close) => close()));
     },
   };

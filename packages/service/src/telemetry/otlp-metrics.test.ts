@@ -1,4 +1,4 @@
-// Goal: OTLP exports what Prometheus would read: the same names, values, buckets and labels.
+// Goal: OTLP exports the same names, values, buckets and labels that Prometheus reads.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AggregationTemporality, DataPointType } from "@opentelemetry/sdk-metrics";
@@ -16,7 +16,7 @@ test("each kind of metric in its own shape, and nothing for what has nothing to 
   set.read(gauge("load_bytes", { ...about, unit: "bytes" }), () => 0.5);
   set.read(gauge("silent", about), () => null);
   const waits = set.histogram(histogram("wait_seconds", { ...about, unit: "seconds", buckets: [1, 2] }));
-  // A few stand for ten: no count is a whole number.
+  // Three observations stand for ten, so the counts are not whole numbers.
   for (const value of [0.5, 1.5, 9]) waits.at().observe(value, 10 / 3);
   const [calls, load, wait, ...others] = toMetricData(set.collect(), TIMES);
   assert.deepEqual(others, []);

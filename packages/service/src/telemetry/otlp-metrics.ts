@@ -1,5 +1,5 @@
-// The registry's families in the shape that OpenTelemetry's exporters take. Names and units are the
-// same everywhere.
+// Turns the registry's families into the form that OpenTelemetry's exporters take. Names and units
+// stay the same.
 import { type HrTime, ValueType } from "@opentelemetry/api";
 import {
   AggregationTemporality,
@@ -10,7 +10,7 @@ import {
 import { type Metric } from "../metrics/definition.ts";
 import { type Distribution, type Family } from "../metrics/family.ts";
 
-/** By UCUM, as OpenTelemetry wants it. */
+/** UCUM codes, as OpenTelemetry expects. */
 const UNITS: Readonly<Record<Metric["unit"], string>> = {
   seconds: "s",
   bytes: "By",
@@ -23,7 +23,7 @@ export interface Span {
   readonly endTime: HrTime;
 }
 
-/** A family without samples says nothing, and is left out. */
+/** Leaves out families without samples. */
 export function toMetricData(families: readonly Family[], times: Span): MetricData[] {
   return families.flatMap((family): MetricData[] => {
     const { metric, samples, distributions } = family;
@@ -57,7 +57,7 @@ export function toMetricData(families: readonly Family[], times: Span): MetricDa
 }
 
 function histogramOf(bounds: readonly number[], { counts, sum, count }: Distribution): HistogramValue {
-  // OTLP counts are whole numbers; where samples stand for many they need not add up to one.
+  // OTLP counts are whole numbers. The sum of rounded counts may differ from the rounded count.
   const whole = counts.map((each) => Math.round(each));
   return {
     buckets: { boundaries: [...bounds], counts: whole },

@@ -1,4 +1,4 @@
-// Finished spans in the shape that OpenTelemetry's batch processor and exporters take.
+// Turns finished spans into the form that OpenTelemetry's batch processor and exporters take.
 import { type HrTime, SpanKind, SpanStatusCode, TraceFlags } from "@opentelemetry/api";
 import { type InstrumentationScope } from "@opentelemetry/core";
 import { type Resource } from "@opentelemetry/resources";
@@ -18,14 +18,14 @@ export function toHrTime(ms: number): HrTime {
 export interface SpanSurroundings {
   readonly resource: Resource;
   readonly instrumentationScope: InstrumentationScope;
-  /** Milliseconds since 1970 at 0 of the monotonic clock. */
+  /** Wall-clock time at 0 of the monotonic clock, in milliseconds since 1970. */
   readonly originMs: number;
 }
 
 export function toReadableSpan(span: FinishedSpan, around: SpanSurroundings): ReadableSpan {
   const { name, kind, context, parentSpanId, startMs, endMs, attributes, links = [], error } = span;
   const { originMs, resource, instrumentationScope } = around;
-  // What got here is to be kept, whatever had been decided when its trace began.
+  // Every span that gets here is exported, whatever the first sampling decision was.
   const own = { traceId: context.traceId, spanId: context.spanId, traceFlags: TraceFlags.SAMPLED };
   return {
     name,

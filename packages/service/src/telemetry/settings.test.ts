@@ -1,4 +1,5 @@
-// Goal: telemetry is off until a destination is set, and the standard variables mean what the standard says.
+// Goal: telemetry is off until a destination is set, and the standard variables have their standard
+// meaning.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readTelemetry } from "./settings.ts";

@@ -1,6 +1,6 @@
 // Which parts of telemetry are on, by OpenTelemetry's standard variables. Off by default, because
-// it needs a destination. Variables that the SDK and its exporters read themselves (endpoints,
-// headers, batch sizes) are not repeated here.
+// it needs a destination. The SDK and its exporters read endpoints, headers and batch sizes
+// themselves.
 import { type Env } from "../settings/setting.ts";
 
 export interface TelemetrySettings {
@@ -12,17 +12,17 @@ export interface TelemetrySettings {
 }
 
 /**
- * Which transactions without an error are traced. `parent`: as the sender of the request has
- * decided, if it has.
+ * Which transactions without an error are traced. `parent`: follows the decision in the request, if
+ * there is one.
  */
 export interface Sampling {
   readonly parent: boolean;
   readonly ratio: number;
 }
 
-/** The standard's own. */
+/** The default of the standard. */
 const METRICS_EVERY_MS = 60_000;
-/** Without a word from the operator: what fits in the 5% that telemetry may cost. */
+/** The default: it keeps telemetry within its 5% of processor time. */
 const RATIO_DEFAULT = 0.01;
 const PROTOCOL = "http/protobuf";
 const SIGNALS = ["TRACES", "METRICS", "LOGS"] as const;
@@ -45,7 +45,7 @@ export const TELEMETRY_VARIABLES = [
   "OTEL_TRACES_SAMPLER_ARG",
 ] as const;
 
-/** Null where all of it is off. `faults`: one line for each, beginning with the variable. */
+/** `settings`: null when all of it is off. `faults`: one line each, beginning with the variable. */
 export function readTelemetry(env: Env): {
   readonly settings: TelemetrySettings | null;
   readonly faults: readonly string[];

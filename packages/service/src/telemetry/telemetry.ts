@@ -1,4 +1,4 @@
-// The telemetry of one service; null if it is off, and then nothing of it is loaded.
+// Starts the telemetry of one service. If it is off, none of its libraries are loaded.
 import { type LogEntry } from "../log.ts";
 import { type Family } from "../metrics/family.ts";
 import type { ExporterOptions } from "./open-telemetry.ts";
@@ -6,17 +6,17 @@ import { type TelemetrySettings } from "./settings.ts";
 import { Tracer } from "./tracer.ts";
 
 export interface TelemetryOptions extends ExporterOptions {
-  /** Evenly distributed in [0, 1). */
+  /** A random number, evenly distributed in [0, 1). */
   readonly random: () => number;
 }
 
 export interface Telemetry {
-  /** Undefined where traces are off. */
+  /** Undefined when traces are off. */
   readonly tracer: Tracer | undefined;
   readonly onLog: ((entry: LogEntry) => void) | null;
-  /** What is exported as metrics, from now on. */
+  /** Exports these metrics from now on. */
   readonly serve: (families: () => readonly Family[]) => void;
-  /** Sends what is left. Never rejects. */
+  /** Exports the rest. Never rejects. */
   readonly close: () => Promise<void>;
 }
 

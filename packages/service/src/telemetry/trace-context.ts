@@ -4,19 +4,19 @@
 export interface SpanContext {
   /** 32 hexadecimal digits. */
   readonly traceId: string;
-  /** 16 of them. */
+  /** 16 hexadecimal digits. */
   readonly spanId: string;
   readonly isSampled: boolean;
 }
 
-/** A later version may have more behind the flags, and begins the same way. */
+/** A later version begins the same way and may have more fields after the flags. */
 const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?$/;
 const SAMPLED = 1;
 const HEX = 16;
 
 /**
- * Undefined for what is no context: the trace then begins anew, and the request is none the worse
- * for it.
+ * Undefined if the text is not a trace context. The trace then begins here, and the request goes
+ * on.
  */
 export function parseTraceparent(text: unknown): SpanContext | undefined {
   if (typeof text !== "string") return undefined;
@@ -39,6 +39,6 @@ export function randomHex(digits: number, random: () => number): string {
     text += Math.floor(random() * WORD_VALUES)
       .toString(HEX)
       .padStart(WORD_DIGITS, "0");
-  // All zeros would be no id.
+  // An id of only zeros is invalid.
   return /[^0]/.test(text) ? text : `${text.slice(1)}1`;
 }

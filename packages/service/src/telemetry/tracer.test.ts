@@ -1,4 +1,5 @@
-// Goal: what fails is traced whatever the sampling, what is sampled is traced whole, and everything else leaves nothing.
+// Goal: failed requests are traced whatever the sampling, sampled ones are traced whole, and all
+// others leave nothing.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { HighwaterError } from "@highwater/protocol";

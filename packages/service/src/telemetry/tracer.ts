@@ -1,6 +1,6 @@
-// Traces that cost next to nothing until they are kept. A trace holds plain data. Spans are made of
-// it after the request, if the request is sampled or failed. Failed and lost transactions are
-// always traced, whatever the sampling.
+// Traces cost almost nothing until they are kept. A trace holds plain data, and spans are made from
+// it after the request if the request is sampled or has failed. Failed and lost transactions are
+// always traced.
 import { ERRORS, type HighwaterError } from "@highwater/protocol";
 import { type Sampling } from "./settings.ts";
 import { parseTraceparent, randomHex, type SpanContext } from "./trace-context.ts";
@@ -8,7 +8,7 @@ import { parseTraceparent, randomHex, type SpanContext } from "./trace-context.t
 type SpanKind = "server" | "client" | "internal";
 export type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
 
-/** A span that is over. Times in milliseconds of the monotonic clock. */
+/** A finished span. Times are milliseconds of the monotonic clock. */
 export interface FinishedSpan {
   readonly name: string;
   readonly kind: SpanKind;
@@ -18,19 +18,19 @@ export interface FinishedSpan {
   readonly endMs: number;
   readonly attributes: Attributes;
   readonly links?: readonly SpanContext[];
-  /** What has gone wrong; null: nothing. */
+  /** Null: no error. */
   readonly error: string | null;
 }
 
 export interface TracerOptions {
   readonly sampling: Sampling;
   readonly clock: { monotonicMs(): number };
-  /** Evenly distributed in [0, 1). */
+  /** A random number, evenly distributed in [0, 1). */
   readonly random: () => number;
   readonly onSpan: (span: FinishedSpan) => void;
 }
 
-/** A flood of errors must not cost more than the work that it keeps from being done. */
+/** A flood of errors must not cost more than the work that fails. */
 const ERRORS_PER_SECOND = 100;
 const SECOND_MS = 1_000;
 const TRACE_DIGITS = 32;
@@ -53,7 +53,7 @@ export class Tracer {
     return randomHex(SPAN_DIGITS, this.#options.random);
   }
 
-  /** The trace of a request that has just arrived. */
+  /** Begins the trace of a request that has just arrived. */
   request(traceparent: unknown): RequestTrace {
     const parent = parseTraceparent(traceparent);
     const { sampling, random } = this.#options;
@@ -61,7 +61,7 @@ export class Tracer {
     return new RequestTrace(this, parent, isSampled);
   }
 
-  /** Whether one more trace may be kept for its error alone. */
+  /** True when one more trace may be kept because of an error alone. */
   mayKeep(): boolean {
     const nowMs = this.nowMs();
     if (nowMs - this.#errorsSinceMs >= SECOND_MS) {
@@ -80,7 +80,7 @@ export class Tracer {
   }
 }
 
-/** What a part of a request adds when the request is over and its trace is kept. */
+/** A part of a request that adds spans once the request has ended, if its trace is kept. */
 export interface TracePart {
   spans(): readonly FinishedSpan[];
 }
@@ -104,7 +104,7 @@ export class RequestTrace {
     this.startMs = tracer.nowMs();
   }
 
-  /** Of the request's own span. Made when first wanted. */
+  /** The context of the request's own span, made at the first use. */
   get context(): SpanContext {
     this.#context ??= {
       traceId: this.parent?.traceId ?? this.tracer.newTraceId(),
@@ -118,7 +118,7 @@ export class RequestTrace {
     (this.#parts ??= []).push(part);
   }
 
-  /** Something has gone wrong, and the trace is kept for that. */
+  /** Records an error, and keeps the trace because of it. */
   fail(error: string): void {
     this.#error ??= error;
     this.#isKept ||= this.tracer.mayKeep();
@@ -128,12 +128,12 @@ export class RequestTrace {
     return this.#isKept;
   }
 
-  /** The request is answered; its span is out, if it was kept. */
+  /** The request is answered. If the trace is kept, its span has been emitted. */
   get isOver(): boolean {
     return this.#isOver;
   }
 
-  /** The context of a new span below the request's. */
+  /** The context of a new child of the request's span. */
   childContext(): SpanContext {
     const { traceId, isSampled } = this.context;
     return { traceId, spanId: this.tracer.newSpanId(), isSampled };
@@ -159,14 +159,14 @@ export class RequestTrace {
 }
 
 /**
- * Refusals of strangers, and what a client gets by asking for what is not there: a flood of them is
- * no error of this service.
+ * Refused callers, and requests for what does not exist: a flood of them is not a fault of the
+ * service.
  */
 const NOT_OURS: ReadonlySet<number> = new Set([401, 403, 404, 405, 429]);
 
 /**
- * Keeps the trace for the error, unless it is one that every client has to reckon with: a conflict,
- * or a refusal.
+ * Keeps the trace because of the error, unless every client has to expect that error: a conflict or
+ * a refusal.
  */
 export function noteFailure(
   trace: RequestTrace | null | undefined,
@@ -177,7 +177,7 @@ export function noteFailure(
   if (retry !== "transaction" && !NOT_OURS.has(status)) trace.fail(code);
 }
 
-/** For a line of the log; by these names collectors know them. */
+/** Fields of a log line, with the names that collectors expect. */
 export function traceFields(trace: RequestTrace | null | undefined): Readonly<Record<string, string>> {
   if (trace === null || trace === undefined) return {};
   const { traceId, spanId, isSampled } = trace.context;

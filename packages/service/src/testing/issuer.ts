@@ -1,5 +1,5 @@
-// An issuer of tokens: real keys, and a real HTTP server for their key set, which can be changed,
-// broken and counted.
+// An issuer of tokens with real keys, and a real HTTP server for its key set. A test can change the
+// key set, break it and count its reads.
 import { createServer, type Server } from "node:http";
 import { type AddressInfo } from "node:net";
 import {
@@ -30,9 +30,9 @@ export async function makeKey(kid: string, algorithm = "ES256"): Promise<IssuerK
 
 export class TestIssuer {
   readonly name = "https://idp.example.com/realms/shop";
-  /** What the key set holds. */
+  /** The keys in the key set. */
   keys: readonly IssuerKey[] = [];
-  /** How the key set is answered. `hang`: not at all. */
+  /** How the server answers. `hang`: not at all. */
   mode: "well" | "error" | "garbage" | "redirect" | "hang" = "well";
   reads = 0;
   readonly #server: Server;
@@ -55,7 +55,7 @@ export class TestIssuer {
     return `http://127.0.0.1:${String(this.#port)}/jwks`;
   }
 
-  /** At another address each time: somebody else may have the last one by now. */
+  /** At a new port each time, because another process may have taken the last one. */
   async start(): Promise<void> {
     await new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve));
     this.#port = (this.#server.address() as AddressInfo).port;
@@ -68,7 +68,7 @@ export class TestIssuer {
   }
 
   /**
-   * A token that is good for a minute from `nowMs`, unless its claims say otherwise; undefined
+   * Signs a token that is valid for a minute from `nowMs`, unless `claims` change that; undefined
    * leaves a claim out.
    */
   sign(key: IssuerKey, nowMs: number, claims: Claims = {}, typ?: string): Promise<string> {

@@ -1,4 +1,4 @@
-// What a service answers of its errors, for the test of each service.
+// Checks a service's explanations of its errors, for the test of each service.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import {
@@ -18,7 +18,7 @@ function checked<T extends TSchema>(schema: T, value: unknown): unknown {
   return valid.value;
 }
 
-/** Asks as a stranger does: without a credential, while the service has no database. */
+/** Asks without a credential, while the service has no database. */
 export async function assertErrorReference(url: string): Promise<void> {
   const list = checked(ErrorList, await (await fetch(`${url}/errors`)).json()) as ErrorList;
   assert.deepEqual(

@@ -1,4 +1,4 @@
-// Every metric of both services: nothing else can be exposed. docs/reference/metrics.md is made
+// Every metric of both services; no other can be exposed. docs/reference/metrics.md is generated
 // from it.
 import { type Metric } from "../definition.ts";
 import { GATEWAY } from "./gateway.ts";

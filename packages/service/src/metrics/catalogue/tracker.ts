@@ -1,6 +1,6 @@
 // Metrics of trackers: positions, marks, exposure, verdicts, epochs, streams and webhooks. All
-// trackers see the same store and report the same about it, but not equally fresh: combine these
-// metrics with `max`, not `sum`.
+// trackers report about the same store, some later than others: combine these metrics with `max`,
+// not `sum`.
 import { ATTEMPT_OUTCOMES } from "@highwater/protocol";
 import { AGE_SECONDS, counter, gauge, histogram, LAG_SECONDS, LATENCY_SECONDS } from "../definition.ts";
 
