@@ -22,7 +22,7 @@ export interface TokenClaims {
    * superuser.
    */
   readonly roles: readonly string[];
-  /** The claim that names the owner; owners see all their principals' transactions. Null: `sub`. */
+  /** The claim that names the owner. Principals of an owner share transactions. Null: `sub`. */
   readonly ownerClaim: string | null;
 }
 

@@ -1,4 +1,4 @@
-// The calls that manage webhooks.
+// Documents the calls that manage webhooks.
 import Type from "typebox";
 import {
   CreatedWebhook,
@@ -22,14 +22,14 @@ import { SAMPLE } from "./sample.ts";
 
 const shared = { tag: "webhooks", security: ["bearer"], errorShape: "problem" } as const;
 const SCOPE = "Needs the scope `webhooks`.";
-/** The endpoints are in the database. */
+/** The endpoints are in the database, so every call needs the primary. */
 const ERRORS: readonly ErrorCode[] = [
   ...CALLER_ERRORS,
   "primary_unavailable",
   "epoch_changed",
   "split_brain",
 ];
-/** An id that is too long is no id of anything, and is refused before it is looked for. */
+/** An id that is too long cannot exist and is refused without a look-up. */
 const OF_ONE: readonly ErrorCode[] = [...ERRORS, "not_found", "invalid_request"];
 
 const name = Type.String({ minLength: 1, maxLength: 100, pattern: "^[A-Za-z0-9_-]+$" });

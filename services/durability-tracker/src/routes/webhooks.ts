@@ -27,7 +27,7 @@ export interface WebhookRoutesDeps {
   readonly admin: WebhookAdmin;
 }
 
-/** To be registered in a scope that knows its callers. */
+/** Register it in a scope that knows its callers. */
 export function registerWebhookRoutes(app: FastifyInstance, { admin }: WebhookRoutesDeps): void {
   app.post("/v1/webhooks", async (request, reply): Promise<CreatedWebhook> => {
     const owner = ownerOf(request);
@@ -98,7 +98,7 @@ function ownerOf(request: FastifyRequest): bigint {
   return principal.owner;
 }
 
-/** The key, the token's subject, or `anonymous`. */
+/** The id of a key, the subject of a token, or `anonymous`. */
 function byOf(request: FastifyRequest): string {
   return callerOf(request).principal.id;
 }
@@ -107,7 +107,7 @@ function endpointOf(request: FastifyRequest): EndpointId {
   return { owner: ownerOf(request), id: parameter(request, "id") };
 }
 
-/** An id that the database could not even compare is none of ours. */
+/** An id that the database could not compare cannot exist. */
 function parameter(request: FastifyRequest, name: "id" | "delivery"): string {
   const value = (request.params as Readonly<Record<string, string | undefined>>)[name] ?? "";
   if (!/^[A-Za-z0-9_-]{1,100}$/.test(value)) throw new HighwaterError("not_found");

@@ -1,4 +1,4 @@
-// Goal: no spelling of a host leads to an address that is not public, unless an operator allowed it.
+// Goal: every spelling of a host that leads to an address which is not public is refused.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { HighwaterError } from "@highwater/protocol";
@@ -27,7 +27,7 @@ const FORBIDDEN = [
     "ff02::1",
     "2001:db8::1",
   ],
-  // IPv4 inside: mapped, compatible, translated, NAT64, 6to4, Teredo.
+  // With an IPv4 address inside: mapped, compatible, translated, NAT64, 6to4, Teredo.
   ...["::ffff:8.8.8.8", "::ffff:10.0.0.1", "::8.8.8.8", "::7f00:1", "::ffff:0:8.8.8.8", "64:ff9b::808:808"],
   ...[
     "64:ff9b:1::a00:1",

@@ -1,6 +1,6 @@
-// Decides which addresses webhooks may reach. A client that creates an endpoint must not reach
-// through it what only this machine can reach. So every address of the host is checked, when the
-// endpoint is created and at each delivery.
+// Decides which addresses webhooks may reach. The creator of an endpoint must not reach what only
+// this machine can reach. So every address of the host is checked when the endpoint is created, and
+// again at each delivery.
 import ipaddr from "ipaddr.js";
 import { HighwaterError, WEBHOOK_LIMITS } from "@highwater/protocol";
 
@@ -9,12 +9,11 @@ export interface HostAddress {
   readonly family: 4 | 6;
 }
 
-/** All addresses of a name. Rejects when there is none. */
+/** All addresses of a name. Rejects when it has none. */
 export type Resolve = (hostname: string, signal: AbortSignal) => Promise<readonly HostAddress[]>;
 
 /**
- * What an operator allows although it is not public: names of hosts, addresses, and ranges of
- * addresses.
+ * Hosts, addresses and ranges of addresses that an operator allows although they are not public.
  */
 export interface AllowList {
   readonly hosts: ReadonlySet<string>;
@@ -24,15 +23,15 @@ export interface AllowList {
 export const NOTHING_ALLOWED: AllowList = Object.freeze({ hosts: new Set<string>(), ranges: [] });
 
 const HTTPS_PORT = 443;
-/** Below are the ports of mail, name and directory servers, of shells and of file shares. */
+/** Mail, name and directory servers, shells and file shares use lower ports. */
 const FREE_PORT_MIN = 1_024;
-/** Public by their range, and yet a platform's own: Azure's host, which hands out credentials. */
+/** Public addresses that belong to a platform: Azure's host hands out credentials there. */
 const PLATFORM_ADDRESSES: ReadonlySet<string> = new Set(["168.63.129.16"]);
 /** The only IPv6 addresses that are global unicast today. */
 const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR("2000::/3");
 const HOST_NAME = /^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*\.?$/;
 
-/** The list, and what in it is neither a host nor an address nor a range. */
+/** The list, and faults: entries that are not a host, an address or a range. */
 export function parseAllowList(entries: readonly string[]): { list: AllowList; faults: string[] } {
   const hosts = new Set<string>();
   const ranges: (readonly [ipaddr.IPv4 | ipaddr.IPv6, number])[] = [];
@@ -51,7 +50,7 @@ export function parseAllowList(entries: readonly string[]): { list: AllowList; f
   return { list: { hosts, ranges }, faults };
 }
 
-/** The URL as it is kept. Errors: HighwaterError `webhook_url_refused`. */
+/** The URL in the form in which it is stored. Errors: HighwaterError `webhook_url_refused`. */
 export function checkUrl(text: string, allow: AllowList): URL {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null || (url.protocol !== "https:" && url.protocol !== "http:"))
@@ -66,7 +65,7 @@ export function checkUrl(text: string, allow: AllowList): URL {
   return url;
 }
 
-/** What is wrong with a URL that leads to a public address. */
+/** The fault of a URL that leads to a public address. */
 function publicFormFault(url: URL): string | null {
   if (url.protocol !== "https:") return "It must be an https URL.";
   const port = url.port === "" ? HTTPS_PORT : Number(url.port);
@@ -75,15 +74,12 @@ function publicFormFault(url: URL): string | null {
     : `Its port must be ${String(HTTPS_PORT)} or above ${String(FREE_PORT_MIN - 1)}.`;
 }
 
-/** The URL's host as a resolver and a socket take it. */
+/** The URL's host as resolvers and sockets expect it. */
 export function hostnameOf(url: URL): string {
   return url.hostname.startsWith("[") ? url.hostname.slice(1, -1) : url.hostname;
 }
 
-/**
- * The addresses to connect to, one of these and no other. Errors: HighwaterError
- * `webhook_url_refused`.
- */
+/** The addresses to which a delivery may connect. Errors: HighwaterError `webhook_url_refused`. */
 export async function checkedAddresses(
   url: URL,
   { allow, resolve, signal }: { allow: AllowList; resolve: Resolve; signal: AbortSignal },
@@ -95,14 +91,14 @@ export async function checkedAddresses(
   if (isAllowedHost(hostname, allow)) return found;
   for (const { address } of found) {
     if (isAllowedAddress(address, allow)) continue;
-    // The address itself would show its asker what a name means on this machine's network.
+    // Without the address, which would show how this machine's network resolves the name.
     const fault = isPublic(address) ? publicFormFault(url) : "Its host has an address that is not public.";
     if (fault !== null) throw refused(fault);
   }
   return found;
 }
 
-/** Global unicast, reached as itself: nothing local, reserved, or with an IPv4 address inside. */
+/** Global unicast, reached directly: not local or reserved, and without an IPv4 address inside. */
 export function isPublic(text: string): boolean {
   if (!isAddress(text)) return false;
   const address = ipaddr.parse(text);
@@ -120,17 +116,14 @@ function isAllowedHost(hostname: string, allow: AllowList): boolean {
   return allow.hosts.has(hostname.replace(/\.$/, ""));
 }
 
-/** With ranges allowed, a name may lead into one of them: that is for its addresses to say. */
+/** If ranges are allowed, a name may lead into one. Its addresses decide later. */
 function mayBePrivate(url: URL, allow: AllowList): boolean {
   const hostname = hostnameOf(url);
   if (isAllowedHost(hostname, allow)) return true;
   return isAddress(hostname) ? isAllowedAddress(hostname, allow) : allow.ranges.length > 0;
 }
 
-/**
- * IPv4 in four decimal parts only: what else some parsers take for an address, others take for
- * another one.
- */
+/** IPv4 only as four decimal parts: parsers disagree on the other spellings. */
 function isAddress(text: string): boolean {
   return ipaddr.IPv4.isValidFourPartDecimal(text) || (text.includes(":") && ipaddr.IPv6.isValid(text));
 }

@@ -24,7 +24,7 @@ import { type Jobs, newJobId } from "./jobs.ts";
 import { testMessage } from "./message.ts";
 import { makeSecret } from "./signature.ts";
 
-/** What there is during an epoch. */
+/** The parts that exist during an epoch. */
 export interface Session {
   readonly database: Database;
   readonly jobs: Jobs;
@@ -37,7 +37,7 @@ export interface AdminDeps {
   readonly allow: AllowList;
   readonly resolve: Resolve;
   readonly endpointsPerOwner: number;
-  /** There is something to send. */
+  /** Called when there is something to send. */
   readonly onEnqueued: () => void;
 }
 
@@ -57,7 +57,7 @@ export class WebhookAdmin {
     this.#deps = deps;
   }
 
-  /** `by`, here and below: whose request it is, for the audit log. */
+  /** `by`, here and below: the caller, for the audit log. */
   async create(owner: bigint, asked: NewWebhook, by: string): Promise<CreatedWebhook> {
     const { url, events, filter = {}, description = "" } = asked;
     assertStorable(description);
@@ -87,7 +87,7 @@ export class WebhookAdmin {
     const { url, description } = asked;
     assertStorable(description ?? "");
     const { database } = this.#deps.session();
-    // Who does not own it learns nothing of the URL either.
+    // A caller that does not own the endpoint learns nothing about the URL either.
     known(await endpoints.readEndpoint(database, owner, id));
     const change = url === undefined ? asked : { ...asked, url: await this.#checkUrl(url) };
     return known(await this.#changeBy(by, (client) => endpoints.changeEndpoint(client, owner, id, change)));
@@ -110,7 +110,7 @@ export class WebhookAdmin {
     return known(await this.#changeBy(by, (client) => endpoints.rotateSecret(client, endpoint, change)));
   }
 
-  /** It is sent to a disabled endpoint too: that is how one learns that it may be enabled. */
+  /** Also sent to a disabled endpoint, to find out whether it can be enabled again. */
   async test(endpoint: EndpointId): Promise<WebhookDelivery> {
     await this.read(endpoint);
     const { database, jobs } = this.#deps.session();
@@ -139,7 +139,7 @@ export class WebhookAdmin {
     return known(await deliveries.readDelivery(this.#deps.session().database, endpoint.id, delivery));
   }
 
-  /** Under the same webhook-id, from the beginning of the schedule. */
+  /** Sends it again from the beginning of the schedule, under the same webhook-id. */
   async redeliver(endpoint: EndpointId, delivery: string): Promise<WebhookDelivery> {
     await this.#assertEnabled(endpoint);
     const { database, jobs } = this.#deps.session();
@@ -153,7 +153,7 @@ export class WebhookAdmin {
     return known(found).delivery;
   }
 
-  /** Everything since then that has failed or was held back. */
+  /** Sends again all deliveries since then that have failed or were held back. */
   async recover(endpoint: EndpointId, sinceMs: number): Promise<RecoverResponse> {
     await this.#assertEnabled(endpoint);
     const { database, jobs } = this.#deps.session();
@@ -182,14 +182,14 @@ export class WebhookAdmin {
     if ((await this.read(endpoint)).disabled) throw new HighwaterError("webhook_disabled");
   }
 
-  /** In a transaction that the audit log enters as an act of that caller. */
+  /** Works in a transaction that the audit log attributes to the caller. */
   #changeBy<T>(by: string, work: (client: Executor) => Promise<T>): Promise<T> {
     return this.#deps.session().database.transaction(work, { by, reason: null });
   }
 
   /**
-   * As it is kept. An address that is allowed now need not be so at a delivery, where it is checked
-   * again.
+   * The URL in the form in which it is stored. Each delivery checks again, because addresses may
+   * change.
    */
   async #checkUrl(text: string): Promise<string> {
     const { allow, resolve, clock } = this.#deps;
@@ -226,7 +226,7 @@ function withoutBody({ body: _body, history: _history, ...delivery }: DeliveryDe
   return delivery;
 }
 
-/** PostgreSQL has no NUL in its texts, and UTF-8 no half of a pair. */
+/** PostgreSQL's texts have no NUL, and UTF-8 cannot contain half of a surrogate pair. */
 function assertStorable(text: string): void {
   if (text.includes("\u0000") || !text.isWellFormed())
     throw new HighwaterError("invalid_request", {

@@ -1,6 +1,6 @@
-// The periodic work during an epoch: reads who subscribes to durable transactions, informs owners
-// of disabled endpoints, measures the queue, hastens deliveries that a wrong clock has put off, and
-// removes old ones and those of deleted endpoints.
+// The periodic work during an epoch: reads which endpoints want durable transactions, informs
+// owners of disabled endpoints, measures the queue, speeds up deliveries that a wrong clock has
+// delayed, and removes old deliveries and those of deleted endpoints.
 import { type WebhookDisabledData } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
 import { type Log } from "@highwater/service";
@@ -26,23 +26,23 @@ export interface ChoresDeps {
   readonly jobs: Jobs;
   readonly clock: Clock;
   readonly log: Log;
-  /** Resolves when it is recorded, by whichever tracker. */
+  /** Resolves when any tracker has recorded the event. */
   readonly recordEvent: (event: NewEvent) => Promise<void>;
   readonly onWishes: (wishes: readonly DurableWish[]) => void;
   readonly onCensus: (census: Census) => void;
   readonly keepMs: number;
-  /** How long a sender claims a delivery. */
+  /** How long a worker's claim on a delivery lasts. */
   readonly claimMs: number;
   readonly readTime: ReadExpiryTime;
 }
 
 const WISHES_MS = 1_000;
-/** In rounds of the above. */
+/** Counted in rounds of WISHES_MS. */
 const CENSUS_ROUNDS = 10;
 const EXPIRE_ROUNDS = 60;
 const EXPIRE_BATCH = 1_000;
 const HASTEN_BATCH = 1_000;
-/** In each round: owners of other endpoints do not wait while many are removed. */
+/** Per round, so that a large removal does not keep owners of other endpoints waiting. */
 const CLEAR_BATCH = 1_000;
 
 export class Chores {
@@ -54,7 +54,7 @@ export class Chores {
     this.#deps = deps;
   }
 
-  /** Ends when it is stopped. A chore that fails is done in a later round. */
+  /** Runs until it is stopped. A chore that fails is repeated in a later round. */
   async run(): Promise<void> {
     const { clock, log } = this.#deps;
     const { signal } = this.#stopping;
@@ -75,7 +75,7 @@ export class Chores {
     }
   }
 
-  /** Somebody has changed an endpoint, or an attempt has failed. */
+  /** An endpoint has changed, or an attempt has failed. */
   wake(): void {
     this.#wake();
   }
@@ -111,7 +111,7 @@ export class Chores {
     if (hastened > 0) log.warn("webhooks_hastened", { deliveries: hastened });
   }
 
-  /** Of deleted endpoints, in small transactions. */
+  /** Removes the deliveries of deleted endpoints, in small transactions. */
   async #clearDeleted(): Promise<void> {
     const { database, jobs } = this.#deps;
     const clearSome = (limit: number): Promise<number | null> =>
@@ -129,7 +129,7 @@ export class Chores {
     }
   }
 
-  /** All of them: what comes in a minute may be more than one statement should drop. */
+  /** Removes all expired deliveries, in batches: a minute may bring too many for one statement. */
   async #expire(): Promise<void> {
     const { database, keepMs, readTime } = this.#deps;
     const timeMs = await readTime();
@@ -139,8 +139,8 @@ export class Chores {
   }
 
   /**
-   * First recorded, then noted as sent: a tracker that dies between leaves it to another, and the
-   * key makes it one event.
+   * First records the event, then notes that it was sent. If the tracker dies in between, another
+   * tracker repeats it, and the key makes both one event.
    */
   async #notifyOwners(): Promise<void> {
     const { database, log, recordEvent } = this.#deps;

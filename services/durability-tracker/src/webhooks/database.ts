@@ -1,10 +1,10 @@
-// The connections for webhooks to the primary of one epoch. The end of the epoch closes them.
+// The connections of webhooks to the primary of one epoch. When the epoch ends, they are closed.
 import pg from "pg";
 import { type Act, enterAct, PostgresClient } from "@highwater/store";
 
 export interface DatabaseOptions {
   readonly url: string;
-  /** Names this process to the server. */
+  /** The name of this process in the server's list of connections. */
   readonly name: string;
   readonly connectTimeoutMs: number;
   readonly callTimeoutMs: number;
@@ -14,16 +14,16 @@ export interface DatabaseOptions {
 
 export type Row = pg.QueryResultRow;
 
-/** The part of a client that statements need: inside a transaction, whichever code has begun it. */
+/** The part of a client that statements need, inside a transaction that other code has begun. */
 export type Executor = Pick<pg.ClientBase, "query">;
 
 const IDLE_MS = 30_000;
 /**
- * The job library's own statements, such as those that make its tables, may take this many times
- * the usual limit.
+ * The job library's own statements may take this many times the usual limit, for instance to make
+ * its tables.
  */
 const SLOW_CALLS = 10;
-/** Serialization failure and deadlock: nothing was applied. */
+/** Serialization failure and deadlock. Nothing was applied. */
 const CONFLICTS: ReadonlySet<string> = new Set(["40001", "40P01"]);
 const ATTEMPTS_MAX = 5;
 
@@ -37,7 +37,7 @@ export class Database {
     const limitMs = SLOW_CALLS * callTimeoutMs;
     const settings = {
       search_path: "pg_catalog",
-      // No wait for a replica: a delivery that a failover forgets is made again with its event,
+      // Does not wait for a replica: a delivery that a failover loses is made again with its event,
       // under the same id.
       synchronous_commit: "local",
       default_transaction_isolation: "read\\ committed",
@@ -53,8 +53,8 @@ export class Database {
         .map(([key, value]) => `-c ${key}=${value}`)
         .join(" "),
       connectionTimeoutMillis: connectTimeoutMs,
-      // A server that is gone answers nothing; the connection is given up a little after it would
-      // have been by the server.
+      // A dead server reports no timeout, so the client gives up a little later than the server
+      // would.
       query_timeout: limitMs + connectTimeoutMs,
       idleTimeoutMillis: IDLE_MS,
       keepAlive: true,
@@ -65,19 +65,19 @@ export class Database {
     this.#pool.on("connect", (client) => {
       this.#open.add(client);
       client.on("error", onError);
-      // Between the opening of a connection and the end of the epoch.
+      // The epoch ended while the connection was being opened.
       if (this.#closed) destroy(client);
     });
     this.#pool.on("remove", (client) => this.#open.delete(client));
   }
 
-  /** One statement, in a transaction of its own. */
+  /** Runs one statement in its own transaction. */
   async query<R extends Row>(text: string, values: readonly unknown[] = []): Promise<R[]> {
     return (await this.#pool.query<R>(text, [...values])).rows;
   }
 
   /**
-   * Runs it again when the server could not fit it in among others. `act`: whose change it is, for
+   * Runs the work again after a conflict with other transactions. `act`: who makes the change, for
    * the audit log.
    */
   async transaction<T>(work: (client: Executor) => Promise<T>, act?: Act): Promise<T> {
@@ -111,14 +111,14 @@ export class Database {
   }
 
   /**
-   * For the job library: what it may do with a connection of this epoch. Its turns are advisory
-   * locks, which everybody who can run SQL could hold; here it takes them with a table's lock that
-   * only the service may take.
+   * The job library's access to the connections of this epoch. The library takes turns by advisory
+   * locks, which every SQL user could hold; here it takes a lock on a table that only the service
+   * may lock.
    */
   readonly executeSql = async (text: string, values?: readonly unknown[]): Promise<{ rows: Row[] }> =>
     this.#pool.query(withPrivateTurns(text), [...(values ?? [])]);
 
-  /** Cuts what is under way: the server may be gone. */
+  /** Cuts running calls, because the server may be dead. */
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
@@ -131,12 +131,12 @@ const ADVISORY = /pg_(?:try_)?advisory/i;
 const WAITING_TURN = /SELECT pg_advisory_xact_lock\(.*\)(?=;)/g;
 const TRIED_TURN = /SELECT pg_try_advisory_xact_lock\(.*\) AS got/g;
 
-/** Errors: when the library takes a lock in another way than it did. */
+/** Errors: when a new version of the library takes its lock in another way. */
 function withPrivateTurns(text: string): string {
   if (!ADVISORY.test(text)) return text;
   const own = text
     .replace(WAITING_TURN, "LOCK TABLE highwater.job_turn IN EXCLUSIVE MODE")
-    // Two who count at once count the same: to try needs no lock.
+    // Concurrent counts give the same result, so an attempt needs no lock.
     .replace(TRIED_TURN, "SELECT true AS got");
   if (ADVISORY.test(own)) throw new Error("the job library takes an advisory lock in a new way");
   return own;

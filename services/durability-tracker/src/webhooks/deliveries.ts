@@ -1,4 +1,4 @@
-// Deliveries in the store: who may send one now, the result of an attempt, and redelivery.
+// Deliveries in the store: the claim to send one, the result of an attempt, and redelivery.
 import type { AttemptOutcome, DeliveryAttempt, DeliveryStatus, WebhookDelivery } from "@highwater/protocol";
 import { type Database, type Executor } from "./database.ts";
 import { type Attempt } from "./exchange.ts";
@@ -9,8 +9,8 @@ const millis = (column: string): string => `floor(extract(epoch FROM ${column}) 
 
 /**
  * $1 delivery, $2 job, $3 milliseconds. Only the delivery's own job may send, only while no other
- * job does, and only while the endpoint is enabled; a test is sent in any case. Nothing is sent to
- * one that is deleted.
+ * job sends, and only while the endpoint is enabled. A test is sent even if it is disabled. A
+ * deleted endpoint gets nothing.
  */
 const CLAIM = `UPDATE highwater.webhook_delivery d
 SET sending_until = clock_timestamp() + $3::float8 * interval '1 millisecond'
@@ -33,22 +33,22 @@ const POSTPONE = `UPDATE highwater.webhook_delivery
 SET job = $2, next_attempt_at = clock_timestamp() + $3::float8 * interval '1 millisecond' WHERE id = $1`;
 
 /**
- * $1 endpoint. Locked before the delivery, as a deletion does it: the second change of a delivery
- * in one transaction makes the server look at its endpoint again.
+ * $1 endpoint. Locks the endpoint before the delivery, as a deletion does. Otherwise a second
+ * change of the delivery in one transaction would lock its endpoint later.
  */
 const KEEP = `SELECT FROM highwater.webhook_endpoint WHERE id = $1 FOR KEY SHARE`;
 
 /** $1 endpoint. */
 const SUCCEEDED = `UPDATE highwater.webhook_endpoint SET failing_since = NULL WHERE id = $1 AND failing_since IS NOT NULL`;
 
-/** The first failure is not so old, and so never too much. */
+/** At the first failure, failing_since is NULL, so the time cannot be over. */
 const IS_OVER = `(disabled_at IS NULL AND ($2::boolean
   OR coalesce(statement_timestamp() - failing_since >= $3::float8 * interval '1 millisecond', false)))`;
 
 /**
- * $1 endpoint, $2 whether it is gone, $3 milliseconds of failures that are too many. By the
- * server's clock throughout. The row is not joined with itself: two that do this at once would each
- * hold what the other waits for.
+ * $1 endpoint, $2 whether it is gone, $3 milliseconds of failures after which it is disabled. Uses
+ * only the server's clock. The row is not joined with itself, because two such statements at once
+ * would deadlock.
  */
 const FAILED = `UPDATE highwater.webhook_endpoint SET
   failing_since = coalesce(failing_since, statement_timestamp()),
@@ -57,7 +57,7 @@ const FAILED = `UPDATE highwater.webhook_endpoint SET
   must_tell = must_tell OR ${IS_OVER}
 WHERE id = $1 AND deleted_at IS NULL RETURNING disabled_at IS NOT NULL AS is_disabled`;
 
-/** $1 delivery, $2 whether the attempt ended within its time: then no other job is sending. */
+/** $1 delivery, $2 whether the attempt ended in time, in which case no other job is sending. */
 const COUNT_ATTEMPT = `UPDATE highwater.webhook_delivery
 SET attempts = attempts + 1, sending_until = CASE WHEN $2::boolean THEN NULL ELSE sending_until END
 WHERE id = $1 RETURNING attempts`;
@@ -76,7 +76,7 @@ VALUES ($1, $2, $3, $4, $5, $6)`;
 const DELIVERY_COLUMNS = `d.id, d.place::text, d.type, d.status, d.attempts, ${millis("d.created_at")} AS created_ms,
   ${millis("d.next_attempt_at")} AS next_attempt_ms, ${millis("d.settled_at")} AS settled_ms`;
 
-/** $1 endpoint, $2 status or NULL, $3 place before which, or NULL, $4 limit. */
+/** $1 endpoint, $2 status or NULL, $3 place from which the list goes back, or NULL, $4 limit. */
 const LIST = `SELECT ${DELIVERY_COLUMNS} FROM highwater.webhook_delivery d
 WHERE d.endpoint = $1 AND ($2::text IS NULL OR d.status = $2) AND ($3::bigint IS NULL OR d.place < $3)
 ORDER BY d.place DESC LIMIT $4`;
@@ -89,7 +89,7 @@ FROM highwater.webhook_attempt a WHERE a.delivery = $1 ORDER BY a.n DESC LIMIT 1
 const BEGIN_ANEW = `status = 'pending', job = gen_random_uuid(), failures = 0, settled_at = NULL,
   next_attempt_at = clock_timestamp()`;
 
-/** $1 endpoint, $2 delivery. A job that waits for its time is an old one from now on. */
+/** $1 endpoint, $2 delivery. A job that still waits is outdated from now on. */
 const REDELIVER = `UPDATE highwater.webhook_delivery d SET ${BEGIN_ANEW} WHERE d.endpoint = $1 AND d.id = $2
 RETURNING d.job, ${DELIVERY_COLUMNS}`;
 
@@ -100,15 +100,15 @@ const RECOVER = `UPDATE highwater.webhook_delivery d SET ${BEGIN_ANEW} WHERE d.i
   ORDER BY o.place LIMIT $3 FOR UPDATE SKIP LOCKED)
 RETURNING d.id, d.job, d.place::text`;
 
-/** The clocks of two servers may differ by this much without being wrong. */
+/** The clocks of two servers may differ by this much. */
 const AHEAD = "clock_timestamp() + interval '5 seconds'";
 
 /**
- * $1 milliseconds of a claim, $2 limit. Finds deliveries whose times come from a clock that was
- * ahead: it was set back, or a server with another clock has taken over. Such a delivery was tried
- * last (or, never tried, made) in the future, so its next attempt would wait for as long as that
- * clock was ahead; or its claim is longer than $1, and no claim is. Its sender may still be at it:
- * the claim is cut to $1 and not taken away.
+ * $1 milliseconds of a claim, $2 limit. Finds deliveries with times from a clock that was ahead: it
+ * was set back, or a server with another clock has taken over. The last attempt of such a delivery
+ * (or its creation, without attempts) lies in the future, so the next attempt would wait as long as
+ * the clock was ahead; or its claim is longer than $1. Its sender may still be sending, so the
+ * claim is cut to $1 but not removed.
  */
 const HASTEN = `UPDATE highwater.webhook_delivery SET job = gen_random_uuid(), next_attempt_at = clock_timestamp(),
   sending_until = CASE WHEN sending_until > clock_timestamp() THEN clock_timestamp() + $1::float8 * interval '1 millisecond' END
@@ -124,7 +124,7 @@ RETURNING id, endpoint, job`;
 const SOME_OF = "SELECT id, job FROM highwater.webhook_delivery WHERE endpoint = $1 LIMIT $2";
 const REMOVE = "DELETE FROM highwater.webhook_delivery WHERE id = ANY ($1::text[])";
 
-/** $1 milliseconds since 1970, $2 limit: what was made before. Pending deliveries stay. */
+/** $1 milliseconds since 1970, $2 limit. Removes older deliveries, except pending ones. */
 const EXPIRE = `WITH dropped AS (
   DELETE FROM highwater.webhook_delivery WHERE id IN (
     SELECT o.id FROM highwater.webhook_delivery o WHERE o.status <> 'pending'
@@ -142,7 +142,7 @@ export interface Claimed {
   readonly secrets: Secrets;
 }
 
-/** Null: this job may not send it, now or ever. */
+/** Null: this job may never send the delivery, or not now. */
 export async function claim(
   database: Database,
   { delivery, job, forMs }: { readonly delivery: string; readonly job: string; readonly forMs: number },
@@ -157,7 +157,7 @@ export async function claim(
   return { type, body, failures, url, secrets: { current: secret, previous } };
 }
 
-/** What is to become of a delivery that a job may not send. */
+/** What to do with a job that may not send its delivery. */
 export async function decideUnclaimed(
   client: Executor,
   { delivery, job }: { readonly delivery: string; readonly job: string },
@@ -179,7 +179,7 @@ export async function postpone(
   await client.query(POSTPONE, [delivery, job, delayMs]);
 }
 
-/** Whether the endpoint is disabled then. False too when there is no such endpoint any more. */
+/** True when the endpoint is disabled afterwards; false when it is enabled or no longer exists. */
 export async function noteOutcome(
   client: Executor,
   endpoint: string,
@@ -199,7 +199,7 @@ export async function noteOutcome(
   return rows[0]?.is_disabled === true;
 }
 
-/** False: the delivery is gone. */
+/** False when the delivery no longer exists. */
 export async function recordAttempt(
   client: Executor,
   { delivery, isInTime }: { readonly delivery: string; readonly isInTime: boolean },
@@ -220,7 +220,7 @@ export interface Settlement {
   readonly next: { readonly job: string; readonly delayMs: number } | null;
 }
 
-/** How old the delivery is. Null: it has another job by now, and nothing was changed. */
+/** The age of the delivery. Null: another job has it now, and nothing was changed. */
 export async function settle(
   client: Executor,
   { delivery, job, status, next }: Settlement,
@@ -238,7 +238,7 @@ export async function settle(
 export interface DeliveryQuery {
   readonly endpoint: string;
   readonly status: DeliveryStatus | null;
-  /** The place of the last one of the page before. */
+  /** The place of the last delivery on the previous page. */
   readonly before: string | null;
   readonly limit: number;
 }
@@ -276,7 +276,7 @@ export async function redeliver(
   return row === undefined ? null : { delivery: deliveryOf(row), job: row.job };
 }
 
-/** The oldest first. */
+/** Oldest first. */
 export async function recoverSome(
   client: Executor,
   {
@@ -294,7 +294,7 @@ export async function recoverSome(
 }
 
 /**
- * Makes at most `limit` deliveries due that a wrong clock has put off. The caller enqueues the new
+ * Makes up to `limit` deliveries due that a wrong clock has delayed. The caller enqueues the new
  * job of each.
  */
 export async function hastenSome(
@@ -309,8 +309,8 @@ export async function hastenSome(
 }
 
 /**
- * At most `limit` deliveries of an endpoint that is deleted; answers how many. Their jobs go first:
- * a worker also locks the job before the delivery.
+ * Removes up to `limit` deliveries of a deleted endpoint; returns how many. Removes their jobs
+ * first, because workers also lock the job before the delivery.
  */
 export async function removeSome(
   client: Executor,
@@ -327,7 +327,7 @@ export async function removeSome(
   return rows.length;
 }
 
-/** At most `limit` of them; answers how many. */
+/** Removes up to `limit` deliveries; returns how many. */
 export async function expireDeliveries(database: Database, beforeMs: number, limit: number): Promise<number> {
   const [row] = await database.query<{ dropped: number }>(EXPIRE, [beforeMs, limit]);
   return row?.dropped ?? 0;

@@ -1,4 +1,4 @@
-// Endpoints in the store. An owner sees only its own, and none that it has deleted.
+// Endpoints in the store. An owner sees only its own endpoints, without deleted ones.
 import type { DisabledWhy, Webhook, WebhookEventType, WebhookSecret } from "@highwater/protocol";
 import { type Database, type Executor } from "./database.ts";
 import { instant } from "./deliveries.ts";
@@ -9,8 +9,8 @@ const COLUMNS = `id, url, description, events, filter, disabled_why, ${millis("c
   ${millis("disabled_at")} AS disabled_ms, ${millis("failing_since")} AS failing_ms`;
 
 /**
- * Those who create one take turns, or two of one owner would both be the last that it may have.
- * Deliveries go on.
+ * Creators of endpoints take turns; otherwise two could both create the last endpoint that an owner
+ * may have. Deliveries are not blocked.
  */
 const TAKE_TURN = "LOCK TABLE highwater.webhook_endpoint IN SHARE ROW EXCLUSIVE MODE";
 const COUNT = `SELECT count(*)::int AS count FROM highwater.webhook_endpoint WHERE owner = $1 AND deleted_at IS NULL`;
@@ -22,7 +22,7 @@ const OWN = "owner = $1 AND id = $2 AND deleted_at IS NULL";
 const READ = `SELECT ${COLUMNS} FROM highwater.webhook_endpoint WHERE ${OWN}`;
 
 /**
- * $1 owner, $2 id, then what changes or NULL: $3 url, $4 description, $5 events, $6 filter, $7
+ * $1 owner, $2 id, then the new values or NULL: $3 url, $4 description, $5 events, $6 filter, $7
  * whether it is disabled.
  */
 const CHANGE = `UPDATE highwater.webhook_endpoint SET url = coalesce($3, url), description = coalesce($4, description),
@@ -34,16 +34,16 @@ const CHANGE = `UPDATE highwater.webhook_endpoint SET url = coalesce($3, url), d
   failing_since = CASE WHEN NOT $7::boolean THEN NULL ELSE failing_since END
 WHERE ${OWN} RETURNING ${COLUMNS}`;
 
-/** Does not wait for those who record events, nor they for it: the key stays. */
+/** Neither waits for transactions that record events, nor blocks them: the key stays. */
 const DELETE = `UPDATE highwater.webhook_endpoint SET deleted_at = clock_timestamp(), must_tell = false WHERE ${OWN}`;
 
-/** Trackers take turns. Does not conflict with the references of deliveries that are being made. */
+/** Trackers take turns. Does not conflict with new deliveries, which refer to the endpoint. */
 const PICK_DELETED = `SELECT id FROM highwater.webhook_endpoint WHERE deleted_at IS NOT NULL
 ORDER BY deleted_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED`;
-/** Deliveries of a recording that had begun before the deletion go along: they are few. */
+/** Also removes deliveries from recordings that began before the deletion: there are few. */
 const DROP = `DELETE FROM highwater.webhook_endpoint WHERE id = $1`;
 
-/** $1 endpoints. Also those that are deleted: they may have jobs. */
+/** $1 endpoints. Includes deleted endpoints, because they may have jobs. */
 const SIBLINGS = `SELECT id, owner::text FROM highwater.webhook_endpoint
 WHERE owner IN (SELECT e.owner FROM highwater.webhook_endpoint e WHERE e.id = ANY ($1::text[]))`;
 
@@ -57,11 +57,11 @@ const ROTATE = `UPDATE highwater.webhook_endpoint SET secret = $3,
   previous_until = CASE WHEN $4::int > 0 THEN clock_timestamp() + $4::int * interval '1 second' END
 WHERE ${OWN} RETURNING ${SECRET_COLUMNS}`;
 
-/** Owners with subscriptions to transactions that become durable. */
+/** Owners that subscribe to durable transactions. */
 const WANT_DURABLE = `SELECT owner::text, filter FROM highwater.webhook_endpoint
 WHERE disabled_at IS NULL AND deleted_at IS NULL AND 'transaction.durable' = ANY (events) ORDER BY id`;
 
-/** Microseconds in the key: an endpoint may be disabled, enabled and disabled again. */
+/** Microseconds in the key, because an endpoint may be disabled again soon after it was enabled. */
 const UNNOTIFIED = `SELECT id, owner::text, coalesce(disabled_why, 'failing') AS why, ${millis("failing_since")} AS failing_ms,
   (extract(epoch FROM disabled_at) * 1000000)::bigint::text AS moment
 FROM highwater.webhook_endpoint WHERE must_tell AND disabled_at IS NOT NULL AND deleted_at IS NULL ORDER BY disabled_at LIMIT 100`;
@@ -90,7 +90,7 @@ export interface EndpointRow {
   readonly secret: string;
 }
 
-/** Null: the owner has as many as it may have. */
+/** Null: the owner has reached its limit. */
 export async function insertEndpoint(
   client: Executor,
   row: EndpointRow,
@@ -138,12 +138,12 @@ export async function changeEndpoint(
   return rows[0] === undefined ? null : webhookOf(rows[0]);
 }
 
-/** From now on it gets nothing. A chore removes what is left of it. */
+/** The endpoint gets nothing from now on. A chore removes the rest of it. */
 export async function deleteEndpoint(client: Executor, owner: bigint, id: string): Promise<boolean> {
   return (await client.query(DELETE, [String(owner), id])).rowCount === 1;
 }
 
-/** Null: there is none. The caller removes its deliveries, and then drops it. */
+/** Null: there is none. The caller removes its deliveries and then drops it. */
 export async function pickDeleted(client: Executor): Promise<string | null> {
   return (await client.query<{ id: string }>(PICK_DELETED)).rows[0]?.id ?? null;
 }
@@ -152,7 +152,7 @@ export async function dropDeleted(client: Executor, id: string): Promise<void> {
   await client.query(DROP, [id]);
 }
 
-/** The owners of these endpoints, and all other endpoints that they have. */
+/** The owners of these endpoints, by endpoint, for all endpoints of these owners. */
 export async function readSiblings(
   database: Database,
   endpoints: readonly string[],
@@ -200,7 +200,7 @@ export interface UnnotifiedEndpoint {
   readonly moment: string;
 }
 
-/** Endpoints that were disabled without their owners' doing, and whose owners do not know yet. */
+/** Endpoints that a tracker has disabled, and whose owners have not been informed yet. */
 export async function readUnnotified(database: Database): Promise<UnnotifiedEndpoint[]> {
   const rows = await database.query<UnnotifiedRow>(UNNOTIFIED);
   return rows.map(({ id, owner, why, failing_ms, moment }) => ({
@@ -216,7 +216,7 @@ export async function markNotified(database: Database, { id, moment }: Unnotifie
   await database.query(NOTIFIED, [id, moment]);
 }
 
-/** Those that do not sign any more. */
+/** Removes previous secrets that no longer sign. */
 export async function dropOldSecrets(database: Database): Promise<void> {
   await database.query(DROP_SECRETS);
 }

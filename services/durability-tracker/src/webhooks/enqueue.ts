@@ -5,16 +5,14 @@ import { type Jobs, newJobId } from "./jobs.ts";
 import { type Interest, type Message, messagesFor, webhookTypeOf } from "./message.ts";
 
 /**
- * $1 types, $2 owners, $3 whether there are events of everybody. Their rows cannot go
- * before the commit, because the messages refer to them.
+ * $1 types, $2 owners, $3 whether some events concern every owner. Locks the endpoints' rows until
+ * the commit, because the messages refer to them.
  */
 const INTERESTED = `SELECT e.id, e.owner::text, e.events, e.filter, e.disabled_at IS NOT NULL AS is_disabled
 FROM highwater.webhook_endpoint e WHERE e.deleted_at IS NULL AND e.events && $1::text[] AND (e.owner = ANY ($2::numeric[]) OR $3::boolean)
 ORDER BY e.id FOR KEY SHARE`;
 
-/**
- * $1 ids, $2 endpoints, $3 types, $4 bodies, $5 jobs; no job: held. The second one inserts nothing.
- */
+/** $1 ids, $2 endpoints, $3 types, $4 bodies, $5 jobs; no job: held. A known id has no effect. */
 const INSERT = `INSERT INTO highwater.webhook_delivery (id, endpoint, type, body, status, job, next_attempt_at)
 SELECT m.id, m.endpoint, m.type, m.body, CASE WHEN m.job IS NULL THEN 'held' ELSE 'pending' END, m.job,
   CASE WHEN m.job IS NOT NULL THEN clock_timestamp() END
@@ -24,7 +22,7 @@ ORDER BY m.place ON CONFLICT (id) DO NOTHING RETURNING id`;
 
 export interface Outgoing extends Message {
   readonly endpoint: string;
-  /** Null: it is kept, and sent when somebody asks for it. */
+  /** Null: the delivery is held until someone asks for it. */
   readonly job: string | null;
 }
 
@@ -37,8 +35,7 @@ interface InterestRow {
 }
 
 /**
- * How many messages there are now because of these events. `jobs`: what to enqueue with, asked for
- * only when it is needed.
+ * Returns how many messages the events produced. `jobs`: called only if there are jobs to enqueue.
  */
 export async function enqueueEvents(
   client: Executor,

@@ -1,5 +1,5 @@
-// Makes one attempt over HTTP: connects only to an address that was checked, follows no redirect,
-// reads little, and ends after its limit whatever the receiver does. Never rejects: a failure is a
+// Makes one attempt over HTTP. It connects only to a checked address, follows no redirect, reads
+// little, and ends within its limit whatever the receiver does. Never rejects: a failure is a
 // result.
 import { request as requestHttp, type IncomingMessage, type RequestOptions } from "node:http";
 import { request as requestHttps } from "node:https";
@@ -21,7 +21,7 @@ export interface Attempt {
   readonly status: number | null;
   readonly retryAfterMs: number | null;
   readonly durationMs: number;
-  /** The beginning of the answer, or what was wrong when there was none. */
+  /** The beginning of the answer, or the error if there was none. */
   readonly answer: string | null;
 }
 
@@ -31,7 +31,7 @@ export interface ExchangeOptions {
   readonly allow: AllowList;
   /** From the look-up of the name to the last byte of the answer. */
   readonly timeoutMs: number;
-  /** Certificates that are trusted besides the system's; for tests. */
+  /** Trusted certificates besides the system's; for tests. */
   readonly ca?: string;
 }
 
@@ -41,7 +41,7 @@ export interface Outgoing {
   readonly body: string;
 }
 
-/** So much of an answer is read; the rest is of no interest to anybody. */
+/** The rest of an answer is not read. */
 const READ_BYTES = 4_096;
 const USER_AGENT = "Highwater-Webhooks/1";
 
@@ -64,7 +64,7 @@ export async function exchange(outgoing: Outgoing, options: ExchangeOptions): Pr
     });
   });
   try {
-    // The race as well as the signal: a resolver may not know how to stop.
+    // A race as well as a signal, because a resolver may ignore the signal.
     const answer = await Promise.race([talk(outgoing, options, limit.signal), over]);
     return { ...judge(answer, clock.wallMs()), durationMs: elapsed(clock, startedMs) };
   } catch (cause) {
@@ -96,8 +96,7 @@ async function talk(outgoing: Outgoing, options: ExchangeOptions, signal: AbortS
       "user-agent": USER_AGENT,
       ...outgoing.headers,
     },
-    // A connection of its own: one that is kept may lead to an address that would be refused by
-    // now.
+    // A new connection each time: a kept one may lead to an address that would be refused now.
     agent: false,
     lookup: pinned(addresses),
     signal,
@@ -123,7 +122,7 @@ async function talk(outgoing: Outgoing, options: ExchangeOptions, signal: AbortS
   });
 }
 
-/** Answers every question for an address with those that were checked. */
+/** Answers every look-up with the checked addresses. */
 function pinned(addresses: readonly HostAddress[]): LookupFunction {
   return (_hostname, { all }, callback) => {
     if (all === true) {
@@ -164,13 +163,13 @@ function outcomeOf(status: number): AttemptOutcome {
   return status === 410 ? "gone" : "status";
 }
 
-/** Text that a database takes and a terminal shows. */
+/** Text that a database can store and a terminal can show. */
 function printable(begin: Buffer): string {
   const text = new TextDecoder().decode(begin.subarray(0, WEBHOOK_LIMITS.answerBytes));
   return text.replace(/[^\P{C}\n\t]/gu, "\uFFFD");
 }
 
-/** The code only: a message may name addresses of this network. */
+/** Only the code, because a message may contain addresses of this network. */
 function codeOf(cause: unknown): string {
   const { code } = cause as { code?: unknown };
   return typeof code === "string" ? code : "the exchange failed";

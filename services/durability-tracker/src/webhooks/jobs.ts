@@ -1,16 +1,16 @@
-// The queue in the store: pg-boss, in a schema of its own, on the connections of one epoch. A job
-// is one attempt; what is sent, and when the next attempt is due, is in the delivery that it names.
+// The queue in the store: pg-boss, in its own schema, on the connections of one epoch. A job is one
+// attempt. The delivery that it names has the message and the time of the next attempt.
 import { randomUUID } from "node:crypto";
 import { PgBoss } from "pg-boss";
 import { type Database, type Executor } from "./database.ts";
 
 const JOBS_SCHEMA = "highwater_jobs";
 const QUEUE = "webhooks";
-/** A job waits for its time for as long as there is no worker for it. */
+/** How long a job waits if there is no worker. */
 const KEEP_WAITING_SECONDS = 3_650 * 86_400;
-/** A worker that takes a job and dies is no reason to give the delivery up. */
+/** A worker that dies with a job must not make the delivery fail. */
 const TAKEOVERS_MAX = 1_000_000;
-/** What we do not use of the library: its timers are set as rare as it allows. */
+/** The largest interval that the library allows, for its timers that we do not use. */
 const RARELY_SECONDS = 3_600;
 
 export interface NewJob {
@@ -20,7 +20,7 @@ export interface NewJob {
   readonly delayMs: number;
 }
 
-/** A job that this process has taken; no other process gets it before it expires. */
+/** A job that this process has taken. No other process gets it before it expires. */
 export interface TakenJob {
   readonly id: string;
   readonly retryCount: number;
@@ -29,11 +29,11 @@ export interface TakenJob {
 }
 
 export interface JobsOptions {
-  /** A job that was taken and not completed for so long is given to another. */
+  /** After this time a job that was taken and not completed is given to another worker. */
   readonly expireSeconds: number;
   /**
-   * How often that is looked for. Jobs that are done go then, too: all of them in one statement, so
-   * there must not be many.
+   * How often expired jobs are looked for. Completed jobs are removed then, too, all in one
+   * statement, so there must not be many.
    */
   readonly superviseSeconds: number;
   readonly onError: (cause: unknown) => void;
@@ -54,8 +54,8 @@ export class Jobs {
   }
 
   /**
-   * Makes or upgrades the queue's tables; the library does that under a lock, so two trackers may
-   * come at once.
+   * Makes or upgrades the queue's tables. The library does it under a lock, so two trackers may do
+   * it at once.
    */
   static async open(database: Database, options: JobsOptions): Promise<Jobs> {
     const { expireSeconds, superviseSeconds, onError } = options;
@@ -65,7 +65,7 @@ export class Jobs {
       schedule: false,
       superviseIntervalSeconds: superviseSeconds,
       monitorIntervalSeconds: superviseSeconds,
-      // Default: once a day.
+      // The library's default is once a day.
       maintenanceIntervalSeconds: superviseSeconds,
       flowIntervalSeconds: RARELY_SECONDS,
       queueCacheIntervalSeconds: RARELY_SECONDS,
@@ -89,7 +89,7 @@ export class Jobs {
     return new Jobs(boss);
   }
 
-  /** In the caller's transaction. */
+  /** Enqueues in the caller's transaction. */
   async enqueue(client: Executor, jobs: readonly NewJob[]): Promise<void> {
     if (jobs.length === 0) return;
     await this.#boss.insert(
@@ -105,8 +105,8 @@ export class Jobs {
   }
 
   /**
-   * The oldest first. No more than `perEndpoint` of one endpoint are taken at a time, by all
-   * trackers together, and none of those in `except`.
+   * Takes jobs, oldest first. All trackers together take at most `perEndpoint` of one endpoint at a
+   * time, and none of those in `except`.
    */
   async take(limit: number, perEndpoint: number, except: readonly string[]): Promise<TakenJob[]> {
     const options = { batchSize: limit, groupConcurrency: perEndpoint, ignoreGroups: [...except] };
@@ -114,7 +114,7 @@ export class Jobs {
     return jobs.map(({ id, retryCount, data }) => ({ id, retryCount, ...data }));
   }
 
-  /** In the caller's transaction. False: it has expired and been given to another. */
+  /** Completes it in the caller's transaction. False: it has expired and another worker has it. */
   async complete(client: Executor, { id, retryCount }: TakenJob): Promise<boolean> {
     const answer: unknown = await this.#boss.complete(QUEUE, { id, retryCount }, null, {
       db: within(client),
@@ -122,7 +122,7 @@ export class Jobs {
     return (answer as { affected: number }).affected === 1;
   }
 
-  /** In the caller's transaction. */
+  /** Removes them in the caller's transaction. */
   async remove(client: Executor, ids: readonly string[]): Promise<void> {
     if (ids.length > 0) await this.#boss.deleteJob(QUEUE, [...ids], { db: within(client) });
   }

@@ -1,5 +1,6 @@
-// Goal: every event that an endpoint wants is in exactly one message (or in parts that make it up). Every body is under the limit
-// and matches its schema. The id of a message depends only on the endpoint and the content.
+// Goal: every event that an endpoint wants is in exactly one message, or in parts that add up to
+// it. Every body is below the limit and matches its schema. A message's id depends only on endpoint
+// and content.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { makeUuidV7, validate, WEBHOOK_LIMITS, type WebhookMessage } from "@highwater/protocol";

@@ -1,5 +1,5 @@
-// Turns recorded events into the messages of one endpoint: selects what it wants, splits pages at
-// the size limit, and derives each id from endpoint and content, so that the same message always
+// Turns recorded events into the messages of one endpoint: selects the events that it wants, splits
+// pages at the size limit, and derives each id from endpoint and content, so that a message always
 // has the same id. Pure.
 import { hash } from "node:crypto";
 import { WEBHOOK_LIMITS, type WebhookEventType } from "@highwater/protocol";
@@ -10,7 +10,7 @@ export interface Interest {
   readonly id: string;
   readonly owner: bigint;
   readonly events: readonly string[];
-  /** All of these values must be in a transaction's metadata. */
+  /** A transaction's metadata must have all of these values. */
   readonly filter: Readonly<Record<string, string>>;
 }
 
@@ -22,7 +22,7 @@ export interface Message {
 
 type Data = Readonly<Record<string, unknown>>;
 
-/** What goes into a page: an event, or a part of one that is too long for a page. */
+/** An entry of a page: an event, or a part of one that is too long for a page. */
 interface Item {
   readonly event: RecordedEvent;
   /** Distinguishes the parts of one event. */
@@ -32,12 +32,12 @@ interface Item {
 }
 
 /**
- * Around the items: type, timestamp, page numbers, event ids of 42 characters, names, brackets.
- * Tested.
+ * Room for the rest of the body: type, timestamp, page numbers, event ids of 42 characters, names,
+ * brackets. A test checks it.
  */
 const ENVELOPE_BYTES = 512;
 const PAGE_BYTES = WEBHOOK_LIMITS.bodyBytes - ENVELOPE_BYTES;
-/** `,"part":99,"parts":99` and the comma to the next item. */
+/** `,"part":99,"parts":99`, and the comma before the next item. */
 const PART_BYTES = 24;
 
 const PAGED: Readonly<Record<string, WebhookEventType>> = {
@@ -48,7 +48,7 @@ const PAGED: Readonly<Record<string, WebhookEventType>> = {
   "promise.broken": "promise.broken",
 };
 
-/** The type under which an endpoint asks for an event. */
+/** The type by which an endpoint subscribes to an event. */
 export function webhookTypeOf(event: Pick<RecordedEvent, "type">): string {
   return PAGED[event.type] ?? event.type;
 }
@@ -57,14 +57,14 @@ export function passes(
   filter: Readonly<Record<string, string>>,
   metadata: Readonly<Record<string, string>> | undefined,
 ): boolean {
-  // Own properties only: `constructor` is no metadata unless somebody wrote it.
+  // Own properties only, so that `constructor` counts only if the client has set it.
   return Object.entries(filter).every(
     ([name, value]) => metadata !== undefined && Object.hasOwn(metadata, name) && metadata[name] === value,
   );
 }
 
 function wants(interest: Interest, event: FreshEvent): boolean {
-  // The endpoint has a message of it already.
+  // The endpoint already has a message about the event.
   if (event.replaced !== undefined && wants(interest, event.replaced)) return false;
   if (event.owner !== null && event.owner !== interest.owner) return false;
   if (!interest.events.includes(webhookTypeOf(event))) return false;
@@ -72,7 +72,7 @@ function wants(interest: Interest, event: FreshEvent): boolean {
   return passes(interest.filter, event.data.metadata as Readonly<Record<string, string>> | undefined);
 }
 
-/** Everything that the endpoint gets of these events, in their order. */
+/** All messages for the endpoint about these events, in order. */
 export function messagesFor(interest: Interest, events: readonly FreshEvent[]): Message[] {
   const byType = Map.groupBy(
     events.filter((event) => wants(interest, event)),
@@ -134,7 +134,7 @@ function itemsOf(event: RecordedEvent): Item[] {
   return partsOf(event, whole);
 }
 
-/** Nothing is left out: the names of the metadata are dealt out to as many parts as it takes. */
+/** Splits an event into as many parts as its metadata need. Nothing is left out. */
 function partsOf(event: RecordedEvent, whole: Data): Item[] {
   const { metadata, ...rest } = whole;
   const roomMax = PAGE_BYTES - bytesOf({ ...rest, metadata: {} }) - PART_BYTES;
@@ -146,7 +146,7 @@ function partsOf(event: RecordedEvent, whole: Data): Item[] {
       parts.push({});
       room = roomMax;
     }
-    // Not by assignment: `__proto__` is a name like any other.
+    // Not by assignment, which would set the prototype for the name `__proto__`.
     Object.defineProperty(parts.at(-1), name, { value, enumerable: true });
     room -= bytes;
   }
@@ -156,14 +156,14 @@ function partsOf(event: RecordedEvent, whole: Data): Item[] {
   });
 }
 
-/** As it counts inside a list: with the comma behind it. */
+/** Size in a list, with the comma after it. */
 function bytesOf(data: unknown): number {
   return Buffer.byteLength(JSON.stringify(data)) + 1;
 }
 
 /**
- * The keys of events are the same wherever they are recorded; their ids differ when a failover
- * makes them be recorded again.
+ * From the events' keys, which stay the same when a failover makes trackers record events again.
+ * Their ids do not.
  */
 function messageId(endpoint: string, type: string, keys: readonly string[]): string {
   const digest = hash("sha256", JSON.stringify([endpoint, type, ...keys.toSorted()]), "base64url");

@@ -1,4 +1,4 @@
-// Metrics of webhooks. Labels come from fixed sets: no endpoint, no URL.
+// Metrics of webhooks. Labels come from fixed sets and contain no endpoint and no URL.
 import { MetricSet, WEBHOOKS } from "@highwater/service";
 import { type Census } from "./endpoints.ts";
 import { type Attempt } from "./exchange.ts";

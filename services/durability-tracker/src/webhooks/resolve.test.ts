@@ -1,5 +1,5 @@
-// Goal: a name server that does not answer holds up nothing but the names that were asked of it.
-// Method: name servers of our own on loopback: one is silent, one answers as the test says.
+// Goal: a name server that does not answer delays only the look-ups of its own names. Method: two
+// name servers on loopback: one is silent, one answers as the test says.
 import assert from "node:assert/strict";
 import { createSocket, type Socket } from "node:dgram";
 import { lookup } from "node:dns/promises";
@@ -19,7 +19,7 @@ afterEach(() => {
   for (const socket of sockets.splice(0)) socket.close();
 });
 
-/** A name server, and the questions that it has had. `answer`: the bytes of an address; null: silence. */
+/** A name server, and the questions it got. `answer`: the bytes of an address; null: silence. */
 async function nameServer(
   answer: (type: number) => readonly number[] | null,
 ): Promise<{ address: string; asked: number[] }> {
@@ -38,7 +38,7 @@ async function nameServer(
   return { address: `127.0.0.1:${String(socket.address().port)}`, asked };
 }
 
-/** RFC 1035, section 4.1: the question again, and at most one answer. */
+/** RFC 1035, section 4.1: repeats the question, with at most one answer. */
 function reply(question: Buffer, type: number, data: readonly number[]): Buffer {
   const head = Buffer.from(question);
   head.writeUInt16BE(0x8180, 2);
@@ -56,7 +56,7 @@ test("names that no server answers for leave the threads of the process free, an
   let isOver = false;
   const outcomes = Promise.allSettled(asking).finally(() => (isOver = true));
   while (silent.asked.length < 16) await new Promise((tick) => setImmediate(tick));
-  // It takes a thread of the pool, as databases' names do.
+  // This look-up takes a thread of the pool, as those of database hosts do.
   await lookup("localhost", { all: true });
   assert.equal(isOver, false, "all of them still wait");
   for (const outcome of await outcomes) {

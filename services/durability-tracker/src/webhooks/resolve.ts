@@ -1,16 +1,16 @@
-// Resolves names to addresses: from the hosts file, else from the name servers, over sockets of its
-// own. It avoids getaddrinfo, which takes one of the process's four threads for each name: name
-// servers that do not answer would stop all other work there.
+// Resolves names to addresses: from the hosts file, otherwise from the name servers, over sockets
+// of its own. It avoids getaddrinfo, which takes one of the process's four threads for each name:
+// silent name servers would stop all other work there.
 import { Resolver } from "node:dns/promises";
 import { readFile } from "node:fs/promises";
 import { isIP } from "node:net";
 import { type HostAddress, type Resolve } from "./address.ts";
 
 export interface ResolveOptions {
-  /** Those of the machine when absent. */
+  /** Default: those of the machine. */
   readonly servers?: readonly string[];
   readonly hostsFile?: string;
-  /** Of the first question to a server; each repetition has longer. */
+  /** For the first question to a server. Each repetition gets more time. */
   readonly timeoutMs?: number;
 }
 
@@ -24,7 +24,7 @@ export function makeResolve(options: ResolveOptions = {}): Resolve {
     signal.throwIfAborted();
     const known = await inHostsFile(hostname, hostsFile);
     if (known.length > 0) return known;
-    // One for each name, because cancelling ends all that a resolver has asked.
+    // One for each name, because a cancel ends all questions of a resolver.
     const resolver = new Resolver({ timeout: timeoutMs, tries: TRIES });
     if (servers !== undefined) resolver.setServers(servers);
     const cancel = (): void => {

@@ -1,4 +1,4 @@
-// Goal: the schedule of retries is the documented one, whatever a receiver asks for.
+// Goal: retries follow the documented schedule, whatever a receiver asks for.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { nextAttempt, parseRetryAfter, RETRY_DELAYS_MS } from "./schedule.ts";

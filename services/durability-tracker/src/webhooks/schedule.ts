@@ -1,11 +1,11 @@
-// Decides when a failed delivery is tried again. Pure: chance is an argument.
+// Decides when a failed delivery is tried again. Pure: the random number is an argument.
 
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;
 const RETRY_AFTER_MAX_MS = 24 * HOUR_MS;
 
-/** Delays behind the first, second … failure; after the last of them a delivery has failed. */
+/** Delays after the first, second … failure. After the last delay the delivery has failed. */
 export const RETRY_DELAYS_MS: readonly number[] = Object.freeze([
   5 * SECOND_MS,
   5 * MINUTE_MS,
@@ -19,22 +19,22 @@ export const RETRY_DELAYS_MS: readonly number[] = Object.freeze([
 ]);
 
 /**
- * A tenth of a delay at most: receivers that failed together are not called again all at once, and
- * none too early.
+ * Adds up to a tenth of a delay, so that receivers that failed together are not all called again at
+ * once.
  */
 const JITTER = 0.1;
 
 export interface Failure {
-  /** Failures of this delivery since it was last begun, this one included. */
+  /** Failures since the delivery last began, including this one. */
   readonly failures: number;
-  /** What the receiver asked for, if it did. */
+  /** The Retry-After of the receiver; null without one. */
   readonly retryAfterMs: number | null;
   readonly delaysMs: readonly number[];
-  /** From 0 to below 1. */
+  /** A random number, evenly distributed in [0, 1). */
   readonly random: number;
 }
 
-/** Milliseconds until the next attempt; null: there is none. */
+/** Milliseconds until the next attempt; null when there is none. */
 export function nextAttempt({ failures, retryAfterMs, delaysMs, random }: Failure): number | null {
   const delayMs = delaysMs[failures - 1];
   if (delayMs === undefined) return null;
@@ -43,12 +43,11 @@ export function nextAttempt({ failures, retryAfterMs, delaysMs, random }: Failur
   return Math.round(base + base * JITTER * random);
 }
 
-/** Retry-After: seconds or a date; null when it is neither. */
+/** Reads Retry-After: seconds or a date; null when it is neither. */
 export function parseRetryAfter(text: string | undefined, nowMs: number): number | null {
   const value = text?.trim() ?? "";
   if (/^[0-9]{1,9}$/.test(value)) return Number(value) * SECOND_MS;
-  // An HTTP date begins with the name of a day; the parser itself would take almost anything for a
-  // date.
+  // An HTTP date begins with the name of a day. Date.parse alone accepts almost anything.
   const atMs = /^[A-Z][a-z]{2,8},? /.test(value) ? Date.parse(value) : NaN;
   return Number.isNaN(atMs) ? null : Math.max(0, atMs - nowMs);
 }

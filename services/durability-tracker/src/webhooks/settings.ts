@@ -1,4 +1,4 @@
-// The settings of webhooks: rows for the tracker's table of variables, and what they mean together.
+// The settings of webhooks: rows of the tracker's table of variables, and rules that combine them.
 import { type AboutVariables, about, Faults, integer, listOf, NONE, type Setting } from "@highwater/service";
 import { type AllowList, NOTHING_ALLOWED, parseAllowList } from "./address.ts";
 import { RETRY_DELAYS_MS } from "./schedule.ts";
@@ -27,7 +27,7 @@ const delays: Setting<readonly number[]> = {
   },
 };
 
-/** To be spread into the table of the service. */
+/** Spread it into the service's table. */
 export const WEBHOOK_SETTINGS = {
   webhookAllow: allow,
   webhookDelaysMs: delays,

@@ -3,12 +3,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { shareOut } from "./shares.ts";
 
-/** Takes for owners who have endless backlogs, in their order, until nothing is taken any more. */
+/** Takes jobs from endless backlogs, owners in the given order, until no more may be taken. */
 function fill(concurrency: number, owners: readonly string[], endpoints: string[] = []): string[] {
   for (;;) {
     const room = concurrency - endpoints.length;
     if (room === 0) return endpoints;
-    // An endpoint of each is busy, and another one is not.
+    // Each owner has a busy endpoint and an idle one.
     const ownerOf = new Map(owners.flatMap((owner) => [owner, `${owner}2`].map((id) => [id, owner])));
     const { most, except } = shareOut({ room, endpoints, ownerOf });
     const open = owners.flatMap((owner) => [`${owner}2`, owner]).filter((id) => !except.includes(id));

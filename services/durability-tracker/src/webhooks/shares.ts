@@ -1,26 +1,26 @@
-// Decides how many attempts one owner may have under way on this tracker: no more than it leaves
-// places. One owner alone gets half of them, two get a third each when all goes on for a while. The
-// last place is for an owner that has no attempt under way. Pure.
+// Limits how many attempts of one owner run at once on this tracker: at most as many as it leaves
+// places free. A single owner gets half of the places; two owners get a third each, after a while.
+// The last place is for an owner without a running attempt. Pure.
 
 export interface Places {
-  /** Attempts that could begin now; above 0. */
+  /** How many attempts can begin now; above 0. */
   readonly room: number;
-  /** Of each attempt that is under way. */
+  /** The endpoint of each running attempt. */
   readonly endpoints: readonly string[];
-  /** Of these endpoints, and of all others that the same owners have. */
+  /** For these endpoints, and for all others of the same owners. */
   readonly ownerOf: ReadonlyMap<string, string>;
 }
 
 export interface Turn {
-  /** Jobs that may be taken at once: no owner is above its share if it gets all of them. */
+  /** How many jobs may be taken: even if one owner gets them all, it stays within its share. */
   readonly most: number;
-  /** The endpoints of owners that have their share. */
+  /** The endpoints of owners that have reached their share. */
   readonly except: readonly string[];
 }
 
 export function shareOut({ room, endpoints, ownerOf }: Places): Turn {
   const has = new Map<string, number>();
-  // The row of an endpoint may be gone: its attempts end at once.
+  // An endpoint may have been deleted. Its attempts end soon.
   for (const endpoint of endpoints) {
     const owner = ownerOf.get(endpoint) ?? endpoint;
     has.set(owner, (has.get(owner) ?? 0) + 1);
@@ -29,7 +29,7 @@ export function shareOut({ room, endpoints, ownerOf }: Places): Turn {
   const highest = Math.max(0, ...[...has].map(([owner, attempts]) => (isFull(owner) ? 0 : attempts)));
   const known = new Set([...ownerOf.keys(), ...endpoints]);
   return {
-    // Each one that an owner takes is one more for it and one less for all.
+    // Each attempt that an owner takes adds one to its own and takes one place from all.
     most: Math.max(1, Math.floor((room - highest) / 2)),
     except: [...known].filter((endpoint) => isFull(ownerOf.get(endpoint) ?? endpoint)),
   };

@@ -1,4 +1,4 @@
-// Goal: the published library accepts what is signed here, with either secret during an overlap and with one after it.
+// Goal: the published library accepts each signature, also during a rotation of the secret.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Webhook } from "standardwebhooks";

@@ -6,7 +6,7 @@ const PREFIX = "whsec_";
 
 export interface Secrets {
   readonly current: string;
-  /** It signs as well, until its time is over. */
+  /** Signs as well until it expires. */
   readonly previous: { readonly secret: string; readonly untilMs: number } | null;
 }
 
@@ -27,7 +27,7 @@ function sign(secret: string, { id, timestampSeconds, body }: Signed): string {
     .digest("base64")}`;
 }
 
-/** The three headers; the secret of before signs too while both are valid. */
+/** The three headers. The previous secret also signs while it is valid. */
 export function signatureHeaders(
   secrets: Secrets,
   message: { readonly id: string; readonly body: string },

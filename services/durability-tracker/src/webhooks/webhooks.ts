@@ -1,4 +1,4 @@
-// Webhooks for the rest of the tracker: follows the epochs, enqueues recorded events, and sends the
+// The tracker's interface to webhooks: follows the epochs, enqueues recorded events, and sends the
 // deliveries.
 import { type ClientBase } from "pg";
 import { HighwaterError, type NodeSpec } from "@highwater/protocol";
@@ -25,24 +25,24 @@ export interface WebhooksDeps {
   readonly nodes: readonly NodeSpec[];
   readonly clock: Clock;
   readonly log: Log;
-  /** Evenly distributed in [0, 1). */
+  /** A random number, evenly distributed in [0, 1). */
   readonly random: () => number;
   readonly resolve: Resolve;
-  /** Names this process to the server. */
+  /** The name of this process in the server's list of connections. */
   readonly helper: string;
   readonly connectTimeoutMs: number;
   readonly callTimeoutMs: number;
   /** The primary and its epoch, while there is a current one. */
   readonly primaryEpoch: () => PrimaryEpoch | null;
-  /** The service's tables are made, or it rejects. */
+  /** Resolves when the service's tables exist; otherwise rejects. */
   readonly prepare: (node: string) => Promise<void>;
-  /** By which what is old expires. */
+  /** The time by which old deliveries expire. */
   readonly readTime: ReadExpiryTime;
-  /** Resolves when it is recorded, by whichever tracker. */
+  /** Resolves when any tracker has recorded the event. */
   readonly recordEvent: (primaryEpoch: PrimaryEpoch, event: NewEvent) => Promise<void>;
-  /** Null: there is no subscription to durable transactions. */
+  /** Null: no endpoint subscribes to durable transactions. */
   readonly onWants?: (wants: Wants | null) => void;
-  /** Certificates that are trusted besides the system's; for tests. */
+  /** Trusted certificates besides the system's; for tests. */
   readonly ca?: string;
 }
 
@@ -52,11 +52,11 @@ interface Open extends Session {
   readonly chores: Chores;
 }
 
-/** How often it is looked whether another epoch has begun. */
+/** How often to check whether another epoch has begun. */
 const FOLLOW_MS = 1_000;
 const REOPEN_MS = 1_000;
 const CONNECTIONS = 4;
-/** The hook runs inside the recording's transaction: its jobs can be taken a little later. */
+/** The hook runs inside the recording's transaction. Its jobs exist only after the commit. */
 const COMMIT_MS = 25;
 const SUPERVISE_SHARE = 4;
 
@@ -97,8 +97,8 @@ export class Webhooks {
   }
 
   /**
-   * The events' own transaction also makes their deliveries. Rejects when there are some to be made
-   * and the queue is not open yet: the events are recorded again a little later.
+   * Makes the deliveries in the transaction that records the events. Rejects when there are some
+   * and the queue is not open yet: the events are then recorded again a little later.
    */
   readonly onRecorded = async (client: ClientBase, events: readonly FreshEvent[]): Promise<void> => {
     const made = await enqueueEvents(client, events, () => this.#session().jobs);
@@ -218,7 +218,7 @@ export class Webhooks {
     return { worker, chores };
   }
 
-  /** They are read again and again, and seldom differ. */
+  /** Read every second, and seldom different. */
   #wish(wishes: readonly DurableWish[]): void {
     const text = JSON.stringify(wishes.map(({ owner, filter }) => [String(owner), filter]));
     if (text === this.#wishes) return;
@@ -226,17 +226,14 @@ export class Webhooks {
     this.#deps.onWants?.(wantsOf(wishes));
   }
 
-  /**
-   * Exchanges that are under way end by themselves; what became of them is found out by another
-   * attempt.
-   */
+  /** Running exchanges end by themselves. Another attempt finds out their results. */
   async #end(): Promise<void> {
     const open = this.#open;
     this.#open = null;
     if (open === null) return;
     open.worker.stop();
     open.chores.stop();
-    // First the connections: the server may be gone, and the library would wait for it.
+    // Closes the connections first: the library would wait for a server that is dead.
     open.database.close();
     await open.jobs.close();
   }

@@ -1,5 +1,5 @@
-// Takes jobs from the queue and sends their deliveries. All trackers do this at once, over the same
-// queue.
+// Takes jobs from the queue and sends their deliveries. All trackers do this at the same time, from
+// the same queue.
 import { type Clock, sleep } from "@highwater/runtime";
 import { type Log } from "@highwater/service";
 import { type DeliveryStatus } from "@highwater/protocol";
@@ -15,14 +15,14 @@ import { signatureHeaders } from "./signature.ts";
 export interface WorkerSettings {
   readonly delaysMs: readonly number[];
   readonly disableAfterMs: number;
-  /** Exchanges at once. */
+  /** How many exchanges run at once. */
   readonly concurrency: number;
   /**
-   * The same to one endpoint, by all trackers together: one that hangs shall not keep the others
+   * The limit for one endpoint, over all trackers, so that one that hangs does not keep the others
    * waiting.
    */
   readonly concurrencyPerEndpoint: number;
-  /** Pause between two looks at an empty queue. */
+  /** Pause before another look at an empty queue. */
   readonly pollMs: number;
 }
 
@@ -34,22 +34,22 @@ export interface WorkerDeps {
   readonly rng: () => number;
   readonly log: Log;
   readonly onAttempt: (attempt: Attempt) => void;
-  /** A delivery of such an age is over. */
+  /** A delivery has ended at this age. */
   readonly onSettled: (result: "delivered" | "failed" | "held", ageMs: number) => void;
-  /** An endpoint may have been disabled: its owner has to be informed. */
+  /** An endpoint may have been disabled, so its owner has to be informed. */
   readonly onFailure: () => void;
 }
 
-/** Behind the limit of an exchange: for what is written about it. */
+/** Time after the limit of an exchange, to record its result. */
 export const CLAIM_MARGIN_MS = 5_000;
-/** Somebody is sending it already; not sooner again than that. */
+/** Another worker is sending it: the wait before the next look. */
 const BUSY_DELAY_MS = 1_000;
 
 export class Worker {
   readonly #settings: WorkerSettings;
   readonly #deps: WorkerDeps;
   readonly #stopping = new AbortController();
-  /** The endpoint of each. */
+  /** By job: its endpoint. */
   readonly #inFlight = new Map<TakenJob, string>();
   #wake: () => void = () => undefined;
 
@@ -58,7 +58,7 @@ export class Worker {
     this.#deps = deps;
   }
 
-  /** Ends when it is stopped. */
+  /** Runs until it is stopped. */
   async run(): Promise<void> {
     const { signal } = this.#stopping;
     let isFailing = false;
@@ -74,8 +74,8 @@ export class Worker {
           isFailing = true;
         }
       }
-      // Less than there was room for is no sign of an empty queue: the jobs of one endpoint or
-      // owner may hide another's.
+      // Fewer jobs than there was room for do not mean an empty queue: the limits of one endpoint
+      // or owner may hide others.
       if (taken === 0) await this.#pause();
     }
   }
@@ -90,7 +90,7 @@ export class Worker {
     this.#wake();
   }
 
-  /** Those of an owner that has its share stay in the queue, for any tracker. */
+  /** The jobs of an owner that has reached its share stay in the queue, for any tracker. */
   async #takeSome(room: number): Promise<number> {
     const { database, jobs } = this.#deps;
     const endpoints = [...this.#inFlight.values()];
@@ -115,7 +115,7 @@ export class Worker {
     try {
       await this.#attempt(job);
     } catch (cause) {
-      // The job expires and is taken again, here or elsewhere.
+      // The job expires, and this or another tracker takes it again.
       if (!this.#stopping.signal.aborted)
         log.warn("webhook_attempt_not_recorded", { cause, delivery: job.delivery });
     } finally {
@@ -134,7 +134,7 @@ export class Worker {
       return;
     }
     const { url, body, secrets, failures, type } = claimed;
-    // A process that was stopped for a while has no right any more to what it had claimed.
+    // A process that was paused may have lost its claim.
     if (clock.monotonicMs() - startedMs > CLAIM_MARGIN_MS || this.#stopping.signal.aborted) return;
     const headers = signatureHeaders(secrets, { id: job.delivery, body }, clock.wallMs());
     const attempt = await exchange({ url, headers, body }, options);
@@ -143,7 +143,7 @@ export class Worker {
   }
 
   /**
-   * The attempt, what it means for the delivery and the endpoint, and the next job, all or nothing.
+   * Records the attempt, its effect on delivery and endpoint, and the next job in one transaction.
    */
   async #note(
     job: TakenJob,
@@ -153,7 +153,7 @@ export class Worker {
     const { database, jobs, rng, log, onFailure, onSettled } = this.#deps;
     const { delaysMs, disableAfterMs } = this.#settings;
     const isDelivered = attempt.outcome === "delivered";
-    // A test is an answer to somebody who is waiting for it: it is not repeated.
+    // A test is not repeated, because its caller is waiting for the result.
     const delayMs =
       isDelivered || type === "webhook.test"
         ? null
@@ -164,7 +164,7 @@ export class Worker {
       const isOurs = await jobs.complete(client, job);
       const about = { delivery: job.delivery, isInTime: isOurs };
       if (!(await deliveries.recordAttempt(client, about, attempt))) return "forgotten";
-      // Somebody else has the job by now, and will find a delivery that is not pending.
+      // Another worker has the job now, and will find that the delivery is no longer pending.
       if (!isOurs && !isDelivered) return "overtaken";
       const next = delayMs === null || isDisabled ? null : { job: newJobId(), delayMs };
       const becomes = statusAfter({ isDelivered, isTest: type === "webhook.test", isDisabled, next });
@@ -185,7 +185,7 @@ export class Worker {
     log.info("webhook_sent", { delivery, endpoint, outcome, answered, durationMs, failures, status });
   }
 
-  /** A job that may not send, or not now. */
+  /** Handles a job that may not send, or not now. */
   async #putBack(job: TakenJob): Promise<void> {
     const { database, jobs } = this.#deps;
     await database.transaction(async (client) => {

@@ -1,5 +1,5 @@
-// Goal: the deletion of an endpoint ends its deliveries at once, and keeps nothing else waiting. Method: a real PostgreSQL, a receiver
-// that never answers, and one delivery that a session has locked.
+// Goal: the deletion of an endpoint ends its deliveries at once and delays nothing else. Method: a
+// real PostgreSQL, a receiver that never answers, and one delivery that a session has locked.
 import assert from "node:assert/strict";
 import { after, afterEach, before, test } from "node:test";
 import pg from "pg";
@@ -40,7 +40,7 @@ test("an endpoint with many deliveries is deleted at once, and keeps no event of
     const sql = "SELECT count(*)::int AS n FROM highwater.webhook_delivery WHERE endpoint = $1";
     return Number((await world.sql(sql, [endpoint.id]))[0]?.["n"]);
   };
-  // A chore would remove them before this looks.
+  // Otherwise a chore would remove them before the test looks.
   const busy = new pg.Client({ connectionString: world.nodes[0]?.url });
   try {
     await busy.connect();

@@ -1,5 +1,5 @@
-// Deliveries on a real PostgreSQL to a real receiver that fails, hangs, redirects, says when to come back, goes for good, and
-// comes back; with one dispatcher and with several over one queue.
+// Goal: a receiver gets every event, whether it fails, hangs, redirects, asks for a delay or comes
+// back. Method: a real PostgreSQL, a real receiver, and one or more dispatchers on one queue.
 import assert from "node:assert/strict";
 import { after, afterEach, before, test } from "node:test";
 import { Webhook as Verifier } from "standardwebhooks";
@@ -28,7 +28,7 @@ before(async () => {
 });
 after(() => world.close());
 afterEach(async () => {
-  // One by one, as over HTTP: what locks several would be an own order of locking.
+  // One at a time, as over HTTP: a statement that locks several would lock in its own order.
   for (const { id } of await world.sql("SELECT id FROM highwater.webhook_endpoint"))
     await world.sql("DELETE FROM highwater.webhook_endpoint WHERE id = $1", [id]);
   for (const receiver of receivers.splice(0)) await receiver.close();
@@ -55,7 +55,7 @@ async function read(endpoint: string): Promise<Webhook> {
   return (await station.call("GET", `/${endpoint}`)).body as Webhook;
 }
 
-/** Until every delivery of the endpoint has the status. */
+/** Waits until every delivery of the endpoint has the status. */
 async function settled(endpoint: string, status: string, many = 1): Promise<WebhookDelivery[]> {
   let found: WebhookDelivery[] = [];
   await world.until(`${String(many)} deliveries are ${status}`, async () => {
@@ -130,7 +130,7 @@ test("a large loss arrives in pages, each transaction once, each body under 20 K
   await settled(endpoint.id, "delivered", pages.length);
 });
 
-/** Their metadata by id, put together from parts. */
+/** Metadata by transaction id, joined from the parts. */
 function transactionsOf(receiver: Receiver): Map<string, Record<string, string>> {
   const found = new Map<string, Record<string, string>>();
   for (const { body } of receiver.received)
@@ -171,7 +171,7 @@ test("an endpoint gets what is its owner's, of its types, and passes its filter"
 
 test("it fails, hangs, redirects and breaks off; every attempt is kept; then it comes back", async () => {
   const patient = await world.open(
-    // Long enough that only the receiver that hangs reaches it.
+    // Long enough that only a receiver that hangs reaches it.
     world.station("patient", { webhookTimeoutMs: 4_000, webhookDelaysMs: Array<number>(20).fill(30) }),
   );
   const elsewhere = await receive();
@@ -188,7 +188,7 @@ test("it fails, hangs, redirects and breaks off; every attempt is kept; then it 
   const receiver = await receive(async (response, received, request) =>
     script[receiver.received.length - 1]?.(response, received, request),
   );
-  // Only the patient one, or the other would be more patient.
+  // Runs only the patient one; the other would send some of the deliveries.
   await withoutStation(async () => {
     const endpoint = await patient.endpoint(receiver.url);
     await patient.record([lostEvent()]);
@@ -215,7 +215,7 @@ test("it fails, hangs, redirects and breaks off; every attempt is kept; then it 
     );
     assert.equal(history[0]?.answer, "out of order");
     assert.equal(elsewhere.received.length, 0);
-    // One message: the same id and body, and a new time each.
+    // One message: the same id and body each time, with a new timestamp.
     assert.equal(new Set(receiver.ids()).size, 1);
     assert.equal(new Set(receiver.received.map(({ body }) => body)).size, 1);
     for (const { body, headers } of receiver.received) new Verifier(endpoint.secret).verify(body, headers);
@@ -224,7 +224,7 @@ test("it fails, hangs, redirects and breaks off; every attempt is kept; then it 
   await patient.close();
 });
 
-/** The first dispatcher rests meanwhile. */
+/** Stops the first dispatcher meanwhile. */
 async function withoutStation(work: () => Promise<void>): Promise<void> {
   station.primaryEpoch = null;
   await world.until("the first one rests", async () => (await station.call("GET", "")).status === 503);
@@ -322,11 +322,11 @@ test("what a clock that was ahead has put off is sent once the clock is right, a
     ids = all.map(({ id }) => id);
     return all.length === 4 && all.every(({ attempts, status }) => attempts === 1 && status === "pending");
   });
-  // None of them is due for ten minutes.
+  // None of them is due within ten minutes.
   receiver.behaviour = ok;
   const [failed, untried, claimed, waiting] = ids;
-  // As if the clock had been a day ahead: one delivery has failed, one was never tried, and the sender of one has died. All at once: the
-  // tracker may look at any time.
+  // As if the clock had been a day ahead: one delivery has failed, one was never tried, and the
+  // sender of one has died. In one statement, because the tracker may look at any time.
   await world.sql(
     `WITH tried AS (UPDATE highwater.webhook_attempt SET at = at + interval '1 day' WHERE delivery = $1),
       forgotten AS (DELETE FROM highwater.webhook_attempt WHERE delivery = $2),
@@ -340,7 +340,7 @@ test("what a clock that was ahead has put off is sent once the clock is right, a
     WHERE id IN ($1, $2, $3)`,
     [failed, untried, claimed],
   );
-  // The sender may be alive: the tracker cuts the claim to the length of any other. The test does not wait until that is over.
+  // The sender may be alive: the tracker cuts the claim to the usual length, and the test ends it.
   await world.until("the claim is as long as any other", async () => {
     const cut = `UPDATE highwater.webhook_delivery SET sending_until = clock_timestamp()
       WHERE id = $1 AND coalesce(sending_until, clock_timestamp()) < clock_timestamp() + interval '1 minute' RETURNING id`;
@@ -440,7 +440,7 @@ test("one that hangs does not keep the others waiting", async () => {
     world.station("narrow", {
       webhookConcurrency: 3,
       webhookConcurrencyPerEndpoint: 1,
-      // Its next attempt would count as well.
+      // So long that no second attempt is counted.
       webhookTimeoutMs: 120_000,
     }),
   );
@@ -462,7 +462,7 @@ test("one owner's endpoints that never answer leave places to other owners", asy
     world.station("shared", {
       webhookConcurrency: 4,
       webhookConcurrencyPerEndpoint: 1,
-      // No attempt ends while this lasts.
+      // No attempt ends during this test.
       webhookTimeoutMs: 120_000,
     }),
   );

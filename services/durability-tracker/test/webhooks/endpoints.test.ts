@@ -1,4 +1,4 @@
-// Managing endpoints over HTTP: what comes back, what is refused, and whose is whose.
+// Goal: endpoints are managed over HTTP, faults are refused, and owners see only their own.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import {
@@ -77,7 +77,7 @@ test("each change is in the audit log, with whose request it was, and no secret"
   const rotated = (await station.call("POST", `/${id}/secret/rotate`, { body: {}, as })).body as {
     secret: string;
   };
-  // What trackers note of deliveries is no change; that they disable an endpoint is.
+  // The audit log has no changes by deliveries, except that a tracker disables an endpoint.
   await world.sql(
     "UPDATE highwater.webhook_endpoint SET failing_since = now(), must_tell = true WHERE id = $1",
     [id],

@@ -1,5 +1,6 @@
-// One attempt against a real receiver that answers, hangs, redirects, talks for ever or breaks off; and a resolver that
-// changes its mind between the check and the connection.
+// Goal: one attempt is safe and bounded. Method: a real receiver that answers, hangs, redirects,
+// never ends or breaks off, and a resolver whose answer changes between the check and the
+// connection.
 import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
 import { realClock } from "@highwater/runtime";
@@ -141,7 +142,7 @@ test("without the allow list nothing is sent to this machine", async () => {
 });
 
 test("a name that changes between the check and the connection leads nowhere else (DNS rebinding)", async () => {
-  // The second answer is where the attacker wants to be; there must be no second question.
+  // The attacker's address is in the second answer, so there must be no second question.
   let asked = 0;
   const at = (address: string): HostAddress[] => [{ address, family: 4 }];
   const resolve: Resolve = () => Promise.resolve(at(++asked === 1 ? "127.0.0.2" : "127.0.0.1"));
@@ -150,10 +151,10 @@ test("a name that changes between the check and the connection leads nowhere els
   assert.equal(attempt.outcome, "connection");
   assert.equal(asked, 1);
   assert.equal(receiver.received.length, 0);
-  // At the next delivery it is looked at anew, and refused.
+  // The next delivery checks the address anew and refuses it.
   assert.equal((await post({ url, allow: ["127.0.0.2"], resolve })).outcome, "refused");
   assert.equal(receiver.received.length, 0);
-  // One that is checked and allowed is connected to, under the name's own Host header.
+  // An allowed address is connected to, with the name in the Host header.
   assert.equal((await post({ url, resolve })).outcome, "delivered");
   assert.equal(receiver.received[0]?.headers.host, `rebind.example:${String(receiver.port)}`);
 });

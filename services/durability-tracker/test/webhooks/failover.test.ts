@@ -1,11 +1,11 @@
-// What is enqueued survives what may happen: the primary dies, a tracker dies in mid-delivery, two trackers make the queue at
-// once. A receiver gets everything, and what it gets twice has the same webhook-id.
+// Goal: enqueued deliveries survive the death of the primary or of a tracker in mid-delivery, and
+// two trackers that make the queue at once. A repeated message keeps its webhook-id.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { answers, ok, Receiver } from "@highwater/lab-system/receiver";
 import { lostEvent, type Station, World } from "./world.ts";
 
-/** What was under way when its tracker or its primary died is taken over soon. */
+/** Jobs of a tracker or a primary that died are taken over soon. */
 const QUICK_TAKEOVER = { webhookExpireS: 1, webhookTimeoutMs: 1_000 };
 let world: World;
 before(async () => {
@@ -38,10 +38,10 @@ test("a tracker dies in mid-delivery: another sends it again, under the same web
   const endpoint = await victim.endpoint(receiver.url);
   await victim.record([lostEvent()]);
   await receiver.count(1);
-  // It has sent, and will never write down that it did.
+  // It has sent the message, and will never record that it did.
   await victim.close();
   receiver.behaviour = ok;
-  // Its claim outlasts the longest exchange; the test does not wait for that.
+  // Its claim outlasts the longest exchange, and the test does not wait for that.
   await world.sql(
     "UPDATE highwater.webhook_delivery SET sending_until = clock_timestamp() WHERE endpoint = $1",
     [endpoint.id],
@@ -87,7 +87,7 @@ test("a failover takes the queue along: what was not delivered is delivered by t
   await world.failOver();
   for (const station of stations) await world.open(station);
   receiver.behaviour = ok;
-  // Its recorder cannot know whether the first recording survived, and records again: nothing new comes of it.
+  // The recorder cannot know whether its first recording survived: it repeats it, without effect.
   await two.record([...events.slice(0, 3), newest]);
   await world.until("everything is delivered", async () => {
     const rows = await world.sql("SELECT status FROM highwater.webhook_delivery WHERE endpoint = $1", [

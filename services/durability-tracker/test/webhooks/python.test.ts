@@ -1,5 +1,5 @@
-// Goal: the published Python library accepts the tracker's signatures, also with both secrets during a rotation, and refuses
-// all others.
+// Goal: the published Python library accepts the tracker's signatures, also with both secrets
+// during a rotation, and refuses all others.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";

@@ -1,7 +1,7 @@
-// Goal: through the loss of a region and kill -9 of every tracker in mid-delivery, a receiver gets every lost transaction, and
-// nothing that was not lost.
-// Method: the whole product as real processes. An endpoint that was made through the tracker of the region that dies; commits
-// that provably cannot have replicated; a receiver that hangs while the trackers are killed, and then comes back.
+// Goal: through the loss of a region and kill -9 of every tracker in mid-delivery, a receiver gets
+// every lost transaction and no other. Method: the whole product as real processes. The endpoint is
+// made through the tracker of the region that dies; the lost commits provably have not replicated;
+// the receiver hangs while the trackers are killed, and then comes back.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { System } from "@highwater/lab-system";
@@ -20,14 +20,14 @@ import { ok, Receiver } from "@highwater/lab-system/receiver";
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 const LOST = 200;
 const TAKEOVER_LIMIT_MS = 120_000;
-/** The receiver may hang for so long that attempts fail: the next ones have to come while the test waits for them. */
+/** Attempts fail while the receiver hangs, and the test waits for the next ones. */
 const DELAYS_MS = Array<number>(100).fill(1_000);
 
 function insert(key: string): { sql: string; params: string[] } {
   return { sql: "INSERT INTO kv (key, value) VALUES ($1, 1)", params: [key] };
 }
 
-/** A tracker opens the queue a little after it has begun to serve; until then it asks its callers to wait. */
+/** A tracker opens the queue a little after it begins to serve, and asks callers to wait. */
 async function makeEndpoint(system: System, url: string, more: object): Promise<CreatedWebhook> {
   return eventually("the endpoint is made", async () => {
     const response = await fetch(`${system.tracker(EAST).url}/v1/webhooks`, {
@@ -42,10 +42,10 @@ async function makeEndpoint(system: System, url: string, more: object): Promise<
   });
 }
 
-/** From here on no log leaves the region, while announcements do. */
+/** From here on announcements leave the region, but no log does. */
 async function commitLost(system: System): Promise<string[]> {
   await system.cluster.waitForStreaming();
-  // Not by stopping the senders: after five seconds the replicas would give them up and stream from new ones.
+  // Not by stopping the senders: after five seconds the replicas would stream from new ones.
   for (const replica of [EUROPE, WEST]) await starve(system, replica);
   const ids: string[] = [];
   for (let order = 0; order < LOST; order++) {
@@ -79,13 +79,13 @@ test("a region dies, then every tracker in mid-delivery: the receiver gets all t
   const asked = { events: ["transaction.lost", "transaction.durable"], filter: {} };
   const endpoint = await makeEndpoint(system, receiver.url, asked);
 
-  // Durable ones are recorded from the moment on in which the trackers know that somebody asks.
+  // Durable transactions are recorded from the moment when the trackers know of the subscription.
   const kept: TransactionResponse[] = [];
-  await eventually("a durable transaction is told", async () => {
+  await eventually("a durable transaction is reported", async () => {
     kept.push(await commit(system.gateway(EAST).url, [insert(`kept-${String(kept.length)}`)]));
     return receivedBy(receiver, "transaction.durable").length > 0;
   });
-  // What has not left the region by then is lost with the others.
+  // Otherwise it could be lost with the others.
   const { token = "" } = kept.at(-1) ?? {};
   assert.equal((await verdict(system.tracker(WEST).url, token, { level: "global" })).verdict, "durable");
   receiver.behaviour = () => undefined;
@@ -123,7 +123,7 @@ test("a region dies, then every tracker in mid-delivery: the receiver gets all t
     assert.ok(checked.ok, JSON.stringify(checked));
     assert.ok(Buffer.byteLength(body) < 20_000);
   }
-  // Of what was recorded in the new epoch. Events that the old one may have lost again would come with other ids.
+  // Recorded in the new epoch. Events that the old epoch lost again would have other ids.
   const ofLoss = receiver.received.filter(({ body }) => body.includes('"transaction.lost"'));
   const sent = Map.groupBy(ofLoss, ({ headers }) => headers["webhook-id"]);
   for (const [id, same] of sent) assert.equal(new Set(same.map(({ body }) => body)).size, 1, id);

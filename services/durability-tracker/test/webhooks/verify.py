@@ -1,4 +1,5 @@
-# Verifies messages with the published library: JSON lines of {secret, headers, body} in, "ok" or "refused" a line out.
+# Verifies messages with the published library. Input: JSON lines of {secret, headers, body}.
+# Output: "ok" or "refused" for each line.
 import json
 import sys
 

@@ -1,4 +1,4 @@
-// A real cluster with webhooks on it: events are recorded as a tracker records them, and several dispatchers may run at once.
+// A real cluster with webhooks: events as a tracker records them, and any number of dispatchers.
 import { randomBytes } from "node:crypto";
 import { type FastifyInstance, type InjectOptions } from "fastify";
 import { type Cluster, startCluster } from "@highwater/lab-cluster";
@@ -35,7 +35,7 @@ import { type PrimaryEpoch } from "../../src/events/event-log.ts";
 const NO_DELAY = { "us-east/us-west": 0 };
 export const OWNER = 7n;
 const LIMIT_MS = 60_000;
-/** Of the connections: no server here hangs, and on a busy machine a call may wait behind many others. */
+/** For connections and calls: no server hangs here, and on a busy machine a call may wait long. */
 const TIMEOUTS = { connectTimeoutMs: 30_000, callTimeoutMs: 30_000 };
 
 const FAST: WebhookSettings = {
@@ -50,7 +50,7 @@ interface LogLine {
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
-/** A tracker, as far as webhooks are concerned. */
+/** The part of a tracker that webhooks need. */
 export interface Station {
   readonly webhooks: Webhooks;
   readonly events: PostgresEvents;
@@ -60,7 +60,7 @@ export interface Station {
   wants: Wants | null;
   record(events: readonly NewEvent[]): Promise<Recording>;
   call(method: string, path: string, more?: CallOptions): Promise<{ status: number; body: unknown }>;
-  /** With the allowed receiver's URL. */
+  /** Makes an endpoint with the URL of the allowed receiver. */
   endpoint(url: string, more?: Record<string, unknown>, as?: string): Promise<CreatedWebhook>;
   close(): Promise<void>;
 }
@@ -111,7 +111,7 @@ export class World {
     return new World(cluster, nodes, store, primaryEpoch);
   }
 
-  /** A dispatcher of its own; it follows `primaryEpoch`, or what the test says of it. */
+  /** Another dispatcher. It follows `primaryEpoch`, which the test may change. */
   station(name: string, settings: Partial<WebhookSettings> = {}, resolve: Resolve = resolveName): Station {
     const log: LogLine[] = [];
     const shared = { nodes: this.nodes, clock: realClock, ...TIMEOUTS };
@@ -178,13 +178,13 @@ export class World {
     return station;
   }
 
-  /** The station can manage endpoints and enqueue. */
+  /** Waits until the station can manage endpoints and enqueue. */
   async open(station: Station): Promise<Station> {
     await this.until("the queue is open", async () => (await station.call("GET", "")).status === 200);
     return station;
   }
 
-  /** The primary dies, and the replica takes over. */
+  /** Kills the primary and promotes the replica. */
   async failOver(): Promise<void> {
     await this.cluster.kill("us-east");
     await this.cluster.promote("us-west");
@@ -192,7 +192,7 @@ export class World {
     for (const station of this.#stations) station.primaryEpoch = this.primaryEpoch;
   }
 
-  /** Asks the primary itself. */
+  /** Asks the primary directly. */
   sql(text: string, params: readonly unknown[] = []): Promise<Record<string, unknown>[]> {
     return this.cluster.query(this.primaryEpoch.node, text, params);
   }
@@ -232,7 +232,7 @@ function logTo(lines: LogLine[]): Log {
   return { info: write, warn: write, error: write };
 }
 
-/** The credential says who it is: `OWNER SCOPE…`. */
+/** The credential names its principal: `OWNER SCOPE…`. */
 function serverFor(webhooks: Webhooks, log: Log): FastifyInstance {
   const app = makeServer({ bodyLimitBytes: 1_048_576, log, cutOnClose: true });
   const callers = new Callers({
