@@ -1,5 +1,6 @@
-// Finds the epochs in which each transaction committed, and who read its values where. A recorded
-// answer counts as it is. If the answer was lost, the values that others read show what happened.
+// Finds the epochs in which each transaction committed and in which its values were read. A
+// recorded answer is taken as it is. If the answer was lost, reads of the values show what
+// happened.
 import { type EpochId } from "./history.ts";
 import { type ListView } from "./lists.ts";
 import { getOrMake } from "./maps.ts";
@@ -11,7 +12,7 @@ export interface Sighting extends ListView {
 }
 
 /**
- * The longest list of each kind that was read in each epoch, including those of the final state.
+ * For each epoch, the longest list of each kind that was read there. The final state is included.
  */
 export function sightingsOf({ transactions, finalLists, epochs }: History): Sighting[] {
   const byEpoch = new Map<EpochId, Map<object, Sighting>>();
@@ -51,9 +52,9 @@ export function inferAttempts(history: History): void {
 
 /**
  * Adds attempts that have no answer and that a failure discarded: only reads of their values show
- * them. A read proves such an attempt if it was answered before the other attempt's epoch had
- * answered anything, or if its list cannot belong to that epoch. Otherwise the read may have seen
- * the other attempt. The attempt may also be the later one: a node that was given up may continue
+ * them. A read proves such an attempt if it was answered before the first answer of the other
+ * attempt's epoch, or if its list cannot belong to that epoch. Otherwise the read may have seen the
+ * other attempt. The attempt may also be the later one: a node that was given up may continue
  * beside its successor.
  */
 function addUnanswered(history: History, { spine, length, epoch, key }: Sighting): void {
@@ -72,9 +73,8 @@ function addUnanswered(history: History, { spine, length, epoch, key }: Sighting
 }
 
 /**
- * True if the final list has the value, but different values stand before it there and here. A
- * failure discards only the end of a list, so this list has the value from another attempt than the
- * final list.
+ * True if the final list has the value too, but after different values. A failure discards only the
+ * end of a list, so the value in this list comes from another attempt.
  */
 function isOfAnotherList(
   { finalLists }: History,
@@ -111,7 +111,7 @@ function recordAttempts(transaction: Transaction): void {
   if (readIn !== null) known.add(readIn);
   transaction.attempts = [...known];
   if (known.size > 0) return;
-  // If the answer was repeated later, its position is that of the look-up.
+  // The position of a replayed answer is that of the look-up.
   transaction.isInferred = true;
   const position = answer?.position ?? resolution?.position;
   if (position != null) transaction.attempts = [position.epoch];

@@ -1,4 +1,4 @@
-// Judges a whole history by all rules.
+// Applies all rules to a whole history.
 import { Excuses } from "./failures.ts";
 import { Findings } from "./findings.ts";
 import { Gathering } from "./gather.ts";
@@ -20,7 +20,7 @@ import { judgeTokens } from "./rules/tokens.ts";
 import { judgeWebhooks } from "./rules/webhooks.ts";
 import { Verdicts } from "./verdicts.ts";
 
-/** Throws a HistoryError if the records are no history. */
+/** Throws a HistoryError if the records are not a history. */
 export function check(records: Iterable<HistoryRecord>): Report {
   const gathering = new Gathering();
   let line = 0;
@@ -122,7 +122,7 @@ function faultsOf({ faults }: History): Record<string, number> {
   return byKind;
 }
 
-/** A run without evidence has no violations either. */
+/** Without evidence there are no violations either, so the report names what is missing. */
 function judgeEvidence(history: History, counts: Counts, findings: Findings): void {
   if (counts.committed === 0) findings.weakness("nothing has committed");
   if (counts.reads === 0) findings.weakness("no list was read");

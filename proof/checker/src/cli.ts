@@ -28,7 +28,7 @@ async function main(): Promise<number> {
 try {
   process.exitCode = await main();
 } catch (error) {
-  // Unexpected errors count as well: a checker that crashes has judged nothing.
+  // An unexpected error also means that nothing was judged.
   const what =
     error instanceof HistoryError
       ? `${error.fault}: ${error.message}`

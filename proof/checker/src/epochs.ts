@@ -1,12 +1,12 @@
-// The tree of epochs: it shows which history each epoch continued. A history is the path from the
-// first epoch to another one.
+// The tree of epochs: each epoch continues the history of another one. A history is the path from
+// the first epoch to another one.
 import { HistoryError } from "./faults.ts";
 import { type EpochId, type FinalState } from "./history.ts";
 
 interface EpochPath {
   readonly node: string | null;
   readonly depth: number;
-  /** The epoch's history, itself last. */
+  /** The epoch's history, from the first epoch to itself. */
   readonly path: readonly EpochId[];
   readonly members: ReadonlySet<EpochId>;
   readonly hasPath: boolean;
@@ -25,7 +25,7 @@ export class EpochTree {
     this.last = last?.id ?? null;
   }
 
-  /** False if the final state does not show where the epoch continued from. */
+  /** False if the final state does not show which epoch this one continued. */
   hasPath(epoch: EpochId): boolean {
     return this.#pathOf(epoch).hasPath;
   }
@@ -63,7 +63,7 @@ export class EpochTree {
     return own.sort((one, other) => one.seq - other.seq).map(({ id }) => id);
   }
 
-  /** Since this epoch, another node was the primary in the history that counts. */
+  /** True if another node has become the primary since this epoch, in the history that counts. */
   hasMoved(epoch: EpochId): boolean {
     if (this.last === null) return false;
     return this.path(this.last).some(
@@ -71,7 +71,9 @@ export class EpochTree {
     );
   }
 
-  /** An operator has chosen the history that counts over others that continue the epoch. */
+  /**
+   * True if an operator has since chosen the current history over others that continue the epoch.
+   */
   wasChosenSince(epoch: EpochId): boolean {
     if (this.last === null) return false;
     return this.path(this.last).some(

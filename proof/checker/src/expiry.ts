@@ -1,28 +1,25 @@
-// Which transactions are so old that the service may have forgotten them. Nothing else may be
-// called expired.
+// Decides which transactions are old enough for the service to have forgotten them. No other may be
+// reported expired.
 import { type FinalState, type Scenario } from "./history.ts";
 import { appendsOf, attemptIn, type History, isUnreceipted, serviceIdOf, type Transaction } from "./model.ts";
 
-/**
- * Between the making of an id and the record of it, and between clocks of one machine that are read
- * by different processes.
- */
+/** Covers the time from making an id to recording it, and clocks that different processes read. */
 const CLOCK_SLACK_MS = 1_000;
 
 const TIMED_ID = /^([0-9a-f]{8})-([0-9a-f]{4})-7/;
 
-/** Milliseconds since 1970; null for an id that does not say. */
+/** The time in an id, in milliseconds since 1970; null for an id without one. */
 function timeInside(txn: string): number | null {
   const match = TIMED_ID.exec(txn);
   return match === null ? null : Number.parseInt(`${match[1] ?? ""}${match[2] ?? ""}`, 16);
 }
 
-/** At that moment its retention was over. */
+/** True if its retention may be over at that time. */
 export function mayBeExpired({ retentionMs }: Scenario, { invocation }: Transaction, atMs: number): boolean {
   return retentionMs !== undefined && atMs - invocation.atMs > retentionMs - CLOCK_SLACK_MS;
 }
 
-/** In the final state receipts of this id's time are dropped, if there ever was one. */
+/** True if the final state has dropped any receipt of this id. */
 function isDropped({ expiry }: FinalState, txn: string): boolean {
   const bornMs = timeInside(txn);
   return expiry !== undefined && bornMs !== null && bornMs < expiry.expiredBeforeMs;
@@ -36,9 +33,9 @@ export function droppedTooEarlyMs({ retentionMs }: Scenario, { expiry }: FinalSt
 }
 
 /**
- * Gives a transaction the receipt that it must have had, where this has expired or where it never
- * had one, and the effects are in the final state. Of two attempts the newer one is there: it could
- * not have run beside the other.
+ * Restores the receipt of a transaction whose effects are in the final state, if the receipt has
+ * expired or never existed. Of two attempts, the newer one must be there: it could not have
+ * committed beside the other.
  */
 export function restoreReceipts({ transactions, final, finalLists, epochs }: History): void {
   const inserted = new Set(final.inserted);

@@ -1,4 +1,4 @@
-// Which failure may have broken a promise.
+// Finds the failure that may excuse a broken promise.
 import { type EpochId, type Failure } from "./history.ts";
 import { type History, type Transaction } from "./model.ts";
 
@@ -19,9 +19,9 @@ export class Excuses {
   }
 
   /**
-   * A failure up to that time that did not keep the level and that may have come after the attempt.
-   * If the attempt's history continues from the failure's epoch, the attempt came later. Without
-   * evidence, the failure may have come after it.
+   * A failure up to that time that did not keep the level and may have come after the attempt. It
+   * came before if the attempt's history continues from the failure's epoch. Without evidence it
+   * may have come after.
    */
   breaks(
     transaction: Transaction,

@@ -1,4 +1,4 @@
-// The reasons why a history cannot be judged. This is no violation: the product may be right or
+// The reasons why a history cannot be judged. They are not violations: the product may be right or
 // wrong.
 
 export type HistoryFault =
@@ -7,14 +7,14 @@ export type HistoryFault =
   /** A line is not JSON, or not a record of the format. */
   | "malformed"
   /**
-   * Each record is well-formed, but they contradict each other: two answers for one transaction, or
-   * a value that two transactions write.
+   * Well-formed records that contradict each other: two answers for one transaction, or two
+   * transactions that write one value.
    */
   | "contradictory"
   /** The scenario or the final state is missing. */
   | "incomplete";
 
-/** Where a record was: its file and line, or its number when there is no file. */
+/** The origin of a record: its file and line, or its number without a file. */
 export interface Origin {
   readonly file: string | null;
   readonly line: number;

@@ -1,40 +1,39 @@
-// The findings of the rules. Every finding counts; each rule keeps an explanation for the first few
-// only.
+// Collects the findings of the rules. All are counted; each rule explains only its first few.
 import { type TxnId } from "./history.ts";
 import { type Rule } from "./rules/names.ts";
 
 export interface Violation {
   readonly rule: Rule;
-  /** `T1`, `T2` … of the explanation, in this order. */
+  /** `T1`, `T2` … of the explanation, in order. */
   readonly transactions: readonly TxnId[];
   readonly explanation: string;
 }
 
-/** Cases that are wrong by one reading of the evidence and right by another. */
+/** Cases that are right by one reading of the evidence and wrong by another. */
 export type Ambiguity =
-  /** Broken, but no record says that it was durable: only its tracker knew the mark. */
+  /** Broken without a record of durability: only its tracker knew the mark. */
   | "broken_without_report"
   | "broken_without_token"
-  /** Its token names a position alone, and the epoch of that has ended. */
+  /** Its token names only a position, in an epoch that has ended. */
   | "unknown_without_receipt"
   /**
-   * A webhook names an id that its owner's client does not know: the answer with the token was
-   * lost.
+   * A webhook names an id that its owner's client does not know, because the answer with the token
+   * was lost.
    */
   | "delivery_without_answer"
-  /** An id ran twice, and the report does not say which attempt it is about. */
+  /** An id ran twice, and the report does not name the attempt. */
   | "report_without_attempt"
   /**
-   * One tracker says that a read-only transaction is durable and another that it is lost: they knew
+   * One tracker reports a read-only transaction as durable and another as lost, because they knew
    * different marks.
    */
   | "read_judged_apart"
   /**
-   * A client received both verdicts, from trackers that followed two primaries; in the end all say
-   * broken.
+   * A client received both verdicts, from trackers that followed two primaries. In the end all
+   * report it broken.
    */
   | "two_trackers_differ"
-  /** All say that it is lost or broken, and only some know that the level had been reached. */
+  /** All report it lost or broken, and only some know that the level had been reached. */
   | "promise_known_to_some"
   /**
    * Only the stream of events reported it as durable, and the stream also reported its part of the
@@ -42,27 +41,26 @@ export type Ambiguity =
    */
   | "broken_as_a_range"
   /**
-   * Answered as lost in a history that an operator gave up afterwards, and sent again: the id was
-   * refused in that history alone.
+   * An operator gave up the history in which it was reported lost, and its id was sent again: only
+   * that history refused the id.
    */
   | "sent_again_after_its_loss"
-  /** A read in an unknown epoch, so it is unknown which values it had to see. */
+  /** A read in an unknown epoch, so the values that it had to see are unknown. */
   | "read_without_epoch"
-  /** A value of an epoch whose place among the others is unknown. */
+  /** A value of an epoch that has no known position in the tree. */
   | "epoch_without_path"
   /**
-   * Lost and then back, and forgotten by every tracker since: its retention is over, and a token
-   * shows that it is there.
+   * It was lost and came back, and every tracker has forgotten it: its retention is over, and a
+   * token shows that it is there.
    */
   | "returned_and_forgotten"
   /**
-   * Reports of one tracker in an order in which it cannot have made them; its answers may have
-   * overtaken each other.
+   * Reports of one tracker in an impossible order, perhaps because its answers overtook each other.
    */
   | "reports_out_of_order"
   /**
-   * Durable on the disk of a node that is gone, for those that learned it in time, and lost for
-   * others.
+   * Durable on the disk of a node that is gone: some learned that in time, and for others it is
+   * lost.
    */
   | "durable_on_a_lost_disk"
   /**
@@ -89,7 +87,7 @@ export class Findings {
     this.ambiguous.set(kind, (this.ambiguous.get(kind) ?? 0) + 1);
   }
 
-  /** Notes that the run proves less than it could. */
+  /** Notes why the run proves less than it could. */
   weakness(note: string): void {
     this.weak.push(note);
   }

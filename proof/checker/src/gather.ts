@@ -1,5 +1,4 @@
-// Puts the records of a history together and refuses what contradicts itself as a record. Judges
-// nothing.
+// Assembles the records of a history and refuses those that contradict each other. Judges nothing.
 import { inferAttempts } from "./attempts.ts";
 import { EpochTree } from "./epochs.ts";
 import { restoreReceipts } from "./expiry.ts";
@@ -24,7 +23,7 @@ import {
 import { Lists, type ListView } from "./lists.ts";
 import { type History, type Transaction, type UndoneRange } from "./model.ts";
 
-/** The level that survives no failover, unless the scenario says which. */
+/** The level that survives no failover. A scenario may name others. */
 const CRASH_ONLY = ["disk"];
 const OF_SESSION = "session";
 
@@ -73,7 +72,7 @@ export class Gathering {
           level: this.#text(record.level),
           tracker: record.tracker === null ? null : this.#text(record.tracker),
           attempt: record.attempt === null ? null : this.#text(record.attempt),
-          // Only this one is asked for; the others would take memory.
+          // Only this rule is used later; keeping the others would take memory.
           rule: record.rule === OF_SESSION ? OF_SESSION : null,
         });
         break;
@@ -235,7 +234,7 @@ export class Gathering {
     for (const { record } of this.#failures) {
       for (const level of record.kept) requireLevel(level, `failure ${record.kind}`);
     }
-    for (const { txn, level } of this.#reports) requireLevel(level, `told about ${txn}`);
+    for (const { txn, level } of this.#reports) requireLevel(level, `report about ${txn}`);
     for (const { level, epoch } of this.#undone) requireLevel(level, `broken in ${epoch}`);
     for (const { message, transactions, promises } of this.#deliveries) {
       const named = transactions.flatMap(({ verdicts }) => Object.keys(verdicts));
@@ -249,7 +248,7 @@ export class Gathering {
 
   #spreadReports({ levels }: Scenario): void {
     for (const { atMs, txn, level, verdict, by, tracker, attempt, rule, position } of this.#reports) {
-      // Setting up tables is a transaction, too, and no part of the history.
+      // The transactions that set up tables are not part of the history.
       this.#byId.get(txn)?.reports.push({
         atMs,
         level: levels.indexOf(level),
@@ -302,7 +301,7 @@ export class Gathering {
     return seen;
   }
 
-  /** One text for all that are equal: most of a history is ids. */
+  /** One string for all equal texts, because a history consists mostly of ids. */
   #text(text: string): string {
     const known = this.#texts.get(text);
     if (known !== undefined) return known;

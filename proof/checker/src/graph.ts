@@ -6,10 +6,10 @@ export interface Edge {
   readonly from: number;
   readonly to: number;
   readonly kind: EdgeKind;
-  /** What has made the edge, for the explanation. */
+  /** The list and the value that caused the edge, for the explanation. */
   readonly key: string;
   readonly value: number;
-  /** The node that it leaves is a snapshot read. */
+  /** The edge leaves a snapshot read. */
   readonly isSnapshot: boolean;
 }
 
@@ -25,10 +25,7 @@ export class Graph {
     return this.#out[node] ?? [];
   }
 
-  /**
-   * Sets of more than one node in which every node reaches every other one by edges that `may` be
-   * taken (Tarjan).
-   */
+  /** Finds sets of several nodes that all reach each other by edges that `may` accepts (Tarjan). */
   components(nodes: Iterable<number>, may: (edge: Edge) => boolean): number[][] {
     const order = new Map<number, number>();
     const low = new Map<number, number>();
@@ -38,7 +35,7 @@ export class Graph {
     const within = new Set(nodes);
     for (const root of within) {
       if (order.has(root)) continue;
-      // A stack of its own: a path can be as long as the history.
+      // An explicit stack, because a path can be as long as the history.
       const calls: { node: number; at: number }[] = [];
       const enter = (node: number): void => {
         order.set(node, order.size);
@@ -76,7 +73,7 @@ export class Graph {
     return found;
   }
 
-  /** A shortest path by edges that `may` be taken; null if there is none. */
+  /** A shortest path by edges that `may` accepts; null if there is none. */
   path(from: number, to: number, within: ReadonlySet<number>, may: (edge: Edge) => boolean): Edge[] | null {
     const cameBy = new Map<number, Edge>();
     let front = [from];

@@ -49,9 +49,9 @@ export interface Invocation {
   readonly type: "invocation";
   readonly atMs: number;
   readonly client: string;
-  /** The owner of the key that it is sent with, where services require keys. */
+  /** The owner of the key with which it is sent, where services require keys. */
   readonly owner?: string;
-  /** What the client attached for filters of webhooks. */
+  /** The transaction's metadata, for filters of webhooks. */
   readonly metadata?: Readonly<Record<string, string>>;
   /**
    * Transactions of one session run one after the other. Each must see what the earlier ones
@@ -65,7 +65,7 @@ export interface Invocation {
   readonly ack: "commit" | "durable";
   readonly level: Level;
   readonly readOnly: boolean;
-  /** `snapshot`: it may read on a replica, and sees a consistent prefix, not more. */
+  /** `snapshot`: it may read on a replica, and sees a consistent prefix that may be old. */
   readonly isolation: "serializable" | "snapshot";
   /**
    * It asked to see everything up to this transaction of its session (read-your-writes on any
@@ -74,22 +74,19 @@ export interface Invocation {
   readonly after: TxnId | null;
   readonly operations: readonly Operation[];
   /**
-   * False: no service knows it by this id. If its answer has no token, it may lack a receipt: its
-   * effects alone show whether it is there, and what became of it without an answer stays unknown.
+   * False: services do not know it by this id. If its answer has no token, it may lack a receipt:
+   * only its effects show whether it is there, and without an answer its outcome stays unknown.
    */
   readonly receipt?: false;
 }
 
-/**
- * What an operation returned, in the order of the operations: a list, a sum, or null if it returns
- * nothing.
- */
+/** The result of each operation, in order: a list, a sum, or null if it returns nothing. */
 export type Shown = readonly number[] | number | null;
 
 /**
- * The client's one answer. `aborted`: certainly without effect, now and for ever. `unknown`: no
- * service has reported an outcome. If the answer to a safe transaction is `durable`, it is a
- * promise at its level.
+ * The client's only answer. `aborted`: certainly without effect, for ever. `unknown`: no service
+ * has reported an outcome. A safe transaction that is answered as durable is a promise at its
+ * level.
  */
 export interface ClientReply {
   readonly type: "answer";
@@ -102,15 +99,13 @@ export interface ClientReply {
   /** Null if the answer belongs to a replay, or if there is none. */
   readonly shown: readonly Shown[] | null;
   readonly replayed: boolean;
-  /**
-   * The id that the answer's token names, where the client learns its token from the answer alone.
-   */
+  /** The id in the answer's token, if only the answer gives the client its token. */
   readonly tokenOf?: TxnId;
-  /** Code of the error. */
+  /** The error's code. */
   readonly error: string | null;
 }
 
-/** What the service answered to a look-up by id, for a transaction whose answer was `unknown`. */
+/** The service's answer to a look-up by id, after an answer of `unknown`. */
 export interface Resolution {
   readonly type: "resolution";
   readonly atMs: number;
@@ -131,9 +126,8 @@ export interface VerdictReport {
   readonly level: Level;
   readonly verdict: "durable" | "lost" | "broken" | "pending" | "expired" | "unknown" | "refused";
   /**
-   * `promise`: an SDK's promise. `event`: the stream of events. `asked`: a tracker was asked during
-   * the faults. `final`: a tracker was asked at the end; there is one for each tracker, level and
-   * token.
+   * `promise`: an SDK's promise. `event`: the stream of events. `asked`: a tracker's answer during
+   * the faults. `final`: a tracker's answer at the end, one for each tracker, level and token.
    */
   readonly by: "promise" | "event" | "asked" | "final";
   /** The tracker that answered; for `event`, `asked` and `final`. */
@@ -141,8 +135,8 @@ export interface VerdictReport {
   /** The epoch of the attempt, if the report names it. */
   readonly attempt: EpochId | null;
   /**
-   * The rule that decided the verdict, if the report names it. `session`: a wait for a whole
-   * session ended.
+   * The rule behind the verdict, if the report names it. `session`: a wait for a whole session
+   * ended.
    */
   readonly rule: string | null;
   /** The attempt's position, if the report names it. */
@@ -150,9 +144,9 @@ export interface VerdictReport {
 }
 
 /**
- * The stream of events reported to all clients that a failure broke what the level promised for
- * this part of the epoch's log, above `from` and up to `to`. A client that learned of an attempt in
- * it, and learns nothing more, knows by this that the promise is broken.
+ * The stream of events reported to all clients that a failure broke the level's promises for this
+ * part of the epoch's log, above `from` and up to `to`. A client that learned of an attempt in it,
+ * and learns nothing more, knows from this that the promise is broken.
  */
 export interface BrokenRange {
   readonly type: "broken_range";
@@ -164,13 +158,13 @@ export interface BrokenRange {
   readonly to: string;
 }
 
-/** An endpoint for webhooks. `atMs` is the time at which its maker received the answer. */
+/** An endpoint for webhooks. `atMs`: when its creator received the answer. */
 export interface Subscription {
   readonly type: "subscription";
   readonly atMs: number;
   readonly endpoint: string;
   readonly owner: string;
-  /** The types of events that it subscribes to. */
+  /** The types of events to which it subscribes. */
   readonly events: readonly string[];
   /** It receives only transactions whose metadata have all of these values. */
   readonly filter: Readonly<Record<string, string>>;
@@ -181,22 +175,22 @@ export interface Delivery {
   readonly type: "delivery";
   /** When the whole request had arrived. */
   readonly atMs: number;
-  /** When its answer was sent, or its sender was gone. */
+  /** When its answer was sent, or its sender had disconnected. */
   readonly untilMs: number;
   readonly endpoint: string;
-  /** The same in every delivery of one message. */
+  /** The same in every delivery of a message. */
   readonly message: string;
-  /** It is signed with the endpoint's secret. */
+  /** The signature is that of the endpoint's secret. */
   readonly isSigned: boolean;
   /** The status of the answer; null if there was none. */
   readonly answer: number | null;
-  /** Of the body: its length and a digest. */
+  /** Length and digest of the body. */
   readonly bytes: number;
   readonly digest: string;
   readonly event: string;
-  /** The first and the last event of the message, by their ids. */
+  /** The ids of the message's first and last event. */
   readonly sequence: { readonly first: string; readonly last: string } | null;
-  /** What it reports about single transactions. */
+  /** Its reports about single transactions. */
   readonly transactions: readonly {
     readonly event: string;
     readonly txn: TxnId;
@@ -204,14 +198,14 @@ export interface Delivery {
     readonly verdicts: Readonly<Record<Level, VerdictReport["verdict"]>>;
     readonly position: { readonly epoch: EpochId; readonly offset: string } | null;
   }[];
-  /** What it reports about parts of the log, as a `broken_range` does. */
+  /** Its reports about parts of the log, like those of a `broken_range`. */
   readonly promises: readonly (Pick<BrokenRange, "level" | "epoch" | "from" | "to"> & {
     readonly event: string;
   })[];
 }
 
 /**
- * What the nemesis did. The fault was active between the two times, which are equal if it lasted a
+ * A fault that the nemesis caused, with its beginning and end. They are equal if it lasted a
  * moment.
  */
 export interface Fault {
@@ -221,7 +215,7 @@ export interface Fault {
   /** For example `kill_primary`, `cut_link`. */
   readonly kind: string;
   readonly target: string;
-  /** Null if it did what it should; otherwise the error. */
+  /** Null if it took effect; otherwise the error. */
   readonly error: string | null;
 }
 
@@ -237,9 +231,9 @@ export interface WrongClock {
 }
 
 /**
- * An event after which another history may count: a crash, a promotion, a restore. `kept`: the
- * levels whose promises cover this failure and were respected by the one who decided; at all other
- * levels promises may be broken.
+ * An event after which another history may count: a crash, a promotion, a restore. `kept`: levels
+ * whose promises cover this failure and that the promotion respected. Promises of all other levels
+ * may be broken.
  */
 export interface Failure {
   readonly type: "failure";
@@ -251,7 +245,7 @@ export interface Failure {
 }
 
 /**
- * The end: what the database of the history that counts contains, read directly and not through
+ * The end: the content of the database in the history that counts, read directly and not through
  * services.
  */
 export interface FinalState {
@@ -260,9 +254,9 @@ export interface FinalState {
   readonly node: string;
   readonly lists: Readonly<Record<string, readonly number[]>>;
   readonly balances: readonly number[];
-  /** Every row of the set; a row that is there twice appears twice. */
+  /** Every row of the set; duplicates appear twice. */
   readonly inserted: readonly number[];
-  /** Every row of the table of transfers: which transaction moved how much. */
+  /** Every row of the table of transfers, with the amount that each transaction moved. */
   readonly transfers: readonly {
     readonly txn: TxnId;
     readonly from: number;
@@ -275,8 +269,8 @@ export interface FinalState {
     readonly epoch: EpochId;
   }[];
   /**
-   * Which receipts had expired at the time of this reading. In milliseconds since 1970, like the
-   * time inside an id.
+   * Which receipts had expired when this was read. In milliseconds since 1970, like the time in an
+   * id.
    */
   readonly expiry?: {
     /** Receipts of ids from before this time are dropped. */
@@ -285,17 +279,17 @@ export interface FinalState {
     readonly readAtMs: number;
   };
   /**
-   * The table of epochs in this history, oldest first; after them the epochs that only other nodes
-   * or trackers know.
+   * The table of epochs in this history, oldest first, and then the epochs that only other nodes or
+   * trackers know.
    */
   readonly epochs: readonly {
     readonly id: EpochId;
     readonly seq: number;
     readonly previous: EpochId | null;
     readonly node: string;
-    /** It is in the history that counts. */
+    /** True in the history that counts. */
     readonly inHistory: boolean;
-    /** An operator has named its node the primary, at its beginning or later. */
+    /** An operator named its node the primary, at its beginning or later. */
     readonly commanded: boolean;
   }[];
 }

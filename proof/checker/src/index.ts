@@ -1,3 +1,2 @@
-// What others may use of the checker: the format of a history. Its judgement is asked for by
-// running `src/cli.ts`.
+// The format of a history, for programs that record one. To judge a history, run `src/cli.ts`.
 export * from "./history.ts";

@@ -1,7 +1,7 @@
-// Keeps every list that was read as the beginning of a longer one that others have read: most are,
-// so that they cost two words each. Lists that disagree are kept apart.
+// Stores each list that was read as the beginning of a longer one, if there is one: two words for
+// most lists. Lists that disagree are stored separately.
 
-/** The longest list so far of those that begin alike. */
+/** The longest known list among those with the same beginning. */
 export class Spine {
   readonly key: string;
   readonly values: number[];
@@ -13,7 +13,7 @@ export class Spine {
     this.values = values;
   }
 
-  /** Where the value is first, or -1. */
+  /** The index at which the value first appears, or -1. */
   indexOf(value: number): number {
     this.#indexes ??= new Map();
     for (; this.#indexed < this.values.length; this.#indexed++) {
@@ -56,7 +56,7 @@ export class Lists {
   }
 }
 
-/** How far two lists agree. */
+/** The length of the common beginning. */
 function commonLength(
   one: readonly number[],
   oneLength: number,
@@ -68,7 +68,7 @@ function commonLength(
   return limit;
 }
 
-/** True when the shorter of the two is the beginning of the longer one. */
+/** True when the shorter list is the beginning of the longer one. */
 export function isCompatible(one: ListView, other: ListView): boolean {
   if (one.spine === other.spine) return true;
   const limit = Math.min(one.length, other.length);

@@ -1,4 +1,4 @@
-// Maps that make what they do not have yet.
+// A look-up in a map that makes missing values.
 
 export function getOrMake<K, V>(map: Map<K, V>, key: K, make: () => V): V {
   const known = map.get(key);

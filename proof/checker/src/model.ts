@@ -1,5 +1,5 @@
-// A history as the rules see it: transactions with everything that was reported about them, and the
-// lists that they read.
+// A history as the rules use it: transactions with all reports about them, and the lists that they
+// read.
 import { type EpochTree } from "./epochs.ts";
 import {
   type ClientReply,
@@ -26,11 +26,10 @@ export interface Report {
   /** `answer`: the answer to a safe transaction. `webhook`: a delivery. */
   readonly by: VerdictReport["by"] | "answer" | "webhook";
   readonly tracker: string | null;
-  /** As recorded; see `attemptOf`. */
+  /** As recorded; use `attemptOf`. */
   readonly attempt: EpochId | null;
   /**
-   * A wait for a whole session ended. For this transaction it may repeat what the client already
-   * knew.
+   * The end of a wait for a whole session, which may repeat a verdict that the client already had.
    */
   readonly isOfSession?: boolean;
   /** The attempt's position, if the report names it. */
@@ -54,24 +53,24 @@ export interface UndoneRange {
 
 export interface ListRead extends ListView {
   readonly key: string;
-  /** The operation that returned it. */
+  /** The index of the operation that returned it. */
   readonly operation: number;
 }
 
 export interface Transaction {
   readonly index: number;
   readonly invocation: Invocation;
-  /** Without the values that it returned: those are in `reads` and `sums`. */
+  /** Without the returned values: those are in `reads` and `sums`. */
   answer: ClientReply | null;
   resolution: Resolution | null;
   readonly reports: Report[];
   readonly reads: ListRead[];
   readonly sums: number[];
-  /** The receipt in the final state. */
+  /** Its receipt in the final state. */
   receipt: FinalState["receipts"][number] | null;
   /**
-   * The final state cannot show whether it is there: it writes nothing, and its receipt, if any,
-   * has expired.
+   * The final state cannot show whether it is there: it writes nothing, and any receipt has
+   * expired.
    */
   isForgotten: boolean;
   /** The epoch in which its reads were made; null if it has none, or if the epoch is unknown. */
@@ -79,8 +78,7 @@ export interface Transaction {
   /** The epochs in which it is known to have committed: more than one if a lost id ran again. */
   attempts: EpochId[];
   /**
-   * What is known of its only attempt is an upper bound: it may have committed in an earlier epoch
-   * of that history.
+   * Its only attempt is an upper bound: it may have committed in an earlier epoch of that history.
    */
   isInferred: boolean;
   /** Epochs in which another transaction read one of its values. */
@@ -91,17 +89,17 @@ export interface History {
   readonly scenario: Scenario;
   readonly crashOnly: ReadonlySet<number>;
   readonly transactions: readonly Transaction[];
-  /** Also by the id that its token names. */
+  /** Also by the id in its token. */
   readonly byId: ReadonlyMap<string, Transaction>;
   /** The writer of each value, in a list or in the set. */
   readonly writers: ReadonlyMap<number, Transaction>;
   readonly faults: readonly Fault[];
   readonly clocks: readonly WrongClock[];
   readonly failures: readonly Failure[];
-  /** The oldest first. */
+  /** Oldest first. */
   readonly undone: readonly UndoneRange[];
   readonly subscriptions: ReadonlyMap<string, Subscription>;
-  /** The oldest first. */
+  /** Oldest first. */
   readonly deliveries: readonly Delivery[];
   readonly final: FinalState;
   readonly finalLists: ReadonlyMap<string, ListView>;
@@ -127,12 +125,12 @@ export function appendsOf({ invocation }: Transaction): Append[] {
   );
 }
 
-/** The client or the service said that it committed. */
+/** The client or the service recorded that it committed. */
 export function isAcknowledged({ answer, resolution }: Transaction): boolean {
   return answer?.outcome === "committed" || resolution?.outcome === "committed";
 }
 
-/** The client or the service said that it never had an effect and never will. */
+/** The client or the service recorded that it has no effect and never will. */
 export function isAborted({ answer, resolution }: Transaction): boolean {
   return (
     answer?.outcome === "aborted" ||
@@ -142,8 +140,8 @@ export function isAborted({ answer, resolution }: Transaction): boolean {
 }
 
 /**
- * A tombstone aborted it when the outcome was unknown. It may have committed in a history that has
- * ended; a transaction that saw it there is lost with it.
+ * A tombstone aborted it after an unknown outcome. It may have committed in a history that has
+ * ended; transactions that saw it there are lost with it.
  */
 function wasSettled(transaction: Transaction): boolean {
   const { answer, resolution } = transaction;
@@ -152,14 +150,13 @@ function wasSettled(transaction: Transaction): boolean {
   return resolution?.outcome === "aborted" || resolution?.outcome === "never";
 }
 
-/** Aborted, and not settled after others had seen it: no order of versions contains its values. */
+/** Aborted, and not settled after others had seen it: no order of versions has its values. */
 export function isVoid(transaction: Transaction): boolean {
   return isAborted(transaction) && !(wasSettled(transaction) && transaction.seenIn.size > 0);
 }
 
 /**
- * It can have existed for the reader: its tombstone belongs to a history that the reader has not
- * seen.
+ * True if the reader may have seen it: its tombstone is in a history that the reader does not know.
  */
 export function wasSettledBehind(epochs: EpochTree, transaction: Transaction, reader: Transaction): boolean {
   const { receipt } = transaction;
@@ -167,7 +164,7 @@ export function wasSettledBehind(epochs: EpochTree, transaction: Transaction, re
   return receipt === null || !epochs.contains(reader.readIn, receipt.epoch);
 }
 
-/** Only its effects show whether it is there. */
+/** True if only its effects show whether it is there. */
 export function isUnreceipted({ invocation, answer }: Transaction): boolean {
   return invocation.receipt === false && answer?.tokenOf === undefined;
 }
@@ -177,7 +174,7 @@ export function serviceIdOf({ invocation, answer }: Transaction): TxnId {
   return invocation.receipt === false ? (answer?.tokenOf ?? invocation.txn) : invocation.txn;
 }
 
-/** It committed once, and a failure discarded it. */
+/** True if it committed and a failure discarded it. */
 export function isLost(transaction: Transaction): boolean {
   const { answer, reports, invocation, receipt } = transaction;
   return (
@@ -188,8 +185,8 @@ export function isLost(transaction: Transaction): boolean {
 }
 
 /**
- * The time from which every transaction in the epoch had to see its effects; infinite if no client
- * received an answer, or if the answer was about another attempt.
+ * The time from which every transaction of the epoch had to see its effects. Infinite if no client
+ * had an answer, or if the answer was about another attempt.
  */
 export function answeredAt({ answer, attempts, readIn }: Transaction, epoch: EpochId): number {
   if (answer?.outcome !== "committed") return Number.POSITIVE_INFINITY;
@@ -197,8 +194,8 @@ export function answeredAt({ answer, attempts, readIn }: Transaction, epoch: Epo
 }
 
 /**
- * Its attempt in the epoch's history, down to a depth. Of two it is the newer one, which cannot
- * have run beside the other.
+ * Its attempt in the epoch's history, up to a depth. Of two attempts, the newer one, which cannot
+ * have committed beside the other.
  */
 export function attemptIn(
   epochs: EpochTree,
@@ -214,7 +211,7 @@ export function attemptIn(
   return found;
 }
 
-/** How many of the transaction's own appends to the key come before the operation. */
+/** How many of its own appends to the key come before the operation. */
 export function ownBefore(transaction: Transaction, key: string, operation: number): number {
   let count = 0;
   for (const append of appendsOf(transaction))
@@ -222,14 +219,14 @@ export function ownBefore(transaction: Transaction, key: string, operation: numb
   return count;
 }
 
-/** The number of values at the beginning of the list that others wrote. */
+/** How many values at the beginning of the list come from others. */
 export function externalLength(transaction: Transaction, read: ListRead): number {
   return Math.max(0, read.length - ownBefore(transaction, read.key, read.operation));
 }
 
 /**
- * Whether the final state contains the attempt; null if it only reads, or was forgotten, and so
- * leaves nothing there.
+ * Whether the final state contains the attempt; null if the attempt only reads, or if its receipt
+ * was forgotten.
  */
 export function isPresent(
   { invocation, receipt, isForgotten }: Transaction,
@@ -240,8 +237,8 @@ export function isPresent(
 }
 
 /**
- * It certainly committed in the epoch. A report of a loss alone does not prove that: the id may
- * have been sent again there and refused.
+ * True if it certainly committed in the epoch. A reported loss is no proof: the id may have been
+ * sent again there and refused.
  */
 export function isCertain({ attempts, readIn, receipt, reports }: Transaction, attempt: EpochId): boolean {
   if (attempts.length === 1 || readIn === attempt) return true;
@@ -250,14 +247,14 @@ export function isCertain({ attempts, readIn, receipt, reports }: Transaction, a
 }
 
 /**
- * The attempt that the report is about: the one that it names, else the only one, else the one that
- * was answered or is certain. Undefined if it cannot be determined.
+ * The attempt of a report: the one that it names, else the only one, else the one that was answered
+ * or is certain. Undefined if it cannot be determined.
  */
 export function attemptOf(transaction: Transaction, report: Report): EpochId | null | undefined {
   if (report.attempt !== null) return report.attempt;
   const { attempts, answer } = transaction;
   if (attempts.length <= 1) return attempts[0] ?? null;
-  // The position of an answer that was given again is that of the look-up.
+  // A replayed answer has the position of the look-up.
   const answered = answer?.replayed === true ? undefined : answer?.position?.epoch;
   if (answered !== undefined && attempts.includes(answered)) return answered;
   const certain = attempts.filter((attempt) => isCertain(transaction, attempt));

@@ -1,6 +1,6 @@
-// The order of each key's versions in each epoch. It is built from every list that shows a part of
-// it: lists that were read in the epoch, and lists of later epochs and of the end. The latter begin
-// with the values that the epoch left to them. Violations: rules/order.ts.
+// The order of each key's versions in each epoch, built from every list that shows a part of it:
+// lists read in the epoch, in later epochs and at the end. The later ones begin with the values
+// that they inherited. Violations: rules/order.ts.
 import { type Sighting, sightingsOf } from "./attempts.ts";
 import { type EpochId } from "./history.ts";
 import { isCompatible } from "./lists.ts";
@@ -15,7 +15,7 @@ import {
   isVoid,
 } from "./model.ts";
 
-/** What is known of one key in one epoch. */
+/** The known order of one key in one epoch. */
 export interface KeyOrder {
   readonly key: string;
   readonly epoch: EpochId;
@@ -23,13 +23,13 @@ export interface KeyOrder {
   longest: Sighting | null;
   /** How many of the longest list's values come from earlier epochs. */
   base: number;
-  /** Values that the epoch's own transactions appended, in their order. */
+  /** Values that the epoch's own transactions appended, in order. */
   readonly own: number[];
   /** The index of each value in `own`. */
   readonly indexes: Map<number, number>;
   /**
-   * Own values of acknowledged transactions that no transaction read: they come after all that were
-   * read.
+   * Values of the epoch's acknowledged transactions that were never read: they come after all
+   * others.
    */
   readonly unseen: { readonly value: number; readonly writer: Transaction }[];
 }
@@ -80,15 +80,14 @@ export class Orders {
     if (sighting.length > longest.length) order.longest = sighting;
   }
 
-  /** Gives each value of the list to the epoch that appended it. */
+  /** Assigns each value of the list to the epoch that appended it. */
   #split(order: KeyOrder, sighting: Sighting): void {
     const { epochs } = this.#history;
     const { key, epoch, spine, length } = sighting;
     const attempts = this.#attemptsIn(sighting);
     const parts = new Map<EpochId, number[]>();
-    // Values without a writer, of aborted transactions and of other histories are violations that
-    // other rules report. They keep their place together with what stands before them, so that they
-    // do not shift what stands after them.
+    // Other rules report values without a writer, of aborted transactions and of other histories.
+    // Here they stay with the values before them, so that they do not shift those after them.
     let newest: EpochId | null = null;
     for (let at = 0; at < length; at++) {
       const value = spine.values[at] ?? Number.NaN;
@@ -103,8 +102,8 @@ export class Orders {
   }
 
   /**
-   * By place in the list. An attempt that was only reported as lost may be an id that was sent
-   * again and has not run: where an older value stands behind it, the value is of an older attempt.
+   * By index in the list. An attempt that was only reported as lost may be an id that was sent
+   * again and has not run: if an older value follows, the value belongs to an older attempt.
    */
   #attemptsIn({ epoch, spine, length }: Sighting): (EpochId | null)[] {
     const { epochs, writers } = this.#history;
@@ -135,8 +134,8 @@ export class Orders {
   }
 
   /**
-   * All epochs that continue an epoch have everything that it began with: they continue from its
-   * first record.
+   * All continuations of an epoch have everything that it began with, because they continue from
+   * its first record.
    */
   #compareBases(orders: readonly KeyOrder[]): void {
     const { epochs, writers } = this.#history;
@@ -149,7 +148,7 @@ export class Orders {
         let isEqual = later.longest.length >= order.base;
         for (let at = 0; isEqual && at < order.base; at++) isEqual = values[at] === spine.values[at];
         if (isEqual && later.longest.length > order.base && length >= order.base) {
-          // Nor does the later epoch have more of what came before this one.
+          // The later epoch must not have more of the values before this epoch either.
           const writer = writers.get(values[order.base] ?? Number.NaN);
           const attempt = writer === undefined ? null : attemptIn(epochs, writer, later.epoch);
           isEqual = attempt === null || epochs.contains(attempt, order.epoch);
@@ -162,7 +161,7 @@ export class Orders {
   #addUnseen(): void {
     for (const writer of this.#history.transactions) {
       const [attempt] = writer.attempts;
-      // If an id ran twice, it is unknown which attempt was ever there.
+      // If an id ran twice, it is unknown which attempt was there.
       if (attempt === undefined || writer.attempts.length > 1) continue;
       if (writer.isInferred || !isAcknowledged(writer)) continue;
       for (const { key, value } of appendsOf(writer)) {

@@ -1,5 +1,5 @@
-// Reads recorded histories, one line at a time: a file may be larger than memory. Does not know
-// what the records mean.
+// Reads recorded histories line by line, because a file may be larger than memory. Does not
+// interpret the records.
 import { createReadStream } from "node:fs";
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { validate } from "./validate.ts";
 
 export interface ReadResult {
   readonly files: number;
-  /** Last lines that are incomplete, because their process was killed while it wrote. */
+  /** Incomplete last lines, of processes that were killed while they wrote. */
   readonly torn: number;
 }
 

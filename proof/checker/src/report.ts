@@ -1,24 +1,24 @@
-// The checker's report: as text for people, as one JSON object for programs.
+// The checker's report, as text for people and as one JSON object for programs.
 import { type Ambiguity, type Violation } from "./findings.ts";
 import { RULES, type Rule } from "./rules/names.ts";
 
 export interface Counts {
   readonly invoked: number;
-  /** Reported to the client as committed, at once or later. */
+  /** Reported to the client as committed, in the answer or later. */
   readonly committed: number;
   readonly readOnly: number;
   readonly aborted: number;
-  /** Committed, and the final verdict at the strongest level is durable. */
+  /** Committed, with `durable` as the final verdict at the strongest level. */
   readonly durable: number;
   readonly lost: number;
   readonly broken: number;
   /**
-   * Too old for an answer: a final verdict at the strongest level, or an outcome that was unknown.
+   * Too old for an answer, in a final verdict at the strongest level or after an unknown outcome.
    */
   readonly expired: number;
-  /** Unknown answers whose outcome the service reported later. */
+  /** Unknown outcomes that the service resolved later. */
   readonly unknownResolved: number;
-  /** Without an answer: their client was killed. */
+  /** Without an answer, because the client was killed. */
   readonly unanswered: number;
   /**
    * Transactions with a final verdict that is pending, or an unknown outcome that was never
@@ -33,7 +33,7 @@ export interface Counts {
   readonly trackers: number;
   readonly failures: number;
   readonly reports: number;
-  /** Requests of webhooks, and the number of messages that they carried. */
+  /** Requests of webhooks, and how many different messages they carried. */
   readonly deliveries: number;
   readonly messages: number;
   readonly tornLines: number;
@@ -42,11 +42,11 @@ export interface Counts {
 export interface Report {
   readonly seed: number;
   readonly counts: Counts;
-  /** The faults that did what they should, by kind. */
+  /** Faults that took effect, by kind. */
   readonly faults: Readonly<Record<string, number>>;
   readonly violationCount: number;
   readonly violationsByRule: Readonly<Partial<Record<Rule, number>>>;
-  /** The first few of each rule. */
+  /** The first few violations of each rule. */
   readonly violations: readonly Violation[];
   readonly ambiguous: Readonly<Partial<Record<Ambiguity, number>>>;
   /** Why this run proves less than it could. */

@@ -1,8 +1,7 @@
-// Holds each line against the format (history.ts). Fields that the format does not know are let
-// through.
+// Checks each line against the format (history.ts). Unknown fields are allowed.
 import { type HistoryRecord } from "./history.ts";
 
-/** Returns what is wrong, with the path to it, or null. */
+/** Returns the fault with the path to it, or null. */
 type Check = (value: unknown, path: string) => string | null;
 
 const OFFSET = /^(0|[1-9][0-9]{0,99})$/;
@@ -45,7 +44,7 @@ function listOf(check: Check): Check {
   };
 }
 
-/** Lists of values are long and many: no path is made for an element before one is wrong. */
+/** Lists of values are long and many, so a path is made only for a wrong element. */
 const values: Check = (value, path) => {
   if (!Array.isArray(value)) return wrong(path, "a list");
   const at = value.findIndex((item) => !Number.isSafeInteger(item));
@@ -205,7 +204,7 @@ const RECORDS: Readonly<Record<HistoryRecord["type"], Check>> = {
   }),
 };
 
-/** The record, or what is wrong with it. */
+/** The record, or its fault. */
 export function validate(value: unknown): HistoryRecord | string {
   if (!isObject(value)) return wrong("", "an object");
   const { type } = value;

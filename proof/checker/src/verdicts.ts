@@ -6,7 +6,7 @@ import { type History, type Transaction, type Report, attemptOf } from "./model.
 
 /** Reports on one attempt at one level. */
 export interface Spoken {
-  /** The first of each kind, from any source. */
+  /** The first report of each kind, from any source. */
   readonly durable: Report | null;
   readonly lost: Report | null;
   readonly broken: Report | null;

@@ -1,4 +1,4 @@
-// What may be called expired, or be without its receipt: what is older than receipts are kept, and nothing else.
+// Goal: only transactions beyond the retention of receipts may be expired or lack their receipt.
 import { test } from "node:test";
 import type { BrokenRange, FinalState, HistoryRecord, VerdictReport, WrongClock } from "../src/index.ts";
 import {
@@ -16,7 +16,7 @@ import { assertGood, assertViolates } from "./support/judge.ts";
 
 const RETENTION_MS = 40_000;
 const [OLD, YOUNG] = ["019a0000-0000-7000-8000-000000000001", "019a0000-9c40-7000-8000-000000000002"];
-/** The time inside the young id is that of the old one and a whole retention. */
+/** The young id's time is one retention after the old id's. */
 const YOUNG_MS = Number.parseInt("019a00009c40", 16);
 const AT: readonly [number, number] = [10, 15];
 const LATER = AT[0] + RETENTION_MS;
@@ -129,7 +129,7 @@ test("a client with the verdicts durable and lost needs the log's event that it 
       [moved],
     );
   assertGood(judged({ verdict: "broken", tracker: "near" }));
-  // One tracker still remembers that it is broken.
+  // One tracker still knows that it is broken.
   assertGood(
     judged({ verdict: "broken", tracker: "near" }, { verdict: "broken", tracker: "far", by: "final" }),
   );

@@ -1,4 +1,4 @@
-// Reports about durability: what was reported, what is there in the end, and which failures excuse a difference.
+// Goal: reported durability must match the final state; only failures excuse a difference.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { check } from "../src/check.ts";
@@ -9,7 +9,7 @@ import { assertGood, assertViolates } from "./support/judge.ts";
 const write = [append("x", 1)];
 const there = { lists: { x: [1] } };
 const removed = { lists: {} };
-/** The history has gone on on another node, without what it lost. */
+/** The history continues on another node, without the lost values. */
 const moved = { lists: {}, epochs: [epoch("e1", null), epoch("e2", "e1", { node: "b" })] };
 const KEPT = ["region", "global"];
 
@@ -58,10 +58,10 @@ test("a tracker that said durable and says lost contradicts itself", () => {
 test("durable on the primary's disk promises nothing once another node has taken over", () => {
   const final = ["durable", "lost", "lost"] as const;
   assertGood(history({ t: { does: write, final } }, moved, [failure(20, KEPT)]));
-  // On the same node the same words are wrong.
+  // On the same node these verdicts are wrong.
   const stayed = { lists: {}, epochs: [epoch("e1", null), epoch("e2", "e1")] };
   assertViolates(history({ t: { does: write, final } }, stayed, [failure(20, KEPT)]), "fate.durable-absent");
-  // And without a failure that did not keep it.
+  // Without a failure that did not keep the level, they are wrong, too.
   assertViolates(history({ t: { does: write, final } }, moved), "fate.durable-absent");
 });
 
@@ -78,7 +78,7 @@ test("broken although every failure has kept the level", () => {
   const spec = { t: { does: write, reported, final } };
   assertViolates(history(spec, moved, [failure(20, KEPT)]), "fate.promise-broken");
   assertViolates(history(spec, moved), "fate.promise-broken");
-  // A failure that came after the word explains nothing.
+  // A failure after the report excuses nothing.
   assertViolates(history(spec, moved, [failure(2_000_000, [])]), "fate.promise-broken");
   assertGood(history(spec, moved, [failure(20, ["disk", "global"])]));
 });
@@ -140,7 +140,7 @@ test("lost in one epoch, and there by a retry of the same id in another one", ()
   ] as const;
   const retried = { does: write, epoch: "e2", reported, final: "durable" } as const;
   assertGood(history({ t: retried }, { ...there, epochs }));
-  // The same word about the attempt that is there is wrong.
+  // The same report about the attempt that is there is wrong.
   const wrong = { ...retried, reported: [{ ...reported[0], attempt: "e2" }] } as const;
   assertViolates(
     history({ t: wrong }, { ...there, epochs }),
@@ -175,7 +175,7 @@ test("a transaction that only the stream of events knew is broken by the range i
   const final: Partial<FinalState> = { ...removed, epochs: [epoch("e1", null), epoch("e2", "e1")] };
   const position = { epoch: "e1", offset: "50" };
   const report = { verdict: "durable", atMs: 30, position } as const;
-  // Its answer never came, and its id was settled in the history that followed.
+  // It got no answer, and its id was settled in the next history.
   const unknown = { outcome: "unknown", position: null } as const;
   const never = { outcome: "never", position: null } as const;
   const settled = {
@@ -204,7 +204,7 @@ test("a transaction that only the stream of events knew is broken by the range i
   assertViolates(judge([{ ...report, by: "asked" }], undone("10", "90")), "fate.aborted-durable");
   assertViolates(judge([report, { ...report, by: "promise" }], undone("10", "90")), "fate.aborted-durable");
 
-  // It was answered with a later place than the one that the trackers had.
+  // Its answer had a later position than the trackers' one.
   const lost = {
     t: { does: write, final: "lost", receipt: null, reported: [{ ...report, tracker: "near" }] },
   } as const;
@@ -285,7 +285,7 @@ test("at the end nothing is pending or unjudged, and every tracker has given a v
   );
 });
 
-/** As it was reported, but for one tracker's last report at the region level. */
+/** The records, with another last report of one tracker at the region level. */
 function apart(
   records: readonly HistoryRecord[],
   tracker: string,
@@ -305,7 +305,7 @@ test("all trackers agree on which transactions exist", () => {
     ...(["fate.trackers-disagree", "fate.lost-present"] as const),
   );
   assert.match(explanation, /durable \(near\) and lost \(far\)/);
-  // Only trackers that knew that a promise could be made know whether it was broken.
+  // Only trackers that knew of the promise know that it was broken.
   const broken = history({ t: { does: write, final: ["lost", "broken", "lost"] } }, removed, [
     failure(20, []),
   ]);
@@ -335,7 +335,7 @@ test("a verdict `durable` that any client received binds all trackers", () => {
   const { explanation } = assertViolates(lostHere("broken", write, [null]), "fate.trackers-disagree");
   assert.match(
     explanation,
-    /at region T1 is lost \(far\) and broken \(near\), and was told as durable before \(promise\)/,
+    /at region T1 is lost \(far\) and broken \(near\), and was reported as durable before \(promise\)/,
   );
   assertViolates(lostHere("durable", [read("x")], [[]]), "fate.trackers-disagree");
 });

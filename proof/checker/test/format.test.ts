@@ -1,4 +1,4 @@
-// What is no history is refused with its place, never judged; what a killed process has left half written is counted.
+// Goal: malformed histories are refused with the place, and torn lines of killed processes counted.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";

@@ -9,7 +9,7 @@ import { Random } from "./support/random.ts";
 
 const RUNS = 120;
 
-/** Always the same ones: a good history that is called bad has to be so for everybody. */
+/** Always the same seeds, so that a failure is the same on every machine. */
 function forSeeds(count: number, judge: (seed: number) => void): void {
   for (let seed = 1; seed <= count; seed++) {
     try {
@@ -30,7 +30,7 @@ test("serial histories with failovers, zombies and returns are good", () => {
       all[name] = (all[name] ?? 0) + count;
     }
   });
-  // Otherwise this test would prove nothing.
+  // Without these cases the test would prove nothing.
   for (const [name, count] of Object.entries(all)) assert.ok(count > RUNS, `${name}: ${String(count)}`);
 });
 

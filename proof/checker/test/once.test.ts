@@ -1,4 +1,4 @@
-// Nothing happens twice, and money stays.
+// Goal: nothing happens twice, and money is neither made nor lost.
 import { test } from "node:test";
 import { type FinalState } from "../src/index.ts";
 import { append, epoch, failure, history, insert, read, sum, transfer } from "./support/build.ts";
@@ -66,7 +66,7 @@ test("a body that ran again is there once", () => {
     "fate.aborted-present",
   );
   assertViolates(history({ first: { at, does: [append("x", 1)] }, again }, both), "once.rerun");
-  // It was lost, ran again, and came back with an older node: broken, and said so.
+  // It was lost, ran again, and came back with an older node: it is reported as broken.
   const reported = [{ verdict: "lost", atMs: 25 }] as const;
   const back = { at, does: [append("x", 1)], reported, final: "broken", receipt: "commit" } as const;
   const failures = [failure(22, []), failure(50, [])];

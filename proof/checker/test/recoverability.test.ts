@@ -1,4 +1,4 @@
-// What is durable has read nothing that is not.
+// Goal: a durable transaction has read only durable ones.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { append, epoch, failure, history, read } from "./support/build.ts";
@@ -48,7 +48,7 @@ test("one that writes, too, is not durable before what it has read", () => {
 test("durable on a disk that took no part in later epochs is not a promise any more", () => {
   const onDisk = { ...reader, final: ["durable", "lost", "lost"] } as const;
   assertGood(history({ lost, reader: onDisk }, { epochs }, [failure(30, ["region", "global"])]));
-  // It is one while the node has only crashed.
+  // It is a violation while the node has only crashed.
   const stayed = [epoch("e1", null), epoch("e2", "e1")];
   const crashed = history({ lost, reader: onDisk }, { epochs: stayed }, [
     failure(30, ["disk", "region"], { node: "a" }),
@@ -60,7 +60,7 @@ test("a durable report that a later failure has undone is not a promise any more
   const reported = [{ by: "promise", tracker: null, atMs: 25 }] as const;
   const broken = { ...reader, reported, final: ["lost", "broken", "lost"] } as const;
   assertGood(history({ lost, reader: broken }, { epochs }, [failure(30, [])]));
-  // Nor would anybody have to say so of what came back.
+  // A value that came back need not be reported either.
   const back = { at, does: [append("x", 1)], final: "broken", receipt: "commit" } as const;
   const wasLost = { ...back, reported: [{ verdict: "lost", level: "region", atMs: 40 }] } as const;
   assertGood(history({ wasLost, reader }, { lists: { x: [1] }, epochs }, [failure(30, []), failure(50, [])]));

@@ -1,4 +1,4 @@
-// Every anomaly by its name, the smallest history that has it, and its neighbour that has not.
+// Goal: each anomaly is found by name. Method: its smallest history, and a neighbour without it.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { check } from "../src/check.ts";
@@ -6,7 +6,7 @@ import { type HistoryRecord } from "../src/history.ts";
 import { append, epoch, failure, history, read, readAppend } from "./support/build.ts";
 import { assertGood, assertViolates } from "./support/judge.ts";
 
-/** All at once, so that nothing is late but what the lists say. */
+/** All at the same time, so that only the lists show what is late. */
 const at = [10, 20] as const;
 const epochs = [epoch("e1", null), epoch("e2", "e1", { node: "b" })];
 
@@ -69,7 +69,7 @@ test("G-single: a read that sees half of another transaction", () => {
   const half = { at, does: [read("x"), read("y")], shows: [[1], []] };
   const { explanation } = assertViolates(history({ one, half }, { lists }), "G-single");
   assert.match(explanation, /-rw-> .* -wr-> .*did not see 2 of T\d in key y/);
-  // Also on a replica: it shows a beginning of the log.
+  // On a replica, too: it shows a prefix of the log.
   const invocation = { isolation: "snapshot" } as const;
   assertViolates(history({ one, half: { ...half, invocation } }, { lists }), "G-single");
   assertGood(history({ one, none: { ...half, shows: [[], []] } }, { lists }));
@@ -81,7 +81,7 @@ test("G2: each of two transactions has missed what the other one wrote", () => {
   const two = { at, does: [read("x"), append("y", 2)], shows: [[], null] };
   assertViolates(history({ one, two }, { lists }), "G2");
   assertGood(history({ one, two: { ...two, shows: [[1], null] } }, { lists }));
-  // Snapshot isolation allows that, and no more was promised.
+  // Snapshot isolation allows that, and nothing more was promised.
   const invocation = { isolation: "snapshot" } as const;
   const skewed = history({ one: { ...one, invocation }, two: { ...two, invocation } }, { lists });
   assertGood(skewed);
@@ -96,7 +96,7 @@ test("G2 through three keys, with readers that only read", () => {
     right: { at, does: [read("x"), read("y")], shows: [[], [2]] },
   };
   assertViolates(history({ ...writes, ...fork }, { lists }), "G2");
-  // A replica and the primary may disagree about which of two strangers was first.
+  // A replica and the primary may disagree about the order of two independent transactions.
   const right = { ...fork.right, invocation: { isolation: "snapshot" } } as const;
   assertGood(history({ ...writes, left: fork.left, right }, { lists }));
 });
@@ -163,7 +163,7 @@ test("a list that goes on without what its epoch began with", () => {
     seen: { at: [30, 40], epoch: "e2", does: [read("x")], shows: [[1, 2]], final: "lost" },
     three: { at: [50, 60], epoch: "e3", does: [append("x", 3)] },
   } as const;
-  // What is in the second epoch's first record's history is in the third epoch's, too.
+  // What the second epoch inherited with its first record, the third epoch inherits, too.
   assertViolates(history(specs, { lists, epochs: three }, [failure(45, [])]), "order.incompatible");
 });
 
@@ -185,9 +185,9 @@ test("an attempt without an answer is known from those who saw it before the id 
   const judge = (reader: object): HistoryRecord[] =>
     history({ again, reader: { ...seen, ...reader } }, final, [failure(40, [])]);
   assertGood(judge({}));
-  // It says that it has read in the epoch before, and can have seen what the later one has.
+  // It claims an earlier epoch, but may have seen the value of the later one.
   assertViolates(judge({ at: [61, 70] }), "read.other-history");
-  // The value that it has read is lost, and is reported as present.
+  // It is reported as durable, and the value that it read is lost.
   assertViolates(judge({ final: "durable" }), "recoverability.reads");
 });
 
@@ -218,7 +218,7 @@ test("an id may run on a node that was given up, also after it has run in the hi
       [failure(40, [])],
     );
   assertGood(specs([1, 2], [2]));
-  // This may be the list of the history that counts, and the reader is of another one.
+  // The list may be that of the history that counts, while the reader is in another one.
   assertViolates(specs([2], [2]), "read.other-history", "read.stale");
 });
 
@@ -229,7 +229,7 @@ test("a read of what is only in another history", () => {
     two: { at: [50, 60], epoch: "e3", does: [read("x")], shows: [[1]], final: "lost" },
   } as const;
   assertViolates(history(specs, { epochs: branches }, [failure(5, [])]), "read.other-history");
-  // That cannot be said of an epoch whose place is not known.
+  // Nothing follows for an epoch whose place in the tree is unknown.
   const unplaced = history(specs, { epochs: [epoch("e1", null), epoch("e3", "e1")] }, [failure(5, [])]);
   assertGood(unplaced);
   assert.ok((check(unplaced).ambiguous.epoch_without_path ?? 0) > 0);
@@ -288,7 +288,7 @@ test("what was answered before a read began is in it, unless it asks for a snaps
   assert.match(explanation, /answered 10\.000 ms before T1 began/);
   assertGood(history({ one, late: { ...late, at: [15, 40] } }, { lists }));
   assertGood(history({ one, late: { ...late, invocation: { isolation: "snapshot" } } }, { lists }));
-  // Even if no client ever saw it.
+  // Even if it was never read.
   const lost = { ...one, final: "lost" } as const;
   assertViolates(history({ lost, late }, { epochs }, [failure(50, [])]), "read.stale");
 });

@@ -1,4 +1,4 @@
-// What a session has written and seen is in what it reads later.
+// Goal: later reads of a session show what it has written and seen.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { append, epoch, failure, history, read } from "./support/build.ts";
@@ -18,7 +18,7 @@ test("a session reads its own writes", () => {
   );
   assert.deepEqual(transactions, ["later", "one"]);
   assertGood(history({ one, later: { ...later, shows: [[1]] } }, { lists: { x: [1] } }));
-  // Others at the same time need not.
+  // A concurrent transaction of another session need not see it.
   const other = { ...later, at: [15, 40], invocation: { session: "other" } } as const;
   assertGood(history({ one, other }, { lists: { x: [1] } }));
 });
@@ -89,7 +89,7 @@ test("what was seen is lost, and its id is run again behind the later read", () 
   const second = { at: [40, 50], epoch: "e2", does: [read("x")], shows: [[]], invocation: session } as const;
   const rest = { lists: { x: [1] }, epochs };
   assertGood(history({ again, first, second }, rest, [failure(35, [])]));
-  // Behind the second attempt it has to be there.
+  // After the second attempt the value has to be there.
   const third = { ...second, at: [70, 80] } as const;
   assertViolates(history({ again, first, third }, rest, [failure(35, [])]), "read.stale");
 });
@@ -104,12 +104,12 @@ test("a read after a token sees what the token stands for, wherever it runs", ()
   } as const;
   assertGood(history({ one, two, after: { ...after, shows: [[1], [2]] } }, { lists }));
   assertViolates(history({ one, two, after: { ...after, shows: [[1], []] } }, { lists }), "session.after");
-  // What the session had done before it is before it in the log.
+  // The session's earlier writes come before it in the log.
   assertViolates(history({ one, two, after: { ...after, shows: [[], [2]] } }, { lists }), "session.after");
-  // Nothing is promised of what came after the one that it names.
+  // Nothing is promised about later transactions than the named one.
   const early = { ...after, invocation: { ...snapshot, after: "one" } };
   assertGood(history({ one, two, early: { ...early, shows: [[1], []] } }, { lists }));
-  // Nor by a token of a snapshot, which may be older than what the session did before it.
+  // Nor by the token of a snapshot read, which may be older than the session's own writes.
   const old = { at: [41, 42], does: [read("z")], shows: [[]], invocation: snapshot } as const;
   const afterOld = { ...after, shows: [[], []], invocation: { ...snapshot, after: "old" } };
   assertGood(history({ one, two, old, afterOld }, { lists }));

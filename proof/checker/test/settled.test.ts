@@ -1,4 +1,4 @@
-// A transaction that was settled as aborted, when no one knew any more whether it had committed, may have been seen in the history that was lost.
+// Goal: a transaction that was settled as aborted may have been seen in the history that was lost.
 import { test } from "node:test";
 import { append, epoch, failure, history, read, readAppend } from "./support/build.ts";
 import { assertGood, assertViolates } from "./support/judge.ts";

@@ -1,4 +1,4 @@
-// Deliveries of webhooks: who gets what, under which ids, and that no loss is kept from its owner.
+// Goal: each loss reaches its owner, under the right ids, and no endpoint gets more than it should.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { check } from "../src/check.ts";
@@ -51,7 +51,7 @@ test("a loss has to be taken by its owner's endpoint, once at least", () => {
     assertViolates(ofLost(delivery({ answer })), "webhook.missing");
     assertGood(ofLost(delivery({ answer }), delivery({ atMs: 200, untilMs: 201 })));
   }
-  // Of another attempt, and of no owner that it concerns.
+  // Of another attempt, and for an owner that it does not concern.
   const other = delivery({ transactions: [named({ attempt: "e2" })] });
   assertViolates(ofLost(other), "webhook.missing");
   const theirs = subscription({ endpoint: "other", owner: "theirs" });
@@ -89,9 +89,9 @@ test("a delivery is as binding as any other report", () => {
     event: "transaction.durable",
     transactions: [durable],
   });
-  // Lost, and there in the end.
+  // Reported as lost, and there in the end.
   assertViolates(history({ t: kept }, there, [subscription(), delivery()]), "fate.lost-present");
-  // Durable, and gone.
+  // Reported as durable, and absent.
   assertViolates(ofLost(reported, delivery()), "fate.verdict-changed", "fate.durable-absent");
   const range = { event: "2.2.aaaaaaaa", level: "region", epoch: "e1", from: "50", to: "150" } as const;
   const undone = delivery({
@@ -102,7 +102,7 @@ test("a delivery is as binding as any other report", () => {
     promises: [range],
   });
   assertGood(ofLost(reported, delivery(), undone));
-  // The stream of events has reported it to others, and not to this endpoint.
+  // The stream of events reported it to others, but not to this endpoint.
   const { event: _, ...broken } = range;
   const rangeReported = { type: "broken_range", atMs: 100, tracker: "near", ...broken } as const;
   assertViolates(ofLost(reported, delivery(), rangeReported), "fate.verdict-changed", "fate.durable-absent");
@@ -186,7 +186,7 @@ test("an event's id stands for one event, and for its place among the others of 
   assertViolates(judged("2.3.aaaaaaaa", "2.3.aaaaaaaa"), "webhook.event");
   assertViolates(judged("2.3.aaaaaaaa", "2.2.aaaaaaaa"), "webhook.event");
   assertViolates(judged("2.3.aaaaaaaa", "2.10.aaaaaaaa"), "webhook.event");
-  // Numbers, and no texts.
+  // Compared as numbers, not as texts.
   const wide = delivery({ sequence: { first: "2.1.aaaaaaaa", last: "10.1.bbbbbbbb" } });
   assertGood(ofLost(wide));
 });

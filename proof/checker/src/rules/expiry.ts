@@ -1,12 +1,12 @@
-// A transaction that is called expired, or that has no receipt any more, is at least as old as the
-// time for which receipts are kept; and no new id is refused because of its time.
+// Only a transaction that is older than the retention of receipts may be reported expired or lack
+// its receipt; and no new id is refused because of its time.
 import { droppedTooEarlyMs, mayBeExpired } from "../expiry.ts";
 import { type Findings } from "../findings.ts";
 import { type History, type Transaction } from "../model.ts";
 
-/** A gateway uses the time that a database reported to it earlier. */
+/** How long a gateway may use a time that a database reported. */
 const TIME_REMEMBERED_MS = 10_000;
-/** The time until the epoch begins in which ids from before a restore cannot commit. */
+/** Until the epoch begins in which ids from before a restore cannot commit. */
 const RESTORE_NOTICED_MS = 30_000;
 
 export function judgeExpiry(history: History, findings: Findings): void {
@@ -35,9 +35,7 @@ export function judgeExpiry(history: History, findings: Findings): void {
 interface CalledExpired {
   readonly atMs: number;
   readonly what: string;
-  /**
-   * The answer was about an id that was sent, and it did not say what became of the transaction.
-   */
+  /** A refused request, which does not reveal the outcome of the transaction. */
   readonly isRefusal: boolean;
 }
 
@@ -47,10 +45,10 @@ function calledExpired({ answer, resolution, reports }: Transaction): readonly C
     ...(resolution?.outcome === "expired"
       ? [{ atMs: resolution.atMs, what: "resolved", isRefusal: false }]
       : []),
-    // A final answer without a verdict is a violation of another rule.
+    // Another rule reports final answers without a verdict.
     ...reports.flatMap(({ verdict, by, atMs }) =>
       verdict === "expired" && by !== "final"
-        ? [{ atMs, what: `told (${by})`, isRefusal: by === "promise" }]
+        ? [{ atMs, what: `reported (${by})`, isRefusal: by === "promise" }]
         : [],
     ),
   ];

@@ -1,4 +1,4 @@
-// A verdict is true, does not change, and in the end reaches every client that learned of a commit.
+// A verdict is true, does not change, and reaches every client that learned of a commit.
 import { type Excuses } from "../failures.ts";
 import { type Findings } from "../findings.ts";
 import { mayBeExpired } from "../expiry.ts";
@@ -48,7 +48,7 @@ class FateJudge {
     if (isAcknowledged(transaction) && !isUnreceipted(transaction)) this.#requireVerdicts(transaction);
   }
 
-  /** Judges the outcome that the client received, apart from verdicts. */
+  /** Judges the outcome that the client received, without verdicts. */
   #judgeOutcome(transaction: Transaction, verdicts: readonly AttemptVerdicts[]): void {
     const { answer, resolution, invocation, attempts } = transaction;
     const { txn } = invocation;
@@ -60,16 +60,19 @@ class FateJudge {
           reports.some((report) => isDurableReport(report) && !this.#isTakenBack(report)),
         ),
       );
-      // A read whose answer never came has run all the same, and a tracker may have been asked
-      // about it.
+      // A read without an answer may have run, and a tracker may have judged it.
       if (isDurable && !invocation.readOnly) {
-        this.#findings.violation("fate.aborted-durable", [txn], () => `T1 was ${said} and told as durable`);
+        this.#findings.violation(
+          "fate.aborted-durable",
+          [txn],
+          () => `T1 was ${said} and reported as durable`,
+        );
       }
       return;
     }
     const isLost = answer?.outcome === "lost" || resolution?.outcome === "lost";
     const isBroken = verdicts.some(({ levels }) => levels.some(({ broken }) => broken !== null));
-    // With several attempts, one can be lost while another one is there.
+    // Of several attempts, one can be lost while another is there.
     if (isLost && !isBroken && attempts.length < 2 && isPresent(transaction, null) === true) {
       if (this.#hasRunSince(transaction)) this.#findings.ambiguity("sent_again_after_its_loss");
       else
@@ -79,7 +82,7 @@ class FateJudge {
           () => "T1 was answered as lost, and is there in the end",
         );
     }
-    // No service can say what became of it.
+    // No service can report its outcome.
     if (isUnreceipted(transaction)) return;
     const isOpen =
       answer?.outcome === "unknown" && (resolution === null || resolution.outcome === "unresolved");
@@ -94,8 +97,8 @@ class FateJudge {
   }
 
   /**
-   * Its only attempt is in an epoch that began after the reply, and so did the failure that kept
-   * nothing.
+   * Its only attempt is in an epoch that began after the answer, and so did a failure that kept no
+   * level.
    */
   #hasRunSince({ answer, resolution, attempts }: Transaction): boolean {
     const { firstSeen, failures } = this.#history;
@@ -115,10 +118,10 @@ class FateJudge {
     const { durable, lost, final, reports } = spoken;
     const present = isPresent(transaction, attempt);
     const { txn } = transaction.invocation;
-    // A transaction that only read leaves nothing: it counts as lost if all say so.
+    // A read-only transaction leaves nothing: it is absent if all verdicts say lost.
     const isAbsent = present === false || (present === null && final.size === 1 && final.has("lost"));
     if (durable === null || !isAbsent || this.#isBeyond(transaction, attempt, level)) {
-      // It is there, or no client had a promise that it would be.
+      // It is there, or no client had a promise.
     } else if (reports.every((report) => !isDurableReport(report) || this.#isTakenBack(report))) {
       this.#findings.ambiguity("broken_as_a_range");
     } else if (
@@ -126,7 +129,7 @@ class FateJudge {
       !final.has("durable") &&
       this.#excuses.breaks(transaction, attempt, level, Number.POSITIVE_INFINITY) !== null
     ) {
-      // Without a token no client could have asked, and a tracker that has not seen the mark says
+      // Without a token no client could have asked, and a tracker that missed the mark answers
       // `unknown`.
       this.#findings.ambiguity("broken_without_token");
     } else if (this.#isExpiredUndone(transaction, ofAttempt, level)) {
@@ -135,29 +138,27 @@ class FateJudge {
       this.#findings.violation("fate.durable-absent", [txn], () => {
         const failure = this.#excuses.breaks(transaction, attempt, level, Number.POSITIVE_INFINITY);
         const how = present === null ? "lost" : "absent";
-        return `T1 was told as durable at ${this.#name(level)} (${durable.by}), and is ${how} in the end; ${blame(failure)}`;
+        return `T1 was reported as durable at ${this.#name(level)} (${durable.by}), and is ${how} at the end; ${blame(failure)}`;
       });
     }
     if (lost !== null && present === true) {
       this.#findings.violation("fate.lost-present", [txn], () => {
-        return `T1 was told as lost at ${this.#name(level)} (${lost.by}), and is there in the end`;
+        return `T1 was reported as lost at ${this.#name(level)} (${lost.by}), and is there at the end`;
       });
     }
   }
 
   /**
-   * The stream of events and webhooks that reported it as durable also reported the promise as
-   * broken for its part of the log. Trackers forget a single transaction once it is durable
-   * everywhere; a client that asks with its token learns the truth.
+   * The stream or the webhooks that reported it as durable later reported the promise as broken for
+   * its part of the log. Trackers forget a transaction once it is durable everywhere; a client that
+   * asks with its token gets the truth.
    */
   #isTakenBack({ by, level, position }: Report): boolean {
     if ((by !== "event" && by !== "webhook") || position === null) return false;
     return this.#undoing(level, position).some((range) => range.by === by);
   }
 
-  /**
-   * The reports to all clients that the level's promises at this position are broken, oldest first.
-   */
+  /** Reports to all clients that the level's promises at this position are broken, oldest first. */
   #undoing(level: number, { epoch, offset }: Position): readonly UndoneRange[] {
     return this.#history.undone.filter(
       (range) =>
@@ -169,16 +170,15 @@ class FateJudge {
   }
 
   /**
-   * The answer to a look-up with its token is now `expired`. No client asked between the failure
-   * and that time. But before it, the promise at this position was reported to all clients as
-   * broken, and nothing reported it as durable afterwards. Only a client's session may say durable
-   * again if its promise was durable before: a client keeps a verdict that it has, and does not ask
-   * again.
+   * A look-up with its token now returns `expired`, and no client asked between the failure and
+   * that time. But before it, the promise at this position was reported to all clients as broken,
+   * and nothing reported it as durable afterwards. Only a client's session may report durable again
+   * if its promise was durable before: a client keeps a verdict and does not ask again.
    */
   #isExpiredUndone(transaction: Transaction, { attempt, levels }: AttemptVerdicts, level: number): boolean {
     const { final = new Set(), reports = [] } = levels[level] ?? {};
     const { answer, resolution, attempts } = transaction;
-    // That of a look-up may be of a later epoch than the only attempt.
+    // A look-up may give a position in a later epoch than the only attempt's.
     const received = [answer?.position, resolution?.position].find(
       (position) => position != null && (position.epoch === attempt || attempts.length === 1),
     );
@@ -193,7 +193,7 @@ class FateJudge {
     return durable.every(({ atMs, isOfSession }) => atMs <= first.atMs || (isKept && isOfSession === true));
   }
 
-  /** Each tracker that calls it expired in the end does so after its retention is over. */
+  /** True if every tracker that calls it expired at the end does so after its retention. */
   #isOld(transaction: Transaction, reports: readonly Report[]): boolean {
     return reports.every(
       ({ by, verdict, atMs }) =>
@@ -201,7 +201,7 @@ class FateJudge {
     );
   }
 
-  /** The level promised nothing for what happened: another node became the primary. */
+  /** The level promises nothing about this failure: another node became the primary. */
   #isBeyond(transaction: Transaction, attempt: string | null, level: number): boolean {
     if (attempt === null || !this.#history.crashOnly.has(level)) return false;
     if (!this.#history.epochs.hasMoved(attempt)) return false;
@@ -216,21 +216,21 @@ class FateJudge {
   ): void {
     const { durable, broken } = levels[level] ?? {};
     if (broken == null) return;
-    // A transaction that comes back after its loss was reported is broken at every level, whichever
+    // A transaction that comes back after a reported loss is broken at every level, whichever
     // levels the failure kept.
     const excuse = this.#excuses.breaks(transaction, attempt, isBack ? null : level, broken.atMs);
     if (excuse === null) {
       this.#findings.violation("fate.promise-broken", [transaction.invocation.txn], () => {
-        return `T1 was told as broken at ${this.#name(level)} (${broken.by}), and every failure until then has kept that`;
+        return `T1 was reported as broken at ${this.#name(level)} (${broken.by}), and every failure until then has kept the level`;
       });
     } else if (durable === null && !isBack) this.#findings.ambiguity("broken_without_report");
   }
 
   #judgeFinal(transaction: Transaction, ofAttempt: AttemptVerdicts, level: number, spoken: Spoken): void {
     const { final, reports } = spoken;
-    // It had reached the primary's disk, but only those that learned it before the node was gone
-    // know that: for them it stays durable there, for all others it is lost. Both are true, and
-    // neither promises anything about the new primary.
+    // It had reached the primary's disk, but only those that learned it in time know that. For them
+    // it stays durable on that disk; for all others it is lost. Both are true, and neither promises
+    // anything about the new primary.
     const isBeyond =
       isLostOrBroken(ofAttempt, level) && this.#isBeyond(transaction, ofAttempt.attempt, level);
     const { txn } = transaction.invocation;
@@ -266,17 +266,16 @@ class FateJudge {
     }
   }
 
-  /** Only a position is known of it, in an epoch that has ended. */
+  /** Only its position is known, in an epoch that has ended. */
   #isUndecidable(transaction: Transaction, attempt: string | null): boolean {
     return isUnreceipted(transaction) && attempt !== null && attempt !== this.#history.epochs.last;
   }
 
   /**
-   * Requires that all trackers say the same. They may have seen different marks, so there are two
-   * cases in which none of them is wrong, as long as no client received `durable`. In the first,
-   * all say that it is lost or broken, and only those that saw the mark know that it was a promise.
-   * In the second, it only read, and leaves nothing by which they could agree. But a verdict that a
-   * client received binds all.
+   * All trackers must agree. They may have seen different marks, so two differences are allowed
+   * while no client has received `durable`. In the first, all report it lost or broken, and only
+   * those that saw the mark know of a promise. In the second, it only read, and left nothing by
+   * which they could agree. A verdict that a client received binds all.
    */
   #judgeAgreement(
     transaction: Transaction,
@@ -296,13 +295,13 @@ class FateJudge {
       this.#findings.violation("fate.trackers-disagree", [txn], () => {
         const each = said.map((verdict) => `${verdict} (${whoSaid({ reports }, verdict)})`).join(" and ");
         const before =
-          reportedBefore === undefined ? "" : `, and was told as durable before (${reportedBefore.by})`;
+          reportedBefore === undefined ? "" : `, and was reported as durable before (${reportedBefore.by})`;
         return `at ${this.#name(level)} T1 is ${each}${before}`;
       });
     }
   }
 
-  /** No source changes durable to lost or lost to durable, and broken stays broken. */
+  /** No source may change durable to lost, lost to durable, or broken to anything else. */
   #judgeChanges(
     transaction: Transaction,
     ofAttempt: AttemptVerdicts,
@@ -315,9 +314,9 @@ class FateJudge {
     for (const [source, said] of sources) {
       const first = (verdict: string): number => said.findIndex((report) => report.verdict === verdict);
       const [durable, lost, broken] = [first("durable"), first("lost"), first("broken")];
-      // A client passes on the verdict of one tracker, and then that of another one, which followed
-      // another primary. In the end the promise has to be broken; if it has expired by then, the
-      // log has reported it as broken.
+      // A client repeats the verdict of one tracker, and then that of another that followed another
+      // primary. In the end the promise has to be broken; if it has expired, the log has reported
+      // it as broken.
       const isAdmitted =
         (source === CLIENT || source === RECEIVER) &&
         final.size > 0 &&
@@ -350,7 +349,7 @@ class FateJudge {
     }
   }
 
-  /** A promise that was reported to all clients as broken holds for no client. */
+  /** A promise that was reported to all clients as broken holds for none. */
   #judgeBrokenKept(transaction: Transaction, ofAttempt: AttemptVerdicts, at: string, spoken: Spoken): void {
     const holds = spoken.reports.find(({ by, verdict }) => by === "final" && verdict === "durable");
     if (holds === undefined || !isLoggedAsBroken(spoken)) return;
@@ -363,8 +362,8 @@ class FateJudge {
   }
 
   /**
-   * It was lost, came back and is there. When trackers have forgotten that it was reported as
-   * broken, its position alone decides: SPEC.md, R8.
+   * It was lost, came back and is there. Once trackers have forgotten the report that it is broken,
+   * only its position decides: SPEC.md, R8.
    */
   #isForgottenReturn(
     transaction: Transaction,
@@ -404,13 +403,12 @@ class FateJudge {
 
 const LOG = "the log of events";
 const CLIENT = "the client";
-/** Deliveries arrive in no order. */
+/** Deliveries arrive in any order. */
 const RECEIVER = "the webhooks";
 
 /**
- * One log in the store reports losses and broken promises, and every tracker publishes the same:
- * the tracker that recorded the verdict is its source. Each tracker reports by itself that
- * something has become durable.
+ * The log in the store is the source of losses and broken promises: every tracker publishes what
+ * one of them recorded there. Each tracker is its own source for durability.
  */
 function sourceOf({ by, tracker, verdict }: Report): string {
   if (by === "webhook") return RECEIVER;
@@ -423,8 +421,8 @@ function isDurableReport({ verdict }: Report): boolean {
 }
 
 /**
- * At another level, all that still know say that it is not there, or that was the last verdict
- * before it expired. Its verdict at this level does not matter.
+ * At another level it is reported absent by all that still know it, or was until it expired. Its
+ * verdict at this level does not matter.
  */
 function isLostOrBroken({ levels }: AttemptVerdicts, level: number): boolean {
   return levels.some(({ final, reports }, other) => {
@@ -463,6 +461,6 @@ function whoSaid({ reports }: Pick<Spoken, "reports">, verdict: string): string 
 }
 
 function blame(failure: Failure | null): string {
-  if (failure === null) return "every failure has kept that";
-  return `${failure.kind} on ${failure.node} has not kept that, but nobody was told that the promise is broken`;
+  if (failure === null) return "every failure has kept the level";
+  return `${failure.kind} on ${failure.node} has not kept the level, but the promise was not reported as broken`;
 }

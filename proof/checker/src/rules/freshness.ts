@@ -1,6 +1,6 @@
-// A read must not miss what earlier epochs left to its own epoch nor, on the primary, what was
-// committed and answered before the read began. A snapshot read may be older than that, and says
-// so. No version may stand before one that was there earlier.
+// A read must show what earlier epochs left to its epoch. On the primary it must also show what was
+// answered before it began; a snapshot read may be older. A new version must not come before one
+// that was there already.
 import { type Findings } from "../findings.ts";
 import { type EpochId } from "../history.ts";
 import { type History, type ListRead, type Transaction, answeredAt } from "../model.ts";
@@ -27,7 +27,7 @@ export function judgeFreshness(history: History, orders: Orders, findings: Findi
   for (const order of orders.all()) judgeRealTime(history, answers, order, findings);
 }
 
-/** No transaction appends before a value that was there before it began. */
+/** No transaction appends before a value that was answered before it began. */
 function judgeRealTime(history: History, answers: FirstAnswers, order: KeyOrder, findings: Findings): void {
   for (const [at, value] of order.own.entries()) {
     const writer = history.writers.get(value);
@@ -55,7 +55,7 @@ function judgeStale(
   });
 }
 
-/** Of all values after an index of an order, the one that was answered first. */
+/** Of the values after an index, the one that was answered first. */
 class FirstAnswers {
   readonly #history: History;
   readonly #known = new Map<KeyOrder, (Transaction | null)[]>();

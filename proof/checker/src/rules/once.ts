@@ -1,5 +1,5 @@
-// Nothing happens twice, whatever was sent again: no value, no transfer, no receipt, no body under
-// two ids.
+// Nothing happens twice, whatever was sent again: no value, no transfer, no receipt, and no body
+// under two ids.
 import { type Findings } from "../findings.ts";
 import { type TxnId } from "../history.ts";
 import { type ListView, type Spine } from "../lists.ts";
@@ -21,8 +21,8 @@ interface Repeat {
 }
 
 /**
- * Reports each value that a list has twice once, with the first transaction that read it; without a
- * reader if it is in the final list.
+ * Reports each repeated value once, with the first transaction that read it; without a reader if it
+ * is in the final list.
  */
 function judgeLists({ transactions, finalLists, writers }: History, findings: Findings): void {
   const known = new Map<Spine, Repeat[]>();
@@ -100,8 +100,8 @@ function judgeReruns({ transactions, byId, epochs }: History, findings: Findings
   for (const { invocation, receipt } of transactions) {
     const first = invocation.rerunOf === null ? undefined : byId.get(invocation.rerunOf);
     if (first?.receipt?.kind !== "commit" || receipt?.kind !== "commit") continue;
-    // It was reported as lost, and an operator brought its history back: then it is broken, and is
-    // reported as broken. No failover may cause this.
+    // It was reported as lost, and an operator brought its history back. It is then broken, and
+    // reported as broken. A failover must not cause this.
     const isBroken = first.reports.some(({ verdict }) => verdict === "broken");
     if (isBroken && first.attempts.some((attempt) => epochs.wasChosenSince(attempt))) continue;
     findings.violation("once.rerun", [first.invocation.txn, invocation.txn], () => {

@@ -1,4 +1,4 @@
-// Lists that cannot be parts of one order of versions.
+// Finds lists that cannot be parts of one order of versions.
 import { type Findings } from "../findings.ts";
 import { type TxnId } from "../history.ts";
 import { type History } from "../model.ts";
@@ -25,7 +25,7 @@ function transactionsOf(history: History, fault: OrderFault): TxnId[] {
   }
 }
 
-/** One transaction that read the list; empty for the final list. */
+/** A transaction that read the list; empty for the final list. */
 function readersOf({ transactions }: History, { spine, length, epoch }: Sighting): TxnId[] {
   const reader = transactions.find(
     ({ readIn, reads }) =>

@@ -1,5 +1,5 @@
-// The final state: each transaction is in it as a whole or not at all, and money is where the
-// transfers have put it.
+// The final state contains each transaction as a whole or not at all, and balances follow from the
+// transfers.
 import { type Findings } from "../findings.ts";
 import { type Operation, type TxnId } from "../history.ts";
 import { type History, type Transaction, isAborted } from "../model.ts";
@@ -10,7 +10,7 @@ export function judgePresence(history: History, findings: Findings): void {
   judgeBank(history, findings);
 }
 
-/** Which effects are there. */
+/** The effects in the final state. */
 class Present {
   readonly #lists: ReadonlyMap<string, ReadonlySet<number>>;
   readonly #inserted: ReadonlySet<number>;
@@ -22,7 +22,7 @@ class Present {
     this.#transfers = new Set(final.transfers.map(({ txn }) => txn));
   }
 
-  /** Null for an operation that leaves nothing. */
+  /** Null for an operation without effects. */
   has(txn: TxnId, operation: Operation): boolean | null {
     switch (operation.f) {
       case "append":

@@ -1,6 +1,6 @@
 // A single read must not show values without a writer, values of aborted transactions or of other
-// histories, half of a transaction, or too little of its own transaction. freshness.ts judges the
-// values that it must not miss.
+// histories, half of a transaction, or less than its own writes. freshness.ts judges values that it
+// misses.
 import { type Findings } from "../findings.ts";
 import { type EpochId } from "../history.ts";
 import { type Spine, isCompatible } from "../lists.ts";
@@ -46,10 +46,7 @@ interface Strange {
   readonly what: "read.garbage" | "G1a" | "read.other-history" | "unplaced";
 }
 
-/**
- * Values that no list, or no list of an epoch, may have; found once for all that read the same
- * list.
- */
+/** Values that no list, or no list of an epoch, may have. Found once for all reads of a list. */
 class StrangeValues {
   readonly #history: History;
   readonly #anywhere = new Map<Spine, Strange[]>();
@@ -134,8 +131,8 @@ function judgeValues(
 }
 
 /**
- * Its own earlier appends are the end of the list, in their order, and its later ones are not
- * there.
+ * A transaction sees its own earlier appends at the end of the list, in order, and not its later
+ * ones.
  */
 function judgeOwn(findings: Findings, reader: Transaction, read: ListRead): void {
   const { spine, length, key, operation } = read;
@@ -172,7 +169,7 @@ function judgeRepeated(findings: Findings, reader: Transaction): void {
   }
 }
 
-/** The last version that it read is the last one that its writer made of the key. */
+/** Its last value must be the last one that the value's writer appended to the key. */
 function judgeIntermediate(
   { writers }: History,
   findings: Findings,

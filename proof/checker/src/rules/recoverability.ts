@@ -1,6 +1,6 @@
-// ED recoverability: a durable transaction has read only durable ones; this includes read-only
-// transactions. Positions of tokens are upper bounds, so the order of two reports proves nothing;
-// the final verdicts of both do.
+// ED recoverability: a durable transaction, read-only ones included, has read only durable ones.
+// Positions of tokens are upper bounds, so the order of two reports proves nothing; the final
+// verdicts do.
 import { type Excuses } from "../failures.ts";
 import { type Findings } from "../findings.ts";
 import { type EpochId } from "../history.ts";
@@ -42,9 +42,9 @@ export function judgeRecoverability(
 }
 
 /**
- * The promise holds at the end: it is the last verdict, or nothing happened that the level does not
- * cover. A level that survives only crashes may call a transaction durable that another node's
- * history lacks.
+ * True if the promise holds at the end: durable is the last verdict, or the level covers everything
+ * that happened. A level that survives only crashes may report durable what another node's history
+ * lacks.
  */
 function isDurable(
   { epochs, crashOnly }: History,
@@ -61,7 +61,7 @@ function isDurable(
   return final.has("durable") && !(crashOnly.has(level) && epochs.hasMoved(attempt));
 }
 
-/** The first value of a list that is not durable, found once for all that read the same list. */
+/** The first value of a list that is not durable. Found once for all reads of the list. */
 class UndurableValues {
   readonly #history: History;
   readonly #verdicts: Verdicts;

@@ -1,6 +1,6 @@
-// Every epoch's own transactions must have a serial order. Between epochs there is nothing left to
-// find: what an epoch began with comes before all of its own (order.ts, freshness.ts), so every
-// cycle is within one epoch.
+// Every epoch's own transactions must have a serial order. Nothing is left to judge between epochs:
+// inherited values come before an epoch's own (order.ts, freshness.ts), so every cycle is within
+// one epoch.
 import { type Findings } from "../findings.ts";
 import { type Edge, Graph } from "../graph.ts";
 import { type EpochId } from "../history.ts";
@@ -15,11 +15,11 @@ interface Node {
 }
 
 /**
- * The largest number of pairs, per key, of a reader of the newest version and a writer that
- * overwrote it unseen.
+ * Limit per key for pairs of a reader of the newest version and a writer of a version that was
+ * never read.
  */
 const UNSEEN_PAIRS_MAX = 10_000;
-/** The number of anti-dependencies of a component that are tried one by one. */
+/** Limit per component for anti-dependencies that are tried one by one. */
 const SINGLES_MAX = 2_000;
 
 export function judgeSerializability(history: History, orders: Orders, findings: Findings): void {
@@ -37,10 +37,7 @@ interface Found {
   readonly cycle: readonly Edge[];
 }
 
-/**
- * The worst anomaly of the component. Only one cycle of a component is reported: the others often
- * follow from it.
- */
+/** The worst anomaly of the component. The other cycles of a component often follow from it. */
 function nameCycle(graph: Graph, component: readonly number[]): Found | null {
   const members = new Set(component);
   const overwrites = cycleBy(graph, component, ({ kind }) => kind === "ww");
@@ -55,9 +52,9 @@ function nameCycle(graph: Graph, component: readonly number[]): Found | null {
     const back = graph.path(anti.to, anti.from, members, isDependency);
     if (back !== null) return { rule: "G-single", cycle: [anti, ...back] };
   }
-  // A replica shows commits in the order of the log, the primary in the order in which transactions
-  // release their locks. So a snapshot read and a serializable one may disagree about two
-  // independent transactions.
+  // A replica shows commits in the order of the log, the primary in the order in which locks are
+  // released. So a snapshot read and a serializable one may disagree about two independent
+  // transactions.
   const several = cycleBy(graph, component, ({ kind, isSnapshot }) => kind !== "rw" || !isSnapshot);
   return several === null ? null : { rule: "G2", cycle: several };
 }
@@ -90,10 +87,7 @@ function report(findings: Findings, nodes: readonly Node[], rule: Rule, cycle: r
   });
 }
 
-/**
- * Which transaction had to come before which, as far as neighbouring versions show. Everything else
- * follows.
- */
+/** Which transaction must come before which, for neighbouring versions. All other pairs follow. */
 class Dependencies {
   readonly nodes: Node[] = [];
   readonly edges: Edge[] = [];

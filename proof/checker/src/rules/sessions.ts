@@ -1,5 +1,5 @@
-// Sessions: a later read shows what the session wrote and saw before, if its history still contains
-// it. A snapshot read promises this only for what it asked to see.
+// In a session, a later read shows what the session wrote and saw before, if its history still
+// contains it. A snapshot read promises only what it asked for.
 import { type Findings } from "../findings.ts";
 import { type EpochId } from "../history.ts";
 import { getOrMake } from "../maps.ts";
@@ -64,8 +64,8 @@ class SessionJudge {
     const { isolation, after } = invocation;
     const named = after === null ? undefined : this.#history.byId.get(after);
     if (isolation === "snapshot" && named === undefined) return;
-    // A snapshot shows everything up to its token. That includes what the session saw earlier,
-    // unless the token belongs to a snapshot read, which may have been older.
+    // A snapshot shows everything up to its token, including what the session saw earlier. A token
+    // of a snapshot read may be older than that.
     const isWithNamed = (other: Transaction): boolean =>
       other === named ||
       (named !== undefined && named.invocation.isolation === "serializable" && isBefore(other, named));
@@ -76,7 +76,7 @@ class SessionJudge {
       if (!had(writer) || this.#survived(writer, readIn) !== true || contains(read, value)) continue;
       this.#report(isNamed(writer) ? "session.after" : "session.own-writes", reader, writer, read, value);
     }
-    // The newest read that counts has seen the most, unless it is a violation itself.
+    // The newest read has seen the most, unless it is a violation itself.
     const last = this.#seen.get(read.key)?.findLast((seen) => had(seen.reader) && seen.reader !== reader);
     if (last === undefined) return;
     const missed = this.#missed(reader, readIn, read, last);
@@ -102,7 +102,7 @@ class SessionJudge {
       const value = values[at] ?? Number.NaN;
       const writer = writers.get(value);
       if (writer === undefined || writer === reader || this.#survived(writer, readIn) !== true) continue;
-      // A value that was read may be lost, and its id may have run again since: then another
+      // A value that was read may be lost, and its id may have run again since. Then another
       // attempt survived.
       const seenIn = last.reader.readIn;
       if (seenIn === null || this.#attemptIn(writer, seenIn) !== this.#attemptIn(writer, readIn)) continue;

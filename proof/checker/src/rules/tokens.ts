@@ -1,5 +1,5 @@
-// Answers whose clients learn a token from them alone: it is the token of their own transaction,
-// and what has not written has none.
+// A token in an answer must be that of the answered transaction. Only transactions that wrote have
+// one.
 import { type Findings } from "../findings.ts";
 import { type TxnId } from "../history.ts";
 import { type History, type Transaction } from "../model.ts";

@@ -1,6 +1,6 @@
-// Deliveries of webhooks: each loss reaches its owner's endpoint. No endpoint receives what belongs
-// to another owner, or a body that was changed on the way. The `fate` rules judge whether a
-// delivery is true, as they do for all reports.
+// Each loss must reach its owner's endpoint. No endpoint receives a transaction of another owner,
+// or a body that was changed on the way. The `fate` rules judge whether deliveries are true, as for
+// all reports.
 import { type Findings } from "../findings.ts";
 import { type Delivery, type Subscription, type TxnId } from "../history.ts";
 import { getOrMake } from "../maps.ts";
@@ -8,11 +8,11 @@ import { type History, isPresent, isUnreceipted, serviceIdOf, type Transaction }
 import { type AttemptVerdicts, type Verdicts } from "../verdicts.ts";
 
 const BODY_BYTES = 20_000;
-/** For two connections whose order looks different to the machine than it was. */
+/** Two connections may end and begin in another order than the machine shows. */
 const OVERLAP_MS = 100;
 /**
- * For this long after a failure two trackers may follow two primaries, or a tracker may have lost
- * its claim.
+ * For this long after a failure, trackers may follow two primaries, or a tracker may have lost its
+ * claim.
  */
 const CLAIMS_LOST_MS = 60_000;
 const STOPPED_TRACKER = /pause_tracker$/;
@@ -30,8 +30,8 @@ export function judgeWebhooks(history: History, verdicts: Verdicts, findings: Fi
 }
 
 /**
- * Gateways name the transactions that their clients do not name. A client that gets no answer does
- * not learn the id, so an owner may be sent as many unknown ids as it lacks answers.
+ * Gateways choose ids if clients do not. A client without an answer never learns such an id, so an
+ * owner may get as many unknown ids as it lacks answers.
  */
 class UnnamedIds {
   readonly #left = new Map<string, number>();
@@ -93,7 +93,7 @@ function passes({ filter }: Subscription, metadata: Readonly<Record<string, stri
 }
 
 /**
- * A loss that a failure undid is recorded again under ids of another epoch; nothing else may
+ * A loss that a failure undid is recorded again, with ids of another epoch. Nothing else may
  * differ.
  */
 function judgeRepetitions([first, ...others]: readonly Delivery[], findings: Findings): void {
@@ -132,8 +132,8 @@ function judgeAtOnce(history: History, deliveries: readonly Delivery[], findings
 }
 
 /**
- * A tracker was paused while it sent, or its claim was lost with the history or on the wrong side
- * of two, or a wrong clock ended it.
+ * A tracker was paused while it sent; or its claim was lost with the history or on the wrong side
+ * of a split; or a wrong clock ended it.
  */
 function mayHaveTwoSenders({ faults, failures, clocks }: History, fromMs: number, toMs: number): boolean {
   const reached = (one: { readonly atMs: number; readonly untilMs: number }): boolean =>
@@ -181,7 +181,7 @@ function epochOf(event: string | undefined): string | undefined {
   return event?.split(".")[2];
 }
 
-/** If an owner subscribes to losses, its endpoint takes every one of them in the end. */
+/** If an owner subscribes to losses, its endpoint accepts each of them in the end. */
 function judgeLosses(history: History, verdicts: Verdicts, findings: Findings): void {
   const { subscriptions, deliveries, transactions } = history;
   const taken = new Map<string, Set<string>>();
@@ -217,8 +217,8 @@ function names({ transactions }: Delivery, txn: string): boolean {
 }
 
 /**
- * A source reported this attempt by name as lost or broken, the final state does not contain it,
- * and no tracker says that it is there.
+ * A source reported this attempt as lost or broken, the final state lacks it, and no tracker
+ * reports it as durable.
  */
 function isLost(transaction: Transaction, { attempt, levels }: AttemptVerdicts): boolean {
   if (attempt === null || isPresent(transaction, attempt) === true) return false;

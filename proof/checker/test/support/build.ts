@@ -1,4 +1,4 @@
-// Hand-made histories: each test says only what it is about, the rest is what a good run would have recorded.
+// Builds histories by hand: a test states what matters, and the rest is what a good run records.
 import {
   type ClientReply,
   type Failure,
@@ -29,7 +29,7 @@ export function failure(atMs: number, kept: readonly string[], overrides: Partia
 type Verdict = VerdictReport["verdict"];
 
 export interface Spec {
-  /** Began and ended, in milliseconds; the number of the transaction by default. */
+  /** Begin and end, in milliseconds. Default: from the transaction's number. */
   readonly at?: readonly [number, number];
   readonly epoch?: string;
   readonly does?: readonly Operation[];
@@ -37,11 +37,11 @@ export interface Spec {
   readonly invocation?: Partial<Invocation>;
   readonly answer?: Partial<ClientReply> | null;
   readonly resolution?: Partial<Resolution>;
-  /** The final word at every level, or by level, weakest first; null for none. */
+  /** The final verdict at every level, or by level, weakest first; null for none. */
   readonly final?: Verdict | readonly Verdict[] | null;
-  /** Further words. */
+  /** Further reports. */
   readonly reported?: readonly Partial<VerdictReport>[];
-  /** Its receipt in the end; by default there if its final word at the strongest level is durable and it writes. */
+  /** Its receipt at the end. Default: there if it writes and is durable at the strongest level. */
   readonly receipt?: FinalState["receipts"][number]["kind"] | null;
 }
 
@@ -57,8 +57,8 @@ export const sum: Operation = { f: "sum" };
 const FINAL_AT_MS = 1_000_000;
 
 /**
- * The records of some transactions, by name. `final` says what is in the database in the end; what the transactions say
- * about themselves fills the rest.
+ * The records of the given transactions, by name. `final` overrides the database at the end, which
+ * otherwise follows from the transactions.
  */
 export function history(
   specs: Readonly<Record<string, Spec>>,

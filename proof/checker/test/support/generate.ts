@@ -1,5 +1,5 @@
-// A database that runs one transaction after the other, loses the end of its log in failovers, and reports the truth about it:
-// every history that it makes is good. It shares nothing with the checker but the format.
+// A serial database that loses the end of its log in failovers and reports the truth: every history
+// that it makes is good. It shares only the format with the checker.
 import type { FinalState, HistoryRecord, Operation, Shown, VerdictReport } from "../../src/history.ts";
 import { Random } from "./random.ts";
 
@@ -7,7 +7,7 @@ export interface GeneratorOptions {
   readonly seed: number;
   readonly transactions: number;
   readonly failures?: number;
-  /** Keys that are in use at a time, and after how many transactions others take their place. */
+  /** How many keys are in use at a time, and after how many transactions others replace them. */
   readonly keys?: number;
   readonly keysLast?: number;
   readonly sessions?: number;
@@ -31,7 +31,7 @@ interface Run {
   readonly epoch: string;
   /** How much of the log it has written or seen. */
   readonly place: number;
-  /** What its token says: a little more. */
+  /** The offset in its token: a little more. */
   readonly offset: number;
   readonly readOnly: boolean;
   readonly reached: Set<string>;
@@ -40,7 +40,7 @@ interface Run {
   sawReturn: boolean;
 }
 
-/** One history: a log, and what it makes of the tables. */
+/** One history: a log, and the tables that result from it. */
 class Branch {
   readonly epoch: string;
   readonly node: string;
@@ -137,7 +137,7 @@ class Generator {
       const mark = branch.marks[level] ?? 0;
       branch.marks[level] = mark + this.#random.below(Math.max(1, end - mark));
     }
-    // What is farther away is later.
+    // More distant levels lag behind nearer ones.
     branch.marks.region = Math.min(branch.marks.region ?? 0, branch.marks.disk ?? 0);
     branch.marks.global = Math.min(branch.marks.global ?? 0, branch.marks.region);
     this.#noteReached(branch);
@@ -212,7 +212,7 @@ class Generator {
   #isIn(run: Run, branch: Branch, survivors: ReadonlySet<string>): boolean {
     if (!branch.path.includes(run.epoch)) return false;
     if (!run.readOnly) return survivors.has(`${run.txn} ${run.epoch}`);
-    // A read is there if all that it has seen is: the log up to its place.
+    // A read is there if everything that it saw is: the log up to its position.
     return run.branch.log.slice(0, run.place).every((effect, at) => branch.log[at] === effect);
   }
 
@@ -314,7 +314,7 @@ class Generator {
     return operations.map((it) => ("value" in it ? { ...it, value: ++this.#values } : it));
   }
 
-  /** What the operations show of the log's first part, and of their own writes. */
+  /** What the operations return for a prefix of the log and their own writes. */
   #show(branch: Branch, length: number, operations: readonly Operation[]): Shown[] {
     const own = new Map<string, number[]>();
     return operations.map((operation) => {

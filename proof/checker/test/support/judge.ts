@@ -1,16 +1,16 @@
-// What tests ask of a report.
+// Assertions about a report.
 import assert from "node:assert/strict";
 import { check } from "../../src/check.ts";
 import { type HistoryRecord } from "../../src/history.ts";
 import { type Violation } from "../../src/findings.ts";
 import { type Rule } from "../../src/rules/names.ts";
 
-/** The history violates nothing. */
+/** The history violates no rule. */
 export function assertGood(records: readonly HistoryRecord[]): void {
   assert.deepEqual(check(records).violations, []);
 }
 
-/** The history violates these rules and no other; returns the first violation of the first. */
+/** The history violates exactly these rules. Returns the first violation of the first rule. */
 export function assertViolates(records: readonly HistoryRecord[], ...rules: readonly Rule[]): Violation {
   const report = check(records);
   const details = JSON.stringify(report.violations, null, 1);

@@ -1,5 +1,5 @@
-// Damage to good histories. The checker has to notice each kind: what one record says is changed in a way that nothing
-// else can explain. A mutation is null where a history has nothing that is fit for it.
+// Damages good histories in ways that the checker has to notice: each changes a record so that
+// nothing else can explain it. Null where a history has no fitting record.
 import assert from "node:assert/strict";
 import type { ClientReply, FinalState, HistoryRecord, Invocation, VerdictReport } from "../../src/history.ts";
 import { type Random } from "./random.ts";
@@ -16,7 +16,7 @@ function finalOf(records: readonly HistoryRecord[]): FinalState {
   return final;
 }
 
-/** Puts something else in the place of one of the records that are fit for it. */
+/** Replaces one of the records that fit. */
 function change<T extends HistoryRecord>(
   records: readonly HistoryRecord[],
   random: Random,
@@ -41,7 +41,7 @@ function changeFinal(
   return made === null ? null : records.map((record) => (record === final ? { ...final, ...made } : record));
 }
 
-/** Lists of serializable reads, with what they are of. */
+/** Changes a list of a serializable read. */
 function changeShown(
   records: readonly HistoryRecord[],
   random: Random,
@@ -108,7 +108,7 @@ export const MUTATIONS: Readonly<Record<string, Mutation>> = {
     ),
   "a list was read in another order": (records, random) =>
     changeShown(records, random, (list, { operations }, at) => {
-      // Of values that the end has, too, it says in which order they were appended.
+      // Values of the final list have a known order.
       const operation = operations[at];
       const final =
         operation !== undefined && "key" in operation ? finalOf(records).lists[operation.key] : undefined;
@@ -123,7 +123,7 @@ export const MUTATIONS: Readonly<Record<string, Mutation>> = {
       records.flatMap((it) => (it.type === "invocation" && !it.readOnly ? [it.txn] : [])),
     );
     return change(records, random, isFinalReport, (report) => {
-      // Of what was on the disk of a node that is gone, or was only read, or was broken, they may know different things.
+      // Trackers may differ about a lost node's disk, about reads, and about broken promises.
       if (report.level === "disk" || report.verdict === "broken" || !writes.has(report.txn)) return null;
       return { ...report, verdict: report.verdict === "durable" ? "lost" : "durable" };
     });
@@ -148,7 +148,7 @@ export const MUTATIONS: Readonly<Record<string, Mutation>> = {
   },
 };
 
-/** All words about one that writes, at every level, so that nothing is left to explain the others. */
+/** All reports about one writing transaction, at every level, so that none explains the others. */
 function flipAll(
   records: readonly HistoryRecord[],
   random: Random,

@@ -1,4 +1,4 @@
-// Chance with a seed: the same seed makes the same history.
+// Random numbers from a seed: the same seed makes the same history.
 
 export class Random {
   #state: number;
@@ -7,7 +7,7 @@ export class Random {
     this.#state = seed | 0;
   }
 
-  /** From 0 up to 1 (mulberry32). */
+  /** From 0 to below 1 (mulberry32). */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) | 0;
     let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
