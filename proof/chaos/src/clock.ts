@@ -1,5 +1,5 @@
-// The run's one clock. Monotonic and the same for every process of the machine, as the history asks
-// for.
+// The one clock of the run: monotonic, and the same for every process of the machine, as the
+// history requires.
 
 export function nowMs(): number {
   return Number(process.hrtime.bigint()) / 1e6;

@@ -1,9 +1,8 @@
 // The shared part of `make chaos` and `make chaos-patroni`: reads options, makes one run, prints a
-// readable verdict and, as the last line, one JSON object.
-// Options: --duration-s N (default 60), --seed N, --rate N (transactions a second), --only KIND,…
-// (of faults), --dir FOLDER (keeps the histories there), --wrong (Patroni with settings that break
-// promises).
-// Exit codes: 0 for a good run, 1 for one that is not, 2 for a bad option.
+// readable verdict and, as the last line, one JSON object. Options: --duration-s N (default 60),
+// --seed N, --rate N (transactions a second), --only KIND,… (of faults), --dir FOLDER (keeps the
+// histories there), --wrong (Patroni with settings that break promises). Exit codes: 0 for a good
+// run, 1 for a bad one, 2 for a bad option.
 import { readOptions } from "@highwater/lab-tools/process";
 import { machineReadable, readable } from "./report.ts";
 import { type ChaosResult, runChaos } from "./run.ts";
@@ -17,9 +16,9 @@ interface RigOptions {
 }
 
 export interface Command {
-  /** Default number of transactions a second. */
+  /** Default of --rate, in transactions a second. */
   readonly rate: number;
-  /** A switch that only this command has, without its dashes. */
+  /** An option that only this command has, without its dashes. */
   readonly flag?: string;
   readonly startRig: (options: RigOptions) => Promise<Rig>;
   /** Prints the readable verdict. */
@@ -28,7 +27,7 @@ export interface Command {
   readonly isGood: (result: ChaosResult, isFlagged: boolean) => boolean;
 }
 
-/** Does not return: the process ends. */
+/** Ends the process and never returns. */
 export async function runCommand({ rate, flag, startRig, print, isGood }: Command): Promise<never> {
   const number = (text: string | undefined, fallback: number): number => {
     const value = text === undefined || text === "" ? fallback : Number(text);

@@ -1,4 +1,4 @@
-// The nemesis's part of the history, and how often it did what.
+// Writes the nemesis's part of the history and counts its faults.
 import { closeSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { type Failure, type Fault, type HistoryRecord, type WrongClock } from "@highwater/checker";
@@ -17,7 +17,7 @@ export class FaultFile implements FaultLog {
     this.#notes = openSync(join(dir, `${name}.notes`), "a");
   }
 
-  /** Faults that did what they should, by kind. */
+  /** Faults that took effect, by kind. */
   get counts(): Record<string, number> {
     return Object.fromEntries([...this.#counts].sort(([a], [b]) => (a < b ? -1 : 1)));
   }
@@ -26,7 +26,7 @@ export class FaultFile implements FaultLog {
     return [...this.#counts.values()].reduce((sum, count) => sum + count, 0);
   }
 
-  /** Those that did not. */
+  /** Faults that did not take effect. */
   get failed(): readonly string[] {
     return this.#failed;
   }

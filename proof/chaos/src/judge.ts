@@ -1,15 +1,14 @@
-// Asks the checker, a program of its own that reads only the recorded history, and reads its
-// answer.
+// Runs the checker, a separate program that reads only the recorded history, and parses its answer.
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
 const CHECKER = fileURLToPath(new URL("../../checker/src/cli.ts", import.meta.url));
 const LIMIT_MS = 240_000;
 const OUTPUT_BYTES_MAX = 64 * 1024 * 1024;
-/** The exit code of a history that was judged and has violations. */
+/** The checker's exit code when it finds violations. */
 const VIOLATED = 1;
 
-/** What the checker's `--json` says; names as there. */
+/** The checker's `--json` output, with its names. */
 export interface Judgement {
   readonly invoked: number;
   readonly committed: number;

@@ -1,9 +1,8 @@
-// What a run is made of, and what its parts know of each other: a system under test, a workload, a
-// nemesis.
+// The parts of a run, and what they know of each other: a system under test, a workload, a nemesis.
 import { type EpochId, type Failure, type Fault, type FinalState, type WrongClock } from "@highwater/checker";
 
 /**
- * A region's services as a client sees them, nearest first; links to other regions are delayed and
+ * A region's services as a client sees them, nearest first. Links to other regions are delayed and
  * can be cut.
  */
 export interface Endpoint {
@@ -14,44 +13,44 @@ export interface Endpoint {
   readonly postgres?: string;
 }
 
-/** A user of services that ask for keys. No other one may see its transactions. */
+/** A user of services that require keys. Other owners may not see its transactions. */
 export interface Owner {
   readonly name: string;
   /** The database's login role of its key. */
   readonly role: string;
-  /** With every right. */
+  /** A key with every scope. */
   readonly apiKey: string;
 }
 
-/** Of services that are not configured otherwise: no run is so long. */
+/** The default retention of the services, longer than any run. */
 export const USUAL_RETENTION_MS = 86_400_000;
 
-/** What the workload needs of the system. */
+/** The workload's view of the system. */
 export interface Target {
   readonly regions: readonly string[];
-  /** Every tracker's own address, past all links. */
+  /** Every tracker's own address, without links. */
   readonly trackers: Readonly<Record<string, string>>;
-  /** As seen from a region, by clients that are there. */
+  /** The endpoints that clients in a region use. */
   endpoints(from: string): Promise<readonly Endpoint[]>;
   /** How long the services keep receipts. */
   readonly retentionMs: number;
   /**
-   * Where services ask for keys. Clients are dealt out to them, and they have endpoints for
-   * webhooks on this machine.
+   * Set where services require keys. Clients are divided among the owners, and each owner has
+   * endpoints for webhooks on this machine.
    */
   readonly owners?: readonly Owner[];
-  /** As superuser on the application's database of a node, past all services. */
+  /** Runs SQL as superuser in the application's database of a node, without services. */
   query(node: string, sql: string): Promise<readonly Record<string, unknown>[]>;
 }
 
 export interface WorkloadOptions {
   readonly target: Target;
   readonly seed: number;
-  /** Where every process writes its part of the history: `*.jsonl`. */
+  /** The folder in which every process writes its part of the history, as `*.jsonl`. */
   readonly dir: string;
   /** Weakest first. */
   readonly levels: readonly string[];
-  /** Transactions a second of all clients together, about. */
+  /** Approximate number of transactions a second, of all clients together. */
   readonly rate: number;
 }
 
@@ -64,19 +63,19 @@ export interface Progress {
 
 export interface Workload {
   readonly progress: Progress;
-  /** No new transactions; resolves when those in flight have their answer. */
+  /** Starts no more transactions. Resolves when those in flight have their answer. */
   stop(): Promise<void>;
   /**
-   * With the system healed: asks for what is unknown, waits for every promise, asks every tracker
-   * for its final word, and reads the final state of the node whose history counts. Resolves when
-   * all of that is in the history.
+   * After the system is healed: resolves unknown outcomes, waits for every promise, asks every
+   * tracker for final verdicts, and reads the final state of the node whose history counts.
+   * Resolves when all of that is recorded.
    */
   settle(primary: string): Promise<FinalState>;
-  /** Ends its processes; also after an error. */
+  /** Ends its processes, even after an error. */
   close(): Promise<void>;
 }
 
-/** Which epoch it continues, and where. */
+/** An epoch, and the one that it continues. */
 export interface EpochSummary {
   readonly id: EpochId;
   readonly seq: number;
@@ -84,11 +83,11 @@ export interface EpochSummary {
   readonly node: string;
 }
 
-/** Where the nemesis writes what it does. */
+/** The nemesis's record of its actions. */
 export interface FaultLog {
   fault(fault: Omit<Fault, "type">): void;
   clock(clock: Omit<WrongClock, "type">): void;
   failure(failure: Omit<Failure, "type">): void;
-  /** For the workload, which gives every epoch its place in the final state. */
+  /** For the workload, which puts every epoch into the final state. */
   epoch(epoch: EpochSummary): void;
 }

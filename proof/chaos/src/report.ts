@@ -1,5 +1,5 @@
-// What a run says in the end: for people what became of every kind of transaction, and one line of
-// JSON for programs.
+// The result of a run: for people, a count of each kind of transaction; for programs, one line of
+// JSON.
 import { type ChaosResult } from "./run.ts";
 
 const EXAMPLES_MAX = 3;
@@ -12,27 +12,27 @@ export function readable(seed: number, result: ChaosResult): string {
     "",
     `seed ${String(seed)}: ${String(total)} faults of ${String(kinds.length)} kinds`,
     `  ${kinds.map(([kind, count]) => `${kind} ${String(count)}`).join(", ") || "none"}`,
-    ...failedFaults.map((fault) => `  did not do what it should: ${fault}`),
+    ...failedFaults.map((fault) => `  did not take effect: ${fault}`),
   ];
   if (judgement !== null) {
     const rows: [string, number][] = [
       ["transactions begun", judgement.invoked],
       ["answered as committed", judgement.committed],
-      ["  of them only read", judgement.read_only],
+      ["  read-only", judgement.read_only],
       ["  durable at the strongest level", judgement.durable],
-      ["  lost, and told so", judgement.lost],
+      ["  reported as lost", judgement.lost],
       ["  broken at the strongest level", judgement.broken],
-      ["too old to tell", judgement.expired],
+      ["too old for a verdict", judgement.expired],
       ["promises that a failover broke", judgement.promises_broken],
       ["aborted", judgement.aborted],
       ["unknown, and resolved", judgement.unknown_resolved],
-      ["whose client died", judgement.unanswered],
+      ["without an answer, because the client died", judgement.unanswered],
       ["still pending", judgement.pending],
       ["violations", judgement.violations],
     ];
     for (const [what, count] of rows) lines.push(`  ${String(count).padStart(8)}  ${what}`);
     lines.push(
-      `  judged by ${String(judgement.reads)} reads and ${String(judgement.reports)} words about durability in ` +
+      `  judged by ${String(judgement.reads)} reads and ${String(judgement.reports)} reports about durability in ` +
         `${String(judgement.epochs)} epochs; ${String(judgement.ambiguous)} facts were ambiguous`,
     );
     const { deliveries, messages } = judgement;

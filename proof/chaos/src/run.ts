@@ -1,6 +1,6 @@
-// One chaos run: a system, a workload, a nemesis; then peace, the last words, and the judgement.
-// Owns the order of things, the limits of time and what is kept; knows nothing of what is broken or
-// how.
+// One chaos run: starts a system, a workload and a nemesis, heals the system, settles everything,
+// and judges the history. Owns the order of the steps, time limits and kept files; knows nothing of
+// the faults.
 import { cp, mkdir } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { TemporaryFolder } from "@highwater/lab-tools/process";
@@ -11,7 +11,7 @@ import { type Workload, type WorkloadOptions } from "./parts.ts";
 import { type Rig } from "./system.ts";
 
 const START_LIMIT_MS = 120_000;
-/** The faults that have begun when the time is over still have to end. */
+/** Faults that began within the time still have to end. */
 const FAULTS_GRACE_MS = 300_000;
 const HEAL_LIMIT_MS = 180_000;
 const STOP_LIMIT_MS = 120_000;
@@ -22,9 +22,9 @@ const PROGRESS_MS = 5_000;
 export interface ChaosOptions {
   readonly seed: number;
   readonly durationMs: number;
-  /** Transactions a second, about. */
+  /** Approximate number of transactions a second. */
   readonly rate: number;
-  /** Where history and logs stay; without it a folder that is removed unless something is wrong. */
+  /** Where history and logs are kept. Default: a folder that is removed if the run is clean. */
   readonly keep?: string;
   readonly startRig: () => Promise<Rig>;
   readonly startWorkload: (options: WorkloadOptions) => Promise<Workload>;
@@ -33,16 +33,16 @@ export interface ChaosOptions {
 
 export interface ChaosResult {
   readonly faults: Readonly<Record<string, number>>;
-  /** Faults that did not do what they should. */
+  /** Faults that did not take effect. */
   readonly failedFaults: readonly string[];
   readonly judgement: Judgement | null;
-  /** Why the run did not get to its end. */
+  /** Why the run broke off; null if it did not. */
   readonly error: string | null;
-  /** Where history and logs are, if they are kept. */
+  /** Where history and logs are; null if they were not kept. */
   readonly kept: string | null;
 }
 
-/** True when nothing is wrong. */
+/** True when the run ended without violations and pending verdicts. */
 export function isClean({ judgement, error }: ChaosResult): boolean {
   return error === null && judgement?.violations === 0 && judgement.pending === 0;
 }
@@ -107,9 +107,9 @@ async function underFaults(options: ChaosOptions, folders: Folders): Promise<voi
     const primary = await within("the system is healed", HEAL_LIMIT_MS, nemesis.heal());
     say("no new transactions");
     await within("the clients stop", STOP_LIMIT_MS, workload.stop());
-    say("last words");
+    say("settling");
     await within("everything is settled", SETTLE_LIMIT_MS, workload.settle(primary));
-    say("all is told");
+    say("everything is settled");
   } finally {
     clearInterval(ticker);
     await workload?.close().catch((cause: unknown) => {
@@ -125,7 +125,7 @@ async function underFaults(options: ChaosOptions, folders: Folders): Promise<voi
   }
 }
 
-/** With the causes below it. */
+/** The error's message and those of its causes. */
 function fullReasonOf(cause: unknown): string {
   const reasons: string[] = [];
   for (let at: unknown = cause; at !== undefined; at = at instanceof Error ? at.cause : undefined)

@@ -1,5 +1,5 @@
 // The interfaces that a chaos run needs: the system, and the nemesis that breaks it. Neither knows
-// of the run's other parts.
+// the run's other parts.
 import { type FaultLog, type Target } from "./parts.ts";
 
 interface SystemUnderTest {
@@ -7,8 +7,8 @@ interface SystemUnderTest {
   /** Levels that verdicts may name, weakest first. */
   readonly levels: readonly string[];
   /**
-   * Files and folders that explain a failure, while the system exists: logs of services and
-   * databases.
+   * Logs of services and databases that may explain a failure. They exist only as long as the
+   * system.
    */
   readonly evidence: readonly string[];
   /** Ends everything, including what the nemesis stopped or cut. */
@@ -24,13 +24,13 @@ export interface NemesisOptions {
 
 export interface Nemesis {
   /**
-   * Causes faults until the time is over, and resolves when the last one has ended. Rejects if it
-   * broke something that it cannot repair.
+   * Causes faults until the time is over. Resolves when the last one has ended; rejects if it broke
+   * something that it cannot repair.
    */
   run(durationMs: number): Promise<void>;
   /**
-   * Undoes all faults that are left. Resolves with the node whose history counts once every service
-   * is ready.
+   * Undoes all remaining faults. Resolves with the node whose history counts once every service is
+   * ready.
    */
   heal(): Promise<string>;
 }

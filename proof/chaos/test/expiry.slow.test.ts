@@ -1,7 +1,7 @@
-// Goal: receipts, ids and events that expire while nodes fail and clocks jump make no answer wrong, and nothing is forgotten early.
-// Method: the three-region system with a retention of 50 s, a failover and wrong clocks, for long enough that the first receipts
-// are dropped. Then the checker judges the history. It must reject the same history under a retention that is longer than the
-// product's.
+// Goal: receipts, ids and events that expire while nodes fail and clocks jump make no answer wrong,
+// and nothing is forgotten early. Method: the three-region system with a retention of 50 s, a
+// failover and wrong clocks, until the first receipts are dropped; then the checker judges the
+// history. It must reject the same history under a longer retention than the product's.
 import assert from "node:assert/strict";
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -21,7 +21,7 @@ const RATE = 30;
 const CLOCKS = ["primary_clock", "gateway_clock", "tracker_clock"];
 const KINDS = ["lose_primary", "kill_tracker", ...CLOCKS];
 
-/** The file that has the record, and its lines. */
+/** The file that contains the record, and its text. */
 async function fileWith(
   history: string,
   type: HistoryRecord["type"],

@@ -1,5 +1,5 @@
-// The deliberate bugs still fit the product's source: a mutant whose text has changed stays
-// unnoticed until the next run of hours.
+// Goal: the deliberate bugs still fit the product's source. Otherwise only the next run of hours
+// would notice.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { stripTypeScriptTypes } from "node:module";

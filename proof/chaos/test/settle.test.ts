@@ -1,7 +1,6 @@
-// Goal: at the end of a run the workload asks about every open id again before it gives up, however many are
-// open.
-// Method: a service that answers `active` for each id at first and `aborted` afterwards, and a time limit that has already
-// passed.
+// Goal: at the end of a run the workload asks again about every open id before it gives up, however
+// many there are. Method: a service that answers `active` for each id at first and `aborted`
+// afterwards, and a time limit that has already passed.
 import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { createServer } from "node:http";

@@ -1,6 +1,7 @@
-// Goal: a short run of everything that `make chaos` does finds no fault, and would report one. Method: the three-region system
-// with real clients of two owners, a receiver of webhooks, half a dozen faults with a failover among them, then the checker.
-// The checker must reject the same history with one report inverted, and with deliveries to the wrong owner.
+// Goal: a short run of everything that `make chaos` does finds no fault, and would report one.
+// Method: the three-region system with real clients of two owners, a receiver of webhooks, and half
+// a dozen faults with a failover; then the checker. The checker must reject the same history with
+// one report inverted, and with deliveries to the wrong owner.
 import assert from "node:assert/strict";
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -24,7 +25,7 @@ interface Line {
   verdict?: string;
 }
 
-/** One durable word of the end becomes a loss. */
+/** Turns one final `durable` report into a loss. */
 async function turnOneVerdict(history: string): Promise<void> {
   for (const name of await readdir(history)) {
     const file = join(history, name);
@@ -42,7 +43,7 @@ async function turnOneVerdict(history: string): Promise<void> {
   assert.fail("nothing was reported durable");
 }
 
-/** The endpoints of one owner become those of the other one. */
+/** Exchanges the endpoints of the two owners. */
 async function swapOwners(history: string): Promise<void> {
   const file = join(history, "workload.jsonl");
   const lines = (await readFile(file, "utf8")).split("\n").map((line) => {

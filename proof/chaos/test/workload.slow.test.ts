@@ -1,5 +1,6 @@
-// Goal: the workload records everything, and the product's answers in a clean failover are consistent. Method: the whole
-// product in three regions, the workload at work, the loss of the primary's region in the middle, and everything settled.
+// Goal: the workload records everything, and the product's answers in a clean failover are
+// consistent. Method: the whole product in three regions, with the loss of the primary's region in
+// the middle of the workload, and everything settled at the end.
 import assert from "node:assert/strict";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -16,7 +17,7 @@ import { startWorkload } from "../src/workload/index.ts";
 
 const [HOME, LEVELS] = ["us-east", ["disk", "region", "global"]];
 const LIMIT_MS = 180_000;
-/** Longer than a request takes, so that something is committed that no other region has. */
+/** Longer than a request takes, so that some commits reach no other region. */
 const CUT_OFF_MS = 300;
 
 function targetOf(system: System): Target {
@@ -38,7 +39,7 @@ async function untilCommitted(workload: Workload, more: number): Promise<void> {
   }
 }
 
-/** The clients of the region that is lost are not: they go on with the others. Both replicas answer, so all is kept. */
+/** The lost region's clients go on with the others. Both replicas answer, so all is kept. */
 async function failOver(system: System, log: FaultLog): Promise<string> {
   const { cluster } = system;
   const startedAtMs = nowMs();
@@ -119,7 +120,7 @@ function assertComplete(history: readonly HistoryRecord[], trackers: readonly st
       `${txn} is resolved once if it has to be`,
     );
     assert.notEqual(resolved[0]?.outcome, "unresolved", txn);
-    // Without a receipt no tracker knows it: the answer of a safe client is all that is said.
+    // Trackers do not know a transaction without a receipt: its answer is the only report.
     if (answer.outcome !== "committed" || receipt === false) continue;
     const reports = output.get(txn) ?? [];
     for (const tracker of trackers) {
@@ -140,7 +141,7 @@ function assertComplete(history: readonly HistoryRecord[], trackers: readonly st
   assert.ok(history.some((record) => record.type === "report" && record.by === "asked"));
 }
 
-/** No client reads the promises of a process that has died; another one, `NAME.1`, has taken its place. */
+/** No client reads the promises of a killed process. Its successor is named `NAME.1`. */
 function isOfDead(client: string, invocations: readonly Invocation[]): boolean {
   const [process = ""] = client.split("/");
   const [name = "", crashes = "0"] = process.split(".");

@@ -143,5 +143,5 @@ function judgeEvidence(history: History, counts: Counts, findings: Findings): vo
     );
   }
   const failed = history.faults.filter(({ error }) => error !== null).length;
-  if (failed > 0) findings.weakness(`${String(failed)} faults did not do what they should`);
+  if (failed > 0) findings.weakness(`${String(failed)} faults did not take effect`);
 }

@@ -1,7 +1,6 @@
-// `make chaos-mutants`: every mutant of the product under the faults that bring it out. The checker
-// has to find each. The last line is JSON.
-// Options: --seed N, --only TEXT (mutants whose names contain it).
-// Exit codes: 0 when each was found, 1 when one was not.
+// `make chaos-mutants`: runs every mutant of the product under the faults that expose it. The
+// checker has to find each. The last line is JSON. Options: --seed N, --only TEXT (mutants whose
+// names contain it). Exit codes: 0 when each was found, 1 when one was not.
 import { readOptions } from "@highwater/lab-tools/process";
 import { startThreeRegions } from "../nemesis/three-regions.ts";
 import { runChaos } from "../run.ts";
@@ -10,10 +9,10 @@ import { type Mutant, MUTANTS } from "./list.ts";
 
 const DURATION_MS = 30_000;
 const RATE = 60;
-/** Faults meet a bug by chance: a mutant that one run misses gets another seed. */
+/** Faults expose a bug by chance, so a mutant that one run misses gets another seed. */
 const RUNS = 3;
 
-/** The rules that the mutant has violated; null when no run has shown any. */
+/** The rules that the mutant violated; null when no run violated any. */
 async function caughtBy({ name, faults }: Mutant, seed: number): Promise<readonly string[] | null> {
   for (let run = 0; run < RUNS; run++) {
     const { judgement, error } = await runChaos({

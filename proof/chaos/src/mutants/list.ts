@@ -1,12 +1,12 @@
-// Deliberate bugs in the product's own services. Under the faults that each one names, the checker
-// has to find every one of them. A patch replaces a text that occurs exactly once, so that this
-// list cannot rot.
+// Deliberate bugs in the product's services. Under the faults that a mutant names, the checker has
+// to find it. A patch replaces a text that occurs exactly once, so a change of the source cannot
+// disable it unnoticed.
 import { type SourcePatch } from "@highwater/lab-tools/process";
 
 export interface Mutant {
   readonly name: string;
   readonly patch: SourcePatch;
-  /** Kinds of faults that bring it out. */
+  /** Kinds of faults that expose it. */
   readonly faults: readonly string[];
 }
 
@@ -115,7 +115,7 @@ export const MUTANTS: readonly Mutant[] = [
       find: 'const code = readOnly ? "primary_unavailable" : "commit_unconfirmed";',
       replace: 'const code = readOnly ? "primary_unavailable" : "serialization_failure";',
     },
-    // Each reset hits what is on its way back. A crash hits hardly any: replies on their way
+    // Each reset hits replies on their way back. A crash hits hardly any: replies under way still
     // arrive.
     faults: ["reset_link", "flapping_link"],
   },

@@ -1,4 +1,4 @@
-// Loaded into each service before everything else (--import): one of the deliberate bugs.
+// Applies one of the deliberate bugs. Each service loads this before everything else (--import).
 import { patchSource } from "@highwater/lab-tools/process";
 import { MUTANTS } from "./list.ts";
 

@@ -7,7 +7,7 @@ const COPY = "app_copy";
 const DISCONNECT = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${DATABASE}' AND pid <> pg_backend_pid()`;
 
 export interface DatabaseCopy {
-  /** Puts the copy in the database's place. `note` is called while no session can see either. */
+  /** Replaces the database by the copy. `note`: called while no session can see either. */
   swapIn(note: () => void): Promise<void>;
 }
 

@@ -1,11 +1,11 @@
-// Which scenario is next. Cards are drawn from a shuffled deck, so that every run meets most kinds
-// and none twice before the others; chance alone would leave some out for ten minutes.
+// Chooses the next scenario. Cards come from a shuffled deck, so that no kind repeats before the
+// others had their turn: chance alone would leave some out for ten minutes.
 import { type Random } from "./random.ts";
 
 export interface Card {
   readonly kind: string;
   /**
-   * In one deck of so many, for what would make the rest of the run say little: 1 is every deck.
+   * The card is in one of so many decks (1: in all), for scenarios that make the rest prove little.
    */
   readonly oneIn: number;
 }
@@ -13,7 +13,7 @@ export interface Card {
 export class Deck<T extends Card> {
   readonly #cards: readonly T[];
   readonly #random: Random;
-  /** For each rare card, in which deck of its round it is. */
+  /** For each rare card: which deck of its round contains it. */
   readonly #turns = new Map<T, number>();
   #left: T[] = [];
   #decks = 0;

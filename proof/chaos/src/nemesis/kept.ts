@@ -1,6 +1,6 @@
-// Derives which promises a change of the primary keeps from the positions that were read before the
-// election. The rule is that of the product's failover-candidate, but written separately: the
-// checker must not borrow from the code that it judges.
+// Derives from the positions before the election which promises a change of the primary keeps. The
+// rule is that of the product's failover-candidate, written again: the checker must not share code
+// with what it judges.
 
 export type LevelRule =
   | { readonly primary: true }
@@ -12,24 +12,23 @@ export interface Candidate {
   readonly region: string;
   readonly zone: string;
   /**
-   * How far its log of the current history goes. Null if it was not read, or if the node may have
-   * less than it once had: a fresh or older copy that has not caught up, or a log of another
-   * history.
+   * How far its log of the current history goes. Null if it was not read, or if the node may lack
+   * log that it once had: a fresh or older copy that has not caught up, or another history.
    */
   readonly position: bigint | null;
 }
 
 export interface Election {
-  /** Where the old primary was. */
+  /** The old primary and its location. */
   readonly primary: { readonly node: string; readonly region: string; readonly zone: string };
   /** Every other node of the system, read or not. */
   readonly others: readonly Candidate[];
   readonly promoted: string;
-  /** The promoted node is known to have everything that the old primary ever had. */
+  /** The promoted node certainly has everything that the old primary ever had. */
   readonly isComplete: boolean;
 }
 
-/** Levels at which nothing that was durable can be missing on the promoted node. */
+/** Levels at which no durable transaction can be missing on the promoted node. */
 export function keptLevels(levels: Readonly<Record<string, LevelRule>>, election: Election): string[] {
   const names = Object.keys(levels);
   if (election.isComplete) return names;
@@ -50,14 +49,14 @@ function isKept(rule: LevelRule, { primary, others, promoted }: Election): boole
     const domain = domainOf(candidate);
     domains.set(domain, [...(domains.get(domain) ?? []), candidate]);
   }
-  // A promise that counted the domain relied on one of its nodes, so the positions of all of them
-  // must be known.
+  // A promise that counted the domain relied on one of its nodes, so all of their positions must be
+  // known.
   const covered = [...domains].filter(([, nodes]) =>
     nodes.every((candidate) => candidate.position !== null && candidate.position <= position),
   );
   if ("regions" in rule) {
-    // Every region has had it, so one region whose nodes are all known is enough. The old primary's
-    // own node was not read.
+    // Every region had it, so one region whose nodes are all known is enough. The old primary was
+    // not read.
     return covered.some(([domain]) => domain !== domainOf(primary));
   }
   const outside = [...domains.keys()].filter((domain) => domain !== domainOf(primary));

@@ -1,5 +1,5 @@
-// The nemesis of the three-region system: three lanes that break things side by side (nodes,
-// network, services), each drawing from a deck of its own, and the repair of everything at the end.
+// The nemesis of the three-region system. Three lanes break nodes, network and services side by
+// side, each with its own deck; at the end everything is repaired.
 import { setTimeout as pause } from "node:timers/promises";
 import { defaultRoundTripMs } from "@highwater/lab-cluster";
 import { type System } from "@highwater/lab-system";
@@ -19,14 +19,14 @@ import { SERVICES } from "./scenarios/services.ts";
 import { Turns } from "./turn.ts";
 import { World } from "./world.ts";
 
-/** A scenario that takes longer hangs, and something is wrong that no waiting puts right. */
+/** A scenario that takes longer hangs, and waiting will not help. */
 const SCENARIO_LIMIT_MS = 180_000;
 const RESCUE_LIMIT_MS = 120_000;
 
 interface Lane {
   readonly name: string;
   readonly scenarios: readonly Scenario[];
-  /** Calm between two scenarios, in milliseconds. */
+  /** Pause between two scenarios, in milliseconds. */
   readonly calm: readonly [number, number];
 }
 
@@ -43,7 +43,7 @@ export const LANES: readonly Lane[] = [
 export interface ThreeRegionOptions extends NemesisOptions {
   readonly system: System;
   readonly rules: Readonly<Record<string, LevelRule>>;
-  /** Only these kinds; all when absent. */
+  /** Only these kinds. Default: all. */
   readonly only?: readonly string[];
   readonly apiKey?: string | undefined;
 }
@@ -121,8 +121,8 @@ export class ThreeRegionNemesis implements Nemesis {
   }
 
   /**
-   * A scenario has left something behind that it did not mean to. The node that it had chosen stays
-   * chosen.
+   * Repairs what a failed scenario left behind. If it chose a node as the primary, that choice
+   * stands.
    */
   async #rescue(scenario: Scenario): Promise<void> {
     try {

@@ -1,4 +1,4 @@
-// Chance of a nemesis: what a workload's has, and times and orders.
+// The nemesis's random numbers: those of a workload, and also times and orders.
 import { Random as Chance } from "../workload/random.ts";
 
 export class Random extends Chance {

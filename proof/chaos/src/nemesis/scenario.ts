@@ -1,5 +1,4 @@
-// What a scenario is: one kind of trouble, from the first blow until the system is as healthy as it
-// was before.
+// A scenario: one kind of fault, from its beginning until the system is as healthy as before.
 import { type Card } from "./deck.ts";
 import { type Random } from "./random.ts";
 import { type Resource } from "./turn.ts";
@@ -8,14 +7,14 @@ import { type World } from "./world.ts";
 export interface Stage {
   readonly world: World;
   readonly random: Random;
-  /** Whom it hits, for the record. */
+  /** Names the target, for the record. */
   readonly aim: (target: string) => void;
 }
 
 export interface Scenario extends Card {
-  /** What it needs for itself. Everything else goes on beside it, faults included. */
+  /** What it needs for itself. Everything else goes on beside it, other faults included. */
   readonly needs: readonly Resource[];
-  /** Why it cannot be done on this machine; null if it can. */
+  /** Returns the reason why this machine cannot do it; null if it can. */
   readonly impossible?: (world: World) => Promise<string | null>;
   run(stage: Stage): Promise<void>;
 }

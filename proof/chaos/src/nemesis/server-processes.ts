@@ -1,5 +1,4 @@
-// The processes of one PostgreSQL server, seen from outside: what a fault limits, stops or reads
-// there.
+// The processes of one PostgreSQL server, for faults that limit, stop or read them from outside.
 import { readdir, readFile } from "node:fs/promises";
 import { type World } from "./world.ts";
 
@@ -26,7 +25,7 @@ async function childrenOf(root: number): Promise<number[]> {
   return found.flat();
 }
 
-/** A process that has ended meanwhile is no error. */
+/** A process that has ended in the meantime is no error. */
 export function signalAll(pids: readonly number[], signal: "SIGSTOP" | "SIGCONT"): void {
   for (const pid of pids) {
     try {

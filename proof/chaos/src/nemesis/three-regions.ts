@@ -1,5 +1,5 @@
-// The system that `make chaos` breaks: three regions with a database node, a gateway and a tracker
-// each, on our own cluster.
+// The system of `make chaos`: three regions, each with a database node, a gateway and a tracker, on
+// our own cluster.
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { findFaketime } from "@highwater/lab-cluster";
@@ -15,19 +15,19 @@ const RULES: Readonly<Record<string, LevelRule>> = {
   global: { regions: "all" },
 };
 
-/** Shorter than in production, so that a run of minutes sees what they bound. */
+/** Shorter than in production, so that these limits apply within a run of minutes. */
 const ENVIRONMENT = {
   TRACKER_PUBLISH_PATIENCE_MS: "1000",
   TRACKER_INTENT_PATIENCE_MS: "20000",
 };
 
 /**
- * A replica that was cut off for the longest time may be promoted while no tracker runs: it has
- * room for the receipts of twice this time after the cut.
+ * Half the longest cut at least: a replica that was cut off has room for the receipts of twice this
+ * time, and may be promoted while no tracker runs.
  */
 const SHORT_RETENTION_MS = 50_000;
 
-/** Receipts, ids and events expire within the run, several times over. */
+/** Receipts, ids and events expire several times within the run. */
 const FORGETS = {
   HIGHWATER_RETENTION_MS: String(SHORT_RETENTION_MS),
   TRACKER_MAINTAIN_MS: "2000",
@@ -35,7 +35,7 @@ const FORGETS = {
   TRACKER_KEEP_DURABLE_MS: "20000",
 };
 
-/** Long enough for a receiver that is never well for more than seconds. */
+/** Enough for a receiver that works for seconds at a time. */
 const WEBHOOK_ATTEMPTS = 100;
 
 const KEYS = {
@@ -52,12 +52,12 @@ const OWNERS = ["red", "blue"];
 const MUTATE = new URL("../mutants/mutate.ts", import.meta.url).href;
 
 interface ThreeRegions {
-  /** The deliberate bug that every service has. */
+  /** The deliberate bug in every service. */
   readonly mutant?: string;
   readonly asksReplicas?: boolean;
-  /** Services authenticate their clients, who are two owners with endpoints for webhooks. */
+  /** Services authenticate their clients: two owners, each with endpoints for webhooks. */
   readonly hasKeys?: boolean;
-  /** Services keep for seconds what they keep for a day or a week. */
+  /** Services keep for seconds what they usually keep for days. */
   readonly forgets?: boolean;
   /** The wall clocks of services and nodes can be set. */
   readonly hasClocks?: boolean;

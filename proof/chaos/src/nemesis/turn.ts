@@ -1,5 +1,4 @@
-// Who may break what: what one scenario takes for itself, no other touches meanwhile. First come,
-// first served.
+// Gives scenarios exclusive use of resources, first come, first served.
 
 export type Resource = "network" | "services";
 
@@ -7,8 +6,8 @@ export class Turns {
   readonly #last = new Map<Resource, Promise<void>>();
 
   /**
-   * Takes the resources one after another, always in the same order, so that two who want both
-   * cannot block each other.
+   * Takes the resources one by one, always in the same order, so that two scenarios cannot block
+   * each other.
    */
   async with<T>(resources: readonly Resource[], body: () => Promise<T>): Promise<T> {
     const releases: (() => void)[] = [];

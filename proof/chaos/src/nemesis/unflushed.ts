@@ -1,6 +1,5 @@
-// A power failure that takes what was written and not flushed: the kernel's page cache dies with
-// the machine. A plain kill leaves those pages, so the log behind the flush position is wiped here
-// by hand.
+// A power failure that destroys written but unflushed log: the kernel's page cache is lost with the
+// machine. A plain kill leaves those pages, so this wipes the log above the flush position.
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -13,8 +12,8 @@ const ANSWER_LIMIT_MS = 2_000;
 const BETWEEN_TRIES_MS = 50;
 
 /**
- * One backend still runs, so it counts what it has not flushed itself; PostgreSQL keeps the flush
- * position in shared memory.
+ * PostgreSQL keeps the flush position in shared memory. One backend keeps running, so its own
+ * unflushed log counts, too.
  */
 const FLUSHED = `SELECT pg_walfile_name(lsn) AS file, (pg_walfile_name_offset(lsn)).file_offset AS at
 FROM (SELECT pg_current_wal_flush_lsn() AS lsn) flushed`;
@@ -25,9 +24,9 @@ interface FlushPosition {
 }
 
 /**
- * Kills the primary and wipes its log behind the flush position. Everything is stopped before the
- * position is read, so that nothing is flushed, and thus acknowledged, between the reading and the
- * kill. Returns the number of bytes that were wiped.
+ * Kills the primary and wipes its log above the flush position. All processes are stopped before
+ * the position is read, so that nothing is flushed, and thus acknowledged, in between. Returns the
+ * number of wiped bytes.
  */
 export async function killUnflushed(world: World): Promise<number> {
   const node = world.primary;
@@ -45,14 +44,14 @@ export async function killUnflushed(world: World): Promise<number> {
 }
 
 /**
- * The server stays stopped. A process that was stopped inside a lock which the query needs gets
- * another chance to leave it.
+ * Leaves the server stopped. A process that was stopped while it held a lock which the query needs
+ * may run on for a moment.
  */
 async function stopAndRead(world: World, node: string, client: Client): Promise<FlushPosition> {
   const { rows } = await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
   const own = rows[0]?.pid;
   for (let attempt = 1; ; attempt++) {
-    // The postmaster first, so that no new process escapes.
+    // The postmaster first, so that it starts no new process.
     const { postmaster } = await serverProcesses(world, node);
     signalAll([postmaster], "SIGSTOP");
     const { children } = await serverProcesses(world, node);
@@ -69,8 +68,8 @@ async function stopAndRead(world: World, node: string, client: Client): Promise<
 }
 
 /**
- * Zeros from the place to the end of the file: a recovery takes that for the end of the log.
- * Returns how many were not zero.
+ * Writes zeros from the offset to the end of the file, which a recovery takes for the end of the
+ * log. Returns how many bytes were not zero.
  */
 async function wipe(path: string, at: number): Promise<number> {
   const file = await open(path, "r+");

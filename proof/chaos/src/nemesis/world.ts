@@ -1,6 +1,6 @@
-// The nemesis's knowledge of the system, and its actions as the operator: elections, promotions,
-// commands, repairs. It derives the promises that a promotion kept from the positions that it read,
-// never from the scenario's intention.
+// The nemesis's knowledge of the system, and its actions as an operator: elections, promotions,
+// commands, repairs. Whether a promotion kept a promise follows from the positions that it read,
+// never from the scenario's intent.
 import { rm } from "node:fs/promises";
 import { type Cluster, type NodeInfo } from "@highwater/lab-cluster";
 import { eventually } from "@highwater/lab-tools/process";
@@ -12,16 +12,16 @@ import { type Candidate, keptLevels, type LevelRule } from "./kept.ts";
 
 const STREAMS_END_LIMIT_MS = 30_000;
 /**
- * The old primary's streams end by themselves after `wal_receiver_timeout`. But a stream that is
- * just being opened over a cut link waits for ever, so the promotion ends it.
+ * The old primary's streams end after `wal_receiver_timeout`. But a stream that is just being
+ * opened over a cut link waits for ever, so the promotion ends it.
  */
 const DETACH_AFTER_MS = 7_000;
 const START_ATTEMPTS = 3;
 const STREAMING_LIMIT_MS = 30_000;
 const FOLLOWED_LIMIT_MS = 60_000;
 /**
- * If the services do not follow a command by then, the operator reads again which epochs to
- * overrule.
+ * If the services do not follow a command within this time, the operator reads again which epochs
+ * to overrule.
  */
 const COMMAND_PATIENCE_MS = 5_000;
 
@@ -30,11 +30,11 @@ const RECEIVED = `SELECT pg_is_in_recovery() AS replica,
   EXISTS (SELECT FROM pg_stat_wal_receiver WHERE status = 'streaming') AS fed`;
 
 export interface PromotionOptions {
-  /** The record's kind, for example `promotion`. */
+  /** The kind of the failure's record, such as `promotion`. */
   readonly kind: string;
-  /** It is known to have everything that the old primary ever had. */
+  /** The node certainly has everything that the old primary ever had. */
   readonly isComplete?: boolean;
-  /** Without an operator's command the services find the primary by ancestry. */
+  /** Without an operator's command, the services find the primary by ancestry. */
   readonly command?: boolean;
 }
 
@@ -46,7 +46,7 @@ export class World {
   /** The node whose history counts. */
   primary: string;
   /**
-   * Nodes that may lack what they once had, or have another history: elections ignore them, and
+   * Nodes that may lack log that they once had, or have another history. Elections ignore them, and
    * they get a fresh copy.
    */
   readonly suspects = new Set<string>();
@@ -59,7 +59,7 @@ export class World {
     readonly primary: string;
     readonly log: FaultLog;
     readonly say: (line: string) => void;
-    /** The key that trackers require. */
+    /** The API key that trackers require. */
     readonly apiKey: string | undefined;
   }) {
     this.system = options.system;
@@ -89,18 +89,18 @@ export class World {
     this.#log.clock(clock);
   }
 
-  /** The node's own history continues: everything on its disk is still there. */
+  /** The node's history continues: everything on its disk is still there. */
   wentOnInPlace(kind: string): void {
     this.#log.failure({ atMs: nowMs(), kind, node: this.primary, kept: Object.keys(this.rules) });
   }
 
   /**
-   * Of two histories that continued side by side, the primary's is chosen. The other one reached
-   * only its own node.
+   * Two histories continued side by side, and the primary's was chosen. The other one reached only
+   * its own node.
    */
   async settled(loser: string): Promise<void> {
-    // Its gateway serves clients while the region's tracker is down. Then no other record shows
-    // which epoch its own one continues.
+    // Its gateway may have served clients while the region's tracker was down. Then nothing else
+    // records which epoch its own epoch continues.
     const [row] = await this.cluster.query(loser, FINAL_QUERIES.epochs).catch(() => []);
     const data = row === undefined ? "[]" : String(row["data"]);
     for (const epoch of JSON.parse(data) as EpochSummary[]) this.#log.epoch(epoch);
@@ -116,12 +116,12 @@ export class World {
     this.#log.failure({ atMs: nowMs(), kind: "settled", node: this.primary, kept });
   }
 
-  /** Like brokeEverything(), but equal on every node: the replicas follow. */
+  /** Like brokeEverything(), but on all nodes at once: the replicas follow. */
   brokeInPlace(kind: string): void {
     this.#log.failure({ atMs: nowMs(), kind, node: this.primary, kept: [] });
   }
 
-  /** History changed in a way that no level covers. */
+  /** A change of history that no level covers. */
   brokeEverything(kind: string, node: string): void {
     this.#log.failure({ atMs: nowMs(), kind, node, kept: [] });
     this.primary = node;
@@ -130,8 +130,8 @@ export class World {
   }
 
   /**
-   * Reads how far every replica is once no node feeds them any more: bytes from a dead primary's
-   * socket could otherwise be counted after the election. The primary must be down or cut off.
+   * Reads each replica's position once no node feeds it: bytes from a dead primary's socket could
+   * otherwise arrive after the election. The primary must be down or cut off.
    */
   async observe(candidates = this.replicas): Promise<Candidate[]> {
     const observed = new Map<string, bigint>();
@@ -172,7 +172,7 @@ export class World {
   }
 
   /**
-   * Promotes the node and records what that kept. Nodes that were not read, or that are ahead of
+   * Promotes the node and records which levels that kept. Nodes that were not read, or are ahead of
    * it, cannot follow.
    */
   async promote(node: string, observed: readonly Candidate[], options: PromotionOptions): Promise<string[]> {
@@ -197,14 +197,14 @@ export class World {
 
   /**
    * Waits until a tracker of these regions follows the primary. If none does, the operator repeats
-   * the command and names every epoch that the trackers remember.
+   * the command with every epoch that the trackers know.
    */
   async followed(regions = this.system.regions): Promise<void> {
     await this.#followed(regions, (answers) => answers.some(({ node }) => node === this.primary));
   }
 
   /**
-   * Waits for all trackers. One that was alone with a zombie may remember an epoch that no other
+   * Waits for all trackers. One that was alone with a zombie may know an epoch that no other
    * tracker knows.
    */
   async followedByAll(): Promise<void> {
@@ -227,7 +227,7 @@ export class World {
         if (!answers.some((each) => each.answers)) commandAtMs = nowMs() + COMMAND_PATIENCE_MS;
         if (nowMs() > commandAtMs) {
           commandAtMs = nowMs() + COMMAND_PATIENCE_MS;
-          await this.authorize("nobody follows it");
+          await this.authorize("no tracker follows it");
         }
         return false;
       },
@@ -247,8 +247,8 @@ export class World {
   }
 
   /**
-   * Waits until every node runs and every replica has all that the primary has. Nodes that cannot
-   * follow get a fresh copy.
+   * Waits until every node runs and every replica has everything that the primary has. Nodes that
+   * cannot follow get a fresh copy.
    */
   async mend(): Promise<void> {
     const status = await this.cluster.status();
@@ -280,8 +280,8 @@ export class World {
   }
 
   /**
-   * The replica streams and has on disk what the primary had there a moment ago: all that it ever
-   * acknowledged.
+   * The replica streams, and has on disk everything that the primary had on disk a moment ago, thus
+   * everything acknowledged.
    */
   async #caughtUp(id: string): Promise<void> {
     await this.cluster.waitForStreaming([id], { timeoutMs: STREAMING_LIMIT_MS });
@@ -299,7 +299,7 @@ export class World {
     );
   }
 
-  /** On a busy machine a service can exceed the time limit for its start. */
+  /** On a busy machine a service may exceed the time limit for its start. */
   async revive(region: string, service: "gateway" | "tracker"): Promise<void> {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -316,14 +316,14 @@ export class World {
     await rm(copy, { recursive: true, force: true });
   }
 
-  /** Like #caughtUp, for a copy that replaced a node's data. */
+  /** Like #caughtUp, for a copy that has replaced a node's data. */
   async isWhole(id: string): Promise<void> {
     await this.#caughtUp(id);
     this.suspects.delete(id);
   }
 }
 
-/** Furthest first, and only those that were read. */
+/** Nodes whose positions were read, furthest first. */
 export function byPosition(observed: readonly Candidate[]): string[] {
   return observed
     .flatMap(({ node, position }) => (position === null ? [] : [{ node, position }]))

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// The command `make chaos-patroni`: one run beside a real Patroni, a readable verdict, and last one
-// line of JSON.
+// The command `make chaos-patroni`: makes one run beside a real Patroni, prints a readable verdict,
+// and as the last line one line of JSON.
 import { runCommand } from "../command.ts";
 import { isClean } from "../run.ts";
 import { startPatroniRig } from "./rig.ts";
@@ -12,6 +12,6 @@ await runCommand({
   print: (text) => {
     console.error(text);
   },
-  // With the wrong settings a promise has to break, and the product has to say so.
+  // With the wrong settings a promise has to break, and the product has to report it.
   isGood: (result, isWrong) => isClean(result) && (result.judgement?.promises_broken ?? 0) > 0 === isWrong,
 });

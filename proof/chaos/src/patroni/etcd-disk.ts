@@ -12,7 +12,7 @@ const ATTACH_LIMIT_MS = 10_000;
 const REFUSED_LIMIT_MS = 20_000;
 const WRITES = "write,pwrite64";
 
-/** Says why strace cannot be used here; null if it can. */
+/** Returns why strace cannot be used here; null if it can. */
 export function withoutStrace(): Promise<string | null> {
   const attempt = "sleep 0.2 & exec strace -o /dev/null -p $!";
   return promisify(execFile)("/bin/sh", ["-c", attempt]).then(
@@ -73,7 +73,7 @@ async function put(etcd: Etcd): Promise<void> {
   await etcd.call("/v3/kv/put", { key: "Y2hhb3M=", value: "Y2hhb3M=" });
 }
 
-/** Only its log and its database: it writes to connections by the same calls. */
+/** Only writes to its log and its database: it uses the same calls for connections. */
 async function tamper(etcd: Etcd, how: string): Promise<() => Promise<void>> {
   const pid = await etcd.pid();
   if (pid === undefined) throw new Error("etcd is not running");

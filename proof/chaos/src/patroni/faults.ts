@@ -24,16 +24,15 @@ export interface PatroniFault extends Card {
 }
 
 /**
- * A dead leader keeps its key until the lease ends, after 20 s at least. Most runs do not wait for
- * that.
+ * A dead leader's key stays until its lease ends, for up to 20 s. Most runs do not wait for that.
  */
 async function leaseEnds({ system, random }: Stage): Promise<void> {
   if (random.chance(0.75)) await system.patroni.revokeLease();
 }
 
 /**
- * Waits until another member leads, or until the limit: with too few members left Patroni promotes
- * none, which is right.
+ * Waits until another member leads, or for the limit: with too few members left, Patroni rightly
+ * promotes none.
  */
 async function takenOver({ system, leader }: Stage, limitMs: number): Promise<void> {
   const untilMs = performance.now() + limitMs;
@@ -66,8 +65,8 @@ const HOSTS = [
       const standby = stage.random.pick(stage.standbys);
       stage.aim(`${stage.leader}, ${standby}`);
       await stage.system.patroni.kill(standby);
-      // Within the time or beyond it: Patroni strikes the standby out about a second after its
-      // death.
+      // Shorter or longer than Patroni needs to remove a dead standby from its list, about a
+      // second.
       await pause(stage.random.between(0, 5_000));
       await stage.system.patroni.kill(stage.leader);
       await leaseEnds(stage);
@@ -83,7 +82,7 @@ const PATRONI = [
     await stage.system.patroni.killPatroni(stage.leader);
     await leaseEnds(stage);
     await takenOver(stage, 25_000);
-    // The old server runs on beside the new one.
+    // The old server keeps running beside the new one.
     await pause(stage.random.between(0, 3_000));
   }),
   fault(
@@ -106,7 +105,7 @@ const PATRONI = [
   }),
   fault("switchover", async ({ system, leader, standbys, random, aim }) => {
     aim(leader);
-    // A candidate that Patroni refuses is as good a case as one that it accepts.
+    // A candidate that Patroni refuses is also a valid case.
     const body = { leader, ...(random.chance(0.5) && { candidate: random.pick(standbys) }) };
     await system.patroni.rest(leader, "POST", "/switchover", body).catch(() => undefined);
   }),
@@ -212,12 +211,12 @@ const WAYS = [
 ];
 
 /**
- * Faults of etcd's disk. The one server stands for a whole etcd; a bad disk under a minority of
- * several members is not tried.
+ * Faults of etcd's disk. One server stands for a whole etcd. A bad disk under a minority of its
+ * members is not tested.
  */
 const ETCD_DISK: readonly PatroniFault[] = [
   {
-    // Each write takes up to three seconds, and a linearizable read waits behind it.
+    // Each write takes up to three seconds, and linearizable reads wait for it.
     ...fault("etcd_disk_slow", async (stage) => {
       const { system, random, leader, aim } = stage;
       const isLeaderLost = random.chance(0.4);
@@ -232,7 +231,7 @@ const ETCD_DISK: readonly PatroniFault[] = [
       } finally {
         await relieve();
         // This etcd panics when the caller of a slow transaction gives up ("unexpected error during
-        // txn"). A service manager would start it again.
+        // txn"). A service manager would restart it.
         if ((await system.etcd.pid()) === undefined) {
           await system.etcd.stop();
           await system.etcd.start();

@@ -1,9 +1,9 @@
-// Failures after which Patroni, set so, promotes a standby that lacks what another one had
-// acknowledged.
+// Failures after which Patroni, with these settings, promotes a standby that lacks transactions
+// which another one had acknowledged.
 import { setTimeout as pause } from "node:timers/promises";
 import { type PatroniFault } from "./faults.ts";
 
-/** Long enough for transactions to be acknowledged by the standby that is fed. */
+/** Long enough for the other standby to acknowledge transactions. */
 const STARVED_MS = 1_500;
 
 export const LAGGARD_FAULTS: readonly PatroniFault[] = [

@@ -1,6 +1,6 @@
 // The nemesis of a cluster under Patroni: one lane breaks the cluster, one the services. Patroni
-// decides which node is promoted, and the nemesis records the result. With Patroni's right settings
-// every failure keeps every level but the primary's own disk.
+// decides which node is promoted, and the nemesis records the result. With Patroni's recommended
+// settings, every failure keeps every level except the primary's own disk.
 import { setTimeout as pause } from "node:timers/promises";
 import { eventually } from "@highwater/lab-tools/process";
 import { nowMs, reasonOf, within } from "../clock.ts";
@@ -20,7 +20,7 @@ export interface PatroniNemesisOptions extends NemesisOptions {
   /** Levels that a change of the primary keeps. */
   readonly kept: readonly string[];
   readonly faults?: readonly PatroniFault[];
-  /** Only these kinds; all when absent. */
+  /** Only these kinds. Default: all. */
   readonly only?: readonly string[];
 }
 
@@ -123,8 +123,8 @@ export class PatroniNemesis implements Nemesis {
   }
 
   /**
-   * Resumes and starts everything; Patroni does the rest. Resolves with the leader that every
-   * tracker follows.
+   * Resumes and starts everything; Patroni does the rest. Resolves with the leader once every
+   * tracker follows it.
    */
   async #mend(): Promise<string> {
     const { system } = this.#options;

@@ -1,5 +1,5 @@
-// The system of `make chaos-patroni`: the product beside Patroni with settings that keep every
-// promise, or with settings that do not. With the latter the product has to report the broken
+// The system of `make chaos-patroni`: the product beside Patroni, with settings that keep every
+// promise or with settings that do not. With the latter the product has to report the broken
 // promises.
 import { USUAL_RETENTION_MS } from "../parts.ts";
 import { type Rig } from "../system.ts";
@@ -26,7 +26,7 @@ const PLANS: Readonly<Record<Mode, Plan>> = {
     kept: ["region", "global"],
     faults: PATRONI_FAULTS,
   },
-  // Any failover may pass over the standby that acknowledged; the laggard is never far behind.
+  // A failover may ignore the standby that acknowledged; the laggard is never far behind.
   wrong: {
     settings: "asynchronous",
     levels: ANY_REPLICA_LEVELS,

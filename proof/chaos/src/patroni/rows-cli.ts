@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// `make patroni-rows`: every measured case on one real cluster, a table, and last one line of JSON.
-// Options: --only SETTINGS/DEED,….
+// `make patroni-rows`: plays every measured case on one real cluster, prints a table, and as the
+// last line one line of JSON. Options: --only SETTINGS/DEED,….
 import { readOptions } from "@highwater/lab-tools/process";
 import { faultOf, type Outcome, playRow, ROW_SYSTEM, type Row, ROWS } from "./rows.ts";
 import { PatroniSystem } from "./system.ts";

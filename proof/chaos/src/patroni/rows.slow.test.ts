@@ -1,6 +1,7 @@
-// Goal: if Patroni's settings let it promote a lagging standby, the product reports every broken promise. Method: one of
-// the measured cases on a real Patroni, while the leader has a replication session that does not stream, as a standby's
-// Patroni opens them; `make patroni-rows` plays them all.
+// Goal: if Patroni's settings let it promote a lagging standby, the product reports every broken
+// promise. Method: one of the measured cases on a real Patroni, while the leader has a replication
+// session that does not stream, as a standby's Patroni opens them. `make patroni-rows` plays all
+// cases.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Client } from "pg";
@@ -21,7 +22,7 @@ test(
     try {
       const leader = await system.ready();
       const asking = new Client(`${system.patroni.connectionString(leader)}?replication=database`);
-      // The case kills the leader, and the session ends with it.
+      // The session ends when the case kills the leader.
       asking.on("error", () => undefined);
       await asking.connect();
       const outcome = await playRow(system, row);

@@ -1,6 +1,6 @@
-// Does a promise survive what Patroni does next? The measured cases run one after another on one
-// cluster, each with its own settings. In each, one standby lags, the other one acknowledges
-// transactions, and then that one is gone as well.
+// Measures whether a promise survives Patroni's next decision. The cases run one after another on
+// one cluster, each with its own settings. In each, one standby lags, the other one acknowledges
+// transactions, and then that one fails as well.
 import { setTimeout as pause } from "node:timers/promises";
 import { eventually } from "@highwater/lab-tools/process";
 import { makeUuidV7 } from "@highwater/protocol";
@@ -8,15 +8,15 @@ import { type PatroniSettings } from "@highwater/lab-cluster";
 import { type PatroniSystem } from "./system.ts";
 
 type Deed =
-  /** The leader's host and the acknowledging standby's, at once. */
+  /** Kills the leader's host and the acknowledging standby's at once. */
   | "together"
   /** The same within a second of the acknowledgement, between two loops of the leader's Patroni. */
   | "together_at_once"
-  /** The standby's first; the leader's when Patroni has struck the standby out. */
+  /** Kills the standby first, and the leader when Patroni has removed the standby from its list. */
   | "standby_first"
   /**
-   * The leader's Patroni alone, while the acknowledging standby cannot reach etcd: both go on
-   * together.
+   * Kills only the leader's Patroni, while the acknowledging standby cannot reach etcd. Both
+   * servers go on together.
    */
   | "leader_without_patroni";
 
@@ -24,8 +24,8 @@ export interface Row {
   readonly settings: PatroniSettings;
   readonly deed: Deed;
   /**
-   * `laggard`: Patroni promotes a node that lacks what was acknowledged. `nobody`: it promotes no
-   * node by itself.
+   * `laggard`: Patroni promotes a node that lacks acknowledged transactions. `nobody`: it promotes
+   * no node by itself.
    */
   readonly expected: "laggard" | "nobody" | "either";
 }
@@ -47,9 +47,9 @@ export const ROWS: readonly Row[] = [
 ];
 
 /**
- * `any` counts every replica, `safe` only those that the manager may promote. Trackers report
- * losses at `any`: `safe` gets no mark while the manager's settings promise nothing, and some of
- * the rows end that way.
+ * `any` counts every replica, `safe` only those that the manager may promote. Losses are reported
+ * at `any`: `safe` gets no mark while the manager's settings promise nothing, and some rows end
+ * that way.
  */
 export const ROW_SYSTEM = {
   levels: {
@@ -62,12 +62,12 @@ export const ROW_SYSTEM = {
 } as const;
 
 export interface Outcome extends Row {
-  /** The member that led in the end, before any node was started again; null if none did. */
+  /** The member that led at the end, before any node was started again; null if none did. */
   readonly promoted: string | null;
   readonly committed: number;
-  /** Transactions that the current history contains in the end. */
+  /** Transactions that the current history contains at the end. */
   readonly present: number;
-  /** Verdicts on the transactions that were promised before, by level. */
+  /** Final verdicts on the transactions that were reported durable before, by level. */
   readonly promised: Readonly<Record<"any" | "safe", Readonly<Record<string, number>>>>;
   /** Verdicts that the database contradicts. */
   readonly untrue: readonly string[];
@@ -85,12 +85,11 @@ export function faultOf(outcome: Outcome): string | null {
 
 const COMMITS = 20;
 /**
- * The wait where nothing should happen: a node that may be struck out or promoted is so within a
- * few loops of one second.
+ * How long to wait where nothing should happen. Patroni would act within a few loops of one second.
  */
 const STRUCK_OUT_PATIENCE_MS = 15_000;
 const PROMOTION_PATIENCE_MS = 8_000;
-/** The wait for what has to happen, even on a busy machine. */
+/** Limit for what has to happen, even on a busy machine. */
 const LIMIT_MS = 60_000;
 
 interface Note {
@@ -139,8 +138,8 @@ export async function playRow(system: PatroniSystem, row: Row): Promise<Outcome>
  * In synchronous mode the standby that the leader waits for acknowledges; otherwise either one may.
  */
 async function rolesOf(system: PatroniSystem, leader: string): Promise<[string, string]> {
-  // A standby's Patroni sometimes asks the leader for its timeline: that row has no name and never
-  // streams.
+  // A standby's Patroni sometimes asks the leader for its timeline. That session has no name and
+  // never streams.
   const sql =
     "SELECT application_name AS id FROM pg_stat_replication WHERE state = 'streaming' ORDER BY sync_state = 'sync' DESC, 1";
   const [first, second] = (await system.patroni.query(leader, sql)).map(({ id }) => String(id));
@@ -155,14 +154,14 @@ async function die(
   if (row.deed === "standby_first") {
     await patroni.kill(acknowledging);
     const startedAtMs = performance.now();
-    // Where a list exists, the node has to disappear from it; otherwise there is nothing to wait
-    // for.
+    // Where Patroni keeps a list, the node has to disappear from it. Otherwise there is nothing to
+    // wait for.
     const patienceMs = row.expected === "laggard" ? LIMIT_MS : STRUCK_OUT_PATIENCE_MS;
     while ((await patroni.listed()).includes(acknowledging))
       if (performance.now() - startedAtMs > patienceMs) break;
       else await pause(100);
-    // With `maximum_lag_on_failover: 0`, a candidate needs everything up to the position that the
-    // leader published last, so that position has to be up to date.
+    // With `maximum_lag_on_failover: 0`, a candidate needs everything up to the leader's last
+    // published position, so that position has to be up to date.
     await pause(2_000);
     await patroni.kill(leader);
   } else await Promise.all([patroni.kill(leader), patroni.kill(acknowledging)]);
@@ -170,8 +169,8 @@ async function die(
 }
 
 /**
- * Keeps writing through the gateway all the while. Each transaction that is reported as durable is
- * a promise, too.
+ * Writes through the gateway all the while. Each transaction that is reported as durable is a
+ * promise, too.
  */
 async function splitUp(
   system: PatroniSystem,
@@ -253,8 +252,8 @@ async function assess(
 }
 
 /**
- * A level that counts synchronous standbys waits for ever where there are none; all others get a
- * verdict.
+ * Where there are no synchronous standbys, a level that counts them waits for ever. All others get
+ * a verdict.
  */
 function settledVerdicts(
   system: PatroniSystem,
@@ -282,10 +281,7 @@ function write(system: PatroniSystem, key: string): Promise<string> {
   return eventually(`${key} commits`, async () => (await tryWrite(system, key)) ?? undefined, LIMIT_MS);
 }
 
-/**
- * Writes what every member gets, the laggard included: the table, and a row as a baseline for what
- * follows.
- */
+/** Writes the table and a first row, which every member gets, even the laggard. */
 async function writeEverywhere(system: PatroniSystem, key: string): Promise<void> {
   await write(system, key);
   for (const id of system.patroni.members)

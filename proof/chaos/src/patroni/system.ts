@@ -1,6 +1,6 @@
 // The whole product beside a real Patroni: a member, a gateway and a tracker in each region, and
 // one etcd for all. Owns the processes. Patroni decides which node is the primary, and the services
-// find it by themselves.
+// find it.
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Etcd, PatroniCluster, type PatroniSettings } from "@highwater/lab-cluster";
@@ -24,9 +24,7 @@ export const KEPT_LEVELS: Levels = {
   region: { synchronous: 1 },
   global: { regions: "all" },
 };
-/**
- * Levels of a cluster without an HA manager: any replica counts, also one that Patroni passes over.
- */
+/** Levels of a cluster without an HA manager, which count any replica. */
 export const ANY_REPLICA_LEVELS: Levels = {
   disk: { primary: true },
   region: { replicas: 1, outside: "region" },
@@ -36,7 +34,7 @@ export const ANY_REPLICA_LEVELS: Levels = {
 export interface PatroniSystemOptions {
   readonly settings: PatroniSettings;
   readonly levels: Levels;
-  /** The level that trackers and gateways use for exposure. Default: theirs. */
+  /** The level for exposure in trackers and gateways. Default: theirs. */
   readonly exposureLevel?: string;
   /** Regions that have services. Default: all. */
   readonly served?: readonly string[];
@@ -91,7 +89,7 @@ export class PatroniSystem {
     return found;
   }
 
-  /** Own region first. */
+  /** The own region first. */
   endpoints(from: string): Endpoint[] {
     const order = [from, ...this.regions.filter((region) => region !== from)];
     return order.map((region) => ({
@@ -101,14 +99,14 @@ export class PatroniSystem {
     }));
   }
 
-  /** Keeps the address and the data on disk. */
+  /** Keeps its address and its data on disk. */
   async restart(region: string, which: ServiceKind): Promise<void> {
     const old = this.service(region, which);
     await old.stop();
     await this.#start(region, which, old.port);
   }
 
-  /** Resumes what was stopped and starts what is gone. */
+  /** Resumes stopped services and starts dead ones. */
   async revive(): Promise<void> {
     for (const region of this.regions)
       for (const which of ["tracker", "gateway"] as const) {
@@ -187,9 +185,9 @@ export class PatroniSystem {
 
 async function readiness(url: string): Promise<{
   readonly ok: boolean;
-  /** Of a tracker. */
+  /** Set for a tracker. */
   readonly primary?: string;
-  /** Levels that wait for the HA manager, and why. */
+  /** Levels that wait for the HA manager, with the reason. */
   readonly waiting?: Readonly<Record<string, string>>;
 }> {
   try {

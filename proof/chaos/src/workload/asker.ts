@@ -1,5 +1,5 @@
-// Asks random trackers now and then, while faults go on, what they say of random recent
-// transactions.
+// From time to time, asks random trackers for verdicts on random recent transactions, while faults
+// go on.
 import { setTimeout as pause } from "node:timers/promises";
 import { type Level, type TxnId } from "@highwater/checker";
 import { type Journal } from "./journal.ts";
@@ -13,7 +13,7 @@ const ASKED_AT_ONCE = 12;
 const PAUSE_MS = 800;
 const TIMEOUT_MS = 3_000;
 
-/** The last tokens of this process, in no order. */
+/** The latest tokens of this process, in no particular order. */
 export class RecentTokens {
   readonly #tokens: { txn: TxnId; token: string }[] = [];
   #next = 0;
@@ -39,7 +39,7 @@ export interface AskerOptions {
   readonly signal: AbortSignal;
 }
 
-/** Until the signal aborts. */
+/** Runs until the signal aborts. */
 export async function askNowAndThen(options: AskerOptions): Promise<void> {
   const { journal, recent, random, levels, trackers, signal } = options;
   while (!signal.aborted) {
@@ -54,7 +54,7 @@ export async function askNowAndThen(options: AskerOptions): Promise<void> {
       { tokens, level, waitMs: 0 },
       { timeoutMs: TIMEOUT_MS, signal },
     );
-    // A tracker that is dead, paused or without authority says nothing.
+    // A tracker that is dead, paused or without authority does not answer.
     for (const [at, verdict] of (verdicts ?? []).entries()) {
       const { txn, token } = asked[at] ?? {};
       if (txn === undefined || token === undefined) continue;

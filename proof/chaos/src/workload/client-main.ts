@@ -1,4 +1,4 @@
-// A client process: does what the run commands, and ends with it.
+// A client process: carries out the run's commands and ends with the run.
 import { Client } from "./client.ts";
 import { type Command, type Report } from "./messages.ts";
 

@@ -1,4 +1,4 @@
-// A client process as the run sees it.
+// The run's handle on one client process.
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { join } from "node:path";
@@ -35,7 +35,7 @@ export class ClientProcess {
     });
   }
 
-  /** What it has to complain of is in `client-NAME.log`. */
+  /** Its error output is in `client-NAME.log`. */
   static async start(options: ClientOptions): Promise<ClientProcess> {
     const program = await programFile(MAIN);
     const log = openSync(join(options.dir, `client-${options.name}.log`), "a");
@@ -68,7 +68,7 @@ export class ClientProcess {
     await this.close();
   }
 
-  /** At once, whatever it is doing. */
+  /** Kills it at once, whatever it is doing. */
   async close(): Promise<void> {
     this.#isClosing = true;
     this.#child.kill("SIGKILL");

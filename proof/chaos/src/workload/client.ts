@@ -1,6 +1,6 @@
 // One client process: several SDK clients with several sessions, some clients of the bare wire, a
-// steady rate of arrivals, and the records of everything. Arrivals do not wait for answers; while
-// all lines of work are busy, they are dropped.
+// steady rate of arrivals, and a record of everything. Arrivals do not wait for answers; they are
+// dropped while all actors are busy.
 import { setTimeout as pause } from "node:timers/promises";
 import { Highwater, type HighwaterOptions } from "@highwater/sdk";
 import { type Progress } from "../parts.ts";
@@ -21,18 +21,18 @@ import { Resolver } from "./resolver.ts";
 import { SdkActor } from "./sdk-actor.ts";
 import { WireActor } from "./wire-actor.ts";
 
-/** Patience of applications: the SDK's default, less, and hardly any. */
+/** An application's time limits: the SDK's defaults, shorter ones, and very short ones. */
 const TIMEOUTS: readonly Pick<HighwaterOptions, "requestTimeoutMs" | "totalTimeoutMs">[] = [
   {},
   { requestTimeoutMs: 4_000, totalTimeoutMs: 12_000 },
   { requestTimeoutMs: 1_200, totalTimeoutMs: 3_000 },
 ];
-/** Lines of work of each SDK client, with a session and without. */
+/** Actors of each SDK client, with a session and without. */
 const SESSIONS = 3;
 const LOOSE = 6;
 const INTERACTIVE = 2;
 const REPLICA = 2;
-/** Lines of work on the PostgreSQL wire. */
+/** Actors on the PostgreSQL wire. */
 const WIRE = [
   { ack: "durable", isPipelined: false },
   { ack: "commit", isPipelined: false },
@@ -43,7 +43,7 @@ const KINDS = { sdk: 62, interactive: 9, replica: 9, wire: 20 } as const;
 const VALUES_PER_ACTOR = 1e6;
 const ACTORS_MAX = 1e3;
 const PROMISES_LIMIT_MS = 90_000;
-/** A tracker's last events may come a moment after the promise that they are about. */
+/** A tracker's last events may arrive a moment after the promises that they concern. */
 const LAST_EVENTS_MS = 500;
 
 export class Client {

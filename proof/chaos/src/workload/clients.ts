@@ -1,6 +1,6 @@
-// All client processes of a run: one for each region, and one more in the first. That one dies now
-// and then in the middle of its work, as applications do, and another process with a new name takes
-// its place.
+// All client processes of a run: one for each region, and another one in the first region. That one
+// is killed from time to time, as applications are, and another process with a new name replaces
+// it.
 import { setTimeout as pause } from "node:timers/promises";
 import { type Progress, type WorkloadOptions } from "../parts.ts";
 import { ClientProcess } from "./client-process.ts";
@@ -15,8 +15,8 @@ export function trackersOf(target: WorkloadOptions["target"]): NamedTracker[] {
 }
 
 /**
- * The options of each process. The last process is the one that dies: no listener exists only in
- * it.
+ * The options of each process. The last process is the one that is killed; every listener also runs
+ * in another one.
  */
 export async function clientOptionsOf(options: WorkloadOptions): Promise<ClientOptions[]> {
   const { target, seed, dir, levels, rate } = options;
@@ -77,7 +77,7 @@ export class Clients {
     const last = [...this.#living].find((client) => client.name === this.#clientOptions.at(-1)?.name);
     if (last === undefined) throw new Error("there are no clients");
     this.#crashing = this.#crashNowAndThen(last);
-    // The code that stops the clients receives the error.
+    // The code that stops the clients gets the error.
     this.#crashing.catch(() => undefined);
   }
 

@@ -1,6 +1,6 @@
 // The workload of a chaos run. Several client processes use the product as applications do and
-// record everything that is reported to them; at the end every open transaction is settled. Writes
-// the history's scenario, too, since it knows the bank.
+// record everything that they learn; at the end every open transaction is settled. Also writes the
+// history's scenario, because it knows the bank.
 import { type FinalState } from "@highwater/checker";
 import { type Progress, type Workload, type WorkloadOptions } from "../parts.ts";
 import { Clients, clientOptionsOf, trackersOf } from "./clients.ts";
@@ -15,7 +15,7 @@ import { createTables } from "./setup.ts";
 import { idIn } from "./tokens.ts";
 import { Webhooks } from "./webhooks.ts";
 
-/** Resolves when the tables are there for good and the clients are at work. */
+/** Resolves when the tables are safe and the clients work. */
 export async function startWorkload(options: WorkloadOptions): Promise<Workload> {
   const { target, seed, dir, levels } = options;
   const [home] = target.regions;
@@ -35,7 +35,7 @@ export async function startWorkload(options: WorkloadOptions): Promise<Workload>
   const webhooks = target.owners === undefined ? null : await Webhooks.start(options, journal);
   const clients = new Clients(options, await clientOptionsOf(options));
   try {
-    // After the endpoints: once the tables are safe, so are they.
+    // After the endpoints, so that these are as safe as the tables.
     await createTables({ endpoints: await target.endpoints(home), level, journal });
     await clients.start();
   } catch (error) {
@@ -83,7 +83,7 @@ class RunningWorkload implements Workload {
     const { owners = [] } = target;
     const settling = { journal: this.#journal, recorded, endpoints, trackers, levels, owners };
     const found = await resolveUnknowns(settling);
-    // A client that died may have noted a token before it could record the answer.
+    // A killed client may have noted a token before it could record the answer.
     const tokens = new Map([...found, ...recorded.tokens.values()].map((note) => [note.txn, note]));
     const lost = await askFinalVerdicts(settling, [...tokens.values()]);
     await this.#webhooks?.settle(

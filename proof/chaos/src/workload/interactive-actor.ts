@@ -1,6 +1,5 @@
-// A line of work with interactive transactions: a begin, a call for each operation, a commit. It
-// repeats a call that was not answered under its number, as a client has to, and sometimes one that
-// was answered.
+// Runs interactive transactions one after another: a begin, a call for each operation, a commit. It
+// repeats unanswered calls under their number, as clients have to, and sometimes answered ones.
 import { setTimeout as pause } from "node:timers/promises";
 import { type ClientReply, type Operation, type Shown, type TxnId } from "@highwater/checker";
 import { type Highwater, newTransactionId } from "@highwater/sdk";
@@ -28,7 +27,7 @@ export interface InteractiveActorOptions {
   readonly shared: Shared;
   readonly client: string;
   readonly session: string;
-  /** For promises, and for the states of transactions without an answer. */
+  /** For promises, and for the state of transactions without an answer. */
   readonly hw: Highwater;
   readonly planner: Planner;
   readonly random: Random;
@@ -48,7 +47,7 @@ type Ended = Outcome & { readonly token: string | null };
 export class InteractiveActor implements Actor {
   readonly kind = "interactive";
   readonly #options: InteractiveActorOptions;
-  /** The gateway to ask next: another one when this one does not take transactions. */
+  /** The gateway to ask next: another one when this one refuses transactions. */
   #at = 0;
 
   constructor(options: InteractiveActorOptions) {
@@ -136,7 +135,7 @@ export class InteractiveActor implements Actor {
     const path = `/v1/transactions/${open.txn}/statements`;
     const reply = await this.#send(path, body, open);
     if (reply.kind !== "answer") return reply;
-    // The service must repeat its answer and run nothing: if the answer differs, the record shows
+    // The service must repeat its answer and run nothing. If the answer differs, the record shows
     // it.
     const again = this.#options.random.chance(REPEATED) ? await this.#send(path, body, open) : reply;
     if (again.kind !== "answer") return again;
@@ -178,7 +177,7 @@ export class InteractiveActor implements Actor {
     return this.#askState(plan, open, last);
   }
 
-  /** The gateway may be gone: any other knows what became of the id. */
+  /** The gateway may be down, and any other one can find out the outcome. */
   async #askState(plan: Plan, open: Open, last: Reply): Promise<Ended> {
     const unknown: Ended = { ...aborted(last), outcome: "unknown" };
     for (const { gateway } of this.#options.shared.endpoints) {
@@ -189,13 +188,13 @@ export class InteractiveActor implements Actor {
       if (found === undefined) continue;
       const { outcome, token, position } = found;
       if (outcome !== "committed") return { ...unknown, outcome };
-      // The position is that of the look-up: it does not show in which epoch the reads were made.
+      // The look-up's position does not show in which epoch the reads were made.
       return { ...unknown, outcome, position, token: token ?? null, replayed: true, error: null };
     }
     return unknown;
   }
 
-  /** Repeats it under the same number while there is no answer. Resolves with the last reply. */
+  /** Repeats the call under its number until it is answered. Resolves with the last reply. */
   async #send(path: string, body: unknown, open: Open): Promise<Reply> {
     let reply: Reply = { kind: "silence", why: "connection_failed" };
     for (let sent = 0; sent < SENT_MAX; sent++) {
@@ -210,7 +209,7 @@ export class InteractiveActor implements Actor {
     return reply;
   }
 
-  /** The actor does not wait for it: the service would roll the transaction back anyway. */
+  /** The actor does not wait for the answer: the service would roll back anyway. */
   #rollBack(open: Open): void {
     const body = { seq: open.seq + 1 };
     const path = `/v1/transactions/${open.txn}/rollback`;
@@ -224,7 +223,7 @@ const shownOf = (operations: readonly Operation[], body: Body): Shown[] =>
     (body.results ?? []).map(({ rows }) => rows),
   );
 
-/** Whether the problem settles the transaction, including an earlier commit without an answer. */
+/** True when the problem settles the transaction, including an earlier unanswered commit. */
 function isSettled({ code, outcome, retry }: Problem, isUncertain: boolean): boolean {
   if (["transaction_lost", "transaction_aborted", "transaction_expired"].includes(code)) return true;
   return outcome === "not_applied" && retry !== "wait" && !isUncertain;

@@ -1,6 +1,6 @@
-// One process's part of the history, one line at a time, and separately what only the run itself
-// needs: tokens, and epochs that trackers reported. The operating system has each line before the
-// writer goes on, so the line outlives the process.
+// Writes one process's part of the history, one line at a time, and separately the notes that only
+// the run needs: tokens, and epochs that trackers reported. The operating system has each line
+// before the writer continues, so lines outlive the process.
 import { closeSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import {
@@ -19,7 +19,7 @@ export interface TokenNote {
   readonly kind: "token";
   readonly txn: TxnId;
   readonly token: string;
-  /** The epoch of the attempt that the token is of, where it is known. */
+  /** The epoch of the token's attempt, if it is known. */
   readonly attempt: EpochId | null;
 }
 
@@ -36,9 +36,7 @@ export class Journal {
   readonly #lost = new Set<TxnId>();
   readonly #counts = { invoked: 0, committed: 0, unknown: 0 };
 
-  /**
-   * Writes `NAME.jsonl` and `NAME.notes`. `owner`: the owner of the transactions that it records.
-   */
+  /** Writes `NAME.jsonl` and `NAME.notes`. `owner`: the owner of the recorded transactions. */
   constructor(dir: string, name: string, owner?: string) {
     this.#owner = owner === undefined ? {} : { owner };
     this.#history = openSync(join(dir, `${name}.jsonl`), "a");

@@ -1,10 +1,10 @@
-// Ids that are sent once more about when they expire. Before that the answer is the one of the
-// first time, and after it the id is refused: it never runs again.
+// Sends ids again at about the time when they expire. Before that, the answer must be the first
+// one; after it, the id is refused and never runs again.
 import { setTimeout as pause } from "node:timers/promises";
 import { type Random } from "./random.ts";
 import { type Reruns } from "./reruns.ts";
 
-/** Of the retention, from the answer on. */
+/** Fractions of the retention, counted from the answer. */
 const [EARLIEST, LATEST] = [0.6, 1.4];
 const WAITING_MAX = 200;
 const LOOK_MS = 250;
@@ -36,7 +36,7 @@ export class Late {
     this.#waiting.push({ dueMs: performance.now() + afterMs, send });
   }
 
-  /** Until the signal aborts. */
+  /** Runs until the signal aborts. */
   async run(): Promise<void> {
     const { reruns, signal } = this.#options;
     while (!signal.aborted) {

@@ -11,7 +11,7 @@ import { type NamedTracker } from "./messages.ts";
 
 const RECONNECT_MS = 250;
 /**
- * A tracker sends a comment every five seconds; a paused one does not even close the connection.
+ * A tracker sends a comment every five seconds. A paused one does not even close the connection.
  */
 const SILENCE_MS = 12_000;
 const LOOK_MS = 1_000;
@@ -66,7 +66,7 @@ async function readEvents(options: ListenerOptions, key: string | undefined): Pr
         take(event, options);
       }
     } catch (error) {
-      // The tracker is gone or silent. A fault of this program is a different case.
+      // The tracker is down or silent. A fault of this program is another case.
       if (error instanceof SyntaxError) throw error;
     }
     await pause(RECONNECT_MS, undefined, { signal }).catch(() => undefined);
@@ -121,9 +121,7 @@ async function* eventsOf(
   }
 }
 
-/**
- * Asks for epochs, because some end so soon, or on a node so isolated, that no stream reports them.
- */
+/** Asks for epochs, because some end too soon, or on too isolated a node, for any stream. */
 async function lookAtEpochs({ journal, tracker, signal }: ListenerOptions): Promise<void> {
   const known = new Set<string>();
   while (!signal.aborted) {
@@ -136,7 +134,7 @@ async function lookAtEpochs({ journal, tracker, signal }: ListenerOptions): Prom
   }
 }
 
-/** The epochs that the tracker reports, or none when it does not answer. */
+/** The epochs that the tracker reports; none when it does not answer. */
 export async function epochsOf(tracker: NamedTracker, signal?: AbortSignal): Promise<EpochSummary[]> {
   try {
     const limit = AbortSignal.timeout(LOOK_TIMEOUT_MS);

@@ -1,4 +1,4 @@
-// What the run and its client processes say to each other.
+// The messages between the run and its client processes.
 import { type Level } from "@highwater/checker";
 import { type Endpoint, type Owner, type Progress } from "../parts.ts";
 
@@ -9,28 +9,28 @@ export interface NamedTracker {
 
 export interface ClientOptions {
   readonly name: string;
-  /** Among all client processes: their values are told apart by it. */
+  /** Unique among client processes; keeps their values apart. */
   readonly ordinal: number;
   readonly seed: number;
   readonly dir: string;
   /** Weakest first. */
   readonly levels: readonly Level[];
-  /** Whose transactions it runs. */
+  /** The owner of its transactions. */
   readonly owner: Owner | undefined;
   readonly retentionMs: number;
   /** Transactions a second of this process. */
   readonly rate: number;
-  /** As seen from where this process is, nearest first. */
+  /** As clients at this process's place see them, nearest first. */
   readonly endpoints: readonly Endpoint[];
-  /** Past all links. */
+  /** Addresses of the trackers themselves, without links. */
   readonly trackers: readonly NamedTracker[];
-  /** Those of them whose events this process records. */
+  /** The trackers whose events this process records. */
   readonly listenTo: readonly NamedTracker[];
-  /** As each of them. */
+  /** The owners as which it records them. */
   readonly listenAs: readonly Owner[];
 }
 
-/** `stop`: no new transactions. `finish`: wait for every promise, then end. */
+/** `stop`: starts no more transactions. `finish`: waits for every promise, then ends. */
 export type Command =
   | { readonly do: "start"; readonly options: ClientOptions }
   | { readonly do: "stop" | "finish" };

@@ -1,4 +1,4 @@
-// What an SDK's client knows of a transaction when its call has ended.
+// What an SDK client knows of a transaction when its call has ended.
 import { type ClientReply } from "@highwater/checker";
 import { type HighwaterError, type Transaction } from "@highwater/sdk";
 import { shownBy } from "./schema.ts";
@@ -28,7 +28,7 @@ export function ofTransaction(transaction: Transaction, plan: Plan): Outcome {
   };
 }
 
-/** An error of the SDK or of the service itself: both say what became of the transaction. */
+/** An error of the SDK or the service; both contain the outcome of the transaction. */
 export function ofError(error: Pick<HighwaterError, "code" | "outcome">, plan: Plan): Outcome {
   return {
     outcome: outcomeOf(error, plan),
@@ -45,16 +45,14 @@ function outcomeOf(
   plan: Plan,
 ): ClientReply["outcome"] {
   if (code === "transaction_lost") return "lost";
-  // A read that was never answered has no effect that anybody could find.
+  // An unanswered read leaves no effect to find.
   if (plan.readOnly) return "aborted";
   return outcome === "not_applied" ? "aborted" : "unknown";
 }
 
 const STRENGTH = ["aborted", "lost", "unknown", "committed"] as const;
 
-/**
- * Of two answers about the same id the one that says more; of two commits the one that has results.
- */
+/** Of two answers about one id, the one that says more; of two commits, the one with results. */
 export function better(a: Outcome, b: Outcome): Outcome {
   const [first, second] = [STRENGTH.indexOf(a.outcome), STRENGTH.indexOf(b.outcome)];
   if (first !== second) return first > second ? a : b;

@@ -1,4 +1,4 @@
-// What the clients of one process share.
+// The objects that the actors of one process share.
 import { type Endpoint } from "../parts.ts";
 import { type Journal } from "./journal.ts";
 import { type Promises } from "./promises.ts";
@@ -16,11 +16,11 @@ export interface Shared {
   readonly recent: RecentTokens;
   /** Nearest first. */
   readonly endpoints: readonly Endpoint[];
-  /** True once there are to be no new transactions. */
+  /** True once no more transactions may start. */
   readonly isStopping: () => boolean;
 }
 
-/** One line of work: it does one thing after the other. */
+/** Does one thing after another, like one thread of an application. */
 export interface Actor {
   readonly kind: "sdk" | "interactive" | "replica" | "wire";
   act(): Promise<void>;

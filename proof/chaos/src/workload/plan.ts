@@ -13,15 +13,15 @@ export interface Plan {
   /** The same request is sent twice at the same time. */
   readonly isDuplicated: boolean;
   /**
-   * `rerun`: the body at once again, under a new id. `resend`: the same id again, which must never
-   * run.
+   * `rerun`: runs the body again at once under a new id. `resend`: sends the same id again, which
+   * must never run.
    */
   readonly onLost: "rerun" | "resend" | "accept";
-  /** Further levels whose promises are waited for, beside the transaction's own. */
+  /** Further levels at which the client waits for durability. */
   readonly alsoAt: readonly Level[];
 }
 
-/** The level that clients use if they name none. */
+/** The level that clients use by default. */
 export function usualLevel(levels: readonly Level[]): Level {
   const strongest = levels.at(-1);
   if (strongest === undefined) throw new Error("there are no levels");
@@ -40,12 +40,12 @@ export interface PlannerOptions {
   readonly newValue: () => number;
 }
 
-/** Keys that are in use at a time. A few of them get most of the work. */
+/** How many keys are in use at a time. A few of them get most of the operations. */
 const KEYS = 24;
 const SKEW = 1.6;
 /**
- * After this many transactions a client moves on to other keys, so that lists stay short enough to
- * be read often.
+ * After this many transactions a client uses other keys, so that lists stay short enough to be read
+ * often.
  */
 const TRANSACTIONS_PER_GENERATION = 40;
 const OPERATIONS_MAX = 4;
@@ -76,7 +76,7 @@ export class Planner {
     };
   }
 
-  /** A plan that writes, so that a later request can ask for what it wrote. */
+  /** A plan that writes, so that a later request can ask for its values. */
   nextWrite(): Plan {
     this.#planned += 1;
     const { random } = this.#options;
@@ -84,7 +84,7 @@ export class Planner {
     return { operations, readOnly: false, isolation: "serializable", ...this.#choices(false) };
   }
 
-  /** A plan that is one statement: alone, or rows to copy into the set. */
+  /** A plan of one statement: a single one, or rows to copy into the set. */
   nextSingle(way: "alone" | "copy"): Plan {
     this.#planned += 1;
     const { random, newValue } = this.#options;
@@ -96,7 +96,7 @@ export class Planner {
     return { operations, readOnly: false, isolation: "serializable", ...this.#choices(false) };
   }
 
-  /** A read that may run on a replica, of keys that the operations touched and one other key. */
+  /** A read that may run on a replica: the keys of the operations, and another one. */
   nextSnapshotRead(touched: readonly Operation[]): Plan {
     const { random } = this.#options;
     const keys = touched.flatMap((operation) => ("key" in operation ? [operation.key] : []));
@@ -116,7 +116,7 @@ export class Planner {
     };
   }
 
-  /** The same body with its own values, so that every reader knows which run it sees. */
+  /** The same body with new values, so that every reader knows which run it sees. */
   again(plan: Plan): Plan {
     const operations = plan.operations.map((operation) =>
       "value" in operation ? { ...operation, value: this.#options.newValue() } : operation,

@@ -1,24 +1,22 @@
-// The promises of every transaction that this process knows to be committed: waits for each,
-// records every verdict, and calls back when one is lost.
+// The promises of every transaction that this process knows to be committed. Waits for each,
+// records every verdict, and calls back for losses.
 import { type Level, type VerdictReport, type TxnId } from "@highwater/checker";
 import { type DurabilityPromise, HighwaterError, type Session } from "@highwater/sdk";
 import { type Journal } from "./journal.ts";
 import { attemptOf } from "./tokens.ts";
 
-/**
- * One wait of the SDK. It is repeated until there is a verdict, or until no code waits any longer.
- */
+/** One wait of the SDK. It is repeated until there is a verdict, or the run ends the wait. */
 const WAIT_MS = 30_000;
 const SESSION_WAIT_MS = 10_000;
 
 interface ReportedVerdict {
   readonly verdict: VerdictReport["verdict"];
   readonly rule: string;
-  /** The level that it is about, if it is named. */
+  /** The level of the verdict, if the verdict names one. */
   readonly level?: Level;
 }
 
-const PENDING: ReportedVerdict = { verdict: "pending", rule: "no word in time" };
+const PENDING: ReportedVerdict = { verdict: "pending", rule: "no verdict in time" };
 
 export class Promises {
   readonly #journal: Journal;
@@ -41,13 +39,12 @@ export class Promises {
     const { txn, levels, onLost = () => undefined } = options;
     const [own] = levels;
     const attempt = attemptOf(promise.token);
-    // If a promise has both, the listener and the wait have to give the same verdict: both are
-    // recorded.
+    // The listener and the wait have to give the same verdict for a promise, so both are recorded.
     const listening = promise.onLost(
       (verdict) => {
         this.#report({ txn, attempt }, verdict.level, verdict);
-        // A late copy of the request has committed in the new history: another run of the body
-        // would do it twice.
+        // A late copy of the request has committed in the new history. Running the body again would
+        // do it twice.
         if (verdict.verdict === "lost" && verdict.retriedIn === undefined) onLost();
       },
       own === undefined ? {} : { level: own },
@@ -61,9 +58,7 @@ export class Promises {
     }
   }
 
-  /**
-   * Waits for a whole session at once: when the wait resolves, each of its transactions is durable.
-   */
+  /** Waits for a whole session: when the wait resolves, each of its transactions is durable. */
   async watchSession(session: Session, level: Level, txns: readonly TxnId[]): Promise<void> {
     try {
       await session.durable({ level, timeout: SESSION_WAIT_MS });
@@ -76,8 +71,7 @@ export class Promises {
   }
 
   /**
-   * Resolves when every promise has its verdict. Those without one after the limit are recorded as
-   * pending.
+   * Resolves when every promise has its verdict. After the limit the rest is recorded as pending.
    */
   async settle(limitMs: number): Promise<void> {
     const timer = setTimeout(() => {
@@ -99,7 +93,7 @@ export class Promises {
         if (!(error instanceof HighwaterError) && !signal.aborted) throw error;
         const reported = error instanceof HighwaterError ? verdictOf(error) : undefined;
         if (reported === undefined && !signal.aborted) continue;
-        // A promise that is broken at one level ends the wait for every level; at the others it is
+        // A promise that is broken at one level ends the wait at every level; at the others it is
         // lost.
         const about = reported?.verdict === "broken" ? (reported.level ?? level) : level;
         if (reported !== undefined) this.#report({ txn, attempt }, about, reported);
@@ -120,7 +114,7 @@ export class Promises {
   }
 }
 
-/** The verdict that an error of `durable()` stands for, or undefined if it stands for none. */
+/** The verdict in an error of `durable()`; undefined if it has none. */
 function verdictOf(error: HighwaterError): ReportedVerdict | undefined {
   const { code } = error;
   const verdict = "verdict" in error ? error.verdict : undefined;

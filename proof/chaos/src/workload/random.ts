@@ -1,11 +1,10 @@
-// Seeded chance, so that a client that is started again with the same seed chooses the same
-// operations.
+// Random numbers from a seed, so that a client that is started again chooses the same operations.
 
 export class Random {
   #state: number;
 
   constructor(seed: string) {
-    // FNV-1a: seeds that differ in one character begin far from each other.
+    // FNV-1a: similar seeds give very different states.
     let hash = 0x811c9dc5;
     for (const char of seed) hash = Math.imul(hash ^ (char.codePointAt(0) ?? 0), 0x01000193);
     this.#state = hash >>> 0;
@@ -35,7 +34,7 @@ export class Random {
     return item;
   }
 
-  /** One of the names, as often as their weights say. */
+  /** One of the names, with probabilities in proportion to their weights. */
   weighted<T extends string>(weights: Readonly<Record<T, number>>): T {
     const entries = Object.entries<number>(weights) as [T, number][];
     let left = this.next() * entries.reduce((sum, [, weight]) => sum + weight, 0);

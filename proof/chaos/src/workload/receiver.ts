@@ -1,6 +1,5 @@
-// A receiver of webhooks as they are in the field: now and then it fails, hangs or is away, and
-// then its messages come again. It records every request and what it has answered; what the
-// messages are worth is the checker's to say.
+// A receiver of webhooks as they are in practice: from time to time it fails, hangs or is down, and
+// its messages come again. It records every request with its answer; the checker judges them.
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
@@ -31,7 +30,7 @@ const TAKEN = 204;
 export interface ReceiverOptions {
   readonly journal: Journal;
   readonly random: Random;
-  /** Those of the history; others are not judged. */
+  /** The levels of the history. Others are not judged. */
   readonly levels: readonly Level[];
 }
 
@@ -40,7 +39,7 @@ interface Endpoint {
   readonly secret: string;
 }
 
-/** The body, as far as anybody here looks at it. */
+/** The parts of the body that are used here. */
 interface Message {
   readonly type: string;
   readonly data: {
@@ -68,7 +67,7 @@ export class Receiver {
   private constructor(options: ReceiverOptions) {
     this.#options = options;
     this.#server = createServer((request, response) => {
-      // A sender that is gone in the middle of its request has sent nothing.
+      // The sender broke off in the middle of its request.
       this.#receive(request, response).catch(() => response.destroy());
     });
     this.#server.on("connection", (socket) => {
@@ -83,12 +82,12 @@ export class Receiver {
     return receiver;
   }
 
-  /** Where an endpoint of that name is sent its messages. */
+  /** The URL of the endpoint with this name. */
   urlOf(name: string): string {
     return `http://127.0.0.1:${String((this.#server.address() as AddressInfo).port)}/${name}`;
   }
 
-  /** Before that it takes nothing for it. */
+  /** Accepts messages for the endpoint from now on. */
   serve(name: string, endpoint: Endpoint): void {
     this.#endpoints.set(`/${name}`, endpoint);
   }
@@ -97,13 +96,13 @@ export class Receiver {
     this.#misbehaving = this.#misbehaveNowAndThen();
   }
 
-  /** From now on it takes everything at once. */
+  /** Accepts everything at once from now on. */
   async behave(): Promise<void> {
     this.#behaving.abort();
     await this.#misbehaving;
   }
 
-  /** It has taken a delivery that says that the attempt is lost or broken. */
+  /** True when it accepted a delivery that reports the attempt as lost or broken. */
   hasTakenLoss(endpoint: string, txn: TxnId, attempt: EpochId): boolean {
     return this.#taken.has(`${endpoint} ${txn} ${attempt}`);
   }
@@ -167,7 +166,7 @@ export class Receiver {
     { id, secret }: Endpoint,
   ): Promise<Omit<Delivery, "atMs" | "untilMs" | "answer">> {
     const { levels } = this.#options;
-    // The clock of a tracker may be wrong, and its signature right.
+    // A tracker's clock may be wrong while its signature is right.
     const isSigned = await verifyWebhook({ body, headers, secret, toleranceSeconds: Infinity }).then(
       () => true,
       () => false,
@@ -199,7 +198,7 @@ export class Receiver {
   }
 }
 
-/** Resolves when that is over: with the status, or null if none was sent. */
+/** Resolves when the response has ended: with the status, or null if none was sent. */
 async function answer(response: ServerResponse, trouble: Trouble | null): Promise<number | null> {
   const over = once(response, "close");
   switch (trouble) {

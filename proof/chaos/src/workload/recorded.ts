@@ -11,9 +11,9 @@ type Asked = Pick<Invocation, "level" | "readOnly" | "owner">;
 export interface Recorded {
   readonly invocations: ReadonlyMap<TxnId, Asked>;
   readonly unanswered: readonly TxnId[];
-  /** Their outcome is still unknown; each of them may have written. */
+  /** Ids with an unknown outcome, all of which may have written. */
   readonly unresolved: readonly TxnId[];
-  /** One for each transaction that has any. */
+  /** One token for each transaction that has any. */
   readonly tokens: ReadonlyMap<TxnId, TokenNote>;
   readonly epochs: readonly EpochNote[];
 }
@@ -22,7 +22,7 @@ const WANTED = /^\{"type":"(?:invocation|answer|resolution)"/;
 
 export async function readRecorded(dir: string): Promise<Recorded> {
   const invocations = new Map<TxnId, Asked>();
-  /** No service knows their ids. */
+  /** Services do not know these ids. */
   const unreceipted = new Set<TxnId>();
   const answers = new Map<TxnId, ClientReply["outcome"]>();
   const resolved = new Set<TxnId>();
@@ -56,7 +56,7 @@ export async function readRecorded(dir: string): Promise<Recorded> {
     tokens,
     unanswered,
     unresolved: all.filter((txn) => {
-      // A read-only transaction has no outcome if no client saw what it returned.
+      // A read-only transaction without an answer has no outcome.
       const isUnknown =
         answers.get(txn) === "unknown" || (!answers.has(txn) && invocations.get(txn)?.readOnly === false);
       return isUnknown && !resolved.has(txn) && !unreceipted.has(txn);
@@ -65,7 +65,7 @@ export async function readRecorded(dir: string): Promise<Recorded> {
   };
 }
 
-/** Without a last line that its writer did not finish. */
+/** Skips an incomplete last line. */
 async function* linesOf(file: string): AsyncGenerator<string> {
   for await (const line of createInterface({ input: createReadStream(file), crlfDelay: Infinity }))
     if (line.endsWith("}")) yield line;

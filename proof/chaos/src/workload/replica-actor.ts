@@ -1,6 +1,5 @@
-// A line of work that commits in its own region and at once reads what it has written through a
-// gateway of another one, where a replica may serve it. Now and then it reads there without having
-// to see anything in particular.
+// Commits in its own region and at once reads the same keys through a gateway of another region,
+// where a replica may answer. Sometimes it reads there without asking for its own writes.
 import { setTimeout as pause } from "node:timers/promises";
 import { type TxnId } from "@highwater/checker";
 import { type Highwater, newTransactionId } from "@highwater/sdk";
@@ -25,7 +24,7 @@ export interface ReplicaActorOptions {
   readonly hw: Highwater;
   readonly planner: Planner;
   readonly random: Random;
-  /** Of the same session: its writes. */
+  /** Writes for the same session. */
   readonly writer: SdkActor;
 }
 
@@ -51,7 +50,7 @@ export class ReplicaActor implements Actor {
     const txn = newTransactionId();
     const { operations, ack, level, readOnly, isolation } = plan;
     journal.invoked({
-      // Without `after` it may see an older state than the session has seen.
+      // Without `after`, the read may show an older state than the session has seen.
       client,
       session: after === null ? null : session,
       txn,
@@ -89,7 +88,7 @@ export class ReplicaActor implements Actor {
     promises.watch(hw.promise(token, { level }), { txn, levels: [level] });
   }
 
-  /** To one gateway of another region after the other; a read runs as often as it is sent. */
+  /** Tries gateways of other regions; a read runs as often as it is sent. */
   async #send(body: unknown): Promise<Reply> {
     const { shared, random } = this.#options;
     const [, ...elsewhere] = shared.endpoints;

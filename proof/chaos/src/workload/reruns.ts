@@ -1,5 +1,5 @@
-// What applications do at once when a failure has lost them something. A failure loses hundreds
-// together: only so many of them are run again at a time, and the rest is given up.
+// Runs lost bodies again, as applications do at once. A failure loses hundreds together, so only a
+// few run at a time, and some are given up.
 const AT_A_TIME_MAX = 8;
 const WAITING_MAX = 64;
 
@@ -19,7 +19,7 @@ export class Reruns {
     this.#next();
   }
 
-  /** No more; resolves when those under way have ended. */
+  /** Starts no more. Resolves when the running ones have ended. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#waiting.length = 0;

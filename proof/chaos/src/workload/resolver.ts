@@ -1,4 +1,4 @@
-// Resolves unknown outcomes by id while faults go on. Ids that stay unknown are left for the end.
+// Resolves unknown outcomes by id while faults go on. The end of the run resolves the rest.
 import { setTimeout as pause } from "node:timers/promises";
 import { type Level, type TxnId } from "@highwater/checker";
 import { type Highwater, HighwaterError, type TransactionStateResponse } from "@highwater/sdk";
@@ -12,14 +12,14 @@ export interface Found {
   readonly position: { readonly epoch: string; readonly offset: string } | null;
 }
 
-/** The outcome that a state settles, or undefined if it settles none. */
+/** The outcome that follows from a state; undefined if none does. */
 export function foundBy(state: TransactionStateResponse): Found | undefined {
   const position = state.position === undefined ? null : { ...state.position };
   switch (state.state) {
     case "committed":
     case "pending":
     case "durable":
-    // It has committed, and only the trackers know its verdict: it may even be back.
+    // It has committed, and only trackers know its verdict: it may even have come back.
     case "broken":
       return { outcome: "committed", token: state.token, position };
     case "lost":

@@ -1,5 +1,5 @@
-// The application's tables, and each operation as the statements that do it. Rows name the
-// transaction that wrote them.
+// The application's tables, and the statements of each operation. Rows name the transaction that
+// wrote them.
 import { type Operation, type Shown, type TxnId } from "@highwater/checker";
 
 export const ACCOUNTS = 12;
@@ -10,13 +10,13 @@ export interface Statement {
   readonly params?: readonly (string | number)[];
 }
 
-/** PostgreSQL's text by row and column, as answers have it. */
+/** Text values by row and column, as answers contain them. */
 export type Values = readonly (readonly (string | null)[])[];
 
 export const CREATE_TABLES: readonly Statement[] = [
   { sql: "CREATE TABLE chaos_list (key text PRIMARY KEY, list int8[] NOT NULL, txn uuid NOT NULL)" },
   { sql: "CREATE TABLE chaos_account (id int PRIMARY KEY, balance int8 NOT NULL)" },
-  // Neither has a key: what was done twice has to be seen twice.
+  // Neither table has a key, so that duplicates stay visible.
   {
     sql: "CREATE TABLE chaos_transfer (txn uuid NOT NULL, source int NOT NULL, target int NOT NULL, amount int8 NOT NULL)",
   },
@@ -26,7 +26,7 @@ export const CREATE_TABLES: readonly Statement[] = [
   },
 ];
 
-/** Reads everything that was written, as one JSON text each. */
+/** Reads everything that was written, each as one JSON text. */
 export const FINAL_QUERIES = {
   lists: "SELECT coalesce(json_object_agg(key, list), '{}')::text AS data FROM chaos_list",
   balances: "SELECT coalesce(json_agg(balance ORDER BY id), '[]')::text AS data FROM chaos_account",
@@ -35,14 +35,14 @@ export const FINAL_QUERIES = {
     FROM chaos_transfer`,
   receipts: `SELECT coalesce(json_agg(json_build_object('txn', id, 'kind', kind, 'epoch', epoch)), '[]')::text AS data
     FROM highwater.receipt`,
-  /** After the receipts: those that expire between the two are there, and called expired. */
+  /** Read after the receipts: one that expires in between counts as expired but present. */
   expiry: `SELECT json_build_object('expiredBeforeMs', extract(epoch FROM expired_before) * 1000, 'readAtMs', extract(epoch FROM clock_timestamp()) * 1000)::text AS data
     FROM highwater.retention`,
   epochs: `SELECT coalesce(json_agg(json_build_object('id', id, 'seq', seq, 'previous', previous, 'node', node, 'commanded', command IS NOT NULL) ORDER BY seq), '[]')::text AS data
     FROM highwater.epoch WHERE start_offset IS NOT NULL`,
 } as const;
 
-/** One operation's statements, and which of their results it shows. */
+/** One operation's statements, and which of their results it returns. */
 interface Step {
   readonly statements: readonly Statement[];
   readonly shows: number | null;
@@ -95,7 +95,7 @@ export function statementsOf(operations: readonly Operation[], txn: TxnId): Stat
   return operations.flatMap((operation) => [...stepOf(operation, txn).statements]);
 }
 
-/** What the operations showed, by the results of their statements. */
+/** What the operations returned, by the results of their statements. */
 export function shownBy(operations: readonly Operation[], results: readonly Values[]): Shown[] {
   let at = 0;
   return operations.map((operation) => {
@@ -105,7 +105,7 @@ export function shownBy(operations: readonly Operation[], results: readonly Valu
     if (shows === null) return null;
     if (rows === undefined) throw new Error(`the answer has no result for ${JSON.stringify(operation)}`);
     const text = rows[0]?.[0] ?? null;
-    // A list begins with its first element.
+    // Without a row the list is empty.
     if (text === null) return operation.f === "sum" ? 0 : [];
     return JSON.parse(text) as Shown;
   });

@@ -1,5 +1,5 @@
-// A line of work on the SDK, as in an application: runs transactions, runs the body again after a
-// conflict, waits for promises, and reacts to losses.
+// Runs transactions by the SDK one after another, as an application does: runs the body again after
+// a conflict, waits for promises, and reacts to losses.
 import { setTimeout as pause } from "node:timers/promises";
 import { type Level, type TxnId } from "@highwater/checker";
 import {
@@ -21,7 +21,7 @@ import { attemptOf } from "./tokens.ts";
 const ATTEMPTS_MAX = 5;
 const CONFLICT_PAUSE_MS = 15;
 const UNAVAILABLE_PAUSE_MS = 400;
-/** After this many transactions a session waits for all of them at once. */
+/** After this many transactions, a session waits for all of them together. */
 const SESSION_WAIT_EVERY = 12;
 const SESSION_TXNS_MAX = 50;
 const SENT_LATE = 0.1;
@@ -31,11 +31,11 @@ export interface SdkActorOptions {
   readonly client: string;
   readonly hw: Highwater;
   readonly planner: Planner;
-  /** For pauses, which are not reproducible anyway: plans must not depend on them. */
+  /** For pauses only: they are not reproducible, so plans must not depend on them. */
   readonly random: Random;
-  /** The level at which a session waits for everything. */
+  /** The level at which the session waits for everything. */
   readonly level: Level;
-  /** Its name; null: its transactions belong to no session, and have no order. */
+  /** The session's name; null: no session, and no order between transactions. */
   readonly session: string | null;
 }
 
@@ -43,7 +43,7 @@ export interface Run {
   readonly txn: TxnId;
   readonly outcome: Outcome;
   readonly token: string | null;
-  /** The body may be run again, under a new id. */
+  /** True when the body may run again under a new id. */
   readonly isForAgain: boolean;
 }
 
@@ -65,7 +65,7 @@ export class SdkActor implements Actor {
     this.#rememberForSession(txn, outcome);
   }
 
-  /** Also runs the body again while it conflicts with others. */
+  /** Runs a plan, and again after conflicts. */
   async runToTheEnd(first: Plan, firstRerunOf: TxnId | null = null): Promise<Run> {
     const { shared, planner } = this.#options;
     let plan = first;
@@ -127,7 +127,7 @@ export class SdkActor implements Actor {
     return { txn, outcome, token: transaction?.token ?? null, isForAgain };
   }
 
-  /** Before the answer is recorded: a commit that is known must have its token. */
+  /** Noted before the answer is recorded, because a known commit must have its token. */
   #noteToken(txn: TxnId, transaction: Transaction | undefined): void {
     if (transaction === undefined) return;
     const { token } = transaction;
@@ -163,13 +163,12 @@ export class SdkActor implements Actor {
       reruns.add(async () => {
         await this.runToTheEnd(this.#options.planner.again(plan), txn);
       });
-    // A read-only transaction leaves nothing behind that could refuse it: its id runs as often as
-    // it is sent.
+    // A read-only transaction leaves nothing by which to refuse its id, so it would run again.
     if (plan.onLost === "resend" && !plan.readOnly) reruns.add(() => this.#resend(plan, txn));
   }
 
   /**
-   * Sends an id again that committed and may be lost. The answer is recorded as one more verdict.
+   * Sends an id again that committed and may be lost. The answer is recorded as another verdict.
    */
   async #resend(plan: Plan, txn: TxnId): Promise<void> {
     const { journal, promises } = this.#options.shared;
@@ -193,7 +192,7 @@ export class SdkActor implements Actor {
     this.#sessionTxns.push(txn);
     if (this.#sessionTxns.length > SESSION_TXNS_MAX) this.#sessionTxns = [];
     if (this.#sessionTxns.length < SESSION_WAIT_EVERY || !random.chance(0.3)) return;
-    // A session reports a lost transaction once and then forgets it, so each one is waited for only
+    // A session reports a lost transaction once and then forgets it, so each is waited for only
     // once.
     const txns = this.#sessionTxns;
     this.#sessionTxns = [];

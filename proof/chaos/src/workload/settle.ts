@@ -1,4 +1,4 @@
-// The end of a run, after everything is healed: resolves every unknown outcome, and asks every
+// The end of a run, after the system is healed: resolves every unknown outcome, and asks every
 // tracker for its final verdict on every token.
 import { setTimeout as pause } from "node:timers/promises";
 import { type Level, type TxnId } from "@highwater/checker";
@@ -13,11 +13,11 @@ import { foundBy } from "./resolver.ts";
 import { attemptOf } from "./tokens.ts";
 import { askVerdicts, type TrackerVerdict } from "./verdicts.ts";
 
-/** The limit for each id since its first answer, however many are open. */
+/** Limit for each id, counted from its first answer. */
 const RESOLVE_LIMIT_MS = 60_000;
 /**
  * An id that no service knows may belong to a request that a link still holds. It counts as never
- * run only when it stays unknown for this long, with every client gone and every link healed.
+ * run only if it stays unknown for this long after all clients have ended and all links are healed.
  */
 const NEVER_AFTER_MS = 20_000;
 const RESOLVE_PAUSE_MS = 500;
@@ -42,15 +42,15 @@ export interface SettleOptions {
 
 type Key = string | undefined;
 
-/** Only its owner's key gets answers about a transaction. */
+/** A transaction's state is available only to its owner's key. */
 function keyOf({ recorded, owners }: SettleOptions, txn: TxnId): Key {
   const owner = recorded.invocations.get(txn)?.owner;
   return owners.find(({ name }) => name === owner)?.apiKey;
 }
 
 /**
- * Records a resolution for each unknown, and returns the tokens that came with them. An id that is
- * open after `limitMs` is asked about once more.
+ * Records a resolution for each unknown outcome, and returns the tokens that came with them. An id
+ * that is open after `limitMs` is asked about once more.
  */
 export async function resolveUnknowns(
   options: SettleOptions,
@@ -68,8 +68,7 @@ export async function resolveUnknowns(
   for (const key of [undefined, ...options.owners.map(({ apiKey }) => apiKey)])
     byKey.set(key, clients.use(new Highwater({ endpoints, ...credential(key) })));
   let open: Open[] = recorded.unresolved.map((txn) => ({ txn, untilMs: null, unknownSinceMs: undefined }));
-  // In turns, not one id after the other: the time for which ids have to stay unknown runs for all
-  // at once.
+  // In rounds, not one id after another: all ids have to stay unknown for the same time.
   while (open.length > 0) {
     const left = [...open];
     const unsettled: Open[] = [];
@@ -99,11 +98,11 @@ interface Open {
   readonly txn: TxnId;
   /** Null before its first answer. */
   untilMs: number | null;
-  /** The time since which every service that was asked does not know it. */
+  /** Since when every service that was asked does not know it. */
   unknownSinceMs: number | undefined;
 }
 
-/** Asks once; undefined while no service can answer. */
+/** Asks once. Undefined while no service can answer. */
 async function ask(
   hw: Highwater,
   open: Open,
@@ -138,10 +137,10 @@ async function ask(
 }
 
 /**
- * Records each tracker's verdict on each token at each level. A tracker judges a token when it is
- * first asked about it, and shares a broken promise with the others a moment later: where they
- * differ, all are asked again. Resolves with the tokens that a tracker called lost or broken, and
- * whose owners have to learn it from events.
+ * Records each tracker's verdict on each token at each level. A tracker judges a token at the first
+ * question, and shares a broken promise with the others a moment later, so where they differ, all
+ * are asked again. Resolves with the tokens that a tracker called lost or broken and whose owners
+ * have to learn it from events.
  */
 export async function askFinalVerdicts(
   options: SettleOptions,
@@ -167,7 +166,7 @@ export async function askFinalVerdicts(
     for (const { note, level, tracker, judged } of reports.all) {
       const { txn, attempt } = note;
       const by = differing.has(note) ? "asked" : "final";
-      // No event names a transaction without a receipt.
+      // Events do not name transactions without a receipt.
       const isGone = judged.verdict === "lost" || judged.verdict === "broken";
       if (isGone && decodeToken(note.token)?.kind !== "position") lost.add(note);
       journal.report({ txn, attempt, level, tracker: tracker.name, ...judged, by });
@@ -211,7 +210,7 @@ interface FinalQuestion {
   readonly apiKey: Key;
 }
 
-/** Asks again for what is pending until the time is over. */
+/** Asks again for pending verdicts until the time is over. */
 async function askFinally(
   reports: FinalVerdicts,
   { tracker, level, tokens, untilMs, apiKey }: FinalQuestion,

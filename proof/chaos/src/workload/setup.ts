@@ -1,5 +1,5 @@
-// The application's tables, made through the product itself, so safe that no failure of the run can
-// take them back.
+// Makes the application's tables through the product itself, so durably that no failure of the run
+// can undo them.
 import { setTimeout as pause } from "node:timers/promises";
 import { type Level } from "@highwater/checker";
 import { Highwater, HighwaterError, newTransactionId } from "@highwater/sdk";
@@ -14,12 +14,12 @@ const PAUSE_MS = 250;
 
 export interface SetupOptions {
   readonly endpoints: readonly Endpoint[];
-  /** The strongest one. */
+  /** The strongest level. */
   readonly level: Level;
   readonly journal: Journal;
 }
 
-/** A transaction without operations, as far as the history is concerned. */
+/** In the history, this is a transaction without operations. */
 export async function createTables({ endpoints, level, journal }: SetupOptions): Promise<void> {
   await using hw = new Highwater({ endpoints, level, ...credential() });
   const txn = newTransactionId();
@@ -54,7 +54,7 @@ export async function createTables({ endpoints, level, journal }: SetupOptions):
       journal.report({ txn, level, verdict, by: "promise", tracker: null, attempt: null, rule });
       return;
     } catch (error) {
-      // A system that has only just been started may not be ready yet.
+      // A system that has just started may not be ready.
       const isPassing =
         error instanceof HighwaterError && error.retry === "wait" && error.outcome === "not_applied";
       if (!isPassing || performance.now() > untilMs) throw error;

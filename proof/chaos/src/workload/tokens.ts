@@ -1,5 +1,5 @@
-// Which attempt a token is of: an id that was lost and ran again has two, and words about one say
-// nothing of the other.
+// Reads a token's attempt: an id that was lost and ran again has two, and a report about one says
+// nothing about the other.
 import { type EpochId, type TxnId } from "@highwater/checker";
 import { decodeToken } from "@highwater/protocol";
 
@@ -7,7 +7,7 @@ export function attemptOf(token: string): EpochId | null {
   return decodeToken(token)?.attempt ?? null;
 }
 
-/** The id of its transaction: the gateway's own where the client names none. */
+/** The id in the token. The gateway chose it if the client did not. */
 export function idIn(token: string): TxnId | undefined {
   return decodeToken(token)?.id;
 }

@@ -1,4 +1,4 @@
-// One tracker's verdicts, asked for without the SDK, which would go on to another tracker.
+// Asks one tracker for verdicts. The SDK would turn to another tracker.
 import { type Level, type VerdictReport } from "@highwater/checker";
 import { authorization } from "./credential.ts";
 
@@ -16,7 +16,7 @@ export interface Question {
 export interface Asking {
   readonly timeoutMs: number;
   readonly signal?: AbortSignal;
-  /** The key of the tokens' owner; default: that of this process. */
+  /** The key of the tokens' owner. Default: that of this process. */
   readonly apiKey?: string | undefined;
 }
 
@@ -29,8 +29,8 @@ interface VerdictsAnswer {
 }
 
 /**
- * In the order of the tokens, or undefined when the tracker does not answer, or answers with an
- * error.
+ * Verdicts in the order of the tokens; undefined when the tracker does not answer, or answers with
+ * an error.
  */
 export async function askVerdicts(
   tracker: string,

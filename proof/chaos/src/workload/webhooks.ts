@@ -1,5 +1,5 @@
-// The owners' endpoints for webhooks. They are made before the first transaction; at the end the
-// run waits until each loss has been delivered.
+// The owners' endpoints for webhooks. They are made before the first transaction. At the end the
+// run waits until each loss is delivered.
 import { setTimeout as pause } from "node:timers/promises";
 import { type EpochId, type TxnId } from "@highwater/checker";
 import { nowMs } from "../clock.ts";
@@ -9,7 +9,7 @@ import { type Journal } from "./journal.ts";
 import { Random } from "./random.ts";
 import { Receiver } from "./receiver.ts";
 
-/** The endpoints of every owner. Events of all durable transactions would be too many. */
+/** The endpoints of every owner. Events for all durable transactions would be too many. */
 const ASKED = [
   {
     name: "losses",
@@ -46,7 +46,7 @@ export class Webhooks {
     this.#receiver = receiver;
   }
 
-  /** Resolves when every endpoint exists; the receiver misbehaves from then on. */
+  /** Resolves when every endpoint exists. From then on the receiver misbehaves. */
   static async start(options: WorkloadOptions, journal: Journal): Promise<Webhooks> {
     const { seed, levels, target } = options;
     const random = new Random(`${String(seed)}/receiver`);
@@ -108,7 +108,7 @@ export class Webhooks {
   ): Promise<void> {
     const untilMs = performance.now() + MAKE_LIMIT_MS;
     for (let attempt = 1; ; attempt++) {
-      // A path of its own: an attempt without an answer may have made an endpoint.
+      // A new path, because an unanswered attempt may have made an endpoint.
       const path = `${owner.name}-${name}-${String(attempt)}`;
       const made = await this.#call(owner, "POST", "", { url: this.#receiver.urlOf(path), events, filter });
       if (made !== undefined) {
@@ -132,7 +132,7 @@ export class Webhooks {
     }
   }
 
-  /** The answer of the first tracker that gives one; undefined if none does. */
+  /** The first answer of any tracker; undefined if none answers. */
   async #call(
     owner: Owner,
     method: "GET" | "POST",

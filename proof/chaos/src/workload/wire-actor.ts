@@ -1,7 +1,7 @@
-// A line of work on the PostgreSQL wire, as an application that changed only its connection string.
-// Safe transactions without a name have no receipt: a commit that is answered has to survive what
-// its level covers, and one that is not answered has an unknown outcome. Fast ones get a token, and
-// those that the client names (`highwater.id`) can be asked about.
+// Runs transactions on the PostgreSQL wire, like an application that changed only its connection
+// string. Safe transactions without an id have no receipt: an answered commit has to survive what
+// its level covers, and an unanswered one has an unknown outcome. Fast ones get a token, and those
+// with an id (`highwater.id`) can be looked up.
 import { setTimeout as pause } from "node:timers/promises";
 import { type Shown, type TxnId } from "@highwater/checker";
 import { decodeToken } from "@highwater/protocol";
@@ -22,7 +22,7 @@ const OTHER_ACK = 0.15;
 const NAMED = { commit: 0.6, durable: 0.3 } as const;
 const READS_DURABLY = 0.4;
 const PIPELINED_MAX = 3;
-/** Connections do not last for ever, and the next one may go to the nearest gateway again. */
+/** Connections end from time to time, and the next may go to the nearest gateway again. */
 const CLOSED = 0.04;
 const HOME = 0.6;
 /**
@@ -46,18 +46,18 @@ export interface WireActorOptions {
   readonly random: Random;
   readonly level: string;
   readonly owner: Owner | undefined;
-  /** Of its session. */
+  /** The session's acknowledgement. */
   readonly ack: Ack;
-  /** It does not wait for the answer to one statement before it sends the next. */
+  /** It sends statements without waiting for the answers to earlier ones. */
   readonly isPipelined: boolean;
 }
 
-/** One transaction, as it was chosen to run. */
+/** One transaction, with the choices for this run. */
 interface Choice {
   readonly txn: TxnId;
   readonly plan: Plan;
   readonly ack: Ack;
-  /** Whatever its plan allows. */
+  /** It only reads, whatever its plan allows. */
   readonly isReadOnly: boolean;
   /** The client sets `highwater.id`. */
   readonly isNamed: boolean;
@@ -121,7 +121,7 @@ export class WireActor implements Actor {
     this.#answered(client, choice, await this.#transact(client, way, choice));
   }
 
-  /** They run one after the other, but none knows the answer to the one before. */
+  /** They run one after another, but none waits for the answer to the one before. */
   async #runSeveral(client: WireClient): Promise<void> {
     const { planner, random } = this.#options;
     const choices = Array.from({ length: 1 + random.below(PIPELINED_MAX) }, () =>
@@ -181,7 +181,7 @@ export class WireActor implements Actor {
     const content = token === null ? undefined : decodeToken(token);
     if (token !== null && content === undefined) throw new Error(`${token} is no token`);
     if (token !== null) journal.note({ kind: "token", txn, token, attempt: content?.attempt ?? null });
-    // A token of a position alone names no transaction.
+    // A position-only token names no transaction.
     const tokenOf = content === undefined || content.kind === "position" ? undefined : content.id;
     journal.answered({ txn, ...outcome, ...(tokenOf !== undefined && { tokenOf }) });
     if (token !== null) {
@@ -200,7 +200,7 @@ export class WireActor implements Actor {
         return this.#options.isPipelined ? this.#pipelinedBlock(client, choice) : this.#block(client, choice);
       case "text": {
         const text = ["BEGIN", ...statements.map(inline), "COMMIT"].join("; ");
-        // What it reads is not recorded: the driver's results do not name their statements.
+        // Its reads are not recorded: the driver does not say which statement a result belongs to.
         return this.#commit(client, choice, () => client.say(text));
       }
       case "alone": {
@@ -231,11 +231,11 @@ export class WireActor implements Actor {
       for (const { sql, params } of statementsOf(operations, choice.txn))
         results.push(await client.run(sql, params));
       if (this.#options.random.chance(ROLLED_BACK)) {
-        // A block that has failed: its COMMIT is answered with ROLLBACK.
+        // Makes the block fail, so that its COMMIT is answered with ROLLBACK.
         await client.run("SELECT 1 / 0").catch(() => undefined);
       }
     } catch (error) {
-      // No COMMIT was sent.
+      // No COMMIT was sent, so it has no effect.
       if (failureOf(error) === "failed") await client.say("ROLLBACK").catch(() => undefined);
       else client.destroy();
       return { ...NOTHING, outcome: "aborted", error: codeOf(error) };
@@ -244,7 +244,7 @@ export class WireActor implements Actor {
     return withReads(ended, position, shownOf(choice, results));
   }
 
-  /** All of it is sent at once: the COMMIT, too, behind what may fail. */
+  /** Sends all of it at once, even the COMMIT after a statement that may fail. */
   async #pipelinedBlock(client: WireClient, choice: Choice): Promise<Ended> {
     const settings = this.#settings(choice);
     const fails = this.#options.random.chance(ROLLED_BACK);
@@ -283,8 +283,8 @@ export class WireActor implements Actor {
       if (content?.kind === "position" && !isEarly)
         throw new Error(`an answer that was held has the token of a position: ${token ?? ""}`);
       if (tag === "ROLLBACK") return { ...NOTHING, outcome: "aborted", token, error: "rolled_back" };
-      // An answer at the commit point has a token: any other was held until it was durable. Reads
-      // alone are held only where the session asks for it.
+      // An answer at the commit point has a token; any other was held until the commit was durable.
+      // Reads alone are held only if the session asks for it.
       const isHeld = isReadOnly ? readsDurably : ack === "durable" || token === null;
       return {
         ...NOTHING,
@@ -299,7 +299,7 @@ export class WireActor implements Actor {
         // A text that failed inside its block leaves the block open.
         await client.say("ROLLBACK").catch(() => undefined);
       }
-      // A read that was never answered has no effect that could be found.
+      // An unanswered read leaves no effect to find.
       const outcome = failure === "failed" || isReadOnly ? "aborted" : failure;
       return { ...NOTHING, outcome, error: codeOf(error) };
     }
@@ -334,7 +334,7 @@ function shownOf({ plan }: Choice, results: readonly Answer[]): readonly Shown[]
   );
 }
 
-/** What it read it read in the epoch that it saw itself. */
+/** It read in the epoch that it saw itself. */
 function withReads(ended: Ended, position: Outcome["position"], shown: readonly Shown[]): Ended {
   if (ended.outcome !== "committed" || position === null) return ended;
   return { ...ended, shown, position: ended.position ?? position };
@@ -344,7 +344,7 @@ function codeOf(error: unknown): string {
   return (error as { readonly code?: string }).code ?? "connection_failed";
 }
 
-/** Its values are numbers, names of keys and ids: none has a quote. */
+/** The values are numbers, names of keys and ids, so none contains a quote. */
 function inline({ sql, params = [] }: Statement): string {
   return sql.replaceAll(/\$(\d+)/g, (_, number: string) => `'${String(params[Number(number) - 1])}'`);
 }

@@ -1,38 +1,38 @@
-// An application's connection to a gateway's PostgreSQL port, by node-postgres: its statements, the
-// tokens and warnings that come with their answers, and what an error of one says of the
-// transaction.
+// An application's connection to a gateway's PostgreSQL port, with node-postgres: its statements,
+// the tokens and warnings that come with answers, and the outcome of the transaction after an
+// error.
 import pg from "pg";
 import { type Values } from "./schema.ts";
 
 export interface WireAddress {
-  /** Of a gateway, with its role and, where the services ask for one, an API key. */
+  /** The gateway's address, with a role and, where services require one, an API key. */
   readonly url: string;
-  /** At which its commits are answered. */
+  /** The level at which its commits are answered. */
   readonly level: string;
   readonly ack: "commit" | "durable";
-  /** Statements are sent without waiting for the answers to those before them. */
+  /** Statements are sent without waiting for earlier answers. */
   readonly isPipelined: boolean;
 }
 
 const CONNECT_LIMIT_MS = 8_000;
-/** An application's patience with one statement; what it has waited for is unknown then. */
+/** An application's limit for one statement. After it the outcome is unknown. */
 const ANSWER_LIMIT_MS = 12_000;
 
 const TOKEN_PARAMETER = "highwater.token";
-/** As PostgreSQL says that a wait for a replica was given up: the commit may still be lost. */
+/** PostgreSQL's warning that a wait for a replica was given up: the commit may still be lost. */
 const NOT_YET_DURABLE = /canceling wait for synchronous replication/;
 
 /**
  * `failed`: the server refused the statement, so its transaction has no effect. `lost`: it had
- * committed, and a failover discarded it. `unknown`: the answer is missing.
+ * committed, and a failover discarded it. `unknown`: there was no answer.
  */
 export type Failure = "failed" | "lost" | "unknown";
 
-/** What came with an answer, up to its ReadyForQuery. */
+/** Received with an answer, up to its ReadyForQuery. */
 interface Beside {
-  /** Null: none, or an empty one. */
+  /** Null: no token, or an empty one. */
   readonly token: string | null;
-  /** It came before its transaction was durable, and says so. */
+  /** The answer came before the commit was durable, with a warning. */
   readonly isEarly: boolean;
 }
 
@@ -46,7 +46,7 @@ const NOTHING: Beside = { token: null, isEarly: false };
 
 export class WireClient {
   readonly #client: pg.Client;
-  /** One for each ReadyForQuery that has not come, in the order of the statements. */
+  /** One for each outstanding ReadyForQuery, in the order of the statements. */
   readonly #awaited: { beside: Beside }[] = [];
   #beside = NOTHING;
   #isOpen = true;
@@ -67,7 +67,7 @@ export class WireClient {
       if (parameterName !== TOKEN_PARAMETER) return;
       this.#beside = { ...this.#beside, token: parameterValue === "" ? null : parameterValue };
     });
-    // Before the promise of the statement goes on: the driver only settles it here.
+    // Before the statement's promise settles, which the driver does here.
     connection.on("readyForQuery", () => {
       const awaited = this.#awaited.shift();
       if (awaited !== undefined) awaited.beside = this.#beside;
@@ -123,7 +123,7 @@ export class WireClient {
     return { rows, tag: command, ...awaited.beside };
   }
 
-  /** Not where statements are pipelined. Errors: those of the driver. */
+  /** Only where statements are not pipelined. Errors: those of the driver. */
   copy(sql: string, rows: string): Promise<Answer> {
     const copied = async (): Promise<{ readonly command: string; readonly rows: Values }> => {
       await new Promise<void>((resolve, reject) => {
@@ -143,7 +143,7 @@ export class WireClient {
             clearTimeout(timer);
             resolve();
           },
-          // The driver calls nothing else behind it.
+          // The driver calls nothing else afterwards.
           handleError: (cause: Error) => {
             clearTimeout(timer);
             reject(cause);
@@ -155,7 +155,7 @@ export class WireClient {
     return this.#ask(copied);
   }
 
-  /** At once: what it waits for stays unknown. */
+  /** Closes it at once; outstanding outcomes stay unknown. */
   destroy(): void {
     this.#isOpen = false;
     void this.#client.end().catch(() => undefined);
@@ -178,7 +178,7 @@ interface CopyConnection {
   endCopyFrom(): void;
 }
 
-/** What an error of a statement that commits says of its transaction. */
+/** What an error of a committing statement means for its transaction. */
 export function failureOf(error: unknown): Failure {
   const { severity, code } = error as { readonly severity?: string; readonly code?: string };
   if (severity === "ERROR") return "failed";

@@ -1,5 +1,5 @@
-// The gateway's wire, spoken without the SDK where that has no word for it: interactive
-// transactions and reads near the user.
+// The gateway's wire without the SDK, for calls that the SDK lacks: interactive transactions and
+// reads near the user.
 import { authorization } from "./credential.ts";
 import { type Values } from "./schema.ts";
 
@@ -10,7 +10,7 @@ export interface Problem {
   readonly retryAfterMs?: number;
 }
 
-/** The fields of answers that clients here use; which of them are there depends on the call. */
+/** The fields of answers that are used here. Each call has some of them. */
 export interface Body {
   readonly state: string;
   readonly token: string;
@@ -19,7 +19,7 @@ export interface Body {
   readonly replayed?: true;
 }
 
-/** `silence`: no answer, or none that is the service's own. */
+/** `silence`: no answer, or one that is not the service's. */
 export type Reply =
   | { readonly kind: "answer"; readonly body: Body; readonly stickiness: string | null }
   | { readonly kind: "problem"; readonly problem: Problem }
@@ -33,7 +33,7 @@ export interface Call {
 
 const STICKINESS = "highwater-session";
 
-/** Sent once. */
+/** Sends the call once. */
 export async function call(gateway: string, path: string, options: Call): Promise<Reply> {
   const { body, stickiness, timeoutMs } = options;
   try {

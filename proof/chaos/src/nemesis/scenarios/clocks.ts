@@ -1,6 +1,6 @@
-// Wall clocks that jump, ahead or back, while services and servers run, and right themselves a
-// while later. Nothing may expire by them, and no verdict may change. While the primary's clock is
-// wrong, ids of right clocks are refused, and no longer.
+// Wall clocks that jump ahead or back while services and servers run, and are set right a while
+// later. Nothing may expire because of it, and no verdict may change. Ids of right clocks are
+// refused only while the primary's clock is wrong.
 import { setTimeout as pause } from "node:timers/promises";
 import { eventually } from "@highwater/lab-tools/process";
 import { CLOCK_NOTICED_MS, findFaketime } from "@highwater/lab-cluster";
@@ -10,7 +10,7 @@ import { type World } from "../world.ts";
 import { best } from "./failover.ts";
 
 const MINUTE_MS = 60_000;
-/** Beyond the window of ids and within it; beyond what expiry bears and within it. */
+/** Outside the window of ids, and inside; more than expiry tolerates, and less. */
 const JUMPS_MS: readonly number[] = [24 * 60 * MINUTE_MS, 3 * MINUTE_MS, 40_000];
 const WRONG_MIN = 2_000;
 const WRONG_MAX = 10_000;
@@ -31,7 +31,7 @@ interface WrongTime {
 }
 
 /**
- * The clocks are wrong while `body` runs, and right when this resolves; the record covers all of
+ * Runs `body` with wrong clocks. They are right again when this resolves; the record covers all of
  * that time.
  */
 async function withWrongTime(
@@ -58,7 +58,7 @@ async function withWrongTime(
 }
 
 /**
- * Asked of a new process of the server, which knows no older time. One that does not run will start
+ * Asks a new process of the server, which has not cached a time. A server that is down will start
  * with the right time.
  */
 async function isRight(world: World, node: string): Promise<void> {
@@ -119,7 +119,7 @@ export const NODE_CLOCKS: readonly Scenario[] = [
     },
   },
   {
-    // An epoch begins, and a primary takes over, at a time that is not now.
+    // An epoch begins, and a primary takes over, at a wrong time.
     kind: "promote_wrong_clock",
     oneIn: 1,
     needs: [],

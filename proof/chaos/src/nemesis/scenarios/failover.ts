@@ -1,12 +1,12 @@
-// The primary is gone and another node takes over: the best one, a laggard, one that saw too few
-// others, twice in a row, a clean switch there and back, and beside a primary that still serves its
+// The primary fails and another node takes over: the best one, a laggard, one that few others have
+// reached, twice in a row, a clean switch there and back, or beside a primary that still serves its
 // own clients.
 import { setTimeout as pause } from "node:timers/promises";
 import { readCheckpoint } from "../pg-control.ts";
 import { type Scenario, type Stage } from "../scenario.ts";
 import { byPosition, type World } from "../world.ts";
 
-/** How long the survivors go on without the lost node, in milliseconds. */
+/** How long the survivors run without the lost node, in milliseconds. */
 const DEGRADED_MIN = 1_500;
 const DEGRADED_MAX = 5_000;
 
@@ -23,7 +23,7 @@ async function reviveServices(world: World, region: string): Promise<void> {
   await world.revive(region, "gateway");
 }
 
-/** Whether an operator's command names the new primary, or the services find it by themselves. */
+/** True: an operator's command names the new primary. False: the services find it themselves. */
 const byCommand = ({ random }: Stage): boolean => random.chance(0.7);
 
 export const FAILOVER: readonly Scenario[] = [
@@ -78,7 +78,7 @@ export const FAILOVER: readonly Scenario[] = [
         await world.cluster.healAll();
       }
       await world.followed();
-      // The other replica is ahead and still follows, as far as the primary can see.
+      // The other replica is ahead, and to the primary it still seems to follow.
       await degraded(stage);
       await world.mend();
     },
@@ -136,7 +136,7 @@ export const FAILOVER: readonly Scenario[] = [
       const command = byCommand(stage);
       stage.aim(zombie);
       try {
-        // Its own clients, its gateway and its tracker notice nothing.
+        // The zombie's own clients, gateway and tracker notice nothing.
         await world.cluster.isolate(region);
         const observed = await world.observe();
         await world.promote(best(observed), observed, { kind: "promotion", command });
@@ -188,7 +188,7 @@ export const FAILOVER: readonly Scenario[] = [
 ];
 
 /**
- * A clean stop: its shutdown checkpoint shows how far a node must be to have everything. The old
+ * Stops the primary cleanly: its shutdown checkpoint shows which position has everything. The old
  * primary then follows.
  */
 async function handOver(world: World, to?: string): Promise<void> {

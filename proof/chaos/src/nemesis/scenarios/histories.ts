@@ -1,5 +1,5 @@
-// Histories that contradict each other: older copies, an old primary that an operator names again,
-// two nodes on one timeline. Some of these break promises, and the product has to report it.
+// Histories that contradict each other: older copies, an old primary that an operator chooses
+// again, two nodes on one timeline. Some break promises, and the product has to report it.
 import { setTimeout as pause } from "node:timers/promises";
 import { type Scenario } from "../scenario.ts";
 import { copyDatabase } from "../database-copy.ts";
@@ -41,14 +41,14 @@ export const HISTORIES: readonly Scenario[] = [
       world.brokeEverything("restore", node);
       await world.cluster.start(node);
       await world.followed();
-      // The replicas have the newer history and are attached.
+      // Meanwhile the replicas, which have the newer history, are attached.
       await pause(random.between(ATTACHED_MIN, ATTACHED_MAX));
       await world.mend();
     },
   },
   {
-    // Acts as a logical restore does: the server keeps running, and its database becomes an older
-    // one.
+    // Acts like a logical restore: the server keeps running, and its database is replaced by an
+    // older one.
     kind: "restored_database",
     oneIn: 3,
     needs: [],
@@ -98,11 +98,11 @@ export const HISTORIES: readonly Scenario[] = [
         await pause(random.between(300, 1_500));
         await cluster.kill(world.primary);
         const observed = await world.observe();
-        // Without a command neither history ends the other, and no gateway writes until an operator
-        // has chosen.
+        // Without a command neither history ends the other, and gateways refuse writes until an
+        // operator chooses.
         await world.promote(chosen, observed, { kind: "promotion", command: random.chance(0.3) });
         await world.followed(system.regions.filter((region) => region !== apart));
-        // For the isolated region this node is a successor as well, with the same timeline number.
+        // To the isolated region this node is a successor as well, with the same timeline number.
         world.suspects.add(other);
         await cluster.promote(other, { command: false, repoint: false });
         await pause(random.between(ATTACHED_MIN, ATTACHED_MAX));
@@ -113,12 +113,12 @@ export const HISTORIES: readonly Scenario[] = [
       await world.settled(other);
       await world.authorize("one of two histories");
       await world.followed();
-      // The node with the wrong history is attached to the right one, and looks as if it followed.
+      // Attaches the node with the wrong history to the right one, where it seems to follow.
       await cluster.stop(other, "immediate");
       const copy = await cluster.snapshot(other);
       await cluster.restore(other, copy, { as: "replica", upstream: chosen });
       await world.discard(copy);
-      // It may notice the conflict at once and refuse to start.
+      // It may notice the conflict and refuse to start.
       await cluster.start(other).catch(() => undefined);
       await pause(random.between(ATTACHED_MIN, ATTACHED_MAX));
       await world.mend();

@@ -1,5 +1,5 @@
-// Nodes that fail and come back as what they were: the primary recovers on its own timeline and
-// uses its offsets again, a replica goes on where it stood. Every level keeps its promises.
+// Nodes that fail and keep their role: the primary recovers on its own timeline and reuses offsets,
+// a replica resumes where it was. Every level keeps its promises.
 import { execFile } from "node:child_process";
 import { stat } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
@@ -14,7 +14,7 @@ const run = promisify(execFile);
 const LONG_PAUSE_MS = 60_000;
 const STALLS_MIN = 2;
 const STALLS_MAX = 8;
-/** What the owner of the database can do to the tables of the service while it runs. */
+/** What the database's owner can do to the service's tables while it runs. */
 const OWNER_DDL: readonly string[] = [
   "ALTER TABLE highwater.epoch_sentinel SET LOGGED",
   "VACUUM FULL highwater.epoch_sentinel",
@@ -23,7 +23,7 @@ const OWNER_DDL: readonly string[] = [
   "DO $$ BEGIN LOCK TABLE highwater.epoch IN ACCESS EXCLUSIVE MODE; PERFORM pg_sleep(3); END $$",
 ];
 const FULL_LIMIT_MS = 15_000;
-/** A file of the log has 16 MiB, so nearly every write to it goes beyond this. */
+/** A log file has 16 MiB, so nearly every write to it exceeds this. */
 const FULL_BYTES = 64 * 1024;
 
 const withoutPrlimit = (): Promise<string | null> =>
@@ -120,8 +120,8 @@ export const PRIMARY_IN_PLACE: readonly Scenario[] = [
     },
   },
   {
-    // Nothing reaches the disk while clients go on: those processes that write the log in the
-    // background stand still.
+    // Stops the processes that write the log in the background: clients go on, and nothing reaches
+    // the disk.
     kind: "stalling_disk",
     oneIn: 1,
     needs: [],
@@ -171,14 +171,14 @@ export const PRIMARY_IN_PLACE: readonly Scenario[] = [
     },
   },
   {
-    // The database's owner may do this and mean no harm.
+    // The database's owner may do this without bad intent.
     kind: "owner_ddl",
     oneIn: 1,
     needs: [],
     run: async ({ world, random, aim }) => {
       const sql = random.pick(OWNER_DDL);
       aim(sql);
-      // Some of it ends the epoch. Nothing is lost by that.
+      // Some of these end the epoch, without a loss.
       world.wentOnInPlace("owner_ddl");
       await world.cluster.query(world.primary, sql);
     },
@@ -187,7 +187,7 @@ export const PRIMARY_IN_PLACE: readonly Scenario[] = [
 
 export const REPLICA_IN_PLACE: readonly Scenario[] = [
   {
-    // The primary sees no stream of the second one. The first one may fail meanwhile.
+    // The primary sees no stream of the second replica. Meanwhile the first one may fail.
     kind: "cascade",
     oneIn: 1,
     needs: [],
@@ -256,7 +256,7 @@ export const REPLICA_IN_PLACE: readonly Scenario[] = [
       const node = random.pick(world.replicas);
       aim(node);
       await fillDisk(world, node);
-      // It recovers into the same wall until somebody gives it room: a new process has no limit.
+      // Each recovery hits the limit again, until someone makes room: a new process has no limit.
       await pause(random.between(500, 3_000));
       const [found] = (await world.cluster.status()).filter(({ id }) => id === node);
       if (found?.state !== "stopped") await world.cluster.kill(node);
@@ -266,12 +266,12 @@ export const REPLICA_IN_PLACE: readonly Scenario[] = [
 ];
 
 /**
- * No file of the server grows beyond a few pages any more. It is refused with another error number
- * than on a full disk, at the same place: the log cannot be written, and the server goes down.
+ * Limits the server's files to a few pages. The error number is another one than on a full disk,
+ * but the effect is the same: the log cannot be written, and the server goes down.
  */
 async function fillDisk(world: World, node: string): Promise<void> {
   const { postmaster, children } = await serverProcesses(world, node);
-  // A server's limits are set by its own user.
+  // Only the server's own user may set its limits.
   const { uid, gid } = await stat(world.node(node).dataDir);
   for (const pid of [postmaster, ...children])
     await run("prlimit", ["--pid", String(pid), `--fsize=${String(FULL_BYTES)}`], {
@@ -279,7 +279,7 @@ async function fillDisk(world: World, node: string): Promise<void> {
       gid,
       cwd: "/",
     }).catch((cause: unknown) => {
-      // A backend may have ended meanwhile.
+      // A backend may have ended in the meantime.
       if (pid === postmaster) throw cause;
     });
   await eventually(

@@ -1,5 +1,5 @@
-// Links between regions: cut, reset, cut one way, flapping, slow, and a region that no other one
-// reaches. None of these loses anything.
+// Links between regions that are cut, reset, cut one way, flapping or slow, and a region that no
+// other one reaches. None of these causes a loss.
 import { setTimeout as pause } from "node:timers/promises";
 import { defaultRoundTripMs, type LinkControl } from "@highwater/lab-cluster";
 import { type Random } from "../random.ts";
@@ -17,7 +17,7 @@ function someLink({ world, random, aim }: Stage): { link: LinkControl; pair: rea
   return { link: world.cluster.link(from, to), pair: [from, to] };
 }
 
-/** Longer or shorter than a replica waits on its stream. */
+/** Longer or shorter than a replica waits for its stream. */
 const aWhile = (random: Random): number =>
   random.chance(0.4) ? random.between(5_500, 8_000) : random.between(300, 3_000);
 

@@ -1,5 +1,5 @@
-// Gateways and trackers: killed, restarted, paused, all trackers at once, and a ledger with a torn
-// end. Nothing is lost by it.
+// Faults of gateways and trackers: killed, restarted, paused, all trackers at once, and a ledger
+// with a torn end. None causes a loss.
 import { appendFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -7,7 +7,7 @@ import { type ServiceKind, trackerLocation } from "@highwater/lab-system";
 import { type Scenario } from "../scenario.ts";
 import { type World } from "../world.ts";
 
-/** What a power failure leaves of a write that had begun. */
+/** The remains of an unfinished write after a power failure. */
 const TORN_BYTES = 777;
 
 async function killThenStart(
@@ -81,7 +81,7 @@ export const SERVICES: readonly Scenario[] = [
   paused("tracker", false),
   paused("tracker", true),
   {
-    // The tracker sees no database, and its gateways do.
+    // The tracker does not see the database, but its gateways do.
     kind: "blind_tracker",
     oneIn: 1,
     needs: ["services"],
@@ -98,8 +98,8 @@ export const SERVICES: readonly Scenario[] = [
     },
   },
   {
-    // Services differ in their levels for a while: one has a level more, which trackers count and
-    // later forget.
+    // Services differ in their levels for a while: some have an additional level, which trackers
+    // count and later forget.
     kind: "levels_changed",
     oneIn: 2,
     needs: ["services"],
