@@ -1,4 +1,4 @@
-// One API key and what its holder can send: plain HTTP, to any gateway and any tracker.
+// One API key and the requests of its holder: plain HTTP, to any gateway and any tracker.
 import { makeUuidV7 } from "@highwater/protocol";
 
 const LIMIT_MS = 60_000;
@@ -15,9 +15,7 @@ export interface CallerOptions {
   readonly trackers: readonly string[];
 }
 
-/**
- * A transaction that a caller has open: at one gateway, under the header that the gateway gave out.
- */
+/** A caller's open transaction at one gateway, with the header that the gateway returned. */
 export interface OpenTransaction {
   readonly id: string;
   readonly header: string;
@@ -39,7 +37,7 @@ export class Caller {
     this.#trackers = trackers;
   }
 
-  /** `at`: the place of the gateway or tracker among those of the regions. */
+  /** `at`: the region's index among the gateways or trackers. */
   async send(
     service: "gateway" | "tracker",
     path: string,
@@ -79,7 +77,7 @@ export class Caller {
     return this.run(statements, { readOnly: true }, at);
   }
 
-  /** A transaction that has to be durable. Errors: that it is not. */
+  /** A transaction that must become durable. Errors: if it does not. */
   async mustCommit(...statements: string[]): Promise<CallResponse> {
     const answer = await this.run(statements, { ack: "durable", maxWaitMs: 20_000 });
     if (answer.status !== 200) throw new Error(`the transaction failed: ${described(answer)}`);
@@ -114,7 +112,7 @@ export class Caller {
   }
 }
 
-/** Short enough for a line. */
+/** Short enough for one line. */
 export function described({ status, body }: CallResponse): string {
   return `${String(status)} ${JSON.stringify(body).slice(0, 300)}`;
 }

@@ -1,6 +1,6 @@
-// `make attack`: strangers with keys of two tenants against a whole system.
-// Options: --only ITEM,… (of docs/security.md).
-// Exit codes: 0 when every attack was refused or harmless, 1 when one was not.
+// `make attack`: runs attacks by strangers with keys of two tenants against a whole system.
+// Options: --only ITEM,… (of docs/security.md). Exit codes: 0 when every attack was refused or
+// harmless, 1 when one was not.
 import { readOptions } from "@highwater/lab-tools/process";
 import { attack, chosen } from "./run.ts";
 import { Target } from "./target.ts";

@@ -1,11 +1,11 @@
-// What an attack is: something a stranger sends, and a look at what it did.
+// An attack: a stranger's requests, and a look at their effect.
 import { type Target } from "./target.ts";
 
 export interface Recipe {
-  /** Of docs/security.md. */
+  /** An item of docs/security.md. */
   readonly item: string;
   readonly title: string;
-  /** It is known to achieve something, and docs/security.md says so. */
+  /** The attack is known to achieve something, which docs/security.md describes. */
   readonly isOpen?: true;
   /** What the attack achieved; null when it was refused or is harmless. */
   run(target: Target): Promise<string | null>;

@@ -1,5 +1,4 @@
-// Runs every recipe, one after the other, and asks after each whether the other tenant can still
-// work.
+// Runs every recipe in turn, and checks after each that the other tenant can still work.
 import { eventually } from "@highwater/lab-tools/process";
 import { type Recipe } from "./recipe.ts";
 import { RECIPES } from "./recipes/index.ts";
@@ -14,7 +13,7 @@ export interface Outcome {
   readonly hit: string | null;
 }
 
-/** `only`: items; all when empty. Errors: an item that no recipe has. */
+/** `only`: items; empty for all. Errors: an item without a recipe. */
 export function chosen(only: readonly string[]): readonly Recipe[] {
   const unknown = only.filter((item) => !RECIPES.some((recipe) => recipe.item === item));
   if (unknown.length > 0)
@@ -38,7 +37,7 @@ export async function attack(
   return outcomes;
 }
 
-/** An attack that breaks off has shown nothing, so it counts as a hit until somebody has looked. */
+/** An attack that broke off proves nothing, so it counts as a hit until someone has looked. */
 async function hitOf(target: Target, recipe: Recipe): Promise<string | null> {
   try {
     return (await recipe.run(target)) ?? (await afterwards(target));
@@ -48,8 +47,8 @@ async function hitOf(target: Target, recipe: Recipe): Promise<string | null> {
 }
 
 /**
- * Whatever was tried: another tenant's safe transaction commits, at once or after the failover that
- * was part of it.
+ * After any attack, another tenant's safe transaction must commit, if necessary after the attack's
+ * failover.
  */
 async function afterwards({ other }: Target): Promise<string | null> {
   const commits = (): Promise<unknown> =>

@@ -1,6 +1,6 @@
-// What is attacked: three regions as `make up` starts them, with API keys, login roles that have
-// passwords, and two tenants. The operator's own connection looks at what an attack did; it never
-// takes part in one.
+// The attacked system: three regions as `make up` starts them, with API keys, login roles with
+// passwords, and two tenants. The operator's own connection checks the effect of attacks and takes
+// no part in them.
 import { execFile } from "node:child_process";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -16,7 +16,7 @@ interface Login {
   readonly password: string;
 }
 
-/** Tenant acme has a key that reads and a key that writes; tenant crane has one that writes. */
+/** Tenant acme has a read key and a write key; tenant crane has a write key. */
 const READER: Login = { role: "acme_read", password: "acme reads" };
 const WRITER: Login = { role: "acme_write", password: "acme writes" };
 const OTHER: Login = { role: "crane_write", password: "crane writes" };
@@ -43,7 +43,7 @@ export class Target implements AsyncDisposable {
     this.other = caller(keys.other);
   }
 
-  /** Opens a session on the primary's region's PostgreSQL port. Fails as the log-in does. */
+  /** Opens a session on the PostgreSQL port of the primary's region. Errors: the log-in's. */
   openSession(
     role: string,
     password: string,
@@ -58,7 +58,7 @@ export class Target implements AsyncDisposable {
     const system = await System.start({
       env: {
         GATEWAY_AUTH: "keys",
-        // No attack, and no victim, is ended because the machine is slow.
+        // Long enough that a slow machine ends no attack and no victim.
         GATEWAY_IDLE_TIMEOUT_MS: "120000",
         GATEWAY_TOTAL_TIMEOUT_MS: "120000",
         TRACKER_AUTH: "keys",
@@ -85,7 +85,7 @@ export class Target implements AsyncDisposable {
     }
   }
 
-  /** What the database holds, read as its superuser. */
+  /** Reads the database as its superuser. */
   look(sql: string, node = this.primary): Promise<Record<string, unknown>[]> {
     return this.system.cluster.query(node, sql);
   }
@@ -95,9 +95,7 @@ export class Target implements AsyncDisposable {
     return Number(row?.["n"]);
   }
 
-  /**
-   * A plain SQL session of one of acme's roles, past all services: what a stranger has with psql.
-   */
+  /** A plain SQL session with one of acme's roles, without services: a stranger with psql. */
   async psql(role: "reader" | "writer", node = this.primary): Promise<Client> {
     const { role: user, password } = role === "reader" ? READER : WRITER;
     const url = new URL(await this.system.cluster.connectionString(node, { user }));
@@ -108,7 +106,7 @@ export class Target implements AsyncDisposable {
     return client;
   }
 
-  /** An operator's command `keys`. Rejects when it fails. */
+  /** Runs the operator's command `keys`. Rejects when it fails. */
   async keysCommand(...args: string[]): Promise<string> {
     const command = join(import.meta.dirname, "../../services/txn-gateway/src/cli/keys/main.ts");
     const topology = this.system.topologyFile(this.system.regions[0] ?? "");
@@ -149,7 +147,7 @@ async function createRoles({ cluster }: System): Promise<void> {
     `GRANT USAGE ON SCHEMA acme TO ${READER.role}`,
   ];
   for (const sql of statements) await cluster.query(primary?.id ?? "", sql);
-  // To a replica that has not replayed them, each password of theirs is wrong.
+  // A replica that has not replayed the roles yet refuses every password.
   for (const { id } of cluster.nodes)
     await eventually(`${id} has the roles`, async () => {
       const [row] = await cluster.query(id, "SELECT FROM pg_namespace WHERE nspname = 'crane'");
@@ -158,8 +156,8 @@ async function createRoles({ cluster }: System): Promise<void> {
 }
 
 /**
- * The cluster's own rules trust every connection from this machine. Those of the tenants' roles
- * have to prove themselves.
+ * The cluster's own rules trust every connection from this machine. The tenants' roles need their
+ * passwords.
  */
 async function demandPasswords({ cluster }: System): Promise<void> {
   const roles = LOGINS.map(({ role }) => role).join(",");

@@ -1,6 +1,6 @@
-// Light faults all along, one after the other and in the same order again and again, so that each
-// third of a run has seen the same. One gateway and one tracker are never ended: what they hold on
-// to is what grows.
+// Light faults throughout the run, one after another, always in the same order, so that each third
+// of the run has the same ones. One gateway and one tracker never restart: memory that they keep
+// shows as growth.
 import { setTimeout as pause } from "node:timers/promises";
 import type { SoakSystem } from "./soak-system.ts";
 
@@ -9,7 +9,7 @@ export interface FaultLine {
   readonly target: string;
   readonly fromS: number;
   readonly untilS: number;
-  /** It did not do what it should. */
+  /** The error, if the fault did not take effect. */
   readonly error: string | null;
 }
 
@@ -20,7 +20,7 @@ type Fault = (soak: SoakSystem, round: number) => Promise<string>;
 
 const pick = (from: readonly string[], round: number): string => from[round % from.length] ?? "";
 
-/** Not of the last region, whose services are never ended. */
+/** Never in the last region, whose services do not restart. */
 async function killService(soak: SoakSystem, round: number, which: "gateway" | "tracker"): Promise<string> {
   const { system } = soak;
   const region = pick(system.regions.slice(0, -1), round);
@@ -64,8 +64,8 @@ async function cutLink(soak: SoakSystem, round: number): Promise<string> {
 }
 
 /**
- * As an operator does it: stopped cleanly, so that the replicas have everything; the best of them
- * goes on.
+ * Switches over as an operator does: stops the primary cleanly, so that the replicas have
+ * everything, and promotes the best one.
  */
 async function switchOver(soak: SoakSystem): Promise<string> {
   const { cluster } = soak;
@@ -87,7 +87,7 @@ const FAULTS: readonly (readonly [string, Fault])[] = [
   ["switchover", switchOver],
 ];
 
-/** Until stopped. Each fault has healed, and the system is ready again, before the next begins. */
+/** Runs until stopped. Each fault is healed and the system ready before the next one. */
 export async function harass(
   soak: SoakSystem,
   options: { readonly everyMs: number; readonly signal: AbortSignal; readonly elapsedS: () => number },

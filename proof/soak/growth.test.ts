@@ -1,4 +1,4 @@
-// The judgement "flat or growing" on series that are known to be one or the other.
+// Goal: a line is judged flat or growing correctly. Method: series whose growth is known.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { judgeGrowth, type Point } from "./growth.ts";

@@ -1,18 +1,18 @@
-// Flat or growing: judges one measured line. Pure.
+// Judges whether one measured line is flat or growing. Pure.
 import { median } from "../../loadtests/gateway/results.ts";
 
 export interface Point {
   readonly atS: number;
   readonly value: number;
-  /** Counts the starts of the process that it is about; 0 where nothing can start anew. */
+  /** How often the measured process has started; 0 where nothing can restart. */
   readonly life: number;
 }
 
-/** How much a line may rise from the middle third of the run to the last; the larger of the two. */
+/** How much a line may rise from the middle third of the run to the last: the larger of the two. */
 export interface Allowance {
-  /** In the metric's unit: what noise alone has shown. */
+  /** In the metric's unit: the noise that was observed. */
   readonly absolute: number;
-  /** Share of the middle third's median. */
+  /** As a share of the middle third's median. */
   readonly relative: number;
 }
 
@@ -21,24 +21,24 @@ export interface Growth {
   readonly last: number;
   readonly allowed: number;
   /**
-   * By the median of the slopes of all pairs, in the metric's unit. For the reader: nothing is
-   * judged by it.
+   * The median slope of all pairs of points, in the metric's unit. Only for readers: the judgement
+   * does not use it.
    */
   readonly perHour: number;
   readonly isGrowing: boolean;
 }
 
-/** A third with fewer measurements says nothing. */
+/** A third with fewer points is not judged. */
 const MIN_POINTS = 3;
-/** Of the slopes: so many buckets make 435 pairs. */
+/** Groups of points for the slopes: 30 groups make 435 pairs. */
 const BUCKETS = 30;
 const HOUR_S = 3_600;
 
 /**
- * The first third is for whatever fills up once and then stays: pools, caches, young generations.
- * From then on what the run does is the same throughout, so the medians of the second and the last
- * third must be, too. Medians, because a fault may double anything for some seconds. Null: too
- * little was measured, or the process did not live through both thirds.
+ * The first third is for what fills up once and then stays: pools, caches, young generations. After
+ * it the run does the same all the time, so the medians of the second and the last third must be
+ * equal, too. Medians, because a fault may double any value for seconds. Null: too few points, or
+ * the process restarted within the two thirds.
  */
 export function judgeGrowth(
   points: readonly Point[],
@@ -58,7 +58,7 @@ export function judgeGrowth(
 
 const medianOf = (points: readonly Point[]): number => median(points.map(({ value }) => value));
 
-/** Theil and Sen's: half of all measurements may be anything, and it is still the trend. */
+/** Theil–Sen estimator: it finds the trend even if almost a third of the points are outliers. */
 function slopeOf(points: readonly Point[]): number {
   const size = Math.ceil(points.length / BUCKETS);
   const buckets = Array.from({ length: Math.ceil(points.length / size) }, (_, at) => {

@@ -1,5 +1,5 @@
-// Preloaded into every service of a soak: what its JavaScript heap really holds, once in a while. A
-// collection is forced first: what is still there after it is held by somebody, and a few bytes too
+// Preloaded into every service of a soak: measures from time to time how much its JavaScript heap
+// holds. It forces a collection first, so that all that is left is referenced, and a few bytes too
 // many per transaction show within minutes.
 import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,10 +7,10 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { isMainThread } from "node:worker_threads";
 
-/** Of main threads by their process id; read by host-sample.ts. */
+/** Measured in the main thread, one file per process; host-sample.ts reads it. */
 export interface Held {
   readonly heapBytes: number;
-  /** Buffers and whatever else the heap's objects hold outside of it. */
+  /** Buffers and other memory that objects of the heap hold outside it. */
   readonly externalBytes: number;
 }
 
@@ -27,7 +27,7 @@ if (dir !== undefined && isMainThread) {
     const { heapUsed, external } = process.memoryUsage();
     const held: Held = { heapBytes: heapUsed, externalBytes: external };
     const file = heapFile(dir, process.pid);
-    // Renamed into place: a reader sees one measurement or the other.
+    // Renamed into place, so that a reader never sees half a measurement.
     writeFileSync(`${file}.new`, JSON.stringify(held));
     renameSync(`${file}.new`, file);
   }, EVERY_MS).unref();

@@ -1,15 +1,15 @@
-// Reads processes and files of the machine; Linux only. The result is null if one is gone, or ends
-// while it is read.
+// Reads processes and files of the machine; Linux only. The result is null if one does not exist or
+// ends while it is read.
 import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
 import { heapFile, type Held } from "./heap-probe.ts";
 
 export interface ProcessSample {
   readonly residentMib: number;
-  /** Apart from the connections of clients. */
+  /** Without the connections of clients. */
   readonly descriptors: number;
   /**
-   * The sockets among them: the service's own connections, and those that a client closed and the
-   * service did not.
+   * The sockets among them: the service's own connections, and those that a client has closed but
+   * the service has not.
    */
   readonly sockets: number;
   /** Connections to the service that both sides hold open. */
@@ -17,17 +17,17 @@ export interface ProcessSample {
 }
 
 export interface ServerSample {
-  /** The memory of the server and its backends together, without what they share. */
+  /** The private memory of the server and its backends together. */
   readonly privateMib: number;
   readonly descriptors: number;
   readonly backends: number;
 }
 
 const MEBIBYTE = 1_048_576;
-/** As the kernel writes it. */
+/** The kernel's code of the state. */
 const ESTABLISHED = "01";
 
-/** `null` instead of an error: processes and files come and go. */
+/** Returns null instead of an error, because processes and files come and go. */
 export function ifThere<T>(look: () => T): T | null {
   try {
     return look();
@@ -36,7 +36,7 @@ export function ifThere<T>(look: () => T): T | null {
   }
 }
 
-/** `port`: where it listens. `established`: see readEstablished(). */
+/** `port`: where the service listens. `established`: see readEstablished(). */
 export function sampleProcess(
   pid: number,
   port: number,
@@ -59,7 +59,7 @@ export function residentMib(pid: number): number {
   return statusMib(pid, "VmRSS");
 }
 
-/** The local port of every established connection of the host, by the number of its socket. */
+/** The local port of every established connection of the host, by the socket's inode. */
 export function readEstablished(): ReadonlyMap<string, number> {
   const lines = ifThere(() => readFileSync("/proc/net/tcp", "latin1").trim().split("\n").slice(1)) ?? [];
   return new Map(
@@ -75,7 +75,7 @@ export function sampleHeap(dir: string, pid: number): Held | null {
   return ifThere(() => JSON.parse(readFileSync(heapFile(dir, pid), "utf8")) as Held);
 }
 
-/** Samples the server whose data is in the folder. */
+/** Samples the server with this data directory. */
 export function sampleServer(dataDir: string): ServerSample | null {
   return ifThere(() => {
     const postmaster = Number(readFileSync(`${dataDir}/postmaster.pid`, "latin1").split("\n")[0]);

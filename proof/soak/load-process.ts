@@ -1,4 +1,4 @@
-// The steady load: clients in every region follow each transaction until it has its verdict. Beside
+// The steady load: clients in every region that follow each transaction to its verdict. Besides
 // fast and safe writes, whose sum is compared with the database, it runs reads near the user and
 // interactive transactions.
 import { type Endpoint, Highwater, HighwaterError, newTransactionId, sql } from "@highwater/sdk";
@@ -14,9 +14,9 @@ export interface Load {
 
 export interface Tally {
   begun: number;
-  /** Not begun, because too many were in flight. */
+  /** Not begun, because too many were running. */
   heldBack: number;
-  /** Writes reported as committed, at once or after a repetition. */
+  /** Writes reported as committed, in the first answer or a repeated one. */
   committed: number;
   /** Committed writes that were reported as lost afterwards. */
   lost: number;
@@ -24,7 +24,7 @@ export interface Tally {
   durable: number;
   /** Certainly without effect, by error code. */
   readonly refused: Record<string, number>;
-  /** The outcome was not known in time; by the answer that came instead. */
+  /** Outcome unknown at the limit, by the last answer. */
   readonly unresolved: Record<string, number>;
   reads: number;
   interactive: number;
@@ -35,16 +35,16 @@ export interface Tally {
 }
 
 /**
- * In flight at a time, about two seconds' worth: above it the load waits for the service. More
- * would be another scenario: a queue whose waiting time is longer than its clients' patience.
+ * How many may run at a time, about two seconds' worth; above it the load waits for the service.
+ * More would be another scenario: a queue in which requests wait longer than their clients.
  */
 const MAX_UNDER_WAY = 400;
 /**
- * For one transaction in all, repetitions included. It is shorter than the time for which receipts
- * are kept in a run with faults.
+ * Limit for one transaction, repetitions included. Shorter than the retention of receipts in a run
+ * with faults.
  */
 const RESOLVE_MS = 45_000;
-/** For one call of the client, which also repeats by itself. */
+/** Limit for one call of the client, which repeats requests itself. */
 const ATTEMPT_MS = 15_000;
 const RETRY_MS = 250;
 const SIDE_LIMIT_MS = 10_000;
@@ -146,8 +146,8 @@ class Run {
   #ended(cause: unknown, isAcknowledged: boolean): void {
     if (!(cause instanceof HighwaterError)) throw cause;
     const { outcome } = cause;
-    // An error that forbids a repetition is a fault of this program or of the service; its text
-    // says which.
+    // After an error that forbids a repetition, this program or the service is at fault; the text
+    // shows which.
     const code = cause.code === "invalid_request" ? `invalid_request: ${cause.message}` : cause.code;
     if (code === "transaction_lost" && isAcknowledged) this.tally.lost++;
     else if (code === "promise_broken") this.tally.broken++;
@@ -161,8 +161,7 @@ function count(counts: Record<string, number>, code: string): void {
 }
 
 /**
- * Repeats while the service asks for patience or the outcome is unknown: the same id never runs
- * twice.
+ * Repeats while the service asks to wait or the outcome is unknown. The same id never runs twice.
  */
 async function repeated<T>(sinceMs: number, attempt: () => Promise<T>): Promise<T> {
   for (;;) {
@@ -205,7 +204,7 @@ async function readNearby(gateway: string): Promise<boolean> {
   return answer.ok;
 }
 
-/** Half of them are left open, and the service rolls them back at the time limit. */
+/** Leaves half of them open, so that the service rolls them back at the time limit. */
 async function converse(gateway: string): Promise<boolean> {
   const id = newTransactionId();
   const url = `${gateway}/v1/transactions`;

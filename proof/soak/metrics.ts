@@ -1,47 +1,47 @@
-// What a soak measures, in which unit, how much of it may be noise, and why.
+// The metrics of a soak: the unit of each, how much noise is allowed, and why.
 import type { Allowance } from "./growth.ts";
 
 export interface Metric {
   readonly title: string;
   readonly unit: string;
-  /** Null: shown, not judged; `why` says so. */
+  /** Null: shown but not judged, for the reason in `why`. */
   readonly allowance: Allowance | null;
   readonly why: string;
 }
 
 const allowing = (absolute: number, relative: number): Allowance => ({ absolute, relative });
 
-/** One panel of the plot each, in this order. */
+/** The plot has a panel for each, in this order. */
 export const METRICS = {
   resident: {
     title: "Memory of each service",
     unit: "MiB",
     allowance: allowing(24, 0.1),
-    why: "the collector gives pages back when it likes; the heap below is the sharper measure",
+    why: "the collector returns pages at any time; the heap below is the more exact measure",
   },
   heap: {
     title: "Heap of each service after a full collection",
     unit: "MiB",
     allowance: allowing(4, 0.05),
-    why: "what is in flight at the moment, and code that is still being compiled; a leak of 600 bytes per transaction is above it after 100 s, at the 70 commits/s of one gateway",
+    why: "transactions in flight, and code that is still being compiled; a leak of 600 bytes per transaction is above it after 100 s, at the 70 commits/s of one gateway",
   },
   external: {
     title: "Memory outside the heap that its objects hold",
     unit: "MiB",
     allowance: allowing(4, 0.1),
-    why: "buffers of requests in flight, and rooms of the backlog that double",
+    why: "buffers of requests in flight, and buffers of the backlog, which double",
   },
   descriptors: {
     title: "File descriptors of each service, besides those of its clients' connections",
     unit: "descriptors",
     allowance: allowing(8, 0.1),
-    why: "pools come and go with the load and with faults",
+    why: "pools grow and shrink with the load and with faults",
   },
   sockets: {
     title: "Sockets of each service, besides its clients' connections",
     unit: "sockets",
     allowance: allowing(8, 0.1),
-    why: "as the descriptors",
+    why: "like the descriptors",
   },
   clients: {
     title: "Connections of clients to each service",
@@ -53,13 +53,13 @@ export const METRICS = {
     title: "Database sessions of each service, on all servers together",
     unit: "sessions",
     allowance: allowing(6, 0.15),
-    why: "a pool keeps what a burst needed for a while",
+    why: "a pool keeps the sessions of a burst for a while",
   },
   serverMemory: {
     title: "Private memory of all database servers",
     unit: "MiB",
     allowance: allowing(32, 0.1),
-    why: "each session caches what it has touched, and a switchover makes new sessions",
+    why: "each session caches what it has used, and a switchover makes new sessions",
   },
   serverDescriptors: {
     title: "File descriptors of all database servers",
@@ -71,31 +71,31 @@ export const METRICS = {
     title: "Receipts",
     unit: "rows",
     allowance: allowing(2_500, 0.25),
-    why: "they go by whole partitions, a quarter of the retention each, and a fault delays that",
+    why: "they expire by whole partitions, a quarter of the retention each, which a fault delays",
   },
   receiptMib: {
     title: "Size of the receipts with their indexes",
     unit: "MiB",
     allowance: allowing(1, 0.25),
-    why: "as their number",
+    why: "like their number",
   },
   partitions: {
     title: "Partitions of the receipts",
     unit: "partitions",
     allowance: allowing(2, 0.1),
-    why: "one more or less, by the moment",
+    why: "one more or less, depending on the moment",
   },
   events: {
     title: "Events in the store",
     unit: "rows",
     allowance: allowing(1_500, 0.25),
-    why: "they go a batch at a time",
+    why: "they expire in batches",
   },
   eventMib: {
     title: "Size of the events with their indexes",
     unit: "MiB",
     allowance: allowing(2, 0.25),
-    why: "rows that were deleted leave room that is used again",
+    why: "deleted rows leave space that is reused",
   },
   deliveries: {
     title: "Webhook deliveries in the store",
@@ -113,25 +113,25 @@ export const METRICS = {
     title: "Webhook deliveries that are pending",
     unit: "rows",
     allowance: allowing(40, 0.5),
-    why: "a fault keeps them waiting for some seconds",
+    why: "a fault delays them for some seconds",
   },
   catalogMib: {
     title: "Size of the catalogs",
     unit: "MiB",
     allowance: allowing(2, 0.15),
-    why: "partitions that come and go leave room that is used again",
+    why: "dropped partitions leave space that is reused",
   },
   ledgerMib: {
     title: "Size of each ledger with its log",
     unit: "MiB",
     allowance: allowing(2, 0.15),
-    why: "a file keeps the room that its fullest moment needed",
+    why: "a file keeps its largest size",
   },
   entries: {
     title: "Transactions in each ledger",
     unit: "transactions",
     allowance: allowing(400, 0.5),
-    why: "what is on its way, more while a link is cut; lost ones stay for the retention",
+    why: "pending transactions, more while a link is cut; lost ones stay for the retention",
   },
   announcements: {
     title: "Announcements that wait in each gateway",
@@ -143,7 +143,7 @@ export const METRICS = {
     title: "Epochs",
     unit: "rows",
     allowance: null,
-    why: "one row for each restart, crash and switchover, for good: histories are told apart by them",
+    why: "one row for each restart, crash and switchover, kept for ever, because they identify histories",
   },
 } as const satisfies Record<string, Metric>;
 

@@ -1,6 +1,6 @@
-// Offers ten times as much as the gateway can take, and for a while of that nothing becomes
-// durable. The gateway refuses what does not fit, every acknowledged transaction gets its verdict,
-// and afterwards all is as before.
+// Offers ten times the load that the gateway can take; for a part of that time nothing becomes
+// durable. The gateway must refuse the excess, every acknowledged transaction must get its verdict,
+// and afterwards everything must be as before.
 import { setTimeout as pause } from "node:timers/promises";
 import type { ServiceProcess } from "@highwater/lab-system";
 import type { Bar } from "../../loadtests/gateway/results.ts";
@@ -37,16 +37,16 @@ export interface Overload {
   readonly phases: readonly Phase[];
   readonly retryAfterMissing: number;
   readonly retryAfterSeen: number;
-  /** Acknowledged in all phases. */
+  /** Acknowledged transactions of all phases. */
   readonly acknowledged: number;
   readonly applied: number;
-  /** By region, its tracker's verdicts on all acknowledged ones. */
+  /** Each tracker's verdicts on all acknowledged transactions, by region. */
   readonly verdicts: Readonly<Record<string, Readonly<Record<string, number>>>>;
   readonly restarts: number;
   readonly bars: readonly Bar[];
 }
 
-/** A transaction holds its session this long, like one that has more to read than these rows. */
+/** How long a transaction holds its session, like one that has more work. */
 const WORK = "SELECT pg_sleep(0.02)";
 const POOL = 8;
 const QUEUE = 64;
@@ -54,7 +54,7 @@ const QUEUE = 64;
 const EXPOSED_MAX = 150;
 const CONNECTIONS = 600;
 const TIMES = 10;
-/** The share of the planned load that has to be offered; below it the load itself was the limit. */
+/** The share of the planned load that has to be offered; below it the generator is the limit. */
 const OFFERED_SHARE_MIN = 0.9;
 const RAMP_FIRST = 100;
 const RAMP_STEP_MS = 2_000;
@@ -63,7 +63,7 @@ const RAMP_MAX = 2_000;
 const REFUSED_SHARE_MAX = 0.01;
 const RAMP_P99_MS = 500;
 const TAIL_MS = 60_000;
-/** The load's own process and the service share two cores. */
+/** The load generator and the service share two cores. */
 const RECOVERED_FACTOR = 2;
 const RECOVERED_MS = 20;
 const HEAP_MIB = 16;
@@ -121,7 +121,7 @@ export async function runOverload({ dir, calmS, overloadS }: OverloadOptions): P
   return { ...measured, bars: barsOf(measured, tokens.length) };
 }
 
-/** The highest rate of a short ramp at which nothing is refused and every wait is short. */
+/** The highest rate of a short ramp without refusals and with short waits. */
 async function ramp(fire: (rate: number, durationMs: number) => Promise<Volley>): Promise<number> {
   let best = 0;
   for (let rate = RAMP_FIRST; rate <= RAMP_MAX; rate *= RAMP_GROWTH) {
@@ -135,7 +135,7 @@ async function ramp(fire: (rate: number, durationMs: number) => Promise<Volley>)
 }
 
 /**
- * In the middle third of the overload the primary's region is cut from the others: nothing becomes
+ * Cuts the primary's region off in the middle third of the overload, so that nothing becomes
  * durable.
  */
 async function cutMiddle(soak: SoakSystem, overloadMs: number): Promise<void> {
@@ -145,7 +145,7 @@ async function cutMiddle(soak: SoakSystem, overloadMs: number): Promise<void> {
   await soak.cluster.healAll();
 }
 
-/** Whether a refusal has the header, too; the load itself reads bodies only. */
+/** Checks that refusals have the header, too. The load itself reads only bodies. */
 class RefusalProbe {
   readonly #url: string;
   readonly #stop = new AbortController();

@@ -1,4 +1,4 @@
-// The axes of the plot: round steps from zero that hold every value.
+// Goal: the axes of the plot have round steps from zero and contain every value.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { plot, scaleOf } from "./plot.ts";

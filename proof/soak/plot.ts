@@ -1,5 +1,5 @@
-// The measured lines as one SVG: a panel for each metric, a line for each process. Written by hand,
-// because it is short and nothing has to be installed to look at it.
+// Draws the measured lines as one SVG: a panel for each metric, a line for each process. Written by
+// hand, because it is short and needs no library.
 import type { Point } from "./growth.ts";
 
 export interface Panel {
@@ -8,7 +8,7 @@ export interface Panel {
   readonly lines: ReadonlyMap<string, readonly Point[]>;
 }
 
-/** Something that took a while, shaded in every panel. */
+/** A period that is shaded in every panel. */
 export interface Shade {
   readonly fromS: number;
   readonly untilS: number;
@@ -24,7 +24,7 @@ const INNER = {
 const HEAD = 46;
 const TICKS = 4;
 const MAX_POINTS = 600;
-/** Told apart by people who see colours otherwise, too (Okabe and Ito). */
+/** Distinguishable for people with colour blindness, too (Okabe and Ito). */
 const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#888888"];
 
 export function plot(title: string, panels: readonly Panel[], shades: readonly Shade[]): string {
@@ -89,7 +89,7 @@ function panelOf(
   return parts.join("\n");
 }
 
-/** A process that was started anew begins a new stroke. */
+/** A restarted process begins a new stroke. */
 function pathOf(points: readonly Point[], x: (atS: number) => number, y: (value: number) => number): string {
   const every = Math.max(1, Math.ceil(points.length / MAX_POINTS));
   let life: number | null = null;
@@ -102,10 +102,7 @@ function pathOf(points: readonly Point[], x: (atS: number) => number, y: (value:
   return strokes.join("");
 }
 
-/**
- * Round steps, about four of them, from zero: what seems to grow is not made to look so by a cut
- * axis.
- */
+/** About four round steps from zero, because a cut axis would exaggerate growth. */
 export function scaleOf(highest: number): { readonly step: number; readonly max: number } {
   const rough = Math.max(highest, 1e-6) / TICKS;
   const power = 10 ** Math.floor(Math.log10(rough));

@@ -1,4 +1,4 @@
-// The measured lines: by metric, and within it by process or table.
+// The measured lines, by metric and then by process or table.
 import type { Point } from "./growth.ts";
 import { METRIC_NAMES, type MetricName } from "./metrics.ts";
 
@@ -14,7 +14,7 @@ export class Recorder {
     return (performance.now() - this.#startedMs) / 1_000;
   }
 
-  /** What could not be measured is left out. */
+  /** Leaves out values that could not be measured. */
   add(metric: MetricName, line: string, value: number | null | undefined, life = 0): void {
     if (value === null || value === undefined || !Number.isFinite(value)) return;
     const lines = this.#metrics.get(metric);

@@ -1,4 +1,4 @@
-// The results of a soak: figures as JSON, the lines as SVG and CSV, and a summary for the reader.
+// Writes the results of a soak: figures as JSON, lines as SVG and CSV, and a summary.
 import { writeFile } from "node:fs/promises";
 import { type Bar, verdictOf } from "../../loadtests/gateway/results.ts";
 import type { Overload } from "./overload.ts";
@@ -13,7 +13,7 @@ export interface Report {
   readonly steady?: Steady;
   readonly tracker_down?: TrackerDown;
   readonly overload?: Overload;
-  /** The machine's load: it shows what other work there was. */
+  /** The machine's load, which shows other work on it. */
   readonly load_average: { readonly cores: number; readonly before: number; readonly after: number };
 }
 
@@ -32,7 +32,7 @@ function svgOf({ durationS, rate, faults }: Steady, recorder: Recorder): string 
   );
 }
 
-/** Every measured point, for a closer look. */
+/** Every measured point. */
 function csvOf(recorder: Recorder): string {
   const rows = METRIC_NAMES.flatMap((metric) =>
     [...recorder.of(metric)].flatMap(([line, points]) =>

@@ -1,4 +1,4 @@
-// Once a second: every process, every ledger, and the tables of the store.
+// Samples every process, every ledger and the store's tables once a second.
 import { fileMib, readEstablished, sampleHeap, sampleProcess, sampleServer } from "./host-sample.ts";
 import { Recorder } from "./recorder.ts";
 import type { SoakSystem } from "./soak-system.ts";
@@ -25,7 +25,7 @@ const STORE = `SELECT
   (SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'pg_catalog'::regnamespace)::float8 AS catalog_bytes,
   (SELECT count(*) FROM highwater.epoch)::float8 AS epochs`;
 
-/** The library's table; it exists once the first tracker has opened the queue. */
+/** The job library's table, which exists once the first tracker has opened the queue. */
 const JOBS = "SELECT count(*)::float8 AS jobs FROM highwater_jobs.job";
 
 interface StoreRow {
@@ -55,7 +55,7 @@ export class Sampler {
     this.#soak = soak;
   }
 
-  /** Partitions of the receipts that existed once and are dropped now. */
+  /** Partitions of receipts that have existed and are dropped now. */
   get partitionsDropped(): number {
     return [...this.#partitionsSeen].filter((name) => !this.#partitions.includes(name)).length;
   }
@@ -124,7 +124,7 @@ export class Sampler {
     return life;
   }
 
-  /** All servers together: the primary changes, and with it the server that has the sessions. */
+  /** All servers together, because the sessions move with the primary. */
   #sampleServers(): void {
     const samples = this.#soak.cluster.nodes.map(({ dataDir }) => sampleServer(dataDir));
     const all = samples.filter((sample) => sample !== null);
@@ -143,7 +143,7 @@ export class Sampler {
     );
   }
 
-  /** The sum over all labels. */
+  /** Adds up all labels. */
   async #readMetrics(
     service: ServiceProcess,
     metric: "entries" | "announcements",
@@ -167,7 +167,7 @@ export class Sampler {
     }
   }
 
-  /** While a server is down, it gives no values. */
+  /** A server that is down gives no values. */
   async #sampleStore(): Promise<void> {
     const { cluster } = this.#soak;
     const answers = await Promise.allSettled(
@@ -183,7 +183,7 @@ export class Sampler {
       const [jobs] = await cluster.query(primary.id, JOBS);
       this.recorder.add("jobs", "done or waiting", Number(jobs?.["jobs"]));
     } catch {
-      // It is going down, or the queue does not exist yet.
+      // The server is going down, or the queue does not exist yet.
     }
   }
 
@@ -192,7 +192,7 @@ export class Sampler {
     for (const sessions of all)
       for (const [service, count] of Object.entries(sessions as Record<string, number>))
         sums.set(service, (sums.get(service) ?? 0) + count);
-    // A service that was killed starts with an empty pool, which fills up once more.
+    // A restarted service begins with an empty pool, which fills up again.
     for (const [service, count] of sums)
       this.recorder.add("connections", service, count, this.#lives.get(service)?.life);
   }

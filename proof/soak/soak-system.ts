@@ -10,7 +10,7 @@ import { type ServiceProcess, System } from "@highwater/lab-system";
 import { SETUP, TOTAL, WATCHED } from "./table.ts";
 
 export interface SoakOptions {
-  /** Of receipts, events and deliveries; the services' own defaults when absent. */
+  /** For receipts, events and deliveries. Default: the services' own. */
   readonly retentionMs?: number;
   readonly env?: Readonly<Record<string, string>>;
 }
@@ -18,7 +18,7 @@ export interface SoakOptions {
 const LOOPBACK = "127.0.0.1";
 const SUBSCRIBE_LIMIT_MS = 30_000;
 const HEAP_PROBE = new URL("./heap-probe.ts", import.meta.url).href;
-/** Rows that expire make room for new ones only when they have been vacuumed. */
+/** Space of expired rows is reused only after a vacuum. */
 const SETTINGS = { autovacuum_naptime: "2s" };
 export class SoakSystem implements AsyncDisposable {
   readonly system: System;
@@ -39,7 +39,7 @@ export class SoakSystem implements AsyncDisposable {
     receiver.on("request", () => this.#delivered++);
   }
 
-  /** The folder receives heap snapshots during the run, and the services' logs at the end. */
+  /** The folder gets heap measurements during the run, and the services' logs at the end. */
   static async start(dir: string, options: SoakOptions = {}): Promise<SoakSystem> {
     const heapDir = join(dir, "heap");
     await mkdir(heapDir, { recursive: true });
@@ -67,7 +67,7 @@ export class SoakSystem implements AsyncDisposable {
     return this.system.cluster;
   }
 
-  /** The node that is the primary at first; its region has the same name. */
+  /** The first primary; its region has the same name. */
   get home(): string {
     return this.system.regions[0] ?? "";
   }
@@ -102,14 +102,14 @@ export class SoakSystem implements AsyncDisposable {
       const answer = await fetch(url, { method: "POST", headers, body });
       if (answer.status === 201) return;
       const why = `no webhook: ${String(answer.status)} ${await answer.text()}`;
-      // On a machine that is still starting everything, the store may be slow: the answer asks to
+      // While the machine is still starting everything, a slow store may make the service ask to
       // wait.
       if (answer.status !== 503 || performance.now() > deadlineMs) throw new Error(why);
       await sleep(Number(answer.headers.get("retry-after") ?? "1") * 1_000);
     }
   }
 
-  /** How often transactions have added one, whether or not their clients got an answer. */
+  /** How many transactions have added one, including those without an answer. */
   async total(node: string): Promise<number> {
     const [row] = await this.cluster.query(node, TOTAL);
     return Number(row?.["total"]);
@@ -129,8 +129,7 @@ export class SoakSystem implements AsyncDisposable {
 }
 
 /**
- * Everything that is kept for a time is kept for this one; jobs that remove older data run six
- * times as often.
+ * Sets every retention to this time, and runs the jobs that remove older data six times as often.
  */
 function retentionEnv(retentionMs: number | undefined): Record<string, string> {
   if (retentionMs === undefined) return {};
@@ -141,8 +140,8 @@ function retentionEnv(retentionMs: number | undefined): Record<string, string> {
     TRACKER_KEEP_DURABLE_MS: String(retentionMs),
     TRACKER_INTENT_PATIENCE_MS: String(Math.max(5_000, Math.floor(retentionMs / 3))),
     TRACKER_MAINTAIN_MS: String(Math.max(500, Math.floor(retentionMs / 6))),
-    // A partition covers a quarter of the retention. It is dropped when the transactions that were
-    // open then have ended.
+    // A partition covers a quarter of the retention. It is dropped when transactions that were open
+    // in it have ended.
     GATEWAY_IDLE_TIMEOUT_MS: String(Math.floor(retentionMs / 30)),
   };
 }

@@ -1,5 +1,6 @@
-// A few seconds of the soak on the whole product: that everything it claims to measure is measured, that old receipts really
-// go, and that a tracker that was away has a verdict for all that it missed.
+// Goal: a soak measures everything that it claims to, old receipts are dropped, and a tracker that
+// was down has a verdict for everything that it missed. Method: a few seconds of it on the whole
+// product.
 import assert from "node:assert/strict";
 import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -12,10 +13,10 @@ import { measureSteady } from "./steady.ts";
 import { measureTrackerDown } from "./tracker-down.ts";
 
 const RETENTION_MS = 6_000;
-/** More than twice the retention, so that receipts are dropped on a slow machine as well. */
+/** More than twice the retention, so that receipts are dropped even on a slow machine. */
 const STEADY = { durationS: 18, rate: 40, faultEveryMs: null };
 const DOWN = { downS: 3, rate: 100, marginS: 2 };
-/** Of services: one line for each of the six. */
+/** Metrics of services, with a line for each of the six. */
 const BY_SERVICE = [
   "resident",
   "heap",
@@ -45,7 +46,7 @@ test("a short soak measures everything, drops old receipts, and a tracker that w
 
     assert.ok(steady.tally.committed > 0);
     assert.ok(steady.webhooksReceived > 0);
-    // On a machine that stalls for longer than the retention the outcome of an id may be unknown; everything else is known.
+    // If the machine stalls for longer than the retention, an id's outcome may be unknown.
     const { id_expired: expired = 0, ...others } = steady.tally.unresolved;
     assert.deepEqual(others, {});
     const unknown = expired + Object.values(down.other).reduce((sum, each) => sum + each, 0);

@@ -1,5 +1,5 @@
-// Steady load with light faults: does anything grow that should not, does everything expire that
-// should, and does every transaction get its verdict?
+// Steady load with light faults: nothing may grow that should not, everything must expire that
+// should, and every transaction must get its verdict.
 import { Helper } from "../../loadtests/tracker/helper.ts";
 import type { Bar } from "../../loadtests/gateway/results.ts";
 import { type FaultLine, harass } from "./faults.ts";
@@ -15,7 +15,7 @@ export interface SteadyOptions {
   readonly durationS: number;
   readonly rate: number;
   readonly retentionMs: number;
-  /** Null: none. */
+  /** Null: no faults. */
   readonly faultEveryMs: number | null;
 }
 
@@ -28,7 +28,7 @@ export interface Steady {
   readonly durationS: number;
   readonly rate: number;
   readonly tally: Tally;
-  /** What the table says, and what the answers say. */
+  /** `applied`: according to the table. `expected`: according to the answers. */
   readonly applied: number;
   readonly expected: number;
   readonly faults: readonly FaultLine[];
@@ -39,7 +39,7 @@ export interface Steady {
   readonly bars: readonly Bar[];
 }
 
-/** Behind the load, for what is still on its way. */
+/** Time after the load for transactions that are still running. */
 const TAIL_MS = 120_000;
 
 export interface SteadyRun {
@@ -49,7 +49,7 @@ export interface SteadyRun {
 
 export async function runSteady(options: SteadyOptions): Promise<SteadyRun> {
   await using soak = await SoakSystem.start(options.dir, { retentionMs: options.retentionMs });
-  // Awaited: otherwise the system would be closed at once.
+  // Awaited, because the system would be closed at once otherwise.
   return await measureSteady(soak, options);
 }
 

@@ -1,12 +1,12 @@
-// The one table of all scenarios, and what they say of its transactions.
+// The table of all scenarios, and the metadata of its transactions.
 
 export const LEVEL = "region";
-/** Rows that transactions add one to: so many that they seldom meet. */
+/** Rows that transactions increment: enough to make conflicts rare. */
 export const ROWS = 10_000;
-/** Of transactions whose webhooks are wanted. */
+/** Metadata of transactions whose webhooks are received. */
 export const WATCHED = { soak: "watched" };
 
-/** Room on every page for a second version of its rows: updates then touch no index. */
+/** Leaves room on every page for a second version of its rows, so that updates touch no index. */
 export const SETUP = [
   "CREATE TABLE soak (id int PRIMARY KEY, n int NOT NULL DEFAULT 0) WITH (fillfactor = 50)",
   `INSERT INTO soak (id) SELECT generate_series(1, ${String(ROWS)})`,

@@ -1,6 +1,6 @@
-// The load of the two other scenarios: raw commits at a given rate, whether or not the service
-// keeps up. It keeps their tokens. Now and then it follows one commit's durability through each of
-// the trackers that are not ended.
+// The load of the other two scenarios: bare commits at a given rate, whether or not the service
+// keeps up. It keeps their tokens, and from time to time follows one commit's durability through
+// each tracker that does not restart.
 import { Highwater } from "@highwater/sdk";
 import { newId } from "../../loadtests/gateway/http-client.ts";
 import { HttpConnection } from "../../loadtests/gateway/http-connection.ts";
@@ -11,10 +11,10 @@ import { LEVEL, ROWS } from "./table.ts";
 
 export interface Opening {
   readonly gateway: string;
-  /** The trackers that it follows for durability; empty where that is not measured. */
+  /** The trackers through which it follows durability; empty where that is not measured. */
   readonly trackers: readonly string[];
   readonly connections: number;
-  /** SQL before the update, so that the database has as much work as for a real transaction. */
+  /** SQL before the update, to give the database the work of a real transaction. */
   readonly before: string | null;
 }
 
@@ -24,19 +24,19 @@ export interface Volley {
   readonly heldBack: number;
   readonly elapsedMs: number;
   readonly tokens: readonly string[];
-  /** Answers 503 that named a time to retry, by error code. */
+  /** Answers with status 503 and a time to retry, by error code. */
   readonly refused: Readonly<Record<string, number>>;
-  /** Anything else, by what it was. */
+  /** All other answers, by kind. */
   readonly other: Readonly<Record<string, number>>;
   readonly commitMs: { readonly p50: number; readonly p99: number };
-  /** From the request to the answer, for refused ones. */
+  /** From the request to the answer, for refused requests. */
   readonly refusedMs: { readonly p50: number; readonly p99: number };
-  /** By tracker: from the answer to the promise, in the order of the answers. */
+  /** By tracker: from the answer to durability, in the order of the answers. */
   readonly durable: readonly (readonly { readonly atMs: number; readonly tookMs: number }[])[];
 }
 
 const FOLLOW_EVERY = 25;
-/** Waiting or in flight. More would only fill memory. */
+/** Waiting or running. More would only fill memory. */
 const MAX_UNDER_WAY = 20_000;
 const DURABLE_LIMIT_MS = 60_000;
 

@@ -1,6 +1,6 @@
-// A tracker is down for minutes while the others work on at full load. When it is back, it has a
-// verdict for every transaction of that time, and clients that ask another tracker have noticed
-// nothing.
+// One tracker is down for minutes while the others work at full load. When it is back, it must have
+// a verdict for every transaction of that time, and clients of the other trackers must not have
+// noticed.
 import { setTimeout as pause } from "node:timers/promises";
 import type { Bar } from "../../loadtests/gateway/results.ts";
 import { median } from "../../loadtests/gateway/results.ts";
@@ -16,7 +16,7 @@ export interface TrackerDownOptions {
   readonly dir: string;
   readonly downS: number;
   readonly rate: number;
-  /** Before it goes and after it has come back. */
+  /** Seconds before the tracker goes down and after it is back. */
   readonly marginS: number;
 }
 
@@ -30,15 +30,15 @@ export interface TrackerDown {
   readonly downS: number;
   readonly committedWhileDown: number;
   /**
-   * From its start until it answers, until its marks have passed all that was committed before, and
-   * until the gateways have sent it all announcements of that time.
+   * From the tracker's start until it answers, until its marks cover all earlier commits, and until
+   * the gateways have sent it all announcements of that time.
    */
   readonly readyMs: number;
   readonly marksMs: number;
   readonly announcementsMs: number;
   readonly verdicts: Readonly<Record<string, number>>;
   readonly verdictsMs: number;
-  /** Of the gateway: how much it kept for the tracker when that came back, and its memory. */
+  /** The gateway's announcements for the tracker at its return, and the gateway's memory. */
   readonly keptAnnouncements: number;
   readonly gatewayMib: { readonly before: number; readonly down: number; readonly back: number };
   readonly others: readonly {
@@ -54,15 +54,14 @@ const TAIL_MS = 120_000;
 const LIMIT_MS = 120_000;
 const POLL_MS = 20;
 /**
- * While its neighbour is gone or comes back, the median of a running tracker may rise by this
- * factor.
+ * The median of a running tracker may rise by this factor while another one is down or comes back.
  */
 const DISTURBED_FACTOR = 2;
 const DISTURBED_MS = 25;
 
 export async function runTrackerDown(options: TrackerDownOptions): Promise<TrackerDown> {
   await using soak = await SoakSystem.start(options.dir);
-  // Awaited: otherwise the system would be closed at once.
+  // Awaited, because the system would be closed at once otherwise.
   return await measureTrackerDown(soak, options);
 }
 
@@ -128,13 +127,13 @@ async function markOf(tracker: string): Promise<bigint> {
   return BigInt(marks?.levels[LEVEL] ?? 0);
 }
 
-/** The gateway of the load keeps no more for any tracker than what is committed within a second. */
+/** The gateway keeps at most as many announcements for a tracker as one second of commits. */
 async function hasNothingOld(soak: SoakSystem, rate: number): Promise<boolean> {
   const lengths = await queueLengths(soak);
   return lengths.length > 0 && lengths.every((length) => length <= rate);
 }
 
-/** The gateway's announcements that wait, by tracker. */
+/** Announcements that wait in the gateway, by tracker. */
 async function queueLengths(soak: SoakSystem): Promise<number[]> {
   const answer = await fetch(`${soak.system.gateway(soak.home).url}/metrics`);
   const lines = (await answer.text()).matchAll(
@@ -148,7 +147,7 @@ function gatewayMib(soak: SoakSystem): number {
   return ifThere(() => residentMib(pid)) ?? Number.NaN;
 }
 
-/** The time at which the condition first held. */
+/** When the condition first held. */
 async function moment(holds: () => Promise<boolean>): Promise<number> {
   const untilMs = performance.now() + LIMIT_MS;
   while (performance.now() < untilMs) {

@@ -1,20 +1,20 @@
-// What a tracker says of very many tokens.
+// A tracker's verdicts on very many tokens.
 import { HttpConnection } from "../../loadtests/gateway/http-connection.ts";
 import { askVerdicts } from "../../loadtests/tracker/many.ts";
 import { LEVEL } from "./table.ts";
 
-/** So many that a request takes well under a second. */
+/** A request for this many takes well under a second. */
 const BATCH = 5_000;
 const WAIT_MS = 10_000;
 const LIMIT_MS = 120_000;
 
 export interface Counts {
-  /** By verdict; after the limit `pending` may be among them. */
+  /** By verdict. After the limit, `pending` may be one of them. */
   readonly verdicts: Readonly<Record<string, number>>;
   readonly tookMs: number;
 }
 
-/** Waits for each verdict, within a bound for all of them. */
+/** Waits for each verdict, with a limit for all of them. */
 export async function countVerdicts(tracker: string, tokens: readonly string[]): Promise<Counts> {
   const startedMs = performance.now();
   const verdicts: Record<string, number> = {};

@@ -1,5 +1,5 @@
-// Plays a script on a server and compares what came back with what another server answered. Leaves
-// out what differs between two sessions of one server, and what the contract lets the gateway add.
+// Plays a script on a server and compares the answers with those of another server. Ignores what
+// differs between two sessions of one server, and what the contract lets the gateway add.
 import { setTimeout as pause } from "node:timers/promises";
 import * as frames from "./frames.ts";
 import { type Frame, show } from "./frames.ts";
@@ -12,13 +12,13 @@ export interface Played {
 }
 
 const MARK = "the script has ended";
-/** After a script without an end: nothing more comes in this time. */
+/** After a broken script: no more answers come if this time passes without one. */
 const QUIET_MS = 400;
 const LIMIT_MS = 30_000;
 
 /**
- * Ends a copy, the skipping after an error, and a block, if there is one. Then it asks for what no
- * script asks.
+ * Ends a COPY, the skipping after an error, and a block. Then asks for a text that no script asks
+ * for.
  */
 const EPILOGUE = Buffer.concat([
   frames.copyFail("over"),
@@ -62,23 +62,23 @@ async function untilQuiet(session: RawSession): Promise<Played["end"]> {
   return session.end ?? "silent";
 }
 
-/** Objects of the server itself have lower numbers. */
+/** The server's own objects have lower numbers. */
 const FIRST_OID = 16_384;
 
-/** Two sessions differ in it, or the contract adds it. */
+/** Differs between sessions, or is added by the contract. */
 function isOurs({ type, body }: Frame): boolean {
   if (type === "K") return true;
   return type === "S" && frames.textsOf(body)[0]?.startsWith("highwater.") === true;
 }
 
-/** Warnings of the gateway itself. */
+/** A warning of the gateway. */
 function isWarning({ type, body }: Frame): boolean {
   if (type !== "N") return false;
   const fields = frames.fieldsOf(body);
   return fields.get("V") === "WARNING" && /highwater/i.test(fields.get("M") ?? "");
 }
 
-/** Objects that each run makes anew are numbered in the order of their appearance. */
+/** Renumbers objects that each run makes anew, in the order of their appearance. */
 function comparable(played: readonly Frame[]): Frame[] {
   const names = new Map<number, number>();
   const renamed = (oid: number): number => {
@@ -98,8 +98,8 @@ function comparable(played: readonly Frame[]): Frame[] {
 }
 
 /**
- * A read of a simple Query is sent in the extended protocol. An error that the server's dispatcher
- * itself raises then names another line of the server's source, and nothing else.
+ * The gateway sends a read in a simple Query by the extended protocol. An error that the server's
+ * dispatcher raises then names another line of the server's source; all else is equal.
  */
 function withoutLine(body: Buffer): Buffer {
   if (frames.fieldsOf(body).get("R")?.startsWith("exec_") !== true) return body;
@@ -115,18 +115,18 @@ function renameTables(body: Buffer, renamed: (oid: number) => number): void {
   }
 }
 
-/** The gateway has ended the session because it could not follow the server. */
+/** True when the gateway ended the session because it could not follow the server. */
 export function isGivenUp({ frames: all, end }: Played): boolean {
   const last = all.findLast(({ type }) => type === "E");
   const fields = last === undefined ? null : frames.fieldsOf(last.body);
   return end !== "answered" && fields?.get("V") === "FATAL" && !fields.has("F");
 }
 
-/** Null if both say the same. */
+/** The first difference; null if the two are equal. */
 export function difference(expected: Played, seen: Played): string | null {
   const [left, right] = [comparable(expected.frames), comparable(seen.frames)];
   const isCut = expected.end === "reset" || seen.end === "reset";
-  // A reset drops what has not been read.
+  // After a reset the unread rest is missing.
   const length = isCut ? Math.min(left.length, right.length) : Math.max(left.length, right.length);
   for (let at = 0; at < length; at++) {
     const [one, other] = [left[at], right[at]];

@@ -1,7 +1,7 @@
-// Frames of PostgreSQL's protocol. A client's are written by hand here, so that they may be wrong.
-// A server's are cut from its bytes and shown as text.
+// Frames of PostgreSQL's protocol. A client's are built by hand, so that they can be wrong. A
+// server's are cut from its bytes and shown as text.
 
-/** One message of a server. The body is without type and length. */
+/** A server's message. The body excludes type and length. */
 export interface Frame {
   readonly type: string;
   readonly body: Buffer;
@@ -9,7 +9,7 @@ export interface Frame {
 
 const HEAD_BYTES = 5;
 
-/** A message of a client. */
+/** A client's message. */
 export function message(type: string, ...parts: readonly Buffer[]): Buffer {
   const body = Buffer.concat(parts);
   const head = Buffer.alloc(HEAD_BYTES);
@@ -32,7 +32,7 @@ export function int32(...values: readonly number[]): Buffer {
   return bytes;
 }
 
-/** A list of values as Bind and FunctionCall have it: all of one format. */
+/** A list of values for Bind and FunctionCall, all in one format. */
 export function values(given: readonly (string | null)[], format = 0): Buffer {
   const each = given.map((value) => {
     if (value === null) return int32(-1);
@@ -67,11 +67,11 @@ export function startup(parameters: Readonly<Record<string, string>>, version = 
   return Buffer.concat([int32(body.length + 4), body]);
 }
 
-/** Cuts what a server sends into frames, wherever its packets end. */
+/** Cuts a server's bytes into frames, wherever its packets end. */
 export class FrameReader {
   #rest: Buffer = Buffer.alloc(0);
 
-  /** Bytes of a frame that has not ended. */
+  /** Bytes of an incomplete frame. */
   get rest(): Buffer {
     return this.#rest;
   }
@@ -90,12 +90,12 @@ export class FrameReader {
   }
 }
 
-/** The texts of a body that is a list of them. */
+/** The texts of a body that is a list of texts. */
 export function textsOf(body: Buffer): string[] {
   return body.toString("utf8").split("\0").slice(0, -1);
 }
 
-/** Of an error or a notice: its fields by their letters. */
+/** The fields of an error or a notice, by letter. */
 export function fieldsOf(body: Buffer): Map<string, string> {
   return new Map(
     textsOf(body)
@@ -104,7 +104,7 @@ export function fieldsOf(body: Buffer): Map<string, string> {
   );
 }
 
-/** The texts of a row; null where it has none. */
+/** The texts of a row's columns; null for NULL. */
 export function rowOf(body: Buffer): (string | null)[] {
   const row: (string | null)[] = [];
   for (let at = 2, left = body.readInt16BE(0); left > 0; left--) {
@@ -118,7 +118,7 @@ export function rowOf(body: Buffer): (string | null)[] {
 
 const SHOWN_BYTES = 160;
 
-/** For people. */
+/** A frame as text for people. */
 export function show({ type, body }: Frame): string {
   if (type === "E" || type === "N") {
     const fields = fieldsOf(body);

@@ -1,4 +1,4 @@
-// Random scripts: mostly what drivers send, sometimes what none would.
+// Random scripts: mostly messages as drivers send them, sometimes ones that no driver sends.
 import { type Random } from "../fuzz/src/random.ts";
 import { COPY_LINES, FUNCTIONS, VOCABULARY } from "./vocabulary.ts";
 
@@ -15,9 +15,9 @@ const PARAMETERS: readonly (readonly (string | null)[])[] = [
   [null],
   ["not a number"],
 ];
-/** How settings of the wire come with the start of a session. PostgreSQL takes them for its own. */
+/** Settings of the wire at the start of a session, which PostgreSQL accepts like its own. */
 const OPTIONS = ["-c highwater.ack=commit", "-c highwater.read_ack=durable", "-c highwater.level=disk"];
-/** No message at all, and the beginnings of some. */
+/** Invalid messages, and beginnings of valid ones. */
 const BROKEN = [
   "\0\0\0\0\0",
   "~\0\0\0\x04",

@@ -1,6 +1,6 @@
-// Goal: no answer on the PostgreSQL wire comes before what it shows is durable on the replica.
-// Method: a real system whose replica is 400 ms away; at each answer the replica itself is asked.
-// The same cases on PostgreSQL alone come too early each: a case that cannot fail proves nothing.
+// Goal: no answer on the PostgreSQL wire comes before the shown commit is durable on the replica.
+// Method: a real system whose replica is 400 ms away, which is asked at each answer. On PostgreSQL
+// alone each of the same cases must come too early: a case that cannot fail proves nothing.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { System } from "@highwater/lab-system";
@@ -47,7 +47,7 @@ describe("answers and the replica", { concurrency: false }, () => {
       const place = placeOf(await system.cluster.connectionString("east", { user: "app" }));
       const options = `-c synchronous_commit=off ${each.options ?? ""}`;
       let isHeld = true;
-      // A machine that stops for longer than the link takes hides an early answer, once.
+      // A machine that stalls for longer than the link's delay may hide an early answer once.
       for (let tries = 0; isHeld && tries < TRIES; tries++)
         isHeld = await adversary.isHeld(place, { ...each, options });
       assert.equal(isHeld, false);

@@ -1,29 +1,29 @@
-// An adversary that knows the rules: every message sequence that ends, commits or hides a commit,
-// and every answer that shows another's commit. It looks at the replica itself, behind a slow link,
-// at the moment when the answer arrives: what the answer shows has to be there.
+// An adversary that knows the rules: every message sequence that ends, makes or hides a commit, and
+// every answer that shows another session's commit. When an answer arrives, it looks at the replica
+// behind a slow link, which must have what the answer shows.
 import pg from "pg";
 import * as f from "./frames.ts";
 import { type Arrived, type Place, RawSession } from "./session.ts";
 
-/** Named by the part of the contract that it tries. */
+/** Named after the part of the contract that it tests. */
 export interface Case {
   readonly name: string;
-  /** Settings that come with the start of the session. */
+  /** Settings at the start of the session. */
   readonly options?: string;
-  /** Texts that another session, straight on the primary, commits without waiting. */
+  /** Statements that another session commits directly on the primary, without waiting. */
   readonly others?: readonly string[];
-  /** Each is sent once the one before has its ReadyForQuery. */
+  /** Each is sent after the previous one's ReadyForQuery. */
   readonly before?: readonly Buffer[];
   readonly send: Buffer;
-  /** After it has been sent: of a session that only listens. */
+  /** Statements that the other session runs afterwards, for a session that only listens. */
   readonly then?: readonly string[];
-  /** The first frame that shows the commit. */
+  /** Accepts the first frame that shows the commit. */
   readonly reveals: (frame: Arrived) => boolean;
-  /** What the replica has when the answer may come: the row, or no such row, or a prepared one. */
+  /** What the replica must have at the answer: the row, no row, or the log of a prepared one. */
   readonly shows?: "row" | "no row" | "log";
 }
 
-/** `V` stands for the number of a case's row in every text. */
+/** In every text, `V` stands for the value of a case's row. */
 export const SETUP = [
   "CREATE TABLE held (v int PRIMARY KEY, b text)",
   "CREATE TABLE held_child (v int REFERENCES held)",
@@ -43,9 +43,9 @@ const type =
   (frame: Arrived): boolean =>
     frame.type === wanted;
 const join = (...parts: readonly Buffer[]): Buffer => Buffer.concat(parts);
-/** Without Describe: a COMMIT has nothing to describe. */
+/** Without Describe, because a COMMIT returns no rows. */
 const run = (sql: string): Buffer => join(f.parse("", sql), f.bind("", ""), f.execute(""));
-/** Its portal stops after one row. */
+/** The portal stops after one row. */
 const runOne = (sql: string): Buffer => join(f.parse("", sql), f.bind("", ""), f.execute("", 1));
 const query = (sql: string): Buffer => f.query(sql);
 const named = (name: string): Buffer => join(f.bind("", name), f.execute(""), f.flush());
@@ -53,7 +53,7 @@ const READ_DURABLE = "-c highwater.read_ack=durable";
 const FAST = "-c highwater.ack=commit";
 const EXPLAIN = `EXPLAIN (ANALYZE) ${INSERT}`;
 const TWO_ROWS = "INSERT INTO held VALUES (V), (-V) RETURNING v";
-/** In its own block: a UUIDv7 of this run. */
+/** Sets an id inside its own block: a UUIDv7 of this run. */
 const NAME = `DO $$ BEGIN PERFORM set_config('highwater.id', '${timeOfUuid()}-7000-8000-' || lpad('V', 12, '0'), true); END $$`;
 const WITH = `WITH w AS (${INSERT} RETURNING v) SELECT * FROM w`;
 
@@ -248,7 +248,7 @@ const COMMITS: readonly Case[] = [
   },
 ];
 
-/** In commit mode these have no receipt that was seen to succeed, so they are held as ever. */
+/** In commit mode these have no confirmed receipt, so they are held as in safe mode. */
 const UNRECEIPTED = new Set([
   "INSERT; COMMIT; BEGIN in one text",
   "a text that fails after its COMMIT",
@@ -415,7 +415,7 @@ export class Adversary {
     this.#replica = replica;
   }
 
-  /** Superusers' URLs of both nodes, past all links. */
+  /** Superusers' URLs of both nodes, without links. */
   static async open(urls: { readonly primary: string; readonly replica: string }): Promise<Adversary> {
     const clients = [urls.primary, urls.replica].map(
       (connectionString) => new pg.Client({ connectionString }),
@@ -427,7 +427,7 @@ export class Adversary {
     return new Adversary(primary, replica);
   }
 
-  /** Whether the replica had what the answer shows when it came. */
+  /** True when the replica had what the answer shows. */
   async isHeld(place: Place, each: Case): Promise<boolean> {
     const value = String(this.#values++);
     const said = (bytes: Buffer): Buffer => replaceValue(bytes, value);
@@ -456,7 +456,7 @@ export class Adversary {
     return rows[0]?.at ?? "";
   }
 
-  /** Looks at what it had on disk at once, and waits until it has replayed just that. */
+  /** Checks what it had on disk at once, and waits until it has replayed that. */
   async #hasReplica(shows: NonNullable<Case["shows"]>, value: number, from: string): Promise<boolean> {
     const { rows } = await this.#replica.query<{ at: string; is_later: boolean }>(
       "SELECT at, at > $1::pg_lsn AS is_later FROM pg_last_wal_receive_lsn() AS at",
@@ -480,7 +480,7 @@ export class Adversary {
   }
 }
 
-/** The first two groups of a UUIDv7 that is made now. */
+/** The first two groups of a UUIDv7 of this moment. */
 function timeOfUuid(): string {
   const hex = Date.now().toString(16).padStart(12, "0");
   return `${hex.slice(0, 8)}-${hex.slice(8)}`;
@@ -488,7 +488,7 @@ function timeOfUuid(): string {
 
 const valued = (text: string, value: string): string => text.replaceAll(/\bV\b|(?<=held_)V/g, value);
 
-/** In the frames of a client, whose lengths change with it. */
+/** Replaces it in a client's frames, and corrects their lengths. */
 function replaceValue(bytes: Buffer, value: string): Buffer {
   const frames: Buffer[] = [];
   for (let at = 0; at < bytes.length;) {

@@ -1,22 +1,22 @@
-// Scripts: sequences of a client's messages, one a line, so that a script without some of its lines
-// is a script. The same text gives the same bytes in the same pieces.
+// Scripts: a client's messages, one per line, so that a script without some lines is still a
+// script. The same text gives the same bytes in the same pieces.
 import { Random, seedOf } from "../fuzz/src/random.ts";
 import * as frames from "./frames.ts";
 
-/** `["Q","SELECT 1"]`: the message's type, then what it holds. */
+/** `["Q","SELECT 1"]`: the message's type, then its content. */
 type Line = readonly unknown[];
 
 export interface Script {
   readonly parameters: Readonly<Record<string, string>>;
   readonly messages: readonly Buffer[];
-  /** It ends with bytes that are no message: no answer ends it. */
+  /** It ends with bytes that are not a message, so no answer follows. */
   readonly isBroken: boolean;
 }
 
 /** The functions that a script may call by FunctionCall, by name. */
 export type Functions = Readonly<Record<string, number>>;
 
-/** Lines that are none are left out: an input that is changed byte by byte stays a script. */
+/** Skips invalid lines, so that an input that is changed byte by byte stays a script. */
 export function readScript(input: Buffer, functions: Functions): Script {
   const messages: Buffer[] = [];
   let parameters: Record<string, string> = {};
@@ -29,7 +29,7 @@ export function readScript(input: Buffer, functions: Functions): Script {
       return { parameters, messages: [...messages, Buffer.from(textOf(rest[0]), "base64")], isBroken: true };
     const message = encode(type, rest, functions);
     if (message !== null) messages.push(message);
-    // Nothing behind it is read.
+    // The server reads nothing after it.
     if (type === "X") return { parameters, messages, isBroken: true };
   }
   return { parameters, messages, isBroken: false };
@@ -45,7 +45,7 @@ function lineOf(line: string): Line | null {
   }
 }
 
-/** A text of the protocol ends at its first zero. */
+/** A text of the protocol ends at its first zero byte. */
 const textOf = (value: unknown): string =>
   (typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value)).split("\0")[0] ?? "";
 const numberOf = (value: unknown): number => (Number.isInteger(value) ? Math.trunc(Number(value)) | 0 : 0);
@@ -94,16 +94,16 @@ function encode(type: unknown, rest: readonly unknown[], functions: Functions): 
 }
 
 /**
- * Behind COPY data comes something else than more or its end. Whether the server reads it as a
- * message or ignores it depends on the row at which the COPY fails, which the gateway does not see:
- * it may end the session.
+ * COPY data is followed by a message that is neither more data nor the end. Whether the server
+ * reads it or ignores it depends on the row at which the COPY fails, which the gateway does not
+ * see, so it may end the session.
  */
 export function leavesCopyOpen({ messages }: Script): boolean {
   const types = messages.map((message) => message.toString("latin1", 0, 1)).join("");
   return /d[^dcf]/.test(types);
 }
 
-/** Bytes that go out in one piece, and how long the client waits before it sends them. */
+/** Bytes that are sent in one piece, and the pause before them. */
 export interface Piece {
   readonly bytes: Buffer;
   readonly pauseMs: number;
@@ -111,13 +111,13 @@ export interface Piece {
 
 const PAUSES_MAX = 25;
 
-/** Where the pieces end follows from the bytes alone. */
+/** Splits the bytes at points that depend only on the bytes. */
 export function piecesOf(bytes: Buffer): Piece[] {
   const random = new Random(seedOf(bytes));
   const pieceMax = random.pick([1, 3, 7, 40, 300, 65_536]);
   const pauses = random.pick([[0], [0, 0, 1], [0, 3, 12]]);
   const pieces: Piece[] = [];
-  // A few bytes at a time would take minutes for a long script.
+  // A long script in tiny pieces would take minutes.
   for (let at = 0; at < bytes.length;) {
     const most = pieces.length < 400 ? pieceMax : bytes.length;
     const end = Math.min(bytes.length, at + 1 + random.below(most));

@@ -1,9 +1,9 @@
-// A client that knows nothing of PostgreSQL but its frames. It sends the bytes that it is given
-// and keeps each frame that comes back, with the time of its arrival.
+// A client that knows only PostgreSQL's frames. It sends given bytes and keeps each received frame
+// with its time of arrival.
 import { connect, type Socket } from "node:net";
 import { fieldsOf, type Frame, FrameReader, message, show, startup, text } from "./frames.ts";
 
-/** Where a server listens, and as whom to log in. */
+/** A server's address and the log-in for it. */
 export interface Place {
   readonly host: string;
   readonly port: number;
@@ -12,7 +12,7 @@ export interface Place {
   readonly password?: string;
 }
 
-/** From a `postgresql://` URL. */
+/** Reads a `postgresql://` URL. */
 export function placeOf(url: string): Place {
   const { hostname, port, username, password, pathname } = new URL(url);
   return {
@@ -28,7 +28,7 @@ export interface Arrived extends Frame {
   readonly atMs: number;
 }
 
-/** Generous: the machine has other work. */
+/** Generous, because the machine has other work. */
 const LIMIT_MS = 60_000;
 
 export class RawSession {
@@ -81,7 +81,7 @@ export class RawSession {
     throw new Error(`${fieldsOf(error.body).get("C") ?? ""} ${fieldsOf(error.body).get("M") ?? ""}`);
   }
 
-  /** Bytes of a frame whose end has not come. */
+  /** Bytes of an incomplete frame. */
   get rest(): Buffer {
     return this.#reader.rest;
   }
@@ -90,7 +90,7 @@ export class RawSession {
     this.#socket.write(bytes);
   }
 
-  /** No bytes are read until `resume`. */
+  /** Reads nothing until `resume`. */
   pause(): void {
     this.#socket.pause();
   }
@@ -100,7 +100,7 @@ export class RawSession {
   }
 
   /**
-   * Resolves when `found` answers something. Errors: the connection ends first, or the time is
+   * Resolves when `found` returns a result. Errors: if the connection ends first or the limit is
    * over; the message has the last frames.
    */
   async until<T>(found: (frames: readonly Arrived[]) => T | null, limitMs = LIMIT_MS): Promise<T> {
@@ -125,7 +125,7 @@ export class RawSession {
     }
   }
 
-  /** The frames that come from now on, up to the next ReadyForQuery. */
+  /** Sends the bytes; resolves with the frames up to the next ReadyForQuery. */
   async ask(bytes: Buffer): Promise<readonly Arrived[]> {
     const from = this.frames.length;
     this.send(bytes);

@@ -1,11 +1,11 @@
-// What scripts run on: tables of a role of their own, made as new before each run, and the wait for
-// sessions that have not ended.
+// The database of scripts: tables of their own role, which are reset before each run, and a wait
+// for sessions that have not ended.
 import { setTimeout as pause } from "node:timers/promises";
 import pg from "pg";
 import { type Functions } from "./script.ts";
 import { FUNCTIONS, RESET, SETUP } from "./vocabulary.ts";
 
-/** Its sessions are those of scripts and no others. */
+/** Only scripts have sessions of this role. */
 export const ROLE = "fuzz";
 
 const SESSIONS_LIMIT_MS = 20_000;
@@ -33,7 +33,7 @@ export class Stage {
       await admin.query(
         [
           `CREATE ROLE ${ROLE} LOGIN`,
-          // A transaction that a script has prepared keeps its locks from the script itself.
+          // A prepared transaction's locks block even the script that prepared it.
           `ALTER ROLE ${ROLE} SET lock_timeout = '200ms'`,
           `GRANT ALL ON DATABASE "${database ?? ""}" TO ${ROLE}`,
           `GRANT ALL ON SCHEMA public TO ${ROLE}`,
@@ -51,7 +51,7 @@ export class Stage {
     return new Stage(admin, functions);
   }
 
-  /** Everything as at the beginning. */
+  /** Restores the initial state. */
   async reset(): Promise<void> {
     await this.#untilAlone();
     await this.#endPrepared("ROLLBACK");
@@ -59,8 +59,8 @@ export class Stage {
   }
 
   /**
-   * Returns how many transactions the run has left prepared. Nothing else ends them, and they keep
-   * their locks.
+   * Ends the transactions that a run left prepared, and returns how many. Nothing else ends them,
+   * and they keep their locks.
    */
   async #endPrepared(how: "COMMIT" | "ROLLBACK"): Promise<number> {
     const { rows } = await this.#admin.query<{ gid: string }>(PREPARED);
@@ -68,7 +68,7 @@ export class Stage {
     return rows.length;
   }
 
-  /** Errors: a session of the role does not end, although its client has gone. */
+  /** Errors: if a session of the role does not end after its client has disconnected. */
   async #untilAlone(): Promise<void> {
     const untilMs = performance.now() + SESSIONS_LIMIT_MS;
     for (;;) {
@@ -84,8 +84,8 @@ export class Stage {
   }
 
   /**
-   * What the sessions of the role have left in the tables, as text. Prepared transactions commit
-   * first: a TRUNCATE in one keeps its table locked until then.
+   * The content of the tables, as text, after all sessions. Commits prepared transactions first: a
+   * TRUNCATE in one would keep its table locked.
    */
   async content(): Promise<string> {
     await this.#untilAlone();

@@ -1,6 +1,6 @@
-// What scripts say: the tables that they work on, and statements that meet every rule of the wire.
+// The vocabulary of scripts: their tables, and statements that cover every rule of the wire.
 
-/** Names of functions that FunctionCall may name. */
+/** Functions that FunctionCall may name. */
 export const FUNCTIONS = ["int4pl", "fz_insert", "fz_fail", "version"] as const;
 
 export const SETUP = [
@@ -15,7 +15,7 @@ export const SETUP = [
     $$ BEGIN INSERT INTO fz VALUES (k, 'first'); COMMIT; RAISE NOTICE 'committed %', k; INSERT INTO fz VALUES (k + 1, 'second'); END $$`,
 ];
 
-/** What a run may leave. */
+/** Removes everything that a run may leave. */
 export const RESET = [
   "TRUNCATE fz, fz_child, fz_unlogged RESTART IDENTITY",
   "ALTER SEQUENCE fz_seq RESTART",
@@ -116,7 +116,7 @@ const SESSION = [
     "DEALLOCATE ALL",
   ],
   ...[
-    // Names the transaction: another one each time.
+    // Sets another id each time.
     "DO $$ BEGIN PERFORM set_config('highwater.id', uuidv7()::text, true); END $$",
     "PREPARE c AS SELECT 3",
     "EXECUTE c",

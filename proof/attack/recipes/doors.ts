@@ -1,4 +1,4 @@
-// Ways in that are not for strangers.
+// Attacks on entries that are not meant for strangers.
 import { request } from "node:http";
 import { text } from "node:stream/consumers";
 import { classOf, describeError, type ErrorCode, ERRORS } from "@highwater/protocol";
@@ -7,7 +7,7 @@ import { type Recipe } from "../recipe.ts";
 
 const REVOKED_WITHIN_MS = 30_000;
 const CODES = Object.keys(ERRORS) as ErrorCode[];
-/** What is published of errors, by its path. */
+/** The published descriptions of errors, by path. */
 const PUBLISHED: ReadonlyMap<string, string> = new Map([
   ["/errors", JSON.stringify({ errors: CODES.map(classOf) })],
   ...CODES.map((code) => [`/errors/${code}`, JSON.stringify(describeError(code))] as const),
@@ -22,7 +22,7 @@ interface Answer {
   readonly headers: readonly string[];
 }
 
-/** Without a credential, by a path that nothing has normalised. */
+/** Sends no credential, and a path that nothing has normalised. */
 function stranger(url: string, path: string, method = "GET", body = ""): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const asked = request(url, { path, method, headers: { "content-length": body.length } });
@@ -78,7 +78,7 @@ export const DOORS: readonly Recipe[] = [
       try {
         while ((await reader?.read())?.done === false);
       } catch {
-        // The tracker should cut it off; the limit must not have to.
+        // The tracker should cut it off before this limit.
       } finally {
         clearTimeout(timer);
       }

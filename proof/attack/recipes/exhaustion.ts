@@ -1,4 +1,4 @@
-// One key that wants everything: memory, sessions, streams.
+// Attacks with one key that uses up memory, sessions or streams.
 import { readFile } from "node:fs/promises";
 import { described, newId } from "../caller.ts";
 import { type Recipe } from "../recipe.ts";
@@ -12,7 +12,7 @@ async function residentMib(pid: number): Promise<number> {
   return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) / 1_024;
 }
 
-/** Runs an attack and watches how large the first gateway grows meanwhile. */
+/** Runs an attack and returns how large the first gateway grew meanwhile. */
 async function growth(target: Target, work: Promise<unknown>): Promise<string | null> {
   const { pid } = target.system.gateway(target.system.regions[0] ?? "");
   let highest = 0;

@@ -1,4 +1,4 @@
-// Every recipe. Those that fail the primary over come last, because the others look at it.
+// Every recipe. Those with a failover come last, because others look at the primary.
 import { type Recipe } from "../recipe.ts";
 import { DOORS } from "./doors.ts";
 import { EXHAUSTION } from "./exhaustion.ts";

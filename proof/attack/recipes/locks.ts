@@ -1,10 +1,10 @@
-// Locks that any role may take must not stop keys, epochs or the upkeep of tables.
+// Locks that any role may take must not block keys, epochs or the maintenance of tables.
 import { type Client } from "pg";
 import { eventually } from "@highwater/lab-tools/process";
 import { type Recipe } from "../recipe.ts";
 
 const KEYS_OF_OLD = [7_240_519_001, 7_240_519_002, 7_240_519_003];
-/** Less than the gateway's limits for an open transaction, which end it and free its locks. */
+/** Less than the gateway's limits for an open transaction, which would free its locks. */
 const REVOKE_LIMIT_MS = 45_000;
 /** The attackers' sessions hold their locks until the recipe ends. */
 const EPOCH_LIMIT_MS = 60_000;
@@ -21,9 +21,9 @@ async function within<T>(limitMs: number, work: Promise<T>): Promise<T | "too la
   });
 }
 
-/** Everything of the service's that a role could try to lock. A refusal is what should happen. */
+/** Tries to lock everything of the service that a role could try to lock. Refusals are expected. */
 async function grabAll(client: Client): Promise<void> {
-  // What another of the attackers holds already is as good.
+  // A lock that another attacker holds already is just as good.
   await client.query(`SET lock_timeout TO ${String(HELD_MS)}`);
   for (const key of KEYS_OF_OLD)
     await client.query(`SELECT pg_advisory_lock(${String(key)})`).catch(() => undefined);
@@ -45,7 +45,7 @@ async function grabAll(client: Client): Promise<void> {
   }
 }
 
-/** More than a server has room for. Those that it got before the error stay with the session. */
+/** More locks than the server has room for. The session keeps those before the error. */
 const FLOOD = "SELECT count(pg_advisory_lock(n)) FROM generate_series(1, 1000000) n";
 
 export const LOCKS: readonly Recipe[] = [
@@ -53,7 +53,7 @@ export const LOCKS: readonly Recipe[] = [
     item: "1",
     title: "a key blocks its own revocation by advisory locks",
     run: async (target) => {
-      // A read key can take none of them.
+      // A read key cannot take any of them.
       const { writer, system } = target;
       const victim = await system.createKey({
         name: "to be revoked",
@@ -99,7 +99,7 @@ export const LOCKS: readonly Recipe[] = [
         flooder.on("error", () => undefined);
         await flooder.query(FLOOD).catch(() => undefined);
         await system.cluster.kill(primary);
-        // An operator tries again: while the locks have run out the server admits no login.
+        // Tries again, as an operator would: while locks are used up, the server accepts no login.
         await eventually(
           "the replica is promoted",
           async () => {

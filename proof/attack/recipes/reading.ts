@@ -1,4 +1,4 @@
-// A key that may only read tries to write.
+// Attempts to write with a read-only key.
 import { newId } from "../caller.ts";
 import { type Recipe } from "../recipe.ts";
 import { type Target } from "../target.ts";
@@ -12,7 +12,7 @@ async function isWritten(target: Target, id: string): Promise<string | null> {
 
 /**
  * Names of statements that the service has prepared in the session; the longest list of several
- * tries.
+ * attempts.
  */
 async function preparedNames(target: Target): Promise<string[]> {
   const sql = "SELECT string_agg(name, ',') FROM pg_catalog.pg_prepared_statements";

@@ -1,13 +1,10 @@
-// Receipts written by SQL, so that a victim's request is answered as a replay and never runs.
+// Receipts forged by SQL, so that a victim's request would be answered as a replay and never run.
 import { createHash } from "node:crypto";
 import { newId } from "../caller.ts";
 import { type Recipe } from "../recipe.ts";
 import { type Target } from "../target.ts";
 
-/**
- * Columns of the receipt as the catalogue has them, and values that an attacker can make up for
- * each.
- */
+/** The receipt's columns, from the catalogue, and values for each that an attacker can make up. */
 async function guesses(target: Target, id: string): Promise<string[]> {
   const columns = await target.look(
     "SELECT attname::text AS name, atttypid::regtype::text AS type FROM pg_attribute WHERE attrelid = 'highwater.receipt'::regclass AND attnum > 0 ORDER BY attnum",

@@ -1,10 +1,10 @@
-// What a key's database role can change of itself and of others.
+// Changes that a key's database role can make to itself and to others.
 import { described } from "../caller.ts";
 import { type Recipe } from "../recipe.ts";
 
 /**
- * pg_terminate_backend() waits so long until a session has ended: a request in one that is about to
- * end has an unknown outcome.
+ * How long pg_terminate_backend() waits for the end of a session. A request in a session that is
+ * about to end would have an unknown outcome.
  */
 const GONE_WITHIN_MS = "60000";
 
@@ -20,14 +20,14 @@ export const ROLES: readonly Recipe[] = [
         "ALTER ROLE CURRENT_USER SET search_path = acme, pg_catalog",
       ]);
       try {
-        // Sessions that are opened from now on get the setting.
+        // New sessions get the setting.
         await target.look(
           `SELECT pg_terminate_backend(pid, ${GONE_WITHIN_MS}) FROM pg_stat_activity WHERE usename = 'acme_write'`,
         );
         for (let attempt = 0; ; attempt++) {
           const answer = await writer.run(["SELECT 1"]);
-          // A refusal that names the role's setting is as good as an answer: it hurts the one who
-          // set it.
+          // A refusal that names the role's setting is acceptable, too: it only hurts the owner who
+          // made the setting.
           if (answer.status === 200 || answer.status === 403) return null;
           if (attempt === 5) return `the role's own keys are answered ${described(answer)}`;
         }

@@ -1,5 +1,5 @@
-// State that one request leaves in a pooled session for the next one. The whole corpus runs against
-// the pool in packages/store; here are those that did harm when a stranger tried them.
+// State that one request leaves in a pooled session for the next. packages/store tests the whole
+// list against the pool; these entries did harm when a stranger tried them.
 import { firstRow, newId } from "../caller.ts";
 import { type Recipe } from "../recipe.ts";
 import { type Target } from "../target.ts";
@@ -7,8 +7,8 @@ import { type Target } from "../target.ts";
 const TRIES = 12;
 
 /**
- * Leaves something behind again and again, and looks each time whether the next user of a session
- * finds it.
+ * Leaves state behind several times, and checks each time whether the next user of a session finds
+ * it.
  */
 async function leaks(
   target: Target,

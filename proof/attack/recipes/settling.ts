@@ -1,4 +1,4 @@
-// Ending a transaction of somebody else, and using its header.
+// Attempts to end another tenant's transaction, and to use its header.
 import { described, newId } from "../caller.ts";
 import { type Recipe } from "../recipe.ts";
 
@@ -24,7 +24,7 @@ export const SETTLING: readonly Recipe[] = [
     title: "a write key of another tenant uses an open id elsewhere",
     run: async ({ writer, other }) => {
       const open = await other.begin({ statements: [{ sql: INSERT(newId()) }] });
-      // They may wait for the id, and longer than an open transaction may idle.
+      // They may wait for the id, longer than an open transaction may be idle.
       const attempts = [writer.run(["SELECT 1"], { id: open.id }, 1), writer.begin({ id: open.id }, 2)];
       await new Promise((resolve) => setTimeout(resolve, ATTACK_MS));
       const committed = await other.call(open, "commit", { seq: 1 });

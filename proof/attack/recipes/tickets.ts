@@ -1,5 +1,5 @@
-// Tickets of transactions on the applications' own connections: no tenant may end another's, and
-// a ticket that no gateway signed must not make a service write or keep anything.
+// Attacks with tickets of transactions on applications' own connections: no tenant may end
+// another's, and a ticket that no gateway signed must not make a service write or keep anything.
 import { type CallResponse, newId } from "../caller.ts";
 import { type Recipe } from "../recipe.ts";
 
@@ -8,12 +8,12 @@ interface Answer {
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-/** What each of a request came to; the request itself, where it was refused as a whole. */
+/** The result for each of a request's tickets, or the refusal of the whole request. */
 function answersOf({ status, body }: CallResponse): readonly Answer[] {
   return (body["answers"] as Answer[] | undefined) ?? [{ status, body }];
 }
 
-/** The ticket with one bit of each of some bytes changed. */
+/** Copies of the ticket, each with one bit changed in one of these bytes. */
 function changedAt(ticket: string, bytes: readonly number[]): string[] {
   return bytes.map((at) => {
     const body = Buffer.from(ticket.slice(ticket.indexOf("_") + 1), "base64url");

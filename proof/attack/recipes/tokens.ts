@@ -1,4 +1,4 @@
-// Tokens that no gateway signed: they must not make a tracker write, count or keep anything.
+// Tokens that no gateway signed must not make a tracker write, count or keep anything.
 import { randomBytes } from "node:crypto";
 import { eventually } from "@highwater/lab-tools/process";
 import { newId } from "../caller.ts";
@@ -23,8 +23,8 @@ async function traces(target: Target): Promise<Traces> {
 }
 
 /**
- * Earlier attacks leave attempts behind that were announced and refused. When their epoch ends,
- * trackers look them up after a grace of seconds, settle them as lost and record events.
+ * Earlier attacks leave announced attempts that were refused. When their epoch ends, trackers look
+ * them up after a few seconds, settle them as lost and record events.
  */
 async function waitForVerdicts(target: Target): Promise<void> {
   await eventually("no tracker has anything in doubt, or an event that is not recorded", async () => {
@@ -34,8 +34,8 @@ async function waitForVerdicts(target: Target): Promise<void> {
 }
 
 /**
- * Flags, a key's number, id, epoch, no parent, no owner, an offset, and a MAC of zeros: all but the
- * MAC is known to everybody.
+ * Flags, a key number, id, epoch, no parent, no owner, an offset, and a MAC of zeros. All but the
+ * MAC is public.
  */
 function unsigned(id: string, epoch: string): string {
   const uuids = `${id}${epoch}`.replaceAll("-", "");
@@ -44,7 +44,7 @@ function unsigned(id: string, epoch: string): string {
   return `hw2_${Buffer.from(hex, "hex").toString("base64url")}`;
 }
 
-/** A real token whose id or offset is another. */
+/** A real token with another id or offset. */
 function changed(token: string, at: number): string {
   const body = Buffer.from(token.slice(token.indexOf("_") + 1), "base64url");
   const index = at % body.length;

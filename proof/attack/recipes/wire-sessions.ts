@@ -1,5 +1,5 @@
-// What a holder of a key can send once its session on a gateway's PostgreSQL port is open, and what
-// somebody between a client and the port can put in front of its encryption.
+// Attacks by the holder of a key whose session on a gateway's PostgreSQL port is open, and by
+// someone between client and port who inserts bytes before the encryption.
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { connect as connectTls, getCACertificates, setDefaultCACertificates } from "node:tls";
@@ -28,7 +28,7 @@ function tokenOf(frames: readonly Arrived[]): string {
   return said.findLast(([name]) => name === "highwater.token")?.[1] ?? "";
 }
 
-/** The victim's transaction of that id, on the wire and in commit mode. */
+/** Runs the victim's transaction with that id, on the wire and in commit mode. */
 async function runsOnce(target: Target, id: string): Promise<string | null> {
   const session = await target.openSession("crane_write", target.other.key, {
     options: "-c highwater.ack=commit",
@@ -46,7 +46,7 @@ async function runsOnce(target: Target, id: string): Promise<string | null> {
   }
 }
 
-/** Texts that write a receipt under the id, or make the gateway believe in one. */
+/** Texts that write a receipt under the id, or that make the gateway believe so. */
 async function forgeries(session: RawSession, id: string): Promise<string[]> {
   const named = rowsOf(await session.ask(query("SELECT name, statement FROM pg_prepared_statements")));
   const epoch = "(SELECT id::text FROM highwater.current_epoch)";
@@ -72,7 +72,7 @@ export const WIRE_SESSIONS: readonly Recipe[] = [
       try {
         const insert = (what: string): string =>
           `INSERT INTO acme.orders VALUES (gen_random_uuid()::text, '${what}')`;
-        // From here on the gateway's own statement is prepared in the session.
+        // From here on, the session has the gateway's own prepared statement.
         await session.ask(query(insert("first")));
         for (const sql of await forgeries(session, id)) {
           await session.ask(query("BEGIN"));
@@ -177,8 +177,8 @@ export const WIRE_SESSIONS: readonly Recipe[] = [
 ];
 
 /**
- * All forms of it, in the packet of the request and behind its answer. The client goes on as if
- * nothing had happened.
+ * Tries all ways: in the packet of the request, and after its answer. The client continues
+ * normally.
  */
 async function putInFront(system: System, ca: string): Promise<string | null> {
   const place = placeOf(system.pgUrl("us-east"));
@@ -215,7 +215,7 @@ async function openSocket({ host, port }: { readonly host: string; readonly port
   return socket;
 }
 
-/** What the client gets inside its encryption; null where there is none. */
+/** The answer that the client gets inside its encryption; null without encryption. */
 async function answersTo(
   socket: Socket,
   { ca, first }: { readonly ca: string; readonly first: Buffer },

@@ -1,4 +1,4 @@
-// What a stranger can send to a gateway's PostgreSQL port.
+// Attacks by a stranger on a gateway's PostgreSQL port.
 import {
   bind,
   execute,
@@ -20,7 +20,7 @@ const CONNECTIONS = 2_000;
 const GUESSES = 300;
 const CANCEL_REQUEST = 80_877_102;
 const STARTUP_BYTES_MAX = 10_000;
-/** Everything that makes the server speak of values. */
+/** Settings that make the server print values. */
 const VERBOSE = [
   "highwater.ack=commit",
   "client_min_messages=log",
@@ -30,7 +30,7 @@ const VERBOSE = [
   .map((setting) => `-c ${setting}`)
   .join(" ");
 
-/** What got in; null when it was refused. */
+/** What the session let in; null when it was refused. */
 async function entered(
   target: Target,
   role: string,
@@ -161,7 +161,7 @@ export const WIRE: readonly Recipe[] = [
           [Buffer.concat([step(INSERT), sync()])],
           [query("BEGIN"), query(INSERT), query("COMMIT")],
           [Buffer.concat([step("BEGIN"), step(INSERT), step("COMMIT"), sync()])],
-          // With the id of the transaction before it: its receipt is refused.
+          // With the id of the previous transaction, so its receipt is refused.
           [query(INSERT)],
         ]) {
           if (ids.length < 4) ids.push(newId());
@@ -177,7 +177,7 @@ export const WIRE: readonly Recipe[] = [
           .map(({ body }) => body.toString("latin1"));
         if (!said.some((text) => text.includes("PLANNEDSTMT"))) return "no plans were printed";
         for (const { tag } of rows) {
-          // As a plan prints a constant: signed bytes.
+          // In a printed plan a constant appears as signed bytes.
           const hex = String(tag).replaceAll("-", "");
           const bytes = [...new Int8Array(Buffer.from(hex, "hex"))].join(" ");
           if (said.some((text) => [String(tag), hex, bytes].some((form) => text.includes(form))))

@@ -11,7 +11,7 @@ test("every attack is refused or harmless but those known as open, and one that 
   const outcomes = await attack(target, recipes, ({ item, title, hit }) => {
     t.diagnostic(`${hit ?? "held"}: ${item} ${title}`);
   });
-  // One that is closed has to leave the list, so that it stays closed.
+  // An attack that no longer works has to leave the list, so that it stays closed.
   assert.deepEqual(
     outcomes.flatMap(({ title, hit }) => (hit === null ? [] : [title])),
     recipes.flatMap(({ title, isOpen }) => (isOpen === true ? [title] : [])),

@@ -1,8 +1,8 @@
-// The suites with which Django and SQLAlchemy test PostgreSQL themselves, and Prisma's client: each
-// on PostgreSQL directly and through the wire, test by test. A test that ends otherwise through the
-// wire is a difference.
-// Usage: node proof/clients/foreign/cli.ts [--only django,sqlalchemy,prisma]. Exit code 1: there is
-// a difference without a reason. Its last line is JSON.
+// Runs the suites with which Django and SQLAlchemy test PostgreSQL, and Prisma's client, on
+// PostgreSQL directly and through the wire, and compares each test. A test that ends otherwise
+// through the wire is a difference. Usage: node proof/clients/foreign/cli.ts [--only
+// django,sqlalchemy,prisma]. Exit code 1: there is a difference without a reason. Its last line is
+// JSON.
 import { cp } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -16,16 +16,16 @@ const HERE = import.meta.dirname;
 const TOOLS = fileURLToPath(new URL("../../../.tools/foreign", import.meta.url));
 const PYTHON = join(TOOLS, "bin", "python");
 const LIMIT_MS = 3_600_000;
-/** Each suite has at least so many tests; fewer would say that most of it did not run. */
+/** The least number of tests of each suite. Fewer would mean that most of it did not run. */
 const TESTS_MIN: Readonly<Record<string, number>> = { django: 2_000, sqlalchemy: 1_000, prisma: 15 };
 
-/** What of Django's suite speaks with the database most, and in every way that Django knows. */
+/** The part of Django's suite that uses the database most, in every way that Django can. */
 const DJANGO_APPS =
   "backends transactions transaction_hooks basic queries expressions aggregation annotations lookup " +
   "bulk_create get_or_create delete update select_for_update schema model_fields constraints introspection " +
   "db_functions prefetch_related postgres_tests raw_query indexes";
 
-/** Test programs end with another code than 0 when a test fails, and some fail directly as well. */
+/** Test programs exit with an error when a test fails, and some tests fail directly as well. */
 async function testsOf(
   command: readonly [string, ...string[]],
   env: Readonly<Record<string, string>>,
@@ -58,7 +58,7 @@ const django: Suite = {
 const sqlalchemy: Suite = {
   name: "sqlalchemy",
   run: async ({ url }) => {
-    // It writes beside its configuration.
+    // The suite writes files beside its configuration.
     await using folder = await TemporaryFolder.make("highwater-sqlalchemy-");
     await cp(join(HERE, "sqlalchemy"), folder.path, { recursive: true });
     const options = ["-c", "setup.cfg", "-p", "no:cacheprovider", "--dburi"];
@@ -83,7 +83,7 @@ if (suites.length === 0) throw new Error(`--only ${values.only} names none of dj
 
 await using rig = await Rig.start();
 const home = rig.system.regions[0] ?? "";
-// What only a superuser can make, and the suites expect to find.
+// Objects that only a superuser can make and that the suites expect.
 await rig.system.cluster.query(home, "CREATE SCHEMA test_schema AUTHORIZATION client");
 const template = await rig.system.cluster.connectionString(home, { database: "template1" });
 const admin = new pg.Client({ connectionString: template });

@@ -1,4 +1,4 @@
-"""Prints what a client sees as a line of JSON for each case; a failure is a result as well."""
+"""Prints a client's result of each case as a line of JSON. A failure is a result, too."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def plain(value: Any) -> Any:
-    """What JSON has no form for is shown as Python shows it."""
+    """Values that JSON cannot express are shown as Python prints them."""
     if isinstance(value, dict):
         return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -19,7 +19,7 @@ def fields(error: Exception) -> Any:
     diag = error.diag
     names = [name for name in dir(diag) if not name.startswith("_")]
     found = {name: getattr(diag, name) for name in names}
-    # Localized messages and places in the source are equal as well: the server is the same.
+    # Localized messages and source positions must be equal, too, because the server is the same.
     return {name: value for name, value in found.items() if isinstance(value, str)}
 
 
@@ -203,7 +203,7 @@ def sessions(conn: psycopg.Connection[Any]) -> None:
             thread.join()
 
     case("cancelled", cancelled)
-    # A cancellation may come late, and then ends the next statement.
+    # A late cancellation ends the next statement instead.
     for _ in range(5):
         try:
             conn.execute("SELECT 1")

@@ -1,11 +1,11 @@
-// Gathers what a client sees. An error is a result as well, with every field that PostgreSQL gives.
+// Collects a client's results. An error is a result, too, with every field that PostgreSQL sends.
 import { type Transcript } from "./compare.ts";
 
 /** Fields of errors and notices. `line` and `routine` name the place in the server's source. */
 const FIELDS = [
   ...["severity", "code", "message", "detail", "hint", "position", "internalPosition", "internalQuery"],
   ...["where", "schema", "table", "column", "dataType", "constraint", "file", "line", "routine"],
-  // As postgres.js names them.
+  // The names in postgres.js.
   ...["severity_local", "schema_name", "table_name", "column_name", "type_name", "constraint_name"],
 ] as const;
 
@@ -16,7 +16,7 @@ export class Cases {
     return this.#seen;
   }
 
-  /** The result is what the client's call resolves with, or how it fails. */
+  /** The result is the value or the error of the client's call. */
   async see(name: string, call: () => Promise<unknown>): Promise<void> {
     if (this.#seen.has(name)) throw new Error(`two cases are called ${name}`);
     try {
@@ -33,7 +33,7 @@ export function fieldsOf(error: unknown): Record<string, unknown> {
   return Object.fromEntries(fields);
 }
 
-/** JSON has no bytes, and no integers of 64 bits. */
+/** JSON has neither bytes nor 64-bit integers. */
 function plain(value: unknown): unknown {
   const text = JSON.stringify(value, (_, each: unknown) => (typeof each === "bigint" ? `${each}n` : each));
   return text === undefined ? null : (JSON.parse(text) as unknown);

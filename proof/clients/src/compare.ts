@@ -1,13 +1,13 @@
-// Compares what a client saw on PostgreSQL directly with what it saw through the wire. A difference
-// is a defect, or it is listed with its reason.
+// Compares a client's results on PostgreSQL directly with those through the wire. Each difference
+// is a defect, or it is listed with a reason.
 
-/** What a client saw, by the name of the case. */
+/** A client's results, by the name of the case. */
 export type Transcript = ReadonlyMap<string, unknown>;
 
 export interface Reason {
   readonly suite: string;
   readonly case: string;
-  /** Why the contract wants it so. */
+  /** Why the contract requires the difference. */
   readonly reason: string;
 }
 
@@ -15,13 +15,13 @@ export interface Comparison {
   readonly cases: number;
   /** One line each, with both results. */
   readonly differences: readonly string[];
-  /** Differences that have a reason. */
+  /** Differences with a reason. */
   readonly explained: readonly Reason[];
 }
 
 /**
- * Errors: a case that only one of the two has counts as a difference, and so does a reason without
- * its difference: the list would otherwise hide a later one.
+ * A case that only one target has is a difference. So is a reason without its difference, which
+ * could hide a later one.
  */
 export function compare(
   suite: string,
@@ -48,7 +48,7 @@ export function compare(
   };
 }
 
-/** Reads what programs print: a line of JSON with `case` and `result` for each case. */
+/** Reads a program's output: a line of JSON with `case` and `result` for each case. */
 export function readTranscript(output: string): Transcript {
   const lines = output.split("\n").filter((line) => line.startsWith('{"case"'));
   return new Map(

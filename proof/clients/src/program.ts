@@ -1,8 +1,8 @@
-// Runs a client that is a program of its own, in another language, and reads what it saw.
+// Runs a client program in another language and reads its results.
 import { spawn } from "node:child_process";
 import { readTranscript, type Transcript } from "./compare.ts";
 
-/** A busy machine is slow; what hangs for as long has failed. */
+/** Long, because a busy machine is slow. A program that takes longer hangs. */
 const LIMIT_MS = 600_000;
 
 export interface Ended {
@@ -36,13 +36,13 @@ export function runProgram(
     child.once("close", (code) => {
       resolve({ code, output, errors });
     });
-    // It may end without having read everything.
+    // The program may end before it has read all input.
     child.stdin.on("error", () => undefined);
     child.stdin.end(input);
   });
 }
 
-/** A program that takes the address as DATABASE_URL and prints its transcript. */
+/** Runs a program that takes the address as DATABASE_URL and prints its transcript. */
 export async function transcriptOf(
   command: readonly [program: string, ...args: string[]],
   url: string,

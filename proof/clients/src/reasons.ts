@@ -1,4 +1,4 @@
-// Where the wire answers otherwise than PostgreSQL, and why. The contract wants each of these.
+// Differences between the wire's answers and PostgreSQL's that the contract requires, with reasons.
 import { type Reason } from "./compare.ts";
 
 export const REASONS: readonly Reason[] = [];

@@ -1,13 +1,12 @@
-// A system with a wire, and the two targets of every suite: the primary itself and the wire in
-// front of it. Both have the same database, the same role and the same names, so that their answers
-// can be equal to the byte.
+// A system with a wire, and the two targets of every suite: the primary itself, and the wire in
+// front of it. Database, role and names are the same, so answers can be equal to the byte.
 import { System } from "@highwater/lab-system";
 import { compare, type Comparison, type Transcript } from "./compare.ts";
 import { REASONS } from "./reasons.ts";
 
 export interface Target {
   readonly name: "direct" | "wire";
-  /** Of role `client` and database `app`; it has schema `client` to itself. */
+  /** With role `client` and database `app`. Schema `client` is the suite's own. */
   readonly url: string;
 }
 
@@ -17,12 +16,12 @@ export interface Suite {
   readonly run: (target: Target) => Promise<Transcript>;
 }
 
-/** What `highwater.ack` is for the role of the clients. */
+/** The value of `highwater.ack` for the clients' role. */
 export type Ack = "durable" | "commit";
 
 const [HOME, OTHER] = ["us-east", "us-west"] as const;
 const ROLE = "client";
-/** Near, because suites commit thousands of times one after the other. */
+/** Short, because suites make thousands of commits one after another. */
 const ROUND_TRIP_MS = 2;
 
 export class Rig implements AsyncDisposable {
@@ -41,7 +40,7 @@ export class Rig implements AsyncDisposable {
         roundTripMs: { [`${HOME}/${OTHER}`]: ROUND_TRIP_MS },
         settings: { max_prepared_transactions: "20" },
       },
-      // The server asks the clients who they are, as it does without the wire.
+      // The server authenticates the clients, as it does without the wire.
       env: { GATEWAY_PG_AUTH: "passthrough" },
     });
     try {
@@ -56,14 +55,14 @@ export class Rig implements AsyncDisposable {
     }
   }
 
-  /** The same suite on both targets, each time in an empty schema. */
+  /** Runs the suite on both targets, each time in an empty schema. */
   async compare(suite: Suite, { ack = "durable" }: { readonly ack?: Ack } = {}): Promise<Comparison> {
     const direct = await suite.run(await this.target("direct", { ack }));
     const wire = await suite.run(await this.target("wire", { ack }));
     return compare(suite.name, { direct, wire }, REASONS);
   }
 
-  /** Empties the schema of the clients first. */
+  /** First empties the clients' schema. */
   async target(name: Target["name"], { ack = "durable" }: { readonly ack?: Ack } = {}): Promise<Target> {
     const { cluster } = this.system;
     await cluster.query(HOME, "DROP SCHEMA IF EXISTS client CASCADE");

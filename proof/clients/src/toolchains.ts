@@ -1,5 +1,5 @@
-// Clients in Go and Java: built here with what the machine has. Go verifies modules by go.sum; the
-// driver for Java comes from Maven's repository and is verified by its sum.
+// Builds clients in Go and Java with the machine's tools. Go verifies modules by go.sum; the JDBC
+// driver comes from Maven's repository and is verified by its hash.
 import { execFile, execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
@@ -15,9 +15,9 @@ const PGJDBC = {
   file: "postgresql-42.7.8.jar",
   sha256: "2a32a9dcbc42d67a50ad3a0de5efd102c8d2be46720045f2cbd6689f160ab7c7",
 };
-/** By its version, as all that is fetched. */
+/** With a fixed version, like everything that is fetched. */
 const MAVEN_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy";
-/** What the go.mod files of this repository ask for. */
+/** The minimum in this repository's go.mod files. */
 const GO_MINOR_MIN = 25;
 
 const run = promisify(execFile);
@@ -43,7 +43,7 @@ export function whyNoJava(): string | false {
   return "no Maven, which fetches the driver for Java";
 }
 
-/** Builds the program of a folder, and answers its file in `to`. */
+/** Builds the program in a folder, and returns its file in `to`. */
 export async function buildGo(folder: string, to: string): Promise<string> {
   const file = join(to, "client");
   const env = { ...process.env, GOTOOLCHAIN: "local", GOFLAGS: "-mod=readonly -buildvcs=false" };
@@ -51,7 +51,7 @@ export async function buildGo(folder: string, to: string): Promise<string> {
   return file;
 }
 
-/** Compiles one file into `to`, and answers the class path with which it runs. */
+/** Compiles one file into `to`, and returns the class path to run it. */
 export async function buildJava(file: string, to: string): Promise<string> {
   const driver = await pgjdbc();
   await run("javac", ["-cp", driver, "-d", to, file], { timeout: LIMIT_MS });

@@ -1,4 +1,4 @@
-// Kysely and Drizzle on node-postgres: what an application writes, and what the database has then.
+// Kysely and Drizzle on node-postgres: an application's statements, and the resulting data.
 import { sql as drizzleSql, eq } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/node-postgres";
 import { integer, pgTable, text } from "drizzle-orm/pg-core";
@@ -14,7 +14,7 @@ interface Database {
 const TABLE =
   "CREATE TABLE account (id int PRIMARY KEY GENERATED ALWAYS AS IDENTITY, owner text UNIQUE, balance int CHECK (balance >= 0))";
 
-/** The servers may end a connection that is being closed; its error belongs to no case. */
+/** The servers may end a connection that is being closed. Its error belongs to no case. */
 function quietPool(connectionString: string, max: number): pg.Pool {
   const pool = new pg.Pool({ connectionString, max });
   pool.on("error", () => undefined);

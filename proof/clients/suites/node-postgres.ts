@@ -8,7 +8,7 @@ import { type Suite } from "../src/rig.ts";
 const SCHEMA = `CREATE TABLE account (id int PRIMARY KEY, owner text UNIQUE, balance numeric NOT NULL CHECK (balance >= 0));
   INSERT INTO account VALUES (1, 'ada', 100), (2, 'bob', 50)`;
 const LARGE = "SELECT n, repeat(md5(n::text), 20) AS text FROM generate_series(1, 20000) AS n";
-/** Parameters that the server reports, but for those that name the session or carry tokens. */
+/** Excludes parameters that name the session or carry tokens. */
 const OWN = /^(?:highwater\.|session_authorization$)/;
 
 interface Message {

@@ -1,4 +1,4 @@
-// postgres.js: it pipelines queries on one connection, and speaks COPY and cursors.
+// postgres.js: pipelined queries on one connection, COPY and cursors.
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import postgres from "postgres";

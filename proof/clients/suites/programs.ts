@@ -9,7 +9,7 @@ import { type Suite } from "../src/rig.ts";
 const CLIENTS = 4;
 const TRANSACTIONS = 25;
 
-/** The sums that TPC-B keeps equal, and how often it ran. */
+/** Whether TPC-B's sums are equal, and how often it ran. */
 const SUMS = `SELECT (SELECT sum(abalance) FROM pgbench_accounts) = (SELECT sum(delta) FROM pgbench_history) AS accounts,
   (SELECT sum(bbalance) FROM pgbench_branches) = (SELECT sum(delta) FROM pgbench_history) AS branches,
   (SELECT count(*) FROM pgbench_history) AS runs`;
@@ -55,7 +55,7 @@ const CONTENT = `CREATE TYPE mood AS ENUM ('good', 'bad');
   INSERT INTO parent (mood, bytes, more) SELECT 'good', decode(md5(n::text), 'hex'), jsonb_build_object('n', n) FROM generate_series(1, 5000) AS n;
   INSERT INTO child SELECT id, id + 0.5, 'text' || id FROM parent`;
 
-/** A dump through the target, and what comes of it when it is restored through the target. */
+/** Dumps through the target, and restores through the target. */
 export const dump: Suite = {
   name: "pg_dump and pg_restore",
   run: async ({ url }) => {
@@ -70,7 +70,7 @@ export const dump: Suite = {
       const command = [program("pg_dump"), "-n", "client", "--no-sync", ...args, url] as const;
       const { code, output, errors } = await runProgram(command);
       if (code !== 0) throw new Error(errors);
-      // A pair of commands with a random key.
+      // A pair of commands that contains a random key.
       return output.replaceAll(/^\\(un)?restrict .*$/gm, "");
     };
     const plain = await dumped();

@@ -10,7 +10,7 @@ import { type Suite } from "../src/rig.ts";
 const TABLE =
   "CREATE TABLE item (id int PRIMARY KEY, text text);\nINSERT INTO item VALUES (1, 'a'), (2, NULL);\n";
 
-/** Each is typed into a psql of its own, after the table was made anew. */
+/** Each script runs in its own psql, after the table was made again. */
 const SCRIPTS: Readonly<Record<string, string>> = {
   select: "SELECT * FROM item ORDER BY id;\n\\x\nSELECT * FROM item WHERE id = 1;",
   describe: "\\d item\n\\dt\n\\dn client\n\\df\n\\du client\n\\l app",
@@ -90,7 +90,7 @@ function commandOf(url: string): readonly [string, ...string[]] {
   return [findPostgresProgram("psql") ?? "psql", "-X", "--set", "HISTFILE=/dev/null", url];
 }
 
-/** Without what differs between two runs on one server. */
+/** Removes texts that differ between two runs on one server. */
 function stable(text: string): string {
   return text
     .replaceAll(/^\w{3} \w{3} +\d+ [\d:]+ \d{4} \(every .*\)$/gm, "(time)")
@@ -98,7 +98,7 @@ function stable(text: string): string {
     .replaceAll(/port "?\d+"?/g, "port");
 }
 
-/** A query that would take for ever, Ctrl-C, and another one in the same session. */
+/** An endless query, Ctrl-C, and another query in the same session. */
 async function interrupt(url: string): Promise<unknown> {
   const [program, ...args] = commandOf(url);
   const child = spawn(program, args, { stdio: ["pipe", "pipe", "pipe"] });
@@ -106,11 +106,11 @@ async function interrupt(url: string): Promise<unknown> {
   child.stdout.setEncoding("utf8").on("data", (text: string) => (output += text));
   child.stderr.setEncoding("utf8").on("data", (text: string) => (errors += text));
   const ended = new Promise<number | null>((resolve) => child.once("close", resolve));
-  // Should it end by itself, its output says more than this write.
+  // If psql ends early, its output explains more than an error of this write.
   child.stdin.on("error", () => undefined);
   child.stdin.write("SELECT 'ready';\nSELECT pg_sleep(600);\nSELECT 'alive';\n");
   await eventually("psql runs the query", async () => output.includes("ready") || undefined);
-  // Sent before the query has begun, a signal has no effect.
+  // Repeated, because a signal before the query has begun has no effect.
   const again = setInterval(() => {
     if (errors === "") child.kill("SIGINT");
   }, 300);

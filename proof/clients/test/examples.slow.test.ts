@@ -1,5 +1,5 @@
-// Goal: the programs of examples/any-client do what its README says, without an SDK. Method: each connects to the wire of one
-// system, in this order, and prints what is durable.
+// Goal: the programs of examples/any-client do what its README says, without an SDK. Method: each
+// connects to the wire of one system, in this order, and prints durable results.
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, test } from "node:test";

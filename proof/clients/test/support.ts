@@ -1,11 +1,11 @@
-// One test for each suite and each way of answering commits, on a system of the file's own.
+// A test for each suite and each value of `highwater.ack`, with a system for each test file.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { type Ack, Rig, type Suite } from "../src/rig.ts";
 
 export interface Testable {
   readonly suite: Suite;
-  /** Why this machine cannot run it. */
+  /** Why this machine cannot run the suite. */
   readonly skip?: string | false;
 }
 

@@ -1,4 +1,4 @@
-"""Django's settings for its own tests, on the PostgreSQL that DATABASE_URL names."""
+"""Django's settings for its own tests, on the PostgreSQL server in DATABASE_URL."""
 
 import os
 from urllib.parse import urlsplit
@@ -9,7 +9,7 @@ _server = {
     "USER": _url.username,
     "HOST": _url.hostname,
     "PORT": _url.port,
-    # The role's own search_path names a schema that the databases of the tests do not have.
+    # The role's search_path names a schema that the test databases lack.
     "OPTIONS": {"options": "-c search_path=public"},
 }
 

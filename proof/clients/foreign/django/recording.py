@@ -1,4 +1,4 @@
-"""Prints a line of JSON for each of Django's tests: its name and how it ended."""
+"""Prints a line of JSON for each of Django's tests: its name and its result."""
 
 import json
 import unittest

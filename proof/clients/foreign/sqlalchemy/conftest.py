@@ -1,4 +1,4 @@
-"""Runs the suite that SQLAlchemy keeps for dialects, and prints a line of JSON for each test."""
+"""Runs SQLAlchemy's suite for dialects, and prints a line of JSON for each test."""
 
 import json
 from typing import Any
@@ -10,10 +10,10 @@ _seen: dict[str, str] = {}
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    """A test ends as the worst of its setup, its call and its teardown."""
+    """A test's result is the worst of its setup, its call and its teardown."""
     name = report.nodeid.split("::", 1)[-1]
     if report.failed:
-        # The whole message has sets in any order.
+        # Only its beginning: the rest may contain sets in any order.
         message = getattr(getattr(report.longrepr, "reprcrash", None), "message", "")
         _seen[name] = f"{report.when} failed: {message.split(':')[0]}"
     elif name not in _seen or (report.when == "call" and _seen[name] == "passed"):

@@ -1,4 +1,4 @@
-"""What PostgreSQL can do beyond what the suite asks of every database."""
+"""PostgreSQL's features beyond those that the suite expects of every database."""
 
 from sqlalchemy.testing import exclusions
 from sqlalchemy.testing.requirements import SuiteRequirements
