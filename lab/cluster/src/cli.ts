@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The command `highwater-lab-cluster`: a cluster that runs until Ctrl-C and takes commands from
+// The command `highwater-lab-cluster`: runs a cluster until Ctrl-C, and takes commands from
 // standard input.
 
 import { createInterface } from "node:readline";
@@ -68,8 +68,8 @@ async function main(): Promise<void> {
   if (help) return console.log(usage);
   let stop: () => void = () => undefined;
   const stopped = new Promise<void>((resolve) => (stop = resolve));
-  // Until the cluster exists, and at the second Ctrl-C, the program just ends: the supervisor
-  // cleans up after it.
+  // Until the cluster exists, and at a second Ctrl-C, the program just exits, and the supervisor
+  // cleans up.
   const onSignal = (signal: NodeJS.Signals): void => process.exit(exitCodeOf(signal));
   for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(name, onSignal);
   const startMs = performance.now();
@@ -80,8 +80,8 @@ async function main(): Promise<void> {
   }
   if (!json) console.log(`Ready in ${((performance.now() - startMs) / 1000).toFixed(1)} s.`);
   console.log(await describe(cluster, json));
-  // A running cluster alone does not keep the program alive, and standard input may have ended at
-  // once.
+  // A running cluster does not keep the program alive, and standard input may be at its end
+  // already.
   const keepAlive = setInterval(() => undefined, 60_000);
   const input = createInterface({
     input: process.stdin,
@@ -96,7 +96,7 @@ async function main(): Promise<void> {
       .then(() => obey(cluster, line))
       .then(() => (process.stdin.isTTY ? input.prompt() : undefined));
   });
-  // On a terminal readline takes Ctrl-C as a key.
+  // On a terminal, readline receives Ctrl-C as a key.
   input.on("SIGINT", stop);
   await stopped;
   clearInterval(keepAlive);

@@ -48,7 +48,7 @@ export class SupervisorClient {
     const logFile = path.join(dir, "supervisor.log");
     const log = await open(logFile, "a");
     const env = { ...process.env };
-    // Meant for the caller's own process: an inspector port, a test runner's reporting channel.
+    // These concern only the caller's process: an inspector port, a test runner's channel.
     for (const name of ["NODE_OPTIONS", "NODE_TEST_CONTEXT", "NODE_V8_COVERAGE"]) delete env[name];
     const child = fork(fileURLToPath(import.meta.resolve("./supervisor.ts")), [dir], {
       cwd: "/",
@@ -80,7 +80,7 @@ export class SupervisorClient {
     const isFirst = !this.#isClosing;
     this.#isClosing = true;
     if (isFirst && !this.#hasEnded && this.#child.connected) {
-      // If it dies instead of answering, #onExit cleans up in its place.
+      // If the supervisor dies before it answers, #onExit cleans up.
       await this.#send("shutdown", []).catch(() => undefined);
       if (this.#child.connected) this.#child.disconnect();
     }
@@ -94,7 +94,7 @@ export class SupervisorClient {
       this.#pending.set(callId, { resolve, reject });
       this.#hold(true);
       const message: CallMessage = { kind: "call", callId, method, args };
-      // An error here means the channel is closing: the exit that follows settles the call.
+      // The channel is closing. The exit that follows settles the call.
       this.#child.send(message, () => undefined);
     });
   }
@@ -111,7 +111,7 @@ export class SupervisorClient {
     else call?.reject(errorFromRecord(message.error));
   }
 
-  /** A running cluster alone does not keep the caller's program alive; a call under way does. */
+  /** Keeps the caller's program alive during a call, but not for a running cluster. */
   #hold(keepAlive: boolean): void {
     const { channel } = this.#child;
     if (keepAlive) {
@@ -128,7 +128,7 @@ export class SupervisorClient {
     this.#hasEnded = true;
     const log = await readFile(this.#logFile, "utf8").catch(() => "");
     this.#deathNote = log.trim().split("\n").slice(-logTailLines).join("\n");
-    // After an orderly end there is nothing to do. The calls under way wait until that is so.
+    // After an orderly end nothing is left to do. Running calls wait until that is certain.
     await this.#cleanUp();
     for (const call of this.#pending.values()) call.reject(this.#died("call under way"));
     this.#pending.clear();
@@ -139,10 +139,10 @@ export class SupervisorClient {
     return new DevClusterError("SUPERVISOR_DIED", message.trim());
   }
 
-  /** In the dead supervisor's place: its servers run on without it. */
+  /** Cleans up for the dead supervisor, whose servers are still running. */
   async #cleanUp(): Promise<void> {
     const pids = new Set(Object.values(this.#pids));
-    // A server that started in the supervisor's last moment is not among the announced ones.
+    // A server that the supervisor had just started was not announced yet.
     const nodesDir = path.join(this.#dir, "nodes");
     for (const name of await readdir(nodesDir).catch(() => [])) {
       const lock = await readFile(path.join(nodesDir, name, "postmaster.pid"), "utf8").catch(() => "");
@@ -155,7 +155,7 @@ export class SupervisorClient {
 
   async #endServer(pid: number): Promise<void> {
     if (process.platform === "linux") {
-      // The pid may be somebody else's by now.
+      // Another process may have this pid now.
       const command = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
       if (!command.includes(this.#dir)) return;
     }

@@ -1,4 +1,4 @@
-// Copies of data directories: cold from a stopped server, hot from a running one.
+// Copies data directories: cold from a stopped server, hot from a running one.
 
 import { execFile } from "node:child_process";
 import { constants } from "node:fs";
@@ -11,10 +11,7 @@ import type { Identity } from "./unprivileged.ts";
 const run = promisify(execFile);
 const parallelCopies = 8;
 
-/**
- * Folders whose content belongs to the running server alone; the folder itself must exist in a
- * copy.
- */
+/** Folders whose content belongs to the running server. A copy must have them, but empty. */
 const contentLeftOut = new Set([
   "pg_dynshmem",
   "pg_notify",
@@ -34,13 +31,12 @@ const filesLeftOut = new Set([
 ]);
 const controlFile = path.join("global", "pg_control");
 
-/** `needed` includes the log, so that the copy can start alone; `none` leaves it to streaming. */
+/** `needed`: with the log, so that the copy can start alone. `none`: streaming brings the log. */
 export type WalInCopy = "none" | "needed";
 
 /**
- * Copies a stopped server's directory, with its owner; the target must not exist. By `cp`: for the
- * thousand files of an empty server it takes a fifth of the processor time that calls from here
- * take.
+ * Copies a stopped server's directory, with its owner; the target must not exist. Uses `cp`, which
+ * takes a fifth of the processor time that Node needs for the thousand files of an empty server.
  */
 export async function coldCopy(from: string, to: string): Promise<void> {
   await run("cp", ["-a", from, to], { cwd: "/" });
@@ -48,7 +44,7 @@ export async function coldCopy(from: string, to: string): Promise<void> {
 }
 
 /**
- * Copies a running server's directory between pg_backup_start and pg_backup_stop; the target must
+ * Copies a running server's directory between pg_backup_start and pg_backup_stop. The target must
  * not exist.
  */
 export async function hotCopy(
@@ -69,7 +65,7 @@ export async function hotCopy(
         name === controlFile
       );
     });
-    // Last, as pg_basebackup does: in a copy of a replica it shows how far recovery must go to be
+    // Last, as in pg_basebackup: in a copy of a replica it shows how far recovery must go to be
     // consistent.
     await copyOne(path.join(source.dataDir, controlFile), path.join(to, controlFile), identity);
     const { rows } = await client.query<{ labelfile: string; spcmapfile: string }>(
@@ -86,9 +82,7 @@ export async function hotCopy(
   }
 }
 
-/**
- * Files that vanish meanwhile are the running server's business: replaying the log puts them right.
- */
+/** Files may vanish during the copy: replaying the log corrects that. */
 async function copyTree(
   from: string,
   to: string,
@@ -141,7 +135,7 @@ async function orIfGone<T>(work: Promise<T>, otherwise: T): Promise<T> {
 async function mkdirOwned(folder: string, identity: Identity | undefined): Promise<void> {
   const first = await mkdir(folder, { recursive: true, mode: 0o700 });
   if (first === undefined) return;
-  // `first` is the topmost folder that was made; those below it are new as well.
+  // `first` is the topmost new folder; those below it are new as well.
   for (let made = folder; ; made = path.dirname(made)) {
     await chownIfNeeded(made, identity);
     if (made === first) return;

@@ -1,11 +1,11 @@
-// The command's one-line commands, apart from any terminal.
+// The command's one-line commands, independent of any terminal.
 
 import type { Cluster, NodeStatus } from "./index.ts";
 
 interface Command {
   usage: string;
   does: string;
-  /** Exact number of words after the name, or the allowed numbers. */
+  /** The allowed numbers of words after the name. */
   words: readonly number[];
   run: (cluster: Cluster, words: readonly string[]) => Promise<string | undefined>;
 }
@@ -77,9 +77,7 @@ function nodeCommand(
   return { usage: `${name} N`, does, words: [1], run: (cluster, [id = ""]) => done(run(cluster, id)) };
 }
 
-/**
- * Answers the text to print. Throws for a line that is no command, and whatever the cluster throws.
- */
+/** Returns the text to print. Throws for an unknown command, and the cluster's errors. */
 export async function runCommand(cluster: Cluster, line: string): Promise<string> {
   const [name = "", ...words] = line.trim().split(/\s+/);
   if (name === "help") return helpText();

@@ -1,4 +1,4 @@
-// The package's only error class, and how it crosses from the supervisor process to the caller.
+// The package's only error class, and its form between the supervisor process and the caller.
 
 export type DevClusterErrorCode =
   | "BAD_OPTION"
@@ -13,7 +13,7 @@ export type DevClusterErrorCode =
   | "TIMEOUT"
   | "UNKNOWN_NODE";
 
-/** Every failure of this package. Codes are API, messages are for people. */
+/** Every failure of this package. Codes are API; messages are for people. */
 export class DevClusterError extends Error {
   readonly code: DevClusterErrorCode;
 
@@ -24,12 +24,12 @@ export class DevClusterError extends Error {
   }
 }
 
-/** An error as plain data, so that it survives the IPC channel with its cause. */
+/** An error as plain data, which passes the IPC channel with its cause. */
 export interface ErrorRecord {
   name: string;
   message: string;
   stack?: string | undefined;
-  /** Own primitive fields: `code`, and a database error's severity, detail, constraint... */
+  /** Own primitive fields: `code`, and a database error's severity, detail, constraint… */
   fields: Record<string, string | number | boolean>;
   cause?: ErrorRecord | undefined;
 }
@@ -62,7 +62,7 @@ export function errorFromRecord(record: ErrorRecord): Error {
   return error;
 }
 
-/** Anything that is not ours becomes INTERNAL, so a caller can always switch on `code`. */
+/** Other errors become INTERNAL, so that a caller can always switch on `code`. */
 export function asDevClusterError(error: unknown): DevClusterError {
   if (error instanceof DevClusterError) return error;
   return new DevClusterError("INTERNAL", error instanceof Error ? error.message : String(error), {

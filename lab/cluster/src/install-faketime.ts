@@ -1,5 +1,5 @@
-// Unpacks the distribution's libfaketime into the project's own `.tools`. Where there is no apt it
-// says so, and whatever sets clocks is left out. Exit code 0 in both cases.
+// Unpacks the distribution's libfaketime into the project's `.tools`. Without apt it prints that,
+// and faults that set clocks are left out. Exit code 0 in both cases.
 import { existsSync } from "node:fs";
 import { unpackDebian } from "@highwater/lab-tools/process";
 import { FAKETIME_UNPACKED, findFaketime } from "./clocks.ts";

@@ -1,5 +1,4 @@
-// From nothing to running servers: one initdb, cold copies for the replicas, ports, configuration,
-// start.
+// Launches servers: one initdb, cold copies for the replicas, ports, configuration, start.
 
 import { execFile, spawn } from "node:child_process";
 import { chown, mkdir, rm } from "node:fs/promises";
@@ -26,7 +25,7 @@ export interface LaunchContext {
   planned: readonly PlannedNode[];
   network: Network;
   onProcessChange: () => void;
-  /** Raised when the caller is gone: nothing may be started any more. */
+  /** Aborted when the caller has ended: nothing may be started any more. */
   signal: AbortSignal;
   /** Called as soon as a node exists, so that a failed launch can be cleaned up. */
   onNode: (node: PostgresNode) => void;
@@ -72,7 +71,7 @@ export async function launchNodes(context: LaunchContext): Promise<PostgresNode[
     const name = `${binaries.version}-${identity?.uid ?? "own"}`;
     await copyTemplate({ folder: options.templateDir, name, identity, initialise: make }, primary.dataDir);
   }
-  // Before the first start: all nodes share one system identifier and one history.
+  // Copied before the first start, so that all nodes share one system identifier and one history.
   await Promise.all(replicas.map((node) => coldCopy(primary.dataDir, node.dataDir)));
   await startAll(nodes, context);
   return nodes;
@@ -97,8 +96,7 @@ async function startAll(nodes: readonly PostgresNode[], context: LaunchContext):
       const isFixed = context.planned[index]?.port !== undefined;
       return error instanceof DevClusterError && error.code === "PORT_IN_USE" && !isFixed;
     });
-    // Somebody took a chosen port between the choice and the start: choose again, everywhere from a
-    // stop.
+    // Another process took a chosen port before the start: stops everything and chooses again.
     if (lostPorts.length === 0 || attempt === portAttemptsMax) throw failure.reason;
     await Promise.all(nodes.filter((node) => node.isRunning).map((node) => node.stop("fast")));
     const taken = new Set(nodes.map((node) => node.port));
@@ -124,8 +122,8 @@ async function choosePorts(planned: readonly PlannedNode[]): Promise<number[]> {
 }
 
 /**
- * initdb, and the database `app` in single-user mode, which is quicker than a server's start and
- * stop.
+ * Runs initdb, and makes the database `app` in single-user mode, which is quicker than starting and
+ * stopping a server.
  */
 async function initialise(
   dataDir: string,

@@ -1,7 +1,7 @@
-// The network between locations: delay, cuts and heals of every pair. Owns no socket; relays ask
+// The network between locations: delay, cuts and heals of each pair. Owns no sockets; relays ask
 // it.
 
-/** Round trips of the default regions, in milliseconds. Any other pair is 0 until it is set. */
+/** Round trips of the default regions, in milliseconds. Other pairs have 0 until they are set. */
 export const defaultRoundTripMs: Readonly<Record<string, number>> = {
   "us-east/us-west": 62,
   "us-east/eu-west": 76,
@@ -11,11 +11,11 @@ export const defaultRoundTripMs: Readonly<Record<string, number>> = {
 export type CutDirection = "both" | "forward" | "backward";
 export type CutMode = "blackhole" | "reset";
 
-/** One direction of a link: what a packet meets on its way. */
+/** One direction of a link, as a packet experiences it. */
 export class Path {
   delayMs = 0;
   blocked = false;
-  /** After a heal: stalled bytes are retransmitted, so they need one more trip from that moment. */
+  /** After a heal, stalled bytes are sent again, so they need another trip from this time on. */
   notBeforeMs = 0;
   /** Called when a blocked path opens. */
   readonly onOpen = new Set<() => void>();
@@ -37,7 +37,7 @@ export class Link {
   readonly b: string;
   readonly #aToB = new Path();
   readonly #bToA = new Path();
-  /** A reset cut: connections die and new ones are refused. */
+  /** During a reset cut, connections die and new ones are refused. */
   refusing = false;
   readonly onReset = new Set<() => void>();
 
@@ -107,7 +107,7 @@ export class LinkTable {
     return link;
   }
 
-  /** Cuts the location from every other one, also from those whose link is only made later. */
+  /** Cuts the location from every other one, including links that are made later. */
   isolate(location: string, except: readonly string[]): void {
     const isolation = { location, except: new Set(except) };
     this.#isolations.push(isolation);

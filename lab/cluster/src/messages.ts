@@ -1,4 +1,4 @@
-// What the caller and the supervisor say to each other.
+// The messages between the caller and the supervisor.
 import type { ErrorRecord } from "./errors.ts";
 import type { SupervisorApi } from "./types.ts";
 
@@ -12,5 +12,5 @@ export interface CallMessage {
 export type SupervisorMessage =
   | { kind: "result"; callId: number; value: unknown }
   | { kind: "error"; callId: number; error: ErrorRecord }
-  /** The postmasters that run now, for the caller to end if this process dies. */
+  /** The running postmasters, which the caller ends if this process dies. */
   | { kind: "processes"; pids: Record<string, number> };

@@ -14,7 +14,7 @@ export interface Endpoint {
 
 export class Network {
   readonly #links: LinkTable;
-  /** Per location and node: the port under which the node is reached from there. */
+  /** By location and node: the port on which the location reaches the node. */
   readonly #toNodes = new Map<string, Promise<number>>();
   readonly #relays = new Map<number, Relay>();
   #nextRelayId = 1;
@@ -23,7 +23,7 @@ export class Network {
     this.#links = new LinkTable(roundTripMs);
   }
 
-  /** The port on which `from` reaches the node: the node's own, or a relay's if it is elsewhere. */
+  /** The port on which `from` reaches the node: the node's own, or a relay's from elsewhere. */
   async portFor(node: Endpoint, from: string | undefined): Promise<number> {
     if (from === undefined || from === node.region) return node.port;
     const key = `${from}/${node.id}`;

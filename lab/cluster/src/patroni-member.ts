@@ -1,6 +1,5 @@
-// The processes of one member of a Patroni cluster: Patroni itself and the PostgreSQL server that
-// it starts, which live and die apart from each other. When the process that started this ends, so
-// do both.
+// The processes of one member of a Patroni cluster: Patroni, and the PostgreSQL server that it
+// starts. Each can die without the other. Both end with the process that started this.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFile } from "node:fs/promises";
@@ -10,9 +9,9 @@ import type { Identity } from "./unprivileged.ts";
 
 const goneLimitMs = 10_000;
 /**
- * Ends what it started, and the server, at once when its standard input ends. (See the guard in
- * lab/tools.) When Patroni alone dies, the guard stays for the server's sake. Backends that stand
- * still do not end with their postmaster by themselves.
+ * Kills what it started, and the server, when its standard input ends. (See the guard in
+ * lab/tools.) If only Patroni dies, the guard stays because of the server. Stopped backends do not
+ * end with their postmaster.
  */
 const guard = `exec 3<&0
 stop() {
@@ -31,7 +30,7 @@ export interface MemberTools {
 
 export class PatroniMember {
   readonly id: string;
-  /** Straight to the server and to Patroni's REST interface. */
+  /** Ports of the server and of Patroni's REST interface, without relays. */
   readonly port: number;
   readonly restPort: number;
   readonly dir: string;
@@ -53,7 +52,7 @@ export class PatroniMember {
     return path.join(this.dir, "patroni.json");
   }
 
-  /** Patroni's log and the server's. */
+  /** The folder of Patroni's and the server's logs. */
   get logDir(): string {
     return path.join(this.dir, "..", "logs", this.id);
   }
@@ -62,7 +61,7 @@ export class PatroniMember {
     return path.join(this.dir, "data");
   }
 
-  /** Starts Patroni, which does the rest. */
+  /** Starts Patroni, which does everything else. */
   start(): void {
     const { identity, python, sitePackages } = this.#tools;
     const args = ["-c", guard, "patroni", python, "-m", "patroni", this.configFile];
@@ -84,12 +83,12 @@ export class PatroniMember {
     this.#guards.push(child);
   }
 
-  /** Patroni and server, at once. */
+  /** Kills Patroni and the server at once. */
   async kill(): Promise<void> {
     const guards = this.#guards;
     this.#guards = [];
-    // A backend that stands still does not notice that its postmaster is gone, and would keep the
-    // next one from starting.
+    // A stopped backend does not notice that its postmaster has died, and would keep the next one
+    // from starting.
     const server = await this.#server();
     await Promise.all(
       guards.map(async (child) => {
@@ -101,8 +100,7 @@ export class PatroniMember {
       }),
     );
     for (const pid of server) signal(pid, "SIGKILL");
-    // A server that was just being started, or a copy that was being made, had not written its
-    // process id.
+    // A server that was starting, or a copy in progress, had not written its process id yet.
     await this.#end(() => processesNaming(this.dataDir));
   }
 
@@ -114,7 +112,7 @@ export class PatroniMember {
     await this.#end(() => this.#server());
   }
 
-  /** SIGSTOP or SIGCONT. */
+  /** Sends SIGSTOP or SIGCONT. */
   async signalPatroni(name: "SIGSTOP" | "SIGCONT"): Promise<void> {
     for (const pid of await this.#patroni()) signal(pid, name);
   }
@@ -138,7 +136,7 @@ export class PatroniMember {
     }
   }
 
-  /** Its guards name the file as well; they are shells. */
+  /** The guards, which are shells, name the file as well. */
   async #patroni(): Promise<number[]> {
     const named = await processesNaming(this.configFile);
     const programs = await Promise.all(
@@ -161,7 +159,7 @@ export class PatroniMember {
     return [pid, ...(await descendants(pid))];
   }
 
-  /** A file that a dead server has left behind may name anybody. */
+  /** A dead server's file may contain the pid of another process. */
   async #isOurs(pid: number): Promise<boolean> {
     const line = await readFile(`/proc/${String(pid)}/cmdline`, "utf8").catch(() => "");
     return line.includes(this.dataDir) && (await isAlive(pid));

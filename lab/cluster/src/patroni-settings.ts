@@ -1,9 +1,9 @@
-// Patroni's own settings, as named sets: the one that keeps what Highwater promises, and those that
-// do not, to show it. All sets name the same keys, so that one can replace another while the
-// cluster runs.
+// Named sets of Patroni's own settings: one that keeps Highwater's promises, and others to show
+// that they do not. All sets have the same keys, so that one can replace another while the cluster
+// runs.
 
 export const PATRONI_SETTINGS = {
-  /** Promotes only a node that was synchronous, and none at all when that one is gone as well. */
+  /** Promotes only a synchronous node, and no node at all if that one has failed, too. */
   recommended: {
     synchronous_mode: true,
     synchronous_mode_strict: true,
@@ -11,7 +11,7 @@ export const PATRONI_SETTINGS = {
     check_timeline: true,
     failsafe_mode: true,
   },
-  /** Patroni's default: a node that is not too far behind what the leader published last. */
+  /** Patroni's default: a node that is not too far behind the leader's last published position. */
   asynchronous: {
     synchronous_mode: false,
     synchronous_mode_strict: false,
@@ -40,7 +40,7 @@ export const PATRONI_SETTINGS = {
     check_timeline: true,
     failsafe_mode: false,
   },
-  /** The mode alone, everything else as it comes. */
+  /** Only the mode; everything else has its default. */
   synchronous: {
     synchronous_mode: true,
     synchronous_mode_strict: false,
@@ -53,8 +53,8 @@ export const PATRONI_SETTINGS = {
 export type PatroniSettings = keyof typeof PATRONI_SETTINGS;
 
 /**
- * What does not change while the cluster runs. ttl and loop_wait are the smallest that Patroni
- * takes.
+ * Settings that do not change while the cluster runs. ttl and loop_wait are the smallest that
+ * Patroni accepts.
  */
 export function dynamicConfiguration(settings: PatroniSettings, synchronousNodes: number): unknown {
   return {

@@ -1,4 +1,4 @@
-// Where this machine has what a Patroni cluster needs: Patroni and its Python, and a full
+// Finds what a Patroni cluster needs on this machine: Patroni with its Python, and a full
 // PostgreSQL installation.
 
 import { constants, existsSync } from "node:fs";
@@ -12,7 +12,7 @@ export interface Tools extends MemberTools {
   readonly binDir: string;
 }
 
-/** What Patroni needs on this machine, or in words what is missing. */
+/** The tools, or a text that says what is missing. */
 export async function findTools(): Promise<Tools | string> {
   const identity = await chooseIdentity(process.env["HIGHWATER_PG_USER"]);
   const lib = path.join(venvDir, "lib");
@@ -23,8 +23,8 @@ export async function findTools(): Promise<Tools | string> {
     return "there is no Patroni: run `make .venv/.installed`";
   if (!(await canReach(patroni, identity, constants.X_OK)))
     return `the servers' user cannot enter ${sitePackages}: clone to a folder that every user can enter`;
-  // A virtual environment's Python is a link to where its maker found one, which may be out of the
-  // servers' user's reach.
+  // A virtual environment's Python is a link to its creator's Python, which the servers' user may
+  // not reach.
   const pythons = [path.join(venvDir, "bin", version), `/usr/bin/${version}`, `/usr/local/bin/${version}`];
   const python = await firstReachable(pythons, identity);
   if (python === undefined) return `the servers' user cannot run ${version}`;

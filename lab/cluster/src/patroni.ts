@@ -1,6 +1,6 @@
-// A real Patroni cluster on loopback, for tests that need the HA manager itself: it starts, watches
-// and promotes the servers, and holds the leader key in etcd. Needs a full PostgreSQL installation;
-// the embedded one has no pg_basebackup.
+// A real Patroni cluster on loopback, for tests with a real HA manager: it starts, monitors and
+// promotes the servers, and holds the leader key in etcd. Needs a full PostgreSQL installation; the
+// embedded one lacks pg_basebackup.
 
 import { chmod, chown, mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
@@ -22,7 +22,7 @@ const startLimitMs = 120_000;
 const queryLimitMs = 10_000;
 const restLimitMs = 30_000;
 const pollMs = 100;
-/** Where the members are seen from by each other, and where etcd is; for links. */
+/** Locations for links: the other members, as a member sees them, and etcd. */
 const others = "others";
 const store = "etcd";
 
@@ -42,7 +42,7 @@ export class PatroniCluster implements AsyncDisposable {
   readonly #options: PatroniOptions;
   readonly #tools: Tools;
   readonly #members = new Map<string, PatroniMember>();
-  /** Members reach etcd and each other through relays, which delay nothing and can be cut. */
+  /** Members reach etcd and each other through relays, which add no delay and can be cut. */
   readonly #network = new Network(undefined);
 
   private constructor(options: PatroniOptions, tools: Tools, dir: string) {
@@ -57,15 +57,13 @@ export class PatroniCluster implements AsyncDisposable {
     return path.join(this.dir, "logs");
   }
 
-  /** Why it cannot run on this machine; undefined when it can. */
+  /** The reason why this machine cannot run it; undefined when it can. */
   static async missing(): Promise<string | undefined> {
     const tools = await findTools();
     return typeof tools === "string" ? tools : undefined;
   }
 
-  /**
-   * Resolves when there is a leader with a confirmed synchronous standby, and all others stream.
-   */
+  /** Resolves when the leader has a confirmed synchronous standby and all other members stream. */
   static async start(options: PatroniOptions): Promise<PatroniCluster> {
     const tools = await findTools();
     if (typeof tools === "string") throw new DevClusterError("START_FAILED", tools);
@@ -88,7 +86,7 @@ export class PatroniCluster implements AsyncDisposable {
     const member = new PatroniMember({ id, port, restPort, dir }, this.#tools);
     for (const folder of [dir, this.logs, member.logDir])
       await mkdir(folder, { recursive: true, mode: 0o755 });
-    // JSON is YAML.
+    // Every JSON text is also YAML.
     await writeFile(member.configFile, JSON.stringify(await this.#configure(member)));
     const { identity } = this.#tools;
     for (const each of [dir, member.logDir, member.configFile])
@@ -109,7 +107,7 @@ export class PatroniCluster implements AsyncDisposable {
       scope,
       name: id,
       restapi: { listen: `127.0.0.1:${restPort}`, connect_address: await relay(others, id, restPort) },
-      // As a proxy: otherwise it asks etcd for addresses and goes past the relay.
+      // As a proxy, because Patroni would otherwise ask etcd for addresses and bypass the relay.
       etcd3: { hosts: [await relay(id, store, Number(new URL(etcd.url).port))], use_proxies: true },
       bootstrap: { dcs, initdb: [{ encoding: "UTF8" }, "data-checksums", { auth: "trust" }] },
       postgresql: {
@@ -135,7 +133,7 @@ export class PatroniCluster implements AsyncDisposable {
     };
   }
 
-  /** One after the other: the first becomes the leader. */
+  /** One after another, so that the first becomes the leader. */
   async #create(): Promise<void> {
     const [first = "", ...others] = this.#options.members;
     this.start(first);
@@ -145,13 +143,13 @@ export class PatroniCluster implements AsyncDisposable {
     );
     for (const id of others) this.start(id);
     await this.settled();
-    // Not before: in strict synchronous mode it waits for a standby.
+    // Only now: in strict synchronous mode it waits for a standby.
     await this.query(first, "CREATE DATABASE app", "postgres");
   }
 
   /**
-   * Until there is a writable leader, all other members stream from it, and Patroni has written
-   * down as many synchronous standbys as it is set to keep.
+   * Waits until the leader is writable, all other members stream from it, and Patroni has recorded
+   * as many synchronous standbys as it should keep.
    */
   async settled(): Promise<string> {
     let leader: string | undefined;
@@ -163,14 +161,14 @@ export class PatroniCluster implements AsyncDisposable {
       if (rows.length !== this.#members.size - 1) return false;
       const wanted = await this.#synchronousNodes();
       if (wanted === 0) return true;
-      // Until Patroni has written them down it promotes no node.
+      // Patroni promotes no node before it has recorded the standbys.
       const { leader: of, standbys } = await this.#sync();
       return of === leader && standbys.length >= wanted && rows.some((row) => row["sync_state"] !== "async");
     });
     return leader ?? "";
   }
 
-  /** The standbys that Patroni has written down as synchronous, whether they are there or not. */
+  /** The standbys that Patroni has recorded as synchronous, even if they are down. */
   async listed(): Promise<readonly string[]> {
     return (await this.#sync()).standbys;
   }
@@ -193,22 +191,22 @@ export class PatroniCluster implements AsyncDisposable {
     return [...this.#members.keys()];
   }
 
-  /** Starts a member's Patroni, which does the rest. */
+  /** Starts a member's Patroni, which does everything else. */
   start(id: string): void {
     this.#member(id).start();
   }
 
-  /** The member's host dies: Patroni and server, at once. */
+  /** Kills Patroni and the server at once, like a failure of the member's host. */
   kill(id: string): Promise<void> {
     return this.#member(id).kill();
   }
 
-  /** Its server runs on without supervision. */
+  /** Kills only Patroni; the server runs on without supervision. */
   killPatroni(id: string): Promise<void> {
     return this.#member(id).killPatroni();
   }
 
-  /** Its Patroni runs on, and decides what to do. */
+  /** Kills only the server; Patroni decides what to do. */
   killServer(id: string): Promise<void> {
     return this.#member(id).killServer();
   }
@@ -217,7 +215,7 @@ export class PatroniCluster implements AsyncDisposable {
     return this.#member(id).isPatroniAlive();
   }
 
-  /** The process stands still, and holds what it holds. */
+  /** Stops the process with SIGSTOP. It keeps what it holds. */
   async freeze(id: string, what: "patroni" | "server"): Promise<void> {
     if (what === "patroni") await this.#member(id).signalPatroni("SIGSTOP");
     else await this.#member(id).signalServer("SIGSTOP");
@@ -229,8 +227,8 @@ export class PatroniCluster implements AsyncDisposable {
   }
 
   /**
-   * One backend that runs a client's session dies, and with it, as the settings say, the whole
-   * server.
+   * Kills one backend with a client's session. The server then restarts or ends, as its settings
+   * say.
    */
   async crashBackend(id: string): Promise<void> {
     const sql =
@@ -242,8 +240,8 @@ export class PatroniCluster implements AsyncDisposable {
   }
 
   /**
-   * From now on the leader sends the standby nothing; it goes on showing the stream. Returns what
-   * ends it.
+   * Keeps the leader from sending anything to the standby, while its view still shows the stream.
+   * Returns a function that ends this.
    */
   async starve(standby: string, leader: string): Promise<() => void> {
     const sql = `SELECT pid FROM pg_stat_replication WHERE application_name = '${standby}'`;
@@ -255,12 +253,12 @@ export class PatroniCluster implements AsyncDisposable {
     return () => signal(pid, "SIGCONT");
   }
 
-  /** The member's way to etcd. */
+  /** Cuts the member from etcd. */
   cutFromEtcd(id: string, options: CutOptions = {}): Promise<void> {
     return this.#network.cut(this.#member(id).id, store, options);
   }
 
-  /** The other members' way to this one: to its server and its Patroni. */
+  /** Cuts the other members from this one's server and Patroni. */
   cutFromOthers(id: string, options: CutOptions = {}): Promise<void> {
     return this.#network.cut(others, this.#member(id).id, options);
   }
@@ -269,7 +267,7 @@ export class PatroniCluster implements AsyncDisposable {
     return this.#network.healAll();
   }
 
-  /** Patroni's REST interface. Rejects unless the answer is a success. */
+  /** Calls Patroni's REST interface. Rejects unless the answer is a success. */
   async rest(id: string, method: "GET" | "POST" | "PATCH", where: string, body?: unknown): Promise<string> {
     const response = await fetch(`http://127.0.0.1:${this.#member(id).restPort}${where}`, {
       method,
@@ -281,11 +279,11 @@ export class PatroniCluster implements AsyncDisposable {
     return text;
   }
 
-  /** Other settings while it runs, and until they have taken effect. */
+  /** Changes the settings while the cluster runs, and waits until they have taken effect. */
   async configure(settings: PatroniSettings): Promise<void> {
     const leader = await this.settled();
     await this.rest(leader, "PATCH", "/config", PATRONI_SETTINGS[settings]);
-    // Patroni looks once in a while; only its actions show its own knowledge.
+    // Patroni reads them only periodically, and only its actions show what it knows.
     const mode = PATRONI_SETTINGS[settings].synchronous_mode;
     const state = mode === false ? "async" : mode === true ? "sync" : "quorum";
     await this.#until(`${settings} has taken effect`, async () => {
@@ -300,7 +298,7 @@ export class PatroniCluster implements AsyncDisposable {
     return `postgresql://${user}@127.0.0.1:${this.#member(id).port}/app`;
   }
 
-  /** As the superuser. */
+  /** Runs SQL as the superuser. */
   query(id: string, sql: string, database = "app"): Promise<Row[]> {
     const { port } = this.#member(id);
     return querySql({ id, port, database }, sql, [], { limitMs: queryLimitMs });
@@ -311,7 +309,7 @@ export class PatroniCluster implements AsyncDisposable {
     return (await this.#read("leader")).value;
   }
 
-  /** Does not wait for the dead leader's time to run out: the key goes now. */
+  /** Removes the leader key at once, without waiting until the dead leader's lease expires. */
   async revokeLease(): Promise<void> {
     const { lease } = await this.#read("leader");
     if (lease !== undefined) await this.#options.etcd.call("/v3/lease/revoke", { ID: lease });

@@ -1,4 +1,4 @@
-// Ports that a server keeps for life.
+// Chooses ports that a server keeps for life.
 
 import { readFile } from "node:fs/promises";
 import net from "node:net";
@@ -6,12 +6,12 @@ import { DevClusterError } from "./errors.ts";
 
 const attemptsMax = 200;
 /**
- * Above 10080, from which no client may fetch: it is on the list of bad ports of the Fetch
- * standard.
+ * Above 10080: the Fetch standard's list of bad ports contains that port, so clients cannot fetch
+ * from it.
  */
 const lowestPort = 10_100;
 
-/** True if no process listens there now. */
+/** True if nothing listens there now. */
 export function isPortFree(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const server = net.createServer();
@@ -20,13 +20,13 @@ export function isPortFree(port: number): Promise<boolean> {
   });
 }
 
-/** They end with this process. */
+/** Claims, which end with this process. */
 const claims = new Map<number, net.Server>();
 
 /**
- * Takes the port from every other process that chooses here, also while nothing listens on it. A
- * claim is a name in Linux's abstract namespace: like a port it belongs to the network namespace,
- * and it is gone with the process. Elsewhere there is none.
+ * Claims the port against every other process that chooses here, even while nothing listens on it.
+ * A claim is a name in Linux's abstract namespace. Like a port it belongs to the network namespace,
+ * and it ends with the process. Other systems have no claims.
  */
 async function claim(port: number): Promise<boolean> {
   if (process.platform !== "linux") return true;
@@ -40,10 +40,10 @@ async function claim(port: number): Promise<boolean> {
 }
 
 /**
- * A free port below the range from which the kernel serves outgoing connections, for as long as
- * this process lives. A server keeps its port while it is stopped: a port from that range could
- * meanwhile become somebody's local end, and one that was only free when it was chosen could become
- * the port of another cluster's server.
+ * A free port below the kernel's range for outgoing connections, for as long as this process lives.
+ * A stopped server keeps its port. A port from that range could meanwhile become the local end of a
+ * connection, and one that was free only when it was chosen could become the port of another
+ * cluster's server.
  */
 export async function chooseFreePort(taken: ReadonlySet<number>): Promise<number> {
   const range = await readFile("/proc/sys/net/ipv4/ip_local_port_range", "utf8").catch(() => "32768 60999");

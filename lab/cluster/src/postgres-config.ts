@@ -1,4 +1,4 @@
-// The text of a node's configuration files.
+// Writes the text of a node's configuration files.
 
 import { DevClusterError } from "./errors.ts";
 
@@ -7,8 +7,8 @@ const baseSettings: Readonly<Record<string, string>> = {
   unix_socket_directories: "",
   max_connections: "200",
   shared_buffers: "64MB",
-  // Files in the data directory instead of /dev/shm: small in containers, and littered by a killed
-  // server.
+  // Files in the data directory instead of /dev/shm, which is small in containers and keeps a
+  // killed server's files.
   dynamic_shared_memory_type: "mmap",
   fsync: "on",
   wal_level: "replica",
@@ -37,7 +37,7 @@ export function clusterConfig(id: string, port: number, extra: Readonly<Record<s
   return lines.join("\n") + "\n";
 }
 
-/** How a replica reaches its upstream. The name is what the primary's pg_stat_replication shows. */
+/** A replica's connection to its upstream. pg_stat_replication on the primary shows the name. */
 export function conninfo(id: string, port: number): string {
   return [
     `host=127.0.0.1 port=${port} user=postgres application_name=${id}`,
@@ -45,7 +45,7 @@ export function conninfo(id: string, port: number): string {
   ].join(" ");
 }
 
-/** What ALTER SYSTEM has set, but for the upstream, which is each node's own. */
+/** The settings of ALTER SYSTEM without the upstream, which differs from node to node. */
 export function withoutConninfo(autoConf: string): string {
   const lines = autoConf
     .split("\n")

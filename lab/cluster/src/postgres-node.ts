@@ -1,5 +1,5 @@
-// One PostgreSQL server: its configuration, its process, and every way in which that process can
-// end. Knows nothing of the other nodes; fleet.ts does.
+// One PostgreSQL server: its configuration, its process, and every way in which the process can
+// end. Knows nothing of other nodes; fleet.ts does.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -24,7 +24,7 @@ const destroyQueueLimitMs = 10_000;
 const pollMs = 5;
 const logTailLines = 15;
 
-/** How often a start is tried while somebody else holds the port for a moment. */
+/** Attempts to start while another process briefly holds the port. */
 const portAttemptsMax = 3;
 
 export interface PostgresNodeOptions {
@@ -36,7 +36,7 @@ export interface PostgresNodeOptions {
   binaries: Binaries;
   identity: Identity | undefined;
   settings: Readonly<Record<string, string>>;
-  /** Of the server, beside serverEnvironment(). */
+  /** The server's environment, in addition to serverEnvironment(). */
   environment: Readonly<Record<string, string>>;
   onProcessChange: () => void;
 }
@@ -50,7 +50,7 @@ export class PostgresNode {
   readonly dataDir: string;
   readonly logFile: string;
   port: number;
-  /** The node that this one follows by the last command; undefined for a primary. */
+  /** The node that this one last had to follow; undefined for a primary. */
   upstreamId: string | undefined;
   isPaused = false;
   readonly #options: PostgresNodeOptions;
@@ -77,19 +77,19 @@ export class PostgresNode {
     return this.#child !== undefined;
   }
 
-  /** Running and past its start: whether it answers is another question. */
+  /** Running and past its start. It may still not answer. */
   get isReady(): boolean {
     return this.isRunning && this.#isReady && !this.isPaused;
   }
 
-  /** Lifecycle calls for one node run one after the other; kill, pause and resume do not queue. */
+  /** Calls that start or stop a node run one after another; kill, pause and resume do not queue. */
   exclusively<T>(body: () => Promise<T>): Promise<T> {
     const result = this.#queue.then(body);
     this.#queue = result.catch(() => undefined);
     return result;
   }
 
-  /** Writes this node's own configuration into a data directory that may be another node's copy. */
+  /** Writes this node's configuration into a data directory, perhaps a copy of another node's. */
   async configure(upstream: { id: string; port: number } | undefined): Promise<void> {
     const file = (name: string): string => path.join(this.dataDir, name);
     const auto = await readFile(file("postgresql.auto.conf"), "utf8").catch(() => "");
@@ -117,7 +117,7 @@ export class PostgresNode {
     );
   }
 
-  /** Resolves when the server accepts connections (a replica: read-only ones). */
+  /** Resolves when the server accepts connections (read-only ones on a replica). */
   async start(): Promise<void> {
     if (this.isRunning) throw this.#badState("is already running");
     for (let attempt = 1; ; attempt++) {
@@ -141,7 +141,7 @@ export class PostgresNode {
   }
 
   /**
-   * A host crash: the postmaster and all its children die at once and nothing is written any more.
+   * A failure of the host: kills the postmaster and its children at once; nothing more is written.
    */
   async kill(): Promise<void> {
     const child = this.#child;
@@ -154,8 +154,8 @@ export class PostgresNode {
   }
 
   /**
-   * After a kill: forgets the lock file (its pid may soon belong to another server, and then the
-   * start would be refused) and the System V segment it names, which no other process would ever
+   * After a kill, removes the lock file, because another server may soon have its pid and the start
+   * would be refused, and the System V segment that it names, which no other process would ever
    * remove.
    */
   async releaseDeadServer(): Promise<void> {
@@ -186,9 +186,9 @@ export class PostgresNode {
   }
 
   /**
-   * One backend of our own dies by SIGKILL; the postmaster then ends all others and recovers. A
-   * second connection is the witness: once the server closes it, a later successful one is a
-   * recovered server's.
+   * Kills one of our own backends; the postmaster then ends all others and recovers. A second
+   * connection is the witness: once the server has closed it, a new connection proves that the
+   * server has recovered.
    */
   async crashBackend(): Promise<void> {
     await withClient(this, { limitMs: crashLimitMs }, (witness) =>
@@ -212,11 +212,11 @@ export class PostgresNode {
     }
   }
 
-  /** Ends the server within a few seconds, whatever state it is in, and for good. */
+  /** Ends the server for good within a few seconds, whatever its state. */
   async destroy(): Promise<void> {
     this.#isDestroyed = true;
     await this.#end();
-    // A copy under way still writes into the folder that is to be removed.
+    // A running copy still writes into the folder that is to be removed.
     await Promise.race([this.#queue, sleep(destroyQueueLimitMs, undefined, { ref: false })]);
     await this.#end();
   }
@@ -225,7 +225,7 @@ export class PostgresNode {
     const child = this.#child;
     if (child?.pid === undefined) return;
     const pids = [child.pid, ...(await descendants(child.pid))];
-    // An immediate shutdown, unlike SIGKILL, lets the server remove its shared memory.
+    // An immediate shutdown lets the server remove its shared memory; SIGKILL does not.
     signal(child.pid, "SIGQUIT");
     for (const pid of pids) signal(pid, "SIGCONT");
     if (await waitGone(pids, 3_000)) return;
@@ -245,8 +245,8 @@ export class PostgresNode {
     const child = spawn(binaries.postgres, ["-D", this.dataDir], {
       cwd: this.dataDir,
       stdio: ["ignore", log.fd, log.fd],
-      // Its own group: Ctrl-C in a terminal must not reach the servers before the supervisor
-      // decides.
+      // A process group of its own, because Ctrl-C in a terminal must not reach servers before the
+      // supervisor decides.
       detached: true,
       env: { ...serverEnvironment(), ...environment },
       ...identity,
@@ -270,8 +270,8 @@ export class PostgresNode {
   }
 
   /**
-   * The lock file's last line says so, as for pg_ctl: no connection attempts while the server
-   * recovers.
+   * Reads it from the lock file's last line, as pg_ctl does, to make no connection attempts during
+   * recovery.
    */
   async #whenReady(child: ChildProcess, logStart: number): Promise<void> {
     const lock = path.join(this.dataDir, "postmaster.pid");

@@ -1,5 +1,5 @@
-// Process trees: PostgreSQL's backends each lead a group of their own, so they are found by
-// parentage.
+// Process trees. Each PostgreSQL backend leads its own group, so backends are found by their
+// parents.
 
 import { execFile } from "node:child_process";
 import { readFile, readdir } from "node:fs/promises";
@@ -11,7 +11,7 @@ interface ProcessEntry {
   isZombie: boolean;
 }
 
-/** Every process of the machine. Asynchronous throughout: the relays share this event loop. */
+/** Every process of the machine. Asynchronous, because the relays share this event loop. */
 async function listProcesses(): Promise<ProcessEntry[]> {
   if (process.platform !== "linux") return listWithPs();
   const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
@@ -22,7 +22,7 @@ async function listProcesses(): Promise<ProcessEntry[]> {
 async function readStat(pid: number): Promise<ProcessEntry | undefined> {
   const text = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => undefined);
   if (text === undefined) return undefined;
-  // The second field is the command in parentheses and may itself contain blanks and parentheses.
+  // The second field is the command in parentheses, and may itself contain blanks and parentheses.
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
   return { pid, parent: Number(fields[1]), isZombie: fields[0] === "Z" || fields[0] === "X" };
 }
@@ -42,7 +42,7 @@ function listWithPs(): Promise<ProcessEntry[]> {
   });
 }
 
-/** The living descendants of a process, itself not included. */
+/** The living descendants of a process, without itself. */
 export async function descendants(root: number): Promise<number[]> {
   const entries = await listProcesses();
   const found: number[] = [];
@@ -59,7 +59,7 @@ export async function descendants(root: number): Promise<number[]> {
   return found;
 }
 
-/** True while the process exists and is more than a zombie that is not reaped. */
+/** True while the process exists and is not a zombie. */
 export async function isAlive(pid: number): Promise<boolean> {
   if (process.platform === "linux") {
     const entry = await readStat(pid);
@@ -85,7 +85,7 @@ export function signal(pid: number, name: NodeJS.Signals): void {
   }
 }
 
-/** Waits until all are gone; says whether that happened in time. */
+/** Waits until all have ended; false if the limit was over first. */
 export async function waitGone(pids: readonly number[], limitMs: number): Promise<boolean> {
   const deadline = performance.now() + limitMs;
   let left = [...pids];
@@ -99,8 +99,8 @@ export async function waitGone(pids: readonly number[], limitMs: number): Promis
 }
 
 /**
- * SIGKILL for a process and all it started, at once. The root is stopped first: it can then neither
- * start another child nor notice the death of one.
+ * Kills a process and all its descendants at once. The root is stopped first, so that it neither
+ * starts another child nor notices the death of one.
  */
 export async function killTree(root: number): Promise<number[]> {
   signal(root, "SIGSTOP");

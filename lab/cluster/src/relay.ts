@@ -1,17 +1,16 @@
 // TCP relays: every byte between two locations passes through one and takes the link's time. Owns
-// sockets, order, backpressure and due times; the link itself (link.ts) says how long and whether
-// at all. The TCP handshake is not delayed: a new connection costs no round trip, only what is said
-// on it does.
+// sockets, order, backpressure and due times; the link (link.ts) decides on delays and cuts. The
+// TCP handshake is not delayed: a new connection costs no round trip, only the data on it does.
 
 import net from "node:net";
 import type { Link, Path } from "./link.ts";
 
-/** Above this the source is paused, as a full TCP window would; it resumes at half. */
+/** Above this the source is paused, as by a full TCP window, until half of it is delivered. */
 const queuedBytesMax = 8 * 1024 * 1024;
 
 /**
- * The event loop's timers have whole milliseconds and may be late by one. The last stretch is
- * therefore polled with setImmediate: short enough that a steady stream of messages costs little
+ * Timers of the event loop have whole milliseconds and may be late by one. So the last part of a
+ * delay is polled with setImmediate: short enough that a steady stream of messages costs little
  * processor time.
  */
 const pollBelowMs = 0.3;
@@ -57,7 +56,7 @@ class Pipe {
     target.on("close", () => this.#discard());
   }
 
-  /** Delivers everything that is due, then sleeps until the next item is. */
+  /** Delivers everything that is due, and sleeps until the next item is due. */
   pump(): void {
     clearTimeout(this.#timer);
     clearImmediate(this.#immediate);
@@ -99,7 +98,7 @@ class Pipe {
   }
 
   #due(): number {
-    // Never before what was sent earlier: a link that became faster does not reorder a stream.
+    // Never before earlier bytes: a link that becomes faster does not reorder a stream.
     this.#lastDueMs = Math.max(this.#lastDueMs, performance.now() + this.#path.delayMs);
     return this.#lastDueMs;
   }
@@ -141,7 +140,7 @@ class Connection {
     this.#client = client;
     this.#path = options.link.path(options.from);
     let isConnected = false;
-    // A connection request that meets a black hole reaches its target only when the link heals.
+    // A connection request over a black hole reaches its target only when the link heals.
     this.#connect = () => {
       this.#path.onOpen.delete(this.#connect);
       if (client.destroyed) return;
@@ -157,11 +156,10 @@ class Connection {
     };
     client.on("error", ignore).on("close", () => {
       closed();
-      // Nothing was ever sent to the target, so the end need not be reported there.
+      // Nothing was sent to the target, so it need not learn of the end.
       if (!isConnected && !this.#upstream.connecting) this.#upstream.destroy();
     });
-    // A client that closes before its connection request could arrive takes back what it has sent
-    // on it.
+    // A client that closes before its connection request could arrive withdraws what it has sent.
     client.on("end", () => {
       if (!isConnected && !this.#upstream.connecting) abort(client);
     });
@@ -173,8 +171,8 @@ class Connection {
         closed();
       });
     if (this.#path.blocked) this.#path.onOpen.add(this.#connect);
-    // After the line above: when the path opens, connecting comes first and the stalled bytes
-    // follow.
+    // Comes after the line above, so that when the path opens the connection is made before stalled
+    // bytes are sent.
     this.#forward = new Pipe(client, this.#upstream, this.#path);
     this.#backward = new Pipe(this.#upstream, client, options.link.path(options.to));
     if (!this.#path.blocked) this.#connect();
@@ -193,8 +191,8 @@ export interface RelayOptions {
   link: Link;
   host: string;
   /**
-   * Asked at every connection: while a cluster is being made, a server may still have to change its
-   * port.
+   * Called for every connection, because a server may still change its port while its cluster is
+   * launched.
    */
   port: () => number;
   listenPort?: number | undefined;
@@ -232,7 +230,7 @@ export class Relay {
   }
 
   #accept(client: net.Socket): void {
-    // The listener stays through a reset cut: giving up the port could lose it to somebody else.
+    // Keeps listening during a reset cut, because another process could take the port.
     if (this.#options.link.refusing) {
       client.on("error", ignore);
       abort(client);
@@ -253,5 +251,5 @@ function abort(socket: net.Socket): void {
 }
 
 function ignore(): void {
-  // A socket's error is always followed by its close, and that is what is relayed.
+  // A socket's close always follows its error, and the close is relayed.
 }

@@ -1,4 +1,4 @@
-// What a node says about its own replication, and its commands for it. SQL only, no processes.
+// A node's replication: its state, and commands for it. SQL only, no processes.
 
 import { DevClusterError } from "./errors.ts";
 import { conninfo } from "./postgres-config.ts";
@@ -8,7 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 const pollMs = 5;
 const promoteLimitMs = 60_000;
 const commandLimitMs = 30_000;
-/** A replica that does not take its new upstream in this time is left alone. */
+/** A replica that does not accept its new upstream in this time is left alone. */
 const repointLimitMs = 10_000;
 
 export interface Reading {
@@ -20,8 +20,8 @@ export interface Reading {
 }
 
 /**
- * The timeline of a primary is read from its current log file's name: its control file has the old
- * one until the first checkpoint after a promotion.
+ * A primary's timeline comes from its current log file's name, because after a promotion the
+ * control file has the old one until the first checkpoint.
  */
 const readingSql = `
   SELECT in_recovery AS "isReplica",
@@ -39,11 +39,11 @@ const readingSql = `
 export async function readNode(target: SqlTarget, limitMs: number): Promise<Reading> {
   const [row] = await querySql(target, readingSql, undefined, { limitMs });
   const reading = row as unknown as Reading;
-  // An ordinary column of the last recovery, kept by a primary: not its position.
+  // A primary still shows the value of its last recovery, which is not its position.
   return reading.isReplica ? reading : { ...reading, replayLsn: null, isStreaming: false };
 }
 
-/** The last position that the replica has, whether received or found on its own disk. */
+/** The last position that the replica has, received or from its own disk. */
 export async function readReceived(target: SqlTarget, limitMs: number): Promise<bigint> {
   const sql = `SELECT (greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) - '0/0')::text AS offset`;
   const [row] = await querySql(target, sql, undefined, { limitMs });
@@ -52,7 +52,7 @@ export async function readReceived(target: SqlTarget, limitMs: number): Promise<
   return BigInt(offset);
 }
 
-/** pg_promote's own wait polls every 100 ms; this one does not. */
+/** pg_promote's own wait polls only every 100 ms. */
 export async function promoteNode(target: SqlTarget): Promise<void> {
   await withClient(target, { limitMs: promoteLimitMs }, async (client) => {
     const isReplica = async (): Promise<boolean> => {
@@ -71,7 +71,7 @@ export async function promoteNode(target: SqlTarget): Promise<void> {
   });
 }
 
-/** Epochs of the node's history; none if it cannot be asked or has no such table. */
+/** Epochs of the node's history; none if it does not answer or lacks the table. */
 export async function readEpochs(target: SqlTarget, limitMs: number): Promise<string[]> {
   return withClient(target, { limitMs }, async (client) => {
     const found = await client.query<{ exists: boolean }>(
@@ -85,9 +85,8 @@ export async function readEpochs(target: SqlTarget, limitMs: number): Promise<st
 }
 
 /**
- * `overrules`: epochs that the operator knows of and gives up, should the node's history lack them.
- * False if the table does not exist. A hung standby must not hold the operator's word up: local
- * commit.
+ * `overrules`: epochs that the operator knows and gives up if the node's history lacks them. False
+ * if the table does not exist. Commits locally, so that a hung standby cannot delay the command.
  */
 export async function commandAuthority(
   target: SqlTarget,
@@ -107,7 +106,7 @@ export async function commandAuthority(
   });
 }
 
-/** A reload makes the WAL receiver start anew with the new upstream; the server itself runs on. */
+/** A reload restarts the WAL receiver with the new upstream while the server runs on. */
 export async function repointNode(target: SqlTarget, upstreamPort: number): Promise<void> {
   await withClient(target, { limitMs: repointLimitMs }, async (client) => {
     const answer = await client.query<{ replica: boolean }>("SELECT pg_is_in_recovery() AS replica");

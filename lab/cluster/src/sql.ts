@@ -1,5 +1,5 @@
-// Short-lived superuser connections over the "management network": straight to the node's port,
-// past all relays.
+// Short-lived superuser connections over the "management network": directly to the node's port,
+// without relays.
 
 import pg from "pg";
 import { DevClusterError } from "./errors.ts";
@@ -15,13 +15,13 @@ export interface SqlTarget {
 }
 
 export interface SqlLimits {
-  /** Bounds the connection and each statement; without it only the connection is bounded. */
+  /** Limits the connection and each statement. Without it only the connection is limited. */
   limitMs?: number;
 }
 
 /**
- * Runs `body` on a connection of its own. A pool would leave idle backends behind, which
- * `stop("smart")`, DROP DATABASE and everyone who counts connections would meet.
+ * Runs `body` on a new connection. A pool would leave idle backends, which affect `stop("smart")`,
+ * DROP DATABASE and every count of connections.
  */
 export async function withClient<T>(
   target: SqlTarget,
@@ -37,7 +37,7 @@ export async function withClient<T>(
     connectionTimeoutMillis: limits.limitMs ?? connectTimeoutMs,
     ...(limits.limitMs !== undefined && { query_timeout: limits.limitMs }),
   });
-  // A server that dies under the connection reports here as well as to the statement.
+  // A server that dies reports the error here as well as to the statement.
   client.on("error", () => undefined);
   try {
     await client.connect();
@@ -47,7 +47,7 @@ export async function withClient<T>(
   }
 }
 
-/** Runs one statement (or several without parameters: the last one's rows count). */
+/** Runs one statement, or several without parameters; returns the last one's rows. */
 export async function querySql(
   target: SqlTarget,
   sql: string,
@@ -56,7 +56,7 @@ export async function querySql(
 ): Promise<Row[]> {
   try {
     return await withClient(target, limits, async (client) => {
-      // Several statements in one string answer with an array, which the types do not know.
+      // Several statements in one string return an array, which the types do not show.
       const answer = (await client.query<Row>(sql, params && [...params])) as
         | pg.QueryResult<Row>
         | pg.QueryResult<Row>[];
@@ -70,8 +70,8 @@ export async function querySql(
 }
 
 /**
- * A hung server never answers the goodbye, so no one waits for it; its socket is closed all the
- * same.
+ * A hung server never answers the farewell, so nothing waits for it; the socket is closed in any
+ * case.
  */
 async function end(client: pg.Client): Promise<void> {
   const { stream } = client as unknown as { stream: { destroy(): void; unref?(): void } | undefined };

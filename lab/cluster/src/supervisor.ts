@@ -1,7 +1,7 @@
-// The process that owns the servers and the relays, so that the caller's busy event loop delays no
-// packet and the caller's death, however sudden, leaves nothing behind. Started by client.ts;
-// speaks over the IPC channel only. Never imported: it listens for signals and cleans up for the
-// process that it is.
+// The process that owns the servers and the relays, so that a busy event loop of the caller delays
+// no packet, and the caller's death, however sudden, leaves nothing behind. Started by client.ts;
+// communicates only over the IPC channel. Never imported: it listens for signals and cleans up for
+// its own process.
 
 import { rm } from "node:fs/promises";
 import { asDevClusterError, DevClusterError, errorToRecord } from "./errors.ts";
@@ -11,7 +11,7 @@ import { chooseFreePort } from "./ports.ts";
 import { querySql } from "./sql.ts";
 import type { ClusterOptions, SupervisorApi } from "./types.ts";
 
-/** How long a cleanup may take before the process gives up and ends. */
+/** Limit for the cleanup, after which the process ends anyway. */
 const cleanupLimitMs = 120_000;
 
 const dir = process.argv[2] ?? "";
@@ -80,7 +80,7 @@ function announceProcesses(): void {
   send({ kind: "processes", pids });
 }
 
-/** Ends every server and removes the folder. Once, for all callers. */
+/** Ends every server and removes the folder, once for all callers. */
 function cleanUp(): Promise<void> {
   cleanup ??= (async () => {
     setTimeout(() => process.exit(1), cleanupLimitMs).unref();
@@ -90,7 +90,7 @@ function cleanUp(): Promise<void> {
   return cleanup;
 }
 
-// A terminal's Ctrl-C and a service manager's stop are for the caller; this process follows the
+// A terminal's Ctrl-C and a service manager's stop are for the caller; this process ends after the
 // caller.
 for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(name, () => undefined);
 process.on("message", (message: CallMessage) => void answer(message));

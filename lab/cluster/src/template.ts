@@ -1,6 +1,5 @@
-// Data folders that initdb made once, from which clusters are copied. A copy gets a system
-// identifier of its own, so that two clusters from one template are as foreign to each other as two
-// that initdb made.
+// Data folders made once by initdb, from which clusters are copied. Each copy gets its own system
+// identifier, so that two clusters from one template are as unrelated as two from initdb.
 
 import { randomBytes } from "node:crypto";
 import { chown, mkdir, mkdtemp, open, readdir, rename, rm, stat } from "node:fs/promises";
@@ -12,14 +11,14 @@ import type { Identity } from "./unprivileged.ts";
 export interface TemplateUse {
   /** The folder of templates. Several processes may use it at once. */
   readonly folder: string;
-  /** Names what the template depends on: the server's version and its user. */
+  /** The name of everything that the template depends on: the server's version and its user. */
   readonly name: string;
   readonly identity: Identity | undefined;
   /** Initialises a data folder that does not exist yet. */
   readonly initialise: (dataDir: string) => Promise<void>;
 }
 
-/** Copies the template to `dataDir`, and makes the template first where it is missing. */
+/** Copies the template to `dataDir`; makes the template first if it is missing. */
 export async function copyTemplate(use: TemplateUse, dataDir: string): Promise<void> {
   const template = path.join(use.folder, use.name);
   if (!(await exists(template))) await makeTemplate(use, template);
@@ -34,7 +33,7 @@ async function makeTemplate({ folder, identity, initialise }: TemplateUse, templ
     if (identity) await chown(own, identity.uid, identity.gid);
     await initialise(path.join(own, "data"));
     await rename(path.join(own, "data"), template).catch(async (error: unknown) => {
-      // Another process was faster, and its template is as good.
+      // Another process was faster, and its template is equally good.
       if (!(await exists(template))) throw error;
     });
   } finally {
@@ -43,8 +42,8 @@ async function makeTemplate({ folder, identity, initialise }: TemplateUse, templ
 }
 
 /**
- * The identifier stands in pg_control, first of all fields and covered by its checksum, and in the
- * header of each segment of the log, which has no checksum.
+ * Replaces the identifier in pg_control, where it is the first field and covered by a checksum, and
+ * in the header of each log segment, which has no checksum.
  */
 async function renewSystemIdentifier(dataDir: string): Promise<void> {
   const fresh = randomBytes(8);
@@ -64,8 +63,8 @@ async function renewSystemIdentifier(dataDir: string): Promise<void> {
 /** `xlp_sysid` of XLogLongPageHeaderData. */
 const LOG_IDENTIFIER_AT = 24;
 /**
- * Covers the fields of pg_control, which is zeros behind them, and the header of a segment of the
- * log.
+ * Enough for the fields of pg_control, which is zero after them, and for the header of a log
+ * segment.
  */
 const PATCHED_BYTES = 512;
 
@@ -82,8 +81,8 @@ async function patch(file: string, change: (head: Buffer) => void): Promise<void
 }
 
 /**
- * The checksum is the last field of a structure whose size differs between versions; it is where it
- * fits what is before it.
+ * The checksum is the last field of a structure whose size depends on the version. It is found
+ * where it matches everything before it.
  */
 function checksumOffset(control: Buffer): number {
   for (let at = 8; at <= control.length - 4; at += 4)

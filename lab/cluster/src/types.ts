@@ -12,37 +12,35 @@ export interface NodeOptions {
 }
 
 export interface ClusterOptions {
-  /**
-   * The first is the initial primary. Default: one node in each of us-east, us-west and eu-west.
-   */
+  /** The first one is the primary. Default: one node in each of us-east, us-west and eu-west. */
   nodes?: readonly NodeOptions[];
   /**
-   * Round trips by pair, as "us-east/us-west" in either order; overrides the defaults. Unknown
-   * pairs are 0.
+   * Round trips by pair, such as "us-east/us-west" in either order; they override the defaults.
+   * Unknown pairs have 0.
    */
   roundTripMs?: Readonly<Record<string, number>>;
   /** Extra postgresql.conf settings for every node. */
   settings?: Readonly<Record<string, string>>;
   /**
-   * The file of findFaketime(): the servers' wall clocks can then be set, by the ids of their
-   * nodes.
+   * The file from findFaketime(). The wall clock of each server can then be set, by the id of its
+   * node.
    */
   wallClocks?: string;
-  /** Leaves the folder behind, for debugging. */
+  /** Keeps the folder at the end, for debugging. */
   keepDir?: boolean;
-  /** How long until the primary is writable and every replica streams. Default 120 s. */
+  /** Limit until the primary is writable and every replica streams. Default: 120 s. */
   readyTimeoutMs?: number;
   /**
-   * When root starts the cluster: the user of the servers, as a name, `uid` or `uid:gid`. Default
+   * The user of the servers when root starts the cluster: a name, `uid` or `uid:gid`. Default:
    * `nobody`.
    */
   runAs?: string;
   /** The bin folder of another PostgreSQL installation, 15 or newer. Default: the embedded one. */
   pgBinDir?: string;
   /**
-   * A folder for what clusters can share. Those that name the same one run initdb once and copy its
-   * result, each with its own system identifier. They also share the copy of programs that the
-   * servers' user could not reach. Default: nothing is shared.
+   * A folder that clusters share. Those with the same folder run initdb once and copy its result,
+   * each with its own system identifier. They also share the copy of programs that the servers'
+   * user cannot reach. Default: nothing is shared.
    */
   templateDir?: string;
 }
@@ -61,36 +59,36 @@ export interface NodeStatus {
   zone: string;
   port: number;
   state: "primary" | "replica" | "stopped" | "starting" | "paused" | "unreachable";
-  /** Absent unless the node answered. */
+  /** Absent if the node did not answer. */
   timeline?: number;
-  /** Of a primary. */
+  /** Set for a primary. */
   insertLsn?: string;
-  /** Of a replica. */
+  /** Set for a replica. */
   replayLsn?: string;
-  /** The node that a replica follows by the last command. */
+  /** The node that a replica last had to follow. */
   upstream?: string;
-  /** A replica whose WAL receiver is connected. After a cut it takes PostgreSQL 5 s to notice. */
+  /** True for a replica whose WAL receiver is connected. PostgreSQL notices a cut after 5 s. */
   streaming: boolean;
 }
 
 export interface ConnectionOptions {
   /**
-   * Where the client is: a region or any other name. Elsewhere than the node's region means through
-   * a relay.
+   * The client's location: a region or any other name. Outside the node's region, the connection
+   * uses a relay.
    */
   from?: string;
-  /** Default `postgres`, the superuser. No user has a password. */
+  /** Default: `postgres`, the superuser. Users have no passwords. */
   user?: string;
   /** Default `app`. */
   database?: string;
 }
 
 export interface CutOptions {
-  /** Which packets stop, seen from the first location of the link. Default both. */
+  /** Which packets stop, seen from the link's first location. Default: both. */
   direction?: CutDirection;
   /**
-   * `blackhole` (default): packets silently stop. `reset`: connections are reset and new ones
-   * refused.
+   * `blackhole` (default): packets are dropped silently. `reset`: connections are reset and new
+   * ones refused.
    */
   mode?: CutMode;
 }
@@ -98,7 +96,7 @@ export interface CutOptions {
 export interface LinkControl {
   setRoundTripMs(ms: number): Promise<void>;
   cut(options?: CutOptions): Promise<void>;
-  /** Stalled bytes continue, as after TCP's retransmission. */
+  /** Stalled bytes go on, as after a retransmission by TCP. */
   heal(): Promise<void>;
 }
 
@@ -119,18 +117,18 @@ export interface RelayHandle {
 
 export interface PromoteOptions {
   reason?: string;
-  /** Makes every other running replica follow the new primary. Default true. */
+  /** Makes every other running replica follow the new primary. Default: true. */
   repoint?: boolean;
   /**
-   * Writes the operator's command into `highwater.authority_command`, if that table exists. Default
-   * true.
+   * Writes the operator's command into `highwater.authority_command`, if that table exists.
+   * Default: true.
    */
   command?: boolean;
 }
 
 export interface AuthorizeOptions {
   reason?: string;
-  /** Epochs to overrule besides those that nodes report now. */
+  /** Epochs to overrule in addition to those that nodes report now. */
   overrules?: readonly string[];
 }
 
@@ -138,15 +136,13 @@ export type StopMode = "fast" | "smart" | "immediate";
 export type Row = Record<string, unknown>;
 
 export interface RestoreOptions {
-  /** Default: what the snapshot's node was. */
+  /** Default: the role of the snapshot's node. */
   as?: "primary" | "replica";
   /** For a replica. Default: the current primary. */
   upstream?: string;
 }
 
-/**
- * What the supervisor process does for its caller, by name. Arguments and results are plain data.
- */
+/** The calls of the supervisor process, by name. Arguments and results are plain data. */
 export interface SupervisorApi {
   launch(options: ClusterOptions): Promise<NodeInfo[]>;
   connectionPort(nodeId: string, from: string | undefined): Promise<number>;
@@ -176,6 +172,6 @@ export interface SupervisorApi {
   query(nodeId: string, sql: string, params: readonly unknown[] | undefined): Promise<Row[]>;
   waitForStreaming(nodeIds: readonly string[] | undefined, limitMs: number): Promise<void>;
   status(): Promise<NodeStatus[]>;
-  /** Stops every server and relay; the process ends after its answer. */
+  /** Stops every server and relay. The process ends after its answer. */
   shutdown(): Promise<void>;
 }

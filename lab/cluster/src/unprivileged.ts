@@ -1,5 +1,5 @@
-// PostgreSQL refuses to run as root. Owns the choice of the user it runs as, and of a folder that
-// user can reach.
+// PostgreSQL refuses to run as root. Chooses the user as which it runs, and a folder that the user
+// can reach.
 
 import { execFile } from "node:child_process";
 import { constants, type Stats } from "node:fs";
@@ -14,8 +14,8 @@ export interface Identity {
 }
 
 /**
- * The user for the servers: `undefined` means the current one. As root it is `nobody`, or the one
- * that HIGHWATER_PG_USER names: a user name, `uid` or `uid:gid`.
+ * The servers' user; `undefined`: the current one. For root it is `nobody`, or the one in
+ * HIGHWATER_PG_USER: a user name, `uid` or `uid:gid`.
  */
 export async function chooseIdentity(wanted: string | undefined): Promise<Identity | undefined> {
   if (process.getuid?.() !== 0) return undefined;
@@ -40,7 +40,7 @@ async function lookUpUser(name: string): Promise<Identity | undefined> {
   const lines = (await readFile("/etc/passwd", "utf8").catch(() => "")).split("\n");
   const fields = lines.map((line) => line.split(":")).find((line) => line[0] === name);
   if (fields) return { uid: Number(fields[2]), gid: Number(fields[3]) };
-  // Directories other than /etc/passwd (and macOS, whose `nobody` is -2) answer through `id`.
+  // `id` also knows users that are not in /etc/passwd, and macOS's `nobody`, which is -2.
   const ask = (flag: string): Promise<string> =>
     new Promise((resolve) => execFile("id", [flag, name], (_error, stdout) => resolve(stdout.trim())));
   const [uid, gid] = await Promise.all([ask("-u"), ask("-g")]);
@@ -48,7 +48,7 @@ async function lookUpUser(name: string): Promise<Identity | undefined> {
 }
 
 /**
- * Whether the identity may enter every folder on the way and has the right (R_OK, X_OK) at the end.
+ * True if the identity may enter every folder on the way and has the right (R_OK, X_OK) at the end.
  */
 export async function canReach(
   file: string,
@@ -75,7 +75,7 @@ function hasRight(stats: Stats, identity: Identity, right: number): boolean {
   return ((stats.mode >> shift) & right) === right;
 }
 
-/** Makes the cluster's own folder where the identity can use it, and gives it to the identity. */
+/** Makes the cluster's folder where the identity can use it, and makes the identity its owner. */
 export async function makeClusterDir(identity: Identity | undefined): Promise<string> {
   const candidates = [tmpdir(), "/tmp", "/var/tmp"];
   for (const parent of candidates) {

@@ -1,4 +1,4 @@
-// One default cluster through its whole life, in order: the cases share it, and each leaves it healthy.
+// One default cluster through its whole life: the cases share it, and each leaves it healthy.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -190,7 +190,7 @@ describe("a default cluster", () => {
 
   it("promotion follows a dead primary: the other replica streams from the new one", async () => {
     await cluster.query("us-east", "CREATE SCHEMA highwater");
-    // The one that is promoted must not lack what the other has: a server also writes its log by itself.
+    // The promoted node must lack nothing of the other's: a server also writes log by itself.
     await cluster.link("us-east", "eu-west").cut({ mode: "reset" });
     await cluster.query(
       "us-east",
@@ -233,14 +233,14 @@ describe("a default cluster", () => {
 
   it("a hung replica and a cut link do not hold a promotion up", async () => {
     await cluster.pause("us-east");
-    // So that eu-west has all that us-east may find in its socket: it could not follow a node that has less.
+    // eu-west must have everything that us-east may still find in its socket, to be followed by it.
     await cluster.link("us-west", "us-east").cut();
     await cluster.query("us-west", "INSERT INTO item VALUES (55)");
     await reaches("eu-west", "SELECT count(*) = 1 FROM item WHERE id = 55");
     await cluster.isolate("us-west");
     await cluster.promote(await cluster.mostAdvancedReplica());
     assert.equal((await statusOf("eu-west")).timeline, 3);
-    // Still cut off from us-west, whose log now goes another way.
+    // Still cut off from us-west, whose log takes another course now.
     await cluster.resume("us-east");
     await cluster.follow("us-east", "eu-west");
     await cluster.waitForStreaming(["us-east"]);
@@ -248,11 +248,11 @@ describe("a default cluster", () => {
   });
 
   it("a replica stuck in connecting over a cut link takes a new upstream", async () => {
-    // A fresh clone has no older log than its own, so us-east must have come as far before it can follow.
+    // A fresh clone has no older log, so us-east must have caught up before it can follow.
     await cluster.rejoin("us-west");
     await cluster.query("eu-west", "INSERT INTO item VALUES (60)");
     for (const id of ["us-east", "us-west"]) await reaches(id, "SELECT count(*) = 1 FROM item WHERE id = 60");
-    // us-east restarts with its link cut, so its receiver hangs in the connection attempt.
+    // us-east restarts while its link is cut, so its receiver hangs during the connection attempt.
     await cluster.link("us-east", "eu-west").cut();
     await cluster.restart("us-east");
     assert.equal((await statusOf("us-east")).streaming, false);

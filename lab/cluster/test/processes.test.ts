@@ -1,5 +1,5 @@
-// What a cluster leaves behind when it, its parts or its caller end in every possible way: nothing. And what it
-// says when it cannot start. Finds processes through /proc, so Linux only.
+// Goal: a cluster leaves nothing behind, however it, its parts or its caller end, and reports why
+// it cannot start. Finds processes through /proc, so Linux only.
 
 import assert from "node:assert/strict";
 import { type ChildProcessByStdio, spawn } from "node:child_process";
@@ -24,7 +24,7 @@ const cli = path.join(packageDir, "src", "cli.ts");
 
 function run(args: string[], temp: string, options: { uid?: number; gid?: number } = {}): Program {
   const env = { ...process.env, TMPDIR: temp, HOME: temp };
-  // Without a template initdb runs, and may be what is interrupted.
+  // Without a template, so that initdb runs and may be interrupted.
   for (const name of ["NODE_TEST_CONTEXT", "HIGHWATER_PG_TEMPLATES"]) delete (env as NodeJS.ProcessEnv)[name];
   return spawn(process.execPath, args, { ...options, cwd: "/", env, stdio: ["pipe", "pipe", "inherit"] });
 }
@@ -68,7 +68,7 @@ describe("no process and no folder is left", onLinux, () => {
     });
 
   it("after SIGKILL of the caller at any moment of the start", async () => {
-    // By what exists when the blow falls: the supervisor alone, initdb at work, servers starting.
+    // The processes at the moment of the kill: only the supervisor, initdb, or starting servers.
     for (const processCount of [1, 2, 6]) {
       await using temp = await makeTempParent();
       const program = run([fixture, "hold"], temp.dir);
@@ -135,7 +135,7 @@ describe("no process and no folder is left", onLinux, () => {
 
   it("when the servers' user cannot enter the installed package", async (test) => {
     if (process.getuid?.() !== 0) return test.skip("only root runs the servers as another user");
-    // A user who owns nothing and a temporary folder that only root may enter: /tmp is taken instead.
+    // A user without files, and a temporary folder that only root may enter: /tmp is used instead.
     await using temp = await makeTempParent();
     const closed = path.join(temp.dir, "closed");
     await mkdir(closed, { mode: 0o700 });
@@ -215,7 +215,7 @@ it("runs another PostgreSQL installation", async (test) => {
     /^15\./,
   );
   await cluster.kill("us-east");
-  // The other one could not follow a primary that lacks what it has.
+  // The other one could not follow a primary that lacks log that it has.
   const heir = await cluster.mostAdvancedReplica();
   await cluster.promote(heir);
   await cluster.rejoin("us-east");

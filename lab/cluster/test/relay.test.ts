@@ -1,4 +1,4 @@
-// Relays and links with real sockets and no database: delay, order, cuts and heals.
+// Goal: relays and links delay, order, cut and heal correctly. Method: real sockets, no database.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -10,7 +10,7 @@ import { Network } from "../src/network.ts";
 
 const roundTripMs = 40;
 
-/** Answers every byte with itself, and its end with an end. */
+/** Echoes every byte, and the end. */
 async function startEcho(): Promise<net.Server> {
   const server = net.createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
     socket.on("error", () => undefined);
@@ -39,7 +39,7 @@ async function connect(port: number): Promise<Client> {
   };
 }
 
-/** Unlike events.once, does not mind the error that precedes a reset connection's close. */
+/** Unlike events.once, ignores the error that precedes the close of a reset connection. */
 function closeOf(socket: net.Socket): Promise<void> {
   return new Promise((resolve) => socket.once("close", () => resolve()));
 }
@@ -153,7 +153,7 @@ describe("a cut", () => {
 
   after(() => echo.close());
 
-  /** A fresh network for each case; `received` is what reached the target. */
+  /** A new network for each case; `received` has what reached the target. */
   async function fresh(): Promise<AsyncDisposable> {
     report = "";
     network = new Network({ "here/there": 10 });
@@ -165,7 +165,7 @@ describe("a cut", () => {
     return { [Symbol.asyncDispose]: () => network.close() };
   }
 
-  /** A second connection over another link answers: everything that was due before has had its chance. */
+  /** An answer over another link shows that everything due before has had its chance. */
   async function othersAreServed(): Promise<void> {
     const other = await network.openRelay({
       from: "elsewhere",
@@ -203,7 +203,7 @@ describe("a cut", () => {
     await sleep(10);
     await network.cut("here", "there", {});
     await network.setRoundTripMs("here", "there", 10);
-    // It would have been there by now.
+    // It would have arrived by now.
     await sleep(200);
     await othersAreServed();
     assert.equal(report, "");

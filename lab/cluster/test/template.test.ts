@@ -1,4 +1,4 @@
-// Clusters from one template: initdb runs once, and they are still foreign to each other.
+// Goal: clusters from one template run initdb once, and are still unrelated to each other.
 
 import assert from "node:assert/strict";
 import { readdir } from "node:fs/promises";
@@ -35,7 +35,7 @@ test("clusters that start at once share a template, and have a system identifier
   assert.equal(one, two, "a replica has its primary's");
   assert.notEqual(one, other);
 
-  // The log of the copy is whole: it is replayed after a crash, and streamed.
+  // The copy's log is complete: it can be replayed after a crash, and streamed.
   await first.kill("one");
   await first.start("one");
   await first.waitForStreaming();

@@ -1,4 +1,4 @@
-// API keys of a running system, made by the command that operators use.
+// Makes API keys of a running system, with the command that operators use.
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -10,21 +10,21 @@ export interface KeyOptions {
   /** Keys of one owner see each other's transactions. Default: the key's own id. */
   readonly owner?: string;
   /**
-   * The database's login role that its transactions run as; when absent one of the owner's own,
-   * which `ownRole` makes.
+   * The database's login role for its transactions. Default: the owner's own role, which `ownRole`
+   * names.
    */
   readonly role?: string;
-  /** Of read, write, webhooks, admin. */
+  /** Any of read, write, webhooks and admin. */
   readonly scopes: readonly string[];
 }
 
-/** A login role belongs to one owner, and to keys that write or to keys that do not. */
+/** A login role belongs to one owner, and either to keys that write or to keys that do not. */
 export function ownRole({ name, owner = name, scopes }: KeyOptions): { name: string; writes: boolean } {
   const writes = scopes.includes("write");
   return { name: `app_${owner}_${writes ? "write" : "read"}`, writes };
 }
 
-/** The key's text. */
+/** Returns the key's text. */
 export async function createKey(topologyFile: string, options: KeyOptions): Promise<string> {
   const { name, owner, role = ownRole(options).name, scopes } = options;
   const args = [

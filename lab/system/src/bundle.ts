@@ -1,20 +1,20 @@
-// A program in one file. A service loads more than a thousand modules, which takes two thirds of
-// the processor time of its start, and a run of the tests starts hundreds of services. `make demo`,
-// `make up` and the image start them from their sources.
+// Bundles a program into one file. A service loads more than a thousand modules, which takes two
+// thirds of the processor time of its start, and the tests start hundreds of services. `make demo`,
+// `make up` and the image start services from their sources.
 import { existsSync } from "node:fs";
 import { mkdir, readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 const FOLDER = process.env["HIGHWATER_SERVICE_BUNDLES"];
-/** CommonJS packages inside the bundle ask for Node's own modules by `require`. */
+/** CommonJS packages in the bundle load Node's modules by `require`. */
 const REQUIRE =
   'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);';
 const bundles = new Map<string, Promise<string>>();
 
 /**
- * The file to start: the program itself, or its bundle where HIGHWATER_SERVICE_BUNDLES names a
- * folder for them.
+ * The file to start: the program's source, or its bundle if HIGHWATER_SERVICE_BUNDLES names a
+ * folder for bundles.
  */
 export function programFile(main: URL): Promise<string> {
   const source = fileURLToPath(main);
@@ -26,7 +26,7 @@ export function programFile(main: URL): Promise<string> {
 
 async function makeBundle(source: string, folder: string): Promise<string> {
   const file = join(folder, `${source.replaceAll(/[^a-zA-Z0-9]+/g, "-")}.mjs`);
-  // Of this run: sources do not change while tests run.
+  // Made in this run: sources do not change while tests run.
   if (existsSync(file)) return file;
   const { build } = await import("esbuild");
   await mkdir(folder, { recursive: true });
@@ -45,7 +45,7 @@ async function makeBundle(source: string, folder: string): Promise<string> {
       {
         name: "files beside a module",
         setup: (plugin) => {
-          // Workers and migrations are found from where their module stands.
+          // Modules find workers and migrations relative to their own place.
           plugin.onLoad({ filter: /\.ts$/ }, async ({ path }) => ({
             contents: (await readFile(path, "utf8")).replaceAll(
               "import.meta.url",

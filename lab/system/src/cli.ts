@@ -1,6 +1,5 @@
 #!/usr/bin/env node
-// The command `highwater-lab-system` (`make up`): the three-region system, kept running until
-// Ctrl-C.
+// The command `highwater-lab-system` (`make up`): runs the three-region system until Ctrl-C.
 import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
 import type { NodeStatus } from "@highwater/lab-cluster";
@@ -145,8 +144,8 @@ async function obey(system: System, line: string): Promise<void> {
 async function main(): Promise<void> {
   const options = readOptions();
   if (options === "help") return console.log(usage);
-  // Until the system exists, and at the second Ctrl-C, the program just ends; its children notice
-  // and end too.
+  // Until the system exists, and at a second Ctrl-C, the program just exits; its children notice
+  // that and end, too.
   const die = (signal: NodeJS.Signals): void => process.exit(exitCodeOf(signal));
   for (const name of SIGNALS) process.on(name, die);
   const startMs = performance.now();
@@ -163,8 +162,7 @@ async function main(): Promise<void> {
   }
   console.log(`Ready in ${((performance.now() - startMs) / 1_000).toFixed(1)} s.\n`);
   console.log(await describe(system));
-  // Standard input may have ended at once, and a running system alone does not keep the program
-  // alive.
+  // Standard input may be at its end already, and a running system does not keep the program alive.
   const keepAlive = setInterval(() => undefined, 60_000);
   const input = createInterface({ input: process.stdin, prompt: "> " });
   const prompt = (): void => {
@@ -176,7 +174,7 @@ async function main(): Promise<void> {
     if (/^\s*(quit|exit)\s*$/.test(line)) return stop();
     work = work.then(() => obey(system, line)).then(prompt);
   });
-  // On a terminal readline takes Ctrl-C as a key.
+  // On a terminal, readline receives Ctrl-C as a key.
   input.on("SIGINT", () => process.kill(process.pid, "SIGINT"));
   await stopped;
   clearInterval(keepAlive);

@@ -1,21 +1,21 @@
-// The edge of a region of the dev system: a real Envoy, configured as the product configures it.
+// The edge of a region of the dev system: a real Envoy with the product's configuration.
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Envoy } from "@highwater/lab-tools/envoy";
 import { BOOTSTRAP_FILE, edgeFiles, type EdgeNode, type EdgeSource, readSource } from "@highwater/edge";
 
-/** What may differ from one edge to the next. */
+/** The options in which edges may differ. */
 export type EdgeChanges = Partial<Pick<EdgeSource, "limits" | "operators" | "traces" | "trustedProxies">> & {
   readonly tls?: EdgeSource["listen"]["tls"];
 };
 
 export interface EdgeOptions {
-  /** Of everything that the edge writes. */
+  /** For all files that the edge writes. */
   readonly folder: string;
   readonly adminSocket: string;
-  /** 0: any free one. */
+  /** 0: any free port. */
   readonly port: number;
-  /** As this edge reaches them, the nearest region first. */
+  /** As this edge reaches them, nearest region first. */
   readonly regions: EdgeSource["regions"];
 }
 
@@ -58,7 +58,7 @@ export class RegionEdge implements AsyncDisposable {
     return new RegionEdge(envoy, url, accessLog);
   }
 
-  /** At once, with all its connections. */
+  /** Ends it at once, with all its connections. */
   stop(): Promise<void> {
     return this.envoy.stop();
   }

@@ -1,5 +1,5 @@
-// Preloaded into every service that a dev system starts: when the process that started it is gone,
-// so is the service.
+// Preloaded into every service that a dev system starts: the service exits when the process that
+// started it has ended.
 process.on("disconnect", () => {
   process.exit(0);
 });

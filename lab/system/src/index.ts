@@ -1,5 +1,5 @@
 // The whole product on one machine: a dev cluster with a gateway and a tracker in every region,
-// each a real process, and every cross-region connection through the cluster's delayed links. For
+// each a real process, and all connections between regions through the cluster's delayed links. For
 // demos, tests and experiments; never for production.
 import { existsSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
@@ -23,24 +23,24 @@ export { type ServiceKind, ServiceProcess } from "./service-process.ts";
 export interface SystemOptions {
   readonly cluster?: ClusterOptions;
   readonly levels?: Topology["levels"];
-  /** More environment for every service. */
+  /** Additional environment of every service. */
   readonly env?: Readonly<Record<string, string>>;
-  /** First of the fixed ports for the services; free ones when absent. */
+  /** The first of the services' fixed ports. Default: free ports. */
   readonly portBase?: number;
-  /** Trackers reach the nodes over a link of their own, from trackerLocation(), that can be cut. */
+  /** Trackers reach the nodes over links of their own, from trackerLocation(), which can be cut. */
   readonly hasTrackerLinks?: boolean;
-  /** The same of gateways, from gatewayLocation(). */
+  /** The same for gateways, from gatewayLocation(). */
   readonly hasGatewayLinks?: boolean;
   /**
-   * Trackers log in with roles of their own, which become the services' role, so that one can be
-   * refused alone: trackerRole().
+   * Trackers log in with their own roles, trackerRole(), which become the services' role, so that
+   * one can be refused alone.
    */
   readonly hasTrackerRoles?: boolean;
-  /** Every replica is asked itself what it has, and the primary's streams prove nothing. */
+  /** Trackers ask every replica itself, instead of using the primary's view of its streams. */
   readonly asksReplicas?: boolean;
 }
 
-/** Where the tracker of a region is, for links: `cluster.link(trackerLocation(region), region)`. */
+/** Where a region's tracker is, for links: `cluster.link(trackerLocation(region), region)`. */
 export function trackerLocation(region: string): string {
   return `tracker-${region}`;
 }
@@ -57,19 +57,19 @@ export interface Endpoint {
   readonly region: string;
   readonly gateway: string;
   readonly tracker: string;
-  /** For any client of PostgreSQL. */
+  /** The port for PostgreSQL clients. */
   readonly postgres?: string;
 }
 
 interface Region {
   gateway: ServiceProcess;
   tracker: ServiceProcess;
-  /** Beside the first. */
+  /** Gateways in addition to the first. */
   readonly moreGateways: ServiceProcess[];
   edge?: { now: RegionEdge; readonly changes: EdgeChanges };
 }
 
-/** A machine that is busy with other things starts slowly. */
+/** A busy machine starts slowly. */
 const START_TIMEOUT_MS = 180_000;
 const READY_TIMEOUT_MS = 180_000;
 const ASK_LIMIT_MS = 5_000;
@@ -80,10 +80,10 @@ export class System implements AsyncDisposable {
   readonly regions: readonly string[];
   readonly #options: SystemOptions;
   readonly #services = new Map<string, Region>();
-  /** All that were started, those included that are gone. */
+  /** All processes that were started, including ended ones. */
   readonly #processes: ServiceProcess[] = [];
   readonly #relays = new Map<string, Promise<string>>();
-  /** Ports for clients of PostgreSQL, by the names of gateways. */
+  /** Ports for PostgreSQL clients, by gateway name. */
   readonly #pgPorts = new Map<string, number>();
   readonly #pgReadPorts = new Map<string, number>();
   #administered: Promise<void> = Promise.resolve();
@@ -128,13 +128,13 @@ export class System implements AsyncDisposable {
     return this.#of(region).tracker;
   }
 
-  /** All of the region, the first one first. */
+  /** All gateways of the region, the first one first. */
   gateways(region: string): readonly ServiceProcess[] {
     const { gateway, moreGateways } = this.#of(region);
     return [gateway, ...moreGateways];
   }
 
-  /** Another gateway for the region, under a name of its own. Resolves when it is ready. */
+  /** Adds a gateway to the region, with its own name. Resolves when it is ready. */
   async addGateway(region: string): Promise<ServiceProcess> {
     const { moreGateways } = this.#of(region);
     const name = `${region}-${String(moreGateways.length + 2)}`;
@@ -147,26 +147,26 @@ export class System implements AsyncDisposable {
   }
 
   /**
-   * For any client of PostgreSQL: through the gateway, in the region of that name or of a further
-   * one's own name.
+   * For PostgreSQL clients: through the gateway with this name, which is the region's or that of an
+   * added gateway.
    */
   pgUrl(gateway: string, role = APP_ROLE): string {
     return pgUrl(this.#pgPorts.get(gateway), gateway, role);
   }
 
-  /** The same for reads: at the replica of the gateway's region, where there is one. */
+  /** The same for reads, at the replica of the gateway's region if there is one. */
   pgReadUrl(gateway: string, role = APP_ROLE): string {
     return pgUrl(this.#pgReadPorts.get(gateway), gateway, role);
   }
 
-  /** The region's edge, where one was started. */
+  /** The region's edge, if one was started. */
   edge(region: string): RegionEdge | undefined {
     return this.#of(region).edge?.now;
   }
 
   /**
-   * Starts an Envoy in front of the region, which knows all services that there are now. It is
-   * stopped with the system.
+   * Starts an Envoy in front of the region, for all services that there are now. It is stopped with
+   * the system.
    */
   async startEdge(region: string, changes: EdgeChanges = {}): Promise<RegionEdge> {
     const at = this.regions.indexOf(region);
@@ -189,7 +189,7 @@ export class System implements AsyncDisposable {
     const now = await RegionEdge.start(
       {
         folder: join(this.cluster.dir, "services", `edge-${region}`),
-        // As short as may be: the name of a socket has little room.
+        // Kept short, because a socket's path has a small limit.
         adminSocket: join(this.cluster.dir, `edge-${region}.sock`),
         port,
         regions,
@@ -207,16 +207,16 @@ export class System implements AsyncDisposable {
   }
 
   /**
-   * The file of nodes and levels that the region's services read; what is written there later, they
-   * take up as well.
+   * The file with nodes and levels for the region's services, which also notice later changes of
+   * it.
    */
   topologyFile(region: string): string {
     return join(this.cluster.dir, "services", `topology-${region}.json`);
   }
 
   /**
-   * Gives the running services of a region other levels. One that is started again has those of the
-   * system's options.
+   * Gives the running services of a region other levels. A restarted service has those of the
+   * system's options again.
    */
   async changeLevels(region: string, levels: Topology["levels"]): Promise<void> {
     const file = this.topologyFile(region);
@@ -226,13 +226,10 @@ export class System implements AsyncDisposable {
     }
   }
 
-  /**
-   * A new API key, for a system whose services are started with `GATEWAY_AUTH` and `TRACKER_AUTH`.
-   */
+  /** Makes an API key, for a system whose services run with `GATEWAY_AUTH` and `TRACKER_AUTH`. */
   async createKey(options: KeyOptions): Promise<string> {
     if (options.role === undefined) await this.#administer([ownRoleStatement(options)]);
-    // A reader's role is there now, and only a superuser can take from PUBLIC what it must not
-    // have.
+    // Now a reader's role exists, and only a superuser can revoke from PUBLIC what it must not do.
     if (!options.scopes.includes("write")) await this.#administer(protectStatements(SERVICE_ROLE));
     return createKey(this.topologyFile(this.regions[0] ?? ""), options);
   }
@@ -242,7 +239,7 @@ export class System implements AsyncDisposable {
   }
 
   /**
-   * The addresses of all regions as seen from a place, own region first; links to others are
+   * The addresses of all regions as a place sees them, own region first. Links to others are
    * delayed and can be cut.
    */
   async endpoints(from: string): Promise<Endpoint[]> {
@@ -282,7 +279,7 @@ export class System implements AsyncDisposable {
     return relay;
   }
 
-  /** Waits until every running gateway says that it can commit. */
+  /** Waits until every running gateway reports that it can commit. */
   async ready(): Promise<void> {
     const deadline = performance.now() + READY_TIMEOUT_MS;
     for (const { gateway, tracker, moreGateways } of this.#services.values()) {
@@ -296,7 +293,7 @@ export class System implements AsyncDisposable {
     }
   }
 
-  /** The loss of a region: its nodes, its gateways, its tracker and its edge, all at once. */
+  /** Kills a whole region at once: its nodes, gateways, tracker and edge. */
   async killRegion(region: string): Promise<void> {
     const { tracker, edge } = this.#of(region);
     const nodes = this.cluster.nodes.filter((node) => node.region === region);
@@ -308,9 +305,8 @@ export class System implements AsyncDisposable {
   }
 
   /**
-   * Brings a lost region back: its nodes as fresh copies of the primary, its services with what
-   * they have on disk. Heal the links first. Resolves when its nodes stream and its services have
-   * been started.
+   * Brings a lost region back: nodes as fresh copies of the primary, services with their data on
+   * disk. Heal the links first. Resolves when its nodes stream and its services have started.
    */
   async reviveRegion(region: string): Promise<void> {
     const nodes = this.cluster.nodes.filter((node) => node.region === region).map((node) => node.id);
@@ -318,19 +314,16 @@ export class System implements AsyncDisposable {
       Promise.all(nodes.map((id) => this.cluster.rejoin(id))).then(() =>
         this.cluster.waitForStreaming(nodes),
       ),
-      // The tracker first: the gateway announces to it.
+      // The tracker first, because the gateway announces to it.
       this.restartService(region, "tracker").then(() => this.restartService(region, "gateway")),
     ]);
     const { edge, moreGateways } = this.#of(region);
-    // What was added does not come back, and the edge must not look for it.
+    // Added gateways do not come back, so the edge must not look for them.
     moreGateways.splice(0, Infinity, ...moreGateways.filter((gateway) => gateway.running));
     if (edge !== undefined) await this.startEdge(region, edge.changes);
   }
 
-  /**
-   * Starts the gateway or tracker of a region again, at the same address and with what it has on
-   * disk.
-   */
+  /** Restarts the region's gateway or tracker, at the same address and with its data on disk. */
   async restartService(region: string, which: ServiceKind): Promise<void> {
     const services = this.#of(region);
     const at = this.regions.indexOf(region);
@@ -358,8 +351,8 @@ export class System implements AsyncDisposable {
   }
 
   /**
-   * As the superuser, on the first primary. One after the other: two that change the rights of a
-   * function at once fail.
+   * Runs statements as superuser on the first primary. One after another, because concurrent
+   * changes of a function's rights fail.
    */
   #administer(statements: readonly string[]): Promise<void> {
     const [primary] = this.cluster.nodes;
@@ -403,7 +396,7 @@ export class System implements AsyncDisposable {
   }
 
   /**
-   * One that the service keeps while it is down: others may still call it there, and it may start
+   * A port that the service keeps while it is down, because others may call it and it may start
    * again.
    */
   async #port(at: number, offset: number): Promise<number> {
@@ -485,8 +478,8 @@ function pgUrl(port: number | undefined, gateway: string, role: string): string 
 }
 
 /**
- * Waits for all, so that those that have started can be stopped. Errors: one with the messages of
- * all failures.
+ * Waits for all, so that started ones can be stopped. Errors: one error with the messages of all
+ * failures.
  */
 async function allStarted(starting: readonly Promise<ServiceProcess>[]): Promise<ServiceProcess[]> {
   const ended = await Promise.allSettled(starting);

@@ -1,5 +1,5 @@
-// `make latency`: what a commit and its durability cost over the default links, one transaction at
-// a time.
+// `make latency`: measures the latency of a commit and of its durability over the default links,
+// one transaction at a time.
 import { Highwater, sql } from "@highwater/sdk";
 import { System } from "./index.ts";
 

@@ -1,5 +1,4 @@
-// A real receiver of webhooks: an HTTP server that follows a script, and remembers what it was
-// sent.
+// A real receiver of webhooks: an HTTP server that follows a script and keeps all requests.
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { once } from "node:events";
@@ -28,7 +27,7 @@ export const answers =
 
 export class Receiver implements AsyncDisposable {
   readonly received: Received[] = [];
-  /** Requests that are being answered now, and the most that ever were, by webhook-id. */
+  /** By webhook-id: requests that are being answered now, and the highest such number so far. */
   readonly atOnce = new Map<string, { now: number; max: number }>();
   behaviour: Behaviour = ok;
   readonly url: string;
@@ -68,7 +67,7 @@ export class Receiver implements AsyncDisposable {
     await this.behaviour(response, received, request);
   }
 
-  /** Until so many requests have come. */
+  /** Waits for this many requests. */
   async count(many: number, limitMs = 60_000): Promise<readonly Received[]> {
     await this.until(() => this.received.length >= many, `${String(many)} requests`, limitMs);
     return this.received;

@@ -1,6 +1,6 @@
-// `make resume`: how long after a new primary accepts writes the service commits again. The region
-// of the primary is killed and another promoted; one client writes to the new primary directly,
-// another through the gateway beside it.
+// `make resume`: measures how soon the service commits after a new primary accepts writes. The
+// primary's region is killed and another node promoted; one client writes to the new primary
+// directly, another through the gateway beside it.
 import { setTimeout as pause } from "node:timers/promises";
 import { makeUuidV7 } from "@highwater/protocol";
 import { System } from "./index.ts";
@@ -13,7 +13,7 @@ const LIMIT_MS = 30_000;
 
 const newId = (): string => makeUuidV7(Date.now(), crypto.getRandomValues(new Uint8Array(10)));
 
-/** When the attempt first succeeded. */
+/** When an attempt first succeeded. */
 async function firstSuccess(attempt: () => Promise<boolean>): Promise<number> {
   const untilMs = performance.now() + LIMIT_MS;
   while (performance.now() < untilMs) {

@@ -1,13 +1,13 @@
-// The database roles of a system: what the services and applications log in as. Only a superuser
-// may make them.
+// The database roles of a system, as which services and applications log in. Only a superuser may
+// make them.
 import { serviceRoleStatements } from "@highwater/store";
 import { type KeyOptions, ownRole } from "./api-keys.ts";
 
-/** Of gateways and trackers, with the rights that a deployment gives it. No superuser. */
+/** The role of gateways and trackers, with the rights of a deployment. Not a superuser. */
 export const SERVICE_ROLE = "highwater_service";
-/** Of applications; its rights on the service's own tables are those of any application. */
+/** The role of applications, with the usual rights on the service's tables. */
 export const APP_ROLE = "app";
-/** A database's name, wherever the cluster makes one. */
+/** The database's name in every cluster. */
 export const DATABASE = "app";
 
 /**
@@ -28,7 +28,7 @@ export function systemRoles(trackers: readonly string[]): string[] {
 }
 
 /**
- * What one owner writes all others may use: the roles of a system differ in who they are, and in
+ * All owners may use each other's tables: the roles of a system differ only in identity, and in
  * whether they may write.
  */
 export function ownRoleStatement(options: KeyOptions): string {

@@ -1,4 +1,4 @@
-// One gateway or tracker as a real process: its address is the first line that it prints. When it
+// One gateway or tracker as a real process. Its address is the first line that it prints. If it
 // fails to start, the error shows the end of its log.
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, fstatSync, openSync } from "node:fs";
@@ -14,20 +14,19 @@ export type ServiceKind = "gateway" | "tracker";
 export interface ServiceOptions {
   readonly name: string;
   readonly service: ServiceKind;
-  /** Without keys of a deployment among them, it is the one for development. */
+  /** Without a deployment's keys, it belongs to the development deployment. */
   readonly env: Readonly<Record<string, string>>;
   readonly logFile: string;
   /**
-   * Whether a failure leaves a copy of the log in the machine's place for temporary files; default
-   * true.
+   * Whether a failure leaves a copy of the log in the folder for temporary files. Default: true.
    */
   readonly keepLog?: boolean;
   readonly startTimeoutMs: number;
 }
 
-/** How long a service that is asked to finish may take before it is killed. */
+/** How long a service may take to finish before it is killed. */
 const STOP_LIMIT_MS = 5_000;
-/** Of the log, in the message of a failure. */
+/** Lines of the log in the message of a failure. */
 const LINES_SHOWN = 20;
 
 const EXIT_WITH_PARENT = new URL("./exit-with-parent.ts", import.meta.url).href;
@@ -40,14 +39,14 @@ interface Program {
 const PROGRAMS: Readonly<Record<ServiceKind, Program>> = {
   gateway: {
     main: new URL("../../../services/txn-gateway/src/main.ts", import.meta.url),
-    // What belongs to a request in flight outlives the default young generation under load, and is
-    // then costly to collect.
+    // Under load, data of running requests outlives the default young generation and becomes costly
+    // to collect.
     flags: ["--max-semi-space-size=64"],
   },
   tracker: {
     main: new URL("../../../services/durability-tracker/src/main.ts", import.meta.url),
-    // Most of a large ledger is not on the heap: without this the collector lets garbage grow to
-    // several times the rest.
+    // A large ledger is mostly outside the heap; without this, garbage grows to several times the
+    // rest.
     flags: ["--max-semi-space-size=16", "--heap-growing-percent=25"],
   },
 };
@@ -78,9 +77,9 @@ export class ServiceProcess {
     const logStart = fstatSync(log).size;
     const child = spawn(process.execPath, args, {
       env: { ...TEST_DEPLOYMENT, ...process.env, ...options.env },
-      // Its own group, so that Ctrl-C in the terminal reaches it only through its parent.
+      // Its own process group, so that Ctrl-C in the terminal reaches it only through its parent.
       detached: true,
-      // It writes the log itself, which is therefore whole when it has exited.
+      // The process writes the log itself, so the log is complete when it has exited.
       stdio: ["ignore", "pipe", log, "ipc"],
     });
     closeSync(log);
@@ -114,7 +113,7 @@ export class ServiceProcess {
     throw await failureOf(options, outcome.fault, logStart);
   }
 
-  /** An error that says what is wrong with it, and what it wrote last. */
+  /** An error with the fault and the last lines of the log. */
   failure(fault: string): Promise<Error> {
     return failureOf(this.#options, fault);
   }
@@ -127,13 +126,13 @@ export class ServiceProcess {
     return this.#child.exitCode === null && this.#child.signalCode === null;
   }
 
-  /** As if its host had lost power. */
+  /** Kills it, like a power failure of its host. */
   async kill(): Promise<void> {
     this.#child.kill("SIGKILL");
     await this.#exited;
   }
 
-  /** Asks it to finish. */
+  /** Asks it to finish, and kills it at the limit. */
   async stop(limitMs = STOP_LIMIT_MS): Promise<void> {
     this.#child.kill("SIGTERM");
     const timer = setTimeout(() => this.#child.kill("SIGKILL"), limitMs);
@@ -142,7 +141,7 @@ export class ServiceProcess {
   }
 }
 
-/** The log itself goes with the folder of a system that does not start: a copy of it stays. */
+/** Copies the log, because the folder of a system that fails to start is removed. */
 async function failureOf(options: ServiceOptions, fault: string, logStart = 0): Promise<Error> {
   const { name, logFile, keepLog = true } = options;
   const written = (await readFile(logFile)).subarray(logStart).toString().trimEnd();

@@ -1,5 +1,5 @@
-// For tests of the whole product: a raw client of the wire (no SDK, so that nothing is retried
-// behind a test's back), and the look into the database that decides whether a verdict was right.
+// For tests of the whole product: a client of the bare wire (without the SDK, so that nothing is
+// retried unseen), and a look into the database to check verdicts.
 import assert from "node:assert/strict";
 import { eventually } from "@highwater/lab-tools/process";
 import {
@@ -16,9 +16,9 @@ import type { System } from "./index.ts";
 
 export { eventually };
 
-/** Longer than a service ever takes for an answer that it was asked to wait with. */
+/** Longer than a service waits before it answers. */
 const LIMIT_MS = 120_000;
-/** A verdict that is expected comes within it, however busy the machine is. */
+/** An expected verdict arrives within this time even on a busy machine. */
 const VERDICT_MS = 60_000;
 
 export function newId(atMs = Date.now()): string {
@@ -36,7 +36,7 @@ async function call<T>(url: string, init: RequestInit = {}): Promise<JsonRespons
   return { status: response.status, headers: response.headers, body: (await response.json()) as T };
 }
 
-/** One call, sent once. */
+/** Makes one call, once. */
 export function post<T>(
   url: string,
   body: unknown,
@@ -51,7 +51,7 @@ export function post<T>(
 
 export type TransactionReply = JsonResponse<TransactionResponse & Partial<Problem>>;
 
-/** One transaction, sent once. */
+/** Sends one transaction, once. */
 export function send(
   gateway: string,
   statements: readonly Statement[],
@@ -61,8 +61,8 @@ export function send(
 }
 
 /**
- * One transaction that has to commit; sent again while the service asks for patience, under a new
- * id where it says so.
+ * Commits one transaction. Sends it again while the service asks to wait, under a new id if the
+ * service says so.
  */
 export async function commit(
   gateway: string,
@@ -94,10 +94,7 @@ export async function createTable(system: System, region: string): Promise<void>
   assert.equal(state, "durable");
 }
 
-/**
- * Keys that the node shows, asked from the database itself. A replica may have more on its disk
- * than it shows.
- */
+/** The keys that the node's database shows. A replica may have more on disk than it shows. */
 export async function keysOn(system: System, node: string): Promise<Set<string>> {
   const rows = await system.cluster.query(node, "SELECT key FROM kv");
   return new Set(rows.map((row) => String(row.key)));
@@ -121,8 +118,8 @@ export async function verdicts(
       assert.ok(!("error" in one), JSON.stringify(one));
       return one;
     });
-    // A tracker that does not see the primary answers early, so that clients ask another one. These
-    // ask this one again.
+    // A tracker that does not see the primary answers early, so that clients ask another one. This
+    // asks it again.
     const isEarly = body.blind === true && performance.now() < untilMs;
     if (!isEarly || found.every(({ verdict }) => verdict !== "pending")) return found;
   }
@@ -161,14 +158,14 @@ export async function marksOf(tracker: string): Promise<MarksReply> {
   return (await call<MarksReply>(`${tracker}/v1/durability/marks`)).body;
 }
 
-/** The epoch that the tracker follows, as soon as it follows one. */
+/** The epoch that the tracker follows, once there is one. */
 export function epochOf(tracker: string): Promise<string> {
-  return eventually("an epoch reigns", async () => (await marksOf(tracker)).marks?.epoch);
+  return eventually("there is a current epoch", async () => (await marksOf(tracker)).marks?.epoch);
 }
 
 /** Waits until the tracker follows an epoch other than the given one. */
 export function epochAfter(tracker: string, epoch: string): Promise<MarksReply> {
-  return eventually("a new epoch reigns", async () => {
+  return eventually("there is a new epoch", async () => {
     const answer = await marksOf(tracker);
     return answer.marks !== null && answer.marks.epoch !== epoch ? answer : undefined;
   });
@@ -190,8 +187,8 @@ export async function commitKeys(
 }
 
 /**
- * The keys of the node. A replica's are asked for until they are enough: it shows what it has on
- * its disk a little later.
+ * The node's keys. A replica shows data on its disk a little later, so it is asked until the keys
+ * are enough.
  */
 async function keysShown(
   system: System,
@@ -204,14 +201,14 @@ async function keysShown(
     keys = await keysOn(system, node);
     return row?.["is_replica"] === false || areEnough(keys);
   });
-  // What is missing by then is for the caller to judge.
+  // The caller judges what is still missing.
   await shown.catch(() => undefined);
   return keys;
 }
 
 /**
- * Every verdict agrees with what the node has: durable is there, lost and broken are not, nothing
- * is left open.
+ * Every verdict agrees with the node: durable keys are there, lost and broken ones are not, and
+ * none is pending.
  */
 export async function assertTruth(
   system: System,
@@ -242,9 +239,9 @@ export async function assertTruth(
 }
 
 /**
- * Nothing that is committed from now on reaches the replica; the services still reach it. Does not
- * say which of two replicas has more of what the service itself has written meanwhile, as a flush
- * help that comes late: that is for `putAhead`.
+ * Keeps the replica from receiving any later commit, while services still reach it. After this,
+ * either of two replicas may have more of what the service itself wrote, such as a late flush help:
+ * use `putAhead` for that.
  */
 export async function starve(
   system: System,
@@ -270,10 +267,10 @@ export async function starve(
 }
 
 /**
- * Ends the other replica's stream, and waits until the heir has all that the other one has
- * received: then the other can follow it when it is promoted. The primary sends to each at its own
- * pace, and the service writes by itself, as a flush help that comes late: without this either may
- * be ahead. The promotion gives the other one its stream again.
+ * Ends the other replica's stream and waits until the heir has everything that the other has
+ * received, so that the other can follow it after the promotion. Without this either may be ahead:
+ * the primary sends to each at its own pace, and the service writes by itself, such as a late flush
+ * help. The promotion restarts the other's stream.
  */
 export async function putAhead(
   system: System,

@@ -1,5 +1,5 @@
-// What the trackers of a system say about the current epoch: for operators, who name to a new
-// primary what trackers remember, and for tests that wait until a failover is over.
+// What the trackers of a system report about the current epoch: for operators, who name all known
+// epochs to a new primary, and for tests that wait for the end of a failover.
 
 const ASK_LIMIT_MS = 1_500;
 
@@ -7,17 +7,17 @@ export interface TrackerView {
   readonly region: string;
   readonly answers: boolean;
   /**
-   * The node of the epoch that is current by this tracker; null when it follows none, or does not
-   * answer.
+   * The node of the epoch that the tracker takes for current; null when it follows none, or does
+   * not answer.
    */
   readonly node: string | null;
-  /** By level: the offset up to which all is durable by this tracker's word; null as `node` is. */
+  /** By level: the tracker's mark; null when `node` is. */
   readonly marks: Readonly<Record<string, bigint>> | null;
-  /** Every epoch that it knows. */
+  /** Every epoch that the tracker knows. */
   readonly epochs: readonly string[];
 }
 
-/** Of a system, what is needed to ask its trackers. */
+/** The part of a system that is needed to ask its trackers. */
 interface TrackerUrls {
   readonly regions: readonly string[];
   tracker(region: string): { readonly url: string };
@@ -28,7 +28,7 @@ interface MarksReply {
   readonly epochs: readonly { readonly id: string; readonly node: string }[];
 }
 
-/** Of all regions unless some are named. A tracker that is silent for 1.5 s does not answer. */
+/** Default: all regions. A tracker that is silent for 1.5 s counts as not answering. */
 export async function trackerViews(
   system: TrackerUrls,
   regions = system.regions,

@@ -1,6 +1,7 @@
-// Goal: the product refuses a database whose Highwater tables are gone or older, and the error names the command `adopt`. After
-// `adopt` it works again: verdicts are true, and no id runs twice. Method: three regions on real PostgreSQL; the command runs as a
-// separate process, and verdicts are compared with the application's tables. Both tests share one system, in this order.
+// Goal: the product refuses a database whose Highwater tables are missing or older, and the error
+// names the command `adopt`. After `adopt` verdicts are true, and no id runs twice. Method: three
+// regions on real PostgreSQL; the command runs as a process, and verdicts are compared with the
+// application's tables. Both tests share one system, in this order.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { join } from "node:path";
@@ -68,7 +69,7 @@ async function write(key: string, options: Parameters<typeof commit>[2]): Promis
   return { id, token, key };
 }
 
-/** A tracker forgets what is durable at the strongest level. */
+/** A tracker forgets transactions that are durable at the strongest level. */
 async function hasLeftTheLedger(region: string, { token }: Written): Promise<void> {
   const { epoch, offset = 0n } = decodeToken(token) ?? {};
   await eventually(`the tracker of ${region} has seen it durable everywhere`, async () => {
@@ -78,8 +79,8 @@ async function hasLeftTheLedger(region: string, { token }: Written): Promise<voi
 }
 
 /**
- * Durable everywhere, and committed on the primary alone until the replicas are fed again. A test
- * that fails feeds them too: the next one needs them.
+ * Commits a transaction that is durable everywhere, and one that only the primary has until the
+ * replicas are fed again. A test that fails feeds them, too, for the next one.
  */
 async function writeBoth(
   t: TestContext,
@@ -98,7 +99,7 @@ async function writeBoth(
   return { kept, unseen, pending, feed };
 }
 
-/** The services read and write these tables, and PostgreSQL may end either side of a deadlock. */
+/** Repeated: the services use these tables, and PostgreSQL may end either side of a deadlock. */
 async function dropSchemas(names: string): Promise<void> {
   await eventually(`the schemas ${names} are dropped`, async () => {
     await system.cluster.query(EAST, `DROP SCHEMA ${names} CASCADE`);
@@ -106,7 +107,7 @@ async function dropSchemas(names: string): Promise<void> {
   });
 }
 
-/** Every gateway and every tracker says what is wrong and what to run. */
+/** Every gateway and every tracker reports the fault and the command to run. */
 async function refusedEverywhere(): Promise<void> {
   for (const region of REGIONS) {
     await eventually(`the gateway of ${region} says what to run`, async () => {
@@ -120,7 +121,7 @@ async function refusedEverywhere(): Promise<void> {
   }
 }
 
-/** The same id runs nothing. */
+/** Sending the id again runs nothing. */
 async function refusedAgain({ id, key }: Written, code = "id_expired"): Promise<void> {
   const before = await keysOn(system, EAST);
   const codes = [];
@@ -161,7 +162,7 @@ test("after DROP SCHEMA highwater the service says what to run, and after adopt 
   );
   assert.deepEqual({ ...record }, { issued_by: "ops", reason: "the schema was dropped", cause: "restored" });
 
-  // The rows are there, and nothing can prove it: what was said stays said, and the rest cannot be known.
+  // The rows are there without receipts: earlier verdicts stay, and others cannot be known.
   const present = await keysOn(system, EAST);
   for (const { key } of [kept, unseen, pending]) assert.ok(present.has(key), key);
   for (const region of REGIONS) {
@@ -198,7 +199,8 @@ test("after a restore from before Highwater, transactions that adopt gives up ar
     assert.equal((await verdict(tracker, kept.token, { level: "region" })).verdict, "broken");
     assert.equal((await verdict(tracker, pending.token, { level: "region" })).verdict, "lost");
   }
-  // Its receipt is absent, and that proves it here: the gateway settles the id, and to run it under a new one is right.
+  // Its absent receipt is proof here: the gateway settles the id, and a run under a new one is
+  // right.
   await refusedAgain(unseen, "transaction_aborted");
   assert.ok(!(await keysOn(system, EAST)).has(unseen.key));
 });

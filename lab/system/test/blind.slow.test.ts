@@ -1,7 +1,7 @@
-// Goal: a tracker that gets no report of the primary says so, and its gateway and clients move to a tracker that
-// does.
-// Method: the whole product. The services of one region have separate links and login roles to the nodes; the test cuts the links
-// and blocks the roles one at a time. All tests share one system.
+// Goal: a tracker that gets no report from the primary says so, and its gateway and clients move to
+// another tracker. Method: the whole product. The services of one region have their own links and
+// login roles to the nodes; the test cuts the links and blocks the roles one at a time. All tests
+// share one system.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { Problem } from "@highwater/protocol";
@@ -57,7 +57,7 @@ async function untilBlind(): Promise<void> {
   assert.equal(body.code, "primary_unavailable");
 }
 
-/** Sent once, and before anybody can have noticed anything. */
+/** Sent once, before any service can have noticed the fault. */
 async function assertSafe(key: string): Promise<void> {
   const { status, body } = await send(system.gateway(EAST).url, [put(key)], SAFE);
   assert.equal(status, 200, JSON.stringify(body));
@@ -131,7 +131,7 @@ it("where every tracker is blind, a safe commit is pending and the gateway is no
   await assertSafe("seen again");
 });
 
-/** The gateway's next transaction commits in the next epoch. */
+/** Waits until the gateway's next transaction commits in the next epoch. */
 async function untilNextEpoch(before: string): Promise<void> {
   const { url } = system.gateway(WEST);
   let attempts = 0;

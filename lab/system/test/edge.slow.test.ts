@@ -1,6 +1,7 @@
-// Goal: the whole product works behind its edge. Method: three regions on real PostgreSQL, a real Envoy in front of two of them, and
-// three gateways in one region. The SDK and raw calls go through the edge while the test stops a gateway, kills one, kills all
-// gateways of a region, and then the region.
+// Goal: the whole product works behind its edge. Method: three regions on real PostgreSQL, a real
+// Envoy in front of two of them, and three gateways in one region. The SDK and raw calls use the
+// edge while the test stops a gateway, kills one, kills all gateways of a region, and then the
+// region.
 import assert from "node:assert/strict";
 import { request } from "node:http";
 import { after, before, describe, test } from "node:test";
@@ -13,7 +14,7 @@ import { commit, createTable, eventually, keysOn, newId, put, stateOf } from "..
 const [EAST, WEST] = ["us-east", "us-west"] as const;
 const BODY_LIMIT = 4_194_304;
 const LIMIT_MS = 60_000;
-/** Below what a stream is watched for: no other answer would live so long. */
+/** Shorter than streams are watched, so that no other answer would last that long. */
 const ANSWER_MS = 10_000;
 const STREAM_MS = Number(process.env["STREAM_TEST_MS"] ?? "12000");
 
@@ -37,7 +38,10 @@ async function call(url: string, body: object, session = ""): Promise<EdgeRespon
   };
 }
 
-/** What is said to a request whose body would have so many bytes; nothing of it is sent, since the refusal ends the connection. */
+/**
+ * The answer to a request that announces so large a body. A refusal ends the connection, so no body
+ * is sent.
+ */
 function announceBody(url: string, bytes: number): Promise<Pick<EdgeResponse, "status" | "body">> {
   return new Promise((resolve, reject) => {
     const headers = { "content-type": "application/json", "content-length": bytes };
@@ -103,7 +107,7 @@ describe("the product behind its edge", { skip: whyNoEnvoy() }, () => {
         ),
       ),
     );
-    // The edge may ask a gateway that has not received the mark yet.
+    // The edge may choose a gateway that has not received the mark yet.
     assert.equal((await hw.status(done.id, { waitMs: LIMIT_MS })).state, "durable");
     const keys = await keysOn(system, EAST);
     assert.equal([...keys].filter((key) => key.startsWith("sdk")).length, 13);
@@ -136,7 +140,7 @@ describe("the product behind its edge", { skip: whyNoEnvoy() }, () => {
     });
     const stopped = third.stop(LIMIT_MS);
     await eventually("it takes nothing new", async () => (await fetch(`${third.url}/readyz`)).status === 503);
-    // Raw calls: only the edge repeats them.
+    // Raw calls, so that only the edge repeats them.
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, n) =>
         call(`${east.url}/v1/transactions`, { id: newId(), statements: [put(`stopping-${String(n)}`)] }),
@@ -170,7 +174,7 @@ describe("the product behind its edge", { skip: whyNoEnvoy() }, () => {
     const [, second] = running;
     assert.ok(second);
     await using hw = new Highwater({ url: east.url });
-    // One after another, across the moment of the kill: all of them commit.
+    // One after another, across the moment of the kill: all must commit.
     const during = (async () => {
       for (let n = 0; n < 60; n++)
         await hw.transaction([sql`INSERT INTO kv VALUES (${`during-${String(n)}`}, 1)`]);
@@ -191,7 +195,7 @@ describe("the product behind its edge", { skip: whyNoEnvoy() }, () => {
       [503, "commit_unconfirmed", "unknown", "resolve_outcome"],
     );
     assert.equal((await stateOf(east.url, committed.id)).body.state, "unknown");
-    // Any gateway settles it, and from then on everybody knows.
+    // Any gateway can settle it, and then every gateway knows.
     const settled = await on(committed, "rollback", { seq: 3 });
     assert.deepEqual([settled.status, settled.body.state], [200, "aborted"]);
     await eventually("the state is settled", async () => {
@@ -233,7 +237,7 @@ describe("the product behind its edge", { skip: whyNoEnvoy() }, () => {
         ack: "durable",
         level: "region",
       });
-      // The mark that made it durable comes by the stream as well.
+      // The stream also carries the mark that made it durable.
       await eventually("the mark has come", async () => {
         const marks = [...text.matchAll(/"region":"([0-9]+)"/g)].map(([, offset]) => BigInt(offset ?? "0"));
         return marks.some((offset) => offset >= BigInt(position.offset));

@@ -1,5 +1,6 @@
-// Goal: exposure stays within its limit while no tracker reports marks, for any reason, and the service recovers without
-// help. Method: the whole product as real processes; the test kills the trackers, or cuts off every replica.
+// Goal: exposure stays within its limit while trackers report no marks, for any reason, and the
+// service recovers without help. Method: the whole product as real processes; the test kills the
+// trackers, or cuts off every replica.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Problem } from "@highwater/protocol";
@@ -23,8 +24,9 @@ const MOST = 12;
 const FILL_MS = 60_000;
 
 /**
- * Commits until the gateway refuses with so many at risk by its account; answers what it took, and the refusal. It keeps to a share of
- * the limit while its tracker has been silent for a second, which happens on a busy machine: then it refuses with less, for a while.
+ * Commits until the gateway refuses with this many at risk by its own count; returns the commits
+ * and the refusal. On a busy machine its tracker may be silent for a second, and then it keeps to a
+ * share of the limit and refuses with less for a while.
  */
 async function fill(
   gateway: string,
@@ -56,11 +58,11 @@ async function metric(gateway: string, sample: string): Promise<number> {
   return Number(line?.slice(sample.length + 1));
 }
 
-/** How many transactions of the gateway are at risk, by its own account. */
+/** The gateway's transactions at risk, by its own count. */
 const pendingOn = (gateway: string): Promise<number> =>
   metric(gateway, 'highwater_gateway_exposure_transactions{state="pending"}');
 
-/** What counts against the limit there: its own, and what trackers have reported of the others. */
+/** The count against the limit: its own transactions, and what trackers reported of others. */
 const usedOf = (gateway: string): Promise<number> =>
   metric(gateway, 'highwater_gateway_exposure_used{limit="exposureTransactions"}');
 
@@ -70,7 +72,7 @@ const boundOf = (gateway: string): Promise<number> =>
 const untilBound = (gateway: string, most: number): Promise<true> =>
   eventually(`it keeps to ${String(most)}`, async () => (await boundOf(gateway)) === most);
 
-/** By its own account, and by the last report about the others. */
+/** By its own count, and by the last report about the others. */
 const untilDurable = (gateway: string): Promise<true> =>
   eventually(
     "nothing is at risk",
@@ -136,7 +138,7 @@ test("what one gateway has at risk counts on the others: together they stop at t
   const [east, west] = [system.gateway(EAST).url, system.gateway(WEST).url];
   await untilDurable(east);
   await untilDurable(west);
-  // The replicas stand still, and everybody can reach the primary.
+  // The replicas are paused, and every service can reach the primary.
   await system.cluster.pause(WEST);
   await system.cluster.pause(EUROPE);
   const half: { key: string; token: string }[] = [];
@@ -163,7 +165,7 @@ test("a failover frees no exposure: transactions at risk count until the next hi
   const [gateway, tracker] = [system.gateway(EAST).url, system.tracker(EAST).url];
   await untilDurable(gateway);
   const before = await epochOf(tracker);
-  // A cut link keeps what was sent into it and delivers it when it heals, so the streams end first.
+  // A cut link keeps sent bytes and delivers them when it heals, so the streams end first.
   await putAhead(system, { heir: WEST, other: EUROPE });
   await starve(system, WEST);
   await system.cluster.isolate(EAST);

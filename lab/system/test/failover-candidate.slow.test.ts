@@ -1,7 +1,7 @@
-// Goal: the command names the node whose promotion loses the least, says when too few nodes have answered, and predicts the
-// losses correctly. Method: three regions on real PostgreSQL, replicas that lag by known numbers of commits, and the loss of
-// the primary's region. The command runs as a separate process, and its numbers are compared with the verdicts after the
-// promotion.
+// Goal: the command names the node whose promotion loses the least, reports when too few nodes have
+// answered, and predicts the losses correctly. Method: three regions on real PostgreSQL, replicas
+// that lag by known numbers of commits, and the loss of the primary's region. The command runs as a
+// process, and its numbers are compared with the verdicts after the promotion.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { join } from "node:path";
@@ -51,7 +51,7 @@ interface Report {
 
 type Written = Awaited<ReturnType<typeof commitKeys>>;
 
-/** Runs the command where an operator of the region would: through that region's links. */
+/** Runs the command as an operator in the region would, through that region's links. */
 async function run(
   system: System,
   from: string,
@@ -82,8 +82,8 @@ async function ask(
 }
 
 /**
- * Asks until it ends with the code, and with what follows from it. A dead server's streams and sessions take a while to be noticed, and
- * on a busy machine a node or a tracker may answer too late for the command.
+ * Repeats the command until it ends with the code and its report is as expected. A dead server's
+ * streams take a while to disappear, and on a busy machine a node or tracker may answer too late.
  */
 function askUntil(
   system: System,
@@ -99,7 +99,7 @@ function askUntil(
   });
 }
 
-/** Those of the west and of Europe, while the east is lost. */
+/** The trackers of the west and of Europe, while the east is lost. */
 const bothTrackersAnswer = ({ trackers }: Report): boolean =>
   trackers.filter(({ answers }) => answers).length === 2;
 const promisesOf = ({ levels }: Report): Record<string, string> =>
@@ -110,7 +110,10 @@ const lossOf = ({ nodes }: Report, node: string): NonNullable<Report["nodes"][nu
   return loss;
 };
 
-/** Europe lacks `mid` and `late`, the west lacks `late`; then the primary's region is lost, with the west's node still down. */
+/**
+ * Makes Europe lack `mid` and `late`, and the west lack `late`. Then the primary's region is lost,
+ * with the west's node still down.
+ */
 async function lagAndLose(system: System): Promise<{ early: Written; mid: Written; late: Written }> {
   const { cluster } = system;
   const gateway = system.gateway(EAST).url;
@@ -121,9 +124,10 @@ async function lagAndLose(system: System): Promise<{ early: Written; mid: Writte
   await assertTruth(system, { tracker: system.tracker(WEST).url, node: WEST }, mid);
   await cluster.stop(WEST);
   const late: Written = await commitKeys(gateway, "late", LATE);
-  // The answer says that somebody knows the position; the west's tracker is the one that will be left to know it.
+  // A commit's answer shows that some tracker knows its position; here the west's tracker must,
+  // because it survives.
   const ids = new Set(late.map(({ body }) => body.id));
-  await eventually("the west's tracker has heard of all that the west's node lacks", async () => {
+  await eventually("the west's tracker knows everything that the west's node lacks", async () => {
     const { marks } = await marksOf(system.tracker(WEST).url);
     const answer = await fetch(`${system.tracker(WEST).url}/v1/durability/failover-preview`, {
       method: "POST",
@@ -154,7 +158,7 @@ test("the command names the most advanced node, and promoting it loses exactly w
   assert.deepEqual(promisesOf(handedOver), { disk: "not_covered", region: "kept", global: "kept" });
   const { early, mid, late } = await lagAndLose(system);
 
-  // The west's node is down: its tracker remembers what it had, and what was promised by it.
+  // The west's node is down, but its tracker knows its positions and the promises due to them.
   const down = await askUntil(
     system,
     WEST,
@@ -166,19 +170,20 @@ test("the command names the most advanced node, and promoting it loses exactly w
   assert.equal(promisesOf(down).region, "broken");
   assert.match(down.warnings.join("\n"), /us-west \(silent\) is known to have had [0-9]+ bytes more/);
 
-  // Too few answer where no tracker knows either: from Europe, cut off from the west.
+  // From Europe, cut off from the west, too few nodes answer and no tracker helps.
   await cluster.start(WEST);
   await cluster.link(WEST, EUROPE).cut();
   const few = await askUntil(system, EUROPE, 6, ["--fenced"]);
   assert.equal(few.candidate, EUROPE);
-  // Europe's tracker may have received a mark that its node had not reached when the link was cut: then it is broken for sure.
+  // Europe's tracker may have received a mark that its node had not reached at the cut: then the
+  // promise is broken for certain.
   assert.ok(["at_risk", "broken"].includes(promisesOf(few).region ?? ""), JSON.stringify(few.levels));
   assert.equal(promisesOf(few).global, "kept");
   assert.match(few.reasons.join("\n"), /too few answer for level region: 2 regions must answer, and 1 do/);
   const accepted = await askUntil(system, EUROPE, 0, ["--fenced", "--accept-loss"]);
   assert.equal(accepted.candidate, EUROPE);
 
-  // With the link back the isolated replica is found to have been more advanced.
+  // With the link healed, the isolated replica turns out to be more advanced.
   await cluster.link(WEST, EUROPE).heal();
   const report = await askUntil(system, WEST, 0, ["--list", "100"], bothTrackersAnswer);
   assert.equal(report.candidate, WEST);
@@ -215,7 +220,7 @@ test("the command names the most advanced node, and promoting it loses exactly w
   await strangersAreLeftOut(system);
 });
 
-/** The first primary comes back with its own, ended history, while the new one dies. */
+/** The first primary returns with its own, ended history, while the new one dies. */
 async function strangersAreLeftOut(system: System): Promise<void> {
   const { cluster } = system;
   await cluster.waitForStreaming([EUROPE]);
@@ -235,7 +240,8 @@ async function strangersAreLeftOut(system: System): Promise<void> {
   const standings = Object.fromEntries(few.nodes.map(({ node, standing }) => [node, standing]));
   assert.deepEqual(standings, { [EAST]: "other_history", [WEST]: "silent", [EUROPE]: "candidate" });
   assert.equal(promisesOf(few).region, "at_risk");
-  // It has never followed the west: by that statement of the operator, every node that could have acknowledged has answered.
+  // It has never followed the west. By the operator's statement, every node that could have
+  // acknowledged has answered.
   const received = await askUntil(system, EUROPE, 0, ["--fenced", "--ignore", EAST]);
   assert.deepEqual([received.candidate, promisesOf(received).region], [EUROPE, "kept"]);
 }

@@ -1,5 +1,5 @@
-// Goal: the verdicts are right after two failovers in a row, and after a crash that only restarts the server.
-// Method: as in failover.test.ts.
+// Goal: the verdicts are right after two failovers in a row, and after a crash that only restarts
+// the server. Method: as in failover.test.ts.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
@@ -20,7 +20,10 @@ import {
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 
-/** Commits that only the primary's memory has: nothing flushes them for a while, and nothing can leave the region. */
+/**
+ * Makes commits stay in the primary's memory: nothing flushes them for a while, and nothing leaves
+ * the region.
+ */
 async function losable(system: System): Promise<void> {
   await system.cluster.query(EAST, "ALTER SYSTEM SET wal_writer_delay = '10s'");
   await system.cluster.query(EAST, "SELECT pg_reload_conf()");
@@ -35,11 +38,13 @@ test("a second failover right after the first", async () => {
   await system.cluster.isolate(EAST);
   const lost = await commitKeys(system.gateway(EAST).url, "lost", 5);
   await system.killRegion(EAST);
-  // The other one cannot follow a node that has received less than itself, and either link may have been cut first.
+  // The other replica cannot follow a node that has received less, and either link may have been
+  // cut first.
   const heir = await system.cluster.mostAdvancedReplica();
   const last = heir === WEST ? EUROPE : WEST;
   await system.cluster.promote(heir);
-  // A PostgreSQL that is promoted while it is just beginning to receive a new timeline can panic over its first segment.
+  // A PostgreSQL that is promoted just when it begins to receive a new timeline can panic over its
+  // first segment.
   await system.cluster.waitForStreaming([last]);
   const second = await commitKeys(system.gateway(last).url, "second", 3);
   await system.killRegion(heir);
@@ -58,7 +63,7 @@ test("a second failover right after the first", async () => {
   };
   for (const { key, token } of first) assert.equal(await judge(key, token), "durable");
   for (const { key, token } of lost) assert.equal(await judge(key, token), "lost");
-  // One region is left: whatever survived is as durable as it can be, and waits for another region.
+  // Only one region is left: the survivors are durable on disk and wait for another region.
   for (const { key, token } of second) if (!present.has(key)) await judge(key, token);
   for (const { key, token } of third) assert.equal(await judge(key, token, 300), "pending");
   for (const { token } of third)
@@ -74,7 +79,8 @@ test("one killed backend: a new epoch on the same timeline, and marks that pass 
   assert.ok(before !== null);
   const kept = await commitKeys(gateway, "kept", 3);
   await assertTruth(system, { tracker, node: EAST }, kept);
-  // The crash must find commits that nothing has flushed; the service flushes at once, so several attempts may be needed.
+  // The crash must find unflushed commits. The service flushes at once, so several attempts may be
+  // needed.
   const written = [...kept];
   let lost: typeof kept = [];
   let epoch = before.epoch;
@@ -103,7 +109,7 @@ test("one killed backend: a new epoch on the same timeline, and marks that pass 
   assert.ok(epochs.some(({ cause }) => cause === "crash_recovery"));
   for (const { key, body } of lost) {
     assert.equal(judged.get(key)?.verdict, "lost");
-    // What a naive comparison would have said.
+    // A naive comparison of offsets would report it as durable.
     await eventually("the new epoch's mark has passed the lost position", async () => {
       const { marks } = await marksOf(tracker);
       return BigInt(marks?.levels.region ?? "0") >= BigInt(body.position.offset);

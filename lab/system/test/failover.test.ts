@@ -1,6 +1,6 @@
-// Goal: the verdicts are right however an epoch ends (failover.slow.test.ts has the longer cases).
-// Method: the whole product as real processes; commits that provably cannot have replicated (links cut, walwriter slow);
-// then the fault. Then each verdict is compared with the database.
+// Goal: verdicts are right however an epoch ends (failover.slow.test.ts has the longer cases).
+// Method: the whole product as real processes; commits that provably cannot have replicated (links
+// cut, walwriter slow); then the fault. Each verdict is compared with the database.
 import assert from "node:assert/strict";
 import { after, before, describe, it, test } from "node:test";
 import { System } from "../src/index.ts";
@@ -35,7 +35,7 @@ test("a killed region: replicated transactions are durable, the rest is lost, an
   const from = { tracker: system.tracker(EUROPE).url, node: heir };
   const judged = await assertTruth(system, from, [...early, ...late, { key: "after", token: after.token }]);
   for (const { key } of late) assert.equal(judged.get(key)?.verdict, "lost");
-  // The other survivor says the same.
+  // The other surviving tracker agrees.
   await assertTruth(system, { tracker: system.tracker(WEST).url, node: heir }, [...early, ...late]);
 });
 
@@ -94,13 +94,14 @@ describe("what takes nothing away", () => {
     const id = newId();
     const statements = [{ sql: "UPDATE counter SET n = n + 1" }];
     const remote = system.gateway(EUROPE);
-    // On a session that is there already: opening one takes several round trips. It is free again when its reset was answered.
+    // On an existing session, because opening one takes several round trips. The session is free
+    // once its reset is answered.
     await commit(remote.url, [{ sql: "UPDATE counter SET n = n" }]);
     await eventually("its session is free", async () => {
       const metrics = await (await fetch(`${remote.url}/metrics`)).text();
       return /^highwater_gateway_pool_sessions\{[^}]*state="idle"[^}]*\} [1-9]/m.test(metrics);
     });
-    // What the gateway sends arrives, and no reply of the database comes back.
+    // The gateway's bytes arrive, but no reply of the database comes back.
     await cluster.link(EAST, EUROPE).cut({ direction: "forward" });
     const answer = send(remote.url, statements, { id }).then(
       () => "answered" as const,

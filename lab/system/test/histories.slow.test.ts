@@ -1,7 +1,6 @@
-// Goal: histories that once led to a wrong verdict, a double execution or a hang on real servers now
-// pass.
-// Method: copies, restores, old primaries and twice-used ids on a real cluster, with the whole product running on it; each
-// verdict is compared with the database of the authoritative node.
+// Goal: histories that once led to a wrong verdict, a double execution or a hang on real servers
+// now pass. Method: copies, restores, old primaries and reused ids on a real cluster, with the
+// whole product on it. Each verdict is compared with the database of the authoritative node.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { System, type SystemOptions } from "../src/index.ts";
@@ -24,7 +23,7 @@ import {
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 
-/** Replicas of another history answer, but never follow: the weaker levels get their turn soon. */
+/** Replicas of another history answer but never follow, so weaker levels must be used soon. */
 const IMPATIENT: SystemOptions = { env: { TRACKER_PUBLISH_PATIENCE_MS: "300" } };
 
 async function durable(system: System, region: string, written: readonly { token: string }[]): Promise<void> {
@@ -50,7 +49,7 @@ test("a copy of a cleanly stopped primary is started in its place after later co
   await cluster.kill(EAST);
   await cluster.restore(EAST, copy, { as: "primary" });
   await cluster.start(EAST);
-  // Its history lacks the last epoch: no service follows it before an operator says so.
+  // Its history lacks the last epoch, so no service follows it without an operator's command.
   const refused = await eventually("the copy is seen", async () => {
     const { status, body } = await send(gateway, [put("refused")]);
     return status === 503 && body.code === "primary_unavailable" ? body : undefined;
@@ -85,13 +84,14 @@ test("the primary is restored from an older copy while a replica of the newer hi
       BigInt(restored?.forkOffset ?? "0") < BigInt(body.position.offset),
       "nothing behind the copy is carried over",
     );
-  // No replica follows the copy, and one of them could be promoted yet: the losses wait for a word of the operator.
+  // No replica follows the copy, and one could still be promoted, so the losses wait for an
+  // operator's command.
   for (const { body } of later)
     assert.equal((await verdict(tracker, body.token, { waitMs: 1_000 })).verdict, "pending");
   await cluster.authorize(EAST, "the copy is what we want");
   const judged = await assertTruth(system, { tracker, node: EAST }, [...early, ...later]);
   for (const { key } of later) assert.equal(judged.get(key)?.verdict, "broken");
-  // The replicas' positions are above everything that the restored primary writes now, and mean nothing.
+  // The replicas' positions are above all that the restored primary writes now, and prove nothing.
   const fresh = await commitKeys(gateway, "fresh", 3);
   for (const { key, token } of fresh) {
     const found = await verdict(tracker, token, { waitMs: 1_000 });
@@ -112,7 +112,7 @@ test("a lost id is retried on the new primary before the look-up; then a replica
   for (const region of system.regions) await system.tracker(region).kill();
   await system.killRegion(EAST);
   await cluster.promote(WEST);
-  // No tracker is there to look anything up: the gateway itself begins the epoch.
+  // No tracker is there to look anything up, so the gateway itself begins the epoch.
   await commit(system.gateway(WEST).url, [put("between")]);
   await eventually("the other replica has followed", async () =>
     (await keysOn(system, EUROPE)).has("between"),
@@ -131,11 +131,11 @@ test("a lost id is retried on the new primary before the look-up; then a replica
     const found = await verdict(tracker, token);
     assert.equal(found.verdict, "lost", JSON.stringify(found));
   }
-  const third = await eventually("the gateway has heard of the loss as well", async () => {
+  const third = await eventually("the gateway knows of the loss as well", async () => {
     const { status, body } = await send(system.gateway(EUROPE).url, [put("twice")], { id });
     return status !== 503 && body;
   });
-  // One region is left. It was promoted by an operator's command, which releases the losses that it makes.
+  // Only one region is left. An operator's command promoted it, which makes its losses final.
   assert.equal(third.code, "transaction_lost");
   assert.ok(!(await keysOn(system, EUROPE)).has("twice"));
 });
@@ -147,7 +147,7 @@ test("the old primary of a lost transaction is brought back as primary", async (
   await putAhead(system, { heir: WEST, other: EUROPE });
   await cluster.isolate(EAST);
   const lost = await commitKeys(system.gateway(EAST).url, "lost", 3);
-  // It is on the old primary's disk, and nowhere else.
+  // It is on the old primary's disk only.
   for (const { token } of lost)
     assert.equal((await verdict(system.tracker(EAST).url, token, { level: "disk" })).verdict, "durable");
   await system.killRegion(EAST);
@@ -221,7 +221,7 @@ test("read-only transactions across a clean switchover", async () => {
   const reads = [];
   for (let i = 0; i < 5; i++)
     reads.push(await commit(system.gateway(EAST).url, [{ sql: "SELECT key FROM kv" }], { readOnly: true }));
-  // The survivors know how far the replicas are; on an idle log that is all of it.
+  // The survivors know the replicas' positions, which on an idle log cover all of it.
   for (const { token } of reads)
     assert.equal((await verdict(system.tracker(WEST).url, token)).verdict, "durable");
   await cluster.stop(EAST);

@@ -1,6 +1,7 @@
-// Goal: a tracker that authenticates answers each caller about its own transactions only, takes announcements
-// from gateways only, and works with them and with the SDK as one that does not. Levels change while all of it runs.
-// Method: gateways and trackers as processes, keys by the operator's command, requests by hand and by the SDK.
+// Goal: a tracker with authentication answers each caller only about its own transactions, accepts
+// announcements only from gateways, and works with gateways and SDKs like one without. Levels
+// change meanwhile. Method: gateways and trackers as processes, keys made by the operator's
+// command, requests by hand and by the SDK.
 import assert from "node:assert/strict";
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
@@ -14,12 +15,12 @@ import { eventually, newId } from "../src/testing.ts";
 
 const [EAST, WEST] = ["us-east", "us-west"] as const;
 const SECRET = "a secret of this test's cluster";
-/** What a question waits for comes within it, however busy the machine is. */
+/** An expected event happens within this time even on a busy machine. */
 const WAIT_MS = 60_000;
 const ASK_MS = 2 * WAIT_MS;
 
 let system: System;
-/** Two keys of one owner, one of another, and one that may only write. */
+/** Two keys of one owner, one key of another, and one that may only write. */
 let alice: string;
 let alicesOther: string;
 let bob: string;
@@ -38,7 +39,7 @@ before(async () => {
       ...{ GATEWAY_AUTH: "keys", TRACKER_AUTH: "keys", HIGHWATER_INTERNAL_SECRET: SECRET },
       ...{ TRACKER_MAX_STREAMS_PER_KEY: "3", TRACKER_MAX_WAITING_PER_KEY: "50" },
       TRACKER_TOKENS_PER_SECOND_PER_KEY: "1000",
-      // So few that gateways would be refused if they were counted.
+      // So few that gateways would be refused if they counted.
       TRACKER_MAX_STREAMS: "7",
     },
   });
@@ -146,7 +147,7 @@ test("without a credential, with a wrong one, or without the scope, a tracker sa
   const preview = { epoch: decodeToken(token)?.epoch, candidates: [{ node: EAST, offset: "1" }] };
   assert.equal(await statusOf("/v1/durability/failover-preview", alice, preview), "403 forbidden");
   assert.equal(await statusOf("/v1/durability/failover-preview", alicesOther, preview), "200");
-  // An operator who fails over may have no key: the services' secret is enough.
+  // An operator during a failover may have no key: the services' secret is enough.
   assert.equal(await statusOf("/v1/durability/failover-preview", internalCredential(SECRET), preview), "200");
   for (const path of ["/healthz", "/readyz"]) assert.equal(await statusOf(path, null), "200");
   const metrics = await (await fetch(`${system.tracker(EAST).url}/metrics`)).text();
@@ -248,7 +249,7 @@ test("levels change in the file, and gateways and trackers follow without a rest
     const { body } = await ask("/v1/durability/marks", alice);
     return (body as { levels: string[] }).levels.includes("far");
   });
-  // Of transactions from before as well.
+  // This holds for earlier transactions, too.
   const { body } = await ask("/v1/durability/verdicts", alice, {
     ...{ tokens: [before.token, safe.token], level: "far", waitMs: WAIT_MS },
   });
@@ -284,13 +285,13 @@ test("a key has its share of streams, gateways always get one, and a revocation 
   const refused = await open(greedy);
   const { code, limit } = (await refused.json()) as { code: string; limit: object };
   assert.deepEqual([code, limit], ["concurrency_limited", { name: "maxStreamsPerKey", value: 3 }]);
-  // Until there is no place left but for the services.
+  // Until only the services may open another stream.
   while ((await open(bob)).status === 200);
   assert.equal((await open(internalCredential(SECRET))).status, 200);
   await system.revokeKey(greedy);
   const revokedAtMs = performance.now();
   for (const { body } of streams) for await (const _ of body ?? []);
-  // Without a word from the keys a stream is looked at after a minute.
+  // Without a notification of the change, a stream would be checked only after a minute.
   assert.ok(performance.now() - revokedAtMs < 30_000);
   stop.abort();
 });
@@ -308,7 +309,7 @@ test("a key may wait for the verdicts of so many tokens, and others still may", 
     const tokens = Array.from({ length: 30 }, () => token);
     return statusOf("/v1/durability/verdicts", key, { tokens, level: "region", waitMs: WAIT_MS });
   };
-  // The one that is let in waits until the other node is back, and the other is refused at once.
+  // The accepted call waits until the other node is back; the other call is refused at once.
   const two = [ask30(alice, late.token), ask30(alice, late.token)];
   assert.equal(await Promise.race(two), "429 concurrency_limited");
   assert.equal(await ask30(alice, mine.token), "200", "none waits");

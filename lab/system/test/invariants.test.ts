@@ -1,4 +1,5 @@
-// Goal: two rules that only a whole system can show: nothing waits inside the database, and two primaries stop all writes.
+// Goal: two rules that only a whole system can show: nothing waits inside the database, and two
+// primaries stop all writes.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { System } from "../src/index.ts";
@@ -40,7 +41,7 @@ test("early visibility: whatever the user's code sets, no commit waits for a sta
     assert.equal(status, 200, JSON.stringify(body));
     written.push({ key, token: body.token });
   }
-  // Visible to all, and durable as soon as the replicas have it: no rule asked for the missing standby.
+  // Visible to all, and durable once the replicas have it: no level needed the missing standby.
   const keys = await keysOn(system, EAST);
   assert.ok(keys.has("set") && keys.has("set-local"));
   await assertTruth(system, { tracker: system.tracker(EAST).url, node: EAST }, written);
@@ -54,7 +55,8 @@ test("split brain: two primaries that do not know each other's epoch stop all wr
   const epoch = await epochOf(eastTracker);
   await putAhead(system, { heir: WEST, other: EUROPE });
   await cluster.isolate(EAST);
-  // One side recovers from a crash, the other is promoted without anybody's word: both begin an epoch after the same one.
+  // One side recovers from a crash, the other is promoted without a command: both begin an epoch
+  // after the same one.
   await cluster.promote(WEST, { command: false });
   await cluster.crashBackend(EAST);
   await epochAfter(eastTracker, epoch);
@@ -74,7 +76,7 @@ test("split brain: two primaries that do not know each other's epoch stop all wr
       const gauges = await (await fetch(`${system.gateway(region).url}/metrics`)).text();
       return /^highwater_gateway_split_brain 1$/m.test(gauges);
     });
-    // It looks at the nodes for itself, a little later or earlier.
+    // The tracker looks at the nodes itself, a little later or earlier.
     await eventually(`the tracker of ${region} says why it is not ready`, async () => {
       const ready = await fetch(`${system.tracker(region).url}/readyz`);
       return ready.status === 503 && ((await ready.json()) as { code: string }).code === "split_brain";

@@ -1,6 +1,7 @@
-// Goal: with an HA manager's lease as the authority, the whole product follows the lease and nothing else. Method: three
-// regions on real PostgreSQL and a real etcd; the test holds the leader key as the manager would, lets it expire, revokes it,
-// passes it to another node, and stops etcd. Then the verdicts are compared with the database.
+// Goal: with an HA manager's lease as the authority, the whole product follows the lease and
+// nothing else. Method: three regions on real PostgreSQL and a real etcd. The test holds the leader
+// key as a manager does, lets it expire, revokes it, passes it to another node, and stops etcd.
+// Verdicts are compared with the database.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Etcd, type HeldKey } from "@highwater/lab-cluster";
@@ -21,7 +22,7 @@ import {
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 const KEY = "/service/shop/leader";
-/** As Patroni's shortest: a busy machine keeps it alive without a gap. */
+/** Patroni's shortest: even a busy machine keeps the lease alive without a gap. */
 const TTL_S = 20;
 
 async function startUnderLease(etcd: Etcd): Promise<System> {
@@ -35,7 +36,10 @@ async function startUnderLease(etcd: Etcd): Promise<System> {
   });
 }
 
-/** Every gateway refuses and every tracker is without a primary, for the reason. Answers the keys that were refused. */
+/**
+ * Checks that every gateway refuses and every tracker has no primary, for this reason. Returns the
+ * refused keys.
+ */
 async function assertStopped(system: System, reason: RegExp): Promise<string[]> {
   const refused: string[] = [];
   for (const region of system.regions) {
@@ -68,7 +72,7 @@ test("commits and marks need a valid lease: expiry and the loss of etcd stop bot
   held.abandon();
   const refused = await assertStopped(system, /no node holds the lease|the lease has expired/);
   const before = await Promise.all(system.regions.map((region) => marksOf(system.tracker(region).url)));
-  // The database goes on, and its replicas follow; no lease vouches for it.
+  // The database still runs and its replicas follow, but no lease confirms its primary.
   await cluster.query(EAST, "INSERT INTO kv VALUES ('past-the-service', 1)");
   for (const replica of [WEST, EUROPE])
     await eventually(`${replica} has it`, async () =>
@@ -83,7 +87,7 @@ test("commits and marks need a valid lease: expiry and the loss of etcd stop bot
 
   held = await etcd.hold(KEY, EAST, TTL_S);
   written.push(...(await commitKeys(system.gateway(EUROPE).url, "again", 3)));
-  // It reads the lease for itself, a little later or earlier than the gateway.
+  // The tracker reads the lease itself, a little later or earlier than the gateway.
   assert.equal(await epochOf(system.tracker(EAST).url), epoch);
 
   await etcd.stop();
@@ -110,7 +114,7 @@ test("the lease is handed to a promoted node: it is followed, and the old primar
   const lost = await commitKeys(system.gateway(EAST).url, "lost", 3);
   await held.revoke();
   await assertStopped(system, /no node holds the lease/);
-  // A promotion alone, and an operator's command beside it, name no primary here.
+  // A promotion alone, and an operator's command with it, name no primary here.
   await cluster.promote(WEST);
   await assertStopped(system, /no node holds the lease/);
   held = await etcd.hold(KEY, WEST, TTL_S);
@@ -118,7 +122,7 @@ test("the lease is handed to a promoted node: it is followed, and the old primar
   await assertTruth(system, { tracker: system.tracker(WEST).url, node: WEST }, [...lost, ...kept]);
   const epoch = await epochOf(system.tracker(WEST).url);
 
-  // The zombie comes back into sight, recovers from a crash and has a command of its own.
+  // The zombie becomes reachable, recovers from a crash, and gets a command of its own.
   await cluster.healAll();
   await cluster.crashBackend(EAST);
   await cluster.authorize(EAST, "nobody asked");
@@ -139,18 +143,20 @@ test("the lease is handed to a promoted node: it is followed, and the old primar
   const epochs = await cluster.query(EAST, "SELECT FROM highwater.epoch");
   assert.equal(epochs.length, 1, "no one has begun an epoch on it");
 
-  // Back to the old primary, whose history lacks the epochs since: a new epoch over it, and its promises are broken.
+  // Back to the old primary, whose history lacks the later epochs: a new epoch supersedes them, and
+  // its promises are broken.
   await held.revoke();
   held = await etcd.hold(KEY, EAST, TTL_S);
   let attempts = 0;
-  await eventually("the gateway in Europe has heard of it", async () => {
-    // Until it has, what it commits is on the other node, and lost: each attempt is another one, sent once. One that was under way
-    // during the change can stay unsettled, since nothing replicates the new primary.
+  await eventually("the gateway in Europe follows the old primary", async () => {
+    // Before that, its commits go to the other node and are lost, so each attempt is a new one,
+    // sent once. One during the change may stay unsettled, because nothing replicates the new
+    // primary.
     const key = `reinstated-${String(attempts++)}`;
     await send(system.gateway(EUROPE).url, [put(key)]);
     return (await keysOn(system, EAST)).has(key);
   });
-  const ancestry = await eventually("the tracker in Europe has heard of it", async () => {
+  const ancestry = await eventually("the tracker in Europe follows the old primary", async () => {
     const { marks, epochs } = await marksOf(system.tracker(EUROPE).url);
     return marks !== null && epochs.at(-1)?.node === EAST && epochs.length > 1 && epochs;
   });

@@ -1,5 +1,6 @@
-// Goal: with operators as the authority, the product follows their commands and the restarts of the node that they chose. It
-// ignores promotions without a command. Method: three regions on real PostgreSQL; a restart, two promotions, one command.
+// Goal: with operators as the authority, the product follows their commands and the restarts of the
+// chosen node, and ignores promotions without a command. Method: three regions on real PostgreSQL;
+// a restart, two promotions, one command.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { System } from "../src/index.ts";
@@ -38,7 +39,7 @@ test("a promotion is followed only with an operator's command, a restart without
       ]);
       return status === 503 && /^us-west: writable without an operator's command/.test(body.detail ?? "");
     });
-    // It looks at the nodes for itself, a little later or earlier.
+    // The tracker looks at the nodes itself, a little later or earlier.
     await eventually(`the tracker of ${region} is not ready`, async () => {
       const ready = await fetch(`${system.tracker(region).url}/readyz`);
       return ready.status === 503;

@@ -1,7 +1,7 @@
-// Goal: with a real Patroni every verdict holds through an automatic failover that Patroni alone decides. Method: three
-// members, a gateway and a tracker that read Patroni's own leader key; the leader's host dies in the middle of commits, and
-// comes back as a replica. Verdicts are for the level that counts the standbys that Patroni may
-// promote.
+// Goal: every verdict holds through an automatic failover that a real Patroni decides alone.
+// Method: three members, and a gateway and a tracker that read Patroni's leader key. The leader's
+// host dies in the middle of commits and comes back as a replica. Verdicts are for the level that
+// counts the standbys which Patroni may promote.
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -10,7 +10,7 @@ import { APP_ROLE, SERVICE_ROLE, type ServiceKind, ServiceProcess, systemRoles }
 import { commit, eventually, marksOf, put, send, verdict, verdicts } from "../src/testing.ts";
 
 const MEMBERS = ["east", "west", "north"];
-/** It looks every few seconds, and copies or rewinds a server before it starts it again. */
+/** Patroni checks every few seconds, and copies or rewinds a server before it restarts it. */
 const PATRONI_MS = 180_000;
 const missing = await PatroniCluster.missing();
 
@@ -36,7 +36,7 @@ async function startServices(
       name: service,
       service,
       env: { ...env, ...more },
-      // Patroni's folder is the servers' user's; this process may be root and write there all the same.
+      // The folder belongs to the servers' user; if this process is root, it can write there.
       logFile: join(patroni.dir, `${service}.log`),
       startTimeoutMs: 180_000,
     });
@@ -79,7 +79,7 @@ test(
         assert.equal(found, "durable");
       const epoch = (await marksOf(tracker.url)).marks?.epoch;
 
-      // Commits go on until the primary is gone; fast ones may be lost, durable ones not.
+      // Commits go on until the primary has died. Fast ones may be lost, durable ones not.
       let isOver = false;
       const burst = (async () => {
         for (let i = 0; !isOver; i++) await write(`burst-${String(i)}`);
@@ -101,7 +101,7 @@ test(
       });
       assert.equal(after.epochs.at(-1)?.node, heir);
 
-      // The old leader's Patroni finds a new one and rewinds its server; it never gets traffic.
+      // The old leader's Patroni finds the new one and rewinds its server, which gets no traffic.
       patroni.start(dead);
       await eventually("it follows", () => patroni.isReplica(dead), PATRONI_MS);
       const hasAfter = async (): Promise<boolean> => {

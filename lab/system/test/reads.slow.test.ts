@@ -1,7 +1,6 @@
-// Goal: a read near the user sees what it must see, and its promise is true. A safe read does not wait for transactions
-// that it did not see.
-// Method: the whole product over three regions with delayed links; the test holds replication back where it needs
-// to.
+// Goal: a read near the user sees what it must see, and its promise is true. A safe read does not
+// wait for transactions that it did not see. Method: the whole product over three regions with
+// delayed links; the test delays replication where it needs to.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { TransactionRequest, TransactionResponse } from "@highwater/protocol";
@@ -26,7 +25,7 @@ async function ask(url: string, request: Partial<TransactionRequest>): Promise<T
   return body;
 }
 
-/** Asks until the replica serves it: the primary does instead while a busy machine's replica answers too late. */
+/** Repeats until the replica serves it. If a busy replica is late, the primary does. */
 function askReplica(url: string, request: Partial<TransactionRequest>): Promise<TransactionResponse> {
   return eventually("the replica serves it", async () => {
     const answer = await ask(url, request);
@@ -49,7 +48,7 @@ test("a read near the user: served by its replica once that has the token's tran
   assert.deepEqual([local.served?.node, local.served?.region], [WEST, WEST]);
   assert.match(local.served?.behindBytes ?? "", /^[0-9]+$/);
 
-  // The replica stands still: what is new is read on the primary, and what is old on the replica all the same.
+  // The replica is paused: new data is read on the primary, old data still on the replica.
   await cluster.query(WEST, "SELECT pg_wal_replay_pause()");
   await eventually("the replay is paused", async () => {
     const [row] = await cluster.query(WEST, "SELECT pg_get_wal_replay_pause_state() AS state");
@@ -65,7 +64,7 @@ test("a read near the user: served by its replica once that has the token's tran
   const caughtUp = await askReplica(west, { after: second.token });
   assert.deepEqual(keysOf(caughtUp).sort(), ["first", "second"]);
 
-  // Serializable snapshots are the primary's, and so is everything where the primary is near.
+  // The primary serves serializable snapshots, and everything where the primary is near.
   assert.equal((await ask(west, { mode: "local", isolation: "serializable" })).served?.role, "primary");
   assert.equal((await ask(system.gateway(EAST).url, { mode: "local" })).served?.role, "primary");
   assert.equal((await ask(west, { mode: "primary", after: second.token })).served?.role, "primary");
@@ -81,7 +80,8 @@ test("a safe read on a replica waits until what it shows is durable at the level
   const safe = await askReplica(west, { mode: "local", ack: "durable", level: "global" });
   assert.equal(safe.state, "durable");
 
-  // Europe receives nothing more: the west shows what is not everywhere yet, and says so.
+  // Europe receives nothing more: the west shows data that is not everywhere yet, and reports it as
+  // pending.
   await cluster.isolate(EUROPE);
   const shown = await commit(system.gateway(EAST).url, [put("new")]);
   const pending = await eventually("the west shows it", async () => {
@@ -105,8 +105,8 @@ test("a safe read on an idle database answers at once, and an uncommitted bulk l
   const east = system.gateway(EAST).url;
   await commit(east, [put("old")], { ack: "durable", level: "global" });
   const safe = { ack: "durable", level: "global", maxWaitMs: 0 } as const;
-  // At rest each one is answered without waiting: a read writes nothing that the next would have to wait for. A tracker that
-  // comes late with its part of the schema's upkeep is no rest.
+  // At rest each read is answered without waiting, because a read writes nothing that the next
+  // would wait for. A tracker that is late with its schema maintenance interrupts the rest.
   const [settled, ...reads] = await eventually("twenty reads beside which nobody wrote", async () => {
     const visible = await newestVisible(system);
     const answers = [await ask(east, safe)];
@@ -124,8 +124,9 @@ test("a safe read on an idle database answers at once, and an uncommitted bulk l
   assert.equal(visible.state, "pending", "the new table is visible, and not everywhere yet");
   await cluster.healAll();
   await eventually("that is durable as well", async () => (await ask(east, safe)).state === "durable");
-  // A commit of anybody's beside the load (a tracker's flush help that comes late) would be visible and lie behind
-  // the load's log: then the read waits for that log, as it must. So the load is measured until it was alone.
+  // Another commit beside the load (such as a tracker's late flush help) would be visible and come
+  // after the load's log, and the read must then wait for that log. So the measurement is repeated
+  // until the load was alone.
   const [during, begun] = await eventually("a read beside a load that was the only writer", async () => {
     const visible = await newestVisible(system);
     const begun = await ask(east, safe);
@@ -153,7 +154,7 @@ test("a safe read on an idle database answers at once, and an uncommitted bulk l
   assert.deepEqual([during.state, during.position], ["durable", begun.position]);
 });
 
-/** What a snapshot taken now can see: an open transaction does not change it, every commit does. */
+/** What a new snapshot can see: every commit changes it, and an open transaction does not. */
 async function newestVisible(system: System): Promise<unknown> {
   const [row] = await system.cluster.query(EAST, "SELECT pg_current_snapshot()::text AS seen");
   return row?.["seen"];

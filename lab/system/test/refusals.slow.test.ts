@@ -1,7 +1,7 @@
-// Goal: a safe transaction does not fail because of a row that can still be lost. A fast one fails at once and gets a
-// token with which it can wait for that row.
-// Method: the whole product; one client commits while the replicas are cut off, and another client inserts the same key through every
-// interface. Then the replicas catch up, or one of them is promoted without the row. All tests share one system.
+// Goal: a safe transaction does not fail because of a row that can still be lost. A fast one fails
+// at once and gets a token with which to wait for that row. Method: the whole product. One client
+// commits while the replicas are cut off, and another inserts the same key through every interface.
+// Then the replicas catch up, or one is promoted without the row. All tests share one system.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import type { Problem } from "@highwater/protocol";
@@ -41,7 +41,7 @@ function nodeOf(region: string): string {
   return node.id;
 }
 
-/** From now on nothing reaches another region. */
+/** Keeps everything from reaching another region from now on. */
 async function starveAll(): Promise<void> {
   feed = [];
   for (const region of [EUROPE, WEST]) feed.push(await starve(system, nodeOf(region), nodeOf(EAST)));

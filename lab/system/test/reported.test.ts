@@ -1,6 +1,6 @@
-// Goal: trackers publish an event for a stalled level, a late transaction, and a promise that a failover has broken.
-// Method: the whole product; a region stops answering, and a node is promoted that lacks transactions that
-// were reported durable.
+// Goal: trackers publish an event for a stalled level, a late transaction, and a promise that a
+// failover broke. Method: the whole product. A region stops answering, and a node is promoted that
+// lacks transactions reported as durable.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { DurabilityEvent, DurabilityEventType, EventPage } from "@highwater/protocol";
@@ -36,14 +36,17 @@ test("a stalled level and a late transaction are reported, and both recover when
     );
   const globally = async (type: DurabilityEventType): Promise<number> =>
     (await levelEvents(type)).filter(({ level }) => level === "global").length;
-  // On a busy machine any level may have stood still for half a second.
+  // On a busy machine any level may have stalled for half a second.
   const stalledBefore = await globally("durability.stalled");
   await system.cluster.isolate(EUROPE);
   const metadata = { order: "17" };
   const late = await commit(gateway, [put("late")], { maxDelayMs: 500, level: "global", metadata });
   await commit(gateway, [put("in time")], { maxDelayMs: 600_000, level: "region" });
-  await eventually("the stall is told", async () => (await globally("durability.stalled")) > stalledBefore);
-  const delayed = await eventually("the delay is told", async () => {
+  await eventually(
+    "the stall is reported",
+    async () => (await globally("durability.stalled")) > stalledBefore,
+  );
+  const delayed = await eventually("the delay is reported", async () => {
     const found = await eventsOf(tracker, "transaction.delayed");
     return found.length > 0 && found;
   });
@@ -56,7 +59,7 @@ test("a stalled level and a late transaction are reported, and both recover when
   const recoveredBefore = await globally("durability.recovered");
   await system.cluster.healAll();
   await eventually(
-    "the end of the stall is told",
+    "the end of the stall is reported",
     async () => (await globally("durability.recovered")) > recoveredBefore,
   );
   assert.equal((await verdict(tracker, late.token, { level: "global" })).verdict, "durable");
@@ -75,7 +78,7 @@ test("a promise that a promotion has broken is reported with its range, and so i
   const before = await epochOf(system.tracker(EAST).url);
   await system.killRegion(EAST);
   await cluster.kill(WEST);
-  // What is on its way to it would arrive when the link is whole again.
+  // Otherwise, bytes under way would arrive when the link is healed.
   await cluster.kill(EUROPE);
   await cluster.start(EUROPE);
   await cluster.healAll();
@@ -84,8 +87,8 @@ test("a promise that a promotion has broken is reported with its range, and so i
   await epochAfter(tracker, before);
   for (const { token } of promised)
     assert.equal((await verdict(tracker, token, { level: "region" })).verdict, "broken");
-  // Each tracker reports what it has promised; that of the first may be less than another's.
-  const ranges = await eventually("the range is told", async () => {
+  // Each tracker reports what it has promised, which may differ between trackers.
+  const ranges = await eventually("the range is reported", async () => {
     const found = (await eventsOf(tracker, "promise.broken")).map(
       ({ data }) => data as Record<"level" | "epoch" | "from" | "to", string>,
     );
@@ -97,7 +100,7 @@ test("a promise that a promotion has broken is reported with its range, and so i
     return found.some(covers) && found;
   });
   for (const { level, epoch } of ranges) assert.deepEqual([level, epoch], ["region", before]);
-  const single = await eventually("each of them is told", async () => {
+  const single = await eventually("each of them is reported", async () => {
     const found = await eventsOf(tracker, "transaction.broken");
     return found.length >= promised.length && found;
   });

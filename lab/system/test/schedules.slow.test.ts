@@ -1,5 +1,6 @@
-// Goal: a gateway or tracker whose schedule of deployment keys differs from the others' is not ready, names the key that differs, and does
-// not use its keys. If a rotation is rolled out before it takes effect, every service stays ready. Method: real processes on one real node.
+// Goal: a gateway or tracker whose schedule of deployment keys differs from the others' is not
+// ready, names the differing key, and does not use its keys. A rotation that is rolled out before
+// it takes effect keeps every service ready. Method: real processes on one real node.
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -63,7 +64,7 @@ function untilReady(service: ServiceProcess): Promise<true> {
   return eventually(`${service.name} is ready`, async () => (await readiness(service)).status === 200);
 }
 
-/** Why it is not ready, once it has compared its keys. */
+/** The reason why it is not ready, once it has compared its keys. */
 function untilRefused(service: ServiceProcess): Promise<string> {
   return eventually(`${service.name} says that its keys differ`, async () => {
     const { status, detail = "" } = await readiness(service);

@@ -1,9 +1,9 @@
-// Goal: one tracker reports a transaction as durable and dies with its region. The other trackers then
-// report it as broken, not as lost.
-// Method: the whole product. The other trackers are cut off from the primary. One replica in another region has the transaction; the
-// tracker of the primary's region says so and is killed with its region; a replica that lacks the transaction is promoted, and the
-// surviving trackers are asked. Once with a level that asks for more replicas than survive, so that only the marks in the witness rows of
-// the surviving replica can say that it was reached.
+// Goal: if the only tracker that reported a transaction as durable dies with its region, the others
+// report it as broken, not as lost. Method: the whole product. The other trackers are cut off from
+// the primary, and one replica in another region has the transaction. The tracker of the primary's
+// region reports that and is killed with its region; a replica that lacks the transaction is
+// promoted, and the surviving trackers are asked. Once with a level that needs more replicas than
+// survive, so that only the witness rows of the surviving replica show that it was reached.
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { System, trackerLocation } from "../src/index.ts";
@@ -21,7 +21,7 @@ import {
 
 const [EAST, WEST, EUROPE, ASIA] = ["us-east", "us-west", "eu-west", "ap-south"] as const;
 
-/** Commits what the west lacks, and what only the tracker of the east has reported as durable. */
+/** Commits what the west lacks and only the east's tracker has reported as durable. */
 async function promiseInTheEast(system: System, asked: Parameters<typeof verdict>[2] = {}) {
   const { cluster } = system;
   await createTable(system, EAST);
@@ -43,13 +43,13 @@ it("a promise that only the tracker of the lost region had published is broken",
   await cluster.promote(WEST);
   await epochAfter(system.tracker(EUROPE).url, before);
   assert.ok(!(await keysOn(system, WEST)).has("promised"));
-  await eventually("a survivor's log has told of the promise", async () => {
+  await eventually("the new epoch's record has the mark", async () => {
     const newest =
       "SELECT coalesce(final_marks->>'region', '0') AS mark FROM highwater.epoch ORDER BY seq DESC LIMIT 1";
     const [row] = await cluster.query(WEST, newest);
     return BigInt(String(row?.["mark"])) >= BigInt(position.offset) || undefined;
   });
-  // It has more than the node that took over, and cannot follow it.
+  // It has more than the new primary and cannot follow it.
   await cluster.rejoin(EUROPE);
   for (const region of [WEST, EUROPE])
     assert.equal((await verdict(system.tracker(region).url, token)).verdict, "broken", region);

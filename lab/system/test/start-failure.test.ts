@@ -1,6 +1,6 @@
-// Goal: a system that cannot start says why, keeps the log file that its message names, and leaves no
-// process running.
-// Method: a gateway with a setting that it refuses, beside a tracker that starts.
+// Goal: a system that cannot start reports why, keeps the log file that its message names, and
+// leaves no process running. Method: a gateway with a setting that it refuses, and a tracker that
+// starts.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { readFile, rm } from "node:fs/promises";

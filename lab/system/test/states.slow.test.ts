@@ -1,7 +1,8 @@
-// Goal: a gateway's answer about an id agrees with the trackers' answer about its token, while the log grows all the
-// time and after a failover.
-// Method: the whole product. Commits go on while the states of durable transactions are read at every gateway; then a region dies with
-// commits that only some disks had, and every gateway's answer is compared with every surviving tracker's. All tests share one system.
+// Goal: a gateway's answer about an id agrees with the trackers' answer about its token, while the
+// log grows and after a failover. Method: the whole product. Commits go on while states of durable
+// transactions are read at every gateway. Then a region dies with commits that only some disks had,
+// and every gateway's answer is compared with every surviving tracker's. All tests share one
+// system.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import { decodeToken, type TransactionStateResponse } from "@highwater/protocol";
@@ -34,7 +35,7 @@ async function stateAt(region: string, id: string, level: string): Promise<Trans
   return (await response.json()) as TransactionStateResponse;
 }
 
-/** Commits until it is ended: the log's end is above every mark all the time. */
+/** Commits until it is stopped, so that the log's end is always above every mark. */
 function keepBusy(region: string): () => Promise<void> {
   let isOver = false;
   const writers = Array.from({ length: 2 }, async (_, writer) => {
@@ -83,7 +84,7 @@ it("after a failover a gateway says of a lost id what trackers say of its token,
   await system.killRegion(EAST);
   await cluster.promote(WEST);
   await epochAfter(system.tracker(WEST).url, before);
-  // It had more than the node that took over, and cannot follow it.
+  // It had more than the new primary and cannot follow it.
   await cluster.rejoin(EUROPE);
   for (const [at, gateway] of [WEST, EUROPE].entries()) {
     const { position: reached } = await commit(system.gateway(gateway).url, [put(`follows-${String(at)}`)]);
@@ -96,7 +97,7 @@ it("after a failover a gateway says of a lost id what trackers say of its token,
       assert.equal(judged, (verdicts[level] ??= judged), `${tracker}, ${level}`);
     }
     for (const gateway of [WEST, EUROPE]) {
-      const answered = await eventually("it is told", async () => {
+      const answered = await eventually("the gateway knows the state", async () => {
         const state = await stateAt(gateway, id, level);
         return state.state === "active" ? undefined : state;
       });

@@ -1,6 +1,7 @@
-// Goal: all trackers are equal. Whichever die, a survivor answers for the announcements that they had accepted, and
-// clients move to it and miss nothing. A restarted tracker gives the same verdicts as the others.
-// Method: clients of the SDK with promises open; trackers, then a whole region, killed; verdicts compared everywhere.
+// Goal: all trackers are equal. Whichever die, a survivor answers for announcements that they had
+// accepted, and clients move to it and miss nothing. A restarted tracker gives the same verdicts as
+// the others. Method: SDK clients with open promises; trackers and then a whole region are killed;
+// verdicts are compared everywhere.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { TokenVerdict } from "@highwater/protocol";
@@ -9,7 +10,7 @@ import { System } from "../src/index.ts";
 import { createTable, keysOn, putAhead, starve, verdicts } from "../src/testing.ts";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
-/** Of a promise that is open until the replicas are fed again, or until another node is promoted. */
+/** For a promise that is open until the replicas are fed again, or another node is promoted. */
 const WAIT_MS = 300_000;
 const COUNT = 40;
 
@@ -19,7 +20,7 @@ interface Open {
   readonly settled: Promise<TokenVerdict["verdict"]>;
 }
 
-/** Fast commits of a client that waits for each of them. */
+/** Fast commits of one client that waits for each promise. */
 async function commitAll(client: Highwater, prefix: string): Promise<Open[]> {
   return Promise.all(
     Array.from({ length: COUNT }, async (_, at) => {
@@ -46,7 +47,7 @@ test("trackers die with promises open: clients move to a survivor and miss nothi
   for (const replica of [WEST, EUROPE]) feed.set(replica, await starve(system, replica));
   const client = new Highwater({ endpoints: await system.endpoints(EUROPE) });
   try {
-    // The client's own tracker dies, then the one that it has moved to.
+    // First the client's own tracker dies, then the one to which it moved.
     const first = await commitAll(client, "moved");
     await system.tracker(EUROPE).kill();
     const second = await commitAll(client, "again");
@@ -54,14 +55,14 @@ test("trackers die with promises open: clients move to a survivor and miss nothi
     for (const resume of feed.values()) await resume();
     for (const { key, settled } of [...first, ...second]) assert.equal(await settled, "durable", key);
 
-    // Back, they agree, though each was away for a part of it.
+    // Restarted, they agree, although each missed a part.
     for (const region of [EUROPE, EAST]) await system.restartService(region, "tracker");
     const tokens = [...first, ...second].map(({ token }) => token);
     for (const region of system.regions)
       for (const { verdict } of await verdicts(system.tracker(region).url, tokens))
         assert.equal(verdict, "durable");
 
-    // The region of the primary is lost, and its tracker with it; one of the others is dead as well.
+    // The primary's region is lost with its tracker, and another tracker is dead as well.
     await system.ready();
     await putAhead(system, { heir: WEST, other: EUROPE });
     await starve(system, WEST);

@@ -1,6 +1,7 @@
-// Goal: with certificates of the deployment's own authority all traffic between services is TLS, and transactions commit and become
-// durable as they do without. A gateway that does not know the authority reaches no tracker, and its log says why.
-// Method: gateways and trackers as processes, the regions' links between them, requests over TLS from this process.
+// Goal: with certificates of the deployment's authority, all traffic between services is TLS, and
+// transactions work as without it. A gateway that does not know the authority reaches no tracker,
+// and logs why. Method: gateways and trackers as processes, the regions' links between them, and
+// requests over TLS from this process.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
@@ -42,7 +43,7 @@ after(async () => {
   setDefaultCACertificates(known);
 });
 
-/** Every service, as the other region's services reach it, and where it listens itself. */
+/** Every service's address, as the other region reaches it and as it listens. */
 async function addresses(): Promise<string[]> {
   const seen = (await Promise.all([EAST, WEST].map((region) => system.endpoints(region)))).flat();
   return [...new Set(seen.flatMap(({ gateway, tracker }) => [gateway, tracker]))];
@@ -55,7 +56,7 @@ interface LogLine extends Readonly<Record<string, unknown>> {
 
 async function logOf({ logFile }: ServiceProcess): Promise<{ text: string; lines: LogLine[] }> {
   const written = await readFile(logFile, "utf8");
-  // Its last line may still be on its way.
+  // The last line may be incomplete.
   const text = written.slice(0, written.lastIndexOf("\n") + 1);
   const lines = text.split("\n").filter((line) => line.startsWith("{"));
   return { text, lines: lines.map((line) => JSON.parse(line) as LogLine) };
@@ -137,7 +138,7 @@ test("the command failover-candidate asks trackers over TLS with the authority, 
         HIGHWATER_TOPOLOGY: `@${system.topologyFile(EAST)}`,
         HIGHWATER_TRACKERS: system.tracker(EAST).url,
       };
-      // Its exit code is about the cluster: here only the answers of trackers count.
+      // Ignores the exit code, which is about the cluster: only the trackers' answers matter here.
       execFile(process.execPath, [fileURLToPath(main), "--switchover"], { env }, (_error, stdout, stderr) => {
         resolve(stdout + stderr);
       });

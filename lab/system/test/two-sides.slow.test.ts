@@ -1,7 +1,8 @@
-// Goal: trackers do not report a transaction as lost while an operator's decision can still keep it. All of them report it when it
-// is certainly gone, even if no survivor has seen its epoch.
-// Method: the whole product in three regions, one system for all tests. Two replicas are promoted on two sides of a cut, and an
-// operator keeps one of them; then a region begins an epoch behind a cut and is lost with it.
+// Goal: trackers do not report a transaction as lost while an operator's decision can still keep
+// it. All report it once it is certainly gone, even if no survivor has seen its epoch. Method: the
+// whole product in three regions, one system for all tests. Two replicas are promoted on two sides
+// of a cut, and an operator keeps one; then a region begins an epoch behind a cut and is lost with
+// it.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import { decodeToken, NO_ID } from "@highwater/protocol";
@@ -29,7 +30,7 @@ const PATIENCE_MS = 300;
 let system: System;
 
 before(async () => {
-  // Weaker levels get their turn soon.
+  // Weaker levels are used soon.
   system = await System.start({ env: { TRACKER_PUBLISH_PATIENCE_MS: String(PATIENCE_MS) } });
   await createTable(system, EAST);
   await commit(system.gateway(EAST).url, [put("counter", 0)], { ack: "durable", level: "global" });
@@ -51,9 +52,9 @@ it("a loss on one side of a cut is not published while the other side may be kep
   await starve(system, EUROPE);
   const id = newId();
   const increment = [{ sql: "UPDATE kv SET value = value + 1 WHERE key = 'counter'" }];
-  // It waits for the node that gets nothing, and so it still waits behind the cut.
+  // It waits for the node that gets nothing, so it still waits behind the cut.
   const waiting = send(gateway, increment, { id, ack: "durable", level: "global", maxWaitMs: 60_000 });
-  const { token = "" } = await eventually("the increment has its place", async () => {
+  const { token = "" } = await eventually("the increment has its position", async () => {
     const { body } = await stateOf(gateway, id);
     return body.state === "durable" ? body : undefined;
   });
@@ -105,7 +106,7 @@ it("what committed in an epoch that no survivor has seen is lost by its token al
   const { parent, owner } = decodeToken(write.token) ?? {};
   assert.ok(parent !== undefined && owner !== undefined);
   const place = { epoch: write.position.epoch, offset: BigInt(write.position.offset) };
-  /** As of a commit of the wire there whose answer came early. */
+  /** Like the token of a wire commit whose answer went out early. */
   const early = testToken({ kind: "position", id: NO_ID, parent, owner, ...place });
   assert.equal((await verdict(system.tracker(WEST).url, write.token, { level: "disk" })).verdict, "durable");
   await system.killRegion(WEST);

@@ -1,5 +1,6 @@
-// Goal: `make up` on a machine without Python says that it runs without an edge, and why, and runs.
-// Method: the command runs with a PATH that has everything but Python, and with an empty folder for Envoy.
+// Goal: without Python, `make up` reports that it runs without an edge, and why, and runs. Method:
+// the command runs with a PATH that has everything except Python, and with an empty folder for
+// Envoy.
 import assert from "node:assert/strict";
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -28,7 +29,7 @@ test("make up works without Python, and says so", { timeout: LIMIT_MS }, async (
   const programs = join(temp.path, "programs");
   await linkPrograms(programs);
   const { MAKEFLAGS: _flags, MAKELEVEL: _level, MFLAGS: _more, ...others } = process.env;
-  // What is installed counts as such: this is not a test of npm.
+  // Counts npm's packages as installed: this does not test npm.
   const args = ["-o", "node_modules/.installed", "up", `ENVOY=${join(temp.path, "envoy", ".installed")}`];
   const child: ChildProcessByStdio<Writable, Readable, Readable> = spawn("make", args, {
     cwd: ROOT,

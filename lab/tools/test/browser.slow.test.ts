@@ -1,5 +1,6 @@
-// Goal: a browser starts wherever the tests run, draws text, and leaves nothing behind. If there is no browser, the message says
-// why. Method: the real browser, and the function that chooses one, for other kinds of machines.
+// Goal: a browser starts wherever the tests run, draws text, and leaves nothing behind. If there is
+// no browser, the message says why. Method: the real browser, and the function that chooses one,
+// for other kinds of machines.
 import assert from "node:assert/strict";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -1,5 +1,6 @@
-// Goal: when a program ends, by any signal, its child processes end and its temporary folder is removed.
-// Method: a program whose child, a shell, writes file after file into the program's temporary folder.
+// Goal: when a program ends, by any signal, its child processes end and its temporary folder is
+// removed. Method: a program whose child, a shell, writes file after file into the program's
+// temporary folder.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";

@@ -18,7 +18,7 @@ test("after its time limit it says what it waited for, the last result and the l
   mock,
 }) => {
   let asked = 0;
-  // The time is over once it has been asked three times, however long that takes.
+  // The limit is over after three calls, however long they take.
   mock.method(performance, "now", () => (asked < 3 ? 0 : 201));
   const last = new Error("the last");
   const condition = (): boolean => {

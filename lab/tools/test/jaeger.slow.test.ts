@@ -1,4 +1,5 @@
-// Goal: a real Jaeger returns what the services send by OTLP: ids, times, kinds, errors, links and attributes.
+// Goal: a real Jaeger returns what the services send by OTLP: ids, times, kinds, errors, links and
+// attributes.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { realClock } from "@highwater/runtime";

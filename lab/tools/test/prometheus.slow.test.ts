@@ -1,5 +1,6 @@
-// Goal: a Prometheus starts wherever the tests run, scrapes, evaluates rules, answers queries, and leaves nothing behind. If there
-// is no Prometheus, the message says why. Method: the real one and a service of three lines.
+// Goal: a Prometheus starts wherever the tests run, scrapes, evaluates rules, answers queries, and
+// leaves nothing behind. Without a Prometheus, the message says why. Method: a real one, and a
+// service of three lines.
 import assert from "node:assert/strict";
 import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -17,7 +18,7 @@ async function makeFolder(context: TestContext): Promise<string> {
   return folder;
 }
 
-/** A service whose only metric grows with every scrape. */
+/** A service whose only metric grows with each scrape. */
 async function serve(context: TestContext): Promise<string> {
   let scrapes = 0;
   const server = createServer((_, response) => {

@@ -1,5 +1,5 @@
-// Goal: an idle connection receives no answer. A client may be about to use it, and would take that answer for the answer
-// to its next request.
+// Goal: an idle connection receives no answer. A client may be about to use it, and would take that
+// answer for the answer to its next request.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";

@@ -1,5 +1,6 @@
-// Goal: no attack with another tenant's key succeeds, and the suite would report one that did. Method: every recipe runs against
-// a whole system with two tenants; one recipe that does succeed must be counted.
+// Goal: no attack with another tenant's key succeeds, and the suite would report one that did.
+// Method: every recipe runs against a whole system with two tenants; one recipe that does succeed
+// must be counted.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { attack, chosen } from "../run.ts";

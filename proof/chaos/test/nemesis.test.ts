@@ -1,7 +1,6 @@
-// Goal: the nemesis uses every kind of fault in a run, and records a promise as kept only if its election
-// makes that certain.
-// Method: decks of faults and elections without a system; slice.slow.test.ts runs the nemesis on
-// the real one.
+// Goal: the nemesis uses every kind of fault in a run, and records a promise as kept only if its
+// election makes that certain. Method: decks of faults and elections without a system;
+// slice.slow.test.ts runs the nemesis on the real one.
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -1,4 +1,5 @@
-// Goal: the workload's plan depends only on its seed, and the recorded history is read back unchanged.
+// Goal: the workload's plan depends only on its seed, and the recorded history is read back
+// unchanged.
 import assert from "node:assert/strict";
 import { appendFile, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

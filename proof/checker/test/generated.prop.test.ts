@@ -1,5 +1,6 @@
-// Goal: the checker accepts every correct history and rejects every wrong one. Method: a serial database with failovers
-// generates correct histories; each mutation changes one record so that no correct execution can explain the history.
+// Goal: the checker accepts every correct history and rejects every wrong one. Method: a serial
+// database with failovers generates correct histories; each mutation changes one record so that no
+// correct execution can explain the history.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { check } from "../src/check.ts";

@@ -1,4 +1,5 @@
-// Goal: a safe transaction without a receipt is judged by its effects and by the answer that it is durable.
+// Goal: a safe transaction without a receipt is judged by its effects and by the answer that it is
+// durable.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { append, epoch, failure, history, insert, read, type Spec } from "./support/build.ts";

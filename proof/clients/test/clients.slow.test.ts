@@ -1,6 +1,5 @@
-// Goal: programs, mappers and drivers of other languages get the same results through the wire as from
-// PostgreSQL.
-// Method: as in clients.test.ts.
+// Goal: programs, mappers and drivers of other languages get the same results through the wire as
+// from PostgreSQL. Method: as in clients.test.ts.
 import { whyNoPostgresProgram } from "@highwater/lab-tools/postgres";
 import { whyNoGo, whyNoJava } from "../src/toolchains.ts";
 import { pgjdbc, pgx } from "../suites/languages.ts";

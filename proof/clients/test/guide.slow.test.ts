@@ -1,5 +1,6 @@
-// Goal: the programs of docs/guide/postgres-wire.md print what the page says. Method: they run in order on a separate system,
-// unchanged except for the address; the output of each is compared with the text block after it.
+// Goal: the programs of docs/guide/postgres-wire.md print what the page says. Method: they run in
+// order on a separate system, unchanged except for the address; the output of each is compared with
+// the text block after it.
 import assert from "node:assert/strict";
 import { readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { delimiter, dirname, join } from "node:path";

@@ -1,6 +1,6 @@
-// A real browser for tests and dashboards, without root and without anything installed on the
-// machine: the headless Chromium that an npm package brings for Linux x64, or the machine's own.
-// Opens no page but our own, so it runs without a sandbox, also as root.
+// A real browser for tests and dashboards, without root and without an installation: the headless
+// Chromium of an npm package for Linux x64, or the machine's own. It opens only our own pages, so
+// it runs without a sandbox, even as root.
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
@@ -12,7 +12,7 @@ import { type Browser, chromium } from "playwright-core";
 
 export { type Browser, type BrowserContext, type Page } from "playwright-core";
 
-/** The path of another Chromium, which is then the only one that is tried. */
+/** The path of another Chromium, the only one that is then tried. */
 export const BROWSER_VARIABLE = "HIGHWATER_CHROMIUM";
 
 const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
@@ -46,7 +46,7 @@ export function findBrowser({ platform, env, exists }: Machine = HERE): Found {
   };
 }
 
-/** Why there is no browser on this machine, for tests that then skip; false when there is one. */
+/** Why this machine has no browser, for tests to skip; false when it has one. */
 export function whyNoBrowser(machine?: Machine): string | false {
   const found = findBrowser(machine);
   return typeof found === "object" && "why" in found && found.why;
@@ -58,9 +58,8 @@ export interface DevBrowser extends AsyncDisposable {
 }
 
 /**
- * Starts it in a folder of its own, which holds everything that it writes and is gone when it is
- * closed; it ends with this process.
- * Errors: `whyNoBrowser`; that of Playwright when it does not start.
+ * Starts it in its own folder, which holds everything that it writes and is removed at its end. It
+ * ends with this process. Errors: `whyNoBrowser`, or Playwright's error when it does not start.
  */
 export async function launchBrowser(): Promise<DevBrowser> {
   const found = findBrowser();
@@ -86,7 +85,7 @@ export async function launchBrowser(): Promise<DevBrowser> {
   }
 }
 
-/** The machine's fonts, and one that is always there: without any font Chromium draws nothing. */
+/** The machine's fonts and one of our own, because without any font Chromium draws no text. */
 const fontsOf = (folder: string): string => `<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig>
@@ -96,10 +95,7 @@ const fontsOf = (folder: string): string => `<?xml version="1.0"?>
 </fontconfig>
 `;
 
-/**
- * Where the packed Chromium is afterwards, and the environment in which it finds its libraries and
- * fonts.
- */
+/** The unpacked Chromium's path, and the environment in which it finds its libraries and fonts. */
 async function unpack(folder: string): Promise<{ path: string; env: Record<string, string> }> {
   const program = fileURLToPath(new URL("./unpack.ts", import.meta.url));
   const { stdout } = await promisify(execFile)(process.execPath, [program], {
@@ -108,8 +104,7 @@ async function unpack(folder: string): Promise<{ path: string; env: Record<strin
   });
   const fonts = join(folder, "fonts.conf");
   await writeFile(fonts, fontsOf(folder));
-  // Those that a small system lacks; the same everywhere, so that what runs on one machine runs on
-  // the next.
+  // Libraries that a small system lacks. Always used, so that all machines behave the same.
   const libraries = join(folder, "al2023", "lib");
   return { path: stdout.trim(), env: { LD_LIBRARY_PATH: libraries, FONTCONFIG_FILE: fonts } };
 }

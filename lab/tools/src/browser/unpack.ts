@@ -1,6 +1,6 @@
-// Unpacks Chromium with its libraries and font below TMPDIR, where its package puts them, and
-// prints where the program is. A program of its own, since that place is the whole process's, and a
-// file that is there counts as whole however little of it is.
+// Unpacks Chromium with its libraries and font into TMPDIR, where its package expects them, and
+// prints the program's path. A separate process, because TMPDIR is global to a process, and because
+// the package takes even a partly written file for complete.
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import chromium, { inflate } from "@sparticuz/chromium";

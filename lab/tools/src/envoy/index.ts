@@ -1,6 +1,6 @@
-// A real Envoy on this machine, for tests and `make up`: found, asked whether it takes a
-// configuration, started and stopped. It comes as a Python package, which the Makefile installs
-// into `.tools/envoy`. Its configuration is the caller's.
+// A real Envoy on this machine, for tests and `make up`: finds it, validates a configuration,
+// starts and stops it. It comes as a Python package, which the Makefile installs into
+// `.tools/envoy`. Callers provide the configuration.
 import { type ChildProcess, execFile } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { endGuarded, isRunning, spawnGuarded, untilTrue } from "@highwater/lab-tools/process";
 
-/** The path of another Envoy, which is then the only one that is tried. */
+/** The path of another Envoy, the only one that is then tried. */
 export const ENVOY_VARIABLE = "HIGHWATER_ENVOY";
 
 const FOLDER = fileURLToPath(new URL("../../../../.tools/envoy", import.meta.url));
@@ -26,7 +26,7 @@ export function findEnvoy(env: NodeJS.ProcessEnv = process.env, folder = FOLDER)
   return pythons.map((python) => join(lib, python, "site-packages/envoy/_bin/envoy")).find(existsSync);
 }
 
-/** Why there is no Envoy on this machine, for tests that then skip; false when there is one. */
+/** Why this machine has no Envoy, for tests to skip; false when it has one. */
 export function whyNoEnvoy(): string | false {
   if (findEnvoy() !== undefined) return false;
   return `no Envoy: neither does ${ENVOY_VARIABLE} name one, nor has \`make envoy\` installed one (Linux with glibc 2.31 or newer, Python 3.10 or newer with venv)`;
@@ -38,7 +38,7 @@ function program(): string {
   return found;
 }
 
-/** What Envoy itself has against a configuration; null when nothing. */
+/** Envoy's objections to a configuration; null when it has none. */
 export function refusalOf(bootstrap: string): Promise<string | null> {
   const args = ["--mode", "validate", "-c", bootstrap, "--log-level", "error"];
   return new Promise((resolve) => {
@@ -49,7 +49,7 @@ export function refusalOf(bootstrap: string): Promise<string | null> {
 }
 
 export interface EnvoyOptions {
-  /** The file of the configuration, and the socket of Envoy's own interface that this names. */
+  /** The configuration file, and the socket of the admin interface that it names. */
   readonly bootstrap: string;
   readonly adminSocket: string;
   readonly logFile: string;
@@ -89,14 +89,14 @@ export class Envoy implements AsyncDisposable {
     }
   }
 
-  /** Of a listener, by its name. */
+  /** The port of a listener. */
   port(listener: string): number {
     const port = this.#ports.get(listener);
     if (port === undefined) throw new Error(`there is no listener ${listener}`);
     return port;
   }
 
-  /** A call of its own interface. */
+  /** Calls the admin interface. */
   admin(path: string, method = "GET"): Promise<{ readonly status: number; readonly text: string }> {
     return new Promise((resolve, reject) => {
       const asked = request(

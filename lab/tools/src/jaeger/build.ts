@@ -1,6 +1,6 @@
-// Builds Jaeger from its source, as the Go module proxy has it, into `.tools`: there is no package
-// of it for Linux distributions, npm or PyPI that we could find.
-// Exit codes: 0 built, or nothing to do; 1 when it cannot be built, with the reason.
+// Builds Jaeger from its source in the Go module proxy into `.tools`: we found no package for Linux
+// distributions, npm or PyPI. Exit codes: 0 when it is built or was there already; 1 when it cannot
+// be built, with the reason.
 import { buildGoProgram } from "@highwater/lab-tools/process/go";
 import { BUILT, isProgram } from "./find.ts";
 

@@ -1,10 +1,10 @@
-// Where Jaeger is: a path that is named, the project's own (`make jaeger` builds it), or the
-// machine's PATH. Looks only.
+// Finds Jaeger: a path in the environment, the project's own (`make jaeger` builds it), or the
+// machine's PATH.
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** The path of another Jaeger 1.x, all in one, which is then the only one that is tried. */
+/** The path of another Jaeger 1.x all-in-one, the only one that is then tried. */
 export const JAEGER_VARIABLE = "HIGHWATER_JAEGER";
 export const BUILT = fileURLToPath(new URL("../../../../.tools/jaeger/all-in-one", import.meta.url));
 const NAME = "jaeger-all-in-one";
@@ -39,7 +39,7 @@ export function findJaeger({ env, isProgram: isThere }: Machine = HERE): string 
   };
 }
 
-/** Why there is none on this machine, for tests that then skip; false when there is one. */
+/** Why this machine has none, for tests to skip; false when it has one. */
 export function whyNoJaeger(machine?: Machine): string | false {
   const found = findJaeger(machine);
   return typeof found === "object" && found.why;

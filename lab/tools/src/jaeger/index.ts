@@ -1,4 +1,4 @@
-// A real Jaeger on loopback for tests: takes traces by OTLP, keeps them in memory, answers them,
+// A real Jaeger on loopback for tests: accepts traces by OTLP, keeps them in memory, returns them,
 // and ends with the process that started it. Never for production.
 import type { ChildProcess } from "node:child_process";
 import { createServer } from "node:net";
@@ -13,7 +13,7 @@ const STARTS_MAX = 3;
 const POLL_MS = 100;
 const LOG_CHARS = 4_000;
 const TRACES_MAX = 10_000;
-/** Each must be another than the others: Jaeger takes no port 0 for two of them. */
+/** Each needs a different port, and Jaeger does not accept port 0 for two of them. */
 const LISTENERS = [
   "query.http-server",
   "query.grpc-server",
@@ -51,7 +51,7 @@ interface RawTrace {
 }
 
 export class DevJaeger implements AsyncDisposable {
-  /** Of OTLP by HTTP: what OTEL_EXPORTER_OTLP_ENDPOINT names. */
+  /** The URL of OTLP over HTTP, for OTEL_EXPORTER_OTLP_ENDPOINT. */
   readonly otlpUrl: string;
   readonly otlpPort: number;
   readonly #queryUrl: string;
@@ -70,14 +70,14 @@ export class DevJaeger implements AsyncDisposable {
   }
 
   /**
-   * Resolves when it takes traces and answers them. Errors: `whyNoJaeger`; its own last words when
-   * it does not start.
+   * Resolves when it accepts and returns traces. Errors: `whyNoJaeger`, or its last output when it
+   * does not start.
    */
   static async start(): Promise<DevJaeger> {
     const program = findJaeger();
     if (typeof program === "object") throw new Error(program.why);
     let last: unknown;
-    // Somebody may have taken one of the ports meanwhile.
+    // Another process may have taken one of the ports.
     for (let attempt = 0; attempt < STARTS_MAX; attempt++) {
       const ports = await freePorts();
       const flags = [...ports].map(([name, port]) => `--${name}.host-port=127.0.0.1:${String(port)}`);
@@ -97,7 +97,7 @@ export class DevJaeger implements AsyncDisposable {
     throw last;
   }
 
-  /** The trace's spans, the earliest first; none when it knows no such trace. */
+  /** The trace's spans, earliest first; none when it does not know the trace. */
   async trace(traceId: string): Promise<JaegerSpan[]> {
     const answer = await fetch(`${this.#queryUrl}/api/traces/${traceId}`);
     if (answer.status === 404) return [];
@@ -114,7 +114,7 @@ export class DevJaeger implements AsyncDisposable {
       .sort((a, b) => a.startTime - b.startTime);
   }
 
-  /** Waits until the trace satisfies. */
+  /** Waits until the trace satisfies the condition. */
   async eventually(
     traceId: string,
     satisfies: (spans: readonly JaegerSpan[]) => boolean,
@@ -168,7 +168,7 @@ export class DevJaeger implements AsyncDisposable {
   }
 }
 
-/** Held all at once, so that they differ, and let go together. */
+/** All are opened at once, so that they differ, and closed together. */
 async function freePorts(): Promise<Map<string, number>> {
   const servers = await Promise.all(
     LISTENERS.map(

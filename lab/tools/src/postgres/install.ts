@@ -1,5 +1,5 @@
-// Unpacks the distribution's PgBouncer into the project's own `.tools`. Where there is no apt it
-// says so, and benchmarks leave out its rows. Exit code 0 in both cases.
+// Unpacks the distribution's PgBouncer into the project's `.tools`. Without apt it prints that, and
+// benchmarks leave out its rows. Exit code 0 in both cases.
 import { existsSync } from "node:fs";
 import { unpackDebian } from "@highwater/lab-tools/process";
 import { PGBOUNCER_UNPACKED } from "./index.ts";

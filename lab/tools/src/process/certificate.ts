@@ -1,5 +1,5 @@
-// Certificates for tests, made of nothing but Node: the machine may have no program for it. One
-// that signs itself, or an authority and what it signs.
+// Makes certificates for tests with Node alone, because the machine may have no program for it: a
+// self-signed one, or an authority and certificates that it signs.
 import { generateKeyPairSync, type KeyObject, randomBytes, sign } from "node:crypto";
 import { isIPv4 } from "node:net";
 
@@ -33,10 +33,10 @@ export interface Certified {
   readonly key: string;
 }
 
-/** Both of them in PEM. */
+/** Both in PEM. */
 export interface Authority {
   readonly certificate: string;
-  /** For a server of that name, or at that IPv4 address. */
+  /** A certificate for a server with this name or IPv4 address. */
   issue(name: string): Certified;
 }
 
@@ -45,13 +45,13 @@ interface Issuer {
   readonly privateKey: KeyObject;
 }
 
-/** Valid from 2020 to 2049, under the given name. */
+/** A self-signed certificate for the name, valid from 2020 to 2049. */
 export function makeCertificate(name: string): Certified {
   const { certificate, privateKey } = make(name, null, der(SEQUENCE, alternativeName(name)));
   return { certificate, key: toPem(privateKey) };
 }
 
-/** Its own certificate is good for nothing but to check others. */
+/** The authority's own certificate can only verify others. */
 export function makeAuthority(name: string): Authority {
   const isAuthority = der(SEQUENCE, der(BOOLEAN, TRUE));
   const constraints = der(
@@ -89,7 +89,7 @@ function make(
   const nameOf = (text: string): Buffer =>
     der(SEQUENCE, der(SET, der(SEQUENCE, der(OBJECT_ID, OID.commonName), der(UTF8, Buffer.from(text)))));
   const time = (text: string): Buffer => der(TIME, Buffer.from(text));
-  // The first byte makes it positive, and not shorter than it says.
+  // The first byte keeps the number positive and its length fixed.
   const serial = Buffer.concat([Buffer.from([1]), randomBytes(SERIAL_BYTES)]);
   const body = der(
     SEQUENCE,

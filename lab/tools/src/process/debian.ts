@@ -1,5 +1,5 @@
-// Unpacks packages of the distribution (Debian, Ubuntu), with or without root and without
-// installing them: apt fetches each package and checks its signature, dpkg unpacks it.
+// Unpacks packages of the distribution (Debian, Ubuntu) without installing them and without root:
+// apt fetches each package and checks its signature, dpkg unpacks it.
 import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, readdir, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -8,8 +8,8 @@ import { promisify } from "node:util";
 const FETCH_LIMIT_MS = 300_000;
 
 /**
- * `to` is then a folder with the files of the packages, whole or not at all. Errors: the last line
- * of what apt or dpkg said.
+ * Unpacks the packages into `to`, completely or not at all. Errors: the last line of apt's or
+ * dpkg's output.
  */
 export async function unpackDebian(names: readonly string[], to: string): Promise<void> {
   await mkdir(dirname(to), { recursive: true });
@@ -26,12 +26,9 @@ export async function unpackDebian(names: readonly string[], to: string): Promis
   }
 }
 
-/**
- * With the machine's package lists; and where these are missing or older than the mirror, with
- * lists of our own.
- */
+/** Uses the machine's package lists, or lists of its own if those are missing or out of date. */
 async function fetchPackages(names: readonly string[], folder: string): Promise<void> {
-  // Root's apt would hand the download to a user who may not write here.
+  // As root, apt would give the download to a user who may not write here.
   const options = ["-q", "-o", "APT::Sandbox::User=root"];
   try {
     await run("apt-get", [...options, "download", ...names], folder);

@@ -1,15 +1,14 @@
-// Waiting for what has no way to say that it has happened.
+// Waits for conditions that cannot notify.
 import { setTimeout as sleep } from "node:timers/promises";
 
 const POLL_MS = 20;
 const LIMIT_MS = 60_000;
 
 /**
- * Polls until the condition gives something else than `false` and `undefined`, and resolves with
- * that. A condition that throws is asked again, so what must not happen meanwhile is given as a
- * value and judged by the caller. `what` names what is waited for, and as a function is asked only
- * when it was waited for in vain.
- * Errors: `not within … ms: …`, whose cause is the last that the condition has thrown.
+ * Polls until the condition returns something other than `false` and `undefined`, and resolves with
+ * that. A condition that throws is tried again, so return a fault that must not happen, and let the
+ * caller judge it. `what`: what is waited for; a function is called only at the limit. Errors: `not
+ * within … ms: …`, with the condition's last error as the cause.
  */
 export async function eventually<T>(
   what: string | (() => string),

@@ -1,5 +1,5 @@
-// A temporary folder that is gone at the latest when the program is that made it, however that
-// ended: a signal runs no `finally`.
+// A temporary folder that is removed no later than the program that made it has ended. Another
+// process does it, because a signal runs no `finally`.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -9,9 +9,8 @@ import { join } from "node:path";
 
 /**
  * Waits for the end of its parent, which closes the pipe that `read` waits on. Processes of the
- * parent end with it, and may write for some moments yet: the folder has to stay away for two
- * seconds, since a busy machine may hold the writer up for a moment before it ends. No signal of
- * the terminal is for the sweeper.
+ * parent end with it but may write for some moments, longest on a busy machine, so the folder has
+ * to stay away for two seconds. The sweeper ignores the terminal's signals.
  */
 const SWEEPER = `trap '' INT TERM HUP; read -r word; [ "$word" = keep ] && exit
   left=100; away=0
@@ -35,22 +34,22 @@ export class TemporaryFolder implements AsyncDisposable {
     });
     this.#sweeper.unref();
     const { stdin } = this.#sweeper;
-    // It may be gone before it gets the signal, and holds up nothing.
+    // The sweeper may have ended before it gets the signal. It must not keep the program alive.
     stdin?.on("error", () => undefined);
     if (stdin instanceof Socket) stdin.unref();
   }
 
-  /** A new one, in the machine's place for temporary files. */
+  /** Makes a new folder for temporary files. */
   static async make(prefix: string): Promise<TemporaryFolder> {
     return new TemporaryFolder(await mkdtemp(join(tmpdir(), prefix)));
   }
 
-  /** One that is there already. */
+  /** Takes over an existing folder. */
   static of(path: string): TemporaryFolder {
     return new TemporaryFolder(path);
   }
 
-  /** It stays where it is. */
+  /** Keeps the folder when the program ends. */
   async keep(): Promise<void> {
     await this.#dismiss();
   }

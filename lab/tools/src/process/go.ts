@@ -1,6 +1,6 @@
-// A program that is built from its source as the Go module proxy has it: for what no distribution,
-// npm or PyPI has a package of. The module's sum pins its source, and its own go.sum what that is
-// built from. Nothing is installed outside the path that is named.
+// Builds a program from its source in the Go module proxy, if no distribution, npm or PyPI packages
+// it. The module's hash pins its source, and its own go.sum pins its dependencies. Nothing is
+// installed outside the given path.
 import { execFile } from "node:child_process";
 import { mkdir, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -12,19 +12,19 @@ const OUTPUT_BYTES = 16 * 1_048_576;
 export interface GoProgram {
   readonly module: string;
   readonly version: string;
-  /** Of the module's files, as a go.sum has it: `h1:…`. */
+  /** The hash of the module's files, as in go.sum: `h1:…`. */
   readonly sum: string;
-  /** The folder of the program within the module; default `.`. */
+  /** The program's folder in the module. Default: `.`. */
   readonly folder?: string;
-  /** Variables of the program that its releases set, by their full names. */
+  /** Variables that releases of the program set, by their full names. */
   readonly values?: Readonly<Record<string, string>>;
 }
 
 const run = promisify(execFile);
 const env = {
   ...process.env,
-  // The sums that are pinned say more than a database that is asked for them; and no other Go than
-  // the machine's is fetched.
+  // No checksum database, because the hashes are pinned; and no other Go than the machine's is
+  // downloaded.
   GOSUMDB: "off",
   GOTOOLCHAIN: "local",
   GOFLAGS: "-mod=readonly -buildvcs=false",
@@ -41,7 +41,7 @@ async function go(args: readonly string[], cwd?: string): Promise<string> {
   return stdout;
 }
 
-/** Builds it at `path`, whole or not at all. */
+/** Builds it at `path`, completely or not at all. */
 export async function buildGoProgram(
   { module, version, sum, folder = ".", values = {} }: GoProgram,
   path: string,

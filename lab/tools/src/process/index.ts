@@ -1,5 +1,5 @@
-// A program of somebody else, run for tests and for development: it ends with the process that
-// started it, however that went.
+// Runs third-party programs for tests and development. Each ends with the process that started it,
+// however that ended.
 import { type ChildProcess, spawn } from "node:child_process";
 import { constants } from "node:os";
 import { basename } from "node:path";
@@ -14,32 +14,31 @@ export { type Ran, runTool } from "./tool.ts";
 
 const POLL_MS = 20;
 /**
- * The shell outlives neither the program nor its parent, whose end closes the pipe that `read`
- * waits on. (A shell gives what it starts in the background an empty standard input, hence the
- * copy.) Its exit code is the program's.
+ * The shell ends with the program and with its parent, whose end closes the pipe that `read` waits
+ * on. (Background programs of a shell have no standard input, hence the copy.) Its exit code is the
+ * program's.
  */
 const GUARD =
   'exec 3<&0; "$@" & pid=$!; { read -r _ <&3; kill -9 $pid; } 2>/dev/null & wait $pid 2>/dev/null; code=$?; kill $! 2>/dev/null; exit $code';
 
 export interface GuardedOptions {
-  /** Standard output and standard error; both default to `ignore`. A pipe has to be read. */
+  /** Standard output and standard error. Default: `ignore`. A pipe has to be read. */
   readonly stdout?: "pipe" | "inherit" | "ignore";
   readonly stderr?: "pipe" | "inherit" | "ignore";
   /**
-   * A process group of its own, so that Ctrl-C in the terminal reaches it only through its parent;
-   * default false.
+   * True: a process group of its own, so that Ctrl-C in the terminal reaches it only through its
+   * parent. Default: false.
    */
   readonly detached?: boolean;
 }
 
-/** With which a program ends that a signal has ended: 130 for SIGINT, 143 for SIGTERM. */
+/** The exit code of a program that a signal has ended: 130 for SIGINT, 143 for SIGTERM. */
 export function exitCodeOf(signal: NodeJS.Signals): number {
   return 128 + constants.signals[signal];
 }
 
 /**
- * Starts it without waiting for anything. Standard input is the guard's: `endGuarded` ends the
- * program.
+ * Starts it without waiting. Standard input belongs to the guard: `endGuarded` ends the program.
  */
 export function spawnGuarded(
   [program, ...args]: readonly [program: string, ...args: string[]],
@@ -49,7 +48,7 @@ export function spawnGuarded(
     stdio: ["pipe", stdout, stderr],
     detached,
   });
-  // It may be gone before it gets the signal.
+  // The guard may have ended before it gets the signal.
   child.stdin?.on("error", () => undefined);
   return child;
 }
@@ -58,7 +57,7 @@ export function isRunning({ exitCode, signalCode }: ChildProcess): boolean {
   return exitCode === null && signalCode === null;
 }
 
-/** Ends it without a word; resolves when it is gone. */
+/** Kills it; resolves when it has ended. */
 export async function endGuarded(child: ChildProcess): Promise<void> {
   if (!isRunning(child)) return;
   child.ref();
@@ -68,8 +67,8 @@ export async function endGuarded(child: ChildProcess): Promise<void> {
 }
 
 /**
- * Waits until `look` answers true. Errors: `it has ended`, `waited in vain`; the caller knows what
- * of, and why.
+ * Waits until `look` returns true. Errors: `it has ended`, `waited in vain`; the caller knows for
+ * what.
  */
 export async function untilTrue(
   child: ChildProcess,

@@ -1,10 +1,10 @@
-// What a program has left running, found by a text that all it starts has in its command line or
-// its environment.
+// Finds processes that a program has left running, by a text that their command lines or
+// environments contain.
 import { readdirSync, readFileSync } from "node:fs";
 
 /**
- * Process id and command line of each, this process excepted. None where there is no /proc: only
- * Linux has it.
+ * Process id and command line of each, except this process. Empty without /proc, which only Linux
+ * has.
  */
 export function processesWith(...texts: readonly string[]): string[] {
   let pids: string[];

@@ -1,5 +1,5 @@
-// Goal: a command prints the options that it accepts, and reports wrong options in one line. Method: a
-// small command runs as a process.
+// Goal: a command prints the options that it accepts, and reports wrong options in one line.
+// Method: a small command runs as a process.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";

@@ -4,9 +4,9 @@ import { parseArgs, type ParseArgsConfig } from "node:util";
 const WRONG_OPTIONS = 2;
 
 /**
- * The options of a command, as `parseArgs` reads them. `--help` prints the comment that `file`
- * begins with and ends the process with exit code 0. Options that cannot be read end it with 2,
- * behind one line that says why.
+ * Reads a command's options with `parseArgs`. `--help` prints the comment at the beginning of
+ * `file` and exits with 0. Wrong options end the process with exit code 2 and one line that says
+ * why.
  */
 export function readOptions<T extends ParseArgsConfig>(
   file: string,

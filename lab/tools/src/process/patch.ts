@@ -1,4 +1,4 @@
-// A deliberate bug in a program's source, put in while the program is loaded. Nothing on disk
+// Puts a deliberate bug into a program's source while the program is loaded. Nothing on disk
 // changes.
 import { registerHooks } from "node:module";
 
@@ -10,7 +10,7 @@ export interface SourcePatch {
   readonly replace: string;
 }
 
-/** Throws when the text is not there, or is there twice. */
+/** Throws unless the text occurs exactly once. */
 export function applyPatch(name: string, { file, find, replace }: SourcePatch, source: string): string {
   const parts = source.split(find);
   if (parts.length !== 2)
@@ -18,7 +18,7 @@ export function applyPatch(name: string, { file, find, replace }: SourcePatch, s
   return parts.join(replace);
 }
 
-/** Has to be called before the file is loaded. */
+/** Call it before the file is loaded. */
 export function patchSource(name: string, patch: SourcePatch): void {
   registerHooks({
     load(url, context, nextLoad) {

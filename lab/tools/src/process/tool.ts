@@ -1,4 +1,4 @@
-// Runs a command line tool to its end, as those of the tests' own Python environment.
+// Runs a command line tool to its end, such as those of the tests' Python environment.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -8,7 +8,7 @@ export interface Ran {
   readonly output: string;
 }
 
-/** It keeps notes in `cwd`. SCHEMATHESIS_OUTPUT in the environment shows what it says. */
+/** The tool may write into `cwd`. SCHEMATHESIS_OUTPUT in the environment shows its output. */
 export async function runTool(
   command: string,
   args: readonly string[],

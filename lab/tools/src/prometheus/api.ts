@@ -1,9 +1,9 @@
-// The part of Prometheus's HTTP API that tests and pictures use, as plain functions of its address.
+// The part of Prometheus's HTTP API that tests and pictures use, as functions of its address.
 
 export interface Series {
   readonly labels: Readonly<Record<string, string>>;
   /**
-   * One for a query of an instant; seconds of Unix time, and the value as a number (NaN and
+   * One point for an instant query: seconds of Unix time, and the value as a number (NaN and
    * infinities included).
    */
   readonly points: readonly (readonly [seconds: number, value: number])[];
@@ -21,7 +21,7 @@ export interface RuleState {
   readonly type: "alerting" | "recording";
   readonly health: "ok" | "err" | "unknown";
   readonly lastError: string;
-  /** Of an alert: `inactive`, `pending` or `firing`. */
+  /** An alert's state: `inactive`, `pending` or `firing`. */
   readonly state: string | undefined;
 }
 
@@ -34,7 +34,7 @@ interface Answer {
   readonly data: unknown;
 }
 
-/** Errors: what Prometheus says of the expression. */
+/** Errors: Prometheus's message about the expression. */
 export async function query(base: string, expression: string, atSeconds?: number): Promise<Series[]> {
   const parameters = { query: expression, ...(atSeconds !== undefined && { time: String(atSeconds) }) };
   return seriesOf(await call(base, "query", parameters));
@@ -121,7 +121,7 @@ function seriesOf(data: unknown): Series[] {
   );
 }
 
-/** Prometheus writes infinities in a way that JavaScript does not read. */
+/** JavaScript does not parse Prometheus's spelling of infinities. */
 function pointOf([seconds, text]: Sample): [number, number] {
   if (text === "+Inf") return [seconds, Infinity];
   return [seconds, text === "-Inf" ? -Infinity : Number(text)];

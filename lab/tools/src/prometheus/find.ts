@@ -1,13 +1,13 @@
-// Where Prometheus and promtool are: a folder that is named, the project's own (`make
-// .tools/prometheus` fills it), or the machine's PATH. Looks only; `install.ts` fetches.
+// Finds Prometheus and promtool: a folder in the environment, the project's own (`make
+// .tools/prometheus` fills it), or the machine's PATH. `install.ts` fetches them.
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** The folder that holds both programs, which is then the only one that is tried. */
+/** The folder with both programs, the only one that is then tried. */
 export const FOLDER_VARIABLE = "HIGHWATER_PROMETHEUS_FOLDER";
 const TOOLS = fileURLToPath(new URL("../../../../.tools", import.meta.url));
-/** What the package of the distribution unpacks to. */
+/** Where the distribution's package is unpacked. */
 export const UNPACKED = join(TOOLS, "prometheus");
 const PROGRAMS = ["prometheus", "promtool"] as const;
 
@@ -29,7 +29,7 @@ function isProgram(path: string): boolean {
   }
 }
 
-/** Both from one folder, so that they are of one version. */
+/** Both from one folder, so that their versions match. */
 export function findPrograms({ env, isProgram }: Machine = HERE): Programs | { readonly why: string } {
   const named = env[FOLDER_VARIABLE] ?? "";
   const inPath = (env["PATH"] ?? "").split(delimiter).filter((folder) => folder !== "");
@@ -46,7 +46,7 @@ export function findPrograms({ env, isProgram }: Machine = HERE): Programs | { r
   };
 }
 
-/** Why there is none on this machine, for tests that then skip; false when there is one. */
+/** Why this machine has none, for tests to skip; false when it has them. */
 export function whyNoPrometheus(machine?: Machine): string | false {
   const found = findPrograms(machine);
   return "why" in found && found.why;

@@ -1,5 +1,5 @@
 // A real Prometheus on loopback for tests, dashboards and experiments: it scrapes the given
-// targets, keeps what it learns in a folder of its own that goes with it, and ends with the process
+// targets, stores the values in its own folder, which is removed with it, and ends with the process
 // that started it. Never for production.
 import { type ChildProcess, execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";
@@ -35,20 +35,20 @@ const PROMTOOL_LIMIT_MS = 120_000;
 
 export interface ScrapeTarget {
   readonly job: string;
-  /** Of the service; `/metrics` is below it. */
+  /** The service's URL; `/metrics` is below it. */
   readonly url: string;
   readonly labels?: Readonly<Record<string, string>>;
 }
 
 export interface PrometheusOptions {
   readonly targets: readonly ScrapeTarget[];
-  /** Default 1 s. */
+  /** Default: 1 s. */
   readonly scrapeMs?: number;
-  /** How often rules are evaluated; default 1 s. */
+  /** How often rules are evaluated. Default: 1 s. */
   readonly evaluateMs?: number;
   /** Paths of rule files. */
   readonly rules?: readonly string[];
-  /** More flags, such as `--web.enable-remote-write-receiver`. */
+  /** Additional flags, such as `--web.enable-remote-write-receiver`. */
   readonly flags?: readonly string[];
 }
 
@@ -66,14 +66,14 @@ export class DevPrometheus implements AsyncDisposable {
   }
 
   /**
-   * Resolves when it answers queries. Errors: `whyNoPrometheus`; its own last words when it does
+   * Resolves when it answers queries. Errors: `whyNoPrometheus`, or its last output when it does
    * not start.
    */
   static async start(options: PrometheusOptions): Promise<DevPrometheus> {
     const { prometheus } = requirePrograms();
     const folder = await TemporaryFolder.make("highwater-prometheus-");
     const config = join(folder.path, "prometheus.yml");
-    // JSON is YAML.
+    // Every JSON text is also YAML.
     await writeFile(config, JSON.stringify(configOf(options), null, 2));
     const flags = [
       ...[`--config.file=${config}`, `--storage.tsdb.path=${join(folder.path, "data")}`],
@@ -115,7 +115,7 @@ export class DevPrometheus implements AsyncDisposable {
     return rules(this.url);
   }
 
-  /** Waits until every target has been scraped and was up. Errors: what each of the others said. */
+  /** Waits until every target was scraped and up. Errors: the error of each other target. */
   async untilScraped(): Promise<void> {
     let down: readonly Target[] = [];
     const scraped = async (): Promise<boolean> => {
@@ -128,7 +128,7 @@ export class DevPrometheus implements AsyncDisposable {
     );
   }
 
-  /** Waits until the expression has series that satisfy; answers them. */
+  /** Waits until the expression's series satisfy the condition; returns them. */
   async eventually(
     expression: string,
     satisfies: (series: readonly Series[]) => boolean = (series) => series.length > 0,
@@ -156,7 +156,7 @@ export class DevPrometheus implements AsyncDisposable {
     }
   }
 
-  /** What it has stored is gone afterwards. */
+  /** Also removes what it has stored. */
   async close(): Promise<void> {
     await endGuarded(this.#child);
     await this.#folder.remove();
@@ -173,8 +173,8 @@ export interface Finished {
 }
 
 /**
- * Runs promtool to its end. Errors: `whyNoPrometheus`, or that it could not be run; never what it
- * says of its input.
+ * Runs promtool to its end. Errors: `whyNoPrometheus`, or that it could not run; its verdict on the
+ * input is no error.
  */
 export function promtool(args: readonly string[], folder?: string): Promise<Finished> {
   const options = { timeout: PROMTOOL_LIMIT_MS, ...(folder !== undefined && { cwd: folder }) };
@@ -208,14 +208,14 @@ function configOf({
 }
 
 /**
- * What a process says, for as long as it runs: a full pipe would stop it. Keeps the last
- * complaints, which say why it ended.
+ * Reads a process's output for as long as it runs, because a full pipe would stop it. Keeps the
+ * last complaints, which explain its end.
  */
 class Log {
   readonly #last: string[] = [];
-  /** The process is gone, and all that it said has been read. */
+  /** Resolves when the process has ended and all its output is read. */
   readonly closed: Promise<void>;
-  /** The kernel chooses the port, and the log has it. */
+  /** The kernel chooses the port, and the log contains it. */
   readonly address: Promise<string>;
 
   constructor(child: ChildProcess) {

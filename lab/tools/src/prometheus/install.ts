@@ -1,5 +1,5 @@
-// Unpacks the distribution's Prometheus into the project's own `.tools`. Where there is no apt it
-// says so and leaves the tests to skip. Exit code 0 in both cases.
+// Unpacks the distribution's Prometheus into the project's `.tools`. Without apt it prints that,
+// and tests skip. Exit code 0 in both cases.
 import { existsSync } from "node:fs";
 import { unpackDebian } from "@highwater/lab-tools/process";
 import { findPrograms, UNPACKED } from "./find.ts";
