@@ -1,7 +1,6 @@
-// `make fuzz`: all targets share the time. Each finding is printed with the command that reproduces
-// it.
-// Arguments: SECONDS=N (default 60), SEED=N, TARGET=NAME,…, INPUT=BASE64 (one input, once).
-// Exit codes: 0 when there are no findings, 1 when there are.
+// `make fuzz`: runs all targets, which share the time. Each finding is printed with the command
+// that reproduces it. Arguments: SECONDS=N (default 60), SEED=N, TARGET=NAME,…, INPUT=BASE64 (one
+// input, once). Exit codes: 0 without findings, 1 with findings.
 import { readOptions } from "@highwater/lab-tools/process";
 import { describeFailure, runTarget } from "./src/runner.ts";
 import { RealServices } from "./src/services.ts";

@@ -1,5 +1,5 @@
-// Goal: the loop finds planted bugs, and a thread that dies or hangs counts as a finding.
-// Method: targets with bugs that random inputs alone would not reach.
+// Goal: the loop finds planted bugs, and a thread that dies or hangs counts as a finding. Method:
+// targets with bugs that random inputs alone would not reach.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { fuzz, type LoopOptions } from "./src/loop.ts";

@@ -1,5 +1,5 @@
-// Goal: bugs that fuzzing has found stay fixed.
-// Method: each input runs again through the target that found it. Most bugs also have a test beside the code.
+// Goal: bugs that fuzzing has found stay fixed. Method: each input runs again through the target
+// that found it. Most bugs also have a test beside the code.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

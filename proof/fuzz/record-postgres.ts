@@ -1,5 +1,5 @@
-// Writes seeds/postgres.json: what a real PostgreSQL answers to the store's calls, as the scripts
-// of the target postgres-wire.
+// Writes seeds/postgres.json: a real PostgreSQL's answers to the store's calls, as scripts for the
+// target postgres-wire.
 import { writeFile } from "node:fs/promises";
 import { connect, createServer, type AddressInfo } from "node:net";
 import { startCluster } from "@highwater/lab-cluster";

@@ -1,18 +1,18 @@
-// Which of the product's code has run, as V8 counts it: an input that reaches something new is
+// Tracks which of the product's code has run, as V8 counts it: an input that reaches new code is
 // worth changing further.
 import { type Profiler, Session } from "node:inspector";
 
-/** And the bugs that are planted for the loop's own test. */
+/** And the planted bugs, for the loop's own test. */
 const PRODUCT = /^file:.*\/(?:(?:packages|services|sdk)\/(?!.*\.test\.ts$)|fuzz\/src\/targets\/planted\.ts$)/;
 
-/** By file: places of its text. */
+/** By file: offsets in its text. */
 export type Fresh = Map<string, readonly number[]>;
 
 export class Coverage {
   readonly #session = new Session();
-  /** Of each file, the characters that have ever run. */
+  /** By file: the characters that have ever run. */
   readonly #seen = new Map<string, Set<number>>();
-  /** Ways through a function that hold nothing fresh any more. */
+  /** Paths through a function without anything new. */
   readonly #known = new Set<string>();
   #count = 0;
 
@@ -22,14 +22,12 @@ export class Coverage {
     this.#session.post("Profiler.startPreciseCoverage", { callCount: true, detailed: true });
   }
 
-  /** Characters of source that have run so far. */
+  /** How many characters of source have run so far. */
   get count(): number {
     return this.#count;
   }
 
-  /**
-   * What has run since the last look and never had before. It counts as seen when it is `learn`ed.
-   */
+  /** The characters that ran for the first time since the last look. `learn` marks them as seen. */
   look(): Fresh {
     let found: Profiler.ScriptCoverage[] = [];
     this.#session.post("Profiler.takePreciseCoverage", (_error, { result }) => {
@@ -63,7 +61,7 @@ export class Coverage {
       if (this.#known.has(way)) continue;
       const before = fresh.length;
       const ran = new Uint8Array(whole.endOffset - whole.startOffset);
-      // Outer ranges come first, and inner ones say it more exactly.
+      // Outer ranges come first; inner ones are more exact.
       for (const { startOffset, endOffset, count } of ranges)
         ran.fill(count > 0 ? 1 : 0, startOffset - whole.startOffset, endOffset - whole.startOffset);
       for (const [at, did] of ran.entries())

@@ -1,9 +1,9 @@
-// What targets demand of what they call.
+// Requirements of targets on the code that they call.
 import { type ErrorCode, ERRORS, HighwaterError } from "@highwater/protocol";
 
 /**
- * The value, or null when it was refused as it must be: by an error of the catalogue that says that
- * the request is wrong.
+ * The value; null when the call was refused as it must be, by an error of the catalogue that blames
+ * the request.
  */
 export function orRefused<T>(call: () => T, codes?: readonly ErrorCode[]): T | null {
   try {
@@ -31,14 +31,11 @@ function assertRefusal(cause: unknown, codes?: readonly ErrorCode[]): void {
   const { status } = ERRORS[cause.code];
   const isRefusal = codes === undefined ? status >= 400 && status < 500 : codes.includes(cause.code);
   if (!isRefusal) throw new Error(`refused with ${cause.code}`, { cause });
-  // It can be written as an answer.
+  // The error can be written as an answer.
   JSON.stringify(cause.toProblem());
 }
 
-/**
- * A JSON value, or undefined for what is none: those have been refused before the parsers in
- * question see anything.
- */
+/** A JSON value; undefined if the input is not JSON, which is refused before these parsers run. */
 export function jsonOf(input: Buffer): unknown {
   try {
     return JSON.parse(input.toString("utf8")) as unknown;
@@ -47,7 +44,7 @@ export function jsonOf(input: Buffer): unknown {
   }
 }
 
-/** At places that the input decides. */
+/** Cuts the input at places that the seed decides. */
 export function cut(input: Buffer, seed: number): Buffer[] {
   const pieces: Buffer[] = [];
   let state = seed >>> 0;

@@ -1,4 +1,4 @@
-// Sends requests as bytes over a socket, as no HTTP client would, and reads the possible answers.
+// Sends requests as raw bytes over a socket, unlike any HTTP client, and reads the answers.
 import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { type ErrorCode, ERRORS } from "@highwater/protocol";
@@ -11,13 +11,11 @@ export interface HttpReply {
 }
 
 const LIMIT_MS = 15_000;
-/**
- * A server that has not answered by then waits for more of the request: the client ends its side.
- */
+/** A server that has not answered by then waits for more input, so the client ends its side. */
 const PATIENCE_MS = 80;
 
 export interface Sending {
-  /** The request is complete: the server has nothing to wait for. */
+  /** The request is complete, so the server has nothing to wait for. */
   readonly isComplete: boolean;
 }
 
@@ -56,7 +54,7 @@ export function send(base: string, request: Buffer, { isComplete }: Sending): Pr
         const { answers, isStreaming } = parseAnswers(received);
         if (isStreaming || (isComplete && answers.length > 0)) done();
       } catch {
-        // The caller parses the answers again and gets the error.
+        // The caller parses the answers again and gets this error.
         done();
       }
     });
@@ -119,7 +117,7 @@ function readChunks(bytes: Buffer): { readonly body: string; readonly rest: Buff
   }
 }
 
-/** Errors of a healthy service with free capacity, whatever the request. */
+/** Errors that a healthy service may return for any request. */
 const TEMPORARY: ReadonlySet<ErrorCode> = new Set(["overloaded", "too_many_open", "transaction_in_progress"]);
 
 /**
@@ -133,7 +131,7 @@ export function assertAnswer({ status, headers, body }: HttpReply, isNeon: boole
     if (body !== "" && type.startsWith("application/json")) JSON.parse(body);
     return;
   }
-  // Node itself answered, before any code of ours ran.
+  // Node itself answered before our code ran.
   if (body === "" && !type.includes("json")) {
     assert.ok([400, 408, 417, 431].includes(status) || headers.get("content-length") !== "0", about);
     return;

@@ -1,5 +1,5 @@
-// The loop: pick an input, change it, run it, keep it when it reached something new; at a failure,
-// make the input small.
+// The loop: picks an input, changes it, runs it, and keeps it if it reached something new. After a
+// failure, makes the input small.
 import { Coverage } from "./coverage.ts";
 import { mutate } from "./mutate.ts";
 import { Random } from "./random.ts";
@@ -7,10 +7,10 @@ import { type Fuzzed, type Target } from "./target.ts";
 
 export interface LoopOptions {
   readonly seed: number;
-  /** Whichever comes first. */
+  /** The run ends at the first of the two. */
   readonly runs: number;
   readonly seconds: number;
-  /** Before each run, so that somebody else knows the input should this thread never come back. */
+  /** Called before each run, so that the runner knows the input if this thread hangs. */
   readonly onInput: (input: Buffer) => void;
 }
 
@@ -21,7 +21,7 @@ interface Failure {
 
 export interface LoopResult {
   readonly runs: number;
-  /** Inputs that reached something that none before them had. */
+  /** Inputs that reached code that none before them had. */
   readonly kept: number;
   /** Characters of the product's source that ran. */
   readonly covered: number;
@@ -29,15 +29,15 @@ export interface LoopResult {
 }
 
 /**
- * What was covered is asked for after so many inputs, since asking costs more than most of them:
- * the quicker, the more.
+ * How many inputs run between two looks at the coverage, since a look costs more than most inputs:
+ * more of them if they are fast.
  */
 const BATCH_MIN = 64;
 const BATCH_MAX = 4_096;
-/** So many times as long as asking takes, inputs run in between. */
+/** Inputs run for this many times as long as a look takes. */
 const ASKING_RATIO = 3;
 const KEPT_PER_BATCH = 8;
-/** Of the inputs of a target that makes its own; the others come from changes. */
+/** The share of inputs that a target makes itself, if it does. The others are changed ones. */
 const MADE = 0.75;
 const LIMIT_MS = 10_000;
 const MAX_BYTES = 8_192;
@@ -50,7 +50,7 @@ export async function fuzz(target: Target, fuzzed: Fuzzed, options: LoopOptions)
   const corpus: Buffer[] = target.seeds.map((seed) => Buffer.from(seed));
   const coverage = new Coverage();
   const untilMs = performance.now() + options.seconds * 1_000;
-  /** What the last look at the coverage took. */
+  /** How long the last look at the coverage took. */
   let askingMs = 0;
   const isEnough = (inputs: number, tookMs: number): boolean =>
     inputs >= BATCH_MAX || (inputs >= BATCH_MIN && tookMs >= ASKING_RATIO * askingMs);
@@ -58,11 +58,11 @@ export async function fuzz(target: Target, fuzzed: Fuzzed, options: LoopOptions)
   let runs = 0;
   let failure: Failure | null = null;
   const next = (): Buffer => {
-    // Each example as it is, once: a target that refuses those tests nothing.
+    // First each example unchanged: a target that refuses its own examples tests nothing.
     const example = runs < target.seeds.length ? corpus[runs] : undefined;
     if (example !== undefined) return example;
     if (target.make !== undefined && random.chance(MADE)) return target.make(random);
-    // What was found last leads on more often than the rest.
+    // New finds are chosen more often than the rest.
     const newest = corpus.slice(-8);
     const input = random.chance(0.3) ? random.pick(newest) : random.pick(corpus);
     return mutate(input, {
@@ -84,7 +84,7 @@ export async function fuzz(target: Target, fuzzed: Fuzzed, options: LoopOptions)
         if (error !== null) failure = { input, error };
         if (failure !== null || performance.now() >= untilMs) break;
       }
-      // What an input has left to run later runs now.
+      // Runs now what an input has left to run later.
       await nextTurn();
       if (failure !== null) continue;
       const askedMs = performance.now();
@@ -105,8 +105,8 @@ export async function fuzz(target: Target, fuzzed: Fuzzed, options: LoopOptions)
 }
 
 /**
- * Those of the inputs that reach something new: halves of them are run again until it is single
- * ones.
+ * Finds the inputs that reach something new, by running halves of them again until single ones are
+ * left.
  */
 async function whichWereNew(
   coverage: Coverage,
@@ -158,8 +158,8 @@ async function attempt(
 }
 
 /**
- * Lets everything run that waits for nothing but its turn; what it throws ends the thread, with
- * this input on record.
+ * Lets everything run that waits only for its turn. If it throws, the thread ends with this input
+ * on record.
  */
 function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
@@ -169,7 +169,7 @@ function describe(cause: unknown): string {
   return cause instanceof Error ? (cause.stack ?? cause.message) : String(cause);
 }
 
-/** The same fault in other words: numbers and quoted texts differ from input to input. */
+/** The fault without numbers and quoted texts, which differ between inputs. */
 function kindOf(error: string): string {
   const [first = ""] = error.split("\n");
   return first.replaceAll(/\d+|"[^"]*"/g, "#").slice(0, 80);
@@ -191,7 +191,7 @@ async function shrink(failure: Failure, runOne: (input: Buffer) => Promise<strin
     best = { input, error };
     return true;
   };
-  // Whole lines first: an input that consists of lines is none without a part of one.
+  // Whole lines first: in an input of lines, a part of a line is invalid.
   for (let at = 0, lines = linesOf(best.input); at < lines.length && lines.length > 1;) {
     if (runs >= SHRINK_RUNS || performance.now() > untilMs) return best;
     const without = lines.toSpliced(at, 1);

@@ -1,11 +1,11 @@
-// New inputs from old ones: bytes that are changed, cut, doubled and crossed, and JSON that is
-// changed as JSON is made.
+// Makes new inputs from old ones: changes, cuts, doubles and crosses bytes, and changes JSON by its
+// structure.
 import { type Random } from "./random.ts";
 
 export interface Material {
   readonly random: Random;
   readonly words: readonly (string | Uint8Array)[];
-  /** Another input, to cross with. */
+  /** Another input to cross with. */
   readonly other: Buffer;
   readonly maxBytes: number;
 }
@@ -34,7 +34,7 @@ const TEXTS = [
   ...["9223372036854775808", "-9223372036854775809", "1e400", "1e-400", "0x10", "Infinity"],
   ...["00000000-0000-0000-0000-000000000000", "ffffffff-ffff-7fff-bfff-ffffffffffff", "A".repeat(300)],
 ];
-/** As they stand in JSON. */
+/** As they are written in JSON. */
 const VALUES = [
   ...[
     "null",
@@ -105,7 +105,7 @@ function mutateBytes(input: Buffer, { random, words, other }: Material): Buffer 
     case 7:
       return input.subarray(0, at);
     default: {
-      // A number as other machines write it: lengths are what parsers of binary texts trust.
+      // A binary number, because parsers trust lengths in binary texts.
       const number = Buffer.alloc(random.pick([1, 2, 4]));
       const value = random.pick([0, 1, 4, 0x7f, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff]);
       for (let digit = 0; digit < number.length; digit++)
@@ -115,15 +115,15 @@ function mutateBytes(input: Buffer, { random, words, other }: Material): Buffer 
   }
 }
 
-/** Stands in the JSON for a text that JSON.stringify would not write. */
+/** Marks a text that JSON.stringify would not write. */
 const RAW = "\u0001raw\u0001";
 
-/** Null where the input holds no JSON. A head that ends with an empty line may come before it. */
+/** Null where the input contains no JSON. A head with an empty line at its end may come first. */
 function mutateJson(input: Buffer, material: Material): Buffer | null {
   const text = input.toString("utf8");
   const headEnd = text.indexOf("\n\n");
   const [head, body] = headEnd < 0 ? ["", text] : [text.slice(0, headEnd + 2), text.slice(headEnd + 2)];
-  // Most of what is no JSON shows at once, and costs no exception.
+  // Most other inputs show at once, without an exception.
   if (!/^\s*[[{]/.test(body)) return null;
   let value: unknown;
   try {
@@ -178,7 +178,7 @@ function changeOne(holder: { root: unknown }, material: Material, raws: string[]
       break;
     case 4: {
       const from = random.pick(slots);
-      // By value: a tree that holds itself could not be written.
+      // Copies it: a tree that contains itself could not be written.
       slot.in[slot.key] = JSON.parse(JSON.stringify(from.in[from.key] ?? null)) as unknown;
       break;
     }

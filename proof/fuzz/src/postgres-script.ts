@@ -1,13 +1,12 @@
-// A server that says what a script says, whatever it is asked: one part for each time that the
-// client has said something.
+// A server that sends a script, whatever it is asked: one part after each message of the client.
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 
-/** Between the parts of a script, as one text of bytes. */
+/** Separates the parts of a script. */
 export const NEXT = Buffer.from("\u0000<next>\u0000", "latin1");
 
 /**
- * Where both wait for each other, the server is the one that gives up: silence is easy to make and
- * soon understood.
+ * If both sides wait, the server gives up after this time: silence is easy to produce and teaches
+ * little.
  */
 const SILENCE_MS = 40;
 
@@ -60,7 +59,7 @@ export class ScriptedServer {
     socket.on("data", () => {
       clearTimeout(silence);
       const part = script[next++];
-      // A server that has nothing more to say is gone.
+      // After the last part, the server closes the connection.
       if (part === undefined) cut();
       else socket.write(part);
       silence = setTimeout(cut, SILENCE_MS);

@@ -1,4 +1,4 @@
-// Chance that can be repeated: everything random in a run comes from its seed.
+// Repeatable random numbers: everything random in a run comes from its seed.
 
 export class Random {
   #state: number;
@@ -27,8 +27,8 @@ export class Random {
 }
 
 /**
- * A number for a text: what a target has to decide by chance it decides by its input, so that an
- * input repeats itself.
+ * A seed from a text. A target takes its random choices from its input, so that an input always
+ * behaves the same.
  */
 export function seedOf(bytes: Uint8Array | string): number {
   let hash = 0x811c9dc5;

@@ -1,23 +1,23 @@
-// Runs targets one after the other, each in a thread, and watches over it: a thread that dies or
-// hangs is a failure, too.
+// Runs targets one after another, each in a thread, and watches them: a thread that dies or hangs
+// is a failure, too.
 import { Worker } from "node:worker_threads";
 import { TemporaryFolder } from "@highwater/lab-tools/process";
 import { type Services, type Target } from "./target.ts";
 import { type Listed } from "./targets/index.ts";
 
-/** What a thread is given. */
+/** What a thread gets. */
 export interface Job {
   readonly target: string;
   readonly file: string;
   readonly seed: number;
   readonly runs: number;
   readonly seconds: number;
-  /** Only this one. */
+  /** Runs only this input; null: fuzzes. */
   readonly input: Uint8Array | null;
   readonly services: Services | null;
-  /** Empty, and its own. */
+  /** An empty folder of the thread's own. */
   readonly folder: string;
-  /** Its input of the moment: a count, a length, the bytes. */
+  /** Its current input: a counter, the length, the bytes. */
   readonly shared: SharedArrayBuffer;
 }
 
@@ -31,10 +31,7 @@ export interface Report {
 const HEAD_BYTES = 8;
 const INPUT_BYTES_MAX = 1_048_576;
 const LOOK_MS = 250;
-/**
- * With one and the same input, and not waiting for anything: generous, for a machine that has other
- * work.
- */
+/** How long one input may keep a thread busy. Generous, because the machine has other work. */
 const HANG_MS = 60_000;
 
 export function noteInput(shared: SharedArrayBuffer, input: Uint8Array): void {
@@ -51,7 +48,7 @@ export async function runTarget(
 ): Promise<Report> {
   const shared = new SharedArrayBuffer(HEAD_BYTES + INPUT_BYTES_MAX);
   const head = new Int32Array(shared, 0, 2);
-  // Made and removed here: a thread that is ended cleans up nothing.
+  // Made and removed here, because a thread that is ended cleans up nothing.
   const temporary = await TemporaryFolder.make("highwater-fuzz-");
   const folder = temporary.path;
   const worker = new Worker(new URL("./worker.ts", import.meta.url), {
@@ -90,7 +87,7 @@ export async function runTarget(
   }
 }
 
-/** What to read when something was found: what it was, and how to have it again. */
+/** The text about a finding: what it is, and how to reproduce it. */
 export function describeFailure(target: Target, seed: number, { failure }: Report): string {
   if (failure === null) return "";
   const bytes = Buffer.from(failure.input);

@@ -1,4 +1,4 @@
-// Valid examples: the messages between the services and their clients, as seeds of the targets.
+// Valid examples: messages between the services and their clients, as seeds of the targets.
 import { readdirSync, readFileSync } from "node:fs";
 import { type EpochId } from "@highwater/protocol";
 import { testToken } from "@highwater/service/testing";
@@ -22,7 +22,7 @@ export const TOKENS: readonly string[] = [
 
 const FIXTURES = new URL("../../../packages/protocol/fixtures/", import.meta.url);
 
-/** The golden messages of the wire, as the file has them. */
+/** The golden messages of the wire. */
 export function fixtures(name: RegExp): string[] {
   return readdirSync(FIXTURES)
     .filter((file) => name.test(file))
@@ -51,7 +51,7 @@ export const TOPOLOGY = {
 };
 
 /**
- * The settings where an operator puts a secret. No code can recognise a secret anywhere else, for
+ * The settings in which an operator puts a secret. No code can recognise a secret elsewhere, for
  * example in a name.
  */
 export const SECRET_IN_PLACE =

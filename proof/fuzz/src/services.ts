@@ -1,4 +1,4 @@
-// One real gateway and one real tracker on a real database of one node, for all targets that need
+// One real gateway and one real tracker on a real one-node database, for all targets that need
 // them.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -64,7 +64,7 @@ export class RealServices {
       TRACKER_NAME: "fuzz",
       TRACKER_REGION: NODE,
       TRACKER_LEDGER: join(folder, "ledger.sqlite"),
-      // Endpoints that somebody makes up lead nowhere else.
+      // Made-up endpoints lead nowhere else.
       TRACKER_WEBHOOK_ALLOW: "127.0.0.1",
     });
     const pgPort = await cluster.reservePort();
@@ -98,7 +98,7 @@ export class RealServices {
     }
   }
 
-  /** Whatever the services found worth an error in their logs; and which of them have ended. */
+  /** Errors in the services' logs, and services that have ended. */
   async faults(): Promise<string[]> {
     const faults: string[] = [];
     for (const process of this.#processes) {

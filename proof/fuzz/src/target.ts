@@ -1,28 +1,28 @@
-// A fuzz target: code that takes bytes from outside, valid examples of them, and what must hold for
-// every input.
+// A fuzz target: code that takes bytes from outside, valid examples of them, and rules that must
+// hold for every input.
 
 import { type Random } from "./random.ts";
 
-/** The addresses of the real services that the targets of the network share. */
+/** The addresses of the real services, which network targets share. */
 export interface Services {
   readonly gateway: string;
   readonly tracker: string;
-  /** The primary itself, as the role of scripts and as a superuser. */
+  /** The primary itself: the URLs of the scripts' role and of a superuser. */
   readonly postgres: string;
   readonly postgresAdmin: string;
-  /** The gateway's PostgreSQL wire, as the role of scripts. */
+  /** The gateway's PostgreSQL wire, with the scripts' role. */
   readonly wire: string;
 }
 
 interface Surroundings {
   /** Null for a target that needs none. */
   readonly services: Services | null;
-  /** A folder of the target's own. */
+  /** The target's own folder. */
   readonly folder: string;
 }
 
 export interface Fuzzed {
-  /** Rejects or throws when something does not hold. Takes its random choices from the input. */
+  /** Rejects or throws when a rule is violated. Takes its random choices from the input. */
   readonly run: (input: Buffer) => void | Promise<void>;
   /** Checks at the end that everything still works. */
   readonly after?: () => Promise<void>;
@@ -32,17 +32,17 @@ export interface Fuzzed {
 export interface Target {
   readonly name: string;
   readonly about: string;
-  /** Valid inputs from which the others are made. */
+  /** Valid inputs, which the loop changes into others. */
   readonly seeds: readonly (string | Uint8Array)[];
-  /** Texts that have a meaning for the parser. */
+  /** Texts that mean something to the parser. */
   readonly words?: readonly (string | Uint8Array)[];
-  /** Makes inputs that no change of the examples would come to. */
+  /** Makes inputs that no change of the examples would reach. */
   readonly make?: (random: Random) => Buffer;
   /** It needs a gateway and a tracker. */
   readonly needsServices?: true;
-  /** The number of runs in the short slice that tests every change. */
+  /** The number of runs in the short test of every change. */
   readonly sliceRuns: number;
-  /** The limit for one input. It is generous, because the machine has other work. */
+  /** The limit for one input. Generous, because the machine has other work. */
   readonly limitMs?: number;
   readonly maxBytes?: number;
   readonly open: (surroundings: Surroundings) => Fuzzed | Promise<Fuzzed>;

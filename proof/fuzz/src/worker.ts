@@ -1,5 +1,5 @@
-// Runs a target's loop in a thread of its own, so that uncaught errors and endless runs are seen
-// from outside.
+// Runs a target's loop in its own thread, so that uncaught errors and endless loops are seen from
+// outside.
 import { parentPort, workerData } from "node:worker_threads";
 import { fuzz } from "./loop.ts";
 import { type Job, noteInput, type Report } from "./runner.ts";

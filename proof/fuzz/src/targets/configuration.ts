@@ -1,5 +1,5 @@
-// What an operator writes: the environment of both services, the files that it names, and the
-// levels that change later.
+// An operator's input: the environment of both services, the files that it names, and levels that
+// change later.
 import assert from "node:assert/strict";
 import { rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -61,8 +61,8 @@ const TRACKER: Env = {
 };
 
 /**
- * One variable in a line, so that a change of bytes stays within one; `@file` reads what follows an
- * empty line.
+ * One variable per line, so that a changed byte affects only one. The text after an empty line is
+ * the content of `@file`.
  */
 function write(env: Env, file = ""): string {
   return [...Object.entries(env).map(([name, value]) => `${name}=${value}`), "", file].join("\n");

@@ -1,5 +1,5 @@
-// What a gateway reads: transactions in its own words and in Neon's, SQL as far as it looks at it,
-// and its trackers' answers.
+// A gateway's input: transactions in its own format and in Neon's, the SQL that it looks at, and
+// its trackers' answers.
 import assert from "node:assert/strict";
 import { Readable } from "node:stream";
 import {
@@ -94,7 +94,7 @@ const requests = pure({
   },
 });
 
-/** What the rest of the gateway takes for granted of what was accepted. */
+/** Properties of an accepted request on which the rest of the gateway relies. */
 function assertAccepted({ statements, level, maxWaitMs, metadata, placement }: Accepted): void {
   assert.ok(RULES.levels.includes(level) && maxWaitMs >= 0);
   for (const { sql, params = [] } of statements) {
@@ -143,7 +143,7 @@ const neonRequests = pure({
     const headers: Record<string, string> = {};
     for (const line of text.slice(0, Math.max(0, end)).split("\n")) {
       const at = line.indexOf(":");
-      // Node hands on names in lower case, and no value with a line break.
+      // Node passes on names in lower case, and no value with a line break.
       if (at > 0) headers[line.slice(0, at).toLowerCase()] = line.slice(at + 1).trim();
     }
     const body = text.slice(end < 0 ? 0 : end + 2);
@@ -154,7 +154,7 @@ const neonRequests = pure({
   },
 });
 
-/** Of arrays and of what a server's text may be decoded to. */
+/** Types of arrays, and of others to which a server's text may be decoded. */
 const OIDS = [16, 20, 21, 23, 25, 114, 700, 701, 1700, 3802, 199, 1000, 1007, 1009, 1016, 1021, 1022, 3807];
 
 const neonValues = pure({
@@ -246,7 +246,7 @@ const neonAnswers = pure({
   },
 });
 
-/** As PostgreSQL could say it: as many values as columns. */
+/** A possible answer of PostgreSQL: as many values as columns. */
 function validStatementResult(value: unknown): StatementResult | null {
   const result = value as Partial<StatementResult> | null;
   if (typeof result !== "object" || result === null) return null;

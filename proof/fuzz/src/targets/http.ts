@@ -1,5 +1,5 @@
-// The routes of both services over real sockets: bodies that are nearly right, headers that are
-// not, and bytes that are no HTTP.
+// The routes of both services over real sockets: almost valid bodies, invalid headers, and bytes
+// that are not HTTP.
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { type EpochId, makeUuidV7, type TxnId } from "@highwater/protocol";
@@ -11,8 +11,8 @@ import { type Fuzzed, type Target } from "../target.ts";
 const MAX_BYTES = 65_536;
 
 /**
- * Placeholders in inputs that only a running service can fill in: a fresh id, an open transaction,
- * the current epoch.
+ * Placeholders that only a running service can fill in: a new id, an open transaction, the current
+ * epoch.
  */
 const NAMES = ["{{fresh}}", "{{open}}", "{{session}}", "{{seq}}", "{{epoch}}", "{{token}}", "{{webhook}}"];
 
@@ -184,7 +184,7 @@ class Names {
       .replaceAll("{{webhook}}", this.#webhook);
   }
 
-  /** Remembers from an answer what the next inputs need. */
+  /** Keeps from an answer what later inputs need. */
   learn({ status, body }: HttpReply): void {
     const epoch = /"epoch":"([0-9a-f-]{36})"/.exec(body)?.[1];
     if (status < 300 && epoch !== undefined) this.#epoch = epoch;
@@ -206,8 +206,7 @@ class Names {
 }
 
 /**
- * Completes the input's head with what HTTP requires; null if the head would keep the server
- * waiting.
+ * Completes the input's head with what HTTP requires; null if the head would make the server wait.
  */
 function requestOf(text: string): { readonly bytes: Buffer; readonly isComplete: boolean } {
   const end = text.indexOf("\n\n");

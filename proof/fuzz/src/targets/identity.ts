@@ -1,5 +1,5 @@
-// Who calls: credentials in the Authorization header, the claims of tokens, and the header that
-// pins a transaction.
+// A caller's identity: credentials in the Authorization header, the claims of tokens, and the
+// header that pins a transaction.
 import assert from "node:assert/strict";
 import { type JWTPayload } from "jose";
 import { type EpochId, type TxnId } from "@highwater/protocol";
@@ -35,7 +35,7 @@ const CLAIMS = {
   ownerClaim: null,
 };
 
-/** Stands in an input for a token that is signed when the target is opened. */
+/** Placeholder for a token that is signed when the target is opened. */
 const SIGNED = "{{signed}}";
 const [HEADER, PAYLOAD] = [
   { alg: "ES256", kid: "one" },

@@ -1,5 +1,4 @@
-// All targets, in the order in which they run, each with the file that has it: a thread loads no
-// other.
+// All targets, in the order in which they run, each with its file: a thread loads no other.
 import { type Target } from "../target.ts";
 
 const FILES = [
@@ -17,7 +16,7 @@ const FILES = [
     "pgwire",
   ],
 ];
-/** With known bugs, for the tests of the loop: they run only by name. */
+/** Targets with known bugs, for tests of the loop. They run only by name. */
 const PLANTED = "planted";
 
 export interface Listed {
@@ -34,7 +33,7 @@ export async function allTargets(): Promise<readonly Listed[]> {
   return (await Promise.all(FILES.map(targetsIn))).flat();
 }
 
-/** Of all files, or of the one that is known to have it. */
+/** Searches all files, or the given one. */
 export async function targetOf(name: string, file?: string): Promise<Listed> {
   const all = (await Promise.all((file === undefined ? [...FILES, PLANTED] : [file]).map(targetsIn))).flat();
   const found = all.find(({ target }) => target.name === name);

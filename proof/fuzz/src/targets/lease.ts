@@ -1,5 +1,4 @@
-// The answers of etcd: what is no answer says nothing, and changes nothing of what is known of the
-// lease.
+// The answers of etcd. An invalid answer must change nothing that is known of the lease.
 import assert from "node:assert/strict";
 import { EtcdClient, LeaseReader } from "@highwater/authority/internals";
 import { FakeClock, settle } from "@highwater/runtime/testing";
@@ -16,7 +15,7 @@ const RANGE = JSON.stringify({
 });
 const TTL = JSON.stringify({ ID: "42", TTL: "17", grantedTTL: "30" });
 
-/** A status and a body in a line each; they are given one after the other, the last for ever. */
+/** A status and a body per line. They are given one after another, the last one repeatedly. */
 const lease = pure({
   name: "etcd",
   about: "whatever etcd answers: the reader goes on, and trusts no term longer than an answer about it says",

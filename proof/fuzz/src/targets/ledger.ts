@@ -1,4 +1,4 @@
-// A tracker's own ledger after a bad night: the tracker reads all of it again, or nothing.
+// A tracker's damaged ledger: the tracker reads all of it as it was written, or nothing.
 import assert from "node:assert/strict";
 import { copyFile, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -112,7 +112,7 @@ function damage(files: { main: Buffer; log: Buffer }, how: Buffer): void {
   const value = how[6] ?? 0;
   const { main, log } = files;
   if (which % 4 === 3 && log.length > 0) {
-    // What was on disk stays: a log is torn after the last write that was waited for.
+    // Data on disk stays: a log tears only after the last write that was waited for.
     files.log = Buffer.concat([
       log,
       Buffer.alloc(1 + how.readUInt16BE(2), value),
@@ -131,7 +131,7 @@ function damage(files: { main: Buffer; log: Buffer }, how: Buffer): void {
       main.subarray(page, page + PAGE).fill(0);
       break;
     case 2:
-      // An empty file would count as a new one.
+      // Not empty, because an empty file counts as a new one.
       files.main = main.subarray(0, Math.max(1, at));
       break;
     case 3:
@@ -146,7 +146,7 @@ function damage(files: { main: Buffer; log: Buffer }, how: Buffer): void {
       );
       break;
     default:
-      // The first page, which describes the file itself.
+      // In the first page, which describes the file itself.
       main[at % Math.min(120, main.length)] = value;
   }
 }
@@ -168,7 +168,7 @@ const ledgerFile: Target = {
     fill(ledger);
     const whole = readAll(ledger);
     assertCodec(whole);
-    // Once as a kill leaves it, with everything in the log, and once as a stop does.
+    // Once as a kill leaves it, with everything in the log, and once as a stop leaves it.
     const kept = join(folder, "kept.sqlite");
     await copyFile(source, kept);
     const killed = { main: await readFile(kept), log: await readFile(`${source}-wal`) };
@@ -211,7 +211,7 @@ function assertAllOrNothing(file: string, whole: ReadonlyMap<string, readonly Ke
     );
 }
 
-/** Requires that rows contain what was put into them. */
+/** Requires that rows contain what was written to them. */
 function assertCodec(whole: ReadonlyMap<string, readonly KeptRow[]>): void {
   for (const { body } of whole.get("entry") ?? []) {
     const read = decodeEntry(body);

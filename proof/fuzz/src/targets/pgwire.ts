@@ -1,5 +1,5 @@
-// The gateway's PostgreSQL wire against PostgreSQL: one script of messages to both, and the answers
-// are equal byte for byte but for what the contract adds. So is what the tables hold afterwards.
+// The gateway's PostgreSQL wire against PostgreSQL: both get one script of messages. Their tables
+// must be equal, and so must their answers, except for the contract's additions.
 import { difference, isGivenUp, play } from "../../../wire/compare.ts";
 import { generate } from "../../../wire/generate.ts";
 import { leavesCopyOpen, readScript } from "../../../wire/script.ts";
@@ -40,7 +40,7 @@ const target = (
   words: Object.values(VOCABULARY).flat(),
   make: generate,
   needsServices: true,
-  // Two sessions, one after the other, each with time to end.
+  // Two sessions, one after another, each with time to end.
   limitMs: 90_000,
   open: async ({ services }) => {
     if (services === null) throw new Error("this target needs services");

@@ -1,10 +1,9 @@
-// Targets with a known bug each, for the tests of the loop itself. They run only when they are
-// asked for by name.
+// Targets with one known bug each, for tests of the loop itself. They run only by name.
 import { pure, type Target } from "../target.ts";
 
 /**
- * Only who keeps what gets one step further gets here: by chance alone it takes all inputs of three
- * bytes.
+ * Reachable only by keeping each input that gets one step further: by chance alone it takes all
+ * inputs of three bytes.
  */
 function takeSteps(input: Buffer): void {
   if (input[0] !== 0x7a) return;

@@ -1,5 +1,5 @@
-// A server that is not PostgreSQL, or is no more: whatever bytes come, every call of the store
-// ends.
+// A server that is not PostgreSQL, or no longer behaves like it. Every call of the store must end,
+// whatever bytes it sends.
 import { readFileSync } from "node:fs";
 import { HighwaterError, makeUuidV7, type EpochId } from "@highwater/protocol";
 import { realClock } from "@highwater/runtime";
@@ -11,7 +11,7 @@ import { type Target } from "../target.ts";
 export const NODE = "east";
 const CALL_MS = 400;
 
-/** What gateways and trackers ask a node. */
+/** The calls of gateways and trackers to a node. */
 export function callsOf(store: PostgresStore, epoch: string): (() => Promise<unknown>)[] {
   const common = { epoch: epoch as EpochId, isolation: "serializable", readOnly: false } as const;
   const id = () => makeUuidV7(Date.now(), new Uint8Array(10));
@@ -36,7 +36,7 @@ export function callsOf(store: PostgresStore, epoch: string): (() => Promise<unk
   ];
 }
 
-/** Of these the catalogue is promised. */
+/** The calls whose errors must be in the catalogue. */
 const TYPED_FROM = 2;
 const TYPED_TO = 4;
 

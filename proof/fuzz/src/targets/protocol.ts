@@ -1,4 +1,4 @@
-// Texts that every part reads: tokens, ids, offsets, addresses, topologies.
+// Texts that every service reads: tokens, ids, offsets, addresses, topologies.
 import assert from "node:assert/strict";
 import {
   decodeToken,
@@ -41,7 +41,7 @@ const token = pure({
       const { epoch, offset } = content;
       assert.deepEqual(byClient, { id: content.id, position: { epoch, offset: formatOffset(offset) } });
       const body = Buffer.from(text.slice(4), "base64url");
-      // Signs everything as the text is signed.
+      // Signs everything with the text's own signature.
       const signer = { signingKid: body[1] ?? 0, tokenMac: () => body.subarray(-16) };
       assert.equal(encodeToken(content, signer), text, "the token has another spelling");
       assert.equal(parseOffset(formatOffset(offset)), offset, "the wire has no such offset");

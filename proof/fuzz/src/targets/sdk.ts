@@ -1,4 +1,4 @@
-// What a client reads of a server that is none: streams, answers, problems and verdicts.
+// A client's input from an invalid server: streams, answers, problems and verdicts.
 import assert from "node:assert/strict";
 import { Highwater, HighwaterError, sql } from "@highwater/sdk";
 import {
@@ -88,8 +88,8 @@ const results = pure({
 });
 
 /**
- * An answer for each call: a status in the first line, a header in each further one, and behind an
- * empty line the body.
+ * An answer for each call: the status in the first line, a header in each further line, and the
+ * body after an empty line.
  */
 const WANTED = ["transaction", "status", "verdicts", "stream"] as const;
 const SEPARATOR = "\n====\n";
@@ -188,7 +188,7 @@ async function run(hw: Highwater): Promise<void> {
   await tx.durable({ timeout: 20 });
 }
 
-/** What no HTTP server could say becomes an error of the transport, as fetch has it. */
+/** A response that no HTTP server could send becomes a transport error, as with fetch. */
 function responseOf(text: string): Response {
   const end = text.indexOf("\n\n");
   const [status = "", ...lines] = text.slice(0, Math.max(0, end)).split("\n");

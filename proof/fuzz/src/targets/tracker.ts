@@ -1,4 +1,4 @@
-// What a tracker reads: questions for events, announcements, and the addresses of webhooks.
+// A tracker's input: questions for events, announcements, and addresses of webhooks.
 import assert from "node:assert/strict";
 import { AnnouncementBatch, validate } from "@highwater/protocol";
 import {
