@@ -13,7 +13,14 @@ import {
   TRACES,
   TRACKERS,
 } from "./names.ts";
-import { type Edge, type EdgeGateway, type EdgeNode, type EdgeRegion } from "./source.ts";
+import {
+  type Edge,
+  type EdgeGateway,
+  type EdgeNode,
+  type EdgeRegion,
+  type PostgresPort,
+  postgresPorts,
+} from "./source.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -31,7 +38,7 @@ export function clusters(edge: Edge): Fields[] {
   return [
     pool(GATEWAYS, edge, ({ gateways }) => gateways),
     pool(TRACKERS, edge, ({ trackers }) => trackers),
-    ...(edge.listen.postgresPort === undefined ? [] : [postgres(edge)]),
+    ...postgresPorts(edge).map((field) => postgres(edge, field)),
     living(LIVING_GATEWAYS, edge, ({ gateways }) => gateways),
     living(LIVING_TRACKERS, edge, ({ trackers }) => trackers),
     ...edge.regions.flatMap(({ name: region, gateways }) =>
@@ -46,7 +53,7 @@ function pool(
   name: string,
   edge: Edge,
   nodesOf: (region: EdgeRegion) => readonly EdgeGateway[],
-  endpointOf?: EndpointOf,
+  { endpointOf, failuresMax = 5 }: { readonly endpointOf?: EndpointOf; readonly failuresMax?: number } = {},
 ): Fields {
   const localities = localitiesOf(edge.regions, nodesOf);
   const most = Math.max(...localities.map(({ nodes }) => nodes.length));
@@ -60,7 +67,7 @@ function pool(
       // Only failures of connections count. The services' own 5xx are answers: another region
       // cannot help one that is at its limit, or whose primary is gone.
       split_external_local_origin_errors: true,
-      consecutive_local_origin_failure: 5,
+      consecutive_local_origin_failure: failuresMax,
       enforcing_consecutive_local_origin_failure: 100,
       enforcing_consecutive_5xx: 0,
       enforcing_consecutive_gateway_failure: 0,
@@ -101,15 +108,20 @@ function checks(path: string, interval: string): Fields[] {
  * Takes the connections of PostgreSQL clients, by the readiness that gateways report over HTTP.
  * The bytes pass as they are, so only the checks speak TLS.
  */
-function postgres(edge: Edge): Fields {
+function postgres(edge: Edge, field: PostgresPort): Fields {
   const { transport_socket: tls, ...cluster } = pool(
-    POSTGRES,
+    POSTGRES[field],
     edge,
-    ({ gateways }) => gateways.filter(({ postgresPort }) => postgresPort !== undefined),
-    ({ postgresPort, ...node }) => ({
-      ...at({ ...node, port: postgresPort ?? node.port }),
-      health_check_config: { port_value: node.port },
-    }),
+    ({ gateways }) => gateways.filter((gateway) => gateway[field] !== undefined),
+    {
+      endpointOf: ({ address, port, [field]: postgresPort = port }) => ({
+        ...at({ address, port: postgresPort }),
+        health_check_config: { port_value: port },
+      }),
+      // A gateway that drains stops listening here before a check sees it. It has the fewest
+      // connections then, so the next attempt would choose it again.
+      failuresMax: 1,
+    },
   );
   if (tls === undefined) return cluster;
   const match = { isCheck: true };

@@ -5,7 +5,7 @@ import { accessLog } from "./access-log.ts";
 import { localReplies, OVER_RATE_STATUS } from "./errors.ts";
 import { ADMIN, LIVING_GATEWAYS, LIVING_TRACKERS, POSTGRES, TRACES } from "./names.ts";
 import { BUFFER, durationOf, routes } from "./routes.ts";
-import { type Edge } from "./source.ts";
+import { type Edge, type PostgresPort, postgresPorts } from "./source.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -30,19 +30,19 @@ const ROUTER: Fields = {
 };
 
 export function listeners(edge: Edge): Fields[] {
-  const { address, postgresPort } = edge.listen;
   return [
     publicListener(edge),
-    ...(postgresPort === undefined ? [] : [postgresListener(address, postgresPort)]),
+    ...postgresPorts(edge).map((field) => postgresListener(edge, field)),
     ...(edge.operators === undefined ? [] : [operatorListener(edge.operators)]),
   ];
 }
 
 /** A session stays at its gateway until one of the two sides ends it, however long it is idle. */
-function postgresListener(address: string, port: number): Fields {
+function postgresListener({ listen }: Edge, field: PostgresPort): Fields {
+  const name = POSTGRES[field];
   return {
-    name: POSTGRES,
-    address: { socket_address: { address, port_value: port } },
+    name,
+    address: { socket_address: { address: listen.address, port_value: listen[field] } },
     socket_options: CLIENTS_THAT_VANISH,
     ignore_global_conn_limit: false,
     filter_chains: [
@@ -52,10 +52,11 @@ function postgresListener(address: string, port: number): Fields {
             name: "envoy.filters.network.tcp_proxy",
             typed_config: {
               "@type": "type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy",
-              stat_prefix: POSTGRES,
-              cluster: POSTGRES,
+              stat_prefix: name,
+              cluster: name,
               idle_timeout: "0s",
               max_connect_attempts: CONNECT_ATTEMPTS,
+              backoff_options: { base_interval: CONNECT_PAUSE },
             },
           },
         ],
@@ -65,7 +66,9 @@ function postgresListener(address: string, port: number): Fields {
 }
 
 /** Nothing has been sent yet when a connection fails, so another gateway may be tried. */
-const CONNECT_ATTEMPTS = 3;
+const CONNECT_ATTEMPTS = 5;
+/** At most, before the second attempt: by then the failed gateway is out of the pool. */
+const CONNECT_PAUSE = "0.050s";
 
 function publicListener(edge: Edge): Fields {
   const { address, port, tls } = edge.listen;

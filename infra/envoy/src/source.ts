@@ -17,9 +17,20 @@ const closed = { additionalProperties: false };
 /** One gateway or tracker, as this edge reaches it. Its address is a name or a number. */
 const EdgeNode = Type.Object({ name: serviceName, address: host, port }, closed);
 export type EdgeNode = Static<typeof EdgeNode>;
-/** `postgresPort`: its GATEWAY_PG_PORT, if clients reach that through this edge. */
-const EdgeGateway = Type.Object({ ...EdgeNode.properties, postgresPort: Type.Optional(port) }, closed);
+/** Ports of a gateway for PostgreSQL clients, if clients reach them through this edge. */
+const EdgeGateway = Type.Object(
+  { ...EdgeNode.properties, postgresPort: Type.Optional(port), postgresReadPort: Type.Optional(port) },
+  closed,
+);
 export type EdgeGateway = Static<typeof EdgeGateway>;
+
+/** By the port's field, the variable that has it at the gateway. */
+const POSTGRES_VARIABLES = {
+  postgresPort: "GATEWAY_PG_PORT",
+  postgresReadPort: "GATEWAY_PG_READ_PORT",
+} as const;
+export type PostgresPort = keyof typeof POSTGRES_VARIABLES;
+const POSTGRES_PORTS = Object.keys(POSTGRES_VARIABLES) as readonly PostgresPort[];
 
 const EdgeRegion = Type.Object(
   {
@@ -70,6 +81,8 @@ export const EdgeSource = Type.Object(
          * For PostgreSQL clients. The edge passes their bytes through; the gateway terminates TLS.
          */
         postgresPort: Type.Optional(Type.Integer({ minimum: 0, maximum: 65_535 })),
+        /** The same, for those of them that only read. */
+        postgresReadPort: Type.Optional(Type.Integer({ minimum: 0, maximum: 65_535 })),
       },
       closed,
     ),
@@ -149,13 +162,18 @@ export function readSource(value: unknown): { readonly edge: Edge } | { readonly
   };
 }
 
+/** Those on which the edge listens. */
+export function postgresPorts({ listen }: Pick<Edge, "listen">): PostgresPort[] {
+  return POSTGRES_PORTS.filter((field) => listen[field] !== undefined);
+}
+
 function faultsOf({ region, regions, listen }: EdgeSource): string[] {
   const faults: string[] = [];
-  const hasPostgres = regions.some(({ gateways }) =>
-    gateways.some((each) => each.postgresPort !== undefined),
-  );
-  if (listen.postgresPort !== undefined && !hasPostgres)
-    faults.push("/listen/postgresPort: needs a gateway with postgresPort, its GATEWAY_PG_PORT");
+  for (const field of POSTGRES_PORTS) {
+    const isServed = regions.some(({ gateways }) => gateways.some((each) => each[field] !== undefined));
+    if (listen[field] !== undefined && !isServed)
+      faults.push(`/listen/${field}: needs a gateway with ${field}, its ${POSTGRES_VARIABLES[field]}`);
+  }
   if (regions[0]?.name !== region) faults.push(`/regions/0/name: must be ${region}, where this edge runs`);
   for (const [what, names] of [
     ["regions", regions.map(({ name }) => name)],

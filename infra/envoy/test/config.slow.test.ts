@@ -78,7 +78,7 @@ test("the command reports all faults of a source at once", async () => {
     "/regions/0/name: must be us-east, where this edge runs",
     "/regions: gateways are told apart by their names, and us-west-1 is there twice",
   ]);
-  const { postgresPort: _, ...listen } = source.listen;
+  const { postgresPort: _, postgresReadPort: _read, ...listen } = source.listen;
   const empty = readSource({ ...source, listen, regions: [{ name: "us-east", gateways: [], trackers: [] }] });
   assert.ok("faults" in empty);
   const httpOnly = {
@@ -89,6 +89,7 @@ test("the command reports all faults of a source at once", async () => {
   assert.ok("faults" in postgres);
   assert.deepEqual(postgres.faults, [
     "/listen/postgresPort: needs a gateway with postgresPort, its GATEWAY_PG_PORT",
+    "/listen/postgresReadPort: needs a gateway with postgresReadPort, its GATEWAY_PG_READ_PORT",
   ]);
   assert.deepEqual(empty.faults, ["/regions: there must be gateways", "/regions: there must be trackers"]);
 });

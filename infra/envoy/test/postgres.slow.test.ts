@@ -1,5 +1,5 @@
-// Goal: connections of PostgreSQL clients reach the nearest ready gateway byte for byte, those that are open stay when it is no
-// longer ready, and readiness is asked over TLS where services speak it.
+// Goal: connections of PostgreSQL clients, those that only read included, reach the nearest ready gateway byte for byte. Those that are
+// open stay when it is no longer ready, and readiness is asked over TLS where services speak it.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
@@ -43,11 +43,20 @@ class Port implements AsyncDisposable {
   }
 }
 
-/** A connection, and the name of the gateway that it reached. */
+/** A connection, and the name of the gateway that it reached; empty if it was closed instead. */
 async function dial(port: number): Promise<{ readonly socket: Socket; readonly name: string }> {
   const socket = connect(port, "127.0.0.1");
-  const [name] = (await once(socket, "data")) as [Buffer];
+  const [name = ""] = (await Promise.race([once(socket, "data"), once(socket, "end")])) as [Buffer?];
   return { socket, name: name.toString() };
+}
+
+/** Waits until new connections reach it. */
+async function reaches(port: number, expected: string): Promise<void> {
+  await eventually(`new connections reach ${expected}`, async () => {
+    const { socket, name } = await dial(port);
+    socket.destroy();
+    return name === expected;
+  });
 }
 
 describe("connections of PostgreSQL clients", withoutEnvoy, () => {
@@ -56,37 +65,92 @@ describe("connections of PostgreSQL clients", withoutEnvoy, () => {
     await using far = await Upstream.start("far");
     await using tracker = await Upstream.start("t1");
     await using nearPort = await Port.open("near");
+    await using nearReads = await Port.open("near, reads");
     await using farPort = await Port.open("far");
+    await using farReads = await Port.open("far, reads");
     await using edge = await TestEdge.start({
       postgresPort: 0,
+      postgresReadPort: 0,
+      regions: [
+        {
+          name: "near",
+          gateways: [{ ...near.node, postgresPort: nearPort.number, postgresReadPort: nearReads.number }],
+          trackers: [tracker.node],
+        },
+        {
+          name: "far",
+          gateways: [{ ...far.node, postgresPort: farPort.number, postgresReadPort: farReads.number }],
+          trackers: [],
+        },
+      ],
+    });
+    const ports = [
+      { port: edge.envoy.port("postgres"), behind: "" },
+      { port: edge.envoy.port("postgres_read"), behind: ", reads" },
+    ];
+    for (const { port, behind } of ports) await reaches(port, `near${behind}`);
+    const open = await Promise.all(ports.map(({ port }) => dial(port)));
+    near.isReady = false;
+    for (const { port, behind } of ports) await reaches(port, `far${behind}`);
+    const sent = Buffer.from(Array.from({ length: 100_000 }, (_, at) => at % 251));
+    for (const { socket, name } of open) {
+      const received: Buffer[] = [];
+      socket.on("data", (piece: Buffer) => received.push(piece));
+      socket.end(sent);
+      await once(socket, "end");
+      assert.ok(Buffer.concat(received).equals(sent), `the open connection still reaches ${name}`);
+    }
+  });
+
+  test("that only read go to a region whose gateways have the port for that", async () => {
+    await using near = await Upstream.start("near");
+    await using far = await Upstream.start("far");
+    await using tracker = await Upstream.start("t1");
+    await using nearPort = await Port.open("near");
+    await using farReads = await Port.open("far, reads");
+    await using edge = await TestEdge.start({
+      postgresPort: 0,
+      postgresReadPort: 0,
       regions: [
         {
           name: "near",
           gateways: [{ ...near.node, postgresPort: nearPort.number }],
           trackers: [tracker.node],
         },
-        { name: "far", gateways: [{ ...far.node, postgresPort: farPort.number }], trackers: [] },
+        { name: "far", gateways: [{ ...far.node, postgresReadPort: farReads.number }], trackers: [] },
       ],
     });
-    const port = edge.envoy.port("postgres");
-    await eventually("the near gateway is known as ready", async () => {
-      const { socket, name } = await dial(port);
-      socket.destroy();
-      return name === "near";
+    await reaches(edge.envoy.port("postgres"), "near");
+    await reaches(edge.envoy.port("postgres_read"), "far, reads");
+  });
+
+  test("go to another gateway if one has stopped listening and its check has not seen it", async () => {
+    await using draining = await Upstream.start("draining");
+    await using ready = await Upstream.start("ready");
+    await using tracker = await Upstream.start("t1");
+    const closed = await Port.open("draining");
+    const { number: closedPort } = closed;
+    await using open = await Port.open("ready");
+    await closed[Symbol.asyncDispose]();
+    const gateways = [
+      { ...draining.node, postgresPort: closedPort, postgresReadPort: closedPort },
+      { ...ready.node, postgresPort: open.number, postgresReadPort: open.number },
+    ];
+    await using edge = await TestEdge.start({
+      postgresPort: 0,
+      postgresReadPort: 0,
+      regions: [{ name: "here", gateways, trackers: [tracker.node] }],
     });
-    const { socket } = await dial(port);
-    near.isReady = false;
-    await eventually("new connections go to the far gateway", async () => {
-      const other = await dial(port);
-      other.socket.destroy();
-      return other.name === "far";
-    });
-    const sent = Buffer.from(Array.from({ length: 100_000 }, (_, at) => at % 251));
-    const received: Buffer[] = [];
-    socket.on("data", (piece: Buffer) => received.push(piece));
-    socket.end(sent);
-    await once(socket, "end");
-    assert.ok(Buffer.concat(received).equals(sent), "the open connection still reaches its gateway");
+    for (const listener of ["postgres", "postgres_read"]) {
+      await eventually("both gateways are known as ready", async () => {
+        return (await edge.statistic(`cluster.${listener}.membership_healthy`)) === 2;
+      });
+      // They stay open: the gateway that is closed has the fewest.
+      for (let turn = 0; turn < 20; turn++) {
+        const { name } = await dial(edge.envoy.port(listener));
+        assert.equal(name, "ready");
+      }
+    }
   });
 
   test("pass as they are where services speak TLS, which the checks of readiness use", async () => {

@@ -10,11 +10,8 @@ export const withoutEnvoy = { skip: whyNoEnvoy() };
 
 const LIMIT_MS = 30_000;
 
-export type Changes = Partial<Omit<EdgeSource, "listen" | "directory" | "adminSocket">> & {
-  readonly tls?: EdgeSource["listen"]["tls"];
-  readonly port?: number;
-  readonly postgresPort?: number;
-};
+export type Changes = Partial<Omit<EdgeSource, "listen" | "directory" | "adminSocket">> &
+  Partial<Omit<EdgeSource["listen"], "address">>;
 
 export async function makeFolder(): Promise<string> {
   return mkdtemp(join(tmpdir(), "highwater-edge-"));
@@ -41,7 +38,7 @@ export class TestEdge implements AsyncDisposable {
 
   static async start(changes: Changes & Pick<EdgeSource, "regions">, folder?: string): Promise<TestEdge> {
     const directory = folder ?? (await makeFolder());
-    const { tls, port = 0, postgresPort, ...rest } = changes;
+    const { tls, port = 0, postgresPort, postgresReadPort, ...rest } = changes;
     const source: EdgeSource = {
       region: changes.regions[0]?.name ?? "",
       listen: {
@@ -49,6 +46,7 @@ export class TestEdge implements AsyncDisposable {
         port,
         ...(tls && { tls }),
         ...(postgresPort !== undefined && { postgresPort }),
+        ...(postgresReadPort !== undefined && { postgresReadPort }),
       },
       directory,
       adminSocket: join(directory, "admin.sock"),
