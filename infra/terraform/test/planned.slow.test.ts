@@ -39,6 +39,9 @@ describe(
             .filter(({ type }) => type === "aws_lb")
             .map(({ change }) => change.after.load_balancer_type);
           assert.ok(kinds.includes("application") && kinds.includes("network"), kinds.join(" "));
+          const listeners = plan.resource_changes.filter(({ type }) => type === "aws_lb_listener");
+          const ports = new Set(listeners.map(({ change }) => change.after.port));
+          assert.deepEqual(ports, new Set([443, 5432, 5433]));
         });
 
         it("can be planned with the least that has to be said", async (context) => {
@@ -85,6 +88,7 @@ interface Plan {
         readonly name?: string;
         readonly data?: string;
         readonly load_balancer_type?: string;
+        readonly port?: number;
       };
     };
   }[];

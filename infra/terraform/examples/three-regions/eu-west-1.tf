@@ -122,7 +122,7 @@ module "edge_europe" {
   target_group_arn_suffix = module.service_europe.target_group_arn_suffix
   domain_name             = var.domain_name
   zone_id                 = var.zone_id
-  postgres                = var.postgres_domain_name == null ? null : { domain_name = var.postgres_domain_name, target_group_arn = module.service_europe.postgres_target_group_arn }
+  postgres                = var.postgres_domain_name == null ? null : { domain_name = var.postgres_domain_name, target_group_arns = module.service_europe.postgres_target_group_arns }
   certificate_arn         = module.certificate_europe.arn
   requests_per_address    = var.requests_per_address
   deletion_protection     = var.protected

@@ -71,7 +71,10 @@ module "topology" {
   source = "../../modules/topology"
 
   domain = var.private_domain
-  ports  = { gateway = 4600, tracker = 4601, postgres = var.postgres_domain_name == null ? null : 4605 }
+  ports = merge(
+    { gateway = 4600, tracker = 4601 },
+    var.postgres_domain_name == null ? {} : { postgres = 4605, postgres_read = 4606 },
+  )
   levels = var.levels
   nodes = [
     module.store_east.node,

@@ -4,7 +4,7 @@ output "url" {
 }
 
 output "postgres_host" {
-  description = "Host of PostgreSQL clients' connection strings; null where there is no way in for them."
+  description = "Host of PostgreSQL clients' connection strings, with port 5432, or 5433 for reads; null where there is no way in for them."
   value       = module.edge_east.postgres_host
 }
 

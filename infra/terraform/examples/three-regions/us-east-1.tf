@@ -148,7 +148,7 @@ module "edge_east" {
   target_group_arn_suffix = module.service_east.target_group_arn_suffix
   domain_name             = var.domain_name
   zone_id                 = var.zone_id
-  postgres                = var.postgres_domain_name == null ? null : { domain_name = var.postgres_domain_name, target_group_arn = module.service_east.postgres_target_group_arn }
+  postgres                = var.postgres_domain_name == null ? null : { domain_name = var.postgres_domain_name, target_group_arns = module.service_east.postgres_target_group_arns }
   certificate_arn         = module.certificate_east.arn
   requests_per_address    = var.requests_per_address
   deletion_protection     = var.protected

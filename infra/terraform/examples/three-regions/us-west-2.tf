@@ -143,7 +143,7 @@ module "edge_west" {
   target_group_arn_suffix = module.service_west.target_group_arn_suffix
   domain_name             = var.domain_name
   zone_id                 = var.zone_id
-  postgres                = var.postgres_domain_name == null ? null : { domain_name = var.postgres_domain_name, target_group_arn = module.service_west.postgres_target_group_arn }
+  postgres                = var.postgres_domain_name == null ? null : { domain_name = var.postgres_domain_name, target_group_arns = module.service_west.postgres_target_group_arns }
   certificate_arn         = module.certificate_west.arn
   requests_per_address    = var.requests_per_address
   deletion_protection     = var.protected

@@ -21,7 +21,7 @@ variable "domain_name" {
 }
 
 variable "postgres_domain_name" {
-  description = "Name under which PostgreSQL clients reach the system; null: there is no way in for them."
+  description = "Name under which PostgreSQL clients reach the system, on port 5432, and on port 5433 those of them that only read; null: there is no way in for them."
   type        = string
   default     = null
 }

@@ -2,6 +2,11 @@
 # clients reach the nearest healthy region under one name. Routing, retries and limits are in the
 # configuration of the edges (infra/envoy).
 
+locals {
+  # By port; an edge has the same port.
+  postgres_groups = var.postgres == null ? {} : var.postgres.target_group_arns
+}
+
 resource "aws_security_group" "this" {
   name        = "${var.name}-public"
   description = "HTTPS from clients"
@@ -21,7 +26,7 @@ resource "aws_vpc_security_group_ingress_rule" "https" {
 }
 
 resource "aws_vpc_security_group_egress_rule" "edges" {
-  for_each = toset([for port in concat(var.edge_ports, var.postgres == null ? [] : [5432]) : tostring(port)])
+  for_each = setunion([for port in var.edge_ports : tostring(port)], keys(local.postgres_groups))
 
   security_group_id            = aws_security_group.this.id
   description                  = "The region's edges"
@@ -32,14 +37,14 @@ resource "aws_vpc_security_group_egress_rule" "edges" {
 }
 
 resource "aws_vpc_security_group_ingress_rule" "postgres" {
-  for_each = var.postgres == null ? {} : var.client_cidrs
+  for_each = { for pair in setproduct(keys(local.postgres_groups), keys(var.client_cidrs)) : "${pair[0]}/${pair[1]}" => { port = tonumber(pair[0]), clients = pair[1] } }
 
   security_group_id = aws_security_group.this.id
-  description       = "PostgreSQL clients: ${each.key}"
-  cidr_ipv4         = each.value
+  description       = "PostgreSQL clients: ${each.value.clients}"
+  cidr_ipv4         = var.client_cidrs[each.value.clients]
   ip_protocol       = "tcp"
-  from_port         = 5432
-  to_port           = 5432
+  from_port         = each.value.port
+  to_port           = each.value.port
 }
 
 resource "aws_lb" "this" {
@@ -202,15 +207,15 @@ resource "aws_lb" "postgres" {
 resource "aws_lb_listener" "postgres" {
   # checkov:skip=CKV_AWS_2:PostgreSQL's protocol begins without TLS; the gateway asks for it and refuses a password before it.
   # checkov:skip=CKV_AWS_103:TLS is the gateway's, as CKV_AWS_2 says, so the listener has no version of it.
-  count = var.postgres == null ? 0 : 1
+  for_each = local.postgres_groups
 
   load_balancer_arn = aws_lb.postgres[0].arn
   protocol          = "TCP"
-  port              = 5432
+  port              = tonumber(each.key)
 
   default_action {
     type             = "forward"
-    target_group_arn = var.postgres.target_group_arn
+    target_group_arn = each.value
   }
 }
 

@@ -19,6 +19,6 @@ output "security_group_id" {
 }
 
 output "postgres_host" {
-  description = "For a connection string, with port 5432: the nearest healthy region; null without `postgres`."
+  description = "For a connection string, with port 5432, or 5433 for reads: the nearest healthy region; null without `postgres`."
   value       = one(aws_route53_record.postgres[*].name)
 }

@@ -160,12 +160,16 @@ variable "alarm_topic_arns" {
 }
 
 variable "postgres" {
-  description = "For PostgreSQL clients: the name under which they reach the system, the same in every region, and `postgres_target_group_arn` of `service`; null: none."
-  type        = object({ domain_name = string, target_group_arn = string })
+  description = "For PostgreSQL clients: the name under which they reach the system, the same in every region, and `postgres_target_group_arns` of `service`, by port; null: none."
+  type        = object({ domain_name = string, target_group_arns = map(string) })
   default     = null
 
   validation {
     condition     = var.postgres == null ? true : can(regex("^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z]{2,63}$", var.postgres.domain_name)) && var.postgres.domain_name != var.domain_name
     error_message = "The name must be a domain name in lower case, other than `domain_name`: one name leads to one load balancer."
+  }
+  validation {
+    condition     = var.postgres == null ? true : length(var.postgres.target_group_arns) > 0 && alltrue([for port in keys(var.postgres.target_group_arns) : can(regex("^[1-9][0-9]*$", port))])
+    error_message = "There must be at least one group, and each needs its port."
   }
 }

@@ -19,7 +19,7 @@ locals {
         port    = local.edge_port
         tls     = { certificate = "${local.edge_folder}/tls.crt", key = "${local.edge_folder}/tls.key" }
       },
-      { for port in local.edge_postgres_ports : "postgresPort" => port },
+      { for its in values(local.postgres) : its.field => its.edge_port },
     )
     operators        = { address = "0.0.0.0", port = local.operators_port }
     directory        = local.edge_folder
@@ -79,7 +79,7 @@ resource "aws_ecs_task_definition" "edge" {
       command    = ["-c", "${local.edge_folder}/envoy.json", "--log-level", "warn", "--drain-time-s", "60"]
       # As the container that has made the folder.
       user             = "1000"
-      portMappings     = [for port in concat([local.edge_port, local.operators_port], local.edge_postgres_ports) : { containerPort = port, hostPort = port, protocol = "tcp" }]
+      portMappings     = [for port in concat([local.edge_port, local.operators_port], values(local.postgres)[*].edge_port) : { containerPort = port, hostPort = port, protocol = "tcp" }]
       dependsOn        = [{ containerName = "configuration", condition = "SUCCESS" }]
       mountPoints      = [{ sourceVolume = "configuration", containerPath = local.edge_folder, readOnly = false }]
       logConfiguration = local.logging.edge
@@ -162,13 +162,13 @@ resource "aws_lb_target_group" "edge" {
 
 # For the load balancer that passes PostgreSQL clients on.
 resource "aws_lb_target_group" "postgres" {
-  count = length(local.edge_postgres_ports)
+  for_each = local.postgres
 
-  name        = "${substr(var.name, 0, 23)}-postgres"
+  name        = "${substr(var.name, 0, 31 - length(each.key))}-${each.key}"
   vpc_id      = var.network.vpc_id
   target_type = "ip"
   protocol    = "TCP"
-  port        = local.edge_postgres_ports[count.index]
+  port        = each.value.edge_port
   # A session has so long to end before its edge does.
   deregistration_delay = 60
 

@@ -19,10 +19,13 @@ locals {
 
   zones     = sort(keys(var.network.service_subnet_ids))
   edge_port = 8080
-  # Empty, or the one port on which gateways take PostgreSQL clients, and that of the edges in
-  # front.
-  gateway_postgres_ports = distinct([for slot in var.slots.gateways : slot.postgres_port if slot.postgres_port != null])
-  edge_postgres_ports    = [for port in local.gateway_postgres_ports : 5432]
+  # Where gateways take PostgreSQL clients, if they do, and where the edges in front take them.
+  postgres = {
+    for name, its in {
+      postgres = { ports = distinct(var.slots.gateways[*].postgres_port), variable = "GATEWAY_PG_PORT", field = "postgresPort", edge_port = 5432 }
+      reads    = { ports = distinct(var.slots.gateways[*].postgres_read_port), variable = "GATEWAY_PG_READ_PORT", field = "postgresReadPort", edge_port = 5433 }
+    } : name => merge(its, { port = one(its.ports) }) if one(its.ports) != null
+  }
   # For the load balancer's health checks and for scraping; not reachable from outside.
   operators_port = 9901
 }

@@ -13,9 +13,9 @@ output "target_group_arn_suffix" {
   value       = aws_lb_target_group.edge.arn_suffix
 }
 
-output "postgres_target_group_arn" {
-  description = "Group of the region's edges for PostgreSQL clients, for `edge`; null without `ports.postgres` of `topology`."
-  value       = one(aws_lb_target_group.postgres[*].arn)
+output "postgres_target_group_arns" {
+  description = "By port (5432, and 5433 for reads), the group of the region's edges for PostgreSQL clients, for `edge`; empty without `ports.postgres` and `ports.postgres_read` of `topology`."
+  value       = { for name, its in local.postgres : tostring(its.edge_port) => aws_lb_target_group.postgres[name].arn }
 }
 
 output "namespace_zone_id" {

@@ -5,7 +5,7 @@
 locals {
   ports = toset([for slot in values(local.slots) : tostring(slot.port)])
   # Only edges bring PostgreSQL clients to gateways.
-  edge_only_ports = toset([for port in local.gateway_postgres_ports : tostring(port)])
+  edge_only_ports = toset([for its in values(local.postgres) : tostring(its.port)])
   groups = {
     slots = aws_security_group.slots.id
     edge  = aws_security_group.edge.id
@@ -102,7 +102,7 @@ resource "aws_vpc_security_group_egress_rule" "databases_peers" {
 }
 
 resource "aws_vpc_security_group_ingress_rule" "edge" {
-  for_each = merge({ requests = local.edge_port, health = local.operators_port }, { for port in local.edge_postgres_ports : "postgres" => port })
+  for_each = merge({ requests = local.edge_port, health = local.operators_port }, { for name, its in local.postgres : name => its.edge_port })
 
   security_group_id            = aws_security_group.edge.id
   description                  = "The load balancer: ${each.key}"

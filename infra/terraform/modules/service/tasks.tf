@@ -40,7 +40,7 @@ locals {
         TRACKER_EXPOSURE_LEVEL = var.exposure_level
       },
       local.telemetry_environment,
-      slot.kind == "gateway" && try(slot.postgres_port, null) != null ? { GATEWAY_PG_PORT = tostring(slot.postgres_port) } : {},
+      { for its in values(local.postgres) : its.variable => tostring(its.port) if slot.kind == "gateway" },
       var.environment[slot.kind],
     )
   }
@@ -137,7 +137,7 @@ resource "aws_ecs_task_definition" "slot" {
         user             = "1000"
         environment      = [for name in sort(keys(local.environments[each.key])) : { name = name, value = local.environments[each.key][name] }]
         secrets          = [for name in sort(keys(local.secrets[each.value.kind])) : { name = name, valueFrom = local.secrets[each.value.kind][name] }]
-        portMappings     = [for port in compact([each.value.port, try(each.value.postgres_port, null)]) : { containerPort = tonumber(port), hostPort = tonumber(port), protocol = "tcp" }]
+        portMappings     = [for port in concat([each.value.port], each.value.kind == "gateway" ? values(local.postgres)[*].port : []) : { containerPort = port, hostPort = port, protocol = "tcp" }]
         healthCheck      = local.health[each.key]
         logConfiguration = local.logging[each.value.kind]
         mountPoints      = each.value.kind == "tracker" ? [{ sourceVolume = "ledger", containerPath = "/var/lib/highwater", readOnly = false }] : []

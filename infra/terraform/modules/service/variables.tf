@@ -35,12 +35,12 @@ variable "topology_json" {
 variable "slots" {
   description = "This region's entry in the output `regions` of the module `topology`."
   type = object({
-    gateways     = list(object({ name = string, address = string, port = number, postgres_port = optional(number), burst = number }))
+    gateways     = list(object({ name = string, address = string, port = number, postgres_port = optional(number), postgres_read_port = optional(number), burst = number }))
     trackers     = list(object({ name = string, address = string, port = number, burst = number }))
     tracker_urls = list(string)
     edge_regions = list(object({
       name     = string
-      gateways = list(object({ name = string, address = string, port = number, postgresPort = optional(number) }))
+      gateways = list(object({ name = string, address = string, port = number, postgresPort = optional(number), postgresReadPort = optional(number) }))
       trackers = list(object({ name = string, address = string, port = number }))
     }))
   })
@@ -262,7 +262,7 @@ variable "environment" {
     condition = length(setintersection(
       concat(keys(var.environment.gateway), keys(var.environment.tracker)),
       [
-        "GATEWAY_NAME", "GATEWAY_REGION", "GATEWAY_HOST", "GATEWAY_PORT", "GATEWAY_PG_PORT", "GATEWAY_TRACKERS", "GATEWAY_AUTH", "GATEWAY_ADDRESS_HEADER", "GATEWAY_POOL_SIZE", "GATEWAY_ROLE_POOL_SIZE",
+        "GATEWAY_NAME", "GATEWAY_REGION", "GATEWAY_HOST", "GATEWAY_PORT", "GATEWAY_PG_PORT", "GATEWAY_PG_READ_PORT", "GATEWAY_TRACKERS", "GATEWAY_AUTH", "GATEWAY_ADDRESS_HEADER", "GATEWAY_POOL_SIZE", "GATEWAY_ROLE_POOL_SIZE",
         "GATEWAY_EXPOSURE_LEVEL", "GATEWAY_EXPOSURE_GATEWAYS", "GATEWAY_ROLE_PASSWORDS",
         "TRACKER_NAME", "TRACKER_REGION", "TRACKER_HOST", "TRACKER_PORT", "TRACKER_LEDGER", "TRACKER_AUTH", "TRACKER_ADDRESS_HEADER", "TRACKER_EXPOSURE_LEVEL",
         "HIGHWATER_TOPOLOGY", "HIGHWATER_AUTHORITY", "HIGHWATER_DEPLOYMENT", "HIGHWATER_DEPLOYMENT_KEYS", "HIGHWATER_INTERNAL_SECRET", "HIGHWATER_TLS_CERTIFICATE", "HIGHWATER_TLS_KEY", "HIGHWATER_TLS_CA", "PGPASSWORD", "NODE_EXTRA_CA_CERTS",

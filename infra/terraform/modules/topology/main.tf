@@ -27,8 +27,9 @@ locals {
           name    = "${region}-${kind}-${index + 1}"
           address = "${kind}-${index + 1}.${region}.${var.domain}"
           port    = var.ports[kind]
-          # Only gateways have one.
-          postgres_port = kind == "gateway" ? var.ports.postgres : null
+          # Only gateways have them.
+          postgres_port      = kind == "gateway" ? var.ports.postgres : null
+          postgres_read_port = kind == "gateway" ? var.ports.postgres_read : null
           # 0: runs always. Otherwise the place in the order in which slots join.
           burst = max(0, index + 1 - count.base)
         }

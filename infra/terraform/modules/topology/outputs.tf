@@ -15,7 +15,7 @@ output "regions" {
       edge_regions = [
         for near in concat([region], its.nearest) : {
           name     = near
-          gateways = [for gateway in local.slots[near].gateway : { name = gateway.name, address = gateway.address, port = gateway.port, postgresPort = gateway.postgres_port }]
+          gateways = [for gateway in local.slots[near].gateway : { name = gateway.name, address = gateway.address, port = gateway.port, postgresPort = gateway.postgres_port, postgresReadPort = gateway.postgres_read_port }]
           trackers = [for tracker in local.slots[near].tracker : { name = tracker.name, address = tracker.address, port = tracker.port }]
         }
       ]

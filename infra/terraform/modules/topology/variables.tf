@@ -168,12 +168,12 @@ variable "service_role" {
 }
 
 variable "ports" {
-  description = "Ports on which gateways and trackers listen; `postgres`: where gateways take PostgreSQL clients, null for none."
-  type        = object({ gateway = number, tracker = number, postgres = optional(number) })
+  description = "Ports on which gateways and trackers listen; `postgres`: where gateways take PostgreSQL clients, and `postgres_read`: those of them that only read; null for none."
+  type        = object({ gateway = number, tracker = number, postgres = optional(number), postgres_read = optional(number) })
   default     = { gateway = 4600, tracker = 4601 }
 
   validation {
-    condition     = alltrue([for port in values(var.ports) : port == null ? true : port >= 1024 && port <= 65535]) && length(distinct(values(var.ports))) == 3
+    condition     = alltrue([for port in values(var.ports) : port == null ? true : port >= 1024 && port <= 65535]) && length(distinct(compact(values(var.ports)))) == length(compact(values(var.ports)))
     error_message = "Different ports from 1024 to 65535: services do not run as root."
   }
 }

@@ -84,19 +84,33 @@ run "one_zone" {
 run "postgresql_clients" {
   command = plan
   variables {
-    postgres = { domain_name = "postgres.example.com", target_group_arn = "arn:aws:elasticloadbalancing:us-east-1:111122223333:targetgroup/two/2" }
+    postgres = {
+      domain_name = "postgres.example.com"
+      target_group_arns = {
+        "5432" = "arn:aws:elasticloadbalancing:us-east-1:111122223333:targetgroup/two/2"
+        "5433" = "arn:aws:elasticloadbalancing:us-east-1:111122223333:targetgroup/three/3"
+      }
+    }
+    client_cidrs = { office = "192.0.2.0/24", home = "198.51.100.0/24" }
   }
 
   assert {
-    condition     = aws_lb.postgres[0].load_balancer_type == "network" && aws_lb_listener.postgres[0].protocol == "TCP" && aws_lb_listener.postgres[0].port == 5432
+    condition     = aws_lb.postgres[0].load_balancer_type == "network" && alltrue([for listener in aws_lb_listener.postgres : listener.protocol == "TCP"])
     error_message = "The load balancer must forward PostgreSQL clients' bytes unchanged."
+  }
+  assert {
+    condition     = tomap({ for listener in aws_lb_listener.postgres : tostring(listener.port) => listener.default_action[0].target_group_arn }) == var.postgres.target_group_arns
+    error_message = "Each port must lead to its own group of the edges."
   }
   assert {
     condition     = aws_route53_record.postgres[0].latency_routing_policy[0].region == "us-east-1" && output.postgres_host == "postgres.example.com"
     error_message = "DNS must lead PostgreSQL clients to the nearest healthy region, too."
   }
   assert {
-    condition     = contains(keys(aws_vpc_security_group_egress_rule.edges), "5432") && alltrue([for rule in aws_vpc_security_group_ingress_rule.postgres : rule.from_port == 5432])
+    condition = toset([for rule in aws_vpc_security_group_egress_rule.edges : rule.to_port]) == toset([8080, 9901, 5432, 5433]) && (
+      toset([for rule in aws_vpc_security_group_ingress_rule.postgres : "${rule.cidr_ipv4} ${rule.from_port} ${rule.to_port}"]) ==
+      toset(["192.0.2.0/24 5432 5432", "192.0.2.0/24 5433 5433", "198.51.100.0/24 5432 5432", "198.51.100.0/24 5433 5433"])
+    )
     error_message = "The security group must let PostgreSQL clients in, and their connections out to the edges."
   }
 }
@@ -104,7 +118,15 @@ run "postgresql_clients" {
 run "one_name_for_two_load_balancers" {
   command = plan
   variables {
-    postgres = { domain_name = "db.example.com", target_group_arn = "arn:aws:elasticloadbalancing:us-east-1:111122223333:targetgroup/two/2" }
+    postgres = { domain_name = "db.example.com", target_group_arns = { "5432" = "arn:aws:elasticloadbalancing:us-east-1:111122223333:targetgroup/two/2" } }
+  }
+  expect_failures = [var.postgres]
+}
+
+run "postgresql_clients_without_a_port" {
+  command = plan
+  variables {
+    postgres = { domain_name = "postgres.example.com", target_group_arns = {} }
   }
   expect_failures = [var.postgres]
 }

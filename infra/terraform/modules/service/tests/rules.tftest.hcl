@@ -334,9 +334,9 @@ run "no_postgresql_clients" {
 
   assert {
     condition = (
-      output.postgres_target_group_arn == null && !contains(keys(output.edge_source.listen), "postgresPort") &&
-      !contains(keys(output.edge_source.regions[0].gateways[0]), "postgresPort") &&
-      !contains(keys(output.environments["us-east-1-gateway-1"]), "GATEWAY_PG_PORT")
+      length(output.postgres_target_group_arns) == 0 &&
+      length(setintersection(["postgresPort", "postgresReadPort"], concat(keys(output.edge_source.listen), keys(output.edge_source.regions[0].gateways[0])))) == 0 &&
+      length(setintersection(["GATEWAY_PG_PORT", "GATEWAY_PG_READ_PORT"], keys(output.environments["us-east-1-gateway-1"]))) == 0
     )
     error_message = "Without a port there must be no resources for PostgreSQL clients."
   }
@@ -347,43 +347,59 @@ run "postgresql_clients" {
   variables {
     slots = {
       gateways = [
-        { name = "us-east-1-gateway-1", address = "gateway-1.us-east-1.highwater.internal", port = 4600, postgres_port = 4605, burst = 0 },
-        { name = "us-east-1-gateway-2", address = "gateway-2.us-east-1.highwater.internal", port = 4600, postgres_port = 4605, burst = 0 },
+        { name = "us-east-1-gateway-1", address = "gateway-1.us-east-1.highwater.internal", port = 4600, postgres_port = 4605, postgres_read_port = 4606, burst = 0 },
+        { name = "us-east-1-gateway-2", address = "gateway-2.us-east-1.highwater.internal", port = 4600, postgres_port = 4605, postgres_read_port = 4606, burst = 0 },
       ]
       trackers     = [{ name = "us-east-1-tracker-1", address = "tracker-1.us-east-1.highwater.internal", port = 4601, burst = 0 }]
       tracker_urls = ["https://tracker-1.us-east-1.highwater.internal:4601"]
       edge_regions = [{
         name     = "us-east-1"
-        gateways = [{ name = "us-east-1-gateway-1", address = "gateway-1.us-east-1.highwater.internal", port = 4600, postgresPort = 4605 }]
+        gateways = [{ name = "us-east-1-gateway-1", address = "gateway-1.us-east-1.highwater.internal", port = 4600, postgresPort = 4605, postgresReadPort = 4606 }]
         trackers = [{ name = "us-east-1-tracker-1", address = "tracker-1.us-east-1.highwater.internal", port = 4601 }]
       }]
     }
   }
 
   assert {
-    condition     = output.environments["us-east-1-gateway-2"].GATEWAY_PG_PORT == "4605" && !contains(keys(output.environments["us-east-1-tracker-1"]), "GATEWAY_PG_PORT")
+    condition = (
+      output.environments["us-east-1-gateway-2"].GATEWAY_PG_PORT == "4605" && output.environments["us-east-1-gateway-2"].GATEWAY_PG_READ_PORT == "4606" &&
+      length(setintersection(["GATEWAY_PG_PORT", "GATEWAY_PG_READ_PORT"], keys(output.environments["us-east-1-tracker-1"]))) == 0
+    )
     error_message = "Every gateway must listen for PostgreSQL clients, and no tracker."
   }
   assert {
-    condition     = toset(jsondecode(aws_ecs_task_definition.slot["us-east-1-gateway-1"].container_definitions)[0].portMappings[*].containerPort) == toset([4600, 4605])
-    error_message = "Both ports of the task must be reachable."
+    condition     = toset(jsondecode(aws_ecs_task_definition.slot["us-east-1-gateway-1"].container_definitions)[0].portMappings[*].containerPort) == toset([4600, 4605, 4606])
+    error_message = "All ports of the task must be reachable."
   }
   assert {
     condition     = output.edge_source.listen.postgresPort == 5432 && output.edge_source.regions[0].gateways[0].postgresPort == 4605
     error_message = "The edge must forward PostgreSQL clients."
   }
   assert {
-    condition     = aws_lb_target_group.postgres[0].protocol == "TCP" && length(aws_ecs_service.edge.load_balancer) == 2
-    error_message = "The load balancer must forward bytes to the edges."
+    condition     = output.edge_source.listen.postgresReadPort == 5433 && output.edge_source.regions[0].gateways[0].postgresReadPort == 4606
+    error_message = "The edge must forward PostgreSQL clients that only read."
   }
   assert {
-    condition = toset([for rule in values(aws_vpc_security_group_ingress_rule.slots) : rule.referenced_security_group_id if rule.from_port == 4605]) == toset([aws_security_group.edge.id]) && (
-      toset([for rule in values(aws_vpc_security_group_egress_rule.services_peers) : rule.security_group_id if rule.from_port == 4605]) == toset([aws_security_group.edge.id])
+    condition = alltrue([for group in aws_lb_target_group.postgres : group.protocol == "TCP" && group.health_check[0].path == "/readyz" && group.health_check[0].port == "9901"]) && (
+      toset([for target in aws_ecs_service.edge.load_balancer : target.container_port]) == toset([8080, 5432, 5433])
     )
-    error_message = "Only edges may reach the gateways' PostgreSQL port."
+    error_message = "The load balancer must forward bytes to the edges that can serve."
   }
   assert {
-    condition     = aws_vpc_security_group_ingress_rule.edge["postgres"].from_port == 5432 && aws_vpc_security_group_ingress_rule.edge["postgres"].referenced_security_group_id == var.load_balancer_security_group_id
-    error_message = "Only the load balancer may reach the edge's PostgreSQL port."
+    condition     = aws_lb_target_group.postgres["reads"].name == "highwater-us-east-1-reads" && { for port, arn in output.postgres_target_group_arns : port => arn != null } == { "5432" = true, "5433" = true }
+    error_message = "Each port must have a group of its own."
+  }
+  assert {
+    condition = alltrue([for port in [4605, 4606] : (
+      toset([for rule in values(aws_vpc_security_group_ingress_rule.slots) : rule.referenced_security_group_id if rule.from_port == port]) == toset([aws_security_group.edge.id]) &&
+      toset([for rule in values(aws_vpc_security_group_egress_rule.services_peers) : rule.security_group_id if rule.from_port == port]) == toset([aws_security_group.edge.id])
+    )])
+    error_message = "Only edges may reach the gateways' PostgreSQL ports."
+  }
+  assert {
+    condition = alltrue([for name, port in { postgres = 5432, reads = 5433 } : (
+      aws_vpc_security_group_ingress_rule.edge[name].from_port == port && aws_vpc_security_group_ingress_rule.edge[name].referenced_security_group_id == var.load_balancer_security_group_id
+    )])
+    error_message = "Only the load balancer may reach the edge's PostgreSQL ports."
   }
 }

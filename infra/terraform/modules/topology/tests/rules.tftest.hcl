@@ -174,19 +174,35 @@ run "one_tracker_in_all" {
   expect_failures = [var.regions]
 }
 
-run "a_port_for_postgresql_clients" {
+run "ports_for_postgresql_clients" {
+  command = plan
+  variables {
+    ports = { gateway = 4600, tracker = 4601, postgres = 4605, postgres_read = 4606 }
+  }
+
+  assert {
+    condition     = alltrue([for gateway in output.regions["us-east-1"].edge_regions[1].gateways : gateway.postgresPort == 4605 && gateway.postgresReadPort == 4606])
+    error_message = "Edges must have the PostgreSQL ports of every region's gateways."
+  }
+  assert {
+    condition     = output.regions["us-east-1"].gateways[0].postgres_port == 4605 && output.regions["us-east-1"].trackers[0].postgres_port == null
+    error_message = "Only gateways may have the PostgreSQL port."
+  }
+  assert {
+    condition     = output.regions["us-east-1"].gateways[0].postgres_read_port == 4606 && output.regions["us-east-1"].trackers[0].postgres_read_port == null
+    error_message = "Only gateways may have the port for reads."
+  }
+}
+
+run "postgresql_clients_that_do_not_only_read" {
   command = plan
   variables {
     ports = { gateway = 4600, tracker = 4601, postgres = 4605 }
   }
 
   assert {
-    condition     = alltrue([for gateway in output.regions["us-east-1"].edge_regions[1].gateways : gateway.postgresPort == 4605])
-    error_message = "Edges must have the PostgreSQL port of every region's gateways."
-  }
-  assert {
-    condition     = output.regions["us-east-1"].gateways[0].postgres_port == 4605 && output.regions["us-east-1"].trackers[0].postgres_port == null
-    error_message = "Only gateways may have the PostgreSQL port."
+    condition     = alltrue([for gateway in output.regions["us-east-1"].edge_regions[1].gateways : gateway.postgresPort == 4605 && gateway.postgresReadPort == null])
+    error_message = "The port for reads must be a choice of its own."
   }
 }
 
@@ -194,6 +210,14 @@ run "one_port_for_two_protocols" {
   command = plan
   variables {
     ports = { gateway = 4600, tracker = 4601, postgres = 4600 }
+  }
+  expect_failures = [var.ports]
+}
+
+run "one_port_for_writes_and_reads" {
+  command = plan
+  variables {
+    ports = { gateway = 4600, tracker = 4601, postgres = 4605, postgres_read = 4605 }
   }
   expect_failures = [var.ports]
 }
