@@ -1,12 +1,14 @@
-// Goal: one trace goes from an application through the edge and a gateway to PostgreSQL and on to the durability point; a commit that
-// a failover loses ends its trace as an error although it was not sampled.
+// Goal: one trace goes from an application through the edge and a gateway to PostgreSQL and on to the durability point. A commit that
+// a failover loses ends its trace as an error although it was not sampled, and so does a read that waits for a commit in vain.
 // Method: everything real: three regions, Envoy, the SDK with OpenTelemetry's own tracer, and a Jaeger from which the traces are read back.
 import assert from "node:assert/strict";
+import { type EventEmitter } from "node:events";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import * as api from "@opentelemetry/api";
+import pg from "pg";
 import { W3CTraceContextPropagator } from "@opentelemetry/core";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-proto";
 import { resourceFromAttributes } from "@opentelemetry/resources";
@@ -18,7 +20,7 @@ import {
 import { whyNoEnvoy } from "@highwater/lab-tools/envoy";
 import { DevJaeger, type JaegerSpan, whyNoJaeger } from "@highwater/lab-tools/jaeger";
 import { System } from "@highwater/lab-system";
-import { type Statement } from "@highwater/protocol";
+import { decodeToken, type Statement } from "@highwater/protocol";
 import { Highwater, sql } from "@highwater/sdk";
 import { tracing } from "@highwater/sdk/opentelemetry";
 import { createTable, eventually, newId, put, starve } from "@highwater/lab-system/testing";
@@ -167,6 +169,47 @@ test("without sampling, an error is traced and a success is not", { skip }, asyn
   assert.equal(database.tags["db.response.status_code"], "42P01");
   assert.deepEqual(await jaeger.trace(good), []);
 });
+
+test(
+  "a read that waits in vain for a commit is traced, and a read that has it is not",
+  { skip },
+  async () => {
+    const writer = new pg.Client(system.pgUrl(EAST));
+    const reader = new pg.Client(system.pgReadUrl(WEST));
+    let token = "";
+    const { connection } = writer as unknown as { readonly connection: EventEmitter };
+    connection.on("parameterStatus", (said: { parameterName: string; parameterValue: string }) => {
+      if (said.parameterName === "highwater.token") token = said.parameterValue;
+    });
+    await Promise.all([writer.connect(), reader.connect()]);
+    const resume = await starve(system, WEST);
+    try {
+      await writer.query("SET highwater.ack = 'commit'");
+      await writer.query("INSERT INTO kv (key, value) VALUES ('awaited', 1)");
+      await reader.query("SET highwater.max_wait = '200ms'");
+      await reader.query(`SET highwater.after = '${token}'`);
+      await assert.rejects(reader.query("SELECT 1"), { code: "57014" });
+      await resume();
+      await reader.query("RESET highwater.max_wait");
+      assert.equal((await reader.query("SELECT FROM kv WHERE key = 'awaited'")).rowCount, 1);
+    } finally {
+      await Promise.all([writer.end(), reader.end()]);
+      await resume();
+    }
+    const reads = { service: "txn-gateway", operation: "postgresql read" };
+    const spans = await jaeger.eventually(reads, (found) =>
+      found.some(({ operationName }) => operationName === "highwater after"),
+    );
+    const own = named(spans, "txn-gateway", "postgresql read");
+    const after = named(spans, "txn-gateway", "highwater after");
+    assert.equal(spans.length, 2);
+    assert.equal(parentOf(after), own.spanID);
+    assert.deepEqual([own.tags["error"], own.tags["highwater.node"]], [true, WEST]);
+    assert.equal(after.tags["error.type"], "57014");
+    assert.equal(after.tags["highwater.transaction.id"], decodeToken(token)?.id);
+    assert.ok(after.duration > 100_000, "it shows how long the read has waited");
+  },
+);
 
 test(
   "a commit that a failover loses ends its trace as an error, although it was not sampled",

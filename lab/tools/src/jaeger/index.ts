@@ -42,6 +42,9 @@ export interface JaegerSpan {
   readonly service: string;
 }
 
+/** A trace by its id, or all those in which a service has done something. */
+export type TraceQuery = string | { readonly service: string; readonly operation: string };
+
 interface RawTrace {
   readonly spans: readonly (Omit<JaegerSpan, "tags" | "service"> & {
     readonly processID: string;
@@ -97,9 +100,10 @@ export class DevJaeger implements AsyncDisposable {
     throw last;
   }
 
-  /** The trace's spans, earliest first; none when it does not know the trace. */
-  async trace(traceId: string): Promise<JaegerSpan[]> {
-    const answer = await fetch(`${this.#queryUrl}/api/traces/${traceId}`);
+  /** The spans, earliest first; none when it knows no such trace. */
+  async trace(query: TraceQuery): Promise<JaegerSpan[]> {
+    const which = typeof query === "string" ? `/${query}` : `?${new URLSearchParams(query).toString()}`;
+    const answer = await fetch(`${this.#queryUrl}/api/traces${which}`);
     if (answer.status === 404) return [];
     if (!answer.ok) throw new Error(`Jaeger answers ${String(answer.status)}`);
     const { data } = (await answer.json()) as { data: readonly RawTrace[] };
@@ -116,12 +120,12 @@ export class DevJaeger implements AsyncDisposable {
 
   /** Waits until the trace satisfies the condition. */
   async eventually(
-    traceId: string,
+    query: TraceQuery,
     satisfies: (spans: readonly JaegerSpan[]) => boolean,
   ): Promise<JaegerSpan[]> {
     let spans: JaegerSpan[] = [];
     const look = async (): Promise<boolean> => {
-      spans = await this.trace(traceId);
+      spans = await this.trace(query);
       return satisfies(spans);
     };
     await this.#until("the trace is whole", look, WAIT_LIMIT_MS, () =>

@@ -20,6 +20,7 @@ import { type Replicas } from "./replicas.ts";
 import { type Reader } from "./shell/after-wait.ts";
 import { RoleVetting } from "./role-vetting.ts";
 import { type WireAttempts } from "./shell/attempts.ts";
+import { ReadTraces } from "./shell/read-traces.ts";
 import { Outbox } from "./shell/outbox.ts";
 import { WireSession } from "./shell/session.ts";
 
@@ -298,12 +299,12 @@ export class Wire {
       server,
       outbox: this.#outbox,
       primaryEpoch,
-      reader: isReadPort ? this.#reader(replica, admitted) : null,
+      reader: isReadPort ? this.#reader(replica, primaryEpoch.node, admitted) : null,
       positions,
       attempts,
       metrics,
       owner: admitted.owner,
-      tracer: deps.tracer,
+      tracer: isReadPort ? undefined : deps.tracer,
       levels: () => rules.levels,
       defaultLevel: () => defaultLevel(rules.levels),
       nowMs: () => clock.monotonicMs(),
@@ -334,14 +335,16 @@ export class Wire {
     }
   }
 
-  #reader(replica: string | null, holder: Admitted): Reader {
-    const { replicas, config } = this.#parts;
+  #reader(replica: string | null, primary: string, holder: Admitted): Reader {
+    const { replicas, config, deps, rules } = this.#parts;
+    const place = { node: replica ?? primary, tokens: rules.tokens };
     return {
       replica,
       arrived: (token, signal) => replicas.arrived(token, { replica, holder, signal }),
       shown: (node, level, signal) => replicas.shown(node, level, signal),
       confirmed: (node, signal) => replicas.confirmed(node, signal),
       maxWaitMs: config.maxWaitMs,
+      traces: deps.tracer === undefined ? null : new ReadTraces(deps.tracer, place),
     };
   }
 }

@@ -46,6 +46,7 @@ export class ModelSession {
       onReady: () => {
         this.#client.ready();
       },
+      onStatement: () => undefined,
     });
   }
 

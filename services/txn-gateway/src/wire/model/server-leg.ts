@@ -45,6 +45,8 @@ export interface ServerLegOptions {
   readonly levels: () => readonly string[];
   /** Called when a transaction has ended, or a block goes on. */
   readonly onReady: (status: TransactionStatus) => void;
+  /** Called when a statement of the client has ended. `error`: the SQLSTATE that it failed with. */
+  readonly onStatement: (error: string | null) => void;
 }
 
 export class ServerLeg implements FrameSink {
@@ -211,6 +213,7 @@ export class ServerLeg implements FrameSink {
     const progress = this.#progress;
     this.#holds.begun();
     this.#holds.unlock();
+    this.#options.onStatement(null);
     state.isReadOnlyCommit = null;
     progress.hasWritten = true;
     if (head?.kind === "data" || mayCommitInside(head)) state.hasWrittenInBlock = true;
@@ -262,6 +265,7 @@ export class ServerLeg implements FrameSink {
         break;
       case "data":
       case "alone":
+        this.#options.onStatement(null);
         progress.hasWritten = true;
         if (tag.mayCallSettings && !progress.isInBlock) progress.hasCalled = true;
         if (progress.isInBlock || isCheck) break;
@@ -297,7 +301,9 @@ export class ServerLeg implements FrameSink {
     this.#state.isReadOnlyCommit = null;
     // A session that ends during COMMIT leaves its outcome unknown.
     if (!isFatal(bytes, start, end)) this.#state.rolledBack();
-    this.#holds.failed(reportField(bytes, start, end, "C"));
+    const sqlstate = reportField(bytes, start, end, "C");
+    this.#holds.failed(sqlstate);
+    this.#options.onStatement(sqlstate);
     // The transaction is rolled back, but a procedure may have committed before that.
     this.#progress.hasWritten = !this.#progress.isInBlock && mayCommitInside(head);
     expected.failCopy();

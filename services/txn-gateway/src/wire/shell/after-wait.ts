@@ -1,5 +1,6 @@
 // The wait for `highwater.after` of one read-port session: one at a time, with a limit.
 import { type Report } from "../frames/build.ts";
+import { type ReadTraces } from "./read-traces.ts";
 
 /** A read-port session's view of its node. */
 export interface Reader {
@@ -13,6 +14,8 @@ export interface Reader {
   confirmed(replica: string, signal: AbortSignal): Promise<void>;
   /** Limit of `arrived` if the session has set none. */
   readonly maxWaitMs: number;
+  /** Null: reads are not traced. */
+  readonly traces: ReadTraces | null;
 }
 
 export interface AfterWaitOptions {
@@ -52,6 +55,7 @@ export class AfterWait {
     if (this.#running !== null) return;
     const running = new AbortController();
     this.#running = running;
+    reader.traces?.awaits(token);
     const end = (refusal: Report | null): void => {
       cancel();
       if (this.#running === running) this.#end(refusal);
@@ -63,8 +67,10 @@ export class AfterWait {
   }
 
   #end(refusal: Report | null): void {
+    const { reader, onEnd } = this.#options;
     this.stop();
-    this.#options.onEnd(refusal);
+    reader.traces?.arrived(refusal?.code ?? null);
+    onEnd(refusal);
   }
 
   /** False when nothing waits. */

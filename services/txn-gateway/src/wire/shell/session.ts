@@ -9,11 +9,12 @@ import { type Gate, HoldQueue } from "../model/hold-queue.ts";
 import { TOKEN_PARAMETER } from "../model/holds.ts";
 import { type ReceiptValues } from "../model/own.ts";
 import { ServerLeg } from "../model/server-leg.ts";
-import { type Outside, SessionState } from "../model/state.ts";
+import { type Outside, SessionState, type TransactionStatus } from "../model/state.ts";
 import { type Positions } from "../positions.ts";
 import { AfterWait, type Reader } from "./after-wait.ts";
 import { endOf, FAILED_OVER, judgeHeld } from "./failover.ts";
 import { Slowdown } from "./slowdown.ts";
+import { type ReadTraces } from "./read-traces.ts";
 import { SessionTraces } from "./session-traces.ts";
 import { type WireAttempt, type WireAttempts } from "./attempts.ts";
 import { type Outbox, type Outgoing } from "./outbox.ts";
@@ -31,7 +32,7 @@ export interface SessionOptions {
   readonly attempts: WireAttempts;
   readonly owner: bigint;
   readonly metrics: Pick<Metrics, "wireAnswers">;
-  /** Undefined: nothing is traced. */
+  /** Undefined: commits are not traced. */
   readonly tracer: Tracer | undefined;
   readonly levels: () => readonly string[];
   readonly defaultLevel: () => string;
@@ -91,6 +92,8 @@ export class WireSession {
   readonly #positioned = new Set<WireAttempt>();
   readonly #timers = new Map<Gate, () => void>();
   readonly #traces: SessionTraces;
+  /** Null: the session came to the main port, or reads are not traced. */
+  readonly #reads: ReadTraces | null;
   readonly #ended = new AbortController();
   /** Null: the session came to the main port. */
   readonly #afterWait: AfterWait | null;
@@ -108,6 +111,7 @@ export class WireSession {
     this.#lastActiveMs = options.nowMs();
     const { reader, after, tracer, owner } = options;
     this.#traces = new SessionTraces({ tracer, owner, node: this.node });
+    this.#reads = reader?.traces ?? null;
     this.#afterWait =
       reader === null
         ? null
@@ -118,16 +122,7 @@ export class WireSession {
               this.#arrived(refusal);
             },
           });
-    const { attempts } = options;
-    this.#slowdown = new Slowdown({
-      ask: () => attempts.admission(owner),
-      wait: (ms, callback) => attempts.slow(ms, callback),
-      onEnd: () => {
-        this.#unblock(() => {
-          this.#clientLeg.admitted();
-        });
-      },
-    });
+    this.#slowdown = this.#newSlowdown();
     this.#toClient = outbox.to(client, () => server.pause());
     this.#toServer = outbox.to(server, () => client.pause());
     this.#queue = new HoldQueue((bytes) => {
@@ -166,11 +161,35 @@ export class WireSession {
       state: this.#state,
       levels: options.levels,
       onReady: (status) => {
-        this.#clientLeg.ready();
-        if (status === "I") this.#traces.ended(!this.#state.expected.isEmpty);
-        if (this.#isDraining) this.drain();
+        this.#ready(status);
+      },
+      onStatement: (error) => {
+        this.#reads?.ran(error);
       },
     });
+  }
+
+  #newSlowdown(): Slowdown {
+    const { attempts, owner } = this.#options;
+    return new Slowdown({
+      ask: () => attempts.admission(owner),
+      wait: (ms, callback) => attempts.slow(ms, callback),
+      onEnd: () => {
+        this.#unblock(() => {
+          this.#clientLeg.admitted();
+        });
+      },
+    });
+  }
+
+  #ready(status: TransactionStatus): void {
+    this.#clientLeg.ready();
+    if (status === "I") {
+      const isPipelined = !this.#state.expected.isEmpty;
+      this.#traces.ended(isPipelined);
+      this.#reads?.ended(isPipelined || this.#clientLeg.isBlocked);
+    }
+    if (this.#isDraining) this.drain();
   }
 
   /** Null: the session is at a replica. */
@@ -229,6 +248,7 @@ export class WireSession {
   readonly #onClient = (chunk: Buffer): void => {
     this.#lastActiveMs = this.#options.nowMs();
     this.#traces.sent();
+    this.#reads?.sent();
     this.#guarded(() => {
       this.#clientLeg.push(chunk);
     });
@@ -285,6 +305,7 @@ export class WireSession {
     const isEarly = attempt !== null && settings.ack === "commit";
     const level = settings.level ?? defaultLevel();
     gate.level = level;
+    this.#reads?.holds(gate, level);
     const without = settings.ack === "commit" ? "unreceipted" : "held";
     if (gate.isCommit) metrics.wireAnswers.add(isEarly ? "commit" : attempt === null ? without : "receipted");
     if (isEarly) positions.committed(primaryEpoch);
@@ -349,11 +370,11 @@ export class WireSession {
    */
   #waitAtReplica(gate: Gate, reader: Reader, replica: string): void {
     gate.decision = "waits";
-    const { level, readsDurably } = this.#state.settings;
+    const { readsDurably } = this.#state.settings;
     const { signal } = this.#ended;
-    const opens = readsDurably
-      ? reader.shown(replica, level ?? this.#options.defaultLevel(), signal)
-      : reader.confirmed(replica, signal);
+    const level = this.#state.settings.level ?? this.#options.defaultLevel();
+    this.#reads?.holds(gate, readsDurably ? level : null);
+    const opens = readsDurably ? reader.shown(replica, level, signal) : reader.confirmed(replica, signal);
     void opens.then(() => {
       this.#open(gate);
     });
@@ -376,6 +397,7 @@ export class WireSession {
     this.#timers.get(gate)?.();
     this.#timers.delete(gate);
     this.#queue.open(gate);
+    this.#reads?.opened(gate, false);
     if (this.#isServerGone) this.#serverGone();
     else {
       this.#resume();
@@ -391,6 +413,7 @@ export class WireSession {
     gate.say(noticeResponse(RELEASED));
     this.#options.metrics.wireAnswers.add("released");
     this.#traces.answered(gate, true);
+    this.#reads?.opened(gate, true);
     this.#open(gate);
   }
 
@@ -498,7 +521,7 @@ export class WireSession {
     // A client that reads nothing keeps its socket no longer than this.
     const cancel = this.#options.after(LINGER_MS, () => client.destroy());
     client.once("close", cancel);
-    this.#end();
+    this.#end(report.code);
   }
 
   #close(): void {
@@ -506,16 +529,18 @@ export class WireSession {
     this.#isClosed = true;
     this.#toServer.flush();
     this.#options.server.destroySoon();
-    this.#end();
+    this.#end(null);
   }
 
-  #end(): void {
+  /** `error`: the SQLSTATE that the session ends with; null: the client has gone. */
+  #end(error: string | null): void {
     this.#ended.abort();
     this.#afterWait?.stop();
     this.#slowdown.stop();
     for (const attempt of [this.#state.asked, this.#state.receipted, ...this.#positioned])
       (attempt as WireAttempt | null)?.unknown();
     this.#traces.stop();
+    this.#reads?.stop(error);
     for (const cancel of this.#timers.values()) cancel();
     this.#timers.clear();
     this.#options.onClosed();
