@@ -168,7 +168,7 @@ export class Wire {
       ({ socket } = greeted);
       socket.on("error", () => undefined);
       if (greeted.packet.kind === "cancel") {
-        await this.#cancel(greeted.packet.key);
+        await this.#cancel(greeted.packet.key, isReadPort);
         socket.destroy();
       } else
         await this.#begin(greeted, greeted.packet, {
@@ -207,11 +207,13 @@ export class Wire {
     socket.once("close", cancel);
   }
 
-  async #cancel(key: Buffer): Promise<void> {
+  async #cancel(key: Buffer, isReadPort: boolean): Promise<void> {
     const session = this.#byKey.get(key.toString("hex"));
     if (session?.cancel() === true) return;
-    const { primary, deps, config } = this.#parts;
-    const node = session?.node ?? primary.current?.node;
+    const { primary, replicas, deps, config } = this.#parts;
+    // Behind an edge the session may be another gateway's, with a server in the same place.
+    const place = isReadPort ? replicas.near : null;
+    const node = session?.node ?? place ?? primary.current?.node;
     if (node === undefined) return;
     const address = this.#authentication.nodeAddress(node);
     await forwardCancel(address, key, { clock: deps.clock, ms: config.connectTimeoutMs });

@@ -34,6 +34,12 @@ async function commit(key: string): Promise<string> {
   return token ?? "";
 }
 
+async function cancel({ key }: WireClient, url: string): Promise<void> {
+  const client = await WireClient.dial(url);
+  client.send(Buffer.concat([Buffer.from([0, 0, 0, 8 + key.length, 4, 210, 22, 46]), key]));
+  await client.closed();
+}
+
 async function answered(client: WireClient): Promise<ServerAnswer | typeof WAITS> {
   const first = await client.next(WHILE_MS).catch(() => null);
   return first === null ? WAITS : new ServerAnswer([first, ...(await client.until("Z"))]);
@@ -105,12 +111,24 @@ it("a wait ends at max_wait and by a cancel, with 57014, and the next read waits
   assert.equal((await client.query("RESET highwater.max_wait")).code, "");
   client.send(query("SELECT 1"));
   assert.equal(await answered(client), WAITS);
-  const cancel = await WireClient.dial(wire.system.pgReadUrl(AWAY));
-  cancel.send(Buffer.concat([Buffer.from([0, 0, 0, 8 + client.key.length, 4, 210, 22, 46]), client.key]));
+  await cancel(client, wire.system.pgReadUrl(AWAY));
   assert.equal(new ServerAnswer(await client.until("Z")).code, "57014");
   assert.equal((await client.query("RESET highwater.after")).code, "");
   assert.deepEqual((await client.query("SELECT 1")).rows, [["1"]]);
   await wire.heal();
+  client.end();
+});
+
+it("a cancel that reaches another gateway of the region ends a statement at the replica", async () => {
+  await wire.system.addGateway(AWAY);
+  const client = await away();
+  client.send(query("SELECT pg_sleep(600)"));
+  // It does nothing before the statement runs, and before the gateway knows of the replica.
+  await eventually("the statement has ended", async () => {
+    await cancel(client, wire.system.pgReadUrl(`${AWAY}-2`));
+    return client.untaken.some(({ type }) => type === "Z");
+  });
+  assert.equal(new ServerAnswer(await client.until("Z")).code, "57014");
   client.end();
 });
 
