@@ -248,7 +248,7 @@ export class PatroniCluster implements AsyncDisposable {
     const [row] = await this.query(leader, sql, "postgres");
     const pid = row?.["pid"];
     if (typeof pid !== "number")
-      throw new DevClusterError("QUERY_FAILED", `${leader} does not feed ${standby}`);
+      throw new DevClusterError("QUERY_FAILED", `${leader} does not stream to ${standby}`);
     signal(pid, "SIGSTOP");
     return () => signal(pid, "SIGCONT");
   }

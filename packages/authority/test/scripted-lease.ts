@@ -5,7 +5,7 @@ import { type LeaseSource, type LeaseTerm, type LeaseView } from "../src/lease/v
 export class ScriptedLease implements LeaseSource {
   view: LeaseView = { kind: "unread" };
   failure: string | null = null;
-  promotable: Candidates = { kind: "unknown", reason: "nobody has said" };
+  promotable: Candidates = { kind: "unknown", reason: "the test has not set it" };
   wakes = 0;
   confirmed: LeaseTerm[] = [];
   isStopped = false;

@@ -128,14 +128,14 @@ function assertComplete(history: readonly HistoryRecord[], trackers: readonly st
         const final = reports.filter(
           (report) => report.by === "final" && report.tracker === tracker && report.level === asked,
         );
-        assert.equal(final.length, 1, `${txn} has a final word of ${tracker} at ${asked}`);
+        assert.equal(final.length, 1, `${txn} has a final report of ${tracker} at ${asked}`);
         assert.notEqual(final[0]?.verdict, "pending", `${txn} by ${tracker} at ${asked}`);
       }
     }
     if (isOfDead(client, invocations)) continue;
     const promised = reports.filter((report) => report.by === "promise" && report.level === level);
-    assert.ok(promised.length > 0, `the promise of ${txn} has spoken`);
-    assert.ok(!promised.some(({ verdict }) => verdict === "pending"), `the promise of ${txn} has spoken`);
+    assert.ok(promised.length > 0, `the promise of ${txn} is reported`);
+    assert.ok(!promised.some(({ verdict }) => verdict === "pending"), `the promise of ${txn} has a verdict`);
   }
   assert.ok(history.some((record) => record.type === "report" && record.by === "event"));
   assert.ok(history.some((record) => record.type === "report" && record.by === "asked"));

@@ -68,7 +68,7 @@ async function pgjdbc(): Promise<string> {
     await run("mvn", ["-q", "-B", MAVEN_COPY, ...settings], { cwd: TOOLS, timeout: LIMIT_MS });
     const content = await readFile(join(fresh, PGJDBC.file));
     const sum = createHash("sha256").update(content).digest("hex");
-    if (sum !== PGJDBC.sha256) throw new Error(`${PGJDBC.artifact} is not what it was: ${sum}`);
+    if (sum !== PGJDBC.sha256) throw new Error(`${PGJDBC.artifact} has another checksum: ${sum}`);
     await rename(join(fresh, PGJDBC.file), file);
   } finally {
     await rm(fresh, { recursive: true, force: true });

@@ -54,7 +54,7 @@ export async function buildGoProgram(
     string
   >;
   if (listed["Sum"] !== sum)
-    throw new Error(`${module}@${version} is not what it was: ${String(listed["Sum"])}`);
+    throw new Error(`${module}@${version} has another checksum: ${String(listed["Sum"])}`);
   const fresh = `${path}.${String(process.pid)}`;
   await mkdir(dirname(path), { recursive: true });
   try {

@@ -67,8 +67,8 @@ export async function endGuarded(child: ChildProcess): Promise<void> {
 }
 
 /**
- * Waits until `look` returns true. Errors: `it has ended`, `waited in vain`; the caller knows for
- * what.
+ * Waits until `look` returns true. The error says whether the process or the time ended; the caller
+ * adds what it waited for.
  */
 export async function untilTrue(
   child: ChildProcess,
@@ -77,8 +77,8 @@ export async function untilTrue(
 ): Promise<void> {
   const deadline = performance.now() + limitMs;
   while (!(await look())) {
-    if (!isRunning(child)) throw new Error("it has ended");
-    if (performance.now() > deadline) throw new Error("waited in vain");
+    if (!isRunning(child)) throw new Error("the process has ended");
+    if (performance.now() > deadline) throw new Error("the wait took too long");
     await sleep(pollMs);
   }
 }

@@ -16,7 +16,8 @@ export class Hmac {
 
   /** `key`: at most one block, as derived keys are. */
   constructor(key: Uint8Array) {
-    if (key.length > BLOCK_BYTES) throw new Error(`a key of ${String(key.length)} bytes`);
+    if (key.length > BLOCK_BYTES)
+      throw new Error(`the key has ${String(key.length)} bytes, more than a block`);
     this.#inner = padded(key, INNER_PAD, MESSAGE_BYTES);
     this.#outer = padded(key, OUTER_PAD, DIGEST_BYTES);
   }

@@ -139,7 +139,7 @@ export class JwtAuthenticator implements Authenticator {
       cacheMaxAge: jwksMaxAgeMs,
       [customFetch]: async (url, options) => {
         if (clock.monotonicMs() - this.#failedAtMs < FAILED_PAUSE_MS)
-          throw new Error("the key set was unreadable a moment ago");
+          throw new Error("the last attempt to read the key set failed");
         return fetch(url, options);
       },
     });

@@ -141,7 +141,7 @@ class Writer {
 
   #shapeOf(name: string): ErrorShape {
     const shape = this.#shapes[name];
-    if (shape === undefined) throw new Error(`there is no shape of errors ${name}`);
+    if (shape === undefined) throw new Error(`there is no error shape ${name}`);
     return shape;
   }
 

@@ -29,6 +29,6 @@ export function traced(caller: Caller, { trace }: Pick<FastifyRequest, "trace">)
 
 export function callerOf(request: FastifyRequest): Caller {
   const caller = callers.get(request);
-  if (caller === undefined) throw new Error("the route is outside the scope that knows its callers");
+  if (caller === undefined) throw new Error("the route does not authenticate its callers");
   return caller;
 }

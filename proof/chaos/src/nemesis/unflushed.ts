@@ -62,7 +62,8 @@ async function stopAndRead(world: World, node: string, client: Client): Promise<
     if (position !== undefined) return position;
     signalAll([...others, postmaster], "SIGCONT");
     await answered;
-    if (attempt === TRIES) throw new Error(`${node} does not say how far it has flushed while it is stopped`);
+    if (attempt === TRIES)
+      throw new Error(`${node} does not report its flushed position while it is stopped`);
     await pause(BETWEEN_TRIES_MS);
   }
 }

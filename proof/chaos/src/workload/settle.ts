@@ -221,7 +221,7 @@ async function askFinally(
     const asked = { tokens: open.map(({ token }) => token), level, waitMs: isLast ? 0 : VERDICTS_WAIT_MS };
     const answers = await askVerdicts(tracker.url, asked, { timeoutMs: VERDICTS_TIMEOUT_MS, apiKey });
     if (answers === undefined && isLast)
-      throw new Error(`tracker ${tracker.name} does not say its final verdicts`);
+      throw new Error(`tracker ${tracker.name} does not report its final verdicts`);
     const waiting: TokenNote[] = [];
     for (const [at, note] of open.entries()) {
       const judged: TrackerVerdict = answers?.[at] ?? { verdict: "pending", rule: null };

@@ -281,7 +281,7 @@ export class WireActor implements Actor {
       const { tag, token, isEarly } = await send();
       const content = token === null ? undefined : decodeToken(token);
       if (content?.kind === "position" && !isEarly)
-        throw new Error(`an answer that was held has the token of a position: ${token ?? ""}`);
+        throw new Error(`a held answer has a position-only token: ${token ?? ""}`);
       if (tag === "ROLLBACK") return { ...NOTHING, outcome: "aborted", token, error: "rolled_back" };
       // An answer at the commit point has a token; any other was held until the commit was durable.
       // Reads alone are held only if the session asks for it.

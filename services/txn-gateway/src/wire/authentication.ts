@@ -112,11 +112,11 @@ export class Authentication {
     try {
       if (reads && !principal.scopes.has("read"))
         throw new HighwaterError("forbidden", {
-          detail: `the credential of ${principal.id} has neither the scope read nor write`,
+          detail: `the credential of ${principal.id} has neither the scope read nor the scope write`,
         });
       if (principal.role !== user)
         throw new HighwaterError("forbidden", {
-          detail: `the key ${principal.id} is not one of the role "${user}"`,
+          detail: `the key ${principal.id} does not belong to the role "${user}"`,
         });
       await this.#vetting.check(use);
     } catch (cause) {

@@ -53,7 +53,7 @@ const RELEASED: Report = {
 };
 const PROMOTED: Report = { ...FAILED_OVER, detail: "The replica of this session was promoted." };
 const SHUTTING_DOWN: Report = { ...FAILED_OVER, detail: "The gateway is shutting down." };
-const REVOKED: Report = { ...FAILED_OVER, detail: "The key or the role of this session is no longer good." };
+const REVOKED: Report = { ...FAILED_OVER, detail: "The key or the role of this session is no longer valid." };
 const UNDONE = "this one was rolled back";
 const USED: Readonly<Record<"committed" | "never" | "unknown", Report>> = {
   committed: {
