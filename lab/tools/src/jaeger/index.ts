@@ -42,7 +42,7 @@ export interface JaegerSpan {
   readonly service: string;
 }
 
-/** A trace by its id, or all those in which a service has done something. */
+/** A trace by its id, or all traces with the service's operation. */
 export type TraceQuery = string | { readonly service: string; readonly operation: string };
 
 interface RawTrace {
@@ -100,7 +100,7 @@ export class DevJaeger implements AsyncDisposable {
     throw last;
   }
 
-  /** The spans, earliest first; none when it knows no such trace. */
+  /** The spans, earliest first; none if Jaeger does not know the trace. */
   async trace(query: TraceQuery): Promise<JaegerSpan[]> {
     const which = typeof query === "string" ? `/${query}` : `?${new URLSearchParams(query).toString()}`;
     const answer = await fetch(`${this.#queryUrl}/api/traces${which}`);

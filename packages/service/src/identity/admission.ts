@@ -74,7 +74,7 @@ export class Admission {
   }
 
   leave(counted: Admitted): void {
-    if (counted.inFlight <= 0) throw new Error("a request ended that was not counted");
+    if (counted.inFlight <= 0) throw new Error("a request left that had not entered");
     counted.inFlight--;
   }
 

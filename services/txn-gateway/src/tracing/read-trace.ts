@@ -1,6 +1,6 @@
 // The trace of a transaction on the read port: the wait for `highwater.after`, the transaction at
-// its node, and the wait until what it has shown is durable. It holds numbers only, until a part of
-// it is kept.
+// its node, and the wait until its results are durable. Spans and attributes are made only when the
+// trace is kept.
 import { openToken, type TokenVerifier } from "@highwater/protocol";
 import { type FinishedSpan, type RequestTrace, type TracePart } from "@highwater/service";
 
@@ -9,13 +9,13 @@ export interface ReadPlace {
   readonly tokens: TokenVerifier;
 }
 
-/** Another owner's token: a refusal, as 403 over HTTP. */
+/** The answer to another owner's token: a refusal, like 403 over HTTP. */
 const FORBIDDEN = "42501";
 
 interface Wait {
   readonly token: string;
   readonly startMs: number;
-  /** Null: it goes on. */
+  /** Null while the wait goes on. */
   endMs: number | null;
   error: string | null;
 }
@@ -30,10 +30,10 @@ interface Hold {
 export class ReadTrace implements TracePart {
   readonly #request: RequestTrace;
   readonly #place: ReadPlace;
-  /** The last one. */
+  /** The last wait. */
   #wait: Wait | null = null;
   #hold: Hold | null = null;
-  /** Answers that wait. */
+  /** The number of answers that wait. */
   #waiting = 0;
   #hasRun = false;
   #startMs: number;
@@ -51,12 +51,12 @@ export class ReadTrace implements TracePart {
     return this.#request.tracer.nowMs();
   }
 
-  /** Its next statement waits for what the token stands for. */
+  /** The next statement waits for the token's position. */
   awaits(token: string): void {
     this.#wait = { token, startMs: this.#nowMs(), endMs: null, error: null };
   }
 
-  /** The wait is over. An error, as an SQLSTATE, is the answer and the end. */
+  /** The wait is over. With an error, an SQLSTATE, the transaction ends. */
   arrived(error: string | null): void {
     const nowMs = this.#nowMs();
     if (this.#wait !== null) {
@@ -68,13 +68,13 @@ export class ReadTrace implements TracePart {
     else if (error !== null) this.failed(error);
   }
 
-  /** A statement has run, or has failed with the SQLSTATE. */
+  /** A statement has run, or has failed with this SQLSTATE. */
   ran(error: string | null): void {
     this.#hasRun = true;
     this.#error ??= error;
   }
 
-  /** An answer waits. `level`: until what it shows is durable there; null: for something else. */
+  /** An answer waits until its content is durable at `level`; null: for another reason. */
   holds(level: string | null): void {
     this.#waiting++;
     if (level === null) return;
@@ -82,7 +82,7 @@ export class ReadTrace implements TracePart {
     this.#hold ??= { level, startMs, endMs: startMs, isEarly: false };
   }
 
-  /** `isEarly`: the answer does not say that what it shows is durable. */
+  /** `isEarly`: the answer's content is not known to be durable. */
   released(isEarly: boolean): void {
     this.#waiting--;
     if (this.#hold !== null) {
@@ -92,14 +92,14 @@ export class ReadTrace implements TracePart {
     if (this.#endMs > 0 && this.#waiting === 0) this.#answered();
   }
 
-  /** The server has ended the transaction. One that has run nothing, as SET alone, is no read. */
+  /** The server has ended the transaction, which is no read if it has run no statement. */
   ended(): void {
     if (!this.#hasRun) return;
     this.#endMs = this.#nowMs();
     if (this.#waiting === 0) this.#answered();
   }
 
-  /** It ends without its answer, or with an error of the gateway. */
+  /** The transaction ends without an answer, or with an error of the gateway. */
   failed(error: string): void {
     if (this.#request.isOver) return;
     this.#request.fail(error);

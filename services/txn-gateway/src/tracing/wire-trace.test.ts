@@ -1,5 +1,5 @@
-// Goal: a commit on the wire is traced as one over HTTP is: its own span, the database's, and the one that ends when it is durable. A
-// transaction on the read port has what it waited for, and its own time at the node.
+// Goal: a commit on the wire has the same trace as one over HTTP, and a transaction on the read
+// port has spans for its wait and for its time at the node.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type EpochId, type Offset, parseTxnId } from "@highwater/protocol";
@@ -32,7 +32,6 @@ function makeTracer(ratio: number) {
   return { tracer, spans, names: () => spans.splice(0).map(({ name }) => name) };
 }
 
-/** Of a session of the read port. */
 function makeReads(ratio: number) {
   const { tracer, ...rest } = makeTracer(ratio);
   return { ...rest, traces: new ReadTraces(tracer, { node: "west", tokens: KEYS }) };
@@ -115,7 +114,7 @@ test("without a tracer, and without anything sent, nothing is traced", () => {
 test("a read has its wait for highwater.after, and then its time at the node", () => {
   const { traces, spans, names } = makeReads(1);
   traces.sent();
-  // SET highwater.after: it reads nothing.
+  // SET highwater.after reads nothing.
   traces.ended(true);
   traces.awaits(TOKEN);
   traces.arrived(null);
@@ -154,7 +153,7 @@ test("a read whose answer waits ends with that, and says whether what it shows i
     traces.ran(null);
     traces.holds(end, "region");
     traces.ended(true);
-    // The next one waits until its node is known to be a replica.
+    // The next answer waits until its node is known to be a replica.
     traces.ran(null);
     traces.holds(other, null);
     traces.ended(false);

@@ -211,7 +211,7 @@ export class Wire {
     const session = this.#byKey.get(key.toString("hex"));
     if (session?.cancel() === true) return;
     const { primary, replicas, deps, config } = this.#parts;
-    // Behind an edge the session may be another gateway's, with a server in the same place.
+    // Behind an edge, the session may be at another gateway, whose server is in the same place.
     const place = isReadPort ? replicas.near : null;
     const node = session?.node ?? place ?? primary.current?.node;
     if (node === undefined) return;

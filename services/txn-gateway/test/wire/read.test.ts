@@ -123,7 +123,7 @@ it("a cancel that reaches another gateway of the region ends a statement at the 
   await wire.system.addGateway(AWAY);
   const client = await away();
   client.send(query("SELECT pg_sleep(600)"));
-  // It does nothing before the statement runs, and before the gateway knows of the replica.
+  // A cancel has no effect before the statement runs and the gateway knows of the replica.
   await eventually("the statement has ended", async () => {
     await cancel(client, wire.system.pgReadUrl(`${AWAY}-2`));
     return client.untaken.some(({ type }) => type === "Z");

@@ -45,7 +45,7 @@ export interface ServerLegOptions {
   readonly levels: () => readonly string[];
   /** Called when a transaction has ended, or a block goes on. */
   readonly onReady: (status: TransactionStatus) => void;
-  /** Called when a statement of the client has ended. `error`: the SQLSTATE that it failed with. */
+  /** Called when a client's statement has ended. `error`: its SQLSTATE, if it failed. */
   readonly onStatement: (error: string | null) => void;
 }
 

@@ -6,7 +6,7 @@ import { type ReadTraces } from "./read-traces.ts";
 export interface Reader {
   /** Null: the session is at the primary. */
   readonly replica: string | null;
-  /** Resolves to null when the session shows the token's transaction, or to why it never will. */
+  /** Resolves to null when the session shows the token's transaction, or to the refusal. */
   arrived(token: string, signal: AbortSignal): Promise<Report | null>;
   /** Resolves when everything that the session may have shown by now is durable. */
   shown(replica: string, level: string, signal: AbortSignal): Promise<void>;
@@ -21,14 +21,14 @@ export interface Reader {
 export interface AfterWaitOptions {
   readonly reader: Reader;
   readonly after: (ms: number, callback: () => void) => () => void;
-  /** Called when the transaction has arrived, or never will. */
+  /** Called when the transaction has arrived or is refused. */
   readonly onEnd: (refusal: Report | null) => void;
 }
 
 const TOO_LATE: Report = {
   severity: "ERROR",
   code: "57014",
-  message: "canceling statement: what highwater.after stands for has not arrived within highwater.max_wait",
+  message: "canceling statement: the position in highwater.after has not arrived within highwater.max_wait",
   hint: "Ask again, or read at the primary.",
 };
 const CANCELLED: Report = {

@@ -1,5 +1,5 @@
-// The traces of one session of the read port: each from the client's first message of its
-// transaction to the answer. Only where transactions are traced is there one.
+// The traces of one session of the read port, if the gateway traces transactions. Each lasts from
+// the client's first message of a transaction to the answer.
 import { type Tracer } from "@highwater/service";
 import { type ReadPlace, ReadTrace } from "../../tracing/read-trace.ts";
 import { type Gate } from "../model/hold-queue.ts";
@@ -7,9 +7,9 @@ import { type Gate } from "../model/hold-queue.ts";
 export class ReadTraces {
   readonly #tracer: Tracer;
   readonly #place: ReadPlace;
-  /** Of the transaction that runs, or that is sent next. */
+  /** The trace of the transaction that runs, or of the next one. */
   #read: ReadTrace | null = null;
-  /** By the place of an answer that waits. */
+  /** By the gate of an answer that waits. */
   readonly #held = new Map<Gate, ReadTrace>();
 
   constructor(tracer: Tracer, place: ReadPlace) {
@@ -21,7 +21,7 @@ export class ReadTraces {
     return (this.#read ??= new ReadTrace(this.#tracer.request(undefined), this.#place));
   }
 
-  /** The client has sent something. */
+  /** The client has sent a message. */
   sent(): void {
     this.#begun();
   }
@@ -30,7 +30,7 @@ export class ReadTraces {
     this.#begun().awaits(token);
   }
 
-  /** An error, as an SQLSTATE, is the answer. */
+  /** With an error, an SQLSTATE, the transaction ends. */
   arrived(error: string | null): void {
     this.#read?.arrived(error);
     if (error !== null) this.#read = null;
@@ -40,7 +40,7 @@ export class ReadTraces {
     this.#read?.ran(error);
   }
 
-  /** `level`: where what the answer shows has to be durable; null: it waits for something else. */
+  /** `level`: where the answer's content has to be durable; null: it waits for another reason. */
   holds(gate: Gate, level: string | null): void {
     if (this.#read === null) return;
     this.#read.holds(level);
@@ -53,7 +53,7 @@ export class ReadTraces {
     read?.released(isEarly);
   }
 
-  /** A transaction has ended. `isPipelined`: the next one was sent before. */
+  /** A transaction has ended. `isPipelined`: the client has already sent the next one. */
   ended(isPipelined: boolean): void {
     const read = this.#read;
     this.#read = null;
@@ -61,7 +61,7 @@ export class ReadTraces {
     if (isPipelined) this.#begun();
   }
 
-  /** The session ends, by an error, as an SQLSTATE, or because its client has gone. */
+  /** The session ends with an error, an SQLSTATE, or because its client has left. */
   stop(error: string | null): void {
     const open = new Set(this.#held.values());
     if (this.#read !== null) open.add(this.#read);

@@ -532,7 +532,7 @@ export class WireSession {
     this.#end(null);
   }
 
-  /** `error`: the SQLSTATE that the session ends with; null: the client has gone. */
+  /** `error`: the SQLSTATE at the session's end; null: the client has left. */
   #end(error: string | null): void {
     this.#ended.abort();
     this.#afterWait?.stop();
