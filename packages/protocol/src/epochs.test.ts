@@ -47,6 +47,19 @@ test("superseding is a matter of words", () => {
   assert.ok(outranks([A, over], id("c"), graphOf(A, over, C)));
 });
 
+test("a known record keeps its highest final marks, and takes everything else as it was seen last", () => {
+  const [low, high] = [{ region: "9" }, { region: "10" }];
+  const graph = graphOf({ ...B, finalMarks: high });
+  graph.add([{ ...B, finalMarks: low, commanded: true }]);
+  assert.deepEqual(graph.get(id("b")), { ...B, finalMarks: high, commanded: true });
+  graph.add([{ ...B, finalMarks: { region: "11", zone: "1" }, supersedes: ["c"] }]);
+  assert.deepEqual(graph.get(id("b")), {
+    ...B,
+    finalMarks: { region: "11", zone: "1" },
+    supersedes: ["c"],
+  });
+});
+
 test("a loop of records ends", () => {
   const graph = graphOf(record("x", "y"), record("y", "x"));
   assert.ok(graph.ancestry(id("x")).length <= 3);

@@ -15,6 +15,8 @@ export class EpochGraph {
   add(records: readonly EpochRecord[]): void {
     for (const record of records) {
       const known = this.get(record.id as EpochId);
+      // Every report of a node has all records, and nearly all of them are as before.
+      if (known !== undefined && !this.isRaised(record) && isSameBesidesMarks(record, known)) continue;
       const finalMarks =
         known === undefined ? record.finalMarks : higher(known.finalMarks, record.finalMarks);
       this.#records.set(record.id as EpochId, { ...record, finalMarks });
@@ -25,7 +27,10 @@ export class EpochGraph {
   isRaised(record: EpochRecord): boolean {
     const known = this.get(record.id as EpochId)?.finalMarks;
     if (known === undefined) return false;
-    return Object.entries(record.finalMarks).some(([level, mark]) => isHigher(mark, known[level]));
+    if (record.finalMarks === known) return false;
+    for (const level in record.finalMarks)
+      if (isHigher(record.finalMarks[level] ?? "0", known[level])) return true;
+    return false;
   }
 
   /** Takes in the parent of an epoch whose record is not known. False: it was known. */
@@ -82,8 +87,22 @@ export class EpochGraph {
   }
 }
 
+function isSameBesidesMarks(record: EpochRecord, known: EpochRecord): boolean {
+  for (const name in known) {
+    const key = name as keyof EpochRecord;
+    if (key !== "finalMarks" && record[key] !== known[key] && !isSameList(record[key], known[key]))
+      return false;
+  }
+  return true;
+}
+
+function isSameList(one: unknown, other: unknown): boolean {
+  if (!Array.isArray(one) || !Array.isArray(other) || one.length !== other.length) return false;
+  return one.every((item, index) => item === other[index]);
+}
+
 function isHigher(mark: string, than: string | undefined): boolean {
-  return than === undefined || BigInt(mark) > BigInt(than);
+  return than === undefined || (mark !== than && BigInt(mark) > BigInt(than));
 }
 
 function higher(one: EpochRecord["finalMarks"], other: EpochRecord["finalMarks"]): EpochRecord["finalMarks"] {
