@@ -112,7 +112,7 @@ export class Authentication {
     try {
       if (reads && !principal.scopes.has("read"))
         throw new HighwaterError("forbidden", {
-          detail: `the credential of ${principal.id} has neither the scope read nor the scope write`,
+          detail: `the credential of ${principal.id} has neither the scope read nor write`,
         });
       if (principal.role !== user)
         throw new HighwaterError("forbidden", {
