@@ -147,8 +147,7 @@ export class System implements AsyncDisposable {
   }
 
   /**
-   * For PostgreSQL clients: through the gateway with this name, which is the region's or that of an
-   * added gateway.
+   * For PostgreSQL clients: the URL of the gateway with this name, the region's or an added one's.
    */
   pgUrl(gateway: string, role = APP_ROLE): string {
     return pgUrl(this.#pgPorts.get(gateway), gateway, role);

@@ -12,7 +12,7 @@ export interface Stage {
 }
 
 export interface Scenario extends Card {
-  /** What it needs for itself. Everything else goes on beside it, other faults included. */
+  /** What it needs for itself. Everything else goes on, other faults included. */
   readonly needs: readonly Resource[];
   /** Returns the reason why this machine cannot do it; null if it can. */
   readonly impossible?: (world: World) => Promise<string | null>;

@@ -88,7 +88,7 @@ export class ReplicaActor implements Actor {
     promises.watch(hw.promise(token, { level }), { txn, levels: [level] });
   }
 
-  /** Tries gateways of other regions; a read runs as often as it is sent. */
+  /** Tries gateways of other regions; a read may run more than once. */
   async #send(body: unknown): Promise<Reply> {
     const { shared, random } = this.#options;
     const [, ...elsewhere] = shared.endpoints;

@@ -314,9 +314,8 @@ class FateJudge {
     for (const [source, said] of sources) {
       const first = (verdict: string): number => said.findIndex((report) => report.verdict === verdict);
       const [durable, lost, broken] = [first("durable"), first("lost"), first("broken")];
-      // A client repeats the verdict of one tracker, and then that of another that followed another
-      // primary. In the end the promise has to be broken; if it has expired, the log has reported
-      // it as broken.
+      // A client may repeat the verdicts of two trackers that followed different primaries. In the
+      // end the promise has to be broken; if it has expired, the log has reported it as broken.
       const isAdmitted =
         (source === CLIENT || source === RECEIVER) &&
         final.size > 0 &&

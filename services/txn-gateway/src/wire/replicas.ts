@@ -191,7 +191,8 @@ export class Replicas {
         for (;;) {
           const end = await marks.wait({ ...read.position, level }, INTEREST_MS / 2, signal);
           if (end === "reached") return;
-          // Its history still has what it has shown: the next epoch's marks cover that, too.
+          // The node still has everything that the session has shown; the next epoch's marks cover
+          // it.
           if (end === "ended" || signal.aborted) break;
           interest.renew();
         }
@@ -203,8 +204,8 @@ export class Replicas {
   }
 
   /**
-   * Resolves when the node, asked after this call, is known to be a replica: it has committed
-   * nothing. Never resolves when it is none.
+   * Resolves when the node, asked after this call, reports that it is a replica: it has committed
+   * nothing. Otherwise never resolves.
    */
   async confirmed(node: string, signal: AbortSignal): Promise<void> {
     const { clock } = this.#parts.deps;

@@ -51,9 +51,9 @@ const CHECK = `SELECT pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL
   ${SETTINGS.map(setting).join(", ")}, current_user`;
 
 /**
- * The same, and writes the receipt of what has written: $1 id, $2 tag, $3 epoch, $4 digest. None
- * for an id that has changed since the settings were read, and none where it would fail: in a READ
- * ONLY transaction, and without row security, which holds receipts to the current epoch.
+ * The same, and writes the receipt if the transaction has written: $1 id, $2 tag, $3 epoch, $4
+ * digest. No receipt if the id has changed since the settings were read, or where it would fail: in
+ * a READ ONLY transaction, and without row security, which ties receipts to the current epoch.
  */
 const RECEIPT = `${CHECK}, CASE WHEN pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL
   AND pg_catalog.current_setting('transaction_read_only') OPERATOR(pg_catalog.=) 'off'

@@ -10,7 +10,7 @@ export type Kind = "read" | "checkable" | "data" | "commit" | "begin" | "rollbac
 
 export interface StatementInfo {
   readonly kind: Kind;
-  /** It writes, judging by its first words. */
+  /** Its first words show that it writes. */
   readonly writes: boolean;
   /** It may lock rows that it reads. */
   readonly isLocking: boolean;
@@ -78,8 +78,8 @@ const WITHOUT_SNAPSHOT: ReadonlySet<string> = new Set([
   "release",
 ]);
 /**
- * In upper or lower case, anywhere, with comments between the words; what a function does is not
- * seen. A text that only looks like a locking read is held as well, which costs only time.
+ * Finds it in any case and anywhere, with comments between the words, but not inside functions. A
+ * text that only looks like a locking read is held as well, which costs only time.
  */
 function locks(text: string): boolean {
   return text.split(";").some((part) => {
