@@ -456,7 +456,7 @@ export class Adversary {
     return rows[0]?.at ?? "";
   }
 
-  /** Checks the log that the replica has on disk now, after it has replayed that log. */
+  /** Checks the log that the replica has now; for a row, waits until that log is replayed. */
   async #hasReplica(shows: NonNullable<Case["shows"]>, value: number, from: string): Promise<boolean> {
     const { rows } = await this.#replica.query<{ at: string; is_later: boolean }>(
       "SELECT at, at > $1::pg_lsn AS is_later FROM pg_last_wal_receive_lsn() AS at",
