@@ -78,7 +78,7 @@ export const MUTANTS: readonly Mutant[] = [
       find: `  if (node.ownStream.confirmed) raise(node, upstream.flushed);`,
       replace: `  raise(node, upstream.flushed);`,
     },
-    from: 661,
+    from: 3560,
   },
   {
     name: "positions of an earlier epoch go on counting",
