@@ -1,9 +1,12 @@
-// Goal: programs, mappers and drivers of other languages get the same results through the wire as
-// from PostgreSQL. Method: as in clients.test.ts.
+// Goal: programs, mappers and drivers get the same results through the wire as from PostgreSQL.
+// Method: one system; each client runs on the primary and on the wire, and the transcripts are
+// compared.
 import { whyNoPostgresProgram } from "@highwater/lab-tools/postgres";
 import { whyNoGo, whyNoJava } from "../src/toolchains.ts";
-import { pgjdbc, pgx } from "../suites/languages.ts";
+import { asyncpg, pgjdbc, pgx, psycopg } from "../suites/languages.ts";
 import { drizzleOrm, kysely } from "../suites/mappers.ts";
+import { nodePostgres } from "../suites/node-postgres.ts";
+import { postgresJs } from "../suites/postgres-js.ts";
 import { dump, pgbench } from "../suites/programs.ts";
 import { psql } from "../suites/psql.ts";
 import { testSuites } from "./support.ts";
@@ -16,4 +19,8 @@ testSuites([
   { suite: pgjdbc, skip: whyNoJava() },
   { suite: kysely },
   { suite: drizzleOrm },
+  { suite: nodePostgres },
+  { suite: postgresJs },
+  { suite: psycopg },
+  { suite: asyncpg },
 ]);

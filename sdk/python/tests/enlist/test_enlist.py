@@ -32,6 +32,8 @@ from highwater.enlist._statements import RECEIPT, boundary_of
 from tests.enlist.conftest import LIMIT_S, count, until
 from tests.system import REPOSITORY, System, app_address
 
+pytestmark = pytest.mark.adapters
+
 
 def test_the_receipt_is_that_of_the_other_sdk() -> None:
     theirs = (REPOSITORY / "sdk/ts/src/adapters/enlist/statements.ts").read_text()

@@ -15,6 +15,8 @@ from highwater.enlist import AsyncEnlistedTransaction, enlist
 from tests.enlist.conftest import count, until
 from tests.system import System, app_address
 
+pytestmark = pytest.mark.adapters
+
 
 async def test_a_transaction_has_its_promise(system: System, async_hw: AsyncHighwater) -> None:
     async with await AsyncConnection.connect(app_address(system)) as connection:

@@ -16,6 +16,8 @@ from tests.sqlalchemy.conftest import cause_of
 from tests.sqlalchemy.models import Customer, Purchase
 from tests.system import System
 
+pytestmark = pytest.mark.adapters
+
 
 async def test_an_async_session_commits_and_is_durable(async_engine: AsyncEngine) -> None:
     async with AsyncSession(async_engine, expire_on_commit=False) as session:

@@ -19,6 +19,8 @@ from highwater._core.wire import Problem
 from highwater.dbapi._errors import error_of
 from tests.system import System
 
+pytestmark = pytest.mark.adapters
+
 
 @pytest.fixture
 def hw(system: System) -> Iterator[Highwater]:

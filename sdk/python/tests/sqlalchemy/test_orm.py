@@ -26,6 +26,8 @@ from tests.sqlalchemy.conftest import cause_of
 from tests.sqlalchemy.models import Customer, Purchase
 from tests.system import System
 
+pytestmark = pytest.mark.adapters
+
 
 def test_relationships_the_identity_map_and_what_the_server_fills_in(engine: Engine) -> None:
     with Session(engine) as session:

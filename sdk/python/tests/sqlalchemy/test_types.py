@@ -21,6 +21,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from tests.sqlalchemy.conftest import url_of
 from tests.system import System
 
+pytestmark = pytest.mark.adapters
+
 
 class Mood(enum.Enum):
     GLAD = "glad"

@@ -1,5 +1,5 @@
 // Streams and pages of events over real HTTP, from two trackers that share one store; the store is in memory, and fails and
-// fails over as the tests want. The behaviour of real servers is in test/integration/events.test.ts.
+// fails over as the tests want. The behaviour of real servers is in test/integration/events.slow.test.ts.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect as connectSocket } from "node:net";
