@@ -132,6 +132,8 @@ function assertComplete(history: readonly HistoryRecord[], trackers: readonly st
         assert.notEqual(final[0]?.verdict, "pending", `${txn} by ${tracker} at ${asked}`);
       }
     }
+    // A commit on the wire whose answer has no token is looked up by its id, if few others are.
+    if (client.includes("/wire/") && answer.tokenOf === undefined) continue;
     if (isOfDead(client, invocations)) continue;
     const promised = reports.filter((report) => report.by === "promise" && report.level === level);
     assert.ok(promised.length > 0, `the promise of ${txn} is reported`);
