@@ -11,6 +11,7 @@ import { SETTLING } from "./settling.ts";
 import { TICKETS } from "./tickets.ts";
 import { TOKENS } from "./tokens.ts";
 import { WIRE } from "./wire.ts";
+import { WIRE_READS } from "./wire-reads.ts";
 import { WIRE_SESSIONS } from "./wire-sessions.ts";
 
 export const RECIPES: readonly Recipe[] = [
@@ -22,6 +23,7 @@ export const RECIPES: readonly Recipe[] = [
   ...EXHAUSTION,
   ...DOORS,
   ...WIRE,
+  ...WIRE_READS,
   ...WIRE_SESSIONS,
   ...TICKETS,
   ...TOKENS,

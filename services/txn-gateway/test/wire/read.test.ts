@@ -172,6 +172,23 @@ it("with read_ack = durable, a read is answered when what it shows is durable", 
   client.end();
 });
 
+it("what a session writes at the primary, where it may turn read-only off, is held as on the other port", async () => {
+  const client = await WireClient.open(wire.system.pgReadUrl(HOME));
+  for (const ack of ["durable", "commit"]) {
+    await client.query(`SET default_transaction_read_only = off; SET highwater.ack = ${ack}`);
+    await wire.cut();
+    client.send(query(`INSERT INTO kv VALUES ('by a reader, ${ack}', 1)`));
+    await eventually("it has committed", async () => {
+      const sql = `SELECT FROM kv WHERE key = 'by a reader, ${ack}'`;
+      return (await wire.system.cluster.query(HOME, sql)).length === 1;
+    });
+    assert.equal(await answered(client), WAITS);
+    await wire.heal();
+    assert.deepEqual(new ServerAnswer(await client.until("Z")).tags, ["INSERT 0 1"]);
+  }
+  client.end();
+});
+
 it("psql reads what it has written elsewhere", async () => {
   const token = await commit("psql");
   const { stdout } = await run("psql", [
