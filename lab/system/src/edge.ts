@@ -7,6 +7,8 @@ import { BOOTSTRAP_FILE, edgeFiles, type EdgeNode, type EdgeSource, readSource }
 /** The options in which edges may differ. */
 export type EdgeChanges = Partial<Pick<EdgeSource, "limits" | "operators" | "traces" | "trustedProxies">> & {
   readonly tls?: EdgeSource["listen"]["tls"];
+  /** For PostgreSQL clients. 0: any free port. */
+  readonly postgresPort?: number;
 };
 
 export interface EdgeOptions {
@@ -34,11 +36,16 @@ export class RegionEdge implements AsyncDisposable {
 
   static async start(options: EdgeOptions, changes: EdgeChanges): Promise<RegionEdge> {
     const { folder, adminSocket, port, regions } = options;
-    const { tls, ...others } = changes;
+    const { tls, postgresPort, ...others } = changes;
     const accessLog = join(folder, "access.log");
     const read = readSource({
       region: regions[0]?.name,
-      listen: { address: "127.0.0.1", port, ...(tls && { tls }) },
+      listen: {
+        address: "127.0.0.1",
+        port,
+        ...(tls && { tls }),
+        ...(postgresPort !== undefined && { postgresPort }),
+      },
       directory: folder,
       adminSocket,
       accessLog,

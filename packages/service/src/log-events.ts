@@ -59,6 +59,8 @@ const GATEWAY = {
     exposure_level_differs: "The trackers count exposure at another level than this gateway.",
     flush_help_failed: "The transaction that makes the log flush failed. It is retried.",
     wire_session_not_opened: "A client of the PostgreSQL port got no session at the primary.",
+    wire_proxy_refused:
+      "A proxy of the PostgreSQL port and `GATEWAY_PG_PROXIES` do not agree. Logged for the first, second, fourth, … connection.",
     role_unprotected: "A database role of a key has rights that it should not have.",
   },
   info: {

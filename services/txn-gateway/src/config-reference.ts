@@ -26,6 +26,10 @@ const ABOUT: AboutVariables = {
     "how they prove who they are: `keys` (the password is an API key of the role) or `passthrough` (the server asks them)",
     "`keys`",
   ),
+  GATEWAY_PG_PROXIES: about(
+    "addresses and networks of the proxies in front of these ports, separated by commas: [keys.md](keys.md#refused-credentials)",
+    NONE,
+  ),
   GATEWAY_PG_MAX_CONNECTIONS: about("connections of such clients; each has a session at the primary"),
   GATEWAY_PG_MAX_CONNECTIONS_PER_ROLE: about("the same of one role"),
   GATEWAY_PG_IDLE_TIMEOUT_MS: about(

@@ -17,6 +17,7 @@ import {
   integer,
   isAnonymous,
   isLoopback,
+  listOf,
   LISTENER_TLS_SETTINGS,
   type Loaded,
   name,
@@ -45,6 +46,7 @@ import {
   readExposure,
 } from "./exposure/settings.ts";
 import { addressOf } from "./wire/startup/backend.ts";
+import { isNetwork } from "./wire/startup/proxy-header.ts";
 import { parseRolePasswords } from "./identity/role-url.ts";
 
 /** A role without an entry logs in without a password. */
@@ -77,6 +79,19 @@ const pgAuth: Setting<"keys" | "passthrough"> = {
     if (value === undefined || value === "" || value === "keys") return "keys";
     if (value === "passthrough") return "passthrough";
     throw new Faults("must be keys or passthrough");
+  },
+};
+
+/** Addresses and networks, separated by commas. */
+const pgProxies: Setting<readonly string[]> = {
+  variable: "GATEWAY_PG_PROXIES",
+  read: (value) => {
+    const found = listOf(value);
+    const faults = found.flatMap((one, index) =>
+      isNetwork(one) ? [] : [`entry ${String(index)} is not an address or a network, such as 10.0.0.0/16`],
+    );
+    if (faults.length > 0) throw new Faults(...faults);
+    return Object.freeze(found);
   },
 };
 
@@ -127,6 +142,8 @@ const SETTINGS = {
   /** The port for clients of PostgreSQL that only read. 0: any free one. */
   pgReadPort: optionalPort("GATEWAY_PG_READ_PORT"),
   pgAuth,
+  /** The proxies that name their clients in a PROXY header. */
+  pgProxies,
   pgMaxConnections: integer("GATEWAY_PG_MAX_CONNECTIONS", { fallback: 1_000, min: 1, max: 100_000 }),
   pgMaxConnectionsPerRole: integer("GATEWAY_PG_MAX_CONNECTIONS_PER_ROLE", {
     fallback: 1_000,

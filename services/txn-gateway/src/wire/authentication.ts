@@ -85,7 +85,11 @@ export class Authentication {
     return { address, password: null, owner, ...UNWATCHED, relay };
   }
 
-  async #byKey({ socket, inbox, isEncrypted }: Greeted, user: string, node: string): Promise<Admitted> {
+  async #byKey(
+    { socket, inbox, isEncrypted, address: from }: Greeted,
+    user: string,
+    node: string,
+  ): Promise<Admitted> {
     if (!isEncrypted && !isLoopback(this.#config.host))
       throw new HighwaterError("forbidden", {
         detail:
@@ -102,11 +106,7 @@ export class Authentication {
     const end = (): void => {
       ended.resolve(undefined);
     };
-    const { principal, leave } = await this.#callers.enterConnection(
-      credential,
-      socket.remoteAddress ?? "",
-      end,
-    );
+    const { principal, leave } = await this.#callers.enterConnection(credential, from, end);
     const reads = !principal.scopes.has("write");
     const use: RoleUse = { node, role: user, reads };
     try {

@@ -13,9 +13,10 @@ import { Authentication, type Admitted } from "./authentication.ts";
 import { errorResponse } from "./frames/build.ts";
 import { type Positions } from "./positions.ts";
 import { type Backend, BackendRefusal, forwardCancel, logIn, openSocket } from "./startup/backend.ts";
-import { greet, type Greeted, Refused } from "./startup/handshake.ts";
+import { greet, type Greeted, ProxyRefused, Refused } from "./startup/handshake.ts";
 import { LogIns } from "./startup/log-ins.ts";
 import { type StartupPacket, serverParameters, writeStartup } from "./startup/packet.ts";
+import { Proxies } from "./startup/proxy-header.ts";
 import { type Replicas } from "./replicas.ts";
 import { type Reader } from "./shell/after-wait.ts";
 import { RoleVetting } from "./role-vetting.ts";
@@ -45,6 +46,7 @@ export class Wire {
   readonly #parts: WireContext;
   readonly #ports: readonly Listener[];
   readonly #secureContext: SecureContext | null;
+  readonly #proxies: Proxies;
   readonly #authentication: Authentication;
   readonly #logIns: LogIns;
   readonly #sockets = new Set<Socket>();
@@ -56,6 +58,7 @@ export class Wire {
   /** Sockets of clients that have not logged in, oldest first. */
   readonly #opening = new Set<Socket>();
   #admitted = 0;
+  #proxiesRefused = 0;
   #isStopping = false;
   #cancelSweep: () => void = () => undefined;
 
@@ -63,6 +66,7 @@ export class Wire {
     this.#parts = parts;
     const certificate = serverCertificate(parts.config);
     this.#secureContext = certificate === null ? null : createSecureContext(certificate);
+    this.#proxies = new Proxies(parts.config.pgProxies);
     this.#authentication = new Authentication({ ...parts, vetting: new RoleVetting(parts.deps) });
     this.#logIns = new LogIns(parts.deps.clock);
     const { pgPort, pgReadPort } = parts.config;
@@ -163,9 +167,10 @@ export class Wire {
     });
     const cancel = deps.clock.after(START_LIMIT_MS, () => plain.destroy());
     let socket = plain;
+    let client = plain.remoteAddress ?? "";
     try {
-      const greeted = await greet(plain, this.#secureContext);
-      ({ socket } = greeted);
+      const greeted = await greet(plain, { secureContext: this.#secureContext, proxies: this.#proxies });
+      ({ socket, address: client } = greeted);
       socket.on("error", () => undefined);
       if (greeted.packet.kind === "cancel") {
         await this.#cancel(greeted.packet.key, isReadPort);
@@ -176,14 +181,15 @@ export class Wire {
           onAdmitted: () => this.#opening.delete(plain),
         });
     } catch (cause) {
-      this.#refuse(socket, cause);
+      this.#refuse(socket, cause, client);
     } finally {
       cancel();
       this.#opening.delete(plain);
     }
   }
 
-  #refuse(socket: Socket, cause: unknown): void {
+  #refuse(socket: Socket, cause: unknown, client: string): void {
+    if (cause instanceof ProxyRefused) this.#noteProxy(cause);
     if (cause instanceof Refused) socket.destroySoon();
     else if (cause instanceof BackendRefusal) socket.end(cause.response);
     else if (cause instanceof HighwaterError) {
@@ -199,12 +205,18 @@ export class Wire {
     } else if (socket.destroyed || socket.writableEnded) socket.destroy();
     else {
       this.#parts.primary.wake();
-      this.#parts.deps.log.warn("wire_session_not_opened", { cause });
+      this.#parts.deps.log.warn("wire_session_not_opened", { client, cause });
       const message = "the gateway has no connection to the primary";
       socket.end(errorResponse({ severity: "FATAL", code: "57P03", message }));
     }
     const cancel = this.#parts.deps.clock.after(SWEEP_MS, () => socket.destroy());
     socket.once("close", cancel);
+  }
+
+  /** Logs the first one, and then ever fewer: any connection can cause one. */
+  #noteProxy({ message: reason }: ProxyRefused): void {
+    const count = ++this.#proxiesRefused;
+    if ((count & (count - 1)) === 0) this.#parts.deps.log.warn("wire_proxy_refused", { reason, count });
   }
 
   async #cancel(key: Buffer, isReadPort: boolean): Promise<void> {

@@ -67,6 +67,11 @@ export class WireClient {
     return new WireClient(socket);
   }
 
+  /** The socket is connected; what comes first is not read yet. */
+  static over(socket: Socket): WireClient {
+    return new WireClient(socket);
+  }
+
   /** Resolves when the session is ready. Errors: with the server's message. */
   static async open(url: string, options: WireOptions = {}): Promise<WireClient> {
     const client =

@@ -4,11 +4,14 @@ import { type SecureContext, TLSSocket } from "node:tls";
 import { errorResponse } from "../frames/build.ts";
 import { ConnectionLost, Inbox } from "./inbox.ts";
 import { readFirstPacket, type StartupPacket, STARTUP_BYTES_MAX } from "./packet.ts";
+import { type Proxies, PROXY_BYTES_MAX, PROXY_FIRST_BYTES, readProxyHeader } from "./proxy-header.ts";
 
 export interface Greeted {
   readonly socket: Socket;
   readonly inbox: Inbox;
   readonly isEncrypted: boolean;
+  /** The client's, also behind a proxy. */
+  readonly address: string;
   readonly packet: StartupPacket | { readonly kind: "cancel"; readonly key: Buffer };
 }
 
@@ -18,13 +21,27 @@ const PROTOCOL = "postgresql";
 
 /** The connection has to end. Where the protocol allows, the client has been sent the reason. */
 export class Refused extends Error {}
+/** A proxy and GATEWAY_PG_PROXIES do not agree. */
+export class ProxyRefused extends Refused {}
+
+export interface GreetOptions {
+  /** Null: without TLS. */
+  readonly secureContext: SecureContext | null;
+  readonly proxies: Proxies;
+}
 
 /** Errors: Refused, ConnectionLost, those of TLS. */
-export async function greet(plain: Socket, secureContext: SecureContext | null): Promise<Greeted> {
+export async function greet(plain: Socket, { secureContext, proxies }: GreetOptions): Promise<Greeted> {
+  const peer = plain.remoteAddress ?? "";
   let socket = plain;
-  let inbox = new Inbox(socket, STARTUP_BYTES_MAX);
+  let inbox = new Inbox(socket, PROXY_BYTES_MAX + STARTUP_BYTES_MAX);
   let isEncrypted = false;
+  const address = proxies.has(peer) ? await namedByProxy(socket, inbox, peer) : peer;
   const first = await inbox.next((bytes) => ({ value: bytes[0] ?? 0, end: 0 }));
+  if (PROXY_FIRST_BYTES.has(first)) {
+    const reason = `unexpected PROXY header from ${peer}, which GATEWAY_PG_PROXIES does not list`;
+    throw refuse(socket, new ProxyRefused(reason));
+  }
   if (first === TLS_HANDSHAKE) {
     if (secureContext === null) throw new Refused("a client began TLS, and there is no certificate");
     const secured = await secure(socket, inbox, secureContext);
@@ -50,24 +67,33 @@ export async function greet(plain: Socket, secureContext: SecureContext | null):
         }
         // An attacker between client and gateway may have inserted them.
         if (inbox.bytes.length > 0)
-          throw refuse(socket, "received unencrypted data after SSL request", "08P01");
+          throw refuse(socket, new Refused("received unencrypted data after SSL request"));
         socket.write("S");
         socket = await secure(socket, inbox, secureContext);
         inbox = new Inbox(socket, STARTUP_BYTES_MAX);
         isEncrypted = true;
         break;
       case "wrong":
-        throw refuse(socket, packet.reason, "08P01");
+        throw refuse(socket, new Refused(packet.reason));
       case "cancel":
       case "startup":
-        return { socket, inbox, isEncrypted, packet };
+        return { socket, inbox, isEncrypted, address, packet };
     }
   }
 }
 
-function refuse(socket: Socket, reason: string, code: string): Refused {
-  socket.end(errorResponse({ severity: "FATAL", code, message: reason }));
-  return new Refused(reason);
+/** Such a peer has to send a header: otherwise its clients could send one, with any address. */
+async function namedByProxy(socket: Socket, inbox: Inbox, peer: string): Promise<string> {
+  const header = await inbox.next(readProxyHeader);
+  if (header.kind === "client") return header.address;
+  if (header.kind === "proxy") return peer;
+  const reason = `no valid PROXY header from ${peer}, which GATEWAY_PG_PROXIES lists: ${header.reason}`;
+  throw refuse(socket, new ProxyRefused(reason));
+}
+
+function refuse(socket: Socket, refused: Refused): Refused {
+  socket.end(errorResponse({ severity: "FATAL", code: "08P01", message: refused.message }));
+  return refused;
 }
 
 async function secure(socket: Socket, inbox: Inbox, secureContext: SecureContext): Promise<TLSSocket> {
