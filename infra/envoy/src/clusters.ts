@@ -106,7 +106,8 @@ function checks(path: string, interval: string): Fields[] {
 
 /**
  * Takes the connections of PostgreSQL clients, by the readiness that gateways report over HTTP.
- * The bytes pass as they are, so only the checks speak TLS.
+ * Each begins with a header that has the client's address; then its bytes pass as they are. The
+ * checks send no header, and speak TLS where the services do.
  */
 function postgres(edge: Edge, field: PostgresPort): Fields {
   const { transport_socket: tls, ...cluster } = pool(
@@ -123,17 +124,34 @@ function postgres(edge: Edge, field: PostgresPort): Fields {
       failuresMax: 1,
     },
   );
-  if (tls === undefined) return cluster;
   const match = { isCheck: true };
   return {
     ...cluster,
-    transport_socket_matches: [{ name: "checks", match, transport_socket: tls }],
+    transport_socket: CLIENT_NAMED,
+    transport_socket_matches: [{ name: "checks", match, transport_socket: tls ?? PLAIN }],
     health_checks: checks("/readyz", "1s").map((check) => ({
       ...check,
       transport_socket_match_criteria: match,
     })),
   };
 }
+
+const PLAIN: Fields = {
+  name: "envoy.transport_sockets.raw_buffer",
+  typed_config: {
+    "@type": "type.googleapis.com/envoy.extensions.transport_sockets.raw_buffer.v3.RawBuffer",
+  },
+};
+/** The gateway needs a client's address for the limit of wrong passwords. */
+const CLIENT_NAMED: Fields = {
+  name: "envoy.transport_sockets.upstream_proxy_protocol",
+  typed_config: {
+    "@type":
+      "type.googleapis.com/envoy.extensions.transport_sockets.proxy_protocol.v3.ProxyProtocolUpstreamTransport",
+    config: { version: "V2" },
+    transport_socket: PLAIN,
+  },
+};
 
 function localitiesOf(
   regions: readonly EdgeRegion[],

@@ -45,6 +45,7 @@ function postgresListener({ listen }: Edge, field: PostgresPort): Fields {
     address: { socket_address: { address: listen.address, port_value: listen[field] } },
     socket_options: CLIENTS_THAT_VANISH,
     ignore_global_conn_limit: false,
+    ...(listen.postgresProxyProtocol === true && { listener_filters: [PROXY_PROTOCOL] }),
     filter_chains: [
       {
         filters: [
@@ -64,6 +65,13 @@ function postgresListener({ listen }: Edge, field: PostgresPort): Fields {
     ],
   };
 }
+
+const PROXY_PROTOCOL: Fields = {
+  name: "envoy.filters.listener.proxy_protocol",
+  typed_config: {
+    "@type": "type.googleapis.com/envoy.extensions.filters.listener.proxy_protocol.v3.ProxyProtocol",
+  },
+};
 
 /** Nothing has been sent yet when a connection fails, so another gateway may be tried. */
 const CONNECT_ATTEMPTS = 5;

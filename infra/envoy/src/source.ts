@@ -83,6 +83,11 @@ export const EdgeSource = Type.Object(
         postgresPort: Type.Optional(Type.Integer({ minimum: 0, maximum: 65_535 })),
         /** The same, for those of them that only read. */
         postgresReadPort: Type.Optional(Type.Integer({ minimum: 0, maximum: 65_535 })),
+        /**
+         * A proxy in front of these two ports begins each connection with the header of the PROXY
+         * protocol. Only it may reach them: the edge believes any address.
+         */
+        postgresProxyProtocol: Type.Optional(Type.Boolean()),
       },
       closed,
     ),

@@ -1,5 +1,5 @@
-// Goal: connections of PostgreSQL clients, those that only read included, reach the nearest ready gateway byte for byte. Those that are
-// open stay when it is no longer ready, and readiness is asked over TLS where services speak it.
+// Goal: connections of PostgreSQL clients, those that only read included, reach the nearest ready gateway byte for byte, behind a header
+// with the client's address. Those that are open stay when it is no longer ready, and readiness is asked over TLS where services speak it.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
@@ -11,9 +11,20 @@ import { makeAuthority } from "@highwater/lab-tools/process/certificate";
 import { makeFolder, TestEdge, withoutEnvoy } from "./support/edge.ts";
 import { Upstream } from "./support/upstream.ts";
 
-/** Says its name to each connection, and then repeats what it gets. */
+const SIGNATURE = Buffer.from("\r\n\r\n\0\r\nQUIT\n", "latin1");
+const FIXED_BYTES = 16;
+
+/** The header of the PROXY protocol, version 2, of a client at an IPv4 address. */
+function headerOf(address: string): Buffer {
+  const addresses = [...address.split(".").map(Number), 127, 0, 0, 1, 200, 1, 100, 1];
+  return Buffer.from([...SIGNATURE, 0x21, 0x11, 0, addresses.length, ...addresses]);
+}
+
+/** Takes each connection's header, says its name, and then repeats what it gets. */
 class Port implements AsyncDisposable {
   readonly #server: Server;
+  /** Addresses of the clients, in order. */
+  readonly clients: string[] = [];
   readonly #open = new Set<Socket>();
 
   private constructor(name: string) {
@@ -21,8 +32,15 @@ class Port implements AsyncDisposable {
       this.#open.add(socket);
       socket.on("close", () => this.#open.delete(socket));
       socket.on("error", () => undefined);
-      socket.write(name);
-      socket.pipe(socket);
+      socket.once("data", (first: Buffer) => {
+        assert.ok(first.subarray(0, SIGNATURE.length).equals(SIGNATURE), "the header comes first, and whole");
+        assert.deepEqual([...first.subarray(12, 14)], [0x21, 0x11]);
+        const end = FIXED_BYTES + first.readUInt16BE(14);
+        this.clients.push(first.subarray(FIXED_BYTES, FIXED_BYTES + 4).join("."));
+        socket.write(name);
+        if (first.length > end) socket.unshift(first.subarray(end));
+        socket.pipe(socket);
+      });
     });
   }
 
@@ -44,8 +62,12 @@ class Port implements AsyncDisposable {
 }
 
 /** A connection, and the name of the gateway that it reached; empty if it was closed instead. */
-async function dial(port: number): Promise<{ readonly socket: Socket; readonly name: string }> {
-  const socket = connect(port, "127.0.0.1");
+async function dial(
+  port: number,
+  { localAddress = "127.0.0.1", header = "" }: { localAddress?: string; header?: string | Buffer } = {},
+): Promise<{ readonly socket: Socket; readonly name: string }> {
+  const socket = connect({ port, host: "127.0.0.1", localAddress });
+  socket.write(header);
   const [name = ""] = (await Promise.race([once(socket, "data"), once(socket, "end")])) as [Buffer?];
   return { socket, name: name.toString() };
 }
@@ -100,6 +122,33 @@ describe("connections of PostgreSQL clients", withoutEnvoy, () => {
       await once(socket, "end");
       assert.ok(Buffer.concat(received).equals(sent), `the open connection still reaches ${name}`);
     }
+  });
+
+  test("come with the client's address, also behind a proxy that names it", async () => {
+    await using gateway = await Upstream.start("g1");
+    await using tracker = await Upstream.start("t1");
+    await using port = await Port.open("g1");
+    for (const postgresProxyProtocol of [false, true]) {
+      await using edge = await TestEdge.start({
+        postgresPort: 0,
+        postgresProxyProtocol,
+        regions: [
+          {
+            name: "here",
+            gateways: [{ ...gateway.node, postgresPort: port.number }],
+            trackers: [tracker.node],
+          },
+        ],
+      });
+      const from = { localAddress: "127.0.0.5", header: headerOf("198.51.100.7") };
+      const { socket, name } = await dial(
+        edge.envoy.port("postgres"),
+        postgresProxyProtocol ? from : { localAddress: "127.0.0.5" },
+      );
+      socket.destroy();
+      assert.equal(name, "g1");
+    }
+    assert.deepEqual(port.clients, ["127.0.0.5", "198.51.100.7"]);
   });
 
   test("that only read go to a region whose gateways have the port for that", async () => {

@@ -38,7 +38,7 @@ export class TestEdge implements AsyncDisposable {
 
   static async start(changes: Changes & Pick<EdgeSource, "regions">, folder?: string): Promise<TestEdge> {
     const directory = folder ?? (await makeFolder());
-    const { tls, port = 0, postgresPort, postgresReadPort, ...rest } = changes;
+    const { tls, port = 0, postgresPort, postgresReadPort, postgresProxyProtocol, ...rest } = changes;
     const source: EdgeSource = {
       region: changes.regions[0]?.name ?? "",
       listen: {
@@ -47,6 +47,7 @@ export class TestEdge implements AsyncDisposable {
         ...(tls && { tls }),
         ...(postgresPort !== undefined && { postgresPort }),
         ...(postgresReadPort !== undefined && { postgresReadPort }),
+        ...(postgresProxyProtocol !== undefined && { postgresProxyProtocol }),
       },
       directory,
       adminSocket: join(directory, "admin.sock"),
