@@ -67,6 +67,7 @@ module "service_europe" {
   network = {
     vpc_id                     = module.network_europe.vpc_id
     service_subnet_ids         = module.network_europe.service_subnet_ids
+    ranges                     = module.network_europe.ranges
     endpoint_security_group_id = module.network_europe.endpoint_security_group_id
     s3_prefix_list_id          = module.network_europe.s3_prefix_list_id
   }

@@ -89,6 +89,7 @@ module "service_east" {
   network = {
     vpc_id                     = module.network_east.vpc_id
     service_subnet_ids         = module.network_east.service_subnet_ids
+    ranges                     = module.network_east.ranges
     endpoint_security_group_id = module.network_east.endpoint_security_group_id
     s3_prefix_list_id          = module.network_east.s3_prefix_list_id
   }

@@ -88,6 +88,7 @@ module "service_west" {
   network = {
     vpc_id                     = module.network_west.vpc_id
     service_subnet_ids         = module.network_west.service_subnet_ids
+    ranges                     = module.network_west.ranges
     endpoint_security_group_id = module.network_west.endpoint_security_group_id
     s3_prefix_list_id          = module.network_west.s3_prefix_list_id
   }

@@ -169,6 +169,8 @@ resource "aws_lb_target_group" "postgres" {
   target_type = "ip"
   protocol    = "TCP"
   port        = each.value.edge_port
+  # The edge sees the client's address, and sends it to the gateway.
+  preserve_client_ip = true
   # A session has so long to end before its edge does.
   deregistration_delay = 60
 

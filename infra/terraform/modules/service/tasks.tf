@@ -14,6 +14,10 @@ locals {
   # services reach a service.
   address_header = "x-envoy-external-address"
 
+  # Edges of all regions send PostgreSQL clients here, each with the client's address. AWS knows no
+  # groups across a peering, so the ranges of their subnets stand for them.
+  edge_ranges = join(",", concat([var.network.ranges.services], values(var.peer_ranges)[*].services))
+
   environments = {
     for name, slot in local.slots : name => merge(
       local.shared_environment,
@@ -41,6 +45,7 @@ locals {
       },
       local.telemetry_environment,
       { for its in values(local.postgres) : its.variable => tostring(its.port) if slot.kind == "gateway" },
+      slot.kind == "gateway" && length(local.postgres) > 0 ? { GATEWAY_PG_PROXIES = local.edge_ranges } : {},
       var.environment[slot.kind],
     )
   }

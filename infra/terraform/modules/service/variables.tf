@@ -72,10 +72,11 @@ variable "domain" {
 }
 
 variable "network" {
-  description = "Of the region's `network`: `vpc_id`, `service_subnet_ids`, `endpoint_security_group_id`, `s3_prefix_list_id`."
+  description = "Of the region's `network`: `vpc_id`, `service_subnet_ids`, `ranges`, `endpoint_security_group_id`, `s3_prefix_list_id`."
   type = object({
     vpc_id                     = string
     service_subnet_ids         = map(string)
+    ranges                     = object({ services = string })
     endpoint_security_group_id = string
     s3_prefix_list_id          = string
   })
@@ -262,7 +263,7 @@ variable "environment" {
     condition = length(setintersection(
       concat(keys(var.environment.gateway), keys(var.environment.tracker)),
       [
-        "GATEWAY_NAME", "GATEWAY_REGION", "GATEWAY_HOST", "GATEWAY_PORT", "GATEWAY_PG_PORT", "GATEWAY_PG_READ_PORT", "GATEWAY_TRACKERS", "GATEWAY_AUTH", "GATEWAY_ADDRESS_HEADER", "GATEWAY_POOL_SIZE", "GATEWAY_ROLE_POOL_SIZE",
+        "GATEWAY_NAME", "GATEWAY_REGION", "GATEWAY_HOST", "GATEWAY_PORT", "GATEWAY_PG_PORT", "GATEWAY_PG_READ_PORT", "GATEWAY_PG_PROXIES", "GATEWAY_TRACKERS", "GATEWAY_AUTH", "GATEWAY_ADDRESS_HEADER", "GATEWAY_POOL_SIZE", "GATEWAY_ROLE_POOL_SIZE",
         "GATEWAY_EXPOSURE_LEVEL", "GATEWAY_EXPOSURE_GATEWAYS", "GATEWAY_ROLE_PASSWORDS",
         "TRACKER_NAME", "TRACKER_REGION", "TRACKER_HOST", "TRACKER_PORT", "TRACKER_LEDGER", "TRACKER_AUTH", "TRACKER_ADDRESS_HEADER", "TRACKER_EXPOSURE_LEVEL",
         "HIGHWATER_TOPOLOGY", "HIGHWATER_AUTHORITY", "HIGHWATER_DEPLOYMENT", "HIGHWATER_DEPLOYMENT_KEYS", "HIGHWATER_INTERNAL_SECRET", "HIGHWATER_TLS_CERTIFICATE", "HIGHWATER_TLS_KEY", "HIGHWATER_TLS_CA", "PGPASSWORD", "NODE_EXTRA_CA_CERTS",

@@ -47,6 +47,7 @@ variables {
   network = {
     vpc_id                     = "vpc-1"
     service_subnet_ids         = { us-east-1a = "subnet-1", us-east-1b = "subnet-2", us-east-1c = "subnet-3" }
+    ranges                     = { services = "10.10.64.0/18", databases = "10.10.128.0/18" }
     endpoint_security_group_id = "sg-1"
     s3_prefix_list_id          = "pl-1"
   }
@@ -336,7 +337,7 @@ run "no_postgresql_clients" {
     condition = (
       length(output.postgres_target_group_arns) == 0 &&
       length(setintersection(["postgresPort", "postgresReadPort"], concat(keys(output.edge_source.listen), keys(output.edge_source.regions[0].gateways[0])))) == 0 &&
-      length(setintersection(["GATEWAY_PG_PORT", "GATEWAY_PG_READ_PORT"], keys(output.environments["us-east-1-gateway-1"]))) == 0
+      length(setintersection(["GATEWAY_PG_PORT", "GATEWAY_PG_READ_PORT", "GATEWAY_PG_PROXIES"], keys(output.environments["us-east-1-gateway-1"]))) == 0
     )
     error_message = "Without a port there must be no resources for PostgreSQL clients."
   }
@@ -363,13 +364,20 @@ run "postgresql_clients" {
   assert {
     condition = (
       output.environments["us-east-1-gateway-2"].GATEWAY_PG_PORT == "4605" && output.environments["us-east-1-gateway-2"].GATEWAY_PG_READ_PORT == "4606" &&
-      length(setintersection(["GATEWAY_PG_PORT", "GATEWAY_PG_READ_PORT"], keys(output.environments["us-east-1-tracker-1"]))) == 0
+      length(setintersection(["GATEWAY_PG_PORT", "GATEWAY_PG_READ_PORT", "GATEWAY_PG_PROXIES"], keys(output.environments["us-east-1-tracker-1"]))) == 0
     )
     error_message = "Every gateway must listen for PostgreSQL clients, and no tracker."
   }
   assert {
     condition     = toset(jsondecode(aws_ecs_task_definition.slot["us-east-1-gateway-1"].container_definitions)[0].portMappings[*].containerPort) == toset([4600, 4605, 4606])
     error_message = "All ports of the task must be reachable."
+  }
+  assert {
+    condition = (
+      output.environments["us-east-1-gateway-1"].GATEWAY_PG_PROXIES == "10.10.64.0/18,10.20.64.0/18" &&
+      alltrue([for group in aws_lb_target_group.postgres : group.preserve_client_ip == "true"])
+    )
+    error_message = "The load balancer must keep clients' addresses, and gateways must take them from the edges of all regions."
   }
   assert {
     condition     = output.edge_source.listen.postgresPort == 5432 && output.edge_source.regions[0].gateways[0].postgresPort == 4605
