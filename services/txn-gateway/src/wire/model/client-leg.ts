@@ -401,7 +401,7 @@ export class ClientLeg implements FrameSink {
     expected.push(QUIET.bind);
     expected.push(QUIET.describe);
     expected.push({ message: "execute", whose: "quiet", kind, isLocking });
-    this.#state.sendCheck("check", kind === "data" || this.#state.hasId);
+    this.#state.sendCheck("check", kind === "data" || this.#state.hasId, true);
     this.#hasUnnamed = true;
     outside.toServer(SYNC);
     expected.push(CLIENT.sync);

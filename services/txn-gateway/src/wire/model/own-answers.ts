@@ -42,6 +42,8 @@ export class OwnAnswers {
   readonly #run: Run;
   readonly #levels: () => readonly string[];
   #answer: CheckAnswer | null = null;
+  /** Of the last check: most say the same, byte for byte, and are not read again. */
+  #last: { readonly row: Buffer; readonly answer: CheckAnswer } | null = null;
 
   constructor({ state, progress, run, levels }: OwnAnswersParts) {
     this.#state = state;
@@ -67,7 +69,7 @@ export class OwnAnswers {
         return true;
       case ROW:
         if (head.purpose === "probe") this.#probed(rowTexts(bytes, start));
-        else this.#answer = readCheck(rowTexts(bytes, start));
+        else this.#answer = this.#read(bytes, start, end);
         return true;
       case COMPLETE:
         if (head.message !== "execute") return true;
@@ -116,6 +118,13 @@ export class OwnAnswers {
     return this.#state.expected.nextSync()?.whose === "own";
   }
 
+  #read(bytes: Buffer, start: number, end: number): CheckAnswer | null {
+    if (this.#last?.row.compare(bytes, start, end) === 0) return this.#last.answer;
+    const answer = readCheck(rowTexts(bytes, start));
+    this.#last = answer === null ? null : { row: Buffer.from(bytes.subarray(start, end)), answer };
+    return answer;
+  }
+
   #checked(purpose: Purpose, answer: CheckAnswer): void {
     this.#takeSettings(answer);
     if (this.#state.isReader) this.#takeAfter(answer);
@@ -136,7 +145,7 @@ export class OwnAnswers {
     this.#state.probed = { role, canWrite: canWrite === "t" };
   }
 
-  #takeSettings({ settings, role }: CheckAnswer): void {
+  #takeSettings({ settings, settingsText, role }: CheckAnswer): void {
     const state = this.#state;
     if (role !== state.role) {
       state.role = role;
@@ -144,9 +153,8 @@ export class OwnAnswers {
       // Wait with the probe until the block ends: it would disturb the block.
       else if (!state.isProbed) state.isStale = true;
     }
-    const text = settings.map((one) => one ?? "").join("\0");
-    if (text === state.settingsText) return;
-    state.settingsText = text;
+    if (settingsText === state.settingsText) return;
+    state.settingsText = settingsText;
     if (this.#progress.isInBlock) this.#progress.hasSet = true;
     const read = readSettings(settings, this.#levels());
     state.settings = read.settings;

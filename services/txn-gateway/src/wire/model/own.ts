@@ -88,6 +88,13 @@ export const OWN_BORDER: Buffer = closePortal(NAME);
  */
 export const OWN_CHECK: Buffer = Buffer.concat([bind(NAME, NAME), execute(NAME), closePortal(NAME)]);
 /**
+ * Ends the portal of a read that was sent in another form. What the server says meanwhile is the
+ * read's, and comes in front of the answer.
+ */
+export const UNNAMED_BORDER: Buffer = closePortal("");
+/** Behind that. It needs no Close, and pg_cursor() makes no row of an unnamed portal. */
+export const OWN_CHECK_UNNAMED: Buffer = Buffer.concat([bind("", NAME), execute("")]);
+/**
  * Uses the check's name, so that no unnamed statement is left. The check has to be prepared again.
  */
 export const OWN_PROBE: Buffer = Buffer.concat([
@@ -124,8 +131,10 @@ export function ownError({ code, message, hint }: Report): {
 
 export interface CheckAnswer {
   readonly hasWritten: boolean;
-  /** The texts of the settings. Equal texts mean equal settings. */
+  /** The texts of the settings. */
   readonly settings: readonly (string | null)[];
+  /** All texts as one. Equal texts are equal settings. */
+  readonly settingsText: string;
   /** `current_user`. */
   readonly role: string | null;
   /** The transaction has its receipt. */
@@ -144,6 +153,7 @@ export function readCheck(columns: readonly (string | null)[]): CheckAnswer | nu
   return {
     hasWritten: hasWritten === "t",
     settings,
+    settingsText: settings.map((one) => one ?? "").join("\0"),
     role,
     hasReceipt: first === "t",
     after: first ?? "",

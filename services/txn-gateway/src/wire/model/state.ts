@@ -7,10 +7,12 @@ import {
   DEFAULT_SETTINGS,
   OWN_BORDER,
   OWN_CHECK,
+  OWN_CHECK_UNNAMED,
   OWN_PREPARE,
   READ_PREPARE,
   ownReceipt,
   RECEIPT_PREPARE,
+  UNNAMED_BORDER,
   type ReceiptValues,
   type Settings,
 } from "./own.ts";
@@ -121,20 +123,30 @@ export class SessionState {
     return this.settings.id !== null;
   }
 
-  /** Sends the check, with the receipt if the transaction is to have one. */
-  sendCheck(purpose: Purpose, mayHaveReceipt: boolean): void {
+  /**
+   * Sends the check, with the receipt if the transaction is to have one. `isOurs`: the unnamed
+   * portal of the batch is not the client's.
+   */
+  sendCheck(purpose: Purpose, mayHaveReceipt: boolean, isOurs = false): void {
     const attempt = mayHaveReceipt && this.wantsReceipts ? this.outside.attempt() : null;
     if (attempt === null) {
-      this.#begin(this.isPrepared, this.isReader ? READ_PREPARE : OWN_PREPARE);
+      if (isOurs) {
+        this.outside.toServer(UNNAMED_BORDER);
+        this.expected.push(QUIET.close);
+      }
+      if (!isOurs || !this.isPrepared)
+        this.#begin(this.isPrepared, this.isReader ? READ_PREPARE : OWN_PREPARE);
       this.isPrepared = true;
-      this.outside.toServer(OWN_CHECK);
+      this.outside.toServer(isOurs ? OWN_CHECK_UNNAMED : OWN_CHECK);
     } else {
       this.#begin(this.isReceiptPrepared, RECEIPT_PREPARE);
       this.isReceiptPrepared = true;
       this.outside.toServer(ownReceipt(attempt.receipt));
       this.asked = attempt;
     }
-    this.#expectOwn(purpose);
+    this.expected.push(OWN.bind);
+    this.expected.push(OWN_EXECUTE[purpose]);
+    if (attempt !== null || !isOurs) this.expected.push(OWN.close);
   }
 
   /** It is known whether the current role can write receipts. */
@@ -167,12 +179,6 @@ export class SessionState {
     this.receipted?.withdraw();
     this.asked = null;
     this.receipted = null;
-  }
-
-  #expectOwn(purpose: Purpose): void {
-    this.expected.push(OWN.bind);
-    this.expected.push(OWN_EXECUTE[purpose]);
-    this.expected.push(OWN.close);
   }
 }
 
