@@ -112,8 +112,8 @@ bench-telemetry: $(STAMP) ## Measure what traces, metrics and logs by OTLP cost 
 bench-overload: $(STAMP) ## Measure refusals, memory and recovery with ten times as many clients as the gateway has room for
 	@$(NODE) loadtests/gateway/overload.ts
 
-bench-tracker: $(STAMP) ## Measure the tracker: mark latency, cost, 2,000 streams, a full ledger, a failover (PROFILE=folder profiles it)
-	@$(NODE) loadtests/tracker/cli.ts $(if $(PROFILE),--profile "$(PROFILE)")
+bench-tracker: $(STAMP) ## Measure the tracker: mark latency, cost, 2,000 streams, a full ledger, a failover (PROFILE=folder profiles it, PART=serving|ledger|failover)
+	@$(NODE) loadtests/tracker/cli.ts $(if $(PROFILE),--profile "$(PROFILE)") $(if $(PART),--part "$(PART)")
 
 bench-pgwire: $(STAMP) $(POSTGRES) $(PGBOUNCER) ## Stock pgbench through the PostgreSQL wire, straight and through PgBouncer, against the bars (QUICK=1 ARGS="--only …" PROFILE=folder)
 	@$(NODE) loadtests/pgwire/cli.ts $(if $(QUICK),--quick) $(if $(PROFILE),--profile "$(PROFILE)") $(ARGS)

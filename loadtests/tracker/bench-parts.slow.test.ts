@@ -6,7 +6,7 @@ import { acknowledgedAtMs } from "./acknowledgements.ts";
 import { measureAll } from "./bench.ts";
 import { latenciesOf } from "./mark-latency.ts";
 import { Lender, pace } from "./pace.ts";
-import { type Measured, resultOf, tableOf } from "./results.ts";
+import { type Measured, type Parts, resultOf, tableOf } from "./results.ts";
 import { StandbyReplies } from "./standby-replies.ts";
 import { eventsIn } from "./stream-events.ts";
 import { delaysOf, promiseDelays } from "./streams.ts";
@@ -130,7 +130,7 @@ test("an open loop begins everything that is due, and work without a connection 
   assert.equal(most, 2);
 });
 
-const MEASURED: Measured = {
+const MEASURED: Parts & Measured = {
   idle: { seconds: 10, tracker_cpu_core: 0.005, asked_backends_cpu_core: 0.002 },
   mark_latency: {
     offered_per_second: 1_000,
@@ -175,6 +175,10 @@ const MEASURED: Measured = {
     new_epoch_seconds: 0.4,
     half_seconds: 2,
     all_seconds: 4,
+    events_seconds: 9,
+    tracker_cpu_seconds: 3,
+    server_cpu_seconds: 1,
+    tracker_cpu_seconds_with_events: 5,
   },
   load_average: { cores: 2, before: 1, after: 2 },
 };
@@ -182,7 +186,7 @@ const MEASURED: Measured = {
 test("bars are met, or each is missed by its own fault", () => {
   const met = resultOf(MEASURED);
   assert.ok(met.bars.length >= 8 && met.bars.every((bar) => bar.met));
-  assert.equal(met.mark_latency.per_second, 999.123);
+  assert.equal(met.mark_latency?.per_second, 999.123);
   const { idle, mark_latency, ledger, reconciliation } = MEASURED;
   const faults: Partial<Measured>[] = [
     { idle: { ...idle, tracker_cpu_core: 0.011 } },
@@ -193,13 +197,16 @@ test("bars are met, or each is missed by its own fault", () => {
     { ledger: { ...ledger, held_up_ms: 101 } },
     { ledger: { ...ledger, advance_ms: Number.NaN } },
     { reconciliation: { ...reconciliation, all_seconds: 5.1 } },
+    { reconciliation: { ...reconciliation, events_seconds: 10.1 } },
     { reconciliation: { ...reconciliation, wrong: 1 } },
   ];
   for (const fault of faults) {
     const missed = resultOf({ ...MEASURED, ...fault }).bars.filter((bar) => !bar.met);
     assert.equal(missed.length, 1, JSON.stringify(fault));
   }
-  assert.equal(tableOf(met).split("\n").length, 12);
+  assert.equal(tableOf(met).split("\n").length, 14);
+  const alone = resultOf({ reconciliation, load_average: MEASURED.load_average });
+  assert.deepEqual([alone.bars.length, tableOf(alone).split("\n").length], [3, 4]);
 });
 
 test("every part runs on a real system, and every verdict is true", async () => {
@@ -209,7 +216,7 @@ test("every part runs on a real system, and every verdict is true", async () => 
       ...{ streams: 20, streamsRate: 50, streamsMs: 500 },
       ...{ pending: 2_000, advancedOver: 200, reconciled: 300 },
     },
-    () => undefined,
+    { say: () => undefined },
   );
   const { mark_latency, streams, reconciliation, ledger } = measured;
   assert.equal(mark_latency.commits, 50);

@@ -75,7 +75,11 @@ export class BenchSystem implements AsyncDisposable {
   }
 
   get postmaster(): number {
-    return this.#services.postmaster(PRIMARY);
+    return this.postmasterOf(PRIMARY);
+  }
+
+  postmasterOf(id: string): number {
+    return this.#services.postmaster(id);
   }
 
   /**

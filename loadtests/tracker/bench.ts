@@ -1,4 +1,5 @@
-// Runs the parts one after the other on one system; the last of them leaves the primary dead.
+// Runs the parts one after the other on one system, or one of them; the last one leaves the primary
+// dead.
 import { availableParallelism, loadavg } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
 import { BenchSystem } from "./bench-system.ts";
@@ -8,7 +9,7 @@ import { measureIdle } from "./idle.ts";
 import { measureLedger } from "./ledger.ts";
 import { measureMarkLatency } from "./mark-latency.ts";
 import { measureReconciliation } from "./reconciliation.ts";
-import type { Measured } from "./results.ts";
+import type { Measured, Parts } from "./results.ts";
 import { measureStreams } from "./streams.ts";
 
 export interface Sizes {
@@ -43,21 +44,58 @@ export const FULL: Sizes = {
 
 type Say = (what: string) => void;
 
-/** `profile`: folder for processor profiles of the trackers. */
-export async function measureAll(sizes: Sizes, say: Say, profile?: string): Promise<Measured> {
+export interface Manner {
+  readonly say: Say;
+  /** Folder for processor profiles of the trackers. */
+  readonly profile?: string | undefined;
+}
+
+/** Parts that can be measured alone. */
+export const PARTS = ["serving", "ledger", "failover"] as const;
+export type Part = (typeof PARTS)[number];
+
+const MEASURE = { serving: measureServing, ledger: measureFull, failover: measureFailover } as const;
+
+export function measureAll(sizes: Sizes, manner: Manner): Promise<Parts & Measured> {
+  return measureOn(manner, async (system) => ({
+    ...(await measureServing(system, sizes, manner.say)),
+    ...(await measureFull(system, sizes, manner.say)),
+    ...(await measureFailover(system, sizes, manner.say)),
+  }));
+}
+
+export function measurePart(part: Part, sizes: Sizes, manner: Manner): Promise<Measured> {
+  return measureOn<Partial<Parts>>(manner, (system) => MEASURE[part](system, sizes, manner.say));
+}
+
+async function measureOn<T>(
+  { profile }: Manner,
+  measure: (system: BenchSystem) => Promise<T>,
+): Promise<T & Pick<Measured, "load_average">> {
   const before = loadavg()[0] ?? Number.NaN;
   await using system = await BenchSystem.start(profile);
-  const served = await measureServing(system, sizes, say);
+  const measured = await measure(system);
+  const after = loadavg()[0] ?? Number.NaN;
+  return { ...measured, load_average: { cores: availableParallelism(), before, after } };
+}
+
+async function measureFull(system: BenchSystem, sizes: Sizes, say: Say): Promise<Pick<Parts, "ledger">> {
   say(`${String(sizes.pending)} pending in one ledger`);
-  const ledger = await measureLedger(system, sizes);
+  return { ledger: await measureLedger(system, sizes) };
+}
+
+/** Leaves the primary dead. */
+async function measureFailover(
+  system: BenchSystem,
+  sizes: Sizes,
+  say: Say,
+): Promise<Pick<Parts, "reconciliation">> {
   say(`${String(sizes.reconciled)} pending, and the primary is lost`);
   const tracker = await system.startTracker("tracker-after-failover");
   const transactions = sizes.reconciled;
-  const reconciliation = await measureReconciliation({ system, trackerUrl: tracker.url }, { transactions });
+  const reconciliation = await measureReconciliation({ system, tracker }, { transactions });
   await system.stop(tracker);
-  const after = loadavg()[0] ?? Number.NaN;
-  const load_average = { cores: availableParallelism(), before, after };
-  return { ...served, ledger, reconciliation, load_average };
+  return { reconciliation };
 }
 
 /** What one tracker and one gateway do while all is well. */
@@ -65,7 +103,7 @@ async function measureServing(
   system: BenchSystem,
   sizes: Sizes,
   say: Say,
-): Promise<Pick<Measured, "idle" | "mark_latency" | "streams">> {
+): Promise<Pick<Parts, "idle" | "mark_latency" | "streams">> {
   const name = "tracker";
   const tracker = await system.startTracker(name);
   const gateway = await system.startGateway(tracker);

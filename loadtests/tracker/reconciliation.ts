@@ -1,11 +1,14 @@
 // A region is lost while very many transactions are pending. Measures the time from the new
-// primary's first write until there is a verdict for each of them, and checks that every verdict is
-// true.
+// primary's first write until there is a verdict for each of them, and until every loss is
+// published, and checks that every verdict is true.
 import { setTimeout as pause } from "node:timers/promises";
 import { eventually } from "@highwater/lab-tools/process";
+import type { ServiceProcess } from "@highwater/lab-system";
 import type { TokenVerdict } from "@highwater/protocol";
 import pg from "pg";
+import { cpuOf, cpuOfServer, spentBetween } from "../gateway/cpu.ts";
 import { HttpConnection } from "../gateway/http-connection.ts";
+import { LossListener } from "./loss-listener.ts";
 import { type BenchSystem, LEVEL, PRIMARY, REPLICAS } from "./bench-system.ts";
 import { announceMany, askVerdicts, batches, type Committed, commitMany, tokenOf } from "./many.ts";
 
@@ -19,6 +22,12 @@ export interface Reconciliation {
   readonly new_epoch_seconds: number;
   readonly half_seconds: number;
   readonly all_seconds: number;
+  /** Until a subscriber had the event of the last loss. */
+  readonly events_seconds: number;
+  /** Of the processor, from the same time until the last verdict, and until the last event. */
+  readonly tracker_cpu_seconds: number | null;
+  readonly server_cpu_seconds: number | null;
+  readonly tracker_cpu_seconds_with_events: number | null;
 }
 
 const LIMIT_MS = 60_000;
@@ -28,9 +37,11 @@ const POLL_MS = 2;
 
 /** Ends with the primary dead, so nothing can be measured after it. */
 export async function measureReconciliation(
-  { system, trackerUrl }: { readonly system: BenchSystem; readonly trackerUrl: string },
+  { system, tracker }: { readonly system: BenchSystem; readonly tracker: ServiceProcess },
   { transactions }: { readonly transactions: number },
 ): Promise<Reconciliation> {
+  const trackerUrl = tracker.url;
+  const losses = await LossListener.open(trackerUrl);
   const all = await makePending(system, trackerUrl, transactions);
   const tokens = all.map(tokenOf);
   await checkPending(trackerUrl, tokens);
@@ -40,10 +51,15 @@ export async function measureReconciliation(
   const accepting = acceptsWrites(await system.cluster.connectionString(successor));
   const promoted = system.cluster.promote(successor);
   const acceptedMs = await accepting;
+  const spent = spentOf(tracker.pid, system.postmasterOf(successor));
   await system.setReplicasReachable(true);
   await promoted;
   const { verdicts, atMs, epochAtMs } = await awaitVerdicts(trackerUrl, tokens, all[0]?.epoch);
+  const judging = spent();
   const receipts = await receiptsOf(await system.cluster.connectionString(successor), all);
+  const eventsAtMs = await losses.received(transactions - receipts.size);
+  const publishing = spent();
+  losses.close();
   const seconds = (ms: number): number => (ms - acceptedMs) / 1_000;
   const sorted = [...atMs].sort((a, b) => a - b);
   return {
@@ -54,7 +70,24 @@ export async function measureReconciliation(
     new_epoch_seconds: seconds(epochAtMs),
     half_seconds: seconds(sorted[sorted.length >> 1] ?? Number.NaN),
     all_seconds: seconds(sorted.at(-1) ?? Number.NaN),
+    events_seconds: seconds(eventsAtMs),
+    tracker_cpu_seconds: judging.tracker,
+    server_cpu_seconds: judging.server,
+    tracker_cpu_seconds_with_events: publishing.tracker,
   };
+}
+
+/** Answers with the seconds of the processor that both have taken since. */
+function spentOf(
+  tracker: number | undefined,
+  postmaster: number,
+): () => { readonly tracker: number | null; readonly server: number | null } {
+  const read = { tracker: cpuOf(tracker), server: cpuOfServer(postmaster) };
+  const seconds = (ms: number | null): number | null => (ms === null ? null : ms / 1_000);
+  return () => ({
+    tracker: seconds(spentBetween(read.tracker, cpuOf(tracker))),
+    server: seconds(spentBetween(read.server, cpuOfServer(postmaster))),
+  });
 }
 
 async function checkPending(trackerUrl: string, tokens: readonly string[]): Promise<void> {
