@@ -6,6 +6,8 @@ import {
   type LedgerEntry,
   entryKey,
   exposure,
+  groundOf,
+  isUnchanged,
   judge,
   type Judgement,
   knownMark,
@@ -230,12 +232,28 @@ export class Checker implements AnswerWitness, Witness {
     const parent = this.#truth.parentOf(position.epoch);
     const token = { id, owner: ownerOf(txn.request), attempt, kind, position, parent };
     const judged = judge(tracker.state, token, level);
+    this.#checkGround(tracker, token, level, judged);
     // A shell that answers with what only the ledger knows informs the core.
     if (judged.verdict !== "durable" || !judged.needsProof) return judged;
     const { nowMs } = tracker.state;
     const says = { tokenKind: kind, position, parent, owner: ownerOf(txn.request) };
     tracker.send({ kind: "token_presented", nowMs, id, attempt, ...says });
     return judge(tracker.state, token, level);
+  }
+
+  /** A client that waits is not judged again before what its verdict rests on has changed: that must never hide a verdict. */
+  #checkGround(
+    tracker: SimTracker,
+    token: Parameters<typeof groundOf>[1],
+    level: string,
+    judged: Judgement,
+  ): void {
+    const { state, grounds } = tracker;
+    const key = `${token.id}/${token.attempt}/${String(token.position.offset)}/${level}`;
+    const ground = grounds.get(key);
+    if (ground != null && isUnchanged(state, ground, level))
+      assert.ok(judged.verdict === "pending" && !judged.needsProof, `${key} has become ${judged.verdict}`);
+    grounds.set(key, judged.verdict === "pending" ? groundOf(state, token) : null);
   }
 
   checkTracker(tracker: SimTracker): void {

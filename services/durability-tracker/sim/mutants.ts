@@ -93,9 +93,51 @@ export const MUTANTS: readonly Mutant[] = [
     name: "carried over above the fork",
     patch: {
       file: core("verdict"),
-      find: `  const proven = [fork, own].some((limit) => limit !== undefined && position.offset <= limit);`,
-      replace: `  const proven = [fork, own, start].some((limit) => limit !== undefined && position.offset <= limit);`,
+      find: `  return higherOf(parseOffset(successor.forkOffset) ?? null, own);`,
+      replace: `  return higherOf(parseOffset(successor.startOffset) ?? null, own);`,
     },
+  },
+  {
+    name: "what an epoch has in common is taken for what all of it has",
+    patch: {
+      file: core("fates"),
+      find: `    return carried !== null && position.offset <= carried.upTo ? carried.to : null;`,
+      replace: `    return carried === null ? null : carried.to;`,
+    },
+  },
+  {
+    name: "at which levels an epoch was durable is not asked",
+    patch: {
+      file: core("fates"),
+      find: `if (offset <= mark) bits |= bit;`,
+      replace: `if (offset < 0n) bits |= bit;`,
+    },
+  },
+  {
+    name: "look-ups that find no room are forgotten",
+    patch: {
+      file: core("proofs"),
+      find: `    if (taken.length === count) break;
+    taken.push(key);`,
+      replace: `    if (taken.length < count) taken.push(key);`,
+    },
+  },
+  {
+    name: "who waits is not judged again when a mark has passed",
+    patch: {
+      file: core("verdict"),
+      find: `      return (entry.reached & levelBit(state, level)) === 0 && isHeld(state, entry);`,
+      replace: `      return isHeld(state, entry);`,
+    },
+  },
+  {
+    name: "who waits is not judged again when the entry has left",
+    patch: {
+      file: core("verdict"),
+      find: `  return ledger.entries.get(entry.key) === entry;`,
+      replace: `  return ledger.entries.size > 0 || entry.key === "";`,
+    },
+    from: 580,
   },
   {
     name: "a read is kept wherever it was",
@@ -140,8 +182,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: "a loss is told before its tombstone is safe",
     patch: {
       file: core("proof"),
-      find: `if (level === undefined || !hasReached(state, level, asOf)) continue;`,
-      replace: `if (level === undefined) continue;`,
+      find: `    if (level === undefined || !hasReached(state, level, asOf)) {`,
+      replace: `    if (level === undefined) {`,
     },
   },
   {
@@ -232,8 +274,18 @@ export const MUTANTS: readonly Mutant[] = [
     name: "a broken promise is told as a loss",
     patch: {
       file: core("verdict"),
-      find: `      bits |= entry.reached & levelBit(state, name);`,
-      replace: `      bits |= 0;`,
+      find: `      bits |= levelBit(state, name);
+  return bits;
+}
+
+/**
+ * True when the rule promises`,
+      replace: `      bits |= 0;
+  return bits;
+}
+
+/**
+ * True when the rule promises`,
     },
   },
   {

@@ -7,6 +7,7 @@ import {
   type AnnouncedItem,
   type CoreConfig,
   type Effect,
+  type Ground,
   type LedgerEntry,
   initialState,
   type Published,
@@ -102,6 +103,8 @@ export class SimTracker {
   unwritten: Announcements[] = [];
   readonly streams = new Set<SimStream>();
   readonly reported = new Map<string, ReportedVerdict>();
+  /** What the pending verdicts of those who ask rest on. */
+  readonly grounds = new Map<string, Ground | null>();
   readonly published: Published[] = [];
   readonly brokenPromises: BrokenPromise[] = [];
   /** What it has to report to all, and how much of that is on its disk. */

@@ -12,7 +12,16 @@ export {
 } from "./state.ts";
 export { Tracker } from "./tracker.ts";
 export { currentEpoch, currentRecord } from "./topology.ts";
-export { judge, type Judgement, knownMark, reachedBits, type Token } from "./verdict.ts";
+export {
+  type Ground,
+  groundOf,
+  isUnchanged,
+  judge,
+  type Judgement,
+  knownMark,
+  reachedBits,
+  type Token,
+} from "./verdict.ts";
 export { judgeHeld } from "./held.ts";
 export { markIn, marksText, reachableLevels } from "./marks.ts";
 export { entryKey } from "./entry-key.ts";

@@ -5,6 +5,7 @@ import { type OwnerAccount, type Source } from "./accounts.ts";
 import { type Backlog } from "./backlog.ts";
 import { entryKey } from "./entry-key.ts";
 import { attribute, countEntry, expose, listed, ownerAccount } from "./exposure.ts";
+import { Fates } from "./fates.ts";
 import { clearHeaps, makeHeaps, popPassed, pushWaiting } from "./heaps.ts";
 import { noteLate, publishLate, publishPassed } from "./lags.ts";
 import { hasAll, levelBit, levelNames } from "./levels.ts";
@@ -14,7 +15,6 @@ import { waitsForManager } from "./synchronous.ts";
 import { currentEpoch } from "./topology.ts";
 import { type BecameDurable, type Effect } from "./effects.ts";
 import { type Ledger, type LedgerEntry, type LogPosition, type Own, type TrackerState } from "./types.ts";
-import { carry, reachedBits } from "./verdict.ts";
 import { type Waiting } from "./waiting-table.ts";
 
 type Owned = Omit<Own<Ledger>, "waiting" | "deadlines" | "departed" | "late" | "retiring">;
@@ -96,10 +96,8 @@ export function enter(
 
 function unfile(state: TrackerState, { key }: LedgerEntry): void {
   const { absent, intents, unplaced, finished } = own(state);
-  absent.delete(key);
-  intents.delete(key);
-  unplaced.delete(key);
-  finished.delete(key);
+  // Most are in none of them.
+  for (const index of [absent, intents, unplaced, finished]) if (index.size > 0) index.delete(key);
 }
 
 /** Puts an entry into the indexes of its state, and into no other. */
@@ -330,6 +328,7 @@ export function settleByMarks(state: TrackerState, effects: Effect[]): void {
   if (standing.kind !== "following") return;
   publishLate(state, effects);
   settleBacklog(state, standing.epoch, effects);
+  const fates = new Fates(state);
   for (const { name } of state.config.levels) {
     const durable: LedgerEntry[] = [];
     const lagsMs: number[] = [];
@@ -349,7 +348,7 @@ export function settleByMarks(state: TrackerState, effects: Effect[]): void {
       }
       reach(entry, levelBit(state, name));
       countEntry(state, entry);
-      if (hasAll(state, entry.reached)) complete(state, entry, effects);
+      if (hasAll(state, entry.reached)) complete(state, entry, effects, fates);
     }
     if (lagsMs.length > 0) effects.push({ kind: "publish_lag", level: name, count: lagsMs.length, lagsMs });
     if (state.ledger.publishesDurable) publishDurable(state, name, durable, effects);
@@ -398,8 +397,13 @@ function publishDurable(
  * marks answer for it, unless a look-up contributed to its verdict, or another token was answered
  * from this entry.
  */
-export function complete(state: TrackerState, entry: LedgerEntry, effects: Effect[]): void {
-  if (isKnownByToken(state, entry)) {
+export function complete(
+  state: TrackerState,
+  entry: LedgerEntry,
+  effects: Effect[],
+  fates = new Fates(state),
+): void {
+  if (isKnownByToken(state, entry, fates)) {
     drop(state, entry, effects);
     return;
   }
@@ -408,10 +412,14 @@ export function complete(state: TrackerState, entry: LedgerEntry, effects: Effec
   effects.push({ kind: "save", entry });
 }
 
-function isKnownByToken(state: TrackerState, { origin, attempt, hasOtherTokens }: LedgerEntry): boolean {
+function isKnownByToken(
+  state: TrackerState,
+  { origin, attempt, hasOtherTokens }: LedgerEntry,
+  fates: Fates,
+): boolean {
   if (origin?.epoch !== attempt || hasOtherTokens) return false;
   if (currentEpoch(state) === attempt) return true;
-  return carry(state, origin) !== null && hasAll(state, reachedBits(state, origin));
+  return fates.carry(origin) !== null && hasAll(state, fates.reachedBits(origin));
 }
 
 /** Returns how many attempts wait at the level, as far as this tracker's ledger knows. */

@@ -1,6 +1,7 @@
 // Places an entry by its evidence: it waits for marks, it is in doubt until its receipt is looked
 // up, or it cannot be judged yet.
 import { type EpochId } from "@highwater/protocol";
+import { Fates } from "./fates.ts";
 import { beginWaiting, enter, reach } from "./ledger.ts";
 import { noteEnded } from "./old-epochs.ts";
 import { reappear } from "./proof.ts";
@@ -8,7 +9,7 @@ import { doubt, forgetLookUps } from "./proofs.ts";
 import { currentEpoch, currentRecord } from "./topology.ts";
 import { type Effect } from "./effects.ts";
 import { type LedgerEntry, type LogPosition, type TrackerState } from "./types.ts";
-import { carry, hasEnded, hasReappeared, isKept, reachedBits } from "./verdict.ts";
+import { hasReappeared, isKept } from "./verdict.ts";
 
 /** Moves an entry to the state that its evidence demands: waiting for marks, or to be looked up. */
 export function reposition(
@@ -16,17 +17,18 @@ export function reposition(
   entry: LedgerEntry,
   position: LogPosition,
   effects: Effect[],
+  fates = new Fates(state),
 ): void {
-  if (currentEpoch(state) !== position.epoch) reach(entry, reachedBits(state, position));
+  if (currentEpoch(state) !== position.epoch) reach(entry, fates.reachedBits(position));
   if (state.topology.standing.kind !== "following") {
     enter(state, entry, { kind: "pending", position }, effects);
     return;
   }
   // The history to which it had been carried over may have been given up, while its original one
   // was kept.
-  const carried = carry(state, position) ?? (entry.origin === null ? null : carry(state, entry.origin));
+  const carried = fates.carry(position) ?? (entry.origin === null ? null : fates.carry(entry.origin));
   if (carried !== null) enter(state, entry, { kind: "pending", position: carried }, effects);
-  else if (!hasEnded(state, position.epoch)) {
+  else if (!fates.hasEnded(position.epoch)) {
     // An epoch that is unknown here, or not outranked, may be newer than the one that this tracker
     // follows, so there is no verdict yet.
     enter(state, entry, { kind: "pending", position }, effects);
@@ -56,9 +58,10 @@ function proveRead(state: TrackerState, entry: LedgerEntry, position: LogPositio
 export function repositionUnplaced(state: TrackerState, effects: Effect[]): void {
   if (state.topology.standing.kind !== "following") return;
   noteEnded(state, effects);
+  const fates = new Fates(state);
   for (const key of [...state.ledger.unplaced]) {
     const entry = state.ledger.entries.get(key);
-    if (entry?.state.kind === "pending") reposition(state, entry, entry.state.position, effects);
+    if (entry?.state.kind === "pending") reposition(state, entry, entry.state.position, effects, fates);
   }
 }
 
@@ -70,19 +73,20 @@ export function repositionAll(state: TrackerState, effects: Effect[]): void {
   noteEnded(state, effects);
   forgetLookUps(state);
   beginWaiting(state, effects);
+  const fates = new Fates(state);
   for (const entry of [...state.ledger.entries.values()]) {
     const { state: at, origin } = entry;
     switch (at.kind) {
       case "pending":
         if (origin === null) enter(state, entry, { kind: "unproven" }, effects);
-        else reposition(state, entry, at.position, effects);
+        else reposition(state, entry, at.position, effects, fates);
         break;
       case "intent":
         // Its gateway may still withdraw it, or announce its position; see age().
         break;
       case "asked":
       case "absent":
-        if (entry.kind === "read" && origin !== null) reposition(state, entry, origin, effects);
+        if (entry.kind === "read" && origin !== null) reposition(state, entry, origin, effects, fates);
         else enter(state, entry, { kind: "unproven" }, effects);
         break;
       case "lost":

@@ -5,7 +5,7 @@ import { amend, drop, enter, restate } from "./ledger.ts";
 import { levelNames } from "./levels.ts";
 import { markIn, reachableLevels } from "./marks.ts";
 import { noticeBrokenLoss } from "./promises.ts";
-import { beginLookUp, clearUnproven, doubt, endLookUp, noteUnpublished, putAside } from "./proofs.ts";
+import { beginLookUp, doubt, endLookUp, noteUnpublished, putAside, takeUnproven } from "./proofs.ts";
 import { type Effect } from "./effects.ts";
 import { type ReceiptFact, type TrackerEvent } from "./events.ts";
 import { type LedgerEntry, type LogPosition, type TrackerState } from "./types.ts";
@@ -13,7 +13,10 @@ import { brokenBits, isWithinLimit, judgeEntry, wasChosenOver } from "./verdict.
 
 type EventOf<K extends TrackerEvent["kind"]> = Extract<TrackerEvent, { kind: K }>;
 
-/** Look-ups that may be under way before those that follow have to gather. */
+/**
+ * Look-ups that may be under way before those that follow have to gather. A failover leaves very
+ * many: each look-up is prepared while the server answers the ones before it.
+ */
 const MAX_LOOK_UPS = 4;
 
 /** Asks for the receipts of what only they can prove, in batches. */
@@ -23,17 +26,17 @@ export function askForProof(state: TrackerState, effects: Effect[]): void {
   if (standing.kind !== "following" || proofs.unproven.size === 0) return;
   // Self-clocked: while look-ups are under way the next batch grows, instead of one round trip for
   // each id.
-  if (proofs.asked.size >= MAX_LOOK_UPS) return;
+  const room = MAX_LOOK_UPS - proofs.asked.size;
+  if (room <= 0) return;
   const lost: LedgerEntry[] = [];
   const stray: LedgerEntry[] = [];
-  for (const key of proofs.unproven) {
+  for (const key of takeUnproven(state, room * state.config.batch)) {
     const entry = ledger.entries.get(key);
     // In a living epoch nothing was lost: an id without a position there was given up by its
     // gateway.
     if (entry !== undefined)
       (entry.attempt === standing.epoch && entry.origin === null ? stray : lost).push(entry);
   }
-  clearUnproven(state);
   for (const [entries, tombstone] of [
     [lost, "lost"],
     [stray, "aborted"],
@@ -76,6 +79,7 @@ export function takeReceipts(state: TrackerState, event: EventOf<"receipts_read"
   if (asked === undefined) return;
   const valid =
     standing.kind === "following" && standing.epoch === event.epoch && asked.epoch === event.epoch;
+  const asOf: LogPosition = { epoch: event.epoch, offset: event.asOf };
   for (const key of asked.keys) {
     const entry = state.ledger.entries.get(key);
     if (entry === undefined) continue;
@@ -88,7 +92,7 @@ export function takeReceipts(state: TrackerState, event: EventOf<"receipts_read"
     else if (fact.kind === "held") {
       putBack(state, entry, effects);
       putAside(state, key);
-    } else applyProof(state, entry, fact, { epoch: event.epoch, offset: event.asOf }, effects);
+    } else applyProof(state, entry, fact, asOf, effects);
   }
 }
 
@@ -194,21 +198,32 @@ export function publishProven(state: TrackerState, effects: Effect[]): void {
     if (entry?.state.kind === "lost") publishLoss(state, entry, effects, levelsFor);
     else noteUnpublished(state, key, false);
   }
-  for (const key of [...ledger.absent]) {
+  let waiting: LedgerEntry | null = null;
+  for (const key of ledger.absent) {
     const entry = ledger.entries.get(key);
-    if (entry?.state.kind !== "absent") continue;
+    if (entry?.state.kind !== "absent" || (waiting !== null && isAlike(waiting, entry))) continue;
     const { asOf, sinceMs, retriedIn } = entry.state;
     if (asOf.epoch !== standing.epoch) continue;
     if (state.nowMs - sinceMs < config.intentGraceMs && mayBeKept(state, entry)) continue;
     const given = Math.floor((state.nowMs - sinceMs) / config.publishPatienceMs);
     const levels = levelsFor(entry);
     const level = levels[Math.max(0, levels.length - 1 - given)];
-    if (level === undefined || !hasReached(state, level, asOf)) continue;
+    if (level === undefined || !hasReached(state, level, asOf)) {
+      waiting = entry;
+      continue;
+    }
     const broken = brokenBits(state, entry);
     const lostState = { asOf, settledAt: level, retriedIn, reappeared: false, broken, isPublished: true };
     enter(state, entry, { kind: "lost", ...lostState }, effects);
     publishLoss(state, entry, effects, levelsFor);
   }
+}
+
+/** Proven by one look-up, and so reported with the same mark. */
+function isAlike(one: LedgerEntry, other: LedgerEntry): boolean {
+  if (one.state.kind !== "absent" || other.state.kind !== "absent") return false;
+  const { asOf, sinceMs } = one.state;
+  return asOf === other.state.asOf && sinceMs === other.state.sinceMs && one.attempt === other.attempt;
 }
 
 function hasReached(state: TrackerState, level: string, { epoch, offset }: LogPosition): boolean {

@@ -19,9 +19,16 @@ export function settle(state: TrackerState, key: string): void {
   held.delete(key);
 }
 
-/** All of it is asked for from now on. */
-export function clearUnproven(state: TrackerState): void {
-  own(state).unproven.clear();
+/** The first of those in doubt, which are asked for from now on. */
+export function takeUnproven(state: TrackerState, count: number): string[] {
+  const { unproven } = own(state);
+  const taken: string[] = [];
+  for (const key of unproven) {
+    if (taken.length === count) break;
+    taken.push(key);
+    unproven.delete(key);
+  }
+  return taken;
 }
 
 /** Another attempt has the id: it is asked about again a little later. */

@@ -72,6 +72,51 @@ export function judge(state: TrackerState, token: Token, level: string): Judgeme
   return judgeCarried(state, token.position, carried, level);
 }
 
+/** What a pending verdict of a token that the ledger holds rests on, as it was judged. */
+export interface Ground {
+  readonly entry: LedgerEntry;
+  readonly at: LedgerEntry["state"];
+  readonly origin: LogPosition;
+  readonly epoch: EpochId | null;
+}
+
+/**
+ * Null: nothing short of judge() says whether the verdict is still pending. That is so for whatever
+ * is not in the ledger, or has another position there than in the token.
+ */
+export function groundOf(state: TrackerState, token: Token): Ground | null {
+  const entry = state.ledger.entries.get(token.key ?? entryKey(token, token.attempt));
+  if (entry?.origin == null || token.kind === "position" || isOther(entry, token.position)) return null;
+  return { entry, at: entry.state, origin: entry.origin, epoch: currentEpoch(state) };
+}
+
+/**
+ * True when judge() would say pending again, for the same reason. It looks at next to nothing:
+ * after a failover clients ask for a hundred thousand verdicts again and again until the last one
+ * is found.
+ */
+export function isUnchanged(state: TrackerState, ground: Ground, level: string): boolean {
+  const { entry, at, origin, epoch } = ground;
+  if (entry.state !== at || entry.origin !== origin || currentEpoch(state) !== epoch) return false;
+  switch (at.kind) {
+    case "pending":
+      return (entry.reached & levelBit(state, level)) === 0 && isHeld(state, entry);
+    case "unproven":
+    case "asked":
+    case "absent":
+    case "intent":
+      return isHeld(state, entry);
+    case "lost":
+    case "expired":
+    case "unknown":
+      return false;
+  }
+}
+
+function isHeld({ ledger }: TrackerState, entry: LedgerEntry): boolean {
+  return ledger.entries.get(entry.key) === entry;
+}
+
 function judgeCarried(
   state: TrackerState,
   position: LogPosition,
@@ -350,13 +395,18 @@ export function carry(state: TrackerState, position: LogPosition): LogPosition |
  * proven.
  */
 function stepInto(state: TrackerState, position: LogPosition, successor: EpochRecord): LogPosition | null {
-  const fork = parseOffset(successor.forkOffset);
+  const proven = provenEnd(state, position.epoch, successor);
   const start = parseOffset(successor.startOffset);
-  const own = parseOffset(state.topology.epochs.get(position.epoch)?.startOffset ?? "");
+  if (proven === null || position.offset > proven || start === undefined) return null;
+  return { epoch: successor.id as EpochId, offset: start };
+}
+
+/** Up to where the successor's history is proven to have the epoch's log. */
+export function provenEnd(state: TrackerState, epoch: EpochId, successor: EpochRecord): Offset | null {
   // What stands at its epoch's own record came from earlier epochs: the successor's history
   // contains the record by being its successor, and nothing commits in an epoch below it.
-  const proven = [fork, own].some((limit) => limit !== undefined && position.offset <= limit);
-  return proven && start !== undefined ? { epoch: successor.id as EpochId, offset: start } : null;
+  const own = parseOffset(state.topology.epochs.get(epoch)?.startOffset ?? "") ?? null;
+  return higherOf(parseOffset(successor.forkOffset) ?? null, own);
 }
 
 /**
@@ -375,8 +425,11 @@ export function isWithinLimit(state: TrackerState, position: LogPosition): boole
 export function brokenBits(state: TrackerState, entry: LedgerEntry): number {
   let bits = 0;
   for (const { name, rule } of state.config.levels)
-    if (isCovered(state, rule, entry.origin?.epoch ?? entry.attempt, entry.kind))
-      bits |= entry.reached & levelBit(state, name);
+    if (
+      (entry.reached & levelBit(state, name)) !== 0 &&
+      isCovered(state, rule, entry.origin?.epoch ?? entry.attempt, entry.kind)
+    )
+      bits |= levelBit(state, name);
   return bits;
 }
 

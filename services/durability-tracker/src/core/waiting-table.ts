@@ -1,7 +1,7 @@
 // The attempts of the backlog by number ("slot") and by owner and id, in columns: some fifty bytes
 // for each instead of two hundred as objects, so that memory holds a million of them. Does not know
 // their order.
-import { type Offset, type OwnedId, type TxnId } from "@highwater/protocol";
+import { formatUuid, type Offset, type OwnedId, type TxnId } from "@highwater/protocol";
 import { type OwnerAccount, type Source } from "./accounts.ts";
 
 export interface Waiting {
@@ -217,10 +217,13 @@ function wordsOf(id: TxnId): readonly number[] {
   ];
 }
 
+const ID = new DataView(new ArrayBuffer(WORDS * Uint32Array.BYTES_PER_ELEMENT));
+const ID_BYTES = new Uint8Array(ID.buffer);
+
+/** In one piece: after a failover every id of the backlog is written out. */
 function idOf(words: Uint32Array, at: number): TxnId {
-  const [a, b, c, d] = [0, 1, 2, 3].map((n) => (words[at + n] ?? 0).toString(HEX).padStart(8, "0"));
-  const text = `${a ?? ""}${b ?? ""}${c ?? ""}${d ?? ""}`;
-  return `${text.slice(0, 8)}-${text.slice(8, 12)}-${text.slice(12, 16)}-${text.slice(16, 20)}-${text.slice(20)}` as TxnId;
+  for (let n = 0; n < WORDS; n++) ID.setUint32(n * Uint32Array.BYTES_PER_ELEMENT, words[at + n] ?? 0);
+  return formatUuid(ID_BYTES) as TxnId;
 }
 
 /** The last 62 bits of a UUIDv7 are random; a mix makes do with less. */

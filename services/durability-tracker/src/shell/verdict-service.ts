@@ -14,7 +14,16 @@ import {
 } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
 import { type Caller, type Counter, mayReadOf, NOBODY, type Principal } from "@highwater/service";
-import { entryKey, judge, levelNames, type Token } from "../core/index.ts";
+import {
+  entryKey,
+  type Ground,
+  groundOf,
+  isUnchanged,
+  judge,
+  type Judgement,
+  levelNames,
+  type Token,
+} from "../core/index.ts";
 import { type TrackerLoop } from "./loop.ts";
 import { currentMarks } from "./stream.ts";
 import { TokenRate } from "./token-rate.ts";
@@ -40,10 +49,10 @@ export interface VerdictServiceOptions {
 /** Two looks at what is pending are at least so far apart. */
 const REJUDGE_MS = 2;
 /**
- * After a look it rests so many times as long as that took: very many tokens must not keep the
- * marks waiting.
+ * After a look it rests so many times as long as that took: very many tokens must keep neither the
+ * marks waiting nor what finds their verdicts.
  */
-const REST = 4;
+const REST = 9;
 /** So many tokens are read and judged in one turn of the event loop: about 5 ms. */
 const SLICE = 500;
 
@@ -58,6 +67,8 @@ interface Question {
   readonly token: Token & { readonly parent: EpochId | null };
   /** False: the caller may only read, and a question of its own must not make the ledger grow. */
   readonly mayEnter: boolean;
+  /** What its verdict rested on when it was found pending. */
+  ground: Ground | null;
 }
 
 /** A request that waits, and looks again when called. */
@@ -104,8 +115,11 @@ export class VerdictService {
     this.#rate.spend(principal, request.tokens.length);
     const answers = new Map<string, TokenVerdict | RefusedToken>();
     const isPending = (question: Question): boolean => {
+      const { state } = this.#loop;
+      if (question.ground !== null && isUnchanged(state, question.ground, level)) return true;
       const judged = this.#judge(question, level);
-      answers.set(question.text, judged);
+      if (judged.verdict === "pending") question.ground = groundOf(state, question.token);
+      else answers.set(question.text, answerTo(question, judged, level));
       return judged.verdict === "pending";
     };
     let pending: Question[] = [];
@@ -130,6 +144,8 @@ export class VerdictService {
         leave();
       }
     }
+    for (const question of pending)
+      answers.set(question.text, answerTo(question, this.#judge(question, level), level));
     for (const { verdict } of answers.values()) this.#verdicts.add(verdict);
     return {
       verdicts: request.tokens.flatMap((text) => answers.get(text) ?? []),
@@ -227,30 +243,32 @@ export class VerdictService {
     const mayEnter = principal.scopes.has("write") || principal.isService === true;
     const position = { epoch, offset };
     const token = { id, owner, attempt, kind, position, parent, key: entryKey({ id, owner }, attempt) };
-    return { text, mayEnter, token };
+    return { text, mayEnter, token, ground: null };
   }
 
-  #judge({ text, token, mayEnter }: Question, level: string): TokenVerdict {
+  #judge({ token, mayEnter }: Question, level: string): Judgement {
     const loop = this.#loop;
+    const judged = judge(loop.state, token, level);
+    if (!judged.needsProof) return judged;
     const { id, owner, attempt, kind, position, parent } = token;
-    let judged = judge(loop.state, token, level);
-    if (judged.needsProof) {
-      const nowMs = this.#clock.monotonicMs();
-      const whose = { tokenKind: kind, owner, parent, mayEnter } as const;
-      loop.dispatch({ kind: "token_presented", nowMs, id, attempt, position, ...whose });
-      judged = judge(loop.state, token, level);
-    }
-    return {
-      token: text,
-      id,
-      verdict: judged.verdict,
-      level,
-      position: { epoch: judged.position.epoch, offset: judged.position.offset.toString() },
-      rule: judged.rule,
-      ...(judged.retriedIn === null ? {} : { retriedIn: judged.retriedIn }),
-      ...(judged.settledAt === null ? {} : { settledAt: judged.settledAt }),
-    };
+    const nowMs = this.#clock.monotonicMs();
+    const whose = { tokenKind: kind, owner, parent, mayEnter } as const;
+    loop.dispatch({ kind: "token_presented", nowMs, id, attempt, position, ...whose });
+    return judge(loop.state, token, level);
   }
+}
+
+function answerTo({ text, token }: Question, judged: Judgement, level: string): TokenVerdict {
+  return {
+    token: text,
+    id: token.id,
+    verdict: judged.verdict,
+    level,
+    position: { epoch: judged.position.epoch, offset: judged.position.offset.toString() },
+    rule: judged.rule,
+    ...(judged.retriedIn === null ? {} : { retriedIn: judged.retriedIn }),
+    ...(judged.settledAt === null ? {} : { settledAt: judged.settledAt }),
+  };
 }
 
 /** A reason of its own: the usual one would be made with a stack trace each time. */
