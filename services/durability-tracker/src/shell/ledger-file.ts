@@ -22,13 +22,14 @@ export interface Saved extends Restored {
 
 type Pending = LedgerRow | { readonly table: "entry"; readonly key: string; readonly entry: LedgerEntry };
 
-/** The changes that go to disk together, in one transaction and in this order. */
+/** The changes that go to disk together, in one transaction. */
 interface Batch {
   /** Whether the backlog was emptied. */
   clearsWaiting: boolean;
   /** Attempts of the backlog at or below this offset have left. */
   through: Offset | null;
-  readonly rows: Map<string, Pending>;
+  /** By table and key. */
+  readonly rows: Map<Table, Map<string, Pending>>;
   /** By `ownedName`. */
   readonly waiting: Map<string, Waiting>;
 }
@@ -223,7 +224,10 @@ export class LedgerFile {
   }
 
   #put(row: Pending): void {
-    this.#next.rows.set(`${row.table}/${row.key}`, row);
+    const { rows } = this.#next;
+    let some = rows.get(row.table);
+    if (some === undefined) rows.set(row.table, (some = new Map<string, Pending>()));
+    some.set(row.key, row);
   }
 
   get #hasNext(): boolean {
@@ -273,8 +277,10 @@ function encodeBatch({ clearsWaiting, through, rows, waiting }: Batch): LedgerBa
   return {
     clearsWaiting,
     through: through === null ? null : sortable(through),
-    rows: [...rows.values()].map((row) =>
-      "entry" in row ? { table: row.table, key: row.key, body: encodeEntry(row.entry) } : row,
+    rows: [...rows.values()].flatMap((some) =>
+      Array.from(some.values(), (row) =>
+        "entry" in row ? { table: row.table, key: row.key, body: encodeEntry(row.entry) } : row,
+      ),
     ),
     waiting: [...waiting.values()].map(encodeWaiting),
   };
