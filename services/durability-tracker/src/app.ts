@@ -28,6 +28,7 @@ import { registerFailoverRoutes } from "./routes/failover.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { eventRoutes } from "./routes/events.ts";
 import { registerWebhookRoutes } from "./routes/webhooks.ts";
+import { HeapRoom } from "./shell/heap-room.ts";
 import { TrackerLoop } from "./shell/loop.ts";
 import { TrackerMetrics } from "./shell/metrics.ts";
 import { makeExpiryTime, type ReadExpiryTime } from "./shell/expiry-clock.ts";
@@ -165,7 +166,8 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
   const keys = makeDeploymentKeys(config, clock);
   const loop = new TrackerLoop(config, { ...deps, deploymentKeys: keys });
   const { events, webhooks, readTime } = makeEvents(config, deps, loop);
-  loop.subscribe(alarms, metrics, stream, events, new UnloggedTables(deps.store, log));
+  const room = new HeapRoom(clock);
+  loop.subscribe(alarms, metrics, stream, events, room, new UnloggedTables(deps.store, log));
   const callers = makeCallers(config, deps, { loop, metrics });
   const schedule = makeSchedule(keys, deps, loop);
   const verdicts = new VerdictService({
