@@ -88,11 +88,13 @@ export const OWN_BORDER: Buffer = closePortal(NAME);
  */
 export const OWN_CHECK: Buffer = Buffer.concat([bind(NAME, NAME), execute(NAME), closePortal(NAME)]);
 /**
- * Ends the portal of a read that was sent in another form. What the server says meanwhile is the
- * read's, and comes in front of the answer.
+ * Ends the portal of a read that was sent in another form. Notices of the read come before the
+ * answer to this.
  */
 export const UNNAMED_BORDER: Buffer = closePortal("");
-/** Behind that. It needs no Close, and pg_cursor() makes no row of an unnamed portal. */
+/**
+ * Follows UNNAMED_BORDER. The unnamed portal needs no Close, and pg_cursor() has no row for it.
+ */
 export const OWN_CHECK_UNNAMED: Buffer = Buffer.concat([bind("", NAME), execute("")]);
 /**
  * Uses the check's name, so that no unnamed statement is left. The check has to be prepared again.
