@@ -58,8 +58,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: "everything is carried over into the next epoch",
     patch: {
       file: tracker("core/verdict"),
-      find: "const proven = [fork, own].some((limit) => limit !== undefined && position.offset <= limit);",
-      replace: "const proven = [fork, own].length > 0;",
+      find: "return higherOf(parseOffset(successor.forkOffset) ?? null, own);",
+      replace: "return higherOf((2n ** 62n) as Offset, own);",
     },
     faults: ["lose_primary", "lose_region"],
   },
@@ -94,8 +94,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: "a broken promise is not noticed",
     patch: {
       file: tracker("core/verdict"),
-      find: "      bits |= entry.reached & levelBit(state, name);\n  return bits;",
-      replace: "      bits |= entry.reached & levelBit(state, name);\n  return bits & 0;",
+      find: "      bits |= levelBit(state, name);\n  return bits;",
+      replace: "      bits |= levelBit(state, name);\n  return bits & 0;",
     },
     faults: ["older_primary", "promote_laggard"],
   },
