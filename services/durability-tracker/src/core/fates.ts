@@ -1,6 +1,6 @@
 // What holds for all positions of an epoch alike, worked out once for each epoch: a failover places
 // a hundred thousand of them in one step. It holds until the step ends.
-import { type EpochId, type Offset, parseOffset } from "@highwater/protocol";
+import { type EpochId, type Offset } from "@highwater/protocol";
 import { levelBit } from "./levels.ts";
 import { currentEpoch } from "./topology.ts";
 import { type LogPosition, type TrackerState } from "./types.ts";
@@ -63,8 +63,6 @@ function carriedOf(state: TrackerState, epoch: EpochId): Fate["carried"] {
   const successor = at < 0 ? undefined : ancestry[at + 1];
   if (successor === undefined) return at >= 0 || currentEpoch(state) === epoch ? "here" : null;
   const upTo = provenEnd(state, epoch, successor);
-  const offset = parseOffset(successor.startOffset);
-  if (upTo === null || offset === undefined) return null;
-  const to = carry(state, { epoch: successor.id as EpochId, offset });
-  return to === null ? null : { upTo, to };
+  const to = upTo === null ? null : carry(state, { epoch, offset: upTo });
+  return upTo === null || to === null ? null : { upTo, to };
 }
