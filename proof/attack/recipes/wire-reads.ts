@@ -1,6 +1,7 @@
 // Attacks by a tenant on the PostgreSQL ports for reads, of replicas and of the primary.
-import { fieldsOf, query, textsOf } from "../../wire/frames.ts";
-import { placeOf, RawSession, type Arrived } from "../../wire/session.ts";
+import { query } from "../../wire/frames.ts";
+import { placeOf, RawSession } from "../../wire/session.ts";
+import { errorOf, tokenOf } from "../answers.ts";
 import { type Recipe } from "../recipe.ts";
 import { type Target } from "../target.ts";
 
@@ -47,22 +48,14 @@ function forbidden({ system }: Target): readonly { readonly region: string; read
   ];
 }
 
-const errorIn = (frames: readonly Arrived[]): string | null => {
-  const error = frames.find(({ type }) => type === "E");
-  return error === undefined ? null : (fieldsOf(error.body).get("C") ?? "");
-};
-
 /** The token of a fast transaction of the other tenant. */
 async function othersToken(target: Target): Promise<string> {
   const session = await target.openSession("crane_write", target.other.key, {
     options: "-c highwater.ack=commit",
   });
   try {
-    const frames = await session.ask(
-      query("INSERT INTO crane.orders VALUES (gen_random_uuid()::text, 'hidden')"),
-    );
-    const said = frames.filter(({ type }) => type === "S").map(({ body }) => textsOf(body));
-    return said.find(([name]) => name === "highwater.token")?.[1] ?? "";
+    const insert = "INSERT INTO crane.orders VALUES (gen_random_uuid()::text, 'hidden')";
+    return tokenOf(await session.ask(query(insert)));
   } finally {
     session.destroy();
   }
@@ -102,8 +95,8 @@ export const WIRE_READS: readonly Recipe[] = [
       for (const after of [token, forged, `${token}A`, token.slice(0, -4), "hw2_"]) {
         const session = await openAt(target, region, "writer");
         try {
-          const set = errorIn(await session.ask(query(`SET highwater.after = '${after}'`)));
-          const error = set ?? errorIn(await session.ask(query("SELECT count(*) FROM acme.orders")));
+          const set = errorOf(await session.ask(query(`SET highwater.after = '${after}'`)), "C");
+          const error = set ?? errorOf(await session.ask(query("SELECT count(*) FROM acme.orders")), "C");
           if (error !== "42501" && error !== "22023")
             return `with ${after === token ? "its token" : after}: ${error ?? "rows"}`;
         } finally {

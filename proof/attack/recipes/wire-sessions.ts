@@ -5,28 +5,15 @@ import { connect, type Socket } from "node:net";
 import { connect as connectTls, getCACertificates, setDefaultCACertificates } from "node:tls";
 import { System } from "@highwater/lab-system";
 import { makeAuthority } from "@highwater/lab-tools/process/certificate";
-import { fieldsOf, int32, message, query, rowOf, startup, text, textsOf } from "../../wire/frames.ts";
-import { type Arrived, placeOf, type RawSession } from "../../wire/session.ts";
+import { int32, message, query, startup, text } from "../../wire/frames.ts";
+import { placeOf, type RawSession } from "../../wire/session.ts";
 import { newId } from "../caller.ts";
+import { errorOf, rowsOf, tokenOf } from "../answers.ts";
 import { type Recipe } from "../recipe.ts";
 import { type Target } from "../target.ts";
 
 const SSL_REQUEST = int32(8, 80_877_103);
 const LIMIT_MS = 10_000;
-
-function rowsOf(frames: readonly Arrived[]): (string | null)[][] {
-  return frames.filter(({ type }) => type === "D").map(({ body }) => rowOf(body));
-}
-
-function errorOf(frames: readonly Arrived[]): string | null {
-  const error = frames.find(({ type }) => type === "E");
-  return error === undefined ? null : (fieldsOf(error.body).get("M") ?? "an error");
-}
-
-function tokenOf(frames: readonly Arrived[]): string {
-  const said = frames.filter(({ type }) => type === "S").map(({ body }) => textsOf(body));
-  return said.findLast(([name]) => name === "highwater.token")?.[1] ?? "";
-}
 
 /** Runs the victim's transaction with that id, on the wire and in commit mode. */
 async function runsOnce(target: Target, id: string): Promise<string | null> {

@@ -1,17 +1,7 @@
 // Attacks by a stranger on a gateway's PostgreSQL port.
-import {
-  bind,
-  execute,
-  fieldsOf,
-  int32,
-  parse,
-  query,
-  rowOf,
-  startup,
-  sync,
-  textsOf,
-} from "../../wire/frames.ts";
+import { bind, execute, int32, parse, query, startup, sync } from "../../wire/frames.ts";
 import { placeOf, RawSession } from "../../wire/session.ts";
+import { errorOf, rowsOf, tokenOf } from "../answers.ts";
 import { newId } from "../caller.ts";
 import { type Recipe } from "../recipe.ts";
 import { type Target } from "../target.ts";
@@ -107,17 +97,15 @@ export const WIRE: readonly Recipe[] = [
       const victim = await target.openSession("crane_write", target.other.key);
       try {
         const place = placeOf(target.system.pgUrl(target.system.regions[0] ?? ""));
-        const asked = await victim.ask(query("SELECT pg_backend_pid()"));
-        const row = asked.find(({ type }) => type === "D");
-        const pid = Number(row === undefined ? 0 : rowOf(row.body)[0]);
+        const [[pid] = []] = rowsOf(await victim.ask(query("SELECT pg_backend_pid()")));
         const slept = victim.ask(query("SELECT pg_sleep(2)"));
         for (let guess = 0; guess < GUESSES; guess++) {
           const session = await RawSession.connect(place);
-          session.send(int32(16, CANCEL_REQUEST, pid, guess * 7_919));
+          session.send(int32(16, CANCEL_REQUEST, Number(pid ?? 0), guess * 7_919));
           await session.untilEnd();
         }
-        const error = (await slept).find(({ type }) => type === "E");
-        return error === undefined ? null : `it ended with ${fieldsOf(error.body).get("C") ?? ""}`;
+        const error = errorOf(await slept, "C");
+        return error === null ? null : `it ended with ${error}`;
       } finally {
         victim.destroy();
       }
@@ -133,9 +121,7 @@ export const WIRE: readonly Recipe[] = [
       try {
         await session.ask(query("BEGIN"));
         await session.ask(query("INSERT INTO crane.orders VALUES (gen_random_uuid()::text, 'by wire')"));
-        const frames = await session.ask(query("COMMIT"));
-        const said = frames.filter(({ type }) => type === "S").map(({ body }) => textsOf(body));
-        const [, token = ""] = said.find(([name]) => name === "highwater.token") ?? [];
+        const token = tokenOf(await session.ask(query("COMMIT")));
         if (token === "") return "its own client gets no token";
         const own = await target.other.verdicts([token]);
         if (own.status !== 200) return `its own key is answered ${String(own.status)}`;
