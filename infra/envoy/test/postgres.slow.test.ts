@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { describe, test } from "node:test";
 import { eventually } from "@highwater/lab-tools/process";
 import { makeAuthority } from "@highwater/lab-tools/process/certificate";
+import { type EdgeGateway, type EdgeNode } from "../src/source.ts";
 import { makeFolder, TestEdge, withoutEnvoy } from "./support/edge.ts";
 import { Upstream } from "./support/upstream.ts";
 
@@ -81,6 +82,26 @@ async function reaches(port: number, expected: string): Promise<void> {
   });
 }
 
+/** An edge with both PostgreSQL ports and a gateway in each of two regions. */
+function startEdge({
+  near,
+  far,
+  tracker,
+}: {
+  near: EdgeGateway;
+  far: EdgeGateway;
+  tracker: EdgeNode;
+}): Promise<TestEdge> {
+  return TestEdge.start({
+    postgresPort: 0,
+    postgresReadPort: 0,
+    regions: [
+      { name: "near", gateways: [near], trackers: [tracker] },
+      { name: "far", gateways: [far], trackers: [] },
+    ],
+  });
+}
+
 describe("connections of PostgreSQL clients", withoutEnvoy, () => {
   test("reach the nearest ready gateway, and stay there when it is no longer ready", async () => {
     await using near = await Upstream.start("near");
@@ -90,21 +111,10 @@ describe("connections of PostgreSQL clients", withoutEnvoy, () => {
     await using nearReads = await Port.open("near, reads");
     await using farPort = await Port.open("far");
     await using farReads = await Port.open("far, reads");
-    await using edge = await TestEdge.start({
-      postgresPort: 0,
-      postgresReadPort: 0,
-      regions: [
-        {
-          name: "near",
-          gateways: [{ ...near.node, postgresPort: nearPort.number, postgresReadPort: nearReads.number }],
-          trackers: [tracker.node],
-        },
-        {
-          name: "far",
-          gateways: [{ ...far.node, postgresPort: farPort.number, postgresReadPort: farReads.number }],
-          trackers: [],
-        },
-      ],
+    await using edge = await startEdge({
+      near: { ...near.node, postgresPort: nearPort.number, postgresReadPort: nearReads.number },
+      far: { ...far.node, postgresPort: farPort.number, postgresReadPort: farReads.number },
+      tracker: tracker.node,
     });
     const ports = [
       { port: edge.envoy.port("postgres"), behind: "" },
@@ -157,17 +167,10 @@ describe("connections of PostgreSQL clients", withoutEnvoy, () => {
     await using tracker = await Upstream.start("t1");
     await using nearPort = await Port.open("near");
     await using farReads = await Port.open("far, reads");
-    await using edge = await TestEdge.start({
-      postgresPort: 0,
-      postgresReadPort: 0,
-      regions: [
-        {
-          name: "near",
-          gateways: [{ ...near.node, postgresPort: nearPort.number }],
-          trackers: [tracker.node],
-        },
-        { name: "far", gateways: [{ ...far.node, postgresReadPort: farReads.number }], trackers: [] },
-      ],
+    await using edge = await startEdge({
+      near: { ...near.node, postgresPort: nearPort.number },
+      far: { ...far.node, postgresReadPort: farReads.number },
+      tracker: tracker.node,
     });
     await reaches(edge.envoy.port("postgres"), "near");
     await reaches(edge.envoy.port("postgres_read"), "far, reads");
