@@ -20,7 +20,7 @@ export function planNodes(options: ClusterOptions): PlannedNode[] {
   const nodes = options.nodes ?? defaultNodes;
   if (nodes.length === 0) throw badOption("a cluster needs at least one node");
   const planned = nodes.map((node) => {
-    // The id becomes a file name, cluster_name and application_name, not all of which are quoted.
+    // The id becomes a file name, cluster_name and application_name, which are not all quoted.
     if (!/^[A-Za-z0-9][A-Za-z0-9_-]{0,47}$/.test(node.id)) throw badOption(`not a node id: "${node.id}"`);
     if (!/^[^/]+$/.test(node.region)) throw badOption(`not a region: "${node.region}"`);
     const { port } = node;

@@ -47,7 +47,7 @@ export interface Operation {
   readonly tag: string;
   readonly summary: string;
   readonly description: string;
-  /** Names of security schemes, any of which will do; empty for a call that needs no credential. */
+  /** Names of alternative security schemes; empty for a call that needs no credential. */
   readonly security: readonly string[];
   readonly parameters: readonly Parameter[];
   readonly request?: TSchema;

@@ -11,7 +11,7 @@ type Asked = Pick<Invocation, "level" | "readOnly" | "owner">;
 export interface Recorded {
   readonly invocations: ReadonlyMap<TxnId, Asked>;
   readonly unanswered: readonly TxnId[];
-  /** Ids with an unknown outcome, all of which may have written. */
+  /** Ids with an unknown outcome: each may have written. */
   readonly unresolved: readonly TxnId[];
   /** One token for each transaction that has any. */
   readonly tokens: ReadonlyMap<TxnId, TokenNote>;
