@@ -150,6 +150,12 @@ const SETTINGS = {
     min: 1,
     max: 100_000,
   }),
+  /** How long a client may read nothing of an answer before its session ends. */
+  pgReadTimeoutMs: integer("GATEWAY_PG_READ_TIMEOUT_MS", {
+    fallback: 300_000,
+    min: 1_000,
+    max: 24 * HOUR_MS,
+  }),
   /** How long a client may send nothing outside of a transaction before its session ends. */
   pgIdleTimeoutMs: integer("GATEWAY_PG_IDLE_TIMEOUT_MS", { fallback: 0, min: 0, max: 24 * HOUR_MS }),
   /** Origins of the pages that may call from a browser. */

@@ -12,7 +12,14 @@ import { defaultLevel, type RequestRules } from "../txn/request.ts";
 import { Authentication, type Admitted } from "./authentication.ts";
 import { errorResponse } from "./frames/build.ts";
 import { type Positions } from "./positions.ts";
-import { type Backend, BackendRefusal, forwardCancel, logIn, openSocket } from "./startup/backend.ts";
+import {
+  type Backend,
+  BackendRefusal,
+  forwardCancel,
+  KEEP_ALIVE_MS,
+  logIn,
+  openSocket,
+} from "./startup/backend.ts";
 import { greet, type Greeted, ProxyRefused, Refused } from "./startup/handshake.ts";
 import { LogIns } from "./startup/log-ins.ts";
 import { type StartupPacket, serverParameters, writeStartup } from "./startup/packet.ts";
@@ -39,7 +46,6 @@ export interface WireContext {
 
 /** Limit from the connection to the session, as PostgreSQL's authentication_timeout. */
 const START_LIMIT_MS = 60_000;
-const KEEP_ALIVE_MS = 10_000;
 const SWEEP_MS = 1_000;
 
 export class Wire {
@@ -101,7 +107,7 @@ export class Wire {
 
   /** Errors: those of the network. */
   async listen(): Promise<void> {
-    const { host, pgIdleTimeoutMs } = this.#parts.config;
+    const { host } = this.#parts.config;
     for (const { port, isReadPort, server } of this.#ports) {
       await new Promise<void>((resolve, reject) => {
         server.once("error", reject);
@@ -113,7 +119,7 @@ export class Wire {
       const { port: listensAt } = server.address() as AddressInfo;
       this.#parts.deps.log.info("wire_listening", { host, port: listensAt, isReadPort });
     }
-    if (pgIdleTimeoutMs > 0) this.#sweep();
+    this.#sweep();
   }
 
   epochEnded({ epoch }: PrimaryEpoch): void {
@@ -142,8 +148,12 @@ export class Wire {
 
   #sweep(): void {
     const { clock } = this.#parts.deps;
-    const untilMs = clock.monotonicMs() - this.#parts.config.pgIdleTimeoutMs;
-    for (const session of [...this.#sessions]) session.endIfIdleSince(untilMs);
+    const { pgIdleTimeoutMs, pgReadTimeoutMs } = this.#parts.config;
+    const nowMs = clock.monotonicMs();
+    for (const session of [...this.#sessions]) {
+      session.endIfUnreadSince(nowMs - pgReadTimeoutMs);
+      if (pgIdleTimeoutMs > 0) session.endIfIdleSince(nowMs - pgIdleTimeoutMs);
+    }
     this.#cancelSweep = clock.after(SWEEP_MS, () => {
       this.#sweep();
     });

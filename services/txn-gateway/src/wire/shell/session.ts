@@ -52,6 +52,7 @@ const RELEASED: Report = {
   detail: "The transaction has already committed locally, but might not have been replicated to the standby.",
 };
 const PROMOTED: Report = { ...FAILED_OVER, detail: "The replica of this session was promoted." };
+const UNREAD: Report = { ...FAILED_OVER, detail: "The client has stopped reading." };
 const SHUTTING_DOWN: Report = { ...FAILED_OVER, detail: "The gateway is shutting down." };
 const REVOKED: Report = { ...FAILED_OVER, detail: "The key or the role of this session is no longer valid." };
 const UNDONE = "this one was rolled back";
@@ -99,6 +100,8 @@ export class WireSession {
   readonly #afterWait: AfterWait | null;
   readonly #slowdown: Slowdown;
   #lastActiveMs: number;
+  /** Null: the client reads as fast as answers come. */
+  #fullSinceMs: number | null = null;
   #isServerGone = false;
   #isClosed = false;
   #isDraining = false;
@@ -123,7 +126,10 @@ export class WireSession {
             },
           });
     this.#slowdown = this.#newSlowdown();
-    this.#toClient = outbox.to(client, () => server.pause());
+    this.#toClient = outbox.to(client, () => {
+      this.#fullSinceMs ??= options.nowMs();
+      server.pause();
+    });
     this.#toServer = outbox.to(server, () => client.pause());
     this.#queue = new HoldQueue((bytes) => {
       this.#toClient.write(bytes);
@@ -220,6 +226,7 @@ export class WireSession {
     const { client, server } = this.#options;
     client.on("data", this.#onClient);
     client.on("drain", () => {
+      this.#fullSinceMs = null;
       this.#resume();
     });
     client.on("end", () => {
@@ -501,6 +508,11 @@ export class WireSession {
   /** The client's credential or role is no longer valid. */
   revoke(): void {
     this.#fail(REVOKED);
+  }
+
+  /** A client that reads nothing keeps a transaction open at the server, with its locks. */
+  endIfUnreadSince(untilMs: number): void {
+    if (this.#fullSinceMs !== null && this.#fullSinceMs < untilMs) this.#fail(UNREAD);
   }
 
   endIfIdleSince(untilMs: number): void {

@@ -45,6 +45,11 @@ export interface Relay {
 }
 
 const DEFAULT_PORT = 5_432;
+/**
+ * Linux ends a silent connection to a host that has vanished 10 s later: Node has it ask again once
+ * a second, ten times.
+ */
+export const KEEP_ALIVE_MS = 10_000;
 const GREETING_BYTES_MAX = 1_048_576;
 const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]);
 const AUTHENTICATED = 0;
@@ -73,8 +78,9 @@ export async function openSocket(
 ): Promise<Socket> {
   const { host, port, tls } = address;
   const path = host.startsWith("/") ? `${host}/.s.PGSQL.${String(port)}` : null;
+  const keepAlive = { keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS };
   const socket =
-    path === null ? connectSocket({ host, port, noDelay: true, keepAlive: true }) : connectSocket(path);
+    path === null ? connectSocket({ host, port, noDelay: true, ...keepAlive }) : connectSocket(path);
   const cancel = limit.clock.after(limit.ms, () => {
     socket.destroy(new Error(`no connection within ${String(limit.ms)} ms`));
   });
