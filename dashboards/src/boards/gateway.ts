@@ -58,7 +58,7 @@ const now = [
 const latency = [
   graph({
     title: "Commit latency, fast",
-    says: "Writes with ack: commit, by isolation; from the accepted commit to its answer. The line is the objective for 99%.",
+    says: "Writes with ack: commit, by isolation (unknown: clients of PostgreSQL); from the accepted commit to its answer. The line is the objective for 99%.",
     queries: [0.5, 0.99].map((share) => ({
       expr: locatedQuantile(share, `${COMMIT}{ack="commit", access="write"}`, "isolation"),
       legend: `{{isolation}} p${String(share * 100)}`,
@@ -70,7 +70,7 @@ const latency = [
   }),
   graph({
     title: "Commit latency, safe",
-    says: "Writes with ack: durable, by isolation: with the wait for the mark, which costs the round trip to the level and holds no lock.",
+    says: "Writes with ack: durable, by isolation (unknown: clients of PostgreSQL): with the wait for the mark, which costs the round trip to the level and holds no lock.",
     queries: [0.5, 0.99].map((share) => ({
       expr: locatedQuantile(share, `${COMMIT}{ack="durable", access="write"}`, "isolation"),
       legend: `{{isolation}} p${String(share * 100)}`,

@@ -128,7 +128,13 @@ export class Callers {
     onEnded: () => void,
   ): Promise<{ readonly principal: Principal; readonly leave: () => void }> {
     const principal = await this.#prove(authorization, address);
-    this.#options.admission.touch(principal);
+    const { admission, onRefused } = this.#options;
+    try {
+      admission.touch(principal);
+    } catch (cause) {
+      if (cause instanceof HighwaterError) onRefused(cause.code);
+      throw cause;
+    }
     let cancel = (): void => undefined;
     const wait = (): void => {
       cancel();

@@ -14,6 +14,7 @@ export class Metrics extends MetricSet {
   readonly durabilityLag = this.histogram(GATEWAY.durabilityLag);
   readonly exposureDelays = this.counter(GATEWAY.exposureDelays);
   readonly exposureRefusals = this.counter(GATEWAY.exposureRefusals);
+  readonly wireAfter = this.histogram(GATEWAY.wireAfter);
   readonly wireAnswers = this.counter(GATEWAY.wireAnswers);
   /** Unknown outcomes that are being settled now. */
   settling = 0;

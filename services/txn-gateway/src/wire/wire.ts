@@ -6,7 +6,6 @@ import { HighwaterError } from "@highwater/protocol";
 import { type Callers, serverCertificate } from "@highwater/service";
 import { type Config } from "../config.ts";
 import { type Deps } from "../deps.ts";
-import { type Metrics } from "../metrics.ts";
 import { type Primary, type PrimaryEpoch } from "../primary/primary.ts";
 import { defaultLevel, type RequestRules } from "../txn/request.ts";
 import { Authentication, type Admitted } from "./authentication.ts";
@@ -30,6 +29,7 @@ import { RoleVetting } from "./role-vetting.ts";
 import { type WireAttempts } from "./shell/attempts.ts";
 import { ReadTraces } from "./shell/read-traces.ts";
 import { Outbox } from "./shell/outbox.ts";
+import { type WireMetrics } from "./shell/session-metrics.ts";
 import { WireSession } from "./shell/session.ts";
 
 export interface WireContext {
@@ -41,7 +41,7 @@ export interface WireContext {
   readonly rules: RequestRules;
   readonly attempts: WireAttempts;
   readonly replicas: Replicas;
-  readonly metrics: Pick<Metrics, "wireAnswers">;
+  readonly metrics: WireMetrics;
 }
 
 /** Limit from the connection to the session, as PostgreSQL's authentication_timeout. */
@@ -167,6 +167,7 @@ export class Wire {
     const [oldest] = this.#opening;
     if (oldest !== undefined && this.#opening.size > this.#parts.config.pgMaxConnections) {
       this.#opening.delete(oldest);
+      this.#parts.metrics.refusals.add("overloaded");
       oldest.write(TOO_MANY_OPENING);
       oldest.destroySoon();
     }
@@ -204,6 +205,7 @@ export class Wire {
     else if (cause instanceof BackendRefusal) socket.end(cause.response);
     else if (cause instanceof HighwaterError) {
       const { message, details } = cause;
+      if (!COUNTED_BY_CALLERS.has(cause.code)) this.#parts.metrics.refusals.add(cause.code);
       const detail = details.detail ?? undefined;
       socket.end(
         errorResponse({
@@ -215,6 +217,7 @@ export class Wire {
     } else if (socket.destroyed || socket.writableEnded) socket.destroy();
     else {
       this.#parts.primary.wake();
+      this.#parts.metrics.refusals.add("primary_unavailable");
       this.#parts.deps.log.warn("wire_session_not_opened", { client, cause });
       const message = "the gateway has no connection to the primary";
       socket.end(errorResponse({ severity: "FATAL", code: "57P03", message }));
@@ -394,6 +397,13 @@ const TOO_MANY_OPENING = errorResponse({
   code: "53300",
   message: "sorry, too many clients log in at once; connect again",
 });
+/** Refusals of a credential, or of one that is used too often. */
+const COUNTED_BY_CALLERS: ReadonlySet<string> = new Set([
+  "unauthenticated",
+  "authentication_unavailable",
+  "rate_limited",
+  "concurrency_limited",
+]);
 const IN_RECOVERY = "in_hot_standby\0on\0";
 
 const SQLSTATES: Readonly<Record<string, string>> = {

@@ -31,13 +31,13 @@ export const GATEWAY = {
   commit: histogram("highwater_gateway_commit_seconds", {
     labels: {
       ack: ACK,
-      isolation: ["serializable", "repeatable read", "read committed"],
+      isolation: ["serializable", "repeatable read", "read committed", "unknown"],
       access: ACCESS,
-      form: FORM,
+      form: [...FORM, "wire"],
     },
     unit: "seconds",
     buckets: LATENCY_SECONDS,
-    help: "From an accepted commit to its answer, of those that committed; of a one-shot transaction with all its statements, of a safe one with its wait for the mark.",
+    help: "From an accepted commit to its answer, of those that committed; of a one-shot transaction with all its statements, of a safe one with its wait for the mark. On the PostgreSQL wire from the last message before the commit; the gateway does not know its isolation.",
     question: "How long does a commit take, fast and safe, by isolation?",
   }),
   store: histogram("highwater_gateway_store_seconds", {
@@ -49,12 +49,12 @@ export const GATEWAY = {
   }),
   refusals: counter("highwater_gateway_refusals_total", {
     labels: { code: "an error code" },
-    help: "Requests that were refused before they reached a transaction, by error code.",
+    help: "Requests, and sessions and fast transactions of clients of PostgreSQL, that were refused before they reached a transaction, by error code.",
     question: "Who is turned away: without a key, above a limit, by a full gateway?",
   }),
   reads: counter("highwater_gateway_nearby_reads_total", {
     labels: { served: ["replica", "primary"] },
-    help: "Reads that a replica of this region was asked for, by the role of the node that served them.",
+    help: "Reads that a replica of this region was asked for, and transactions on the port for reads, by the role of the node that served them.",
     question: "How often is a read near the user served there?",
   }),
 
@@ -139,6 +139,13 @@ export const GATEWAY = {
   wireHolds: gauge("highwater_gateway_wire_holds", {
     help: "Of these, those with an answer that waits to be durable.",
     question: "How many clients of PostgreSQL are kept waiting by durability?",
+  }),
+  wireAfter: histogram("highwater_gateway_wire_after_seconds", {
+    labels: { outcome: ["arrived", "refused"] },
+    unit: "seconds",
+    buckets: LATENCY_SECONDS,
+    help: "Waits of sessions on the port for reads for the transaction of highwater.after; refused ones were too late, cancelled, or for a transaction that never arrives.",
+    question: "How far do replicas lag behind what clients want to see?",
   }),
   wireAnswers: counter("highwater_gateway_wire_answers_total", {
     labels: { how: ["commit", "receipted", "held", "unreceipted", "released"] },

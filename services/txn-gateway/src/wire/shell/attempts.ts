@@ -7,6 +7,7 @@ import { lifespanMs } from "../../attempts/bounds.ts";
 import { type Config } from "../../config.ts";
 import { type Deps } from "../../deps.ts";
 import { type Exposed, type Exposure } from "../../exposure/exposure.ts";
+import { type Metrics } from "../../metrics.ts";
 import { type Durability, type AttemptVerdict } from "../../outcomes/durability.ts";
 import { type LookUps } from "../../outcomes/look-ups.ts";
 import { type Settler } from "../../outcomes/settler.ts";
@@ -22,6 +23,7 @@ import { type Position } from "../positions.ts";
 
 export interface WireAttemptContext {
   readonly config: Pick<Config, "totalTimeoutMs">;
+  readonly metrics: Pick<Metrics, "refusals">;
   readonly deps: Pick<Deps, "clock">;
   readonly keys: Pick<DeploymentKeys, "receiptTag">;
   readonly tokens: Tokens;
@@ -65,6 +67,7 @@ export class WireAttempts {
       return this.#parts.exposure.check(owner, "commit");
     } catch (cause) {
       if (!(cause instanceof HighwaterError)) throw cause;
+      this.#parts.metrics.refusals.add(cause.code);
       const message = cause.details.detail ?? cause.message;
       return { severity: "ERROR", code: "53400", message, hint: REFUSED_HINT };
     }

@@ -15,10 +15,10 @@ import { AfterWait, type Reader } from "./after-wait.ts";
 import { endOf, FAILED_OVER, judgeHeld } from "./failover.ts";
 import { Slowdown } from "./slowdown.ts";
 import { type ReadTraces } from "./read-traces.ts";
+import { SessionMetrics, type WireMetrics } from "./session-metrics.ts";
 import { SessionTraces } from "./session-traces.ts";
 import { type WireAttempt, type WireAttempts } from "./attempts.ts";
 import { type Outbox, type Outgoing } from "./outbox.ts";
-import { type Metrics } from "../../metrics.ts";
 import { type PrimaryEpoch } from "../../primary/primary.ts";
 
 export interface SessionOptions {
@@ -31,7 +31,7 @@ export interface SessionOptions {
   readonly positions: Positions;
   readonly attempts: WireAttempts;
   readonly owner: bigint;
-  readonly metrics: Pick<Metrics, "wireAnswers">;
+  readonly metrics: WireMetrics;
   /** Undefined: commits are not traced. */
   readonly tracer: Tracer | undefined;
   readonly levels: () => readonly string[];
@@ -93,6 +93,7 @@ export class WireSession {
   readonly #positioned = new Set<WireAttempt>();
   readonly #timers = new Map<Gate, () => void>();
   readonly #traces: SessionTraces;
+  readonly #metrics: SessionMetrics;
   /** Null: the session came to the main port, or reads are not traced. */
   readonly #reads: ReadTraces | null;
   readonly #ended = new AbortController();
@@ -114,6 +115,7 @@ export class WireSession {
     this.#lastActiveMs = options.nowMs();
     const { reader, after, tracer, owner } = options;
     this.#traces = new SessionTraces({ tracer, owner, node: this.node });
+    this.#metrics = new SessionMetrics(options);
     this.#reads = reader?.traces ?? null;
     this.#afterWait =
       reader === null
@@ -143,6 +145,7 @@ export class WireSession {
         else this.#waitAtReplica(gate, reader, reader.replica);
       },
       await: (token) => {
+        this.#metrics.awaits();
         this.#afterWait?.begin(token, this.#state.settings.maxWaitMs);
       },
       promoted: () => {
@@ -194,6 +197,7 @@ export class WireSession {
       const isPipelined = !this.#state.expected.isEmpty;
       this.#traces.ended(isPipelined);
       this.#reads?.ended(isPipelined || this.#clientLeg.isBlocked);
+      if (this.#afterWait !== null) this.#metrics.read(this.replica === null ? "primary" : "replica");
     }
     if (this.#isDraining) this.drain();
   }
@@ -316,11 +320,13 @@ export class WireSession {
     const without = settings.ack === "commit" ? "unreceipted" : "held";
     if (gate.isCommit) metrics.wireAnswers.add(isEarly ? "commit" : attempt === null ? without : "receipted");
     if (isEarly) positions.committed(primaryEpoch);
+    const sentMs = this.#lastActiveMs;
+    this.#metrics.committed(gate, { sentMs, isEarly });
     const trace = this.#traces.committed(gate, {
       id: attempt?.id ?? null,
       ack: isEarly ? "commit" : "durable",
       level,
-      sentMs: this.#lastActiveMs,
+      sentMs,
     });
     positions.want({
       primaryEpoch,
@@ -390,6 +396,7 @@ export class WireSession {
 
   #arrived(refusal: Report | null): void {
     this.#state.isAwaiting = false;
+    this.#metrics.arrived(refusal !== null);
     if (refusal !== null && this.#state.status !== "I") {
       // Earlier results of the block may lack the token's transaction, so the session ends.
       this.#fail({ ...refusal, severity: "FATAL" });
@@ -404,6 +411,7 @@ export class WireSession {
     this.#timers.get(gate)?.();
     this.#timers.delete(gate);
     this.#queue.open(gate);
+    this.#metrics.answered(gate);
     this.#reads?.opened(gate, false);
     if (this.#isServerGone) this.#serverGone();
     else {
