@@ -279,7 +279,7 @@ export class ServerLeg implements FrameSink {
     if (isExecute) state.expected.pop();
     if (!isCheck) return true;
     // Held back, because a simple Query's result comes after the notices and errors of its COMMIT.
-    progress.result = Buffer.from(bytes.subarray(start, end));
+    progress.result = bytes.subarray(start, end);
     return false;
   }
 
