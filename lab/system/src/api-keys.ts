@@ -16,6 +16,8 @@ export interface KeyOptions {
   readonly role?: string;
   /** Any of read, write, webhooks and admin. */
   readonly scopes: readonly string[];
+  /** Further arguments of the command, such as `--concurrency 2`. */
+  readonly limits?: readonly string[];
 }
 
 /** A login role belongs to one owner, and either to keys that write or to keys that do not. */
@@ -26,10 +28,11 @@ export function ownRole({ name, owner = name, scopes }: KeyOptions): { name: str
 
 /** Returns the key's text. */
 export async function createKey(topologyFile: string, options: KeyOptions): Promise<string> {
-  const { name, owner, role = ownRole(options).name, scopes } = options;
+  const { name, owner, role = ownRole(options).name, scopes, limits = [] } = options;
   const args = [
     ...["create", "--json", "--name", name, "--role", role, "--scopes", scopes.join(",")],
     ...(owner === undefined ? [] : ["--owner", owner]),
+    ...limits,
   ];
   return /hwk_[A-Za-z0-9_-]+/.exec(await run(topologyFile, args))?.[0] ?? "";
 }

@@ -1,7 +1,7 @@
 // Decides which clients may open a session, and as which role: with an API key of the role, by the
 // server's own password check, or as the application's role where HTTP needs no key either.
 import { HighwaterError } from "@highwater/protocol";
-import { type Callers, isAnonymous, isLoopback, NOBODY, ownerTag } from "@highwater/service";
+import { type Callers, isAnonymous, isLoopback, NOBODY, ownerTag, type Principal } from "@highwater/service";
 import { type Config } from "../config.ts";
 import { roleUrl } from "../identity/role-url.ts";
 import { type RoleUse, type RoleVetting } from "./role-vetting.ts";
@@ -17,6 +17,8 @@ export interface Admitted {
   /** Owner of the session's transactions. */
   readonly owner: bigint;
   readonly isAdministrator: boolean;
+  /** The key's own time limits: the session's defaults, which the client can change. */
+  readonly settings: Readonly<Record<string, string>>;
   /** Null: the gateway answers the server's password check itself. */
   readonly relay: Relay | null;
   /** Calls back when the credential expires or is revoked, or the role may no longer be used. */
@@ -36,6 +38,8 @@ export class Authentication {
   readonly #config: Config;
   readonly #callers: Callers;
   readonly #vetting: RoleVetting;
+  /** Sessions of each key that has a limit of its own. */
+  readonly #perKey = new Map<string, number>();
 
   constructor({ config, callers, vetting }: AuthenticationContext) {
     this.#config = config;
@@ -109,7 +113,9 @@ export class Authentication {
     const { principal, leave } = await this.#callers.enterConnection(credential, from, end);
     const reads = !principal.scopes.has("write");
     const use: RoleUse = { node, role: user, reads };
+    let uncount = (): void => undefined;
     try {
+      uncount = this.#count(principal);
       if (reads && !principal.scopes.has("read"))
         throw new HighwaterError("forbidden", {
           detail: `the credential of ${principal.id} has neither the scope read nor write`,
@@ -120,6 +126,7 @@ export class Authentication {
         });
       await this.#vetting.check(use);
     } catch (cause) {
+      uncount();
       leave();
       throw cause;
     }
@@ -133,9 +140,11 @@ export class Authentication {
       isBoundToDatabase: reads,
       owner: principal.owner,
       isAdministrator: principal.scopes.has("admin"),
+      settings: settingsOf(principal),
       relay: null,
       leave: () => {
         unwatch();
+        uncount();
         leave();
       },
       onEnded: (callback) => {
@@ -143,9 +152,41 @@ export class Authentication {
       },
     };
   }
+
+  /**
+   * A session counts as one request in flight against the key's own concurrency. Errors:
+   * `concurrency_limited`. Returns a function that ends the count.
+   */
+  #count({ id, limits: { concurrency } }: Principal): () => void {
+    if (concurrency === null) return () => undefined;
+    const open = this.#perKey.get(id) ?? 0;
+    if (open >= concurrency)
+      throw new HighwaterError("concurrency_limited", {
+        detail: `${id} has ${String(open)} sessions, its limit concurrency; close one`,
+        limit: { name: "concurrency", value: concurrency },
+      });
+    this.#perKey.set(id, open + 1);
+    let isCounted = true;
+    return () => {
+      if (!isCounted) return;
+      isCounted = false;
+      const left = (this.#perKey.get(id) ?? 1) - 1;
+      if (left > 0) this.#perKey.set(id, left);
+      else this.#perKey.delete(id);
+    };
+  }
+}
+
+function settingsOf({ limits }: Principal): Record<string, string> {
+  const { statementTimeoutMs, lockTimeoutMs } = limits;
+  return {
+    ...(statementTimeoutMs !== null && { statement_timeout: String(statementTimeoutMs) }),
+    ...(lockTimeoutMs !== null && { lock_timeout: String(lockTimeoutMs) }),
+  };
 }
 
 const UNWATCHED = {
+  settings: {},
   isBoundToDatabase: false,
   isAdministrator: false,
   relay: null,

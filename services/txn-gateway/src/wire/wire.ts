@@ -307,7 +307,8 @@ export class Wire {
     const { clock } = deps;
     const { user } = admitted.address;
     const changes = isReadPort ? { user, default_transaction_read_only: "on" } : { user };
-    const startup = writeStartup(version, serverParameters(parameters, changes));
+    const asked = new Map([...Object.entries(admitted.settings), ...parameters]);
+    const startup = writeStartup(version, serverParameters(asked, changes));
     const backend = await this.#logIn(socket, startup, admitted);
     const { socket: server } = backend;
     // The node may have changed its role during the log-in; then it must not run this session.

@@ -126,6 +126,34 @@ it("a key that only reads has sessions of the node's database alone", async () =
   }
 });
 
+it("a key's own limits apply to its sessions", async () => {
+  const limits = ["--concurrency", "2", "--statement-timeout", "700ms", "--lock-timeout", "300ms"];
+  const limited = await system.createKey({
+    name: "eight",
+    owner: "heidi",
+    scopes: ["read", "write"],
+    limits,
+  });
+  const at = system.pgUrl("us-east", "app_heidi_write");
+  const show = "SELECT current_setting('statement_timeout'), current_setting('lock_timeout')";
+  const first = await WireClient.open(at, { password: limited });
+  assert.deepEqual((await first.query(show)).rows, [["700ms", "300ms"]]);
+  const parameters = { statement_timeout: "5s" };
+  const second = await WireClient.open(at, { password: limited, parameters });
+  assert.deepEqual((await second.query(show)).rows, [["5s", "300ms"]]);
+  await assert.rejects(
+    WireClient.open(at, { password: limited }),
+    (error: WireError) => code(error) === "53300" && /limit concurrency/.test(error.message),
+  );
+  second.end();
+  await eventually("there is room again", async () => {
+    const client = await WireClient.open(at, { password: limited }).catch(() => undefined);
+    client?.end();
+    return client !== undefined;
+  });
+  first.end();
+});
+
 it("a session ends whose key was revoked while it logged in", async () => {
   const late = await system.createKey({ name: "seven", owner: "grace", scopes: ["read", "write"] });
   const at = system.pgUrl("us-east", "app_grace_write");
