@@ -72,10 +72,14 @@ export function runnableCode(language: Language, parts: readonly Part[], address
       ? `await (await fetch(${address})).text();\n`
       : `__import__("urllib.request").request.urlopen(${address}).read()\n`;
   };
-  const code = parts.map((part) => (part.kind === "code" ? part.text : stop(part.name))).join("\n");
-  return withAddresses(language, code, addresses);
+  const lines = parts.map((part) =>
+    part.kind === "code" ? withAddresses(language, part.text, addresses) : stop(part.name),
+  );
+  return lines.join("\n");
 }
 
+/** Characters with a meaning in regular expressions. */
+const SPECIAL = /[\\^$.*+?()[\]{}|/]/g;
 const ONE = '"https://highwater.example"';
 const SEVERAL = '["https://near.example", "https://far.example"]';
 
@@ -87,14 +91,18 @@ function withAddresses(language: Language, code: string, { endpoints, port }: Pa
     return `endpoints=[__import__("highwater").Endpoint(**each) for each in ${JSON.stringify(list)}]`;
   };
   const before = language === "ts" ? "url: " : "";
-  return code
-    .replaceAll(`${before}${ONE}`, given(1))
-    .replaceAll(`${before}${SEVERAL}`, given(endpoints.length))
-    .replaceAll("http://127.0.0.1:4600", endpoints[0]?.gateway ?? "")
-    .replaceAll("http://127.0.0.1:4601", endpoints[0]?.tracker ?? "")
-    .replaceAll("https://tracker.highwater.example", endpoints[0]?.tracker ?? "")
-    .replaceAll("https://shop.example", `http://127.0.0.1:${String(port)}`)
-    .replaceAll("8080", String(port));
+  const replacements = new Map([
+    [`${before}${ONE}`, given(1)],
+    [`${before}${SEVERAL}`, given(endpoints.length)],
+    ["http://127.0.0.1:4600", endpoints[0]?.gateway ?? ""],
+    ["http://127.0.0.1:4601", endpoints[0]?.tracker ?? ""],
+    ["https://tracker.highwater.example", endpoints[0]?.tracker ?? ""],
+    ["https://shop.example", `http://127.0.0.1:${String(port)}`],
+    ["8080", String(port)],
+  ]);
+  // All at once: a port that was put in can hold the digits of another one.
+  const keys = [...replacements.keys()].map((key) => key.replaceAll(SPECIAL, "\\$&"));
+  return code.replaceAll(new RegExp(keys.join("|"), "g"), (key) => replacements.get(key) ?? key);
 }
 
 /** The names that a page's setup gives to tables, and those that one program has in their place. */
@@ -125,7 +133,7 @@ export class OwnTables {
 export function isPrinted(expected: string, printed: string): boolean {
   const pattern = expected
     .split("…")
-    .map((text) => text.replaceAll(/[\\^$.*+?()[\]{}|/]/g, "\\$&"))
+    .map((text) => text.replaceAll(SPECIAL, "\\$&"))
     .join("[^\\n]*");
   return new RegExp(`^${pattern}$`).test(printed);
 }
