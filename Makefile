@@ -237,14 +237,14 @@ attack: $(STAMP) ## Attack a whole system as strangers with keys of two tenants;
 	@$(NODE) proof/attack/cli.ts --only "$(ONLY)"
 
 # The two installations wait for different registries, so they run side by side. So do the static
-# checks, which take one processor, and the tests; what the checks have to say comes last, where it
-# is seen.
+# checks, which take one processor, and the tests; what failed checks have to say comes last, where
+# it is seen.
 test: ## Check format, lint and types, and run all tests but the slow ones
 	@$(MAKE) -s --no-print-directory --jobs 2 $(STAMP) $(VENV)
 	@log=$$(mktemp); trap 'rm -f $$log' EXIT; $(MAKE) -s --no-print-directory --keep-going check > $$log 2>&1 & checks=$$!; \
 	  $(NODE) scripts/run-tests.ts $(filter-out $(SLOW_FILES),$(TEST_FILES)); tests=$$?; \
-	  wait $$checks; checks=$$?; cat $$log; \
-	  [ $$checks -eq 0 ] || echo "format, lint or types: see above"; exit $$((tests || checks))
+	  wait $$checks; checks=$$?; \
+	  [ $$checks -eq 0 ] || { cat $$log; echo "format, lint or types: see above"; }; exit $$((tests || checks))
 
 verify: $(STAMP) ## Run the checks that take hours at this commit and write docs/verification.md; resumes where it was stopped (ONLY=chaos-5,soak LIST=1 PAGE=1)
 	@$(NODE) scripts/verify/cli.ts --only "$(ONLY)" $(if $(LIST),--list) $(if $(PAGE),--page)

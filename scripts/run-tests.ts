@@ -110,7 +110,8 @@ await Promise.all([
   pipeline(stream.compose(reportEnds(files)), process.stderr, { end: false }),
 ]);
 if (values.names !== undefined) writeFileSync(values.names, names.lines.map((line) => `${line}\n`).join(""));
-printSlowest();
+// What has failed is to stand last.
+if (process.exitCode === undefined) printSlowest();
 
 const processes = await settle(() => processesWith(temp, `${MARK}=${mark}`));
 const folders = await settle(() => readdirSync(temp).filter((name) => !name.startsWith("node-")));
