@@ -403,7 +403,6 @@ const COUNTED_BY_CALLERS: ReadonlySet<string> = new Set([
   "unauthenticated",
   "authentication_unavailable",
   "rate_limited",
-  "concurrency_limited",
 ]);
 const IN_RECOVERY = "in_hot_standby\0on\0";
 
