@@ -254,13 +254,13 @@ function learnPosition(
   // A look-up alone has found it somewhere in a later epoch; its own token says where it committed.
   if (entry.origin === null || (entry.origin.epoch !== entry.attempt && position.epoch === entry.attempt))
     amend(entry, { origin: position });
-  const reached = reachedBits(state, position);
-  const learned = reached & ~entry.reached;
-  reach(entry, reached);
   if (entry.state.kind === "intent") {
     reposition(state, entry, position, effects);
     return;
   }
+  const reached = reachedBits(state, position);
+  const learned = reached & ~entry.reached;
+  reach(entry, reached);
   countEntry(state, entry);
   effects.push({ kind: "save", entry });
   if (entry.state.kind === "pending" && hasAll(state, entry.reached)) complete(state, entry, effects);

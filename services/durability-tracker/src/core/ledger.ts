@@ -374,6 +374,25 @@ function settleBacklog(state: TrackerState, epoch: EpochId, effects: Effect[]): 
   if (through !== null) effects.push({ kind: "forget_waiting", through });
 }
 
+/**
+ * Reports the levels that a write has reached since `before` although no mark of the current epoch
+ * was seen to pass it: they had it before this tracker could place it.
+ */
+export function reportReached(
+  state: TrackerState,
+  entry: LedgerEntry,
+  before: number,
+  effects: Effect[],
+): void {
+  const learned = entry.reached & ~before;
+  if (entry.kind !== "write" || learned === 0) return;
+  for (const { name } of state.config.levels) {
+    if ((learned & levelBit(state, name)) === 0) continue;
+    if (entry.announced) noteLate(state, name, entry.atMs);
+    if (state.ledger.publishesDurable) publishDurable(state, name, [entry], effects);
+  }
+}
+
 function publishDurable(
   state: TrackerState,
   level: string,
@@ -410,6 +429,21 @@ export function complete(
   const { finished } = own(state);
   if (!finished.has(entry.key)) finished.set(entry.key, state.nowMs);
   effects.push({ kind: "save", entry });
+}
+
+/**
+ * Has a placed entry wait for the current epoch's marks. If every level has it already, no mark is
+ * left that would take it out of the ledger, so it completes at once.
+ */
+export function goOnAt(
+  state: TrackerState,
+  entry: LedgerEntry,
+  position: LogPosition,
+  effects: Effect[],
+  fates?: Fates,
+): void {
+  enter(state, entry, { kind: "pending", position }, effects);
+  if (hasAll(state, entry.reached)) complete(state, entry, effects, fates);
 }
 
 function isKnownByToken(

@@ -2,7 +2,7 @@
 // up, or it cannot be judged yet.
 import { type EpochId } from "@highwater/protocol";
 import { Fates } from "./fates.ts";
-import { beginWaiting, enter, reach } from "./ledger.ts";
+import { beginWaiting, enter, goOnAt, reach, reportReached } from "./ledger.ts";
 import { noteEnded } from "./old-epochs.ts";
 import { reappear } from "./proof.ts";
 import { doubt, forgetLookUps } from "./proofs.ts";
@@ -19,6 +19,7 @@ export function reposition(
   effects: Effect[],
   fates = new Fates(state),
 ): void {
+  const before = entry.reached;
   if (currentEpoch(state) !== position.epoch) reach(entry, fates.reachedBits(position));
   if (state.topology.standing.kind !== "following") {
     enter(state, entry, { kind: "pending", position }, effects);
@@ -27,8 +28,12 @@ export function reposition(
   // The history to which it had been carried over may have been given up, while its original one
   // was kept.
   const carried = fates.carry(position) ?? (entry.origin === null ? null : fates.carry(entry.origin));
-  if (carried !== null) enter(state, entry, { kind: "pending", position: carried }, effects);
-  else if (!fates.hasEnded(position.epoch)) {
+  if (carried !== null) {
+    // No mark of this epoch passes it at the levels that have it already: what follows from such a
+    // mark follows here.
+    reportReached(state, entry, before, effects);
+    goOnAt(state, entry, carried, effects, fates);
+  } else if (!fates.hasEnded(position.epoch)) {
     // An epoch that is unknown here, or not outranked, may be newer than the one that this tracker
     // follows, so there is no verdict yet.
     enter(state, entry, { kind: "pending", position }, effects);
@@ -48,7 +53,7 @@ function proveRead(state: TrackerState, entry: LedgerEntry, position: LogPositio
     offset: BigInt(current.startOffset) as LogPosition["offset"],
   };
   if ([position, entry.origin ?? position].some((at) => isKept(state, at)))
-    enter(state, entry, { kind: "pending", position: start }, effects);
+    goOnAt(state, entry, start, effects);
   else enter(state, entry, { kind: "absent", asOf: start, sinceMs: state.nowMs, retriedIn: null }, effects);
 }
 

@@ -1,7 +1,7 @@
 // Decides what only receipts can prove: asks for them, weighs the answers, and reports losses once
 // the proof itself is safe.
 import { type EpochId, type OwnedId, ownedName, type Verdict } from "@highwater/protocol";
-import { amend, drop, enter, restate } from "./ledger.ts";
+import { amend, drop, enter, goOnAt, restate } from "./ledger.ts";
 import { levelNames } from "./levels.ts";
 import { markIn, reachableLevels } from "./marks.ts";
 import { noticeBrokenLoss } from "./promises.ts";
@@ -129,7 +129,7 @@ function applyProof(
     case "commit":
       if (present) {
         if (entry.origin === null) amend(entry, { origin: asOf });
-        enter(state, entry, { kind: "pending", position: asOf }, effects);
+        goOnAt(state, entry, asOf, effects);
       } else if (entry.origin === null) {
         // This attempt was never seen to commit, and its client has run it again.
         drop(state, entry, effects);

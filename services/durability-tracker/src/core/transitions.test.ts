@@ -205,6 +205,7 @@ test("SPEC.md names tests that exist", () => {
     "learned",
     "peer-verdicts",
     "ledger",
+    "latecomers",
     "transitions",
     "service",
     "synchronous",
