@@ -433,7 +433,8 @@ export class Checker implements AnswerWitness, Witness {
   #checkLedger(tracker: SimTracker): void {
     const { state } = tracker;
     const levels = this.#config.levels;
-    for (const { key, state: at, reached } of state.ledger.entries.values()) {
+    for (const entry of state.ledger.entries.values()) {
+      const { key, state: at, reached } = entry;
       const what = `${tracker.name}: ${key}`;
       assert.ok(!UNSETTLED.has(at.kind), `${what} is still ${at.kind}`);
       assert.ok(at.kind !== "lost" || at.isPublished, `${what} is gone, and has no event`);
@@ -446,8 +447,9 @@ export class Checker implements AnswerWitness, Witness {
             `${what} has reached ${name}, and the tracker has not noticed`,
           );
       }
-      if (reached === (1 << levels.length) - 1)
-        assert.ok(state.ledger.finished.has(key), `${what} is done, and stays for ever`);
+      if (reached !== (1 << levels.length) - 1) continue;
+      assert.ok(state.ledger.finished.has(key), `${what} is done, and stays for ever`);
+      assert.ok(!isKnownByToken(tracker, entry), `${what} is done, its token answers for it, and it stays`);
     }
   }
 
@@ -528,6 +530,16 @@ function checkChange(
   if (verdict === "broken") return;
   if (verdict === "pending") assert.ok(tracker.isHushed || why.startsWith("R5"), `taken back: ${what}`);
   else assert.fail(`a verdict changed: ${what} (before: ${before})`);
+}
+
+/** The marks and what is carried over say of its token what they say of the entry: that every level has it. */
+function isKnownByToken(
+  { state }: SimTracker,
+  { id, attempt, kind, origin, owner, hasOtherTokens }: LedgerEntry,
+): boolean {
+  if (origin?.epoch !== attempt || hasOtherTokens) return false;
+  const unheld = { id, owner: owner.owner, attempt, kind, position: origin, key: "" };
+  return state.config.levels.every(({ name }) => judge(state, unheld, name).verdict === "durable");
 }
 
 /** What is counted as things happen is what counting would find, and nothing is held twice. */

@@ -520,6 +520,16 @@ export const MUTANTS: readonly Mutant[] = [
     wires: true,
     from: 370,
   },
+  {
+    name: "what every level had before it was placed stays in the ledger",
+    patch: {
+      file: core("ledger"),
+      find: `  enter(state, entry, { kind: "pending", position }, effects);
+  if (hasAll`,
+      replace: `  enter(state, entry, { kind: "pending", position }, effects);
+  if (entry.reached < 0 && hasAll`,
+    },
+  },
   { name: "a token's offset is what has been written out", habit: "tokenFromWritten" },
   { name: "positions tell what was received, not what is on disk", habit: "showsReceived", from: 40 },
   { name: "unknown outcomes are run again under a new id", habit: "retriesUnsettled", series: 25, from: 97 },
