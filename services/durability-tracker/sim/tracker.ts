@@ -10,6 +10,7 @@ import {
   type Ground,
   type LedgerEntry,
   initialState,
+  markIn,
   type Published,
   restore,
   type Tracker,
@@ -119,6 +120,8 @@ export class SimTracker {
   isHushed = false;
   /** Its disk has lost what was written. */
   isTorn = false;
+  /** A kill took marks that were not saved: its entries may know of levels that none of its marks shows. */
+  hasForgotten = false;
   isDirty = true;
 
   constructor(n: number, config: CoreConfig, parts: SimTrackerContext) {
@@ -271,7 +274,11 @@ export class SimTracker {
     if (left < this.ledger.batches) this.isTorn = true;
     const saved = this.ledger.read(left);
     this.#reportedAt.length = left;
+    const { marks } = this.state.topology;
     this.state = restore(this.config, nowMs, saved);
+    for (const [epoch, levels] of marks)
+      for (const [level, offset] of levels)
+        if ((markIn(this.state, epoch, level) ?? -1n) < offset) this.hasForgotten = true;
     this.watcher = new Watcher(this.#nodes);
     this.watcher.known = saved.currentEpoch;
     this.watcher.graph.add(saved.epochs);
