@@ -16,6 +16,7 @@ import {
   presentEntry,
   queue,
   reach,
+  reportReached,
 } from "./ledger.ts";
 import { hasAll } from "./levels.ts";
 import { repositionUnplaced, reposition } from "./placing.ts";
@@ -240,6 +241,11 @@ function learnMetadata(
   if (entry.state.kind === "lost") publishLoss(state, entry, effects);
 }
 
+/** Without a current epoch nothing is published, nor of an epoch that may be newer. */
+function isCurrentPlace({ topology: { standing } }: TrackerState, { epoch }: LogPosition): boolean {
+  return standing.kind === "following" && standing.epoch === epoch;
+}
+
 /**
  * The position of a commit also shows at which levels it was durable there, and what was promised
  * then binds. Only an intent is moved by it; an attempt that is being looked up, or has its
@@ -258,9 +264,11 @@ function learnPosition(
     reposition(state, entry, position, effects);
     return;
   }
-  const reached = reachedBits(state, position);
-  const learned = reached & ~entry.reached;
-  reach(entry, reached);
+  const before = entry.reached;
+  reach(entry, reachedBits(state, position));
+  const learned = entry.reached & ~before;
+  if (entry.state.kind === "pending" && isCurrentPlace(state, entry.state.position))
+    reportReached(state, entry, before, effects);
   countEntry(state, entry);
   effects.push({ kind: "save", entry });
   if (entry.state.kind === "pending" && hasAll(state, entry.reached)) complete(state, entry, effects);

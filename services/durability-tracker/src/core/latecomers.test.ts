@@ -127,3 +127,18 @@ for (const [title, arrive] of [
     for (const levels of published(it).values()) assert.deepEqual(levels, LEVELS);
     assert.equal(lags(it), COUNT * LEVELS.length);
   });
+
+test("what the levels had is published as durable when the position of a commit that was looked up comes", () => {
+  const it = Driven.following(first);
+  it.intent(1, 1);
+  it.send({ kind: "durable_wanted", wanted: true });
+  it.follow(first, crashed);
+  it.sleep(it.state.config.intentGraceMs);
+  it.answer(200, { 1: { kind: "commit", epoch: epochId(1) } });
+  assert.equal(published(it).size, 0);
+  it.position(1, 1, 80);
+  assert.deepEqual([...published(it).values()], [LEVELS]);
+  assert.equal(heldCount(it.state), 0);
+  everywhere(it, 200);
+  assert.deepEqual([...published(it).values()], [LEVELS]);
+});

@@ -376,7 +376,7 @@ function settleBacklog(state: TrackerState, epoch: EpochId, effects: Effect[]): 
 
 /**
  * Reports the levels that a write has reached since `before` although no mark of the current epoch
- * was seen to pass it: they had it before this tracker could place it.
+ * has passed it here: they had it before this tracker knew its position.
  */
 export function reportReached(
   state: TrackerState,
