@@ -6,6 +6,7 @@ import { System } from "@highwater/lab-system";
 import { Highwater, sql } from "@highwater/sdk";
 import { CATALOGUE, type Metric } from "@highwater/service";
 import { createTable } from "@highwater/lab-system/testing";
+import pg from "pg";
 
 const EAST = "us-east";
 const FAST = 20;
@@ -45,7 +46,8 @@ before(async () => {
       });
     const tx = await hw.begin({ isolation: "repeatable read" });
     await tx.query(sql`SELECT count(*) FROM kv`);
-    await tx.commit();
+    const { token } = await tx.commit();
+    await readAfter(token);
   } finally {
     await hw.close();
   }
@@ -57,6 +59,15 @@ after(async () => {
   await prometheus.close();
   await system.close();
 });
+
+/** By the PostgreSQL port for reads. */
+async function readAfter(token: string): Promise<void> {
+  const reader = new pg.Client({ connectionString: system.pgReadUrl(EAST) });
+  await reader.connect();
+  await reader.query(`SET highwater.after = '${token}'`);
+  await reader.query("SELECT 1");
+  await reader.end();
+}
 
 /** Waits for a scrape that is new enough to show the value. */
 async function shows(expression: string, wanted: (value: number) => boolean): Promise<void> {
