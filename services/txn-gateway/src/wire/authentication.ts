@@ -79,9 +79,10 @@ export class Authentication {
    * The role is not vetted: the client has the server's password for it and could connect to the
    * server directly. Test runners and restores log in this way with roles that create databases.
    */
-  #passThrough({ socket, inbox }: Greeted, user: string, node: string): Admitted {
+  #passThrough({ socket, inbox, address: from }: Greeted, user: string, node: string): Admitted {
     const address = { ...this.nodeAddress(node), user, password: null };
     const relay: Relay = {
+      isOfThisHost: isLoopback(from),
       toClient: (frame) => socket.write(frame),
       fromClient: () => inbox.frame(),
     };

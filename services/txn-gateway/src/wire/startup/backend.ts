@@ -3,6 +3,7 @@ import { connect as connectSocket, type Socket } from "node:net";
 import { connect as connectTls, type ConnectionOptions } from "node:tls";
 import { parseIntoClientConfig } from "pg-connection-string";
 import sasl from "pg/lib/crypto/sasl.js";
+import { HighwaterError } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
 import { int32, message } from "../frames/build.ts";
 import { Inbox } from "./inbox.ts";
@@ -40,10 +41,15 @@ export class BackendRefusal extends Error {
 
 /** Passes authentication messages on in both directions. */
 export interface Relay {
+  /** Whether the client is on the gateway's host, so that it could log in to the server itself. */
+  readonly isOfThisHost: boolean;
   toClient(frame: Buffer): void;
   fromClient(): Promise<Buffer>;
 }
 
+/** The server knows the gateway's address alone: such a line would admit all of its clients. */
+const UNPROVEN =
+  "the server asked for no password, and GATEWAY_PG_AUTH is passthrough; pg_hba.conf must demand scram-sha-256 of the gateway's address, and not trust it";
 const DEFAULT_PORT = 5_432;
 /**
  * Linux ends a silent connection to a host that has vanished 10 s later: Node has it ask again once
@@ -113,7 +119,10 @@ function once(socket: Socket, event: string): Promise<void> {
   });
 }
 
-/** Errors: BackendRefusal, and those of the network. */
+/**
+ * Errors: BackendRefusal, HighwaterError `forbidden` where the server would have let anyone in, and
+ * those of the network.
+ */
 export async function logIn(
   socket: Socket,
   startup: Buffer,
@@ -125,6 +134,7 @@ export async function logIn(
     const greeting: Buffer[] = [];
     let key: Buffer = Buffer.alloc(0);
     const scram = new Scram(how.password ?? "");
+    let isProven = how.relay === null || how.relay.isOfThisHost;
     for (;;) {
       const frame = await inbox.frame();
       const type = String.fromCharCode(frame[0] ?? 0);
@@ -132,8 +142,10 @@ export async function logIn(
       if (type === "R" && frame.readInt32BE(5) !== AUTHENTICATED) {
         if (how.relay === null) socket.write(await scram.answer(frame));
         else await relayed(socket, frame, how.relay);
+        isProven = true;
         continue;
       }
+      if (type === "R" && !isProven) throw new HighwaterError("forbidden", { detail: UNPROVEN });
       greeting.push(frame);
       if (type === "K") key = Buffer.from(frame.subarray(5));
       if (type !== "Z") continue;
