@@ -193,7 +193,7 @@ test("bars are met, or each is missed by its own fault", () => {
     { mark_latency: { ...mark_latency, p50_ms: 5.1 } },
     { mark_latency: { ...mark_latency, p99_ms: 20.1 } },
     { mark_latency: { ...mark_latency, per_second: 960 } },
-    { ledger: { ...ledger, resident_mib: 451 } },
+    { ledger: { ...ledger, resident_mib: 301 } },
     { ledger: { ...ledger, held_up_ms: 101 } },
     { ledger: { ...ledger, advance_ms: Number.NaN } },
     { reconciliation: { ...reconciliation, all_seconds: 5.1 } },
