@@ -31,7 +31,7 @@ const OFFERED_SHARE_MIN = 0.97;
 const IDLE_CORE_MAX = 0.01;
 const RECONCILED_SECONDS_MAX = 5;
 const PUBLISHED_SECONDS_MAX = 10;
-const LEDGER_MIB_MAX = 450;
+const LEDGER_MIB_MAX = 300;
 const ADVANCE_MS_MAX = 100;
 
 export function resultOf(measured: Measured): Result {

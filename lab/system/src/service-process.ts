@@ -45,9 +45,9 @@ const PROGRAMS: Readonly<Record<ServiceKind, Program>> = {
   },
   tracker: {
     main: new URL("../../../services/durability-tracker/src/main.ts", import.meta.url),
-    // A failover of many transactions outlives a smaller young generation. A large ledger is mostly
-    // outside the heap; without the percentage, garbage grows to several times the rest.
-    flags: ["--max-semi-space-size=64", "--heap-growing-percent=25"],
+    // A large ledger is mostly outside the heap; without this, garbage grows to several times the
+    // rest.
+    flags: ["--max-semi-space-size=16", "--heap-growing-percent=25"],
   },
 };
 

@@ -68,8 +68,8 @@ locals {
     # What belongs to a request in flight outlives the default young generation under load, and is
     # then costly to collect.
     gateway = ["node", "--max-semi-space-size=64", "services/txn-gateway/src/main.ts"]
-    # A million pending transactions then take about 400 MiB (docs/guide/durability-levels.md).
-    tracker = ["node", "--max-semi-space-size=64", "--heap-growing-percent=25", "services/durability-tracker/src/main.ts"]
+    # A million pending transactions then take about 300 MiB (docs/guide/durability-levels.md).
+    tracker = ["node", "--max-semi-space-size=16", "--heap-growing-percent=25", "services/durability-tracker/src/main.ts"]
   }
 
   # The process runs. Not /readyz: it says whether there is a primary, and no restart of a task

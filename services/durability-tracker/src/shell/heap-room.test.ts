@@ -33,7 +33,7 @@ function watch(it: Driven, options: readonly string[]): { flags: string[]; pass:
 
 test("the heap grows faster until the last loss is reported", () => {
   const it = losing(MANY);
-  const { flags, pass } = watch(it, ["--max-semi-space-size=64", USUAL]);
+  const { flags, pass } = watch(it, ["--max-semi-space-size=16", USUAL]);
   pass();
   assert.deepEqual(flags, [FASTER]);
   while (it.reads.length > 0) it.answer(70);
@@ -46,5 +46,5 @@ test("the heap grows faster until the last loss is reported", () => {
 
 test("the heap grows as usual where little is to be proven, and where nothing was asked for", () => {
   assert.deepEqual(watch(losing(10), [USUAL]).flags, []);
-  assert.deepEqual(watch(losing(MANY), ["--max-semi-space-size=64"]).flags, []);
+  assert.deepEqual(watch(losing(MANY), ["--max-semi-space-size=16"]).flags, []);
 });
