@@ -71,17 +71,12 @@ export class Callers {
    * function that ends it. Errors: `rate_limited`, `concurrency_limited`.
    */
   also({ principal }: Caller): () => void {
-    const { admission, onRefused } = this.#options;
+    const { admission } = this.#options;
     if (principal.isService === true) return () => undefined;
-    try {
-      const admitted = admission.enter(principal);
-      return () => {
-        admission.leave(admitted);
-      };
-    } catch (cause) {
-      if (cause instanceof HighwaterError) onRefused(cause.code);
-      throw cause;
-    }
+    const admitted = this.#counted(() => admission.enter(principal));
+    return () => {
+      admission.leave(admitted);
+    };
   }
 
   /**
@@ -128,13 +123,9 @@ export class Callers {
     onEnded: () => void,
   ): Promise<{ readonly principal: Principal; readonly leave: () => void }> {
     const principal = await this.#prove(authorization, address);
-    const { admission, onRefused } = this.#options;
-    try {
-      admission.touch(principal);
-    } catch (cause) {
-      if (cause instanceof HighwaterError) onRefused(cause.code);
-      throw cause;
-    }
+    this.#counted(() => {
+      this.#options.admission.touch(principal);
+    });
     let cancel = (): void => undefined;
     const wait = (): void => {
       cancel();
@@ -183,8 +174,13 @@ export class Callers {
     admit: (principal: Principal) => Caller,
   ): Promise<Caller> {
     const principal = await this.#prove(authorization, this.#addressOf(response));
+    return this.#counted(() => admit(principal));
+  }
+
+  /** Counts a refusal by the work. */
+  #counted<T>(work: () => T): T {
     try {
-      return admit(principal);
+      return work();
     } catch (cause) {
       if (cause instanceof HighwaterError) this.#options.onRefused(cause.code);
       throw cause;
