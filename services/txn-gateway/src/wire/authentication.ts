@@ -5,6 +5,7 @@ import { type Callers, isAnonymous, isLoopback, NOBODY, ownerTag, type Principal
 import { type Config } from "../config.ts";
 import { roleUrl } from "../identity/role-url.ts";
 import { type RoleUse, type RoleVetting } from "./role-vetting.ts";
+import { Tally } from "./tally.ts";
 import { int32, message } from "./frames/build.ts";
 import { addressOf, type BackendAddress, type Relay } from "./startup/backend.ts";
 import { type Greeted } from "./startup/handshake.ts";
@@ -39,7 +40,7 @@ export class Authentication {
   readonly #callers: Callers;
   readonly #vetting: RoleVetting;
   /** Sessions of each key that has a limit of its own. */
-  readonly #perKey = new Map<string, number>();
+  readonly #perKey = new Tally();
 
   constructor({ config, callers, vetting }: AuthenticationContext) {
     this.#config = config;
@@ -160,21 +161,13 @@ export class Authentication {
    */
   #count({ id, limits: { concurrency } }: Principal): () => void {
     if (concurrency === null) return () => undefined;
-    const open = this.#perKey.get(id) ?? 0;
+    const open = this.#perKey.of(id);
     if (open >= concurrency)
       throw new HighwaterError("concurrency_limited", {
         detail: `${id} has ${String(open)} sessions, its limit concurrency; close one`,
         limit: { name: "concurrency", value: concurrency },
       });
-    this.#perKey.set(id, open + 1);
-    let isCounted = true;
-    return () => {
-      if (!isCounted) return;
-      isCounted = false;
-      const left = (this.#perKey.get(id) ?? 1) - 1;
-      if (left > 0) this.#perKey.set(id, left);
-      else this.#perKey.delete(id);
-    };
+    return this.#perKey.add(id);
   }
 }
 

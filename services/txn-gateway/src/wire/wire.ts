@@ -26,6 +26,7 @@ import { Proxies } from "./startup/proxy-header.ts";
 import { type Replicas } from "./replicas.ts";
 import { type Reader } from "./shell/after-wait.ts";
 import { RoleVetting } from "./role-vetting.ts";
+import { Tally } from "./tally.ts";
 import { type WireAttempts } from "./shell/attempts.ts";
 import { ReadTraces } from "./shell/read-traces.ts";
 import { Outbox } from "./shell/outbox.ts";
@@ -60,10 +61,10 @@ export class Wire {
   readonly #sessions = new Set<WireSession>();
   /** By the server's key, in hexadecimal. */
   readonly #byKey = new Map<string, WireSession>();
-  readonly #perRole = new Map<string, number>();
+  /** Admitted connections. */
+  readonly #perRole = new Tally();
   /** Sockets of clients that have not logged in, oldest first. */
   readonly #opening = new Set<Socket>();
-  #admitted = 0;
   #proxiesRefused = 0;
   #isStopping = false;
   #cancelSweep: () => void = () => undefined;
@@ -278,23 +279,13 @@ export class Wire {
   /** Errors: `overloaded` at the limits. Returns a function that ends the count. */
   #count(role: string): () => void {
     const { pgMaxConnections, pgMaxConnectionsPerRole } = this.#parts.config;
-    const ofRole = this.#perRole.get(role) ?? 0;
     if (this.#isStopping)
       throw new HighwaterError("primary_unavailable", { detail: "The gateway is shutting down." });
-    if (this.#admitted >= pgMaxConnections) throw tooMany("GATEWAY_PG_MAX_CONNECTIONS", pgMaxConnections);
-    if (ofRole >= pgMaxConnectionsPerRole)
+    if (this.#perRole.total >= pgMaxConnections)
+      throw tooMany("GATEWAY_PG_MAX_CONNECTIONS", pgMaxConnections);
+    if (this.#perRole.of(role) >= pgMaxConnectionsPerRole)
       throw tooMany("GATEWAY_PG_MAX_CONNECTIONS_PER_ROLE", pgMaxConnectionsPerRole);
-    this.#perRole.set(role, ofRole + 1);
-    this.#admitted++;
-    let isCounted = true;
-    return () => {
-      if (!isCounted) return;
-      isCounted = false;
-      this.#admitted--;
-      const left = (this.#perRole.get(role) ?? 1) - 1;
-      if (left > 0) this.#perRole.set(role, left);
-      else this.#perRole.delete(role);
-    };
+    return this.#perRole.add(role);
   }
 
   async #open(
