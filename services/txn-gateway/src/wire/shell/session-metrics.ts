@@ -11,7 +11,11 @@ export interface SessionMetricsOptions {
 
 interface Commit {
   readonly sentMs: number;
+  /** Answered at the commit point. */
   readonly isEarly: boolean;
+  readonly hasReceipt: boolean;
+  /** As the session asks for it. */
+  readonly ack: "commit" | "durable";
 }
 
 export class SessionMetrics {
@@ -26,7 +30,16 @@ export class SessionMetrics {
 
   /** A transaction has committed, and its answer waits. */
   committed(gate: Gate, commit: Commit): void {
-    if (gate.isCommit) this.#commits.set(gate, commit);
+    if (!gate.isCommit) return;
+    this.#commits.set(gate, commit);
+    const { isEarly, hasReceipt, ack } = commit;
+    const without = ack === "commit" ? "unreceipted" : "held";
+    this.#options.metrics.wireAnswers.add(isEarly ? "commit" : hasReceipt ? "receipted" : without);
+  }
+
+  /** An answer goes out before its commit is durable. */
+  released(): void {
+    this.#options.metrics.wireAnswers.add("released");
   }
 
   answered(gate: Gate): void {

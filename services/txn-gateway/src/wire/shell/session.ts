@@ -309,7 +309,7 @@ export class WireSession {
 
   #wait(gate: Gate): void {
     gate.decision = "waits";
-    const { positions, primaryEpoch, defaultLevel, metrics } = this.#options;
+    const { positions, primaryEpoch, defaultLevel } = this.#options;
     const { settings } = this.#state;
     const attempt = gate.attempt as WireAttempt | null;
     if (attempt !== null) this.#positioned.add(attempt);
@@ -317,11 +317,9 @@ export class WireSession {
     const level = settings.level ?? defaultLevel();
     gate.level = level;
     this.#reads?.holds(gate, level);
-    const without = settings.ack === "commit" ? "unreceipted" : "held";
-    if (gate.isCommit) metrics.wireAnswers.add(isEarly ? "commit" : attempt === null ? without : "receipted");
     if (isEarly) positions.committed(primaryEpoch);
     const sentMs = this.#lastActiveMs;
-    this.#metrics.committed(gate, { sentMs, isEarly });
+    this.#metrics.committed(gate, { sentMs, isEarly, hasReceipt: attempt !== null, ack: settings.ack });
     const trace = this.#traces.committed(gate, {
       id: attempt?.id ?? null,
       ack: isEarly ? "commit" : "durable",
@@ -426,7 +424,7 @@ export class WireSession {
     // The token is not known yet, and the client must not keep that of an earlier transaction.
     if (gate.attempt !== null && gate.position === null) gate.say(parameterStatus(TOKEN_PARAMETER, ""));
     gate.say(noticeResponse(RELEASED));
-    this.#options.metrics.wireAnswers.add("released");
+    this.#metrics.released();
     this.#traces.answered(gate, true);
     this.#reads?.opened(gate, true);
     this.#open(gate);
