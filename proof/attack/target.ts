@@ -2,10 +2,10 @@
 // passwords, and two tenants. The operator's own connection checks the effect of attacks and takes
 // no part in them.
 import { execFile } from "node:child_process";
-import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { Client } from "pg";
+import { demandPasswords } from "@highwater/lab-cluster";
 import { System } from "@highwater/lab-system";
 import { eventually } from "@highwater/lab-tools/process";
 import { placeOf, RawSession } from "../wire/session.ts";
@@ -68,7 +68,8 @@ export class Target implements AsyncDisposable {
     });
     try {
       await createRoles(system);
-      await demandPasswords(system);
+      const roles = LOGINS.map(({ role }) => role);
+      for (const { id } of system.cluster.nodes) await demandPasswords(system.cluster, id, roles);
       const [reader = "", writer = "", other = ""] = await Promise.all([
         system.createKey({ name: "reader", owner: "acme", role: READER.role, scopes: ["read"] }),
         system.createKey({ name: "writer", owner: "acme", role: WRITER.role, scopes: ["read", "write"] }),
@@ -153,17 +154,4 @@ async function createRoles({ cluster }: System): Promise<void> {
       const [row] = await cluster.query(id, "SELECT FROM pg_namespace WHERE nspname = 'crane'");
       return row !== undefined;
     });
-}
-
-/**
- * The cluster's own rules trust every connection from this machine. The tenants' roles need their
- * passwords.
- */
-async function demandPasswords({ cluster }: System): Promise<void> {
-  const roles = LOGINS.map(({ role }) => role).join(",");
-  for (const { id, dataDir } of cluster.nodes) {
-    const file = join(dataDir, "pg_hba.conf");
-    await writeFile(file, `host all ${roles} 127.0.0.1/32 scram-sha-256\n${await readFile(file, "utf8")}`);
-    await cluster.query(id, "SELECT pg_reload_conf()");
-  }
 }

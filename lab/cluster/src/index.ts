@@ -25,6 +25,7 @@ export { CLOCK_NOTICED_MS, Clocks, findFaketime } from "./clocks.ts";
 export { DevClusterError, type DevClusterErrorCode } from "./errors.ts";
 export { Etcd, type HeldKey } from "./etcd.ts";
 export { PatroniCluster, type PatroniOptions } from "./patroni.ts";
+export { demandPasswords } from "./passwords.ts";
 export { PATRONI_SETTINGS, type PatroniSettings } from "./patroni-settings.ts";
 export { type CutDirection, type CutMode, defaultRoundTripMs } from "./link.ts";
 export {

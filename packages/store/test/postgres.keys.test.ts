@@ -1,10 +1,10 @@
 // What a real server does with keys and roles: what it keeps and refuses, in which order changes appear, and who may look.
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
-import { chmodSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
 import pg from "pg";
-import { type Cluster } from "@highwater/lab-cluster";
+import { type Cluster, demandPasswords } from "@highwater/lab-cluster";
 import { eventually } from "@highwater/lab-tools/process";
 import { realClock } from "@highwater/runtime";
 import { type ApiKey, DEFAULT_LIMITS, type NewApiKey } from "../src/keys.ts";
@@ -208,7 +208,7 @@ describe("an application's role", () => {
     assert.match(log, /CREATE ROLE "App ""Quoted"""/, "the statement was logged");
     assert.ok(!log.includes("p@ss:w/rd"), "the password was not");
 
-    await demandPasswordOf('App "Quoted"');
+    await demandPasswords(cluster, PRIMARY, ['App "Quoted"']);
     const url = new URL(await cluster.connectionString(PRIMARY, { user: 'App "Quoted"' }));
     const logIn = async (secret: string): Promise<unknown> => {
       url.password = encodeURIComponent(secret);
@@ -379,24 +379,3 @@ describe("a role of keys that only read", () => {
     assert.match(await facts("bystander", "read"), /a member of highwater_others \(REVOKE/);
   });
 });
-
-/** The cluster trusts everybody; from now on not this role. */
-async function demandPasswordOf(role: string): Promise<void> {
-  const node = cluster.nodes.find(({ id }) => id === PRIMARY);
-  const path = `${node?.dataDir ?? ""}/pg_hba.conf`;
-  const quoted = `"${role.replaceAll('"', '""')}"`;
-  const before = readFileSync(path, "utf8");
-  writeFileSync(path, `host all ${quoted} all scram-sha-256\n${before}`);
-  chmodSync(path, 0o644);
-  await query("SELECT pg_reload_conf()");
-  await eventually("the rule is in force", async () => {
-    const client = new pg.Client({
-      connectionString: await cluster.connectionString(PRIMARY, { user: role }),
-    });
-    client.on("error", () => undefined);
-    return client.connect().then(
-      () => client.end().then(() => false),
-      () => true,
-    );
-  });
-}

@@ -2,13 +2,10 @@
 // server makes none, only clients of the gateway's own host have one. Method: two roles, one of them
 // trusted by pg_hba.conf, and clients from two addresses.
 import assert from "node:assert/strict";
-import { chmod, readFile, writeFile } from "node:fs/promises";
-import { connect, Socket } from "node:net";
-import { join } from "node:path";
+import { Socket } from "node:net";
 import { after, before, it } from "node:test";
+import { demandPasswords } from "@highwater/lab-cluster";
 import pg from "pg";
-import { eventually } from "@highwater/lab-system/testing";
-import { WireClient, type WireError } from "./client.ts";
 import { HOME, WireSystem } from "./system.ts";
 
 const GATEWAYS_HOST = "127.0.0.1";
@@ -22,14 +19,7 @@ before(async () => {
   const { cluster } = wire.system;
   for (const role of [CHECKED, TRUSTED])
     await cluster.query(HOME, `CREATE ROLE ${role} LOGIN PASSWORD '${PASSWORD}' IN ROLE app`);
-  const file = join(cluster.nodes.find(({ id }) => id === HOME)?.dataDir ?? "", "pg_hba.conf");
-  await writeFile(file, `host all ${CHECKED} all scram-sha-256\n${await readFile(file, "utf8")}`);
-  await chmod(file, 0o644);
-  await cluster.query(HOME, "SELECT pg_reload_conf()");
-  await eventually(
-    "the server asks for the password",
-    async () => (await logIn(CHECKED, "wrong")) !== CHECKED,
-  );
+  await demandPasswords(cluster, HOME, [CHECKED]);
 });
 after(() => wire[Symbol.asyncDispose]());
 
@@ -48,8 +38,12 @@ class SocketFrom extends Socket {
   }
 }
 
-/** The role of the session, or the code of the error. */
-async function logIn(role: string, password: string, from = GATEWAYS_HOST): Promise<string> {
+/** The role of the session, or the error. */
+async function logIn(
+  role: string,
+  password: string,
+  from = GATEWAYS_HOST,
+): Promise<string | pg.DatabaseError> {
   const url = new URL(wire.system.pgUrl(HOME, role));
   url.password = password;
   const client = new pg.Client({
@@ -62,28 +56,31 @@ async function logIn(role: string, password: string, from = GATEWAYS_HOST): Prom
     const { rows } = await client.query<{ role: string }>("SELECT session_user AS role");
     return rows[0]?.role ?? "";
   } catch (cause) {
-    return (cause as { code?: string }).code ?? String(cause);
+    assert.ok(cause instanceof pg.DatabaseError, String(cause));
+    return cause;
   } finally {
     await client.end();
   }
 }
 
+/** The error of a log-in that fails. */
+async function refused(role: string, password: string, from: string): Promise<pg.DatabaseError> {
+  const error = await logIn(role, password, from);
+  assert.ok(error instanceof pg.DatabaseError, `${role} logs in from ${from}`);
+  return error;
+}
+
 it("the server's check of the password decides, wherever the client is", async () => {
   for (const from of [GATEWAYS_HOST, OTHER_HOST]) {
     assert.equal(await logIn(CHECKED, PASSWORD, from), CHECKED);
-    assert.equal(await logIn(CHECKED, "wrong", from), "28P01");
+    assert.equal((await refused(CHECKED, "wrong", from)).code, "28P01");
   }
 });
 
 it("where the server asks for no password, a client of another host is refused, with what to do", async () => {
-  const url = new URL(wire.system.pgUrl(HOME, TRUSTED));
-  const socket = connect({ host: url.hostname, port: Number(url.port), localAddress: OTHER_HOST });
-  const client = WireClient.over(socket);
-  await assert.rejects(
-    client.start(url.href, { password: PASSWORD }),
-    ({ code, message }: WireError) => code === "28000" && /pg_hba\.conf must demand/.test(message),
-  );
-  assert.equal(await logIn(TRUSTED, PASSWORD, OTHER_HOST), "28000");
+  const { code, message } = await refused(TRUSTED, PASSWORD, OTHER_HOST);
+  assert.equal(code, "28000");
+  assert.match(message, /pg_hba\.conf must demand/);
 });
 
 it("a client of the gateway's host has a session: the server would trust it as well", async () => {
