@@ -25,6 +25,7 @@ export class FaultySystem implements AsyncDisposable {
   #gatewayUrl: string;
   /** Of the key that its own transactions are sent with, where gateways want one. */
   #headers: Readonly<Record<string, string>> = {};
+  #last: Written | null = null;
 
   private constructor(system: System, proxies: ReadonlyMap<string, HoldingProxy>) {
     this.system = system;
@@ -86,7 +87,7 @@ export class FaultySystem implements AsyncDisposable {
       "it commits",
       async () => (await this.send(id, sql, params)) ?? undefined,
     );
-    return { id, token };
+    return (this.#last = { id, token });
   }
 
   put(id = newId()): Promise<Written> {
@@ -96,9 +97,11 @@ export class FaultySystem implements AsyncDisposable {
   /** Resolves when nothing that is committed from now on gets there. The services still reach the node. */
   async starve(replica: string): Promise<void> {
     const { cluster } = this.system;
-    // What came before, the table first of all, has to be on the replica.
+    // What came before, the table first of all, has to be on the replica, and each tracker has to know that: one that
+    // learns of a transaction later than the other cannot learn it from a stream that has ended.
+    assert.ok(this.#last !== null);
     for (const region of [EAST, WEST])
-      await eventually("everything is everywhere", async () => (await this.held(region)) === 0);
+      for (const { verdict } of await this.verdicts(region, [this.#last])) assert.equal(verdict, "durable");
     await cluster.query(replica, "ALTER SYSTEM SET primary_conninfo TO ''");
     await cluster.query(replica, "SELECT pg_reload_conf()");
     await eventually("the stream has ended", async () => {
