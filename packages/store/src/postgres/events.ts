@@ -27,37 +27,31 @@ import { readLogEnd } from "./log-end.ts";
 const EPOCH_SEQ = `(SELECT e.seq FROM highwater.epoch e JOIN highwater.current_epoch s ON s.id = e.id WHERE s.id = $1)`;
 
 /**
- * $1 epoch. Locks the counter until the commit and says from where on to count. In any other epoch
- * the NULL violates NOT NULL; and who waited here while a later epoch recorded gets no row.
+ * $1 epoch, $2 the recorder's time. Locks the counter until the commit, and says from where on to
+ * count and what the time is. In any other epoch the NULL violates NOT NULL; and who waited here
+ * while a later epoch recorded gets no row.
  */
 const LOCK_COUNTER = `INSERT INTO highwater.event_counter AS c (seq, n) VALUES (${EPOCH_SEQ}, 0)
 ON CONFLICT (only_row) DO UPDATE SET seq = excluded.seq, n = CASE WHEN c.seq = excluded.seq THEN c.n ELSE 0 END
-WHERE excluded.seq >= c.seq RETURNING c.seq::text, c.n::text`;
+WHERE excluded.seq >= c.seq RETURNING c.seq::text, c.n::text,
+  (extract(epoch FROM greatest(clock_timestamp(), to_timestamp($2::float8 / 1000))) * 1000)::float8 AS at_ms`;
 
-/** Of a row of `table`, with the id of its epoch in this history. */
-const columnsOf = (table: string): string =>
-  `seq::text, n::text, (SELECT e.id::text FROM highwater.epoch e WHERE e.seq = ${table}.seq) AS epoch,
-  key, type, owner::text, (extract(epoch FROM at) * 1000)::float8 AS at_ms`;
-const COLUMNS = `${columnsOf("event")}, data::text`;
+const COLUMNS = `seq::text, n::text, (SELECT e.id::text FROM highwater.epoch e WHERE e.seq = event.seq) AS epoch,
+  key, type, owner::text, (extract(epoch FROM at) * 1000)::float8 AS at_ms, data::text`;
+
+/** $1 keys. */
+const KNOWN = `SELECT ${COLUMNS} FROM highwater.event WHERE key = ANY ($1::text[])`;
 
 /**
- * $1 seq, $2 the last n, $3 keys, all different, $4 types, $5 owners, $6 data, $7 the recorder's
- * time. All who record wait for the counter: no races here. The data of what is fresh do not come
- * back: they are what was asked for.
+ * $1 seq, $2 the last n, $3 keys, $4 types, $5 owners, $6 data, $7 time. Nothing comes back: all of
+ * it is known here.
  */
-const INSERT = `WITH fresh AS (
-  INSERT INTO highwater.event (seq, n, key, type, owner, at, data)
-  SELECT $1::bigint, $2::bigint + row_number() OVER (ORDER BY asked.place), asked.key, asked.type, asked.owner,
-    clock.now, asked.data
-  FROM unnest($3::text[], $4::text[], $5::numeric[], $6::json[]) WITH ORDINALITY AS asked (key, type, owner, data, place),
-    (SELECT greatest(clock_timestamp(), to_timestamp($7::float8 / 1000)) AS now) AS clock
-  WHERE NOT EXISTS (SELECT FROM highwater.event e WHERE e.key = asked.key)
-  RETURNING *
-), counted AS (
-  UPDATE highwater.event_counter SET n = $2::bigint + (SELECT count(*) FROM fresh)
-)
-SELECT ${columnsOf("fresh")}, NULL AS data, true AS is_fresh FROM fresh
-UNION ALL SELECT ${COLUMNS}, false FROM highwater.event WHERE key = ANY ($3::text[])`;
+const INSERT = `INSERT INTO highwater.event (seq, n, key, type, owner, at, data)
+SELECT $1::bigint, $2::bigint + asked.place, asked.key, asked.type, asked.owner, to_timestamp($7::float8 / 1000), asked.data
+FROM unnest($3::text[], $4::text[], $5::numeric[], $6::json[]) WITH ORDINALITY AS asked (key, type, owner, data, place)`;
+
+/** $1 the last n. */
+const COUNT = `UPDATE highwater.event_counter SET n = $1::bigint`;
 
 /** $1 keys. An event that is recorded instead gets numbers of its own. */
 const REMOVE = `DELETE FROM highwater.event WHERE key = ANY ($1::text[])`;
@@ -132,6 +126,8 @@ export class PostgresEvents implements EventStore {
         name: `highwater:${helper}:${purpose}`.slice(0, 63),
         settings: {
           ...sessionSettings(limitMs),
+          // A plan that was made while the table was small would read all of it for each page.
+          plan_cache_mode: "force_custom_plan",
           // A recorder whose host has died must not hold the counter: the server ends its
           // transaction.
           idle_in_transaction_session_timeout: String(limitMs),
@@ -161,9 +157,10 @@ export class PostgresEvents implements EventStore {
     if (events.length > MAX_EVENTS_PER_RECORDING)
       throw new RangeError(`at most ${String(MAX_EVENTS_PER_RECORDING)} events are recorded at a time`);
     const byKey = bestOfKeys(events);
+    const nowMs = this.#clock.wallMs();
     return this.#of(node).record.run(async (client) => {
-      const { recorded, fresh } = await locked(client, epoch, (counter) =>
-        this.#insert(client, { ...counter, nowMs: this.#clock.wallMs() }, byKey),
+      const { recorded, fresh } = await locked(client, { epoch, nowMs }, (from) =>
+        this.#record(client, from, byKey),
       );
       const { end, epoch: now } = await readLogEnd(client);
       if (now === null) throw epochChanged("The node has no epoch.");
@@ -176,15 +173,21 @@ export class PostgresEvents implements EventStore {
     });
   }
 
-  async #insert(client: ClientBase, from: Start, byKey: ReadonlyMap<string, NewEvent>): Promise<Recorded> {
-    const inserted = await insert(client, from, [...byKey.values()]);
-    const recorded = new Map([...inserted].map(([key, { event }]) => [key, event]));
-    const of = (isFresh: boolean): RecordedEvent[] =>
-      [...inserted.values()].filter((each) => each.isFresh === isFresh).map(({ event }) => event);
-    const enriched: FreshEvent[] = of(true);
-    const counted = { ...from, n: String(BigInt(from.n) + BigInt(enriched.length)) };
-    let fresh = enriched.length;
-    for (const event of await improve(client, counted, { known: of(false), byKey })) {
+  async #record(client: ClientBase, from: Start, byKey: ReadonlyMap<string, NewEvent>): Promise<Recorded> {
+    const { rows } = await client.query<EventRow>({
+      name: "known",
+      text: KNOWN,
+      values: [[...byKey.keys()]],
+    });
+    const known = rows.map(recordedEvent);
+    const recorded = new Map(known.map((event) => [event.key, event]));
+    const unknown = [...byKey.values()].filter(({ key }) => !recorded.has(key));
+    const inserted = await insert(client, from, unknown);
+    for (const event of inserted) recorded.set(event.key, event);
+    const enriched: FreshEvent[] = [...inserted];
+    const behind = { ...from, n: from.n + inserted.length };
+    let fresh = inserted.length;
+    for (const event of await improve(client, behind, { known, byKey })) {
       const replaced = recorded.get(event.key) ?? missing(event.key);
       if (comparePositions(event, replaced) !== 0) fresh++;
       enriched.push({ ...event, replaced });
@@ -226,8 +229,9 @@ export class PostgresEvents implements EventStore {
   }
 
   async expire(node: string, epoch: EpochId, beforeMs: number): Promise<number> {
+    const nowMs = this.#clock.wallMs();
     return this.#of(node).record.run((client) =>
-      locked(client, epoch, async () => {
+      locked(client, { epoch, nowMs }, async () => {
         const { rows } = await client.query<{ dropped: number }>(EXPIRE, [beforeMs, EXPIRE_BATCH]);
         return rows[0]?.dropped ?? 0;
       }),
@@ -242,13 +246,17 @@ export class PostgresEvents implements EventStore {
   }
 }
 
+/** Where a recording begins: behind the last number. */
+interface Start {
+  readonly epoch: EpochId;
+  readonly seq: number;
+  readonly n: number;
+  readonly atMs: number;
+}
+
 interface Counter {
   readonly seq: string;
   readonly n: string;
-}
-
-interface Start extends Counter {
-  readonly nowMs: number;
 }
 
 interface ExtentRow extends Counter {
@@ -263,9 +271,7 @@ interface EventRow extends Counter {
   readonly type: DurabilityEventType;
   readonly owner: string | null;
   readonly at_ms: number;
-  /** Null: as it was asked for. */
-  readonly data: string | null;
-  readonly is_fresh?: boolean;
+  readonly data: string;
 }
 
 interface Recorded {
@@ -273,38 +279,27 @@ interface Recorded {
   readonly fresh: number;
 }
 
-interface InsertedEvent {
-  readonly event: RecordedEvent;
-  readonly isFresh: boolean;
-}
-
-/** What is recorded under these keys now, also what was before. */
+/** Of keys that are not recorded yet. */
 async function insert(
   client: ClientBase,
-  from: Start,
+  { epoch, seq, n, atMs }: Start,
   events: readonly NewEvent[],
-): Promise<ReadonlyMap<string, InsertedEvent>> {
-  const { rows } = await client.query<EventRow>({
-    name: "record-events",
-    text: INSERT,
-    values: [
-      from.seq,
-      from.n,
-      events.map(({ key }) => key),
-      events.map(({ type }) => type),
-      events.map(({ owner }) => (owner === null ? null : String(owner))),
-      events.map(({ data }) => asciiJson(data)),
-      from.nowMs,
-    ],
-  });
-  const asked = new Map(events.map((event) => [event.key, event.data]));
-  return new Map(
-    rows.map((row) => {
-      const isFresh = row.is_fresh === true;
-      const event = isFresh ? eventOf(row, asked.get(row.key) ?? missing(row.key)) : recordedEvent(row);
-      return [row.key, { event, isFresh }];
-    }),
-  );
+): Promise<RecordedEvent[]> {
+  if (events.length === 0) return [];
+  const values = [
+    seq,
+    n,
+    events.map(({ key }) => key),
+    events.map(({ type }) => type),
+    events.map(({ owner }) => (owner === null ? null : String(owner))),
+    events.map(({ data }) => asciiJson(data)),
+    atMs,
+  ];
+  await Promise.all([
+    client.query({ name: "record-events", text: INSERT, values }),
+    client.query({ name: "count-events", text: COUNT, values: [n + events.length] }),
+  ]);
+  return events.map((event, at) => ({ ...event, epoch, seq, n: n + at + 1, atMs }));
 }
 
 /** Replaces those of the known events that have more to say now. */
@@ -325,7 +320,7 @@ async function improve(
   const improved: RecordedEvent[] = [];
   if (owned.length > 0) {
     await client.query(REMOVE, [owned.map(({ key }) => key)]);
-    for (const { event } of (await insert(client, from, owned)).values()) improved.push(event);
+    improved.push(...(await insert(client, from, owned)));
   }
   if (enriched.length > 0) {
     const values = [enriched.map(({ key }) => key), enriched.map(({ data }) => asciiJson(data))];
@@ -340,16 +335,21 @@ async function improve(
  */
 async function locked<T>(
   client: ClientBase,
-  epoch: EpochId,
-  work: (from: Counter) => Promise<T>,
+  { epoch, nowMs }: { readonly epoch: EpochId; readonly nowMs: number },
+  work: (from: Start) => Promise<T>,
 ): Promise<T> {
   try {
     const [, { rows }] = await Promise.all([
       client.query("BEGIN ISOLATION LEVEL READ COMMITTED"),
-      client.query<Counter>({ name: "lock-counter", text: LOCK_COUNTER, values: [epoch] }),
+      client.query<Counter & { readonly at_ms: number }>({
+        name: "lock-counter",
+        text: LOCK_COUNTER,
+        values: [epoch, nowMs],
+      }),
     ]);
-    const [from] = rows;
-    if (from === undefined) throw epochChanged("A later epoch has recorded events.");
+    const [row] = rows;
+    if (row === undefined) throw epochChanged("A later epoch has recorded events.");
+    const from = { epoch, seq: Number(row.seq), n: Number(row.n), atMs: Math.floor(row.at_ms) };
     const result = await work(from);
     await client.query("COMMIT");
     return result;
@@ -390,10 +390,6 @@ function asciiJson(data: Readonly<Record<string, unknown>>): string {
 }
 
 function recordedEvent(row: EventRow): RecordedEvent {
-  return eventOf(row, JSON.parse(row.data ?? missing(row.key)) as RecordedEvent["data"]);
-}
-
-function eventOf(row: EventRow, data: RecordedEvent["data"]): RecordedEvent {
   return {
     seq: Number(row.seq),
     n: Number(row.n),
@@ -402,6 +398,6 @@ function eventOf(row: EventRow, data: RecordedEvent["data"]): RecordedEvent {
     type: row.type,
     owner: row.owner === null ? null : BigInt(row.owner),
     atMs: Math.floor(row.at_ms),
-    data,
+    data: JSON.parse(row.data) as RecordedEvent["data"],
   };
 }

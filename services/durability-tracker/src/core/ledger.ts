@@ -90,8 +90,10 @@ export function enter(
   unfile(state, entry);
   restate(entry, next);
   file(state, entry);
-  // A look-up is not saved: after a restart it is made again.
-  if (next.kind !== "asked" && state.ledger.entries.has(entry.key)) effects.push({ kind: "save", entry });
+  // A look-up and what it found are not saved until that is published: after a restart it is made
+  // again.
+  const isFound = next.kind === "asked" || (next.kind === "absent" && entry.kind === "write");
+  if (!isFound && state.ledger.entries.has(entry.key)) effects.push({ kind: "save", entry });
 }
 
 function unfile(state: TrackerState, { key }: LedgerEntry): void {
