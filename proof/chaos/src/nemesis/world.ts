@@ -263,7 +263,7 @@ export class World {
           if (this.suspects.has(id) || found.state === "primary") return await this.copyAnew(id);
           if (found.state === "stopped") await this.cluster.start(id);
           if (found.upstream !== this.primary) await this.cluster.follow(id, this.primary);
-          await this.#caughtUp(id);
+          await this.caughtUp(id);
         } catch (cause) {
           this.say(`${id} cannot follow (${reasonOf(cause)}) and is copied anew`);
           await this.copyAnew(id);
@@ -275,7 +275,7 @@ export class World {
   async copyAnew(id: string): Promise<void> {
     this.suspects.add(id);
     await this.cluster.rejoin(id, { upstream: this.primary });
-    await this.#caughtUp(id);
+    await this.caughtUp(id);
     this.suspects.delete(id);
   }
 
@@ -283,7 +283,7 @@ export class World {
    * The replica streams, and has on disk everything that the primary had on disk a moment ago, thus
    * everything acknowledged.
    */
-  async #caughtUp(id: string): Promise<void> {
+  async caughtUp(id: string): Promise<void> {
     await this.cluster.waitForStreaming([id], { timeoutMs: STREAMING_LIMIT_MS });
     const [row] = await this.cluster.query(
       this.primary,
@@ -316,9 +316,9 @@ export class World {
     await rm(copy, { recursive: true, force: true });
   }
 
-  /** Like #caughtUp, for a copy that has replaced a node's data. */
+  /** Like `caughtUp`, for a copy that has replaced a node's data. */
   async isWhole(id: string): Promise<void> {
-    await this.#caughtUp(id);
+    await this.caughtUp(id);
     this.suspects.delete(id);
   }
 }

@@ -115,9 +115,9 @@ export const FAILOVER: readonly Scenario[] = [
       await world.promote(second, observed, { kind: "promotion" });
       const [third] = world.replicas.filter((id) => !world.suspects.has(id));
       if (third === undefined) throw new Error("the other replica cannot follow");
-      // A PostgreSQL that is promoted while it begins to receive a new timeline can panic over its
-      // first segment.
-      await world.cluster.waitForStreaming([third]);
+      // A PostgreSQL that is promoted before it has received the place where a new timeline begins
+      // panics: it reads the last record in that timeline's segment, which ends before it.
+      await world.caughtUp(third);
       await world.cluster.kill(second);
       await world.promote(third, await world.observe(), { kind: "promotion" });
       await world.followed();
