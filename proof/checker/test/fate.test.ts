@@ -65,6 +65,20 @@ test("durable on the primary's disk promises nothing once another node has taken
   assertViolates(history({ t: { does: write, final } }, moved), "fate.durable-absent");
 });
 
+test("without a token, what was reported shows that it was durable on the lost disk alone", () => {
+  const near = { by: "promise", tracker: "near" } as const;
+  const reported = [
+    { ...near, level: "disk", verdict: "durable", atMs: 16 },
+    { ...near, level: "disk", verdict: "lost", atMs: 21 },
+    { ...near, level: "region", verdict: "lost", atMs: 21 },
+  ] as const;
+  const answer = { outcome: "lost", position: null, shown: null } as const;
+  const specs = { t: { does: write, answer, final: null, reported } };
+  assertGood(history(specs, moved, [failure(20, KEPT)]));
+  // Without a failure that did not keep the level, the reports contradict each other, too.
+  assertViolates(history(specs, moved), "fate.durable-absent", "fate.verdict-changed");
+});
+
 test("which levels survive crashes alone is the scenario's to say", () => {
   const specs = { t: { does: write, final: ["durable", "lost", "lost"] } } as const;
   const none = [scenario({ crashOnly: [] }), failure(20, KEPT)];

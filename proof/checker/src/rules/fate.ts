@@ -427,7 +427,8 @@ function isLostOrBroken({ levels }: AttemptVerdicts, level: number): boolean {
   return levels.some(({ final, reports }, other) => {
     const known: Report["verdict"][] = [...final].filter((verdict) => verdict !== "expired");
     const last = reports.findLast(({ verdict }) => SETTLED.has(verdict));
-    if (known.length === 0 && final.size > 0 && last !== undefined) known.push(last.verdict);
+    // Trackers have forgotten it, or its client never got a token to ask for it.
+    if (known.length === 0 && last !== undefined) known.push(last.verdict);
     return (
       other !== level &&
       known.length > 0 &&
