@@ -10,11 +10,14 @@ interface Hold {
   readonly wants: (announcement: Announcement) => boolean;
   readonly reached: PromiseWithResolvers<undefined>;
   readonly released: PromiseWithResolvers<undefined>;
+  readonly abandoned: PromiseWithResolvers<undefined>;
 }
 
 export interface Held {
   /** Resolves when such a batch has come that far. */
   readonly reached: Promise<undefined>;
+  /** Resolves when the sender of such a batch has gone away meanwhile: the tracker does not get it any more. */
+  readonly abandoned: Promise<undefined>;
   /** Lets it go on, and all that came after it. */
   release(): void;
 }
@@ -49,10 +52,12 @@ export class HoldingProxy implements AsyncDisposable {
       wants,
       reached: Promise.withResolvers<undefined>(),
       released: Promise.withResolvers<undefined>(),
+      abandoned: Promise.withResolvers<undefined>(),
     };
     this.#holds.push(hold);
     return {
       reached: hold.reached.promise,
+      abandoned: hold.abandoned.promise,
       release: () => {
         this.#holds.splice(this.#holds.indexOf(hold), 1);
         hold.released.resolve(undefined);
@@ -69,13 +74,21 @@ export class HoldingProxy implements AsyncDisposable {
     for await (const chunk of incoming) chunks.push(chunk as Buffer);
     const body = Buffer.concat(chunks);
     const { announcements } = JSON.parse(body.toString()) as AnnouncementBatch;
-    await this.#stopAt("request", announcements);
-    this.#forward(incoming, body, outgoing, () => this.#stopAt("answer", announcements));
+    await this.#stopAt("request", announcements, outgoing);
+    if (outgoing.destroyed) return;
+    this.#forward(incoming, body, outgoing, () => this.#stopAt("answer", announcements, outgoing));
   }
 
-  async #stopAt(stage: Stage, announcements: readonly Announcement[]): Promise<void> {
+  async #stopAt(
+    stage: Stage,
+    announcements: readonly Announcement[],
+    outgoing: ServerResponse,
+  ): Promise<void> {
     const hold = this.#holds.find((one) => one.stage === stage && announcements.some(one.wants));
     if (hold === undefined) return;
+    outgoing.once("close", () => {
+      hold.abandoned.resolve(undefined);
+    });
     hold.reached.resolve(undefined);
     await hold.released.promise;
   }
