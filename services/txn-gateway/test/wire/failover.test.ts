@@ -26,7 +26,8 @@ it(
     const broken = await wire.open();
     await broken.query("INSERT INTO kv VALUES ('before', 1)");
     const early = await wire.open();
-    await early.query("SET highwater.max_wait = 300");
+    // Long enough for its position to be known by then; without that it has no token.
+    await early.query("SET highwater.max_wait = 1000");
     await starve(wire.system, AWAY);
     const { token } = await early.query("INSERT INTO kv VALUES ('early', 1)");
     held.send(query("INSERT INTO kv VALUES ('held', 1)"));
@@ -50,12 +51,20 @@ it(
       return answer;
     });
     assert.deepEqual(again.rows, [["before"]]);
-    const [judged] = await verdicts(wire.system.tracker(AWAY).url, [token ?? ""]);
-    assert.deepEqual([judged?.verdict, judged?.rule], ["unknown", "R11 no receipt"]);
-    const reader = await WireClient.open(wire.system.pgReadUrl(AWAY));
-    await reader.query(`SET highwater.after = '${token ?? ""}'`);
-    assert.equal((await reader.query("SELECT key FROM kv")).code, "40003");
-    reader.end();
+    // The gateway asks the one that it can reach first, and each of them judges for itself.
+    for (const region of [HOME, AWAY]) {
+      const [judged] = await verdicts(wire.system.tracker(region).url, [token ?? ""]);
+      assert.deepEqual([judged?.verdict, judged?.rule], ["unknown", "R11 no receipt"], region);
+    }
+    // The other region's gateway notices the promotion by itself; until then it opens no session there.
+    const read = await eventually("a session of the read port, at the new primary", async () => {
+      const reader = await WireClient.open(wire.system.pgReadUrl(AWAY)).catch(() => undefined);
+      await reader?.query(`SET highwater.after = '${token ?? ""}'`).catch(() => undefined);
+      const answer = await reader?.query("SELECT key FROM kv").catch(() => undefined);
+      reader?.end();
+      return answer;
+    });
+    assert.equal(read.code, "40003");
   },
 );
 
