@@ -225,7 +225,8 @@ it(
       answers.every((code) => code !== ""),
       "an answer says that it has committed",
     );
-    await idle.closed();
+    // Each session ends by itself, in whatever order.
+    for (const client of [idle, waiting]) await client.closed();
     const ended = waiting.untaken.map(({ bytes }) => bytes.toString()).join("");
     assert.match(ended, /57P01|40001/);
     const next = await eventually("a session of the read port, at the new primary", async () => {
