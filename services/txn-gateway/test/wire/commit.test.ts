@@ -290,6 +290,7 @@ it("what has no receipt is held, whatever the session asked for", async () => {
   await client.query("SET highwater.ack = 'commit'");
   await wire.cut();
   client.send(query("BEGIN; INSERT INTO kv VALUES ('text', 1); COMMIT"));
+  await eventually("BEGIN and INSERT are answered", () => client.untaken.length >= 2);
   const other = await wire.open();
   await other.query("SET highwater.ack = 'commit'");
   assert.match((await other.query("INSERT INTO kv VALUES ('beside', 1)")).token ?? "", /^hw2_/);
@@ -396,12 +397,13 @@ it("commit and read_ack = durable: what says something of others is held, with r
   empty.send(query("SELECT key FROM kv WHERE key = 'gone soon'"));
   duplicate.send(query("INSERT INTO kv VALUES ('there', 1)"));
   limited.send(...some);
+  // Before they begin none is active either: two of them show that they have run.
   await eventually("all have run", async () => {
     const [row] = await wire.system.cluster.query(
       HOME,
       "SELECT count(*)::int AS n FROM pg_stat_activity WHERE usename = 'app' AND state = 'active'",
     );
-    return row?.["n"] === 0;
+    return row?.["n"] === 0 && [empty, limited].every(({ untaken }) => untaken.length > 0);
   });
   await writer.query("SELECT 1");
   assert.deepEqual(
