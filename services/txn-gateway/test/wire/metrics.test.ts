@@ -1,7 +1,7 @@
 // Goal: what happens on the wire is in the same metrics as over HTTP. Method: a gateway with room
 // for two sessions, and its metrics before and after.
 import assert from "node:assert/strict";
-import { after, before, it } from "node:test";
+import { after, before, beforeEach, it } from "node:test";
 import { WireClient, type WireError } from "./client.ts";
 import { HOME, WireSystem } from "./system.ts";
 
@@ -16,6 +16,8 @@ before(async () => {
   });
 });
 after(() => wire[Symbol.asyncDispose]());
+// A test needs all the room that there is.
+beforeEach(() => wire.empty());
 
 /** The sample of the name and labels; 0 if there is none yet. */
 async function sample(name: string, labels: string): Promise<number> {

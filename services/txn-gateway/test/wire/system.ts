@@ -64,6 +64,23 @@ export class WireSystem implements AsyncDisposable {
     });
   }
 
+  /** Resolves when so many sessions hold an answer back. */
+  holding(count: number): Promise<true> {
+    return this.#until("wire_holds", count);
+  }
+
+  /** Resolves when no session is left: the gateway may still count one that its client has just ended. */
+  empty(): Promise<true> {
+    return this.#until("wire_sessions", 0);
+  }
+
+  #until(gauge: string, value: number): Promise<true> {
+    const sample = new RegExp(`^highwater_gateway_${gauge} ${String(value)}$`, "m");
+    return eventually(`${gauge} is ${String(value)}`, async () =>
+      sample.test(await (await fetch(`${this.system.gateway(HOME).url}/metrics`)).text()),
+    );
+  }
+
   async heal(): Promise<void> {
     await this.system.cluster.link(HOME, AWAY).heal();
   }
