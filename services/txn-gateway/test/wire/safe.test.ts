@@ -32,6 +32,13 @@ after(async () => {
 const HELD_MS = 2_000;
 /** TCP may take this long to send again what stalled at the cut link. */
 const LATE_MS = 30_000;
+
+/** Until it is so. At the limit it returns as well: the assertion behind it says what is missing. */
+async function untilLate(isSo: () => boolean): Promise<void> {
+  for (const untilMs = performance.now() + LATE_MS; performance.now() < untilMs && !isSo();)
+    await new Promise((resolve) => setTimeout(resolve, 20));
+}
+
 const typesOf = (client: WireClient): string =>
   client.untaken
     .map(({ type }) => type)
@@ -50,15 +57,19 @@ it("each form of a commit waits, and what reveals none does not", { timeout: 180
   }
   await wire.cut();
   first.send(query("INSERT INTO kv VALUES ('others', 1)"));
-  await new Promise((resolve) => setTimeout(resolve, 500));
+  await eventually("it has committed", async () => {
+    const committed = "SELECT FROM kv WHERE key = 'others'";
+    return (await wire.system.cluster.query(HOME, committed)).length === 1;
+  });
   for (const { form, client } of runs) form.send(client);
+  // What may come early has as long as it needs, and then what must not come has its chance.
+  await untilLate(() => runs.every(({ form, client }) => typesOf(client).length >= form.early.length));
   await new Promise((resolve) => setTimeout(resolve, HELD_MS));
   const early = runs.map(({ form, client }) => `${form.name}: ${typesOf(client)}`);
   await wire.heal();
   const isWhole = ({ form, client }: (typeof runs)[number]): boolean =>
     typesOf(client).length >= form.early.length + form.late.length;
-  for (const untilMs = performance.now() + LATE_MS; performance.now() < untilMs && !runs.every(isWhole);)
-    await new Promise((resolve) => setTimeout(resolve, 20));
+  await untilLate(() => runs.every(isWhole));
   const all = runs.map(({ form, client }) => `${form.name}: ${typesOf(client)}`);
   assert.deepEqual(
     early,
@@ -83,6 +94,8 @@ it("max_wait answers early with a WARNING, and a cancel releases the oldest answ
   assert.match(early.notice, /canceling wait for synchronous replication/);
   assert.deepEqual(early.tags, ["INSERT 0 1"]);
   cancelled.send(query(INSERT));
+  // Before the answer is held a cancel is the server's.
+  await wire.holding(1);
   await new Promise((resolve) => setTimeout(resolve, 500));
   assert.deepEqual(cancelled.untaken, []);
   const canceller = await WireClient.dial(wire.url);
@@ -97,7 +110,8 @@ it("max_wait answers early with a WARNING, and a cancel releases the oldest answ
 
 it("an early answer has a token of its position, which is judged like any other", async () => {
   const one = await wire.open();
-  await one.query("SET highwater.max_wait = 300");
+  // Long enough for a position to be known by then; without that an answer has no token.
+  await one.query("SET highwater.max_wait = 1000");
   await one.query("SELECT 1");
   const two = await wire.open();
   await two.query("SELECT 1");
@@ -116,10 +130,12 @@ it("an early answer has a token of its position, which is judged like any other"
   two.send(...step(INSERT), SYNC, ...step(INSERT), SYNC);
   const canceller = await WireClient.dial(wire.url);
   await eventually("the first answer is held", () => Promise.resolve(two.untaken.length === 3));
+  await wire.holding(1);
   await new Promise((resolve) => setTimeout(resolve, 500));
   canceller.send(writeCancel(two.key));
   assert.equal(new ServerAnswer(await two.until("Z")).token, null);
   const again = await WireClient.dial(wire.url);
+  await wire.holding(1);
   again.send(writeCancel(two.key));
   const last = new ServerAnswer(await two.until("Z")).token ?? "";
   assert.equal(decodeToken(last)?.kind, "position");
