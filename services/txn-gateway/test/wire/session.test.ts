@@ -63,8 +63,11 @@ it("a token never comes at the start, and the key is that of the server", async 
 it("protocol 3.2 and its long keys pass through, and the key cancels", async () => {
   const client = await wire.open({ version: 196_610 });
   assert.equal(client.key.length, 36);
-  client.send(query("SELECT pg_sleep(60)"));
-  await new Promise((resolve) => setTimeout(resolve, 300));
+  client.send(query("SELECT pg_sleep(600)"));
+  await eventually("the statement runs", async () => {
+    const sleeping = "SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+    return (await wire.system.cluster.query(HOME, sleeping)).length === 1;
+  });
   const canceller = await WireClient.dial(wire.url);
   canceller.send(writeCancel(client.key));
   assert.equal(new ServerAnswer(await client.until("Z")).code, "57014");
