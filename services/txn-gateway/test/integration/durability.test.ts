@@ -322,7 +322,10 @@ describe("the state of a transaction", () => {
     assert.equal((await open.send("rollback", { seq: 1 }, { on: sister })).status, 200);
     await sister.close();
     assert.equal((await looker.state(open.id)).state, "active", "a failover could still undo it");
-    peer.sendMarks(marks(await here()));
+    const passed = await here();
+    peer.sendMarks(marks(passed));
+    const mark = 'highwater_gateway_mark_bytes{level="global"}';
+    await eventually("the mark is heard", async () => (await looker.metric(mark)) === Number(passed));
     await gateway.commit(insert);
     assert.equal((await looker.state(open.id)).state, "aborted");
     await looker.close();
