@@ -128,7 +128,7 @@ describe("reads on a replica of PostgreSQL", () => {
       const older = await read(["SELECT count(*) FROM kv WHERE key = 'paused'"], { isolation });
       assert.equal(first(older), "0", "what asks for nothing is shown what there is");
     }
-    assert.ok(await isIdle(), "nothing is left open");
+    await eventually("nothing is left open", isIdle);
     await there("SELECT pg_wal_replay_resume()");
     await eventually("it is replayed", reached);
     for (const isolation of LEVELS) {
