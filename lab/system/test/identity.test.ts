@@ -122,10 +122,20 @@ async function statusOf(path: string, key: string | null, body?: unknown): Promi
   return status < 400 ? String(status) : `${String(status)} ${(answer as { code: string }).code}`;
 }
 
-async function verdictsOf(key: string, tokens: readonly string[]): Promise<VerdictsResponse["verdicts"]> {
-  const { status, body } = await ask("/v1/durability/verdicts", key, { tokens, waitMs: WAIT_MS });
-  assert.equal(status, 200, JSON.stringify(body));
-  return (body as VerdictsResponse).verdicts;
+async function verdictsOf(
+  key: string,
+  tokens: readonly string[],
+  level?: string,
+): Promise<VerdictsResponse["verdicts"]> {
+  const untilMs = performance.now() + WAIT_MS;
+  for (;;) {
+    const question = { tokens, waitMs: WAIT_MS, ...(level === undefined ? {} : { level }) };
+    const { status, body } = await ask("/v1/durability/verdicts", key, question);
+    assert.equal(status, 200, JSON.stringify(body));
+    const { verdicts, blind } = body as VerdictsResponse;
+    // A tracker that does not see the primary for a moment answers early, so that clients ask another one.
+    if (blind !== true || performance.now() > untilMs) return verdicts;
+  }
 }
 
 const insert = (key: string): ReturnType<typeof sql> => sql`INSERT INTO kv VALUES (${key}, 1)`;
@@ -250,11 +260,9 @@ test("levels change in the file, and gateways and trackers follow without a rest
     return (body as { levels: string[] }).levels.includes("far");
   });
   // This holds for earlier transactions, too.
-  const { body } = await ask("/v1/durability/verdicts", alice, {
-    ...{ tokens: [before.token, safe.token], level: "far", waitMs: WAIT_MS },
-  });
+  const judged = await verdictsOf(alice, [before.token, safe.token], "far");
   assert.deepEqual(
-    (body as VerdictsResponse).verdicts.map(({ verdict }) => verdict),
+    judged.map(({ verdict }) => verdict),
     ["durable", "durable"],
   );
   await change(({ nodes, levels }) => ({
