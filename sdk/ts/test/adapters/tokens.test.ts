@@ -122,7 +122,7 @@ test("postgres.js: a client of one connection has tokens, and forgets them with 
 
 test("a token through the loss of a region: durable stays, a lost one calls its listener, one without a receipt is unknown", async () => {
   await using at = await connect({ options: "-c highwater.ack=commit" });
-  await using impatient = await connect({ options: "-c highwater.max_wait=300" });
+  await using impatient = await connect({ options: "-c highwater.max_wait=1000" });
   await at.client.query("INSERT INTO note VALUES ('kept')");
   const kept = tokenOf(hw, at.client);
   await kept.durable({ level: "global", timeout: 60_000 });
