@@ -103,7 +103,8 @@ test("a gateway that is silent for a while keeps its transaction; one that stays
   assert.deepEqual([fake.seen.statements, fake.seen.commit], [1, 1]);
 
   const silent = await service(context, { statements: "hang" });
-  const soon = { ...patient, tuning: { probeMs: 50, pinnedPatience: 2 } };
+  // Long enough for a call to arrive before it is given up.
+  const soon = { ...patient, tuning: { probeMs: 250, pinnedPatience: 2 } };
   const lost = await openedOn(client(context, [], { ...soon, url: twice(silent) }));
   silent.follow({ probes: "hang" });
   await assert.rejects(lost.query(one), { name: "TransactionAbortedError", code: "gateway_lost" });

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from highwater import Batch, ConnectionError, Endpoint, HighwaterError, SerializationError, sql  # noqa: A004
 from tests.client.fake_service import BatchRequest, FakeResponse, FakeService, committed, problem
 from tests.client.support import refusing
-from tests.client.world import World
+from tests.client.world import QUICK, World
 
 #: For requests that meet; one of them then waits alone.
 RESENT_MS = 1_000
@@ -132,7 +133,8 @@ async def test_who_gives_up_leaves_the_others(world: World) -> None:
         await echo(request)
 
     hw = world.client(await serving(world, late), batch=together(2))
-    hasty = asyncio.ensure_future(hw.transaction(sql("SELECT 1"), timeout=1.0))
+    # Time enough for the other one to come into its batch, on a machine that stalls as well.
+    hasty = asyncio.ensure_future(hw.transaction(sql("SELECT 1"), timeout=2.5))
     patient = asyncio.ensure_future(hw.transaction(sql("SELECT 2")))
     with pytest.raises(HighwaterError):
         await hasty
@@ -155,8 +157,10 @@ def test_a_batch_that_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
 
 
 async def test_a_gateway_that_is_not_there(world: World) -> None:
+    # The last attempt has longer than a busy machine stalls: cut short, it would leave the outcome unknown.
+    tuning = replace(QUICK, attempt_min_ms=2_000)
     with refusing() as gone:
-        hw = world.client(endpoints=[Endpoint(gone, gone)], batch=True, total_timeout=0.5)
+        hw = world.client(endpoints=[Endpoint(gone, gone)], batch=True, total_timeout=2.5, tuning=tuning)
         for each in await run(hw, "a", "b"):
             assert isinstance(each, ConnectionError)
             assert each.outcome == "not_applied"

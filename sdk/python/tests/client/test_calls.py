@@ -175,7 +175,8 @@ async def test_interactive_a_gateway_that_is_silent_for_a_while_keeps_its_transa
 
 async def test_interactive_a_gateway_that_stays_silent_is_asked_once_more_and_given_up(world: World) -> None:
     fake = await world.service(interactive=lambda call, _: "hang" if call.name == "statements" else None)
-    tuning = replace(QUICK, probe_ms=50, pinned_patience=2)
+    # Long enough for a call to arrive before it is given up.
+    tuning = replace(QUICK, probe_ms=250, pinned_patience=2)
     hw = world.client(endpoints=twice(fake), tuning=tuning, request_timeout=60, total_timeout=60)
     tx = await hw.begin()
     await tx.query(STATEMENT)
