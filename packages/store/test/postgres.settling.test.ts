@@ -84,10 +84,10 @@ describe("an id that a session holds", () => {
   it("is settled when the time of all gateways is over, and its orphaned session with it", async () => {
     const key = keyOf(newId());
     const { ended } = await orphanOf(key);
-    const settle = { epoch, tombstone: "aborted", patienceMs: 100 } as const;
+    const settle = { epoch, tombstone: "aborted" } as const;
     const keys = [keyOf(newId()), key, keyOf(newId())];
-    const states = async (by = store): Promise<unknown[]> => {
-      const { receipts } = await by.settle(node.id, { ...settle, keys });
+    const states = async (by = store, patienceMs = 100): Promise<unknown[]> => {
+      const { receipts } = await by.settle(node.id, { ...settle, keys, patienceMs });
       return receipts.map(({ kind }) => kind);
     };
     // No gateway has said how long its transactions may take, so this one may take any time.
@@ -96,8 +96,8 @@ describe("an id that a session holds", () => {
     commitOf(await another("short").execute(node.id, specOf(epoch, ["SELECT 1"], { limitMs: 1 })));
     assert.deepEqual(await states(), ["aborted", "held", "aborted"], "the longest counts");
     await sql("UPDATE highwater.transaction_limit SET limit_ms = 1");
-    // Two that settle wait for the same orphan; neither may take the other for the culprit.
-    const both = await Promise.all([states(), states(another("settler"))]);
+    // Two that settle wait for the same orphan; neither may take the other for the culprit. An orphan's end takes a while.
+    const both = await Promise.all([states(store, 10_000), states(another("settler"), 10_000)]);
     for (const each of both) assert.deepEqual(each, ["aborted", "aborted", "aborted"]);
     await ended;
     await sql("DELETE FROM highwater.transaction_limit");
