@@ -44,6 +44,21 @@ describe("the comparison", () => {
       assert.notEqual(difference(played(COMMIT, READY), played(...seen)), null);
     });
 
+  it("leaves out the line that warns of a COMMIT outside a block, and of no other report", () => {
+    const warned = (line: string, routine: string, code = "25P01"): Played => {
+      const fields = ["VWARNING", `C${code}`, "Fxact.c", `L${line}`, `R${routine}`];
+      return played(frame("N", ...fields, Buffer.alloc(1)), COMMIT, READY);
+    };
+    const end = "EndTransactionBlock";
+    assert.equal(difference(warned("4154", end), warned("4075", end)), null);
+    assert.notEqual(difference(warned("4154", end), warned("4154", end, "25000")), null);
+    assert.notEqual(
+      difference(warned("1", "BeginTransactionBlock"), warned("2", "BeginTransactionBlock")),
+      null,
+    );
+    assert.notEqual(difference(warned("1", "exec_simple_query"), warned("2", "exec_simple_query")), null);
+  });
+
   it("finds another end", () => {
     assert.notEqual(difference(played(READY), { frames: [READY], end: "silent" }), null);
     assert.notEqual(difference(played(READY), { frames: [READY], end: "closed" }), null);

@@ -93,17 +93,23 @@ function comparable(played: readonly Frame[]): Frame[] {
       const body = Buffer.from(frame.body);
       if (frame.type === "A") body.writeInt32BE(0, 0);
       if (frame.type === "T") renameTables(body, renamed);
-      return { type: frame.type, body: frame.type === "E" ? withoutLine(body) : body };
+      return { type: frame.type, body: withoutLine(frame.type, body) };
     });
 }
 
 /**
- * The gateway sends a read in a simple Query by the extended protocol. An error that the server's
- * dispatcher raises then names another line of the server's source; all else is equal.
+ * Some reports name another line of the server's source than PostgreSQL's own; all else in them is
+ * equal. The gateway sends a read in a simple Query by the extended protocol, and then another
+ * dispatcher raises its errors. A statement of the gateway before a COMMIT begins an implicit
+ * block, and then another branch of the same function warns that there is no transaction.
  */
-function withoutLine(body: Buffer): Buffer {
-  if (frames.fieldsOf(body).get("R")?.startsWith("exec_") !== true) return body;
-  const kept = frames.textsOf(body).filter((field) => !/^[FLR]/.test(field));
+function withoutLine(type: string, body: Buffer): Buffer {
+  if (type !== "E" && type !== "N") return body;
+  const routine = frames.fieldsOf(body).get("R") ?? "";
+  const isDispatchers = type === "E" && routine.startsWith("exec_");
+  if (!isDispatchers && routine !== "EndTransactionBlock") return body;
+  const differing = isDispatchers ? "FLR" : "L";
+  const kept = frames.textsOf(body).filter((field) => !differing.includes(field.charAt(0)));
   return Buffer.from(kept.join("\0"));
 }
 

@@ -19,6 +19,7 @@ const SEEDS = [
   simple("BEGIN", "INSERT INTO fz VALUES (10)", "COMMIT"),
   simple("INSERT INTO fz VALUES (10); COMMIT; BEGIN", "COMMIT"),
   [run("BEGIN"), run("INSERT INTO fz VALUES (10)"), run("COMMIT", "H"), run("SELECT 1", "S")].join("\n"),
+  [run("-- nothing"), run("COMMIT", "S")].join("\n"),
   [run("INSERT INTO fz VALUES (10)", "S"), run("INSERT INTO fz VALUES (10)", "S")].join("\n"),
   [simple("COPY fz FROM STDIN"), '["d","30\\tx\\n"]', '["c"]', simple("SELECT 1")].join("\n"),
   [run("COPY fz FROM STDIN"), '["S"]', '["d","30\\tx\\n"]', '["c"]', '["S"]'].join("\n"),
