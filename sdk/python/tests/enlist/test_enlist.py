@@ -10,7 +10,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable
-from typing import Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import psycopg
@@ -195,15 +195,24 @@ def test_only_connections_of_its_kind(system: System, hw: Highwater) -> None:
         enlist(AsyncHighwater("http://127.0.0.1:1"), connection)
 
 
-def test_many_connections_share_requests(system: System, hw: Highwater) -> None:
+def test_many_connections_share_requests(system: System, hw: Highwater, monkeypatch: pytest.MonkeyPatch) -> None:
     enlisted = enlist(hw)
     seen: list[EnlistedTransaction] = []
     enlisted.on_commit(seen.append)
+    read, requests = hw._service.read, []
+
+    def counted(call: Any, options: Any) -> Any:
+        requests.append(call.path)
+        return read(call, options)
+
+    monkeypatch.setattr(hw._service, "read", counted)
+    together = threading.Barrier(8)
 
     def work(at: int) -> None:
         with psycopg.connect(app_address(system)) as connection:
             enlisted.add(connection)
             for turn in range(4):
+                together.wait(LIMIT_S)
                 connection.execute("INSERT INTO enlisted VALUES (%s)", (f"thread {at} {turn}",))
                 connection.commit()
 
@@ -215,6 +224,8 @@ def test_many_connections_share_requests(system: System, hw: Highwater) -> None:
     assert len({each.id for each in seen}) == 32
     for each in seen:
         each.durable(timeout=60)
+    tickets = [path for path in requests if path.startswith("/v1/tickets")]
+    assert 0 < len(tickets) < 2 * 32, "requests were shared"
 
 
 def interrupted(system: System, hw: Highwater, how: str, text: str) -> BaseException | None:

@@ -49,6 +49,19 @@ def engine(system: System) -> Iterator[Engine]:
 
 
 @pytest.fixture
+def near_engine(engine: Engine, system: System) -> Iterator[Engine]:
+    """Of one region, for transactions of one request.
+
+    With others to go to, the client would take a busy machine's slowness for a failure, send again, and get no results.
+    """
+    near = system.endpoints[0]
+    query = {"host": near.gateway, "tracker": near.tracker, "request_timeout": "60", "total_timeout": "60"}
+    own = sqlalchemy.create_engine(engine.url.set(query=query))
+    yield own
+    own.dispose()
+
+
+@pytest.fixture
 async def async_engine(engine: Engine, system: System) -> AsyncIterator[AsyncEngine]:
     """Beside a sync one, which has made the tables."""
     own = create_async_engine_of_url(url_of(system, "highwater+async"))

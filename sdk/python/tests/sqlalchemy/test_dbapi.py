@@ -129,9 +129,9 @@ def test_errors_are_pickled_whole() -> None:
     assert isinstance(copy.orig, ConstraintError)
 
 
-def test_pools_keep_connections_and_disposed_engines_begin_anew(engine: Engine) -> None:
+def test_pools_keep_connections_and_disposed_engines_begin_anew(near_engine: Engine) -> None:
     pooled = sqlalchemy.create_engine(
-        engine.url, poolclass=pool.QueuePool, pool_size=1, max_overflow=0, pool_pre_ping=True
+        near_engine.url, poolclass=pool.QueuePool, pool_size=1, max_overflow=0, pool_pre_ping=True
     )
     raw = []
     for level in ("AUTOCOMMIT", "READ COMMITTED"):

@@ -130,18 +130,18 @@ def test_durable_is_about_all_commits_of_a_session(engine: Engine, system: Syste
         assert {each.verdict for each in hw.session().resume(stored)} == {"durable"}
 
 
-def test_durable_knows_scoped_sessions_connections_and_autocommit(engine: Engine) -> None:
-    sessions = scoped_session(sessionmaker(engine))
+def test_durable_knows_scoped_sessions_connections_and_autocommit(near_engine: Engine) -> None:
+    sessions = scoped_session(sessionmaker(near_engine))
     sessions.add(Customer(name="scoped"))
     sessions.commit()
     durable(sessions)
     assert committed(sessions).verdict() is not None
     sessions.remove()
-    with engine.begin() as connection:
+    with near_engine.begin() as connection:
         connection.execute(sqlalchemy.insert(Customer).values(name="core"))
     durable(connection)
     assert committed(connection).verdict() is not None
-    alone = engine.execution_options(isolation_level="AUTOCOMMIT")
+    alone = near_engine.execution_options(isolation_level="AUTOCOMMIT")
     with alone.connect() as connection:
         connection.execute(sqlalchemy.insert(Customer).values(name="alone"))
         first = committed(connection)
