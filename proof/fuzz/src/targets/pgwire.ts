@@ -22,6 +22,7 @@ const SEEDS = [
   [run("-- nothing"), run("COMMIT", "S")].join("\n"),
   [run("INSERT INTO fz VALUES (10)", "S"), run("INSERT INTO fz VALUES (10)", "S")].join("\n"),
   [simple("COPY fz FROM STDIN"), '["d","30\\tx\\n"]', '["c"]', simple("SELECT 1")].join("\n"),
+  ['["options","-c highwater.ack=commit"]', simple("COPY fz FROM STDIN", "SELECT 1")].join("\n"),
   [run("COPY fz FROM STDIN"), '["S"]', '["d","30\\tx\\n"]', '["c"]', '["S"]'].join("\n"),
   ['["F","fz_insert",["90"]]', run("DISCARD ALL", "S")].join("\n"),
   simple("PREPARE c AS SELECT 3", "BEGIN", "EXECUTE c", "COMMIT AND CHAIN", "ROLLBACK"),

@@ -338,6 +338,30 @@ it("a Sync behind data that makes a COPY fail is answered, and one that the COPY
   client.end();
 });
 
+it("a statement behind a COPY that waits for its data is refused as by PostgreSQL", async () => {
+  const copy = [parse("", "COPY kv FROM STDIN"), bind("", ""), execute("")];
+  const ways: Readonly<Record<string, readonly Buffer[]>> = {
+    "a Query": [query("COPY kv FROM STDIN"), query("SELECT 2")],
+    "a Query behind data": [query("COPY kv FROM STDIN"), message("d", "unsent\t1\n"), query("SELECT 2")],
+    "an extended statement": [query("COPY kv FROM STDIN"), parse("", "SELECT 2"), SYNC],
+    "a Query behind an extended COPY": [...copy, SYNC, query("SELECT 2")],
+  };
+  for (const [name, sent] of Object.entries(ways)) {
+    const refused = async (client: WireClient): Promise<string> => {
+      client.send(...sent);
+      await client.closed();
+      const codes = client.untaken.map(({ type, bytes }) => type + reportField(bytes, 0, bytes.length, "C"));
+      return codes.join(" ");
+    };
+    const expected = await refused(await wire.direct());
+    assert.match(expected, /E08P01/, name);
+    for (const ack of ["durable", "commit"]) {
+      const client = await wire.open({ parameters: { options: `-c highwater.ack=${ack}` } });
+      assert.equal(await refused(client), expected, `${name}, ${ack}`);
+    }
+  }
+});
+
 /** Characters whose second byte is an ASCII character in this encoding. */
 const TRICKS: Readonly<Record<string, readonly string[]>> = {
   SJIS: ["835c", "837d", "8341"],

@@ -132,10 +132,14 @@ export class ClientLeg implements FrameSink {
     return this.#deferred !== null;
   }
 
-  /** The server has answered: sends the deferred messages. */
+  /**
+   * The server has answered: sends the deferred messages. While it waits for the data of a COPY it
+   * answers nothing else, so they go to it, too.
+   */
   resume(): void {
     const { expected } = this.#state;
-    while (this.#deferred !== null && !this.#isSlowed && (expected.isEmpty || expected.isSkipping)) {
+    const isWaiting = (): boolean => expected.isEmpty || expected.isSkipping || expected.isCopying;
+    while (this.#deferred !== null && !this.#isSlowed && isWaiting()) {
       this.#sendDeferred(this.#deferred);
       if (this.#state.isAwaiting) break;
     }
