@@ -416,7 +416,6 @@ test("through the loss of a region: what was durable stays, what was not is lost
   unreported?.onLost(({ id, rule, token }) => received.push(`${id} ${rule ?? ""} ${token}`));
   await client.query("BEGIN");
   await client.query("INSERT INTO note VALUES ('open')");
-  await new Promise((resolve) => setTimeout(resolve, 100));
   await site.failover();
   await assert.rejects(lost.durable({ timeout: 60_000 }), TransactionLostError);
   while (received.length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
