@@ -39,7 +39,7 @@ test("make up works without Python, and says so", { timeout: LIMIT_MS }, async (
   let output = "";
   for (const stream of [child.stdout, child.stderr])
     stream.setEncoding("utf8").on("data", (text: string) => (output += text));
-  const exit = once(child, "exit") as Promise<[number | null]>;
+  const exit = once(child, "close") as Promise<[number | null]>;
   const isOver = exit.then(() => true);
   while (!output.includes("Ctrl-C stops everything") && !(await Promise.race([isOver, pause(100, false)])));
   child.stdin.on("error", () => undefined);
