@@ -1,7 +1,7 @@
 // Runs one measurement at a time on the system: requests the load, counts what commits in the
 // window, measures what it cost each process, and compares the tables with the answers.
 import { cpus } from "node:os";
-import { cpuOf, cpuOfServer, type Spent, spentBetween } from "../gateway/cpu.ts";
+import { cpuOf, cpuOfServer, type Spent, spentBetween } from "../rounds/cpu.ts";
 import { Generator } from "./load/generator.ts";
 import type { Addresses } from "./load/target.ts";
 import type { KindStats } from "./load/window.ts";

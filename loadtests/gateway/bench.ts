@@ -1,7 +1,7 @@
 // Runs segments one at a time: who is asked for load, what it cost each process, and whether the
 // table agrees at the end.
 import type { BenchSystem } from "./bench-system.ts";
-import { cpuOf, cpuOfServer, type Spent, spentBetween } from "./cpu.ts";
+import { cpuOf, cpuOfServer, type Spent, spentBetween } from "../rounds/cpu.ts";
 import { Generator, type Target } from "./generator.ts";
 import type { ClientCount, Sample } from "./results.ts";
 

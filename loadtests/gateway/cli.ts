@@ -7,9 +7,10 @@
 import { resolve } from "node:path";
 import { readOptions } from "@highwater/lab-tools/process";
 import { record } from "../record.ts";
+import { verdictOf } from "../rounds/bars.ts";
 import { Bench } from "./bench.ts";
 import { BenchSystem } from "./bench-system.ts";
-import { CLIENTS, summarize, tableOf, verdictOf } from "./results.ts";
+import { CLIENTS, summarize, tableOf } from "./results.ts";
 import { measureInRounds, readRounds } from "./rounds.ts";
 
 const WARM_UP_MS = 1_500;

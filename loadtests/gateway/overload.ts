@@ -5,8 +5,8 @@ import { readFileSync } from "node:fs";
 import { Agent, request } from "node:http";
 import { makeUuidV7 } from "@highwater/protocol";
 import { bar } from "../experiments/figures.ts";
+import { verdictOf } from "../rounds/bars.ts";
 import { BenchSystem } from "./bench-system.ts";
-import { verdictOf } from "./results.ts";
 
 const POOL = 16;
 const QUEUE = 64;

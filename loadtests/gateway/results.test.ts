@@ -1,17 +1,8 @@
 // The arithmetic of the benchmark: medians over rounds, ratios, and which bar is missed.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import {
-  CLIENTS,
-  median,
-  type Sample,
-  SERIES,
-  type Series,
-  summarize,
-  tableOf,
-  verdictOf,
-} from "./results.ts";
-import { quantile } from "./segment.ts";
+import { verdictOf } from "../rounds/bars.ts";
+import { CLIENTS, type Sample, SERIES, type Series, summarize, tableOf } from "./results.ts";
 
 const TPS: Readonly<Record<Series, number>> = {
   gateway: 600,
@@ -106,13 +97,4 @@ test("the table has a line for every series and number of clients, all of one wi
   const lines = tableOf(summarize(samples({ gateway: 1, direct: 1 }))).split("\n");
   assert.equal(lines.length, 1 + SERIES.length * CLIENTS.length);
   assert.equal(new Set(lines.map((line) => line.length)).size, 1);
-});
-
-test("median and quantiles", () => {
-  assert.equal(median([3, 1, 2]), 2);
-  assert.equal(median([4, 1, 2, 3]), 2.5);
-  const sorted = Array.from({ length: 100 }, (_, at) => at);
-  assert.equal(quantile(sorted, 0.5), 50);
-  assert.equal(quantile(sorted, 0.99), 99);
-  assert.ok(Number.isNaN(quantile([], 0.5)));
 });

@@ -1,6 +1,12 @@
 // From the measured segments to the result: medians over the rounds, ratios, the bars and the
 // table.
-import { quantile, type Segment } from "./segment.ts";
+import type { Bar } from "../rounds/bars.ts";
+import { median } from "../rounds/figures.ts";
+import type { Segment } from "./segment.ts";
+
+// proof/soak has them from here.
+export { type Bar, verdictOf } from "../rounds/bars.ts";
+export { median } from "../rounds/figures.ts";
 
 export const SERIES = ["gateway", "direct_async", "direct_sync", "gateway_with_tracker"] as const;
 export type Series = (typeof SERIES)[number];
@@ -43,12 +49,6 @@ const ADDED_P50_MS_MAX = 0.6;
  * `direct_async`.
  */
 const THROUGHPUT_MIN = 1.2;
-
-export interface Bar {
-  readonly what: string;
-  readonly measured: number;
-  readonly met: boolean;
-}
 
 export interface Result extends Readonly<Record<Series, Cells>> {
   /**
@@ -156,11 +156,6 @@ function cellOf(samples: readonly Sample[]): Cell {
   };
 }
 
-export function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return (quantile(sorted, 0.5) + (sorted[Math.ceil(sorted.length / 2) - 1] ?? Number.NaN)) / 2;
-}
-
 function round(value: number, digits = 3): number {
   return Number(value.toFixed(digits));
 }
@@ -186,8 +181,4 @@ export function tableOf(result: Result): string {
     )
     .map((row) => row.join("  "))
     .join("\n");
-}
-
-export function verdictOf({ what, measured, met }: Bar): string {
-  return `${met ? "met   " : "MISSED"} ${what}: ${String(measured)}`;
 }

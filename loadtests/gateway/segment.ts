@@ -1,6 +1,10 @@
 // One measured segment: clients that each run one transaction after the other for a while, and what
 // came of it.
+import { quantile } from "../rounds/figures.ts";
 import { chooseRow, type Client } from "./workload.ts";
+
+// proof/soak has it from here.
+export { quantile } from "../rounds/figures.ts";
 
 export interface Segment {
   readonly committed: number;
@@ -42,9 +46,4 @@ export async function runSegment(clients: readonly Client[], durationMs: number)
     p50Ms: quantile(latencies, 0.5),
     p99Ms: quantile(latencies, 0.99),
   };
-}
-
-/** Of values in ascending order. */
-export function quantile(sorted: ArrayLike<number>, share: number): number {
-  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Number.NaN;
 }

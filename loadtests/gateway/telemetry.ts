@@ -10,10 +10,11 @@ import type { AddressInfo } from "node:net";
 import { createInterface } from "node:readline";
 import { readOptions } from "@highwater/lab-tools/process";
 import { record } from "../record.ts";
+import { median } from "../rounds/figures.ts";
 import { Bench, type Subject } from "./bench.ts";
 import { BenchSystem } from "./bench-system.ts";
 import { traceCost } from "./trace-cost.ts";
-import { CLIENTS as ALL_CLIENTS, type ClientCount, median, type Sample, tpsOf } from "./results.ts";
+import { CLIENTS as ALL_CLIENTS, type ClientCount, type Sample, tpsOf } from "./results.ts";
 import { measureInRounds, readRounds } from "./rounds.ts";
 
 /** The compiler has to see all of it, also on a machine that has other things to do. */

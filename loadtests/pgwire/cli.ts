@@ -9,7 +9,7 @@
 import { resolve } from "node:path";
 import { readOptions } from "@highwater/lab-tools/process";
 import { whyNoPgBouncer, whyNoPostgresProgram } from "@highwater/lab-tools/postgres";
-import { verdictOf } from "../gateway/results.ts";
+import { verdictOf } from "../rounds/bars.ts";
 import { ELSEWHERE, record } from "../record.ts";
 import { REFUSALS_MAX, type Subject, takeTurns } from "../rounds/turns.ts";
 import { writePage } from "./page.ts";

@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { requirePostgresProgram } from "@highwater/lab-tools/postgres";
 import { endGuarded, spawnGuarded } from "@highwater/lab-tools/process";
-import { cpuOfChildren } from "../gateway/cpu.ts";
-import { quantile } from "../gateway/segment.ts";
+import { cpuOfChildren } from "../rounds/cpu.ts";
+import { quantile } from "../rounds/figures.ts";
 import { type Machine, machineBetween, type ProcessorTimes, readMachine } from "../rounds/machine.ts";
 import type { Figures } from "../rounds/turns.ts";
 

@@ -1,7 +1,7 @@
 // What is read from pgbench's log, and which bar is missed.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { verdictOf } from "../gateway/results.ts";
+import { verdictOf } from "../rounds/bars.ts";
 import type { Turn } from "../rounds/turns.ts";
 import { endedOf, figuresOf } from "./pgbench.ts";
 import { summarize, tableOf, textOf } from "./results.ts";

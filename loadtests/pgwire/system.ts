@@ -8,7 +8,7 @@ import { runTool, TemporaryFolder } from "@highwater/lab-tools/process";
 import { Client } from "pg";
 import { ExperimentSystem } from "../experiments/system.ts";
 import { ROLE } from "../measured-services.ts";
-import { cpuOf, cpuOfChildren, cpuOfServer, type Spent } from "../gateway/cpu.ts";
+import { cpuOf, cpuOfChildren, cpuOfServer, type Spent } from "../rounds/cpu.ts";
 import { residentKib } from "../tracker/streams.ts";
 import { type Ran, runPgbench } from "./pgbench.ts";
 import type { Memory } from "./results.ts";

@@ -1,6 +1,5 @@
 // From turns to what is written down: medians over the rounds with their spread, and ratios, each
 // taken within a round, whose turns lie close together.
-import { median } from "../gateway/results.ts";
 import type { Turn } from "./turns.ts";
 
 /** Over the rounds. */
@@ -21,6 +20,16 @@ export interface Cell {
   readonly figures: Readonly<Record<string, Spread>>;
   /** Processor microseconds that each process took for a transaction. */
   readonly cpu_us: Readonly<Record<string, Spread>>;
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return (quantile(sorted, 0.5) + (sorted[Math.ceil(sorted.length / 2) - 1] ?? Number.NaN)) / 2;
+}
+
+/** Of values in ascending order. */
+export function quantile(sorted: ArrayLike<number>, share: number): number {
+  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Number.NaN;
 }
 
 /** What a turn counts in a second; processor time is shown for each. */

@@ -1,7 +1,7 @@
 // What the machine did while something was measured: the processor time of each process that takes
 // part, that of everybody else, and what the host kept for itself. Unknown on other systems than
 // Linux.
-import { type Spent, spentBetween } from "../gateway/cpu.ts";
+import { type Spent, spentBetween } from "./cpu.ts";
 import { pids, readProc, statOf, TICK_MS } from "../proc.ts";
 
 /** A measurement with more foreign load, in cores, or a greater share of steal is disturbed. */

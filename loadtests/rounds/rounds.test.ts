@@ -4,8 +4,8 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { platform } from "node:os";
 import { test } from "node:test";
-import { cpuOfChildren } from "../gateway/cpu.ts";
-import { bestOf, cellsOf, compared, spreadText } from "./figures.ts";
+import { cpuOfChildren } from "./cpu.ts";
+import { bestOf, cellsOf, compared, median, quantile, spreadText } from "./figures.ts";
 import { type Machine, machineBetween, readMachine } from "./machine.ts";
 import { type Subject, takeTurns } from "./turns.ts";
 
@@ -97,6 +97,15 @@ test("rounds run forth and back, and ratios are of turns of one round", async ()
   assert.equal(bestOf(cells, "updates", ["b", "c"]), "c");
   assert.equal(bestOf(cells, "reads", ["b", "c"]), "b", "what was not measured is no reason to fail");
   assert.ok(Number.isNaN(compared(turns, { ...pair, to: "d" })));
+});
+
+test("median and quantiles", () => {
+  assert.equal(median([3, 1, 2]), 2);
+  assert.equal(median([4, 1, 2, 3]), 2.5);
+  const sorted = Array.from({ length: 100 }, (_, at) => at);
+  assert.equal(quantile(sorted, 0.5), 50);
+  assert.equal(quantile(sorted, 0.99), 99);
+  assert.ok(Number.isNaN(quantile([], 0.5)));
 });
 
 test("a spread shows where it has one", () => {

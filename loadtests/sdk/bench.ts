@@ -2,7 +2,7 @@
 // what disturbs the machine disturbs all of them.
 import { loadavg } from "node:os";
 import { BenchSystem } from "../gateway/bench-system.ts";
-import { cpuOf, cpuOfServer, spentBetween } from "../gateway/cpu.ts";
+import { cpuOf, cpuOfServer, spentBetween } from "../rounds/cpu.ts";
 import {
   type Committed,
   PATHS,

@@ -1,6 +1,6 @@
 // From the samples to the result: medians over the rounds, and ratios that are taken within each
 // round, whose segments lie close together, so that a slow minute slows both sides.
-import { median } from "../gateway/results.ts";
+import { median } from "../rounds/figures.ts";
 import type { Way } from "./protocol.ts";
 import { type Language, LANGUAGES } from "./subject.ts";
 

@@ -7,7 +7,7 @@
 import { resolve } from "node:path";
 import { readOptions } from "@highwater/lab-tools/process";
 import { record } from "../record.ts";
-import { verdictOf } from "../gateway/results.ts";
+import { verdictOf } from "../rounds/bars.ts";
 import { FULL, measureAll, measurePart, PARTS } from "./bench.ts";
 import { resultOf, tableOf } from "./results.ts";
 

@@ -1,6 +1,6 @@
 // What a tracker takes while nothing is pending: it goes on looking at three nodes, now and then.
 import { setTimeout as pause } from "node:timers/promises";
-import { cpuOf, cpuOfBackends, spentBetween } from "../gateway/cpu.ts";
+import { cpuOf, cpuOfBackends, spentBetween } from "../rounds/cpu.ts";
 import type { BenchSystem } from "./bench-system.ts";
 
 export interface Idle {

@@ -1,9 +1,9 @@
 // How long after a replica's acknowledgement arrived at the primary a client's promise is resolved,
 // and what that costs the tracker and the database. The same for PostgreSQL's own synchronous
 // replication over the same link.
-import { quantile } from "../gateway/segment.ts";
-import { median } from "../gateway/results.ts";
-import { cpuOf, cpuOfBackends, type Spent, spentBetween } from "../gateway/cpu.ts";
+import { quantile } from "../rounds/figures.ts";
+import { median } from "../rounds/figures.ts";
+import { cpuOf, cpuOfBackends, type Spent, spentBetween } from "../rounds/cpu.ts";
 import { type Acknowledgements, acknowledgedAtMs } from "./acknowledgements.ts";
 import { type BenchSystem, LEVEL, REPLICAS } from "./bench-system.ts";
 import type { CommitOrders, Commits } from "./commits-process.ts";

@@ -6,7 +6,7 @@ import { eventually } from "@highwater/lab-tools/process";
 import type { ServiceProcess } from "@highwater/lab-system";
 import type { TokenVerdict } from "@highwater/protocol";
 import pg from "pg";
-import { cpuOf, cpuOfServer, spentBetween } from "../gateway/cpu.ts";
+import { cpuOf, cpuOfServer, spentBetween } from "../rounds/cpu.ts";
 import { HttpConnection } from "../gateway/http-connection.ts";
 import { LossListener } from "./loss-listener.ts";
 import { type BenchSystem, LEVEL, PRIMARY, REPLICAS } from "./bench-system.ts";

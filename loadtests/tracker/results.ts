@@ -1,5 +1,5 @@
 // From what the parts have measured to the result: the bars, the table, and which bar is missed.
-import type { Bar } from "../gateway/results.ts";
+import type { Bar } from "../rounds/bars.ts";
 import type { Idle } from "./idle.ts";
 import type { Ledger } from "./ledger.ts";
 import type { MarkLatency } from "./mark-latency.ts";

@@ -2,8 +2,8 @@
 // a stream in the tracker, and the delay until the last stream receives a mark.
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
-import { cpuOf, spentBetween } from "../gateway/cpu.ts";
-import { quantile } from "../gateway/segment.ts";
+import { cpuOf, spentBetween } from "../rounds/cpu.ts";
+import { quantile } from "../rounds/figures.ts";
 import { acknowledgedAtMs, type Acknowledgements } from "./acknowledgements.ts";
 import { type BenchSystem, LEVEL } from "./bench-system.ts";
 import type { CommitOrders } from "./commits-process.ts";

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { machineReadable } from "@highwater/chaos/report";
-import { verdictOf } from "../../loadtests/gateway/results.ts";
+import { verdictOf } from "../../loadtests/rounds/bars.ts";
 import { summaryOf, textOf } from "../../loadtests/k6/lib/summary.ts";
 import { chosen, outcomeOf, type Stage, STAGES } from "./stages.ts";
 

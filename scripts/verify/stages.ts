@@ -136,7 +136,7 @@ export const OWN_FOLDERS: Readonly<Record<string, readonly string[]>> = {
   "loadtests/k6": ["load-smoke"],
   "loadtests/pgwire": ["bench-pgwire"],
   "loadtests/results": [],
-  "loadtests/rounds": ["bench"],
+  "loadtests/rounds": ["bench", "experiments", "soak"],
   "loadtests/sdk": ["bench-sdk"],
   "loadtests/tracker": ["bench", "experiments", "soak"],
   "proof/attack": [],
