@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { verdictOf } from "../rounds/bars.ts";
 import type { Turn } from "../rounds/turns.ts";
 import { endedOf, figuresOf } from "./pgbench.ts";
-import { summarize, tableOf, textOf } from "./results.ts";
+import { summarize, textOf } from "./results.ts";
 import { WORKLOADS } from "./workloads.ts";
 
 test("a line of pgbench's log", () => {
@@ -102,9 +102,7 @@ test("the table has every way of every workload, and refused turns are in no med
   assert.ok(first !== undefined);
   const refused = { ...first, refused: true, figures: { ...first.figures, per_second: 1 } };
   const result = summarize([refused, ...turns()], MEMORY);
-  const rows = tableOf(result);
-  assert.equal(rows.length, 1 + WORKLOADS.reduce((sum, { ways }) => sum + ways.length, 0));
-  assert.deepEqual(rows[1]?.slice(0, 3), ["one client", "direct on", "100"]);
-  assert.deepEqual(rows[1]?.slice(-3), ["1", "0", "1"]);
-  assert.equal(textOf(result).split("\n").length, rows.length);
+  const lines = textOf(result).split("\n");
+  assert.equal(lines.length, 1 + WORKLOADS.reduce((sum, { ways }) => sum + ways.length, 0));
+  assert.match(lines[1] ?? "", /^one client +direct on +100 .* 1 +0 +1$/);
 });

@@ -1,7 +1,7 @@
 // From turns to the result of `make bench-pgwire`: cells, ratios and bars.
 import { bar } from "../experiments/figures.ts";
 import type { Bar } from "../rounds/bars.ts";
-import { bestOf, type Cell, cellsOf, compared, linesOf, spreadText } from "../rounds/figures.ts";
+import { bestOf, type Cell, cellsOf, compared, linesOf, tableOf } from "../rounds/figures.ts";
 import type { Turn } from "../rounds/turns.ts";
 import { OFF, ON, POOLS, SAFE } from "./workloads.ts";
 
@@ -99,28 +99,9 @@ export function summarize(turns: readonly Turn[], memory: Memory | null): Result
   return { cells, ratios, bars, turns };
 }
 
-const FIGURES = ["per_second", "p50_ms", "p99_ms", "given_up", "failed_tries"] as const;
-export const PARTS = ["gateway", "tracker", "pgbouncer", "primary", "replica", "pgbench"] as const;
+const FIGURES = ["per_second", "p50_ms", "p99_ms", "given_up", "failed_tries"];
+export const PARTS = ["gateway", "tracker", "pgbouncer", "primary", "replica", "pgbench"];
 
-/** The heads of the table, and a row for each cell. */
-export function tableOf({ cells }: Pick<Result, "cells">): string[][] {
-  const head = [
-    ...["workload", "row", "per s", "p50 ms", "p99 ms", "given up", "failed tries"],
-    ...PARTS.map((part) => `${part} µs`),
-    ...["rounds", "disturbed", "refused"],
-  ];
-  const rows = cells.map((cell) => [
-    ...[cell.workload, cell.row],
-    ...FIGURES.map((name) => {
-      const spread = cell.figures[name];
-      return spread === undefined ? "-" : spreadText(spread);
-    }),
-    ...PARTS.map((part) => cell.cpu_us[part]?.median.toFixed(0) ?? "-"),
-    ...[cell.rounds, cell.disturbed, cell.refused].map(String),
-  ]);
-  return [head, ...rows];
-}
-
-export function textOf(result: Result): string {
-  return linesOf(tableOf(result));
+export function textOf({ cells }: Pick<Result, "cells">): string {
+  return linesOf(tableOf(cells, { figures: FIGURES, parts: PARTS }));
 }

@@ -98,6 +98,39 @@ export function compared(
   return values.length === 0 ? Number.NaN : median(values);
 }
 
+/** A figure of each turn of one row that counts, and then the median over the rounds. */
+export function middleOf(
+  turns: readonly Turn[],
+  { workload, row }: Record<"workload" | "row", string>,
+  value: (turn: Turn) => number,
+): number {
+  const kept = turns.filter((turn) => turn.workload === workload && turn.row === row && !turn.refused);
+  return kept.length === 0 ? Number.NaN : median(kept.map(value));
+}
+
+/** The heads of a table of cells, and a row for each. `parts`: the processes that it shows. */
+export function tableOf(
+  cells: readonly Cell[],
+  { figures, parts }: Record<"figures" | "parts", readonly string[]>,
+): string[][] {
+  const head = [
+    ...["workload", "row"],
+    ...figures.map((name) => name.replaceAll("_", " ")),
+    ...parts.map((part) => `${part} µs`),
+    ...["rounds", "disturbed", "refused"],
+  ];
+  const rows = cells.map((cell) => [
+    ...[cell.workload, cell.row],
+    ...figures.map((name) => {
+      const spread = cell.figures[name];
+      return spread === undefined ? "-" : spreadText(spread);
+    }),
+    ...parts.map((part) => cell.cpu_us[part]?.median.toFixed(0) ?? "-"),
+    ...[cell.rounds, cell.disturbed, cell.refused].map(String),
+  ]);
+  return [head, ...rows];
+}
+
 /** Columns for a terminal, the first two to the left. */
 export function linesOf(rows: readonly (readonly string[])[]): string {
   const widths = (rows[0] ?? []).map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0)));

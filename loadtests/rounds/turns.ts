@@ -33,8 +33,15 @@ export async function takeTurns(
   {
     rounds,
     refusalsMax = REFUSALS_MAX,
+    refusesUntilMs = Number.POSITIVE_INFINITY,
     say,
-  }: { readonly rounds: number; readonly refusalsMax?: number; readonly say: (what: string) => void },
+  }: {
+    readonly rounds: number;
+    readonly refusalsMax?: number;
+    /** On the clock of `performance.now()`: from then on every turn counts, so that a run ends. */
+    readonly refusesUntilMs?: number;
+    readonly say: (what: string) => void;
+  },
 ): Promise<Turn[]> {
   const turns: Turn[] = [];
   for (let round = 1; round <= rounds; round++) {
@@ -44,7 +51,7 @@ export async function takeTurns(
         const { workload, row } = subject;
         const { figures, machine } = await subject.measure();
         const disturbed = isDisturbed(machine);
-        const refused = disturbed && refusals < refusalsMax;
+        const refused = disturbed && refusals < refusalsMax && performance.now() < refusesUntilMs;
         turns.push({ workload, row, round, refused, disturbed, figures, machine });
         const verdict = refused ? "refused" : disturbed ? "disturbed" : "kept";
         say(
@@ -56,8 +63,10 @@ export async function takeTurns(
   return turns;
 }
 
+/** Those of parts, whose names have blanks, would fill the terminal. */
 function shown(figures: Figures): string {
   return Object.entries(figures)
+    .filter(([name]) => !name.includes(" "))
     .map(([name, value]) => `${name} ${Number(value.toPrecision(4)).toString()}`)
     .join(", ");
 }
