@@ -13,6 +13,8 @@ export const ELSEWHERE = process.env["HIGHWATER_RESULTS"];
 export const RESULTS =
   ELSEWHERE === undefined ? new URL("./results/", import.meta.url) : pathToFileURL(`${resolve(ELSEWHERE)}/`);
 const GIBIBYTE = 2 ** 30;
+/** The code that is measured, and that which measures it. */
+const MEASURED = ["../services", "../packages", "../sdk", "../lab", ".", ":!results"];
 /** More digits than any of it repeats. */
 const DIGITS = 4;
 
@@ -63,11 +65,11 @@ function round(value: unknown): unknown {
  * Null where there is no history, as in an archive of the sources; with a plus sign where files
  * differ from it.
  */
-function commit(): string | null {
+export function commit(): string | null {
   try {
     const git = (...args: readonly string[]): string =>
       execFileSync("git", args, { cwd: import.meta.dirname, encoding: "utf8", stdio: "pipe" }).trim();
-    const changed = git("status", "--porcelain", "--untracked-files=no", "--", "../services", "../packages");
+    const changed = git("status", "--porcelain", "--untracked-files=no", "--", ...MEASURED);
     return `${git("rev-parse", "--short=12", "HEAD")}${changed === "" ? "" : "+"}`;
   } catch {
     return null;
