@@ -121,7 +121,7 @@ bench-pgwire: $(STAMP) $(POSTGRES) $(PGBOUNCER) ## Stock pgbench through the Pos
 bench-sdk: $(STAMP) $(VENV) ## Measure the SDKs: the cost of a commit and a pending promise above a bare HTTP client, and what batches save
 	@$(NODE) loadtests/sdk/cli.ts $(ARGS)
 
-experiments: $(STAMP) ## Run the papers' experiments against PostgreSQL as it is used today (QUICK=1 ONLY=latency,… RESUME=1 PROFILE=folder)
+experiments: $(STAMP) $(PGBOUNCER) ## Run the papers' experiments against PostgreSQL as it is used today (QUICK=1 ONLY=latency,… RESUME=1 PROFILE=folder)
 	@$(NODE) loadtests/experiments/cli.ts $(if $(QUICK),--quick) --only "$(ONLY)" $(if $(RESUME),--resume) $(if $(PROFILE),--profile "$(PROFILE)")
 
 experiments-page: $(STAMP) ## Draw the figures and tables of docs/benchmarks.md again from the stored results

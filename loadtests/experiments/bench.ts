@@ -1,124 +1,134 @@
 // Runs one measurement at a time on the system: requests the load, counts what commits in the
 // window, measures what it cost each process, and compares the tables with the answers.
-import { cpus } from "node:os";
-import { cpuOf, cpuOfServer, type Spent, spentBetween } from "../rounds/cpu.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { cpuOf, cpuOfChildren, cpuOfServer, type Spent } from "../rounds/cpu.ts";
+import { machineBetween, readMachine } from "../rounds/machine.ts";
+import type { Subject } from "../rounds/turns.ts";
+import { figuresOf } from "./figures.ts";
 import { Generator } from "./load/generator.ts";
-import type { Addresses } from "./load/target.ts";
-import type { KindStats } from "./load/window.ts";
+import { SYNCHRONOUS } from "./load/target.ts";
 import type { Group } from "./load/worker.ts";
 import { countOf, type Workload } from "./load/workload.ts";
 import type { ExperimentSystem } from "./system.ts";
 
-/** The conditions of a measurement: the values on a figure's axes. */
+/** Conditions: the values on a figure's axes. */
 export type Labels = Readonly<Record<string, string | number>>;
 
-/**
- * Cores that were busy meanwhile, by process. `rest`: the rest of the machine, including the link's
- * relay.
- */
-export type Cores = Readonly<Record<string, number>>;
-
-export interface Sample extends KindStats {
-  readonly labels: Labels;
-  readonly round: number;
-  readonly subject: string;
-  readonly group: string;
-  readonly kind: string;
-  readonly cores: Cores;
-}
-
 export interface Measurement {
-  readonly labels: Labels;
-  readonly round: number;
+  /** Rows under the same conditions are compared with each other. */
+  readonly conditions: Labels;
+  readonly row: string;
+  /** Of the row: its values on a figure's axes. */
+  readonly labels?: Labels;
   readonly linkMs: number;
   readonly groups: readonly Group[];
-  readonly warmUpMs: number;
-  readonly durationMs: number;
+  /** One of the few rows that the page is judged by: their windows are longer. */
+  readonly isHeadline?: boolean;
   /** The level of safe transactions. Default: the system's own. */
   readonly level?: string;
+  /** How long PostgreSQL waits for other commits before it flushes. Default: 0. */
+  readonly commitDelayUs?: number;
+  /** The kind that is counted where jobs have steps. Default: all kinds together. */
+  readonly whole?: string;
+  /** What the experiment does behind the window, in seconds. */
+  readonly behindS?: number;
 }
 
-const TABLED: ReadonlySet<string> = new Set(["update", "insert"] satisfies Workload["kind"][]);
+export interface Times {
+  readonly warmUpS: number;
+  readonly windowS: number;
+}
+
+type Measured = Awaited<ReturnType<Subject["measure"]>>;
+
+const COUNTED: ReadonlySet<string> = new Set(["update", "insert"] satisfies Workload["kind"][]);
+
+/** The name of a workload in turns, cells and tables. */
+export function workloadOf(conditions: Labels): string {
+  return Object.entries(conditions)
+    .map(([name, value]) =>
+      typeof value === "number" ? `${name.replaceAll("_", " ")} ${String(value)}` : value,
+    )
+    .join(", ");
+}
 
 export class Bench {
   readonly #system: ExperimentSystem;
-  readonly #addresses: Addresses;
   /**
-   * One process for direct clients and one for the gateway's: code that is optimized for one would
-   * be slower with the other.
+   * One process for each kind of client: code that is optimized for one would be slower with
+   * another.
    */
   readonly #generators = new Map<string, Generator>();
   /** By the statement that counts. */
   readonly #committed = new Map<string, number>();
   #seed = 1;
 
-  private constructor(system: ExperimentSystem, addresses: Addresses) {
+  constructor(system: ExperimentSystem) {
     this.#system = system;
-    this.#addresses = addresses;
-  }
-
-  static async of(system: ExperimentSystem): Promise<Bench> {
-    return new Bench(system, await system.addresses());
   }
 
   get system(): ExperimentSystem {
     return this.#system;
   }
 
-  async measure(measurement: Measurement): Promise<Sample[]> {
-    const { groups, linkMs, warmUpMs, durationMs } = measurement;
+  async measure(measurement: Measurement, { warmUpS, windowS }: Times): Promise<Measured> {
+    const { groups, linkMs, level, whole } = measurement;
     const system = this.#system;
     await system.setRoundTripMs(linkMs);
-    await system.setSynchronous(groups.some(({ subject }) => subject === "direct_on"));
+    await system.setSynchronous(groups.some(({ way }) => SYNCHRONOUS.has(way)));
+    const pooled = groups.find(({ way }) => way === "pgbouncer_on");
+    await system.setRole({
+      commit_delay: String(measurement.commitDelayUs ?? 0),
+      // Sessions of a role that begins with `serializable` cannot read at a replica.
+      default_transaction_isolation: pooled?.isolation ?? "read committed",
+    });
     await system.settle();
-    const generator = this.#generatorFor(groups);
+    await using pool = pooled === undefined ? null : await system.startPgBouncer(pooled.connections ?? 1);
     const addresses = {
-      ...this.#addresses,
-      ...(measurement.level !== undefined && { level: measurement.level }),
+      ...(await system.addresses()),
+      ...(pool !== null && { pgbouncer: pool.url }),
+      ...(level !== undefined && { level }),
     };
+    const generator = this.#generatorFor(groups);
     await generator.open(groups, addresses, this.#seed++);
-    const before = this.#spent(generator);
-    const found = await generator.run(warmUpMs, durationMs);
-    const cores = coresBetween(before, this.#spent(generator));
+    const parts = {
+      ...this.#parts(generator),
+      ...(pool !== null && { pgbouncer: () => cpuOfChildren(pool.guard) }),
+    };
+    const running = generator.run(1_000 * warmUpS, 1_000 * windowS);
+    const [before, after] = await Promise.all([
+      sleep(1_000 * warmUpS).then(() => readMachine(parts)),
+      sleep(1_000 * (warmUpS + windowS)).then(() => readMachine(parts)),
+      running,
+    ]);
+    const found = await running;
     await generator.close();
     for (const { name, workload } of groups) {
-      const counting = TABLED.has(workload.kind) ? countOf(workload as Workload) : null;
+      const counting = COUNTED.has(workload.kind) ? countOf(workload as Workload) : null;
       if (counting === null) continue;
       const committed = found[name]?.committedInAll ?? Number.NaN;
       this.#committed.set(counting, (this.#committed.get(counting) ?? 0) + committed);
     }
-    const { labels, round } = measurement;
-    return groups.flatMap(({ name, subject }) =>
-      Object.entries(found[name]?.kinds ?? {}).map(([kind, stats]) => ({
-        labels,
-        round,
-        subject,
-        group: name,
-        kind,
-        cores,
-        ...stats,
-      })),
-    );
+    return {
+      figures: figuresOf(found, { row: measurement.row, whole }),
+      machine: machineBetween(before, after),
+    };
   }
 
   #generatorFor(groups: readonly Group[]): Generator {
-    const key = groups.some(({ subject }) => subject.startsWith("direct")) ? "direct" : "gateway";
-    let generator = this.#generators.get(key);
-    if (generator === undefined) this.#generators.set(key, (generator = new Generator()));
+    const [kind = ""] = /^(?:direct|pooled|pgbouncer|sdk)/.exec(groups[0]?.way ?? "") ?? [];
+    let generator = this.#generators.get(kind);
+    if (generator === undefined) this.#generators.set(kind, (generator = new Generator()));
     return generator;
   }
 
-  #spent(generator: Generator): SpentAll {
+  #parts(generator: Generator): Record<string, () => Spent> {
     const { services, servers } = this.#system.processes;
-    return {
-      atMs: performance.now(),
-      busyMs: busyMs(),
-      parts: {
-        ...mapped(services, cpuOf),
-        ...mapped(servers, cpuOfServer),
-        generator: cpuOf(generator.pid),
-      },
-    };
+    return Object.fromEntries([
+      ...Object.entries(services).map(([name, pid]) => [name, () => cpuOf(pid)] as const),
+      ...Object.entries(servers).map(([name, pid]) => [name, () => cpuOfServer(pid)] as const),
+      ["generator", () => cpuOf(generator.pid)] as const,
+    ]);
   }
 
   /**
@@ -136,30 +146,4 @@ export class Bench {
   close(): void {
     for (const generator of this.#generators.values()) generator.end();
   }
-}
-
-interface SpentAll {
-  readonly atMs: number;
-  readonly busyMs: number;
-  readonly parts: Readonly<Record<string, Spent>>;
-}
-
-function coresBetween(before: SpentAll, after: SpentAll): Cores {
-  const elapsedMs = after.atMs - before.atMs;
-  const parts = Object.keys(before.parts).map((part): [string, number] => {
-    const spent = spentBetween(before.parts[part] ?? new Map(), after.parts[part] ?? new Map()) ?? 0;
-    return [part, spent / elapsedMs];
-  });
-  const known = parts.reduce((sum, [, cores]) => sum + cores, 0);
-  const rest = Math.max(0, (after.busyMs - before.busyMs) / elapsedMs - known);
-  return Object.fromEntries([...parts, ["rest", rest]]);
-}
-
-function mapped<In, Out>(values: Readonly<Record<string, In>>, map: (value: In) => Out): Record<string, Out> {
-  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, map(value)]));
-}
-
-/** The busy time of all cores, by any process. */
-function busyMs(): number {
-  return cpus().reduce((sum, { times }) => sum + times.user + times.nice + times.sys + times.irq, 0);
 }

@@ -1,27 +1,27 @@
 // `make experiments`: reruns the papers' experiments, each on a system of its own, and writes its
 // result before the next begins.
-// Options: --quick, --only NAME,…, --resume (leaves out what has a result of the same mode),
-// --profile FOLDER (processor profiles of both services), --page (only draws the figures and the
-// page again).
+// Options: --quick (seconds), --only NAME,…, --resume (leaves out what has a result of this commit
+// and these settings), --profile FOLDER (processor profiles of both services), --page (only draws
+// the figures and the page again).
 // Exit codes: 0 when it was measured and, in a full run, every bar is met; 1 when a bar is missed
 // or an experiment failed.
 import { resolve } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import { whyNoPgBouncer } from "@highwater/lab-tools/postgres";
 import { readOptions } from "@highwater/lab-tools/process";
-import { verdictOf } from "../gateway/results.ts";
-import { ELSEWHERE, record } from "../record.ts";
-import { auction } from "./auction.ts";
-import { Bench } from "./bench.ts";
-import { contention } from "./contention.ts";
-import type { Experiment, Mode } from "./experiment.ts";
-import { tableOf } from "./figures.ts";
-import { groups } from "./groups.ts";
-import { latency } from "./latency.ts";
-import { mixed } from "./mixed.ts";
-import { readRecorded, writePage } from "./page.ts";
+import { verdictOf } from "../rounds/bars.ts";
+import { commit, ELSEWHERE, record } from "../record.ts";
+import { cellsOf, linesOf, tableOf } from "../rounds/figures.ts";
+import { REFUSALS_MAX, type Subject, takeTurns } from "../rounds/turns.ts";
+import { Bench, type Measurement, workloadOf } from "./bench.ts";
+import { type Experiment, type Mode, plannedSeconds, RUN_S_MAX, SIZES, windowS } from "./experiment.ts";
+import { EXPERIMENTS } from "./experiments.ts";
+import { partsOf, readRecorded, type Result, writePage } from "./page.ts";
 import { ExperimentSystem } from "./system.ts";
-import { tpcc } from "./tpcc.ts";
 
-const EXPERIMENTS: readonly Experiment[] = [latency, mixed, contention, tpcc, auction, groups];
+const FIGURES = ["per_second", "mean_ms", "p50_ms", "p99_ms", "failed_tries", "given_up"];
+/** For the first measurement of an experiment, which does not count. */
+const COMPILING_S = 6;
 
 const { values } = readOptions(import.meta.filename, {
   options: {
@@ -37,41 +37,122 @@ const named = values.only === "" ? EXPERIMENTS.map(({ name }) => name) : values.
 const wanted = EXPERIMENTS.filter(({ name }) => named.includes(name));
 if (wanted.length !== named.length)
   throw new Error(`--only takes some of ${EXPERIMENTS.map(({ name }) => name).join(",")}`);
+const noPool = whyNoPgBouncer();
+const refusesUntilMs = performance.now() + 1_000 * RUN_S_MAX;
 
-/** Answers whether every bar was met. */
-async function run(experiment: Experiment): Promise<boolean> {
+function settingsOf({ settings }: Experiment): Result["settings"] {
+  return { ...SIZES[mode], pgbouncer: noPool === false, ...settings };
+}
+
+/** Of the same code, so that a run goes on where it stopped. Changed files are no commit. */
+function isMeasured(experiment: Experiment): boolean {
+  const recorded = readRecorded(mode, experiment.name);
+  const here = commit();
+  return (
+    recorded !== null &&
+    here !== null &&
+    !here.endsWith("+") &&
+    recorded.commit === here &&
+    isDeepStrictEqual(recorded.settings, JSON.parse(JSON.stringify(settingsOf(experiment))))
+  );
+}
+
+async function run(experiment: Experiment): Promise<void> {
   const { name } = experiment;
   const startedMs = performance.now();
+  const say = (what: string): void => {
+    console.error(`… ${name}: ${what}`);
+  };
   const profile = values.profile === undefined ? undefined : resolve(values.profile, name);
-  await using system = await ExperimentSystem.start({ profile, gatewayEnv: experiment.gatewayEnv });
-  const bench = await Bench.of(system);
+  const { gatewayEnv, withFarGateway } = experiment;
+  await using system = await ExperimentSystem.start({ profile, gatewayEnv, withFarGateway });
+  const bench = new Bench(system);
   try {
-    const result = await experiment.run({ bench, mode, say: (what) => console.error(`… ${name}: ${what}`) });
+    say("making its tables");
+    await experiment.prepare(system, mode);
+    const measurements = experiment
+      .measurements(mode)
+      .filter(({ groups }) => noPool === false || groups.every(({ way }) => way !== "pgbouncer_on"));
+    const result = await measureAll(experiment, { bench, measurements, say });
     await bench.check();
+    await experiment.check?.(system);
     const seconds = Math.round((performance.now() - startedMs) / 1_000);
     record(`experiments/${mode}/${name}`, { ...result, seconds });
-    const ratios = Object.entries(result.ratios).map(
-      ([what, value]) => `${value.toFixed(3).padStart(10)}  ${what}`,
-    );
-    console.log(
-      [`\n${name}, ${String(seconds)} s`, tableOf(result), ...ratios, ...result.bars.map(verdictOf)].join(
-        "\n",
-      ),
-    );
-    return result.bars.every(({ met }) => met);
+    print(result, seconds);
   } finally {
     bench.close();
   }
 }
 
+async function measureAll(
+  experiment: Experiment,
+  {
+    bench,
+    measurements,
+    say,
+  }: {
+    readonly bench: Bench;
+    readonly measurements: readonly Measurement[];
+    readonly say: (what: string) => void;
+  },
+): Promise<Result> {
+  const { rounds, warmUpS } = SIZES[mode];
+  const subjects = measurements.map((each): Subject => {
+    const times = { warmUpS, windowS: windowS(each, mode) };
+    const measure: Subject["measure"] = () =>
+      experiment.measure?.(bench, each, times) ?? bench.measure(each, times);
+    return { workload: workloadOf(each.conditions), row: each.row, measure };
+  });
+  // Until its code is compiled, a service takes three times as long.
+  const [first] = measurements;
+  if (first !== undefined) await bench.measure(first, { warmUpS: 0, windowS: COMPILING_S });
+  const refusalsMax = mode === "quick" ? 0 : REFUSALS_MAX;
+  const turns = await takeTurns(subjects, { rounds, refusalsMax, refusesUntilMs, say });
+  const labels = new Map(
+    measurements.map((each) => [
+      JSON.stringify([workloadOf(each.conditions), each.row]),
+      { ...each.conditions, ...each.labels },
+    ]),
+  );
+  const cells = cellsOf(turns).map((cell) => ({
+    ...cell,
+    labels: labels.get(JSON.stringify([cell.workload, cell.row])) ?? {},
+  }));
+  const settings = settingsOf(experiment);
+  return { experiment: experiment.name, mode, settings, cells, ...experiment.judge(turns), turns };
+}
+
+function print({ experiment, cells, ratios, bars, peaks = [] }: Result, seconds: number): void {
+  const isKnown = (value: number): boolean => !Number.isNaN(value);
+  console.log(
+    [
+      `\n${experiment}, ${String(seconds)} s`,
+      linesOf(tableOf(cells, { figures: FIGURES, parts: partsOf(cells) })),
+      ...peaks.map(
+        ({ workload, way, row, per_second }) =>
+          `${per_second.toFixed(0).padStart(10)}  peak of ${way} (${row}), ${workload}`,
+      ),
+      ...Object.entries(ratios).map(([what, value]) => `${value.toFixed(3).padStart(10)}  ${what}`),
+      // One round of a quick run may have nothing to compare.
+      ...bars.filter(({ measured }) => mode === "full" || isKnown(measured)).map(verdictOf),
+    ].join("\n"),
+  );
+}
+
 let areMet = true;
-if (!values.page)
-  for (const experiment of wanted)
-    if (values.resume && readRecorded(mode, experiment.name) !== null)
-      console.error(`… ${experiment.name}: has a result already`);
-    else areMet = (await run(experiment)) && areMet;
+if (!values.page) {
+  const left = wanted.filter((experiment) => !(values.resume && isMeasured(experiment)));
+  for (const { name } of wanted.filter((experiment) => !left.includes(experiment)))
+    console.error(`… ${name}: has a result of this commit already`);
+  const minutes = left.reduce((sum, experiment) => sum + plannedSeconds(experiment, mode), 0) / 60;
+  console.log(`planned: ${minutes.toFixed(0)} minutes, and longer where turns are refused`);
+  if (noPool !== false) console.log(`rows of PgBouncer are left out: ${noPool}`);
+  for (const experiment of left) await run(experiment);
+  // Also those that an earlier part of this run has missed.
+  areMet = wanted.every(({ name }) => readRecorded(mode, name)?.bars.every(({ met }) => met) === true);
+}
 // The page is of the results in the tree.
-if (values.page || ELSEWHERE === undefined) await writePage();
+if (values.page || (mode === "full" && ELSEWHERE === undefined)) await writePage();
 // Seconds are too short for a verdict: a quick run shows that everything works, and its bars are
 // for the reader.
 process.exit(areMet || mode === "quick" ? 0 : 1);

@@ -1,217 +1,285 @@
 // Experiment 3, contention (thesis figures 4.4 to 4.6, paper figure 8): many clients on a few rows.
 // A commit that waits for a replica with its locks held makes all others that want the row wait,
-// and then aborts them; here nothing is held behind the commit point.
+// and then aborts them; here nothing is held behind the commit point. Each way is compared at the
+// load at which it does most: a synchronous commit is offered less, too, and gets pools.
 import type { Isolation } from "@highwater/protocol";
-import type { Measurement, Sample } from "./bench.ts";
-import { type Context, type Experiment, LINKS_MS, measureInRounds, NEAR_MS, sized } from "./experiment.ts";
-import { abortsPerTransaction, bar, givenUpShare, pointsOf, ratioOf, type Result } from "./figures.ts";
-import type { Subject } from "./load/target.ts";
-import { type Rows, keyValueTable } from "./load/workload.ts";
+import { cellsOf, compared, middleOf } from "../rounds/figures.ts";
+import type { Turn } from "../rounds/turns.ts";
+import { type Labels, type Measurement, workloadOf } from "./bench.ts";
+import { type Experiment, type Findings, NEAR_MS, rowOf, ZONE_MS } from "./experiment.ts";
+import { bar } from "../rounds/bars.ts";
+import { type Peak, peakOf } from "./figures.ts";
+import type { Way } from "./load/target.ts";
+import { keyValueTable, type Rows } from "./load/workload.ts";
 
 const CLIENTS = 128;
 /** As in the papers: pgbench's --max-tries of six. */
 const RETRIES = 5;
-/**
- * `direct_local` holds its locks while it waits for its own disk, and says nothing about replicas;
- * the figures leave it out, too.
- */
-const COMPARED = ["fast", "safe", "direct_off", "direct_on"] as const satisfies readonly Subject[];
-
 const SKEWED: Rows = { table: "contention_skewed", rows: 250 };
 const UNIFORM: Rows = { table: "contention_uniform", rows: 256 };
 /** A twentieth of 250: at a contention of 0.95, 95% of the updates are of 12 rows. */
 const HOT_ROWS = 12;
 const WORST = 0.95;
+const LEVELS = [0.5, 0.8, WORST] as const;
+const ISOLATIONS = ["serializable", "repeatable read"] as const;
+/** As fast as they are answered. */
+const ALL = 0;
+/** The gateway has a pool of 16 sessions, and lets quick transactions share two of them. */
+const POOLS = [2, 16] as const;
+const PGBOUNCER_POOLS = [8, 32, 64] as const;
 
-const BARS = { skewedMin: 8, safeToFastMin: 0.9, uniformMin: 2, abortsShareMax: 0.05 };
+const BARS = {
+  skewedMin: 10,
+  uniformMin: 2,
+  zoneMin: 1,
+  safeToFastMin: 0.9,
+  fastToOffMin: 0.8,
+  failedShareMax: 0.05,
+  fastCpuUsMax: 165,
+  safeCpuUsMax: 215,
+};
 
-interface Sizes {
-  readonly rounds: number;
-  readonly seconds: number;
-  readonly levels: readonly number[];
-  readonly isolations: readonly Isolation[];
-  readonly linksMs: readonly number[];
-  /** Transactions offered in a second. */
-  readonly offered: readonly number[];
+/** A way under a load: transactions offered in a second, and the connections of its pool. */
+interface Load {
+  readonly way: Way;
+  readonly offered: number;
+  readonly connections?: number;
 }
 
-const rowsAt = (level: number): Rows => ({ ...SKEWED, hot: { share: level, rows: HOT_ROWS } });
+type Pattern = "uniform" | number;
+
+/** The pattern is a contention level, or uniform. */
+const at = (pattern: Pattern, linkMs: number, isolation: Isolation = "serializable") => ({
+  pattern: pattern === "uniform" ? pattern : `contention ${pattern.toFixed(2)}`,
+  isolation,
+  link_ms: linkMs,
+});
+
+function nameOf({ way, offered, connections }: Load): string {
+  const pool = connections === undefined ? "" : ` of ${String(connections)}`;
+  return `${way}${pool}, ${offered === ALL ? "all" : `${String(offered)}/s`}`;
+}
+
+const open = (way: Way, ...rates: readonly number[]): Load[] => rates.map((offered) => ({ way, offered }));
+const pooled: readonly Load[] = [
+  ...POOLS.map((connections): Load => ({ way: "pooled_on", offered: ALL, connections })),
+  ...PGBOUNCER_POOLS.map((connections): Load => ({ way: "pgbouncer_on", offered: ALL, connections })),
+];
+const NEAR_LOADS: readonly Load[] = [
+  ...open("fast", 2_000, 4_000, ALL),
+  ...open("safe", 2_000, 4_000, ALL),
+  ...open("sdk_fast", ALL),
+  ...open("sdk_safe", ALL),
+  ...open("direct_off", 4_000, ALL),
+  ...open("direct_on", 500, 1_000, 2_000, 4_000, ALL),
+  ...pooled,
+];
+const ZONE_LOADS: readonly Load[] = [
+  ...open("fast", ALL),
+  ...open("safe", 4_000, ALL),
+  ...open("direct_off", ALL),
+  ...open("direct_on", 1_000, 2_000, 4_000, ALL),
+  ...pooled,
+];
+/** Abort rates; the worst level is among the peaks. */
+const CURVE_LOADS: readonly Load[] = [
+  ...open("safe", ALL),
+  ...open("direct_on", ALL),
+  { way: "pooled_on", offered: ALL, connections: 16 },
+];
+const [PEAKS, CURVE] = [
+  [
+    { pattern: WORST, linkMs: NEAR_MS, loads: NEAR_LOADS },
+    { pattern: "uniform", linkMs: NEAR_MS, loads: NEAR_LOADS },
+    { pattern: WORST, linkMs: ZONE_MS, loads: ZONE_LOADS },
+    { pattern: "uniform", linkMs: ZONE_MS, loads: ZONE_LOADS },
+  ] as const,
+  ISOLATIONS.flatMap((isolation) =>
+    LEVELS.filter((level) => level !== WORST || isolation !== "serializable").map((level) => ({
+      level,
+      isolation,
+    })),
+  ),
+];
+const HEADLINES: ReadonlySet<string> = new Set(
+  [...open("safe", ALL), ...open("direct_on", 1_000)].map(nameOf),
+);
+const UNIFORM_HEADLINES: ReadonlySet<string> = new Set(
+  [...open("safe", ALL), ...open("direct_on", ALL)].map(nameOf),
+);
 
 export const contention: Experiment = {
   name: "contention",
-  async run(context) {
-    const isolations = ["serializable", "repeatable read"] as const;
-    const sizes: Sizes = sized(context.mode, {
-      quick: {
-        rounds: 1,
-        seconds: 3,
-        levels: [0.5, WORST],
-        isolations,
-        linksMs: [NEAR_MS],
-        offered: [2_000],
-      },
-      full: {
-        rounds: 3,
-        seconds: 3,
-        levels: [0.5, 0.6, 0.7, 0.8, 0.9, WORST],
-        isolations,
-        linksMs: [...LINKS_MS],
-        offered: [500, 1_000, 2_000, 3_000, 4_000, 6_000, 8_000],
-      },
-    });
-    const { system } = context.bench;
-    await system.createTables(keyValueTable(SKEWED.table, SKEWED.rows), [SKEWED.table]);
-    await system.createTables(keyValueTable(UNIFORM.table, UNIFORM.rows), [UNIFORM.table]);
-    const closed = await measureInRounds(context, sizes.rounds, closedLoop(sizes));
-    // A curve over many rates needs no rounds: what disturbs one of its points shows beside its
-    // neighbours.
-    const offered = await measureInRounds(context, 1, offeredRates(sizes));
-    const samples = [...closed, ...offered];
-    return resultOf(context, sizes, samples);
+  settings: { clients: CLIENTS, retries: RETRIES, hotRows: HOT_ROWS, levels: LEVELS, isolations: ISOLATIONS },
+  async prepare(system) {
+    for (const { table, rows } of [SKEWED, UNIFORM])
+      await system.createTables(keyValueTable(table, rows), [table]);
   },
+  measurements: () => [
+    ...PEAKS.flatMap(({ pattern, linkMs, loads }) =>
+      loads.map((load) => measurement(load, at(pattern, linkMs), { pattern, linkMs })),
+    ),
+    ...CURVE.flatMap(({ level, isolation }) =>
+      CURVE_LOADS.map((load) =>
+        measurement(load, at(level, NEAR_MS, isolation), { pattern: level, linkMs: NEAR_MS, isolation }),
+      ),
+    ),
+  ],
+  judge,
 };
 
-type Case = {
-  readonly pattern: "skewed" | "uniform";
-  readonly contention: number;
-  readonly isolation: Isolation;
-  readonly linkMs: number;
-  /** 0: as fast as they are answered. */
-  readonly offered: number;
-};
-
-function measurementsOf(sizes: Sizes, { pattern, contention: level, isolation, linkMs, offered }: Case) {
-  const rows = pattern === "uniform" ? UNIFORM : rowsAt(level);
-  return COMPARED.map((subject): Omit<Measurement, "round"> => ({
-    labels: { pattern, contention: level, isolation, link_ms: linkMs, offered },
+function measurement(
+  load: Load,
+  conditions: Labels,
+  {
+    pattern,
     linkMs,
-    groups: [
-      {
-        name: subject,
-        subject,
-        workload: { kind: "update", ...rows },
-        isolation,
-        clients: CLIENTS,
-        retries: RETRIES,
-        ...(offered > 0 && { perSecond: offered }),
-      },
-    ],
-    warmUpMs: 1_000,
-    durationMs: 1_000 * sizes.seconds,
-  }));
-}
-
-/** Abort rates at each contention level, and the highest throughput. */
-function closedLoop(sizes: Sizes): Omit<Measurement, "round">[] {
-  const both = { isolation: "serializable", offered: 0 } as const;
-  const curve = sizes.isolations.flatMap((isolation) =>
-    sizes.levels.map((level): Case => ({
-      ...both,
-      pattern: "skewed",
-      contention: level,
+    isolation = "serializable",
+  }: { readonly pattern: Pattern; readonly linkMs: number; readonly isolation?: Isolation },
+): Measurement {
+  const { way, offered, connections } = load;
+  const rows = pattern === "uniform" ? UNIFORM : { ...SKEWED, hot: { share: pattern, rows: HOT_ROWS } };
+  const headlines = pattern === "uniform" ? UNIFORM_HEADLINES : pattern === WORST ? HEADLINES : null;
+  return rowOf(
+    nameOf(load),
+    {
+      way,
+      workload: { kind: "update", ...rows },
       isolation,
-      linkMs: NEAR_MS,
-    })),
+      clients: CLIENTS,
+      retries: RETRIES,
+      ...(offered !== ALL && { perSecond: offered }),
+      ...(connections !== undefined && { connections }),
+    },
+    {
+      conditions,
+      linkMs,
+      labels: { offered, ...(pattern !== "uniform" && { contention: pattern }) },
+      isHeadline: linkMs === NEAR_MS && isolation === "serializable" && headlines?.has(nameOf(load)) === true,
+    },
   );
-  const otherLinks = sizes.linksMs
-    .filter((linkMs) => linkMs !== NEAR_MS)
-    .map((linkMs): Case => ({ ...both, pattern: "skewed", contention: WORST, linkMs }));
-  const uniform = sizes.linksMs.map((linkMs): Case => ({
-    ...both,
-    pattern: "uniform",
-    contention: 0,
-    linkMs,
-  }));
-  return [...curve, ...otherLinks, ...uniform].flatMap((each) => measurementsOf(sizes, each));
 }
 
-/** Throughput while ever more is offered. */
-function offeredRates(sizes: Sizes): Omit<Measurement, "round">[] {
-  const both = { isolation: "serializable", linkMs: NEAR_MS } as const;
-  return sizes.offered.flatMap((offered) => [
-    ...measurementsOf(sizes, { ...both, pattern: "skewed", contention: WORST, offered }),
-    ...measurementsOf(sizes, { ...both, pattern: "uniform", contention: 0, offered }),
-  ]);
-}
-
-function resultOf({ mode }: Context, sizes: Sizes, samples: readonly Sample[]): Result {
-  const rate = ({ perSecond }: Sample): number => perSecond;
-  const at = (pattern: Case["pattern"], level: number, isolation: Isolation = "serializable") => ({
-    labels: { pattern, contention: level, isolation, link_ms: NEAR_MS, offered: 0 },
+function judge(turns: readonly Turn[]): Findings {
+  const cells = cellsOf(turns);
+  const peaksAt = ({ pattern, linkMs, loads }: (typeof PEAKS)[number]): Record<string, Peak> => {
+    const workload = workloadOf(at(pattern, linkMs));
+    const best = (name: string, isOf: (load: Load) => boolean): [string, Peak] => [
+      name,
+      peakOf(cells, workload, { way: name, rows: loads.filter(isOf).map(nameOf) }),
+    ];
+    return Object.fromEntries([
+      ...[...new Set(loads.map(({ way }) => way))].map((name) => best(name, ({ way }) => way === name)),
+      best("the best of PostgreSQL, on", ({ way }) => /_on$/.test(way)),
+    ]);
+  };
+  const peaks = PEAKS.map(peaksAt);
+  /** Peak against peak, within each round. */
+  const times = (where: Record<string, Peak> | undefined, of: string, to: string): number => {
+    const [one, other] = [where?.[of], where?.[to]];
+    if (one === undefined || other === undefined) return Number.NaN;
+    return compared(turns, { workload: one.workload, of: one.row, to: other.row, figure: "per_second" });
+  };
+  const best = "the best of PostgreSQL, on";
+  const names = ["0.95, 16 ms", "uniform, 16 ms", "0.95, 1 ms", "uniform, 1 ms"];
+  const peakRatios = names.flatMap((name, where) =>
+    [
+      ["safe", best],
+      ["safe", "direct_on"],
+      ["safe", "pooled_on"],
+      ["safe", "pgbouncer_on"],
+      ["fast", "direct_off"],
+      ["safe", "fast"],
+      ["sdk_safe", "safe"],
+      ["sdk_fast", "fast"],
+    ].flatMap(([of = "", to = ""]) =>
+      peaks[where]?.[of] === undefined || peaks[where][to] === undefined
+        ? []
+        : [[`peak of ${of} to ${to}, ${name}`, times(peaks[where], of, to)] as const],
+    ),
+  );
+  const failed = [...CURVE, { level: WORST, isolation: "serializable" as const }].map((each) => {
+    const { level, isolation } = each;
+    const [safe, on, pool] = CURVE_LOADS.map(nameOf) as [string, string, string];
+    const share = (to: string): number =>
+      compared(turns, {
+        workload: workloadOf(at(level, NEAR_MS, isolation)),
+        of: safe,
+        to,
+        figure: "failed_tries",
+      });
+    return { name: `${isolation}, ${level.toFixed(2)}`, toOn: share(on), toPool: share(pool) };
   });
-  const against = (of: Subject, to: Subject, point: ReturnType<typeof at>, value = rate): number =>
-    ratioOf(samples, { of: { subject: of, ...point }, to: { subject: to, ...point } }, value);
-  const [worst, uniform] = [at("skewed", WORST), at("uniform", 0)];
-  const levels = sizes.isolations.flatMap((isolation) => sizes.levels.map((level) => ({ level, isolation })));
-  const aborts = levels.map(({ level, isolation }) => ({
-    level,
-    isolation,
-    aborts: against("safe", "direct_on", at("skewed", level, isolation), abortsPerTransaction),
-    givenUp: against("safe", "direct_on", at("skewed", level, isolation), givenUpShare),
-  }));
-  const { skewedMin, safeToFastMin, uniformMin, abortsShareMax } = BARS;
-  const text = (value: number): string => value.toFixed(2);
+  const [hot, uniform, , zone] = peaks;
+  const cpu = (way: Way): number =>
+    middleOf(
+      turns,
+      { workload: workloadOf(at(WORST, NEAR_MS)), row: nameOf({ way, offered: ALL }) },
+      ({ figures, machine: { cores } }) =>
+        (1e6 *
+          ["gateway", "tracker", "primary", "replica"].reduce((sum, part) => sum + (cores[part] ?? 0), 0)) /
+        (figures["per_second"] ?? Number.NaN),
+    );
+  const { skewedMin, uniformMin, zoneMin, safeToFastMin, fastToOffMin, failedShareMax } = BARS;
+  const [fastUs, safeUs] = [cpu("fast"), cpu("safe")];
+  const givenUp = middleOf(
+    turns,
+    { workload: workloadOf(at(WORST, NEAR_MS)), row: nameOf({ way: "safe", offered: ALL }) },
+    ({ figures }) => figures["given_up"] ?? Number.NaN,
+  );
   return {
-    experiment: contention.name,
-    mode,
-    settings: { ...sizes, clients: CLIENTS, retries: RETRIES },
-    points: pointsOf(samples),
+    peaks: peaks.flatMap((where) => Object.values(where)),
     ratios: {
-      "throughput of safe to a synchronous commit, 0.95": against("safe", "direct_on", worst),
-      "throughput of safe to a synchronous commit, uniform": against("safe", "direct_on", uniform),
-      "throughput of fast to an asynchronous commit, 0.95": against("fast", "direct_off", worst),
-      "throughput of fast to an asynchronous commit, uniform": against("fast", "direct_off", uniform),
-      "throughput of safe to fast, 0.95": against("safe", "fast", worst),
-      "throughput of safe to fast, uniform": against("safe", "fast", uniform),
+      ...Object.fromEntries(peakRatios),
       ...Object.fromEntries(
-        aborts.flatMap(({ level, isolation, ...found }) => [
-          [`aborts of safe to a synchronous commit, ${isolation}, ${text(level)}`, found.aborts],
-          [`given up of safe to a synchronous commit, ${isolation}, ${text(level)}`, found.givenUp],
+        failed.flatMap(({ name, toOn, toPool }) => [
+          [`failed tries of safe to a synchronous commit, ${name}`, toOn],
+          [`failed tries of safe to a synchronous commit behind a pool of 16, ${name}`, toPool],
         ]),
       ),
+      "processor of a fast transaction without its client, µs": fastUs,
+      "processor of a safe transaction without its client, µs": safeUs,
     },
     bars: [
       bar(
-        "0.95: safe throughput at least 8 times a synchronous commit's",
-        against("safe", "direct_on", worst),
-        {
-          min: skewedMin,
-        },
+        `0.95, 16 ms: peak of safe at least ${String(skewedMin)} times the best of PostgreSQL, on`,
+        times(hot, "safe", best),
+        { min: skewedMin },
       ),
       bar(
-        "0.95: fast throughput at least 8 times a synchronous commit's",
-        against("fast", "direct_on", worst),
-        {
-          min: skewedMin,
-        },
+        `uniform, 16 ms: peak of safe at least ${String(uniformMin)} times the best of PostgreSQL, on`,
+        times(uniform, "safe", best),
+        { min: uniformMin },
       ),
-      bar("0.95: safe throughput at least 0.9 of fast", against("safe", "fast", worst), {
-        min: safeToFastMin,
-      }),
       bar(
-        "uniform: safe throughput at least 2 times a synchronous commit's",
-        against("safe", "direct_on", uniform),
-        {
-          min: uniformMin,
-        },
+        `uniform, 1 ms: peak of safe at least ${String(zoneMin)} times the best of PostgreSQL, on`,
+        times(zone, "safe", best),
+        { min: zoneMin },
       ),
-      ...aborts.map(({ level, isolation, aborts: share }) =>
+      ...(["0.95", "uniform"] as const).flatMap((name, where) => [
         bar(
-          `${isolation}, ${text(level)}: aborted attempts of safe at most a twentieth of a synchronous commit's`,
-          share,
-          { max: abortsShareMax },
+          `${name}, 16 ms: peak of safe at least ${String(safeToFastMin)} of fast`,
+          times(peaks[where], "safe", "fast"),
+          { min: safeToFastMin },
         ),
+        bar(
+          `${name}, 16 ms: peak of fast at least ${String(fastToOffMin)} of an asynchronous commit`,
+          times(peaks[where], "fast", "direct_off"),
+          { min: fastToOffMin },
+        ),
+      ]),
+      ...failed.map(({ name, toOn }) =>
+        bar(`${name}: failed tries of safe at most a twentieth of a synchronous commit's share`, toOn, {
+          max: failedShareMax,
+        }),
       ),
-      ...aborts
-        // Where neither side gave anything up there is nothing to compare.
-        .filter(({ givenUp }) => !Number.isNaN(givenUp))
-        .map(({ level, isolation, givenUp: share }) =>
-          bar(
-            `${isolation}, ${text(level)}: safe given up at most a twentieth of a synchronous commit's`,
-            share,
-            { max: abortsShareMax },
-          ),
-        ),
+      bar("0.95, 16 ms: share of safe transactions that are given up at most 0", givenUp, { max: 0 }),
+      bar(`fast: at most ${String(BARS.fastCpuUsMax)} µs of processor without the client`, fastUs, {
+        max: BARS.fastCpuUsMax,
+      }),
+      bar(`safe: at most ${String(BARS.safeCpuUsMax)} µs of processor without the client`, safeUs, {
+        max: BARS.safeCpuUsMax,
+      }),
     ],
   };
 }

@@ -34,7 +34,7 @@ for (const signal of ["SIGINT", "SIGTERM"] as const)
       const lines: string[] = [];
       for await (const line of createInterface({ input: child.stderr })) {
         lines.push(line);
-        if (line.includes("loading the database")) break;
+        if (line.includes("making its tables")) break;
       }
       assert.equal(child.exitCode, null, lines.join("\n"));
       assert.ok(processesWith(mark, inside).length > 5, "servers and services run");

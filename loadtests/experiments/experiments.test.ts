@@ -1,21 +1,36 @@
 // The arithmetic of the experiments: what a window counts, when a transaction is given up, ratios within rounds, and the tables.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Sample } from "./bench.ts";
-import { bar, pointsOf, ratioOf, tableOf } from "./figures.ts";
+import type { Turn } from "../rounds/turns.ts";
+import { workloadOf } from "./bench.ts";
+import { decisionTable, NOT_RUN } from "./decision.ts";
+import { HEADLINES_MAX, plannedSeconds, RUN_S_MAX } from "./experiment.ts";
+import { EXPERIMENTS } from "./experiments.ts";
+import { bar } from "../rounds/bars.ts";
+import { figuresOf } from "./figures.ts";
 import { seeded } from "./load/random.ts";
 import { Arrivals, runLoop } from "./load/run-group.ts";
-import { Window } from "./load/window.ts";
+import { type KindStats, Window } from "./load/window.ts";
 import type { Attempt } from "./load/job.ts";
 import { countOf, pickRow, statementOf } from "./load/workload.ts";
-import { barsTable, coresTable, ratiosTable, replaced } from "./page.ts";
 
-function sample(subject: string, round: number, perSecond: number, own: Partial<Sample> = {}): Sample {
-  return {
-    ...{ labels: { link_ms: 16 }, subject, round, group: subject, kind: "update", perSecond },
-    ...{ done: 100, aborts: 0, givenUp: 0, meanMs: 2, p50Ms: 1, p95Ms: 3, p99Ms: 4, cores: { primary: 0.5 } },
-    ...own,
-  };
+const STATS: KindStats = {
+  ...{ done: 100, aborts: 300, givenUp: 25, perSecond: 10, meanMs: 4, p50Ms: 3, p95Ms: 8, p99Ms: 9 },
+};
+const KINDS = ["new_order", "payment", "order_status", "delivery", "stock_level"];
+const PARTS = ["fast", "safe", "fast updates", "fast reads", "safe reads", "read at the replica", ...KINDS];
+const machine = { seconds: 1, cores: { gateway: 0.001 }, foreign_cores: 0, steal: 0 };
+
+/** As if everything had the same figures, and its parts had them, too. */
+function turnsOf(experiment: (typeof EXPERIMENTS)[number]): Turn[] {
+  const figures = { per_second: 10, mean_ms: 4, p50_ms: 4, failed_tries: 0.5, given_up: 0, flushes: 1 };
+  const parts = PARTS.flatMap((part) =>
+    Object.entries(figures).map(([name, value]) => [`${part} ${name}`, value] as const),
+  );
+  return experiment.measurements("full").map(({ conditions, row }) => ({
+    ...{ workload: workloadOf(conditions), row, round: 1, refused: false, disturbed: false, machine },
+    figures: { ...figures, ...Object.fromEntries(parts) },
+  }));
 }
 
 test("the same seed draws the same rows, and the hot ones as often as the contention says", () => {
@@ -106,22 +121,6 @@ test("an open loop starts transactions at its rate, and ends when its time is ov
   assert.equal(await new Arrivals(1, seeded(3), 12).next(Infinity), 12);
 });
 
-test("ratios are taken within a round, so that a slow minute slows both sides", () => {
-  const samples = [
-    ...[sample("safe", 1, 800), sample("direct_on", 1, 100)],
-    ...[sample("safe", 2, 80), sample("direct_on", 2, 10)],
-    ...[sample("safe", 3, 900), sample("direct_on", 3, 100)],
-  ];
-  const labels = { link_ms: 16 };
-  const of = { subject: "safe", labels };
-  assert.equal(
-    ratioOf(samples, { of, to: { subject: "direct_on", labels } }, (each) => each.perSecond),
-    8,
-  );
-  const nobody = { subject: "fast", labels };
-  assert.ok(Number.isNaN(ratioOf(samples, { of: nobody, to: of }, (each) => each.perSecond)));
-});
-
 test("what was not measured meets no bar", () => {
   assert.deepEqual(
     [bar("a", 8, { min: 8 }), bar("b", 7.9, { min: 8 }), bar("c", Number.NaN, { max: 1 })].map(
@@ -131,28 +130,71 @@ test("what was not measured meets no bar", () => {
   );
 });
 
-test("a point has the medians of its rounds, and aborts for each transaction that came to an end", () => {
-  const [point] = pointsOf([
-    sample("safe", 1, 10, { aborts: 30, givenUp: 20, done: 100 }),
-    sample("safe", 2, 30, { aborts: 30, givenUp: 20, done: 100 }),
-    sample("safe", 3, 20, { aborts: 30, givenUp: 20, done: 100 }),
-  ]);
-  assert.equal(point?.per_second, 20);
-  assert.equal(point?.aborts_per_transaction, 0.25);
-  assert.equal(point?.given_up.toFixed(4), (20 / 120).toFixed(4));
-  assert.match(tableOf({ points: point === undefined ? [] : [point] }), /16\s+safe\s+update\s+20/);
+test("a turn has the share of its tries that failed, and of its transactions that were given up", () => {
+  const figures = figuresOf(
+    { safe: { kinds: { update: STATS }, committedInAll: 0 } },
+    { row: "safe", whole: undefined },
+  );
+  assert.deepEqual(figures, {
+    ...{ per_second: 10, mean_ms: 4, p50_ms: 3, p95_ms: 8, p99_ms: 9, failed_tries: 0.75, given_up: 0.2 },
+  });
 });
 
-test("the page keeps what people wrote, and says which bar is missed", () => {
-  const page = "before\n<!-- latency: measured -->\nold\n<!-- latency: end -->\nafter\n";
-  const renewed = "before\n<!-- latency: measured -->\nnew\n<!-- latency: end -->\nafter\n";
-  assert.equal(replaced(page, "latency", "new"), renewed);
-  assert.throws(() => replaced(page, "tpcc", "new"), /no place for tpcc/);
-  const table = barsTable({ bars: [bar("one", 2, { min: 1 }), bar("two", 0, { min: 1 })] });
-  assert.match(table, /\| one \| 2 \| met \|\n\| two \| 0 \| \*\*missed\*\* \|$/);
-  assert.match(
-    ratiosTable({ ratios: { "throughput of safe to fast, uniform": 0.951 } }),
-    /\| 0.951 \| 0.52: /,
+test("several groups have figures of their own, and one of all together", () => {
+  const slow = { ...STATS, done: 300, aborts: 0, givenUp: 0, meanMs: 8 };
+  const groups = {
+    fast: { kinds: { insert: STATS }, committedInAll: 0 },
+    safe: { kinds: { insert: slow }, committedInAll: 0 },
+  };
+  const figures = figuresOf(groups, { row: "a mix", whole: undefined });
+  assert.deepEqual([figures["per_second"], figures["mean_ms"], figures["p50_ms"]], [20, 7, undefined]);
+  assert.deepEqual([figures["fast mean_ms"], figures["safe mean_ms"]], [4, 8]);
+});
+
+test("of a job with steps the job is counted, and each step beside it", () => {
+  const kinds = { page: STATS, new_bid: { ...STATS, perSecond: 40, meanMs: 1 } };
+  const figures = figuresOf({ designed: { kinds, committedInAll: 0 } }, { row: "designed", whole: "page" });
+  assert.deepEqual([figures["per_second"], figures["new_bid per_second"]], [10, 40]);
+});
+
+test("a whole run fits into its time, and few rows have long windows", () => {
+  const seconds = EXPERIMENTS.reduce((sum, each) => sum + plannedSeconds(each, "full"), 0);
+  assert.ok(seconds <= RUN_S_MAX, `${String(seconds / 60)} minutes`);
+  const headlines = EXPERIMENTS.flatMap((each) =>
+    each.measurements("full").filter(({ isHeadline }) => isHeadline === true),
   );
-  assert.match(coresTable(pointsOf([sample("safe", 1, 10)])), /\| safe, link_ms 16 \| 10 \| 0.50 \|$/);
+  assert.ok(headlines.length > 0 && headlines.length <= HEADLINES_MAX, String(headlines.length));
+});
+
+for (const experiment of EXPERIMENTS)
+  test(`${experiment.name}: rows have names of their own, and every ratio, bar and peak is of rows that are measured`, () => {
+    const turns = turnsOf(experiment);
+    assert.equal(new Set(turns.map(({ workload, row }) => `${workload}: ${row}`)).size, turns.length);
+    const { ratios, bars, peaks = [] } = experiment.judge(turns);
+    for (const [what, value] of Object.entries(ratios)) assert.ok(Number.isFinite(value), what);
+    for (const { what, measured } of bars) assert.ok(Number.isFinite(measured), what);
+    for (const { way, per_second } of peaks) assert.equal(per_second, 10, way);
+    assert.ok(bars.length > 0);
+    assert.deepEqual(
+      experiment.judge([]).bars.map(({ met }) => met),
+      bars.map(() => false),
+      "without turns",
+    );
+  });
+
+test("the page decides by results of one commit, and only by those", () => {
+  const found = EXPERIMENTS.map((experiment) => ({
+    ...{ experiment: experiment.name, commit: "abc" },
+    ratios: experiment.judge(turnsOf(experiment)).ratios,
+  }));
+  const table = decisionTable(found);
+  assert.doesNotMatch(table, /not measured/);
+  assert.match(table, /\| one client, 16 ms \| p50 of a commit \| 1 \| no difference \|/);
+  const slow = found.map(({ ratios, ...each }) => ({
+    ...each,
+    ratios: { ...ratios, "p50 of safe to a synchronous commit, 16 ms": 1.2 },
+  }));
+  assert.match(decisionTable(slow), /\| one client, 16 ms .* \| `synchronous_commit=on` \|/);
+  assert.equal(decisionTable(found.map((each, at) => ({ ...each, commit: String(at) }))), NOT_RUN);
+  assert.equal(decisionTable(found.slice(1)), NOT_RUN);
 });

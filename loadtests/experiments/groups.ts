@@ -1,99 +1,96 @@
 // Experiment 6, group durability (Tashkent, section 9): the order of commits is fixed first, and
-// one flush then makes many of them durable. It is compared with one flush for each commit, and
-// with PostgreSQL's own grouping.
-import type { Group } from "./load/worker.ts";
-import type { Measurement, Sample } from "./bench.ts";
-import { type Context, type Experiment, NEAR_MS, sized } from "./experiment.ts";
-import { pointsOf, ratioOf, type Result } from "./figures.ts";
+// one flush then makes many of them durable. It is compared with one flush for each commit, with
+// PostgreSQL's own grouping, and with that when it waits for more (`commit_delay`).
+import { setTimeout as sleep } from "node:timers/promises";
+import { cellsOf, compared } from "../rounds/figures.ts";
+import type { Turn } from "../rounds/turns.ts";
+import { type Bench, type Measurement, type Times, workloadOf } from "./bench.ts";
+import { type Experiment, type Findings, NEAR_MS, rowOf } from "./experiment.ts";
+import { bar } from "../rounds/bars.ts";
+import { peakOf } from "./figures.ts";
+import type { Way } from "./load/target.ts";
 import { insertTable } from "./load/workload.ts";
 import { DISK, type ExperimentSystem, LEVEL } from "./system.ts";
 
 const TABLE = "groups_test";
+const CLIENTS = [1, 32, 128] as const;
+const RETRIES = 100;
+const COMMIT_DELAY_US = 500;
 /** An idle session reports its counters after 10 s at the latest (PGSTAT_IDLE_INTERVAL). */
-const COUNTERS_MS = 11_000;
-
-interface Way {
-  readonly way: string;
-  readonly subject: Group["subject"];
-  readonly linkMs: number;
-  readonly level: string;
-  readonly oneConnection?: boolean;
-}
+const COUNTERS_S = 11;
 
 /**
- * `one by one` is the result of a middleware that has to keep the order of commits and waits for
- * each. Level `disk` compares flushes of one disk; level `region` and a synchronous replica also
- * wait for a near region.
+ * Level `disk` compares flushes of one disk; level `region` and a synchronous replica also wait for
+ * a near region.
  */
-const WAYS: readonly Way[] = [
-  { way: "one by one, disk", subject: "direct_local", linkMs: 0, level: DISK, oneConnection: true },
-  { way: "PostgreSQL groups, disk", subject: "direct_local", linkMs: 0, level: DISK },
-  { way: "Highwater groups, disk", subject: "safe", linkMs: 0, level: DISK },
-  { way: "one by one, region", subject: "direct_on", linkMs: NEAR_MS, level: LEVEL, oneConnection: true },
-  { way: "PostgreSQL groups, region", subject: "direct_on", linkMs: NEAR_MS, level: LEVEL },
-  { way: "Highwater groups, region", subject: "safe", linkMs: NEAR_MS, level: LEVEL },
-];
+const PLACES = {
+  disk: { direct: "direct_local", linkMs: 0, level: DISK },
+  region: { direct: "direct_on", linkMs: NEAR_MS, level: LEVEL },
+} as const;
+
+const [ONE, POSTGRES, DELAY, HIGHWATER] = [
+  "one by one",
+  "PostgreSQL groups",
+  "PostgreSQL groups with commit_delay",
+  "Highwater groups",
+] as const;
+const WAYS = [ONE, POSTGRES, DELAY, HIGHWATER] as const;
+
+const rowAt = (name: string, clients: number): string => `${name}, ${String(clients)} clients`;
 
 export const groups: Experiment = {
   name: "groups",
-  async run(context) {
-    const sizes = sized(context.mode, {
-      quick: { rounds: 1, seconds: 3, clients: [1, 64] },
-      full: { rounds: 2, seconds: 4, clients: [1, 8, 32, 128] },
-    });
-    await context.bench.system.createTables(insertTable(TABLE), [TABLE]);
-    const samples: Sample[] = [];
-    const flushes: Flushes[] = [];
-    for (let round = 1; round <= sizes.rounds; round++)
-      for (const clients of sizes.clients)
-        for (const way of WAYS) {
-          // Measured whole, without a window: flushes are counted for everything that ran.
-          const one = {
-            ...measurementOf(way, clients),
-            round,
-            warmUpMs: 0,
-            durationMs: 1_000 * sizes.seconds,
-          };
-          const { found, perTransaction } = await countingFlushes(context, one);
-          samples.push(...found);
-          flushes.push({ round, clients, way: way.way, perTransaction });
-        }
-    return resultOf(context, sizes, samples, flushes);
-  },
+  settings: { clients: CLIENTS, retries: RETRIES, commitDelayUs: COMMIT_DELAY_US },
+  prepare: (system) => system.createTables(insertTable(TABLE), [TABLE]),
+  measurements: () =>
+    (["disk", "region"] as const).flatMap((place) =>
+      CLIENTS.flatMap((clients) =>
+        // Below `commit_siblings` nothing is delayed.
+        WAYS.filter((name) => name !== DELAY || clients > 1).map((name) => measurement(name, place, clients)),
+      ),
+    ),
+  measure: countingFlushes,
+  judge,
 };
 
-interface Flushes {
-  readonly round: number;
-  readonly clients: number;
-  readonly way: string;
-  readonly perTransaction: number;
+function measurement(name: (typeof WAYS)[number], place: keyof typeof PLACES, clients: number): Measurement {
+  const { direct, linkMs, level } = PLACES[place];
+  /** A middleware that has to keep the order of commits has one connection, and waits for each. */
+  const way: Way = name === HIGHWATER ? "safe" : direct;
+  return rowOf(
+    rowAt(name, clients),
+    {
+      way,
+      workload: { kind: "insert", table: TABLE },
+      isolation: "read committed",
+      clients,
+      retries: RETRIES,
+      ...(name === ONE && { connections: 1 }),
+    },
+    {
+      conditions: { place },
+      labels: { name: `${name}, ${place}`, clients },
+      linkMs,
+      level,
+      ...(name === DELAY && { commitDelayUs: COMMIT_DELAY_US }),
+      ...(name === HIGHWATER && { behindS: COUNTERS_S }),
+    },
+  );
 }
 
-function measurementOf({ way, subject, linkMs, level, oneConnection }: Way, clients: number) {
-  const group: Group = {
-    name: way,
-    subject,
-    workload: { kind: "insert", table: TABLE },
-    isolation: "read committed",
-    clients,
-    retries: 100,
-    ...(oneConnection === true && { oneConnection }),
-  };
-  return { labels: { way, clients }, linkMs, level, groups: [group] };
-}
-
+/** Without a warm-up: flushes are counted for everything that ran. */
 async function countingFlushes(
-  { bench, say }: Context,
-  measurement: Measurement,
-): Promise<{ readonly found: Sample[]; readonly perTransaction: number }> {
-  const { way, clients } = measurement.labels;
-  say(`round ${String(measurement.round)}: ${String(way)}, ${String(clients)} clients`);
+  bench: Bench,
+  measured: Measurement,
+  times: Times,
+): ReturnType<Bench["measure"]> {
   const [flushesBefore, commitsBefore] = [await flushCount(bench.system), await rowCount(bench.system)];
-  const found = await bench.measure(measurement);
+  const { figures, machine } = await bench.measure(measured, times);
   const commits = (await rowCount(bench.system)) - commitsBefore;
-  await new Promise((resolve) => setTimeout(resolve, COUNTERS_MS));
-  const perTransaction = ((await flushCount(bench.system)) - flushesBefore) / commits;
-  return { found, perTransaction };
+  // Sessions that end report their counters; those of the gateway go on.
+  await sleep(1_000 * (measured.behindS ?? 0));
+  const flushes = (await flushCount(bench.system)) - flushesBefore;
+  return { figures: { ...figures, flushes: flushes / commits }, machine };
 }
 
 /** Calls of fsync (or what stands for it) on the log, by all processes of the primary. */
@@ -106,34 +103,32 @@ async function rowCount(system: ExperimentSystem): Promise<number> {
   return Number((await system.query(`SELECT count(*)::text AS total FROM ${TABLE}`))[0]?.["total"]);
 }
 
-function resultOf(
-  { mode }: Context,
-  settings: { readonly rounds: number; readonly seconds: number; readonly clients: readonly number[] },
-  samples: readonly Sample[],
-  flushes: readonly Flushes[],
-): Result & { readonly flushes: readonly Flushes[] } {
-  const most = Math.max(...settings.clients);
-  const subjectOf = (name: string): string => WAYS.find(({ way }) => way === name)?.subject ?? "";
-  const chosen = (way: string) => ({ subject: subjectOf(way), labels: { way, clients: most } });
-  const times = (of: string, to: string): number =>
-    ratioOf(samples, { of: chosen(of), to: chosen(to) }, ({ perSecond }) => perSecond);
-  const comparisons = ["disk", "region"].flatMap((where) => [
-    [`Highwater groups, ${where}`, `one by one, ${where}`],
-    [`PostgreSQL groups, ${where}`, `one by one, ${where}`],
-    [`Highwater groups, ${where}`, `PostgreSQL groups, ${where}`],
-  ]);
+/** Each way at the number of clients at which it does most. */
+function judge(turns: readonly Turn[]): Findings {
+  const cells = cellsOf(turns);
+  const found = (["disk", "region"] as const).map((place) => {
+    const workload = workloadOf({ place });
+    const rows = (...names: readonly string[]): string[] =>
+      names.flatMap((name) => CLIENTS.map((clients) => rowAt(name, clients)));
+    const peak = (way: string, ...names: readonly string[]) =>
+      peakOf(cells, workload, { way, rows: rows(...names) });
+    const peaks = [...WAYS.map((name) => peak(name, name)), peak("PostgreSQL's best", POSTGRES, DELAY)];
+    const times = (of: string, to: string): number => {
+      const [one, other] = [of, to].map((name) => peaks.find(({ way }) => way === name)?.row ?? "");
+      return compared(turns, { workload, of: one ?? "", to: other ?? "", figure: "per_second" });
+    };
+    const ratios = [
+      [HIGHWATER, ONE],
+      [POSTGRES, ONE],
+      [HIGHWATER, "PostgreSQL's best"],
+    ].map(([of = "", to = ""]) => [`peak of "${of}" to "${to}", ${place}`, times(of, to)] as const);
+    return { place, peaks, ratios, toBest: times(HIGHWATER, "PostgreSQL's best") };
+  });
   return {
-    experiment: groups.name,
-    mode,
-    settings: { ...settings },
-    points: pointsOf(samples),
-    flushes,
-    ratios: Object.fromEntries(
-      comparisons.map(([of = "", to = ""]) => [
-        `throughput of "${of}" to "${to}", ${String(most)} clients`,
-        times(of, to),
-      ]),
+    peaks: found.flatMap(({ peaks }) => peaks),
+    ratios: Object.fromEntries(found.flatMap(({ ratios }) => ratios)),
+    bars: found.map(({ place, toBest }) =>
+      bar(`${place}: peak of Highwater's groups at least that of PostgreSQL's own`, toBest, { min: 1 }),
     ),
-    bars: [],
   };
 }

@@ -3,11 +3,12 @@
 // for byte.
 import * as vega from "vega";
 import { compile, type TopLevelSpec } from "vega-lite";
-import type { Point, Result } from "./figures.ts";
-import { SUBJECT_TITLES } from "./load/target.ts";
 import { NEAR_MS } from "./experiment.ts";
+import { WAY_TITLES, type Way } from "./load/target.ts";
+import type { LabelledCell, Result } from "./page.ts";
+import { STEADY } from "./tpcc.ts";
 
-/** A point with its labels beside its figures, as Vega-Lite wants it. */
+/** A cell, or a part of it, with its labels beside its medians, as Vega-Lite wants it. */
 type Datum = Readonly<Record<string, string | number | null>>;
 
 export interface Figure {
@@ -18,17 +19,13 @@ export interface Figure {
 }
 
 /** Told apart by people who see colours otherwise, too (Okabe and Ito). */
-const COLOURS = {
-  "Highwater, fast": "#009e73",
-  "Highwater, safe": "#0072b2",
-  "PostgreSQL, off": "#e69f00",
-  "PostgreSQL, local": "#cc79a7",
-  "PostgreSQL, on": "#d55e00",
-} as const;
-const PALETTE = ["#009e73", "#0072b2", "#d55e00", "#e69f00", "#cc79a7", "#56b4e9"];
-const ALL = "all transactions";
-
-const titles: Readonly<Record<string, string>> = { ...SUBJECT_TITLES, all: ALL };
+const PALETTE = ["#009e73", "#0072b2", "#d55e00", "#e69f00", "#cc79a7", "#56b4e9", "#f0e442", "#000000"];
+/** The same colour for a way in every figure. */
+const COLOURS: Readonly<Record<string, string>> = Object.fromEntries(
+  (["fast", "safe", "direct_on", "direct_off", "direct_local", "pooled_on", "pgbouncer_on"] as const).map(
+    (way, at) => [WAY_TITLES[way], PALETTE[at] ?? ""],
+  ),
+);
 
 export async function draw(spec: TopLevelSpec): Promise<string> {
   const { spec: compiled } = compile(spec);
@@ -38,22 +35,22 @@ export async function draw(spec: TopLevelSpec): Promise<string> {
   return `${svg}\n`;
 }
 
-function dataOf(points: readonly Point[]): Datum[] {
-  return points.map(({ labels, subject, kind, cores: _, ...figures }) => ({
-    ...figures,
-    ...labels,
-    kind,
-    subject: titles[subject] ?? subject,
-  }));
+/** `kind`: the part of the row that the figures are of; empty for the whole row. */
+function dataOf(cells: readonly LabelledCell[]): Datum[] {
+  return cells.flatMap(({ labels, row, figures }) => {
+    const kinds = new Map<string, Record<string, number>>();
+    for (const [name, { median }] of Object.entries(figures)) {
+      const at = name.lastIndexOf(" ");
+      const kind = kinds.get(name.slice(0, Math.max(0, at))) ?? {};
+      kinds.set(name.slice(0, Math.max(0, at)), { ...kind, [name.slice(at + 1)]: median });
+    }
+    const way = WAY_TITLES[labels["way"] as Way];
+    return [...kinds].map(([kind, values]) => ({ ...values, ...labels, row, kind, way }));
+  });
 }
 
-const subjectColour = {
-  field: "subject",
-  type: "nominal",
-  title: null,
-  scale: { domain: Object.keys(COLOURS), range: Object.values(COLOURS) },
-} as const;
-const wayColour = (field: string) =>
+const wayColour = { field: "way", type: "nominal", title: null } as const;
+const colourBy = (field: string) =>
   ({ field, type: "nominal", title: null, scale: { range: PALETTE } }) as const;
 
 interface Axes {
@@ -62,9 +59,8 @@ interface Axes {
   readonly xTitle: string;
   readonly y: string;
   readonly yTitle: string;
-  readonly colour: ReturnType<typeof wayColour> | typeof subjectColour;
+  readonly colour: ReturnType<typeof colourBy> | typeof wayColour;
   readonly column?: string;
-  readonly log?: boolean;
   /** Of the x axis, in this order. */
   readonly sort?: readonly string[];
 }
@@ -115,7 +111,7 @@ function bars({ data, x, xTitle, y, yTitle, colour, column, sort }: Axes): TopLe
   } as unknown as TopLevelSpec;
 }
 
-function lines({ data, x, xTitle, y, yTitle, colour, column, log }: Axes): TopLevelSpec {
+function lines({ data, x, xTitle, y, yTitle, colour, column }: Axes): TopLevelSpec {
   return {
     ...COMMON,
     data: { values: data.map((each) => ({ ...each })) },
@@ -128,7 +124,6 @@ function lines({ data, x, xTitle, y, yTitle, colour, column, log }: Axes): TopLe
         field: y,
         type: "quantitative",
         title: yTitle,
-        ...(log === true && { scale: { type: "symlog", constant: 0.01 } }),
       },
       color: usedColours(colour, data),
       ...(column !== undefined && { column: { field: column, type: "nominal", title: null } }),
@@ -138,10 +133,8 @@ function lines({ data, x, xTitle, y, yTitle, colour, column, log }: Axes): TopLe
 
 /** Only what is in the picture is in its legend. */
 function usedColours(colour: Axes["colour"], data: readonly Datum[]): object {
-  if (colour.field !== "subject") return colour;
-  const used = Object.entries({ ...COLOURS, [ALL]: "#000000" }).filter(([title]) =>
-    data.some(({ subject }) => subject === title),
-  );
+  if (colour.field !== "way") return colour;
+  const used = Object.entries(COLOURS).filter(([title]) => data.some(({ way }) => way === title));
   return {
     ...colour,
     scale: { domain: used.map(([title]) => title), range: used.map(([, value]) => value) },
@@ -149,10 +142,11 @@ function usedColours(colour: Axes["colour"], data: readonly Datum[]): object {
 }
 
 export function figuresOf(result: Result): Figure[] {
-  return (FIGURES[result.experiment] ?? (() => []))(dataOf(result.points), result);
+  return (FIGURES[result.experiment] ?? (() => []))(dataOf(result.cells), result);
 }
 
 const near = (data: readonly Datum[]): Datum[] => data.filter((each) => each["link_ms"] === NEAR_MS);
+const whole = (data: readonly Datum[]): Datum[] => data.filter(({ kind }) => kind === "");
 
 const FIGURES: Readonly<Record<string, (data: readonly Datum[], result: Result) => Figure[]>> = {
   latency: (data) => [
@@ -160,25 +154,25 @@ const FIGURES: Readonly<Record<string, (data: readonly Datum[], result: Result) 
       name: "latency",
       title: "Mean latency of an update by placement of the replica, one client",
       spec: bars({
-        data: data.filter(({ part }) => part === "alone"),
+        data: data.filter(({ part, way }) => part === "alone" && String(way) in COLOURS),
         x: "link_ms",
         xTitle: "round trip to the replica, ms",
         y: "mean_ms",
         yTitle: "mean latency, ms",
-        colour: subjectColour,
+        colour: wayColour,
       }),
     },
     {
       name: "latency-together",
       title: "Mean latency of updates and reads, four clients at once",
       spec: bars({
-        data: data.filter(({ part }) => part === "together"),
+        data: data.filter(({ part, kind }) => part === "together" && kind !== ""),
         x: "link_ms",
         xTitle: "round trip to the replica, ms",
         y: "mean_ms",
         yTitle: "mean latency, ms",
-        colour: subjectColour,
-        column: "kind",
+        colour: colourBy("kind"),
+        column: "row",
       }),
     },
   ],
@@ -187,100 +181,86 @@ const FIGURES: Readonly<Record<string, (data: readonly Datum[], result: Result) 
       name: "mixed",
       title: "Mean latency of inserts at a fixed rate by the share of fast ones, 16 ms",
       spec: lines({
-        data: near(data).map((each) => ({
-          ...each,
-          system: each["system"] === "highwater" ? "Highwater" : "PostgreSQL",
-        })),
+        data: data.map((each) => ({ ...each, part: each["kind"] === "" ? "all" : String(each["kind"]) })),
         x: "share_fast",
         xTitle: "share of fast (PostgreSQL: asynchronous) transactions",
         y: "mean_ms",
         yTitle: "mean latency, ms",
-        colour: subjectColour,
+        colour: colourBy("part"),
         column: "system",
       }),
     },
   ],
-  contention: (data) => {
-    const closed = near(data).filter(({ offered }) => offered === 0);
-    return [
-      {
-        name: "aborts",
-        title: "Aborted attempts for each transaction by contention, 128 clients, 16 ms",
-        spec: lines({
-          data: closed.filter(({ pattern }) => pattern === "skewed"),
-          x: "contention",
-          xTitle: "contention level",
-          y: "aborts_per_transaction",
-          yTitle: "aborted attempts for each transaction",
-          colour: subjectColour,
-          column: "isolation",
-          log: true,
+  contention: (data, { peaks = [] }) => [
+    {
+      name: "failed-tries",
+      title: "Share of the tries that failed by contention, 128 clients, 16 ms",
+      spec: lines({
+        data: near(data).filter((each) => each["offered"] === 0 && "contention" in each && isOfCurve(each)),
+        x: "contention",
+        xTitle: "contention level",
+        y: "failed_tries",
+        yTitle: "share of the tries that failed",
+        colour: wayColour,
+        column: "isolation",
+      }),
+    },
+    {
+      name: "peaks",
+      title: "Highest throughput of each way over all loads, 128 clients, serializable",
+      spec: bars({
+        data: peaks.flatMap(({ way, workload, per_second }) => {
+          const title = WAY_TITLES[way as Way] as string | undefined;
+          return title === undefined ? [] : [{ way: title, workload, per_second }];
         }),
-      },
-      {
-        name: "throughput",
-        title: "Highest throughput under contention, 128 clients, serializable, 16 ms",
-        spec: bars({
-          data: closed
-            .filter(
-              ({ isolation, pattern, contention }) =>
-                isolation === "serializable" && (pattern === "uniform" || contention === 0.95),
-            )
-            .map((each) => ({
-              ...each,
-              rows: each["pattern"] === "uniform" ? "256 rows, uniform" : "250 rows, contention 0.95",
-            })),
-          x: "rows",
-          xTitle: "",
-          y: "per_second",
-          yTitle: "committed per second",
-          colour: subjectColour,
-        }),
-      },
-      {
-        name: "offered",
-        title: "Throughput while ever more is offered, 128 clients, serializable, 16 ms",
-        spec: lines({
-          data: near(data).filter(({ offered }) => offered !== 0),
-          x: "offered",
-          xTitle: "offered per second",
-          y: "per_second",
-          yTitle: "committed per second",
-          colour: subjectColour,
-          column: "pattern",
-        }),
-      },
-    ];
-  },
-  tpcc: (data, { settings }) => {
-    const [steady] = settings["offered"] as readonly number[];
-    const colour = wayColour("configuration");
-    const kinds = {
+        x: "workload",
+        xTitle: "",
+        y: "per_second",
+        yTitle: "committed per second",
+        colour: wayColour,
+      }),
+    },
+    {
+      name: "offered",
+      title: "Throughput while ever more is offered, 128 clients, serializable, 16 ms",
+      spec: lines({
+        data: near(data).filter((each) => each["offered"] !== 0),
+        x: "offered",
+        xTitle: "offered per second",
+        y: "per_second",
+        yTitle: "committed per second",
+        colour: wayColour,
+        column: "pattern",
+      }),
+    },
+  ],
+  tpcc: (data) => {
+    const axes = {
       x: "kind",
       xTitle: "",
       sort: ["new_order", "payment", "order_status", "delivery", "stock_level"],
+      colour: colourBy("configuration"),
     };
+    const kinds = near(data).filter(({ kind }) => kind !== "");
     return [
       {
         name: "tpcc-latency",
-        title: `Mean latency of TPC-C's transactions at ${String(steady)} a second, 16 ms`,
+        title: `Mean latency of TPC-C's transactions at ${String(STEADY)} a second, 16 ms`,
         spec: bars({
-          data: near(data).filter(({ offered }) => offered === steady),
-          ...kinds,
+          data: kinds.filter(({ offered }) => offered === STEADY),
+          ...axes,
           y: "mean_ms",
           yTitle: "mean latency, ms",
-          colour,
         }),
       },
       {
         name: "tpcc-throughput",
         title: "TPC-C's transactions in a second, as fast as they are answered, 16 ms",
         spec: bars({
-          data: near(data).filter(({ offered }) => offered === 0),
-          ...kinds,
+          data: kinds.filter(({ offered }) => offered === 0),
+          ...axes,
           y: "per_second",
           yTitle: "per second",
-          colour,
         }),
       },
     ];
@@ -290,48 +270,46 @@ const FIGURES: Readonly<Record<string, (data: readonly Datum[], result: Result) 
       name: "auction",
       title: "Mean time until a page has its ad",
       spec: bars({
-        data: data.filter(({ kind }) => kind === "page"),
+        data: whole(data),
         x: "link_ms",
         xTitle: "round trip to the replica, ms",
         y: "mean_ms",
         yTitle: "ms from request to ad",
-        colour: wayColour("configuration"),
+        colour: colourBy("configuration"),
       }),
     },
   ],
-  groups: (data, result) => {
-    const { flushes } = result as Result & {
-      readonly flushes: readonly {
-        readonly way: string;
-        readonly clients: number;
-        readonly perTransaction: number;
-      }[];
-    };
-    return [
-      {
-        name: "groups",
-        title: "Throughput of safe inserts by the number of clients",
-        spec: lines({
-          data,
-          x: "clients",
-          xTitle: "clients",
-          y: "per_second",
-          yTitle: "durable per second",
-          colour: wayColour("way"),
-        }),
-      },
-      {
-        name: "groups-flushes",
-        title: "Flushes of the primary's log for each transaction by the number of clients",
-        spec: lines({
-          data: flushes.map((each) => ({ ...each })),
-          x: "clients",
-          xTitle: "clients",
-          y: "perTransaction",
-          yTitle: "flushes for each transaction",
-          colour: wayColour("way"),
-        }),
-      },
-    ];
-  },
+  groups: (data) => [
+    {
+      name: "groups",
+      title: "Throughput of safe inserts by the number of clients",
+      spec: lines({
+        data,
+        x: "clients",
+        xTitle: "clients",
+        y: "per_second",
+        yTitle: "durable per second",
+        colour: colourBy("name"),
+      }),
+    },
+    {
+      name: "groups-flushes",
+      title: "Flushes of the primary's log for each transaction by the number of clients",
+      spec: lines({
+        data,
+        x: "clients",
+        xTitle: "clients",
+        y: "flushes",
+        yTitle: "flushes for each transaction",
+        colour: colourBy("name"),
+      }),
+    },
+  ],
 };
+
+/** Those that are measured at every level: without pools, or with the one of the gateway's size. */
+function isOfCurve({ way, row }: Datum): boolean {
+  return (
+    [WAY_TITLES.safe, WAY_TITLES.direct_on].includes(String(way)) || /^pooled_on of 16,/.test(String(row))
+  );
+}

@@ -1,8 +1,10 @@
 // What the experiments run on: a primary, a replica behind a link whose round trip can be set, a
 // gateway and a tracker beside the primary. Clients are beside the primary too, as in the papers.
 // Both sides of a comparison use this one database.
+import { chmod } from "node:fs/promises";
 import { type Cluster, type Row, startCluster } from "@highwater/lab-cluster";
-import { eventually } from "@highwater/lab-tools/process";
+import { PgBouncer } from "@highwater/lab-tools/postgres";
+import { eventually, TemporaryFolder } from "@highwater/lab-tools/process";
 import type { ServiceProcess } from "@highwater/lab-system";
 import type { LevelRule } from "@highwater/protocol";
 import { MeasuredServices, ROLE } from "../measured-services.ts";
@@ -34,6 +36,7 @@ const SETTINGS = {
   max_pred_locks_per_transaction: "512",
   max_pred_locks_per_page: "32",
 };
+const POOLED_CLIENTS_MAX = 200;
 /**
  * A hot row that is waited for behind other waits: stock PostgreSQL waits as long as it takes, and
  * so may the gateway.
@@ -45,6 +48,10 @@ export class ExperimentSystem implements AsyncDisposable {
   readonly #services: MeasuredServices;
   #tracker: ServiceProcess | undefined;
   #gateway: ServiceProcess | undefined;
+  #farGateway: ServiceProcess | undefined;
+  /** Of PgBouncer. */
+  #folder: TemporaryFolder | undefined;
+  #roleSettings: Readonly<Record<string, string>> = {};
   #isSynchronous = false;
   #roundTripMs = 0;
   #wirePort: number | null = null;
@@ -64,6 +71,8 @@ export class ExperimentSystem implements AsyncDisposable {
       readonly gatewayEnv?: Readonly<Record<string, string>> | undefined;
       /** The gateway also listens for clients of PostgreSQL, at `wireUrl()`. */
       readonly withWire?: boolean;
+      /** Beside the replica there is a gateway, too. */
+      readonly withFarGateway?: boolean | undefined;
       /** More of every server's settings. */
       readonly settings?: Readonly<Record<string, string>>;
     } = {},
@@ -83,6 +92,7 @@ export class ExperimentSystem implements AsyncDisposable {
         ...options.gatewayEnv,
         ...(options.withWire === true && (await system.#wireEnv())),
       });
+      if (options.withFarGateway === true) await system.#startFarGateway(options.gatewayEnv ?? {});
       return system;
     } catch (cause) {
       await system.close();
@@ -119,6 +129,17 @@ export class ExperimentSystem implements AsyncDisposable {
     });
   }
 
+  async #startFarGateway(env: Readonly<Record<string, string>>): Promise<void> {
+    this.#farGateway = await this.#services.start("gateway", "gateway-far", {
+      GATEWAY_NAME: "gateway-far",
+      GATEWAY_REGION: THERE,
+      HIGHWATER_TOPOLOGY: await this.#services.topology(LEVELS, () => THERE),
+      ...GATEWAY_ENV,
+      ...env,
+      GATEWAY_TRACKERS: this.#tracker?.url ?? "",
+    });
+  }
+
   /**
    * As seen from beside the primary. Direct clients have the rights that the gateway's transactions
    * have.
@@ -126,6 +147,8 @@ export class ExperimentSystem implements AsyncDisposable {
   async addresses(): Promise<Addresses> {
     return {
       gateway: this.#gateway?.url ?? "",
+      farGateway: this.#farGateway?.url ?? "",
+      pgbouncer: "",
       tracker: this.#tracker?.url ?? "",
       database: await this.#cluster.connectionString(PRIMARY, { user: ROLE }),
       level: LEVEL,
@@ -140,9 +163,22 @@ export class ExperimentSystem implements AsyncDisposable {
     return url.href;
   }
 
-  /** One that no server of the system takes. */
-  reservePort(): Promise<number> {
-    return this.#cluster.reservePort();
+  /** In transaction mode, to the primary; the caller stops it. */
+  async startPgBouncer(poolSize: number): Promise<PgBouncer> {
+    if (this.#folder === undefined) {
+      this.#folder = await TemporaryFolder.make("highwater-pgbouncer-");
+      // Root's PgBouncer goes on as somebody else.
+      await chmod(this.#folder.path, 0o755);
+    }
+    const port = await this.#cluster.reservePort();
+    const { database } = await this.addresses();
+    return PgBouncer.start({
+      folder: this.#folder.path,
+      port,
+      database,
+      poolSize,
+      clients: POOLED_CLIENTS_MAX,
+    });
   }
 
   /** The processes whose time is counted, by what they are. Of a server: its first process. */
@@ -151,7 +187,11 @@ export class ExperimentSystem implements AsyncDisposable {
     readonly servers: Record<string, number>;
   } {
     return {
-      services: { gateway: this.#gateway?.pid, tracker: this.#tracker?.pid },
+      services: {
+        gateway: this.#gateway?.pid,
+        ...(this.#farGateway !== undefined && { far_gateway: this.#farGateway.pid }),
+        tracker: this.#tracker?.pid,
+      },
       servers: {
         primary: this.#services.postmaster(PRIMARY),
         replica: this.#services.postmaster(REPLICA),
@@ -174,6 +214,15 @@ export class ExperimentSystem implements AsyncDisposable {
     if (on === this.#isSynchronous) return;
     this.#isSynchronous = on;
     await this.#services.setSynchronous(PRIMARY, REPLICA, on);
+  }
+
+  /** Settings that sessions of direct clients begin with. */
+  async setRole(settings: Readonly<Record<string, string>>): Promise<void> {
+    for (const [name, value] of Object.entries(settings))
+      if (this.#roleSettings[name] !== value)
+        // Without the replica's answer, which may not come soon.
+        await this.query(`SET synchronous_commit TO local; ALTER ROLE ${ROLE} SET ${name} = '${value}'`);
+    this.#roleSettings = { ...this.#roleSettings, ...settings };
   }
 
   /**
@@ -219,6 +268,7 @@ export class ExperimentSystem implements AsyncDisposable {
   async close(): Promise<void> {
     await this.#services[Symbol.asyncDispose]();
     await this.#cluster.close();
+    await this.#folder?.remove();
   }
 
   [Symbol.asyncDispose](): Promise<void> {

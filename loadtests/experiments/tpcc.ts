@@ -1,10 +1,12 @@
 // Experiment 4, TPC-C (thesis figures 4.7 and 4.8, paper figure 9): all transactions safe, then new
 // orders fast. It measures the gain of an application that decides for each transaction whether it
 // can afford to lose it.
-import type { Measurement, Sample } from "./bench.ts";
-import { type Context, type Experiment, LINKS_MS, measureInRounds, NEAR_MS, sized } from "./experiment.ts";
-import { bar, pointsOf, ratioOf, type Result } from "./figures.ts";
-import type { Subject } from "./load/target.ts";
+import { compared } from "../rounds/figures.ts";
+import type { Turn } from "../rounds/turns.ts";
+import { type Measurement, workloadOf } from "./bench.ts";
+import { type Experiment, type Findings, LINKS_MS, type Mode, NEAR_MS, rowOf } from "./experiment.ts";
+import { bar } from "../rounds/bars.ts";
+import type { Way } from "./load/target.ts";
 import type { ExperimentSystem } from "./system.ts";
 import { CONDITIONS, loadedCondition, type Condition } from "./tpcc/consistency.ts";
 import { loadDatabase } from "./tpcc/load.ts";
@@ -13,84 +15,85 @@ import { TABLES } from "./tpcc/schema.ts";
 import { KINDS } from "./tpcc/transactions.ts";
 
 const SEED = 20_261_121;
-const NEW_ORDER_MAX = 0.26;
 const RETRIES = 20;
+const TERMINALS = 16;
+const SCALES: Readonly<Record<Mode, Scale>> = {
+  quick: { warehouses: 4, items: 10_000, customersPerDistrict: 150 },
+  full: { warehouses: 4, ...FULL_SCALE },
+};
+/** Transactions offered in a second; 0: as fast as they are answered. */
+export const STEADY = 50;
+const ALL = 0;
+const BARS = { newOrderMax: 0.25, throughputMin: 1.2, baselineMin: 1 };
 
-interface Sizes {
-  readonly rounds: number;
-  readonly seconds: number;
-  readonly terminals: number;
-  readonly scale: Scale;
-  /** Transactions offered per second; 0: as fast as they are answered. */
-  readonly offered: readonly number[];
-  readonly linksMs: readonly number[];
+interface Configuration {
+  readonly way: Way;
+  readonly newOrderFast: boolean;
+  readonly pipelined?: boolean;
 }
 
-const CONFIGURATIONS = {
-  "all safe": { subject: "safe", newOrderFast: false },
-  "new orders fast": { subject: "safe", newOrderFast: true },
-  "PostgreSQL, on": { subject: "direct_on", newOrderFast: false },
-  "PostgreSQL, off": { subject: "direct_off", newOrderFast: false },
-} as const satisfies Record<string, { readonly subject: Subject; readonly newOrderFast: boolean }>;
-type Configuration = keyof typeof CONFIGURATIONS;
+const [SAFE, FAST, ON, PIPELINED] = [
+  "all safe",
+  "new orders fast",
+  "PostgreSQL, on",
+  "PostgreSQL, on, pipelined",
+] as const;
+const CONFIGURATIONS: Readonly<Record<string, Configuration>> = {
+  [SAFE]: { way: "safe", newOrderFast: false },
+  [FAST]: { way: "safe", newOrderFast: true },
+  [ON]: { way: "direct_on", newOrderFast: false },
+  [PIPELINED]: { way: "direct_on", newOrderFast: false, pipelined: true },
+  "PostgreSQL, off": { way: "direct_off", newOrderFast: false },
+};
+const HEADLINES: ReadonlySet<string> = new Set([SAFE, FAST]);
+
+const at = (linkMs: number, offered: number) => ({ offered, link_ms: linkMs });
 
 export const tpcc: Experiment = {
   name: "tpcc",
   // Interactive transactions hold a session each.
   gatewayEnv: { GATEWAY_POOL_SIZE: "32", GATEWAY_MAX_OPEN_PER_KEY: "64" },
-  async run(context) {
-    const sizes: Sizes = sized(context.mode, {
-      quick: {
-        rounds: 1,
-        seconds: 6,
-        terminals: 16,
-        offered: [50, 0],
-        linksMs: [NEAR_MS],
-        scale: { warehouses: 4, items: 10_000, customersPerDistrict: 150 },
-      },
-      full: {
-        rounds: 2,
-        seconds: 10,
-        terminals: 16,
-        offered: [50, 0],
-        linksMs: [...LINKS_MS],
-        scale: { warehouses: 4, ...FULL_SCALE },
-      },
-    });
-    const { system } = context.bench;
-    context.say("loading the database");
-    await loadDatabase(await system.adminUrl(), sizes.scale, SEED);
+  settings: { scales: SCALES, terminals: TERMINALS, seed: SEED, retries: RETRIES },
+  async prepare(system, mode) {
+    const scale = SCALES[mode];
+    await loadDatabase(await system.adminUrl(), scale, SEED);
     await system.createTables([], TABLES);
-    const delivered = sizes.scale.customersPerDistrict * (1 - UNDELIVERED_SHARE);
+    const delivered = scale.customersPerDistrict * (1 - UNDELIVERED_SHARE);
     await checkConsistency(system, [...CONDITIONS, loadedCondition(Math.round(delivered))]);
-    const samples = await measureInRounds(context, sizes.rounds, measurements(sizes), () =>
-      checkConsistency(system, CONDITIONS),
-    );
-    return resultOf(context, sizes, samples);
   },
+  measurements: (mode) => [
+    ...[STEADY, ALL].flatMap((offered) =>
+      Object.keys(CONFIGURATIONS).map((name) => measurement(name, mode, { linkMs: NEAR_MS, offered })),
+    ),
+    ...LINKS_MS.filter((linkMs) => linkMs !== NEAR_MS).flatMap((linkMs) =>
+      [SAFE, FAST, PIPELINED].map((name) => measurement(name, mode, { linkMs, offered: STEADY })),
+    ),
+  ],
+  check: (system) => checkConsistency(system, CONDITIONS),
+  judge,
 };
 
-function measurements(sizes: Sizes): Omit<Measurement, "round">[] {
-  return sizes.linksMs.flatMap((linkMs) =>
-    sizes.offered.flatMap((offered) =>
-      Object.entries(CONFIGURATIONS).map(([configuration, { subject, newOrderFast }]) => ({
-        labels: { configuration, offered, link_ms: linkMs },
-        linkMs,
-        groups: [
-          {
-            name: configuration,
-            subject,
-            isolation: "serializable" as const,
-            workload: { kind: "tpcc" as const, scale: sizes.scale, newOrderFast },
-            clients: sizes.terminals,
-            retries: RETRIES,
-            ...(offered > 0 && { perSecond: offered }),
-          },
-        ],
-        warmUpMs: 2_000,
-        durationMs: 1_000 * sizes.seconds,
-      })),
-    ),
+function measurement(
+  configuration: string,
+  mode: Mode,
+  { linkMs, offered }: { readonly linkMs: number; readonly offered: number },
+): Measurement {
+  const { way, ...how } = CONFIGURATIONS[configuration] ?? { way: "safe", newOrderFast: false };
+  return rowOf(
+    configuration,
+    {
+      way,
+      workload: { kind: "tpcc", scale: SCALES[mode], ...how },
+      clients: TERMINALS,
+      retries: RETRIES,
+      ...(offered !== ALL && { perSecond: offered }),
+    },
+    {
+      conditions: at(linkMs, offered),
+      linkMs,
+      labels: { configuration },
+      isHeadline: offered === ALL && HEADLINES.has(configuration),
+    },
   );
 }
 
@@ -106,60 +109,60 @@ export async function checkConsistency(
   }
 }
 
-function resultOf({ mode }: Context, sizes: Sizes, samples: readonly Sample[]): Result {
-  const mean = ({ meanMs }: Sample): number | null => meanMs;
-  const rate = ({ perSecond }: Sample): number => perSecond;
-  const chosen = (configuration: Configuration, kind: string, offered: number, linkMs: number = NEAR_MS) => ({
-    subject: CONFIGURATIONS[configuration].subject,
-    kind,
-    labels: { configuration, offered, link_ms: linkMs },
-  });
-  const [steady = 0] = sizes.offered;
-  const newOrderAt = (linkMs: number): number =>
-    ratioOf(
-      samples,
-      {
-        of: chosen("new orders fast", "new_order", steady, linkMs),
-        to: chosen("all safe", "new_order", steady, linkMs),
-      },
-      mean,
-    );
-  const perKind = KINDS.flatMap((kind) => {
-    const fast = (offered: number) => chosen("new orders fast", kind, offered);
-    const safe = (offered: number) => chosen("all safe", kind, offered);
-    return [
-      [
-        `mean latency of ${kind} with new orders fast to all safe`,
-        ratioOf(samples, { of: fast(steady), to: safe(steady) }, mean),
-      ],
-      [
-        `throughput of ${kind} with new orders fast to all safe`,
-        ratioOf(samples, { of: fast(0), to: safe(0) }, rate),
-      ],
-      [
-        `throughput of ${kind}, all safe, to PostgreSQL with a synchronous commit`,
-        ratioOf(samples, { of: safe(0), to: chosen("PostgreSQL, on", kind, 0) }, rate),
-      ],
-    ] as const;
-  });
+function judge(turns: readonly Turn[]): Findings {
+  const times = (of: string, to: string, figure: string, { linkMs = NEAR_MS, offered = ALL } = {}): number =>
+    compared(turns, { workload: workloadOf(at(linkMs, offered)), of, to, figure });
+  const steady = { offered: STEADY };
+  const newOrder = (linkMs: number): number => times(FAST, SAFE, "new_order mean_ms", { linkMs, ...steady });
+  const throughput = times(FAST, SAFE, "per_second");
+  const perKind = KINDS.flatMap((kind) => [
+    [
+      `mean latency of ${kind} with new orders fast to all safe`,
+      times(FAST, SAFE, `${kind} mean_ms`, steady),
+    ] as const,
+    [
+      `throughput of ${kind} with new orders fast to all safe`,
+      times(FAST, SAFE, `${kind} per_second`),
+    ] as const,
+  ]);
   return {
-    experiment: tpcc.name,
-    mode,
-    settings: { ...sizes, seed: SEED, retries: RETRIES },
-    points: pointsOf(samples),
     ratios: {
       ...Object.fromEntries(
-        sizes.linksMs.map((linkMs) => [
+        LINKS_MS.map((linkMs) => [
           `mean latency of new_order, fast to safe, ${String(linkMs)} ms`,
-          newOrderAt(linkMs),
+          newOrder(linkMs),
         ]),
       ),
       ...Object.fromEntries(perKind),
+      "throughput with new orders fast to all safe": throughput,
+      ...Object.fromEntries(
+        [ON, PIPELINED].flatMap((name) => [
+          [`throughput of all safe to ${name}`, times(SAFE, name, "per_second")],
+          [`throughput with new orders fast to ${name}`, times(FAST, name, "per_second")],
+          [`mean latency of all safe to ${name}`, times(SAFE, name, "mean_ms", steady)],
+          [
+            `mean latency of new_order with new orders fast to ${name}`,
+            times(FAST, name, "new_order mean_ms", steady),
+          ],
+        ]),
+      ),
     },
     bars: [
-      bar("new orders take at most 26% of the time when fast, 16 ms", newOrderAt(NEAR_MS), {
-        max: NEW_ORDER_MAX,
-      }),
+      bar(
+        `16 ms: mean latency of new orders when fast at most ${String(BARS.newOrderMax)} of all safe`,
+        newOrder(NEAR_MS),
+        { max: BARS.newOrderMax },
+      ),
+      bar(
+        `16 ms: throughput with new orders fast at least ${String(BARS.throughputMin)} times all safe`,
+        throughput,
+        { min: BARS.throughputMin },
+      ),
+      bar(
+        "16 ms: throughput with new orders fast at least that of PostgreSQL, on, pipelined",
+        times(FAST, PIPELINED, "per_second"),
+        { min: BARS.baselineMin },
+      ),
     ],
   };
 }

@@ -4,8 +4,7 @@
 import { readFileSync } from "node:fs";
 import { Agent, request } from "node:http";
 import { makeUuidV7 } from "@highwater/protocol";
-import { bar } from "../experiments/figures.ts";
-import { verdictOf } from "../rounds/bars.ts";
+import { bar, verdictOf } from "../rounds/bars.ts";
 import { BenchSystem } from "./bench-system.ts";
 
 const POOL = 16;

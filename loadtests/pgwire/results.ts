@@ -1,6 +1,5 @@
 // From turns to the result of `make bench-pgwire`: cells, ratios and bars.
-import { bar } from "../experiments/figures.ts";
-import type { Bar } from "../rounds/bars.ts";
+import { type Bar, bar } from "../rounds/bars.ts";
 import { bestOf, type Cell, cellsOf, compared, linesOf, tableOf } from "../rounds/figures.ts";
 import type { Turn } from "../rounds/turns.ts";
 import { OFF, ON, POOLS, SAFE } from "./workloads.ts";

@@ -1,13 +1,12 @@
 // Runs one way of one workload on the system of the experiments: through PgBouncer where the way
 // says so, with the settings of the role, and against the tables' own count of what has committed.
-import { chmod, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { PgBouncer, requirePostgresProgram } from "@highwater/lab-tools/postgres";
+import { requirePostgresProgram } from "@highwater/lab-tools/postgres";
 import { runTool, TemporaryFolder } from "@highwater/lab-tools/process";
 import { Client } from "pg";
 import { ExperimentSystem } from "../experiments/system.ts";
-import { ROLE } from "../measured-services.ts";
 import { cpuOf, cpuOfChildren, cpuOfServer, type Spent } from "../rounds/cpu.ts";
 import { residentKib } from "../tracker/streams.ts";
 import { type Ran, runPgbench } from "./pgbench.ts";
@@ -17,7 +16,6 @@ import { CREATE, TABLES, TRIES_MAX, type Way, type Workload } from "./workloads.
 const LINK_MS = 16;
 /** For the idle connections, and all others. */
 const CONNECTIONS_MAX = 1_200;
-const POOLED_CLIENTS_MAX = 200;
 /** So many connect at a time, and the collector has so long for what connecting took. */
 const CONNECTING = 20;
 const SETTLED_MS = 5_000;
@@ -47,8 +45,6 @@ export class PgwireSystem implements AsyncDisposable {
     readonly profile: string | undefined;
   }): Promise<PgwireSystem> {
     const folder = await TemporaryFolder.make("highwater-pgwire-");
-    // Root's PgBouncer goes on as somebody else.
-    await chmod(folder.path, 0o755);
     const system = await ExperimentSystem.start({
       profile,
       withWire: true,
@@ -80,15 +76,12 @@ export class PgwireSystem implements AsyncDisposable {
   async measure(workload: Workload, way: Way, times: Times): Promise<Ran> {
     const system = this.#system;
     await system.setSynchronous(way.synchronous);
-    // Without the replica's answer: a setting of the turn waits for nothing that the turn measures.
-    await system.execute([
-      `SET synchronous_commit TO local; ALTER ROLE ${ROLE} SET default_transaction_isolation = '${workload.isolation}'`,
-    ]);
+    await system.setRole({ default_transaction_isolation: workload.isolation });
     await system.settle();
     const script = join(this.#folder.path, "script.sql");
     if (!workload.script.startsWith("@")) await writeFile(script, workload.script);
     const { database } = await system.addresses();
-    await using pool = way.poolSize === undefined ? null : await this.#pgbouncer(database, way.poolSize);
+    await using pool = way.poolSize === undefined ? null : await system.startPgBouncer(way.poolSize);
     const before = await this.#total(workload);
     const ran = await runPgbench(
       {
@@ -113,17 +106,6 @@ export class PgwireSystem implements AsyncDisposable {
 
   async #activity(): Promise<string> {
     return JSON.stringify(await this.#system.query(ACTIVITY));
-  }
-
-  async #pgbouncer(database: string, poolSize: number): Promise<PgBouncer> {
-    const port = await this.#system.reservePort();
-    return PgBouncer.start({
-      folder: this.#folder.path,
-      port,
-      database,
-      poolSize,
-      clients: POOLED_CLIENTS_MAX,
-    });
   }
 
   #parts(): Record<string, () => Spent> {

@@ -7,7 +7,7 @@ import { Highwater, type Transaction, type TransactionOptions } from "@highwater
 import { type Client, Exchange } from "@highwater/example-ad-exchange/exchange";
 import { type Random, whole } from "../load/random.ts";
 import { CONFLICTS } from "../load/session.ts";
-import { type Addresses, type Subject, targetOf } from "../load/target.ts";
+import { type Addresses, targetOf, type Way } from "../load/target.ts";
 import type { Note, Worker } from "../load/job.ts";
 
 export interface AuctionOptions {
@@ -24,20 +24,20 @@ const ATTEMPTS_MAX = 20;
 export async function openPublishers(
   options: AuctionOptions,
   {
-    subject,
+    way,
     addresses,
     clients,
     random,
     note,
   }: {
-    readonly subject: Subject;
+    readonly way: Way;
     readonly addresses: Addresses;
     readonly clients: number;
     readonly random: (client: number) => Random;
     readonly note: Note;
   },
 ): Promise<Worker[]> {
-  const { client, close } = openClient(options, subject, addresses, clients);
+  const { client, close } = openClient(options, way, addresses, clients);
   const exchange = new Exchange(client);
   const workers = Array.from({ length: clients }, (_, at): Worker => {
     const own = random(at);
@@ -88,11 +88,11 @@ interface Opened {
 
 function openClient(
   { allSafe, bidsPerAuction }: AuctionOptions,
-  subject: Subject,
+  way: Way,
   addresses: Addresses,
   clients: number,
 ): Opened {
-  const target = targetOf(subject, addresses, "serializable");
+  const target = targetOf(way, addresses, "serializable");
   if (target.kind === "direct") return directClient(target, clients * bidsPerAuction);
   const { url: gateway, tracker, level } = target;
   const highwater = new Highwater({ endpoints: [{ gateway, tracker }], level });

@@ -2,9 +2,9 @@
 // straight to PostgreSQL.
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
-import type { Isolation } from "@highwater/protocol";
 import { newId } from "../../gateway/http-client.ts";
 import { HttpConnection } from "../../gateway/http-connection.ts";
+import { Highwater, HighwaterError } from "@highwater/sdk";
 import type { Target } from "./target.ts";
 import type { Statement } from "./workload.ts";
 
@@ -19,8 +19,23 @@ export interface Session {
  */
 export const CONFLICTS: ReadonlySet<unknown> = new Set(["40001", "40P01"]);
 
-export async function openSession(target: Target): Promise<Session> {
-  return target.kind === "gateway" ? GatewaySession.open(target) : DirectSession.open(target);
+/**
+ * One for each client. Those of the SDK share one client of it, and those of a pool the pool, as in
+ * an application. `connections`: of the pool.
+ */
+export async function openSessions(
+  target: Target,
+  { clients, connections }: { readonly clients: number; readonly connections: number | undefined },
+): Promise<Session[]> {
+  const each = (open: () => Promise<Session>): Promise<Session[]> =>
+    Promise.all(Array.from({ length: clients }, open));
+  const shared = (session: Session): Session[] => Array.from({ length: clients }, () => session);
+  if (target.kind === "gateway") {
+    if (target.client === "sockets") return each(() => GatewaySession.open(target));
+    return shared(new SdkSession(target));
+  }
+  if (connections === undefined || target.isPooledByServer) return each(() => DirectSession.open(target));
+  return shared(new DirectSession(new pg.Pool({ ...configOf(target), max: connections }), target));
 }
 
 const RETRY_MS = 100;
@@ -32,16 +47,19 @@ interface Answer {
   readonly results?: readonly { readonly rowCount: number | null }[];
 }
 
+type GatewayTarget = Extract<Target, { readonly kind: "gateway" }>;
+export type DirectTarget = Extract<Target, { readonly kind: "direct" }>;
+
 class GatewaySession implements Session {
   readonly #connection: HttpConnection;
-  readonly #target: Extract<Target, { kind: "gateway" }>;
+  readonly #target: GatewayTarget;
 
-  private constructor(connection: HttpConnection, target: Extract<Target, { kind: "gateway" }>) {
+  private constructor(connection: HttpConnection, target: GatewayTarget) {
     this.#connection = connection;
     this.#target = target;
   }
 
-  static async open(target: Extract<Target, { kind: "gateway" }>): Promise<GatewaySession> {
+  static async open(target: GatewayTarget): Promise<GatewaySession> {
     return new GatewaySession(await HttpConnection.open(target.url), target);
   }
 
@@ -78,24 +96,60 @@ class GatewaySession implements Session {
   }
 }
 
+/** As the README has it: one client for the process, and nothing set. */
+class SdkSession implements Session {
+  readonly #client: Highwater;
+  readonly #target: GatewayTarget;
+
+  constructor(target: GatewayTarget) {
+    const { url: gateway, tracker, level } = target;
+    this.#target = target;
+    this.#client = new Highwater({ endpoints: [{ gateway, tracker }], level });
+  }
+
+  async run({ sql, params }: Statement, readOnly: boolean): Promise<boolean> {
+    const { ack, isolation } = this.#target;
+    try {
+      const { state } = await this.#client.transaction({ sql, params }, { ack, isolation, readOnly });
+      if (ack === "durable" && state !== "durable")
+        throw new Error(`a safe transaction was answered ${state}`);
+      return true;
+    } catch (cause) {
+      if (!(cause instanceof HighwaterError) || cause.retry !== "transaction") throw cause;
+      return false;
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#client.close();
+  }
+}
+
 /**
  * As an application would write it: a prepared statement that commits by itself, so one round trip
  * in all.
  */
 class DirectSession implements Session {
-  readonly #client: pg.Client;
+  readonly #database: pg.Client | pg.Pool;
+  readonly #isPrepared: boolean;
+  #closed: Promise<void> | null = null;
 
-  private constructor(client: pg.Client) {
-    this.#client = client;
+  constructor(database: pg.Client | pg.Pool, { isPooledByServer }: DirectTarget) {
+    this.#database = database;
+    this.#isPrepared = !isPooledByServer;
   }
 
-  static async open(target: Extract<Target, { kind: "direct" }>): Promise<DirectSession> {
-    return new DirectSession(await connect(target));
+  static async open(target: DirectTarget): Promise<DirectSession> {
+    return new DirectSession(await connect(target), target);
   }
 
   async run({ sql, params }: Statement): Promise<boolean> {
     try {
-      const { rowCount } = await this.#client.query({ name: sql, text: sql, values: [...params] });
+      const { rowCount } = await this.#database.query({
+        ...(this.#isPrepared && { name: sql }),
+        text: sql,
+        values: [...params],
+      });
       if (rowCount !== 1) throw new Error(`${String(rowCount)} rows instead of one: ${sql}`);
       return true;
     } catch (cause) {
@@ -104,45 +158,34 @@ class DirectSession implements Session {
     }
   }
 
+  /** Clients that share a pool close it more than once. */
   close(): Promise<void> {
-    return this.#client.end();
+    return (this.#closed ??= this.#database.end());
   }
 }
 
-export async function connect(options: {
-  readonly url: string;
-  readonly synchronousCommit: string;
-  readonly isolation: Isolation;
-}): Promise<pg.Client> {
-  const settings = {
-    synchronous_commit: options.synchronousCommit,
-    // A blank inside a setting of the connection string needs a backslash.
-    default_transaction_isolation: options.isolation.replaceAll(" ", "\\ "),
-  };
-  const client = new pg.Client({
-    connectionString: options.url,
-    application_name: "experiments",
-    options: Object.entries(settings)
-      .map(([name, value]) => `-c ${name}=${value}`)
-      .join(" "),
-  });
+export async function connect(
+  target: DirectTarget,
+  more: pg.ClientConfig & { readonly pipeline?: boolean } = {},
+): Promise<pg.Client> {
+  const client = new pg.Client({ ...configOf(target), ...more });
   await client.connect();
   return client;
 }
 
-/**
- * Many clients on one session, each in its turn: what a middleware does that has to keep commits in
- * its own order.
- */
-export function inTurn(session: Session): Session {
-  let last: Promise<unknown> = Promise.resolve();
-  let closed: Promise<void> | null = null;
+function configOf({ url, synchronousCommit, isolation, isPooledByServer }: DirectTarget): pg.ClientConfig {
+  const settings = {
+    synchronous_commit: synchronousCommit,
+    // A blank inside a setting of the connection string needs a backslash.
+    default_transaction_isolation: isolation.replaceAll(" ", "\\ "),
+  };
+  const options = Object.entries(settings)
+    .map(([name, value]) => `-c ${name}=${value}`)
+    .join(" ");
   return {
-    run: (statement, readOnly) => {
-      const run = last.then(() => session.run(statement, readOnly));
-      last = run.catch(() => undefined);
-      return run;
-    },
-    close: () => (closed ??= session.close()),
+    connectionString: url,
+    application_name: "experiments",
+    // The role of those behind PgBouncer has the settings.
+    ...(!isPooledByServer && { options }),
   };
 }

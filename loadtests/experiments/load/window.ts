@@ -1,6 +1,6 @@
 // What ended inside the measured window, by kind of work: the figures that every experiment is made
 // of.
-import { quantile } from "../../gateway/segment.ts";
+import { quantile } from "../../rounds/figures.ts";
 
 export interface KindStats {
   /**

@@ -1,22 +1,23 @@
 // The load generator's clients, by the kind of their work.
-import { type Addresses, type Subject, targetOf } from "./target.ts";
+import { type Addresses, targetOf, type Way } from "./target.ts";
 import type { Isolation } from "@highwater/protocol";
 import type { Note, Worker } from "./job.ts";
 import type { Random } from "./random.ts";
-import { inTurn, openSession, type Session } from "./session.ts";
+import { openSessions, type Session } from "./session.ts";
 import { statementOf, type Workload } from "./workload.ts";
 import type { TpccOptions } from "../tpcc/terminal.ts";
 import type { AuctionOptions } from "../auction/worker.ts";
+import type { ReaderOptions } from "../session/worker.ts";
 
 /** Clients of one kind, as the load generator receives them. */
 export interface Group {
   readonly name: string;
-  readonly subject: Subject;
-  readonly workload: Workload | TpccOptions | AuctionOptions;
+  readonly way: Way;
+  readonly workload: Workload | TpccOptions | AuctionOptions | ReaderOptions;
   readonly isolation: Isolation;
   readonly clients: number;
-  /** All clients take turns on one connection. */
-  readonly oneConnection?: boolean;
+  /** Of the pool, where the way has one. */
+  readonly connections?: number;
   /**
    * Transactions offered per second, with exponential distances. Default: as fast as they are
    * answered.
@@ -33,24 +34,23 @@ export async function openWorkers(
   random: (client: number) => Random,
   note: Note,
 ): Promise<Worker[]> {
-  const { workload, subject, isolation, clients } = group;
+  const { workload, way, isolation, clients, connections } = group;
   switch (workload.kind) {
     case "tpcc": {
       const { openTerminals } = await import("../tpcc/terminal.ts");
-      return openTerminals(workload, { subject, addresses, isolation, clients, random });
+      return openTerminals(workload, { way, addresses, isolation, clients, random });
     }
     case "auction": {
       const { openPublishers } = await import("../auction/worker.ts");
-      return openPublishers(workload, { subject, addresses, clients, random, note });
+      return openPublishers(workload, { way, addresses, clients, random, note });
+    }
+    case "session": {
+      const { openReaders } = await import("../session/worker.ts");
+      return openReaders(workload, { addresses, clients, random, note });
     }
     default: {
-      const target = targetOf(subject, addresses, isolation);
-      const only = group.oneConnection === true ? inTurn(await openSession(target)) : null;
-      return Promise.all(
-        Array.from({ length: clients }, async (_, client) =>
-          statementWorker(workload, only ?? (await openSession(target)), random(client)),
-        ),
-      );
+      const sessions = await openSessions(targetOf(way, addresses, isolation), { clients, connections });
+      return sessions.map((session, client) => statementWorker(workload, session, random(client)));
     }
   }
 }

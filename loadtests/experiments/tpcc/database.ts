@@ -4,7 +4,7 @@ import type pg from "pg";
 import type { Isolation } from "@highwater/protocol";
 import { Highwater, HighwaterError } from "@highwater/sdk";
 import { CONFLICTS, connect } from "../load/session.ts";
-import { type Addresses, type Subject, targetOf } from "../load/target.ts";
+import { type Addresses, targetOf, type Way } from "../load/target.ts";
 import type { Attempt } from "../load/job.ts";
 import type { Statement } from "../load/workload.ts";
 
@@ -34,16 +34,22 @@ export interface Database {
 }
 
 export interface DatabaseOptions {
-  readonly subject: Subject;
+  readonly way: Way;
   readonly addresses: Addresses;
   readonly isolation: Isolation;
+  /** Of node-postgres: BEGIN goes with the first statements, and COMMIT with the last. */
+  readonly pipelined: boolean;
 }
 
 /** One for each terminal; those of Highwater share one client, which is made to be shared. */
 export async function openDatabases(count: number, options: DatabaseOptions): Promise<Database[]> {
-  const target = targetOf(options.subject, options.addresses, options.isolation);
-  if (target.kind === "direct")
-    return Promise.all(Array.from({ length: count }, async () => new DirectDatabase(await connect(target))));
+  const target = targetOf(options.way, options.addresses, options.isolation);
+  if (target.kind === "direct") {
+    const { pipelined } = options;
+    const open = async (): Promise<Database> =>
+      new DirectDatabase(await connect(target, { pipeline: pipelined }), pipelined);
+    return Promise.all(Array.from({ length: count }, open));
+  }
   const { url: gateway, tracker, level } = target;
   const client = new Highwater({ endpoints: [{ gateway, tracker }], level });
   const open = new HighwaterDatabase(client, target.ack, options.isolation);
@@ -89,18 +95,22 @@ class HighwaterDatabase implements Database {
 
 class DirectDatabase implements Database {
   readonly #client: pg.Client;
+  readonly #pipelined: boolean;
 
-  constructor(client: pg.Client) {
+  constructor(client: pg.Client, pipelined: boolean) {
     this.#client = client;
+    this.#pipelined = pipelined;
   }
 
   async transact({ readOnly }: TransactOptions, body: (tx: Tx) => Promise<Ending>): Promise<Attempt> {
+    const first: pg.QueryArrayConfig[] = [plain(readOnly ? "BEGIN READ ONLY" : "BEGIN")];
+    const send = async (queries: readonly pg.QueryArrayConfig[]): Promise<Rows[]> =>
+      (await this.#all([...first.splice(0), ...queries])).slice(-queries.length);
     try {
-      await this.#client.query(readOnly ? "BEGIN READ ONLY" : "BEGIN");
-      const ending = await body({ execute: (...statements) => this.#all(statements) });
-      if (ending !== "roll_back") await this.#all(ending);
-      await this.#client.query(ending === "roll_back" ? "ROLLBACK" : "COMMIT");
-      return ending === "roll_back" ? "rolled_back" : "committed";
+      const ending = await body({ execute: (...statements) => send(statements.map(prepared)) });
+      const isUndone = ending === "roll_back";
+      await send(isUndone ? [plain("ROLLBACK")] : [...ending.map(prepared), plain("COMMIT")]);
+      return isUndone ? "rolled_back" : "committed";
     } catch (cause) {
       await this.#client.query("ROLLBACK");
       if (!CONFLICTS.has((cause as { code?: unknown }).code)) throw cause;
@@ -108,17 +118,18 @@ class DirectDatabase implements Database {
     }
   }
 
-  async #all(statements: readonly Statement[]): Promise<Rows[]> {
+  /** In one round trip, or in one for each. Errors: that of the first one that failed. */
+  async #all(queries: readonly pg.QueryArrayConfig[]): Promise<Rows[]> {
+    const run = async (query: pg.QueryArrayConfig): Promise<Rows> => (await this.#client.query(query)).rows;
     const results: Rows[] = [];
-    for (const { sql, params } of statements) {
-      const query = {
-        name: nameOf(sql),
-        text: sql,
-        values: [...params],
-        rowMode: "array" as const,
-        types: RAW,
-      };
-      results.push((await this.#client.query(query)).rows);
+    if (!this.#pipelined) {
+      for (const query of queries) results.push(await run(query));
+      return results;
+    }
+    // Those behind a failed one fail too, and have to be awaited as well.
+    for (const each of await Promise.allSettled(queries.map(run))) {
+      if (each.status === "rejected") throw each.reason;
+      results.push(each.value);
     }
     return results;
   }
@@ -126,6 +137,12 @@ class DirectDatabase implements Database {
   close(): Promise<void> {
     return this.#client.end();
   }
+}
+
+const plain = (text: string): pg.QueryArrayConfig => ({ text, rowMode: "array" });
+
+function prepared({ sql, params }: Statement): pg.QueryArrayConfig {
+  return { name: nameOf(sql), text: sql, values: [...params], rowMode: "array", types: RAW };
 }
 
 /** Everything stays PostgreSQL's text. */

@@ -3,7 +3,7 @@
 // transactions are under way.
 import type { Isolation } from "@highwater/protocol";
 import type { Random } from "../load/random.ts";
-import type { Addresses, Subject } from "../load/target.ts";
+import type { Addresses, Way } from "../load/target.ts";
 import type { Worker } from "../load/job.ts";
 import { type Database, openDatabases } from "./database.ts";
 import { DISTRICTS, type Scale, shuffled } from "./random.ts";
@@ -12,8 +12,10 @@ import { drawTransaction, type Kind, READ_ONLY } from "./transactions.ts";
 export interface TpccOptions {
   readonly kind: "tpcc";
   readonly scale: Scale;
-  /** New orders are answered at their commit point, and all others as the subject says. */
+  /** New orders are answered at their commit point, and all others as the way says. */
   readonly newOrderFast: boolean;
+  /** node-postgres sends what needs no answer of each other in one round trip. */
+  readonly pipelined?: boolean;
 }
 
 /** The mix that the specification proposes: 10, 10, 1, 1 and 1 of 23. */
@@ -26,20 +28,25 @@ export const DECK: readonly Kind[] = [
 export async function openTerminals(
   options: TpccOptions,
   {
-    subject,
+    way,
     addresses,
     isolation,
     clients,
     random,
   }: {
-    readonly subject: Subject;
+    readonly way: Way;
     readonly addresses: Addresses;
     readonly isolation: Isolation;
     readonly clients: number;
     readonly random: (client: number) => Random;
   },
 ): Promise<Worker[]> {
-  const databases = await openDatabases(clients, { subject, addresses, isolation });
+  const databases = await openDatabases(clients, {
+    way,
+    addresses,
+    isolation,
+    pipelined: options.pipelined === true,
+  });
   return databases.map((database, at) => terminal(options, database, at, random(at)));
 }
 
