@@ -9,11 +9,11 @@
 import { resolve } from "node:path";
 import { readOptions } from "@highwater/lab-tools/process";
 import { whyNoPgBouncer, whyNoPostgresProgram } from "@highwater/lab-tools/postgres";
-import { verdictOf } from "../rounds/bars.ts";
+import { reportOf } from "../rounds/bars.ts";
 import { ELSEWHERE, record } from "../record.ts";
 import { REFUSALS_MAX, type Subject, takeTurns } from "../rounds/turns.ts";
 import { writePage } from "./page.ts";
-import { summarize, textOf } from "./results.ts";
+import { COLUMNS, summarize } from "./results.ts";
 import { PgwireSystem } from "./system.ts";
 import { SAFE, WORKLOADS } from "./workloads.ts";
 
@@ -69,10 +69,7 @@ async function run(system: PgwireSystem): Promise<boolean> {
     record("pgwire", { settings: { ...sizes, rounds, windowS }, memory, ...result });
     if (ELSEWHERE === undefined) writePage();
   }
-  const ratios = Object.entries(result.ratios).map(
-    ([what, value]) => `${value.toFixed(3).padStart(10)}  ${what}`,
-  );
-  console.log([textOf(result), ...ratios, ...result.bars.map(verdictOf)].join("\n"));
+  console.log(reportOf(result, COLUMNS));
   return result.bars.every(({ met }) => met);
 }
 

@@ -1,6 +1,7 @@
 // The section of docs/benchmarks.md about the PostgreSQL wire, from the result of a whole run.
 import { readFileSync } from "node:fs";
 import { RESULTS } from "../record.ts";
+import type { Result } from "../rounds/bars.ts";
 import {
   barsTable,
   cellsTable,
@@ -9,7 +10,7 @@ import {
   runText,
   writeSections,
 } from "../rounds/page.ts";
-import { type Memory, PARTS, type Result } from "./results.ts";
+import { COLUMNS, type Memory } from "./results.ts";
 
 export interface Recorded extends RecordedRun, Result {
   readonly memory: Memory | null;
@@ -26,7 +27,7 @@ export function sectionOf(recorded: Recorded): string {
   const { settings, cells } = recorded;
   return [
     runText(recorded, `${String(settings.rounds)} rounds, windows of ${String(settings.windowS)} s`),
-    cellsTable(cells, PARTS),
+    cellsTable(cells, COLUMNS.parts),
     ratiosTable(recorded),
     barsTable(recorded),
   ].join("\n\n");

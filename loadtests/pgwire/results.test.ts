@@ -1,10 +1,10 @@
 // What is read from pgbench's log, and which bar is missed.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { verdictOf } from "../rounds/bars.ts";
+import { reportOf, verdictOf } from "../rounds/bars.ts";
 import type { Turn } from "../rounds/turns.ts";
 import { endedOf, figuresOf } from "./pgbench.ts";
-import { summarize, textOf } from "./results.ts";
+import { COLUMNS, summarize } from "./results.ts";
 import { WORKLOADS } from "./workloads.ts";
 
 test("a line of pgbench's log", () => {
@@ -102,7 +102,7 @@ test("the table has every way of every workload, and refused turns are in no med
   assert.ok(first !== undefined);
   const refused = { ...first, refused: true, figures: { ...first.figures, per_second: 1 } };
   const result = summarize([refused, ...turns()], MEMORY);
-  const lines = textOf(result).split("\n");
+  const lines = reportOf({ ...result, ratios: {}, bars: [] }, COLUMNS).split("\n");
   assert.equal(lines.length, 1 + WORKLOADS.reduce((sum, { ways }) => sum + ways.length, 0));
   assert.match(lines[1] ?? "", /^one client +direct on +100 .* 1 +0 +1$/);
 });

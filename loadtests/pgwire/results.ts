@@ -1,17 +1,8 @@
 // From turns to the result of `make bench-pgwire`: cells, ratios and bars.
-import { type Bar, bar } from "../rounds/bars.ts";
-import { bestOf, type Cell, cellsOf, compared, linesOf, tableOf } from "../rounds/figures.ts";
+import { bar, type Result } from "../rounds/bars.ts";
+import { bestOf, type Cell, cellsOf, compared } from "../rounds/figures.ts";
 import type { Turn } from "../rounds/turns.ts";
 import { OFF, ON, POOLS, SAFE } from "./workloads.ts";
-
-export interface Result {
-  readonly cells: readonly Cell[];
-  /** Within a round, and then the median over the rounds. */
-  readonly ratios: Readonly<Record<string, number>>;
-  readonly bars: readonly Bar[];
-  /** Every one, also those that count nowhere. */
-  readonly turns: readonly Turn[];
-}
 
 export interface Memory {
   readonly connections: number;
@@ -98,9 +89,8 @@ export function summarize(turns: readonly Turn[], memory: Memory | null): Result
   return { cells, ratios, bars, turns };
 }
 
-const FIGURES = ["per_second", "p50_ms", "p99_ms", "given_up", "failed_tries"];
-export const PARTS = ["gateway", "tracker", "pgbouncer", "primary", "replica", "pgbench"];
-
-export function textOf({ cells }: Pick<Result, "cells">): string {
-  return linesOf(tableOf(cells, { figures: FIGURES, parts: PARTS }));
-}
+/** Of a table. */
+export const COLUMNS = {
+  figures: ["per_second", "p50_ms", "p99_ms", "given_up", "failed_tries"],
+  parts: ["gateway", "tracker", "pgbouncer", "primary", "replica", "pgbench"],
+};

@@ -65,6 +65,11 @@ function cpuOf({ figures, machine }: Turn): Record<string, number> {
   );
 }
 
+/** By its name; of a process's name with ` µs`, its processor time for each transaction. */
+export function figureOf(turn: Turn, name: string): number {
+  return turn.figures[name] ?? cpuOf(turn)[name.replace(/ µs$/, "")] ?? Number.NaN;
+}
+
 function spreads(
   turns: readonly Turn[],
   of: (turn: Turn) => Readonly<Record<string, number>>,
@@ -92,7 +97,7 @@ export function compared(
   const values = kept.flatMap((turn) => {
     const other = kept.find(({ row, round }) => row === to && round === turn.round);
     return turn.row === of && other !== undefined
-      ? [compare(turn.figures[figure] ?? Number.NaN, other.figures[figure] ?? Number.NaN)]
+      ? [compare(figureOf(turn, figure), figureOf(other, figure))]
       : [];
   });
   return values.length === 0 ? Number.NaN : median(values);
