@@ -118,8 +118,8 @@ bench-tracker: $(STAMP) ## Measure the tracker: mark latency, cost, 2,000 stream
 bench-pgwire: $(STAMP) $(POSTGRES) $(PGBOUNCER) ## Stock pgbench through the PostgreSQL wire, straight and through PgBouncer, against the bars (QUICK=1 ARGS="--only …" PROFILE=folder)
 	@$(NODE) loadtests/pgwire/cli.ts $(if $(QUICK),--quick) $(if $(PROFILE),--profile "$(PROFILE)") $(ARGS)
 
-bench-sdk: $(STAMP) $(VENV) ## Measure the SDKs: the cost of a commit and a pending promise above a bare HTTP client, and what batches save
-	@$(NODE) loadtests/sdk/cli.ts $(ARGS)
+bench-sdk: $(STAMP) $(VENV) ## Measure the SDKs: the cost of a commit and a pending promise above a bare HTTP client
+	@$(NODE) loadtests/sdk/cli.ts $(if $(QUICK),--quick) $(ARGS)
 
 experiments: $(STAMP) $(PGBOUNCER) ## Run the papers' experiments against PostgreSQL as it is used today (QUICK=1 ONLY=latency,… RESUME=1 PROFILE=folder)
 	@$(NODE) loadtests/experiments/cli.ts $(if $(QUICK),--quick) --only "$(ONLY)" $(if $(RESUME),--resume) $(if $(PROFILE),--profile "$(PROFILE)")

@@ -1,173 +1,105 @@
-// Runs the parts of the benchmark one after the other. Within a part the ways take turns, so that
-// what disturbs the machine disturbs all of them.
-import { loadavg } from "node:os";
-import { BenchSystem } from "../gateway/bench-system.ts";
-import { cpuOf, cpuOfServer, spentBetween } from "../rounds/cpu.ts";
-import {
-  type Committed,
-  PATHS,
-  type Pending,
-  type ServiceState,
-  type Settled,
-  type Way,
-} from "./protocol.ts";
-import type { Batching, BatchSample, CommitSample, Measured, PromiseSample } from "./results.ts";
-import { FixedService, type Language, Subject } from "./subject.ts";
+// The parts of the benchmark. Within a part the ways take turns, so that what disturbs the machine
+// disturbs all of them.
+import { cpuOf } from "../rounds/cpu.ts";
+import { machineBetween, type ProcessorTimes, readMachine } from "../rounds/machine.ts";
+import type { RoundTimes } from "../rounds/times.ts";
+import { type Figures, type Subject, takeTurns, type Turn } from "../rounds/turns.ts";
+import { PATHS, type ServiceState, type Way } from "./protocol.ts";
+import { COMMITS, PROMISES, workloadOf } from "./results.ts";
+import { ClientProcess, FixedService, type Language } from "./subject.ts";
 
-export interface Sizes {
-  readonly languages: readonly Language[];
-  readonly rounds: number;
-  /** Transactions of a segment. */
-  readonly commits: number;
-  /** The same where one takes several times as long. */
-  readonly pythonCommits: number;
-  readonly promises: number;
-  readonly promiseRounds: number;
-  readonly batchRounds: number;
-  readonly batchCommits: number;
-  readonly pythonBatchCommits: number;
+const PROMISE_COUNT = 10_000;
+
+export interface How extends RoundTimes {
+  readonly refusalsMax: number;
+  readonly say: (what: string) => void;
 }
 
-export const FULL: Sizes = {
-  languages: ["typescript", "python_async", "python_sync"],
-  rounds: 5,
-  commits: 1_000,
-  pythonCommits: 200,
-  promises: 10_000,
-  promiseRounds: 3,
-  batchRounds: 3,
-  batchCommits: 3_000,
-  pythonBatchCommits: 320,
-};
-
-const CONCURRENCY = [1, 64] as const;
-const WAYS: readonly Way[] = ["bare", "sdk", "batched"];
-/** What comes before the compiler has seen it all does not count. */
-const WARM_UP_ROUNDS = 1;
-
-type Progress = (what: string) => void;
+export async function measureAll(languages: readonly Language[], how: How): Promise<Turn[]> {
+  using service = await FixedService.start();
+  const turns: Turn[] = [];
+  for (const language of languages)
+    for (const subjectsOf of [commits, promises]) {
+      using processes = new Processes(language);
+      turns.push(...(await takeTurns(subjectsOf(service.url, processes, how), how)));
+    }
+  return turns;
+}
 
 /**
  * One process for each way: code that was optimized for one kind of client would be slower with
  * another.
  */
-class Subjects {
-  readonly #known = new Map<string, Subject>();
+class Processes {
+  readonly language: Language;
+  readonly #known = new Map<Way, ClientProcess>();
 
-  of(language: Language, way: Way): Subject {
-    const key = `${language} ${way}`;
-    let subject = this.#known.get(key);
-    if (subject === undefined) this.#known.set(key, (subject = new Subject(language, way)));
-    return subject;
+  constructor(language: Language) {
+    this.language = language;
+  }
+
+  /** True: it is new, and the compiler has not seen its code. */
+  of(way: Way): { readonly process: ClientProcess; readonly isNew: boolean } {
+    const known = this.#known.get(way);
+    const process = known ?? new ClientProcess(this.language, way);
+    this.#known.set(way, process);
+    return { process, isNew: known === undefined };
   }
 
   [Symbol.dispose](): void {
-    for (const subject of this.#known.values()) subject.end();
+    for (const process of this.#known.values()) process.end();
   }
 }
 
-export async function measureAll(sizes: Sizes, progress: Progress): Promise<Measured> {
-  const [before] = loadavg();
-  const commits: CommitSample[] = [];
-  const promises: PromiseSample[] = [];
-  {
-    using service = await FixedService.start();
-    for (const language of sizes.languages) {
-      progress(`${language}: processor time of a commit`);
-      commits.push(...(await measureCommits(service.url, language, sizes)));
-      progress(`${language}: ${String(sizes.promises)} promises, kept by one mark`);
-      promises.push(...(await measurePromises(service.url, language, sizes)));
-    }
-  }
-  progress("batches, on a real gateway");
-  const batching = await measureBatching(sizes);
-  const [after] = loadavg();
-  return { commits, promises, batching, load_average: { before: before ?? 0, after: after ?? 0 } };
+function commits(url: string, processes: Processes, { firstWarmUpS, warmUpS, windowS }: How): Subject[] {
+  return Object.entries(COMMITS).flatMap(([part, { ways, concurrency }]) =>
+    ways.map((row): Subject => {
+      const measure = async (): ReturnType<Subject["measure"]> => {
+        const { process, isNew } = processes.of(row);
+        const run = (seconds: number) => process.ask({ kind: "commit", url, seconds, concurrency });
+        await run(isNew ? firstWarmUpS : warmUpS);
+        return measured(process, async () => {
+          const { committed, elapsedMs, cpuMs } = await run(windowS);
+          return { per_second: (1_000 * committed) / elapsedMs, cpu_us: (1_000 * cpuMs) / committed };
+        });
+      };
+      return { workload: workloadOf(processes.language, part), row, measure };
+    }),
+  );
 }
 
-async function measureCommits(url: string, language: Language, sizes: Sizes): Promise<CommitSample[]> {
-  using subjects = new Subjects();
-  const samples: CommitSample[] = [];
-  const count = language === "typescript" ? sizes.commits : sizes.pythonCommits;
-  for (let round = 1 - WARM_UP_ROUNDS; round <= sizes.rounds; round++)
-    for (const concurrency of CONCURRENCY)
-      for (const way of WAYS) {
-        // A batch of one is no batch.
-        if (way === "batched" && concurrency === 1) continue;
-        const order = { kind: "commit", url, count, concurrency } as const;
-        const { cpuMs } = await subjects.of(language, way).ask(order);
-        if (round >= 1) samples.push({ language, way, concurrency, round, cpuUs: (1_000 * cpuMs) / count });
-      }
-  return samples;
+function promises(url: string, processes: Processes): Subject[] {
+  const keep = async (process: ClientProcess): Promise<Figures> => {
+    const { questions: asked } = await stateOf(url);
+    const { bytesEach } = await process.ask({ kind: "pend", url, count: PROMISE_COUNT });
+    const { streams, questions } = await stateOf(url);
+    const { elapsedMs, cpuMs } = await process.ask({ kind: "settle", url });
+    // A promise that has waited for long is asked about: on a busy machine, some are.
+    return {
+      settle_ms: elapsedMs,
+      settle_cpu_ms: cpuMs,
+      bytes: bytesEach,
+      streams,
+      asked: questions - asked,
+    };
+  };
+  return (["bare", "sdk"] as const).map((row) => {
+    const measure = async (): ReturnType<Subject["measure"]> => {
+      const { process, isNew } = processes.of(row);
+      if (isNew) await keep(process);
+      return measured(process, () => keep(process));
+    };
+    return { workload: workloadOf(processes.language, PROMISES), row, measure };
+  });
 }
 
-async function measurePromises(url: string, language: Language, sizes: Sizes): Promise<PromiseSample[]> {
-  const samples: PromiseSample[] = [];
-  using subjects = new Subjects();
-  const asked = (await stateOf(url)).questions;
-  for (let round = 0; round <= sizes.promiseRounds; round++)
-    for (const way of ["bare", "sdk"] as const) {
-      const subject = subjects.of(language, way);
-      const pending: Pending = await subject.ask({ kind: "pend", url, count: sizes.promises });
-      const { streams } = await stateOf(url);
-      const settled: Settled = await subject.ask({ kind: "settle", url });
-      if (round === 0) continue;
-      const { bytesEach } = pending;
-      const { elapsedMs, cpuMs } = settled;
-      samples.push({ language, way, round, bytesEach, elapsedMs, cpuMs, streams });
-    }
-  // What has waited for long is asked about all the same: on a machine that is busy enough, that is
-  // what some do here.
-  const { questions } = await stateOf(url);
-  if (questions !== asked) console.error(`${String(questions - asked)} promises were asked about`);
-  return samples;
+async function measured(process: ClientProcess, run: () => Promise<Figures>): ReturnType<Subject["measure"]> {
+  const parts: ProcessorTimes = { client: () => cpuOf(process.pid) };
+  const before = readMachine(parts);
+  const figures = await run();
+  return { figures, machine: machineBetween(before, readMachine(parts)) };
 }
 
 async function stateOf(url: string): Promise<ServiceState> {
   return (await (await fetch(`${url}${PATHS.state}`)).json()) as ServiceState;
-}
-
-/**
- * The same client with and without batches, against a gateway and a database that run what they are
- * sent.
- */
-async function measureBatching(sizes: Sizes): Promise<Batching> {
-  await using system = await BenchSystem.start();
-  const gateway = await system.startGateway({ name: "gateway", withTracker: false });
-  const samples: BatchSample[] = [];
-  let committed = 0;
-  for (const language of sizes.languages) {
-    using subjects = new Subjects();
-    const count = language === "typescript" ? sizes.batchCommits : sizes.pythonBatchCommits;
-    for (let round = 0; round <= sizes.batchRounds; round++)
-      for (const way of ["sdk", "batched"] as const) {
-        const subject = subjects.of(language, way);
-        const read = { gateway: cpuOf(gateway.pid), database: cpuOfServer(system.postmaster) };
-        const done: Committed = await subject.ask({
-          kind: "commit",
-          url: gateway.url,
-          count,
-          concurrency: 64,
-        });
-        committed += count;
-        const spent = {
-          gateway: spentBetween(read.gateway, cpuOf(gateway.pid)) ?? Number.NaN,
-          database: spentBetween(read.database, cpuOfServer(system.postmaster)) ?? Number.NaN,
-        };
-        if (round === 0) continue;
-        samples.push({
-          language,
-          way,
-          round,
-          tps: (1_000 * count) / done.elapsedMs,
-          clientCpuUs: (1_000 * done.cpuMs) / count,
-          gatewayCpuUs: (1_000 * spent.gateway) / count,
-          databaseCpuUs: (1_000 * spent.database) / count,
-        });
-      }
-  }
-  const total = await system.total();
-  if (total !== committed)
-    throw new Error(`${String(committed)} transactions have committed, and the table says ${String(total)}`);
-  return samples;
 }

@@ -5,11 +5,11 @@
 export type Way = "bare" | "sdk" | "batched";
 
 export type Order =
-  /** Runs `count` transactions, up to `concurrency` at a time. */
+  /** Runs transactions for so long, `concurrency` at a time. */
   | {
       readonly kind: "commit";
       readonly url: string;
-      readonly count: number;
+      readonly seconds: number;
       readonly concurrency: number;
     }
   /**
@@ -22,6 +22,7 @@ export type Order =
 
 export interface Committed {
   readonly kind: "committed";
+  readonly committed: number;
   /** Refused for a conflict with another transaction, and repeated. */
   readonly conflicts: number;
   readonly elapsedMs: number;

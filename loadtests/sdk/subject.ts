@@ -2,6 +2,7 @@
 // with its parent.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { createInterface, type Interface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import type { Committed, Order, Pending, Reply, Settled, Way } from "./protocol.ts";
@@ -13,6 +14,11 @@ const PYTHON_PATH = fileURLToPath(new URL("../../sdk/python/src", import.meta.ur
 
 export const LANGUAGES = ["typescript", "python_async", "python_sync"] as const;
 export type Language = (typeof LANGUAGES)[number];
+
+/** Why its SDK cannot be measured here; false if it can. */
+export function whyNotHere(language: Language): string | false {
+  return language === "typescript" || existsSync(PYTHON) ? false : "there is no .venv: run `make setup`";
+}
 
 function command(language: Language, way: Way): readonly string[] {
   if (language === "typescript")
@@ -32,7 +38,8 @@ interface Replies {
   readonly settle: Settled;
 }
 
-export class Subject {
+/** A program that commits by an SDK, or as one would without it. */
+export class ClientProcess {
   readonly #child: ChildProcess;
   readonly #lines: Interface;
 
@@ -43,6 +50,10 @@ export class Subject {
     this.#lines = createInterface({ input: this.#child.stdout ?? process.stdin });
     // What is written to a process that has ended is noticed when it does not answer.
     this.#child.stdin?.on("error", () => undefined);
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid;
   }
 
   async ask<Kind extends Order["kind"]>(order: Order & { readonly kind: Kind }): Promise<Replies[Kind]> {

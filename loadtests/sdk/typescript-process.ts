@@ -21,19 +21,21 @@ function clientOf(url: string): Client {
 /** Of a real gateway's rows, or always the same one of the fixed service. */
 const ROWS = 10_000;
 
-async function commit({ url, count, concurrency }: Order & { kind: "commit" }): Promise<Reply> {
+async function commit({ url, seconds, concurrency }: Order & { kind: "commit" }): Promise<Reply> {
   const client = clientOf(url);
-  let [left, conflicts] = [count, 0];
+  let [committed, conflicts] = [0, 0];
   const [startedMs, cpu] = [performance.now(), process.cpuUsage()];
+  const untilMs = startedMs + 1_000 * seconds;
   const loop = async (): Promise<void> => {
-    while (left > 0) {
-      left -= 1;
+    while (performance.now() < untilMs) {
       const row = 1 + Math.floor(ROWS * Math.random());
       while (!(await client.commit(row))) conflicts += 1;
+      committed += 1;
     }
   };
   await Promise.all(Array.from({ length: concurrency }, loop));
-  return { kind: "committed", conflicts, elapsedMs: performance.now() - startedMs, cpuMs: cpuSince(cpu) };
+  const elapsedMs = performance.now() - startedMs;
+  return { kind: "committed", committed, conflicts, elapsedMs, cpuMs: cpuSince(cpu) };
 }
 
 function cpuSince(before: NodeJS.CpuUsage): number {

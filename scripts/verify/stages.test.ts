@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { machineReadable } from "@highwater/chaos/report";
-import { verdictOf } from "../../loadtests/rounds/bars.ts";
+import { reportOf, type Result, verdictOf } from "../../loadtests/rounds/bars.ts";
 import { summaryOf, textOf } from "../../loadtests/k6/lib/summary.ts";
 import { chosen, outcomeOf, type Stage, STAGES } from "./stages.ts";
 
@@ -31,6 +31,20 @@ No complaints.
 met    wrong verdicts, or none: 0
 MISSED ms from a promotion to the last verdict, at most 2000: 3040
 make: *** [Makefile:74: failover-rounds] Error 1`;
+
+const cell = (workload: string, row: string, median: number) => ({
+  ...{ workload, row, rounds: 3, disturbed: 0, refused: 0, cpu_us: {} },
+  figures: { per_second: { median, min: 7, max: 2_000 } },
+});
+const RESULT: Result = {
+  cells: [
+    cell("64 clients", "TypeScript SDK, batched", 1_950),
+    cell("1 client, one statement", "fast", 8.25),
+  ],
+  ratios: { "typescript, 10,000 promises: bytes of sdk to bare": 1.28 },
+  bars: [],
+  turns: [],
+};
 
 /** By stage: output, and the figures as `name: value`. */
 const EXCERPTS: readonly (readonly [stage: string, output: string, ...figures: string[]])[] = [
@@ -86,9 +100,8 @@ const EXCERPTS: readonly (readonly [stage: string, output: string, ...figures: s
   ],
   [
     "bench-sdk",
-    "typescript: cpu µs of a commit, 64 at a time   101.5  130.2  1.28  80.1\ntypescript: bytes of a pending promise  1  2  3\ntypescript, 64 at a time on a real gateway: 900 to 1500.5 tps in batches, processor time",
-    "typescript: cpu µs of a commit, 64 at a time, times the bare client's: 1.28",
-    "typescript, 64 at a time on a real gateway: 900 to 1500.5 tps in batches",
+    reportOf(RESULT, { figures: ["per_second"], parts: [] }),
+    "typescript, 10,000 promises: bytes of sdk to bare: 1.280",
   ],
   ["bench-telemetry", "MISSED on keeps 0.910 at 64 clients", "on keeps 0.910 at 64 clients: MISSED"],
   ["bench-overload", `{"name":"after","clients":40,"p50_ms":null}`, "after: clients:40,p50_ms:null"],

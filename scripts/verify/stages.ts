@@ -219,10 +219,10 @@ const GATEWAY = all(
   ),
   bars,
 );
-const SDK = all(
-  matches(/^(\w+: cpu µs of a commit.*?) {2,}[0-9.]+ +[0-9.]+ +([0-9.]+)/gm, ", times the bare client's"),
-  matches(/^(\w+, 64 at a time on a real gateway): ([0-9.]+ to [0-9.]+ tps in batches)/gm),
-);
+const SDK: Figures = (output) =>
+  [...output.matchAll(/^ +([0-9.]+) {2}(\w+, .+ to bare)$/gm)].map(([, ratio, name = ""]) =>
+    figure(name, ratio),
+  );
 const PGWIRE = all(
   matches(/^((?:one client|128 \w+) +(?:direct on|wire \w+)) +([0-9.]+)/gm, ", transactions a second"),
   bars,
@@ -257,7 +257,7 @@ export const STAGES: readonly Stage[] = [
   { command: "make bench-gateway", figures: GATEWAY, ...BENCHMARK },
   { command: "make bench-tracker", figures: bars, ...BENCHMARK },
   { command: "make bench-pgwire", figures: PGWIRE, ...BENCHMARK, limitMinutes: 120 },
-  { command: "make bench-sdk", figures: SDK, ...BENCHMARK },
+  { command: "make bench-sdk", figures: SDK, ...BENCHMARK, limitMinutes: 60 },
   { command: "make bench-telemetry", figures: bars, ...BENCHMARK },
   { command: "make bench-overload", figures: OVERLOAD, ...BENCHMARK },
   { command: "make experiments QUICK=1", figures: EXPERIMENTS, ...BENCHMARK, limitMinutes: 60 },

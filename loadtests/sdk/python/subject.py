@@ -89,19 +89,19 @@ class AsyncSubject:
 
     async def commit(self, order: dict[str, Any]) -> dict[str, Any]:
         client = self._client(order["url"])
-        left, conflicts = order["count"], 0
+        committed = conflicts = 0
         started, cpu = time.monotonic(), time.process_time()
 
         async def loop() -> None:
-            nonlocal left, conflicts
-            while left > 0:
-                left -= 1
+            nonlocal committed, conflicts
+            while time.monotonic() < started + order["seconds"]:
                 row = random.randint(1, ROWS)
                 while not await client.commit(row):
                     conflicts += 1
+                committed += 1
 
         await asyncio.gather(*(loop() for _ in range(order["concurrency"])))
-        return _committed(conflicts, started, cpu)
+        return _committed([(committed, conflicts)], started, cpu)
 
     async def pend(self, order: dict[str, Any]) -> dict[str, Any]:
         client = self._client(order["url"])
@@ -154,21 +154,21 @@ class SyncSubject:
 
     def commit(self, order: dict[str, Any]) -> dict[str, Any]:
         client = self._client(order["url"])
-        count, concurrency = order["count"], order["concurrency"]
-        shares = [count // concurrency + (at < count % concurrency) for at in range(concurrency)]
+        concurrency = order["concurrency"]
+        started, cpu = time.monotonic(), time.process_time()
 
-        def loop(share: int) -> int:
-            conflicts = 0
-            for _ in range(share):
+        def loop(_: int) -> tuple[int, int]:
+            committed = conflicts = 0
+            while time.monotonic() < started + order["seconds"]:
                 row = random.randint(1, ROWS)
                 while not client.commit(row):
                     conflicts += 1
-            return conflicts
+                committed += 1
+            return committed, conflicts
 
-        started, cpu = time.monotonic(), time.process_time()
         with ThreadPoolExecutor(concurrency) as threads:
-            conflicts = sum(threads.map(loop, shares))
-        return _committed(conflicts, started, cpu)
+            counts = list(threads.map(loop, range(concurrency)))
+        return _committed(counts, started, cpu)
 
     def pend(self, order: dict[str, Any]) -> dict[str, Any]:
         client = self._client(order["url"])
@@ -195,9 +195,16 @@ class SyncSubject:
             _answer(getattr(self, order["kind"])(order))
 
 
-def _committed(conflicts: int, started: float, cpu: float) -> dict[str, Any]:
+def _committed(counts: list[tuple[int, int]], started: float, cpu: float) -> dict[str, Any]:
     elapsed_ms, cpu_ms = 1_000 * (time.monotonic() - started), 1_000 * (time.process_time() - cpu)
-    return {"kind": "committed", "conflicts": conflicts, "elapsedMs": elapsed_ms, "cpuMs": cpu_ms}
+    committed, conflicts = (sum(each) for each in zip(*counts, strict=True))
+    return {
+        "kind": "committed",
+        "committed": committed,
+        "conflicts": conflicts,
+        "elapsedMs": elapsed_ms,
+        "cpuMs": cpu_ms,
+    }
 
 
 def _settled(done_ns: int, marked: dict[str, str], cpu: float) -> dict[str, Any]:
