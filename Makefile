@@ -103,11 +103,11 @@ chaos-patroni: $(STAMP) $(VENV) ## Run chaos with Patroni as the cluster manager
 patroni-rows: $(STAMP) $(VENV) ## Show what Patroni promotes with each of its settings, and what the product reports (ONLY=settings/deed,…)
 	@$(NODE) proof/chaos/src/patroni/rows-cli.ts --only "$(ONLY)"
 
-bench-gateway: $(STAMP) ## Compare the gateway with node-postgres alone, and with the bars (PROFILE=folder profiles it)
-	@$(NODE) loadtests/gateway/cli.ts $(if $(PROFILE),--profile "$(PROFILE)")
+bench-gateway: $(STAMP) ## Compare the gateway with its tracker with node-postgres alone, and with the bars (QUICK=1 ARGS="--rows …" PROFILE=folder)
+	@$(NODE) loadtests/gateway/cli.ts $(if $(QUICK),--quick) $(if $(PROFILE),--profile "$(PROFILE)") $(ARGS)
 
 bench-telemetry: $(STAMP) ## Measure what traces, metrics and logs by OTLP cost the gateway, against the bar of 5%
-	@$(NODE) loadtests/gateway/telemetry.ts $(ARGS)
+	@$(NODE) loadtests/gateway/telemetry.ts $(if $(QUICK),--quick) $(ARGS)
 
 bench-overload: $(STAMP) ## Measure refusals, memory and recovery with ten times as many clients as the gateway has room for
 	@$(NODE) loadtests/gateway/overload.ts

@@ -1,29 +1,35 @@
-// What is measured: a primary and one replica without any relay between, a gateway, and later
-// another one with a tracker.
+// What is measured: a primary and one replica without any relay between, a tracker, and gateways.
 import { type Cluster, startCluster } from "@highwater/lab-cluster";
 import type { ServiceProcess } from "@highwater/lab-system";
 import type { LevelRule } from "@highwater/protocol";
 import { MeasuredServices, ROLE } from "../measured-services.ts";
 import { profileEnv } from "../profile.ts";
-import { SETUP, TOTAL } from "./workload.ts";
+import { cpuOf, cpuOfServer } from "../rounds/cpu.ts";
+import type { ProcessorTimes } from "../rounds/machine.ts";
+import { LEVEL, SETUP, TOTAL } from "./workload.ts";
 
 // One region, because the dev cluster connects regions by a relay, and nodes of one region
 // directly.
 const REGION = "here";
 const PRIMARY = "primary";
 const REPLICA = "replica";
-const LEVELS: Record<string, LevelRule> = { disk: { primary: true }, zone: { replicas: 1, outside: "zone" } };
+const LEVELS: Record<string, LevelRule> = {
+  disk: { primary: true },
+  [LEVEL]: { replicas: 1, outside: "zone" },
+};
 
 export class BenchSystem implements AsyncDisposable {
   readonly #cluster: Cluster;
   readonly #services: MeasuredServices;
+  #tracker: ServiceProcess | undefined;
 
   private constructor(cluster: Cluster) {
     this.#cluster = cluster;
     this.#services = new MeasuredServices(cluster);
   }
 
-  static async start(): Promise<BenchSystem> {
+  /** `profile`: a folder for profiles of the services' processor time, written when they stop. */
+  static async start(profile?: string): Promise<BenchSystem> {
     const cluster = await startCluster({
       nodes: [
         { id: PRIMARY, region: REGION, zone: "a" },
@@ -33,6 +39,13 @@ export class BenchSystem implements AsyncDisposable {
     const system = new BenchSystem(cluster);
     try {
       await system.#services.prepare(PRIMARY, [...SETUP, `GRANT SELECT, UPDATE ON bench TO ${ROLE}`]);
+      system.#tracker = await system.#services.start("tracker", "tracker", {
+        TRACKER_NAME: "tracker",
+        TRACKER_REGION: REGION,
+        TRACKER_LEDGER: system.#services.fileOf("ledger.sqlite"),
+        HIGHWATER_TOPOLOGY: await system.#services.topology(LEVELS),
+        ...profileEnv(profile, "tracker"),
+      });
       return system;
     } catch (cause) {
       await system.close();
@@ -45,44 +58,37 @@ export class BenchSystem implements AsyncDisposable {
     return this.#cluster.connectionString(PRIMARY, { user: ROLE });
   }
 
-  get postmaster(): number {
-    return this.#services.postmaster(PRIMARY);
+  /** Of all processes but gateways. */
+  get parts(): ProcessorTimes {
+    const tracker = this.#tracker;
+    const servers = { primary: PRIMARY, replica: REPLICA };
+    return {
+      tracker: () => cpuOf(tracker?.pid),
+      ...Object.fromEntries(
+        Object.entries(servers).map(([part, id]) => {
+          const postmaster = this.#services.postmaster(id);
+          return [part, () => cpuOfServer(postmaster)];
+        }),
+      ),
+    };
   }
 
   /** Resolves when a transaction can be committed. */
-  async startGateway(options: {
-    readonly name: string;
-    readonly withTracker: boolean;
-    /** Of one that runs already, instead. */
-    readonly tracker?: string;
-    /** Folder for a profile of its processor time, written when it stops. */
-    readonly profile?: string;
-    readonly env?: Readonly<Record<string, string>>;
-  }): Promise<ServiceProcess> {
-    const { name, withTracker, profile, env } = options;
-    const tracker = withTracker ? (await this.startTracker()).url : (options.tracker ?? "");
+  async startGateway(
+    name: string,
+    {
+      profile,
+      env,
+    }: { readonly profile?: string | undefined; readonly env?: Readonly<Record<string, string>> } = {},
+  ): Promise<ServiceProcess> {
     return this.#services.start("gateway", name, {
       GATEWAY_NAME: name,
       GATEWAY_REGION: REGION,
-      GATEWAY_TRACKERS: tracker,
+      GATEWAY_TRACKERS: this.#tracker?.url ?? "",
       HIGHWATER_TOPOLOGY: await this.#services.topology(LEVELS),
-      ...profileEnv(profile),
+      ...profileEnv(profile, name),
       ...env,
     });
-  }
-
-  async startTracker(): Promise<ServiceProcess> {
-    return this.#services.start("tracker", "tracker", {
-      TRACKER_NAME: "tracker",
-      TRACKER_REGION: REGION,
-      TRACKER_LEDGER: this.#services.fileOf("ledger.sqlite"),
-      HIGHWATER_TOPOLOGY: await this.#services.topology(LEVELS),
-    });
-  }
-
-  /** Whether commits with `synchronous_commit=on` wait for the replica. */
-  setSynchronous(on: boolean): Promise<void> {
-    return this.#services.setSynchronous(PRIMARY, REPLICA, on);
   }
 
   /** How many transactions have changed the table. */

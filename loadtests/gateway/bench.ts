@@ -1,62 +1,103 @@
-// Runs segments one at a time: who is asked for load, what it cost each process, and whether the
-// table agrees at the end.
+// The rows that benchmarks of the gateway measure in turns: who is asked for load, what it cost
+// each process, and whether the table agrees at the end.
+import type { ServiceProcess } from "@highwater/lab-system";
+import { cpuOf } from "../rounds/cpu.ts";
+import { machineBetween, readMachine } from "../rounds/machine.ts";
+import type { Times } from "../rounds/times.ts";
+import type { Subject } from "../rounds/turns.ts";
+import type { Way } from "../sdk/protocol.ts";
+import { ClientProcess, type Language } from "../sdk/subject.ts";
 import type { BenchSystem } from "./bench-system.ts";
-import { cpuOf, cpuOfServer, type Spent, spentBetween } from "../rounds/cpu.ts";
 import { Generator, type Target } from "./generator.ts";
-import type { ClientCount, Sample } from "./results.ts";
 
-export interface Subject {
-  readonly series: string;
-  readonly target: Target;
-  /** Of the gateway process. */
-  readonly pid?: number | undefined;
+/** What came of some seconds of load. */
+interface Ran {
+  readonly committed: number;
+  /** Attempts that were refused for a conflict and repeated. */
+  readonly conflicts: number;
+  readonly elapsedMs: number;
+  readonly p50Ms?: number;
+  readonly p99Ms?: number;
+}
+
+interface Clients {
+  readonly pid: number | undefined;
+  run(seconds: number): Promise<Ran>;
 }
 
 export class Bench {
   readonly #system: BenchSystem;
-  readonly #postmaster: number;
-  readonly #generators = new Map<string, Generator>();
+  readonly #times: Times;
+  readonly #processes = new Map<string, Generator | ClientProcess>();
   #committed = 0;
 
-  constructor(system: BenchSystem) {
+  constructor(system: BenchSystem, times: Times) {
     this.#system = system;
-    this.#postmaster = system.postmaster;
+    this.#times = times;
   }
 
-  async run(
-    subject: Subject,
-    { round, clients, durationMs }: { round: number; clients: ClientCount; durationMs: number },
-  ): Promise<Sample> {
-    const { series, target } = subject;
-    const generator = this.#generatorOf(series);
-    const synchronous = target.kind === "direct" && target.synchronousCommit === "on";
-    if (synchronous) await this.#system.setSynchronous(true);
-    this.#committed += await generator.open(target, clients);
-    const read = { gateway: cpuOf(subject.pid), generator: cpuOf(generator.pid), database: this.#database() };
-    const segment = await generator.run(durationMs);
-    const cpu = {
-      gateway: spentBetween(read.gateway, cpuOf(subject.pid)),
-      generator: spentBetween(read.generator, cpuOf(generator.pid)),
-      database: spentBetween(read.database, this.#database()),
+  /** Clients that each have a connection of their own and one transaction under way. */
+  connections(
+    { workload, row, clients }: { readonly workload: string; readonly row: string; readonly clients: number },
+    target: Target,
+    gateway?: ServiceProcess,
+  ): Subject {
+    const measure = async (): ReturnType<Subject["measure"]> => {
+      const { process: generator, warmUpS } = this.#processOf(row, () => new Generator());
+      this.#committed += await generator.open(target, clients);
+      const run = (seconds: number): Promise<Ran> => generator.run(1_000 * seconds);
+      const measured = await this.#measure({ pid: generator.pid, run }, warmUpS, gateway);
+      await generator.close();
+      return measured;
     };
-    this.#committed += segment.committed;
-    await generator.close();
-    if (synchronous) await this.#system.setSynchronous(false);
-    return { round, series, clients, segment, cpu };
+    return { workload, row, measure };
+  }
+
+  /** An SDK in one process with so many transactions under way. */
+  sdk(
+    { workload, row, clients }: { readonly workload: string; readonly row: string; readonly clients: number },
+    { language, way }: { readonly language: Language; readonly way: Way },
+    gateway: ServiceProcess,
+  ): Subject {
+    const measure = (): ReturnType<Subject["measure"]> => {
+      const { process: sdk, warmUpS } = this.#processOf(row, () => new ClientProcess(language, way));
+      const run = (seconds: number): Promise<Ran> =>
+        sdk.ask({ kind: "commit", url: gateway.url, seconds, concurrency: clients });
+      return this.#measure({ pid: sdk.pid, run }, warmUpS, gateway);
+    };
+    return { workload, row, measure };
   }
 
   /**
-   * One process for each series: code that has been optimized for one kind of client would be
-   * slower with another.
+   * One process for each way: code that has been optimized for one kind of client would be slower
+   * with another.
    */
-  #generatorOf(series: string): Generator {
-    let generator = this.#generators.get(series);
-    if (generator === undefined) this.#generators.set(series, (generator = new Generator()));
-    return generator;
+  #processOf<T extends Generator | ClientProcess>(
+    row: string,
+    make: () => T,
+  ): { readonly process: T; readonly warmUpS: number } {
+    const known = this.#processes.get(row) as T | undefined;
+    const process = known ?? make();
+    this.#processes.set(row, process);
+    return { process, warmUpS: known === undefined ? this.#times.firstWarmUpS : this.#times.warmUpS };
   }
 
-  #database(): Spent {
-    return cpuOfServer(this.#postmaster);
+  async #measure(
+    clients: Clients,
+    warmUpS: number,
+    gateway: ServiceProcess | undefined,
+  ): ReturnType<Subject["measure"]> {
+    const parts = {
+      ...(gateway !== undefined && { gateway: () => cpuOf(gateway.pid) }),
+      ...this.#system.parts,
+      client: () => cpuOf(clients.pid),
+    };
+    this.#committed += (await clients.run(warmUpS)).committed;
+    const before = readMachine(parts);
+    const ran = await clients.run(this.#times.windowS);
+    const machine = machineBetween(before, readMachine(parts));
+    this.#committed += ran.committed;
+    return { figures: figuresOf(ran), machine };
   }
 
   /**
@@ -72,6 +113,15 @@ export class Bench {
   }
 
   close(): void {
-    for (const generator of this.#generators.values()) generator.end();
+    for (const process of this.#processes.values()) process.end();
   }
+}
+
+function figuresOf({ committed, conflicts, elapsedMs, p50Ms, p99Ms }: Ran): Record<string, number> {
+  return {
+    per_second: (1_000 * committed) / elapsedMs,
+    ...(p50Ms !== undefined && { p50_ms: p50Ms }),
+    ...(p99Ms !== undefined && { p99_ms: p99Ms }),
+    failed_tries: conflicts / Math.max(1, committed + conflicts),
+  };
 }

@@ -1,64 +1,101 @@
-// `make bench-gateway`: the same transaction through the gateway and by node-postgres alone,
-// asynchronous and synchronous, on one primary with one replica and no added delay. Segments take
-// turns, so that what disturbs the machine disturbs all.
-// Options: --rounds N, --seconds S (of a segment), --profile FOLDER (processor profile of the
-// gateway without a tracker).
-// Exit codes: 0 when the bars are met, 1 when one is missed or the benchmark failed.
+// `make bench-gateway`: the same transaction through the gateway with its tracker, by hand-written
+// sockets and by the SDKs with their defaults, and by node-postgres alone, on one primary with one
+// replica and no added delay. Rows take turns.
+// Options: --quick (seconds, no bars), --rounds N, --seconds S (of a window), --rows ROW,… (only
+// those; records nothing), --profile FOLDER (processor profiles of both services).
+// Exit codes: 0 when the bars are met or --quick ran through, 1 when one is missed or the benchmark
+// failed.
 import { resolve } from "node:path";
 import { readOptions } from "@highwater/lab-tools/process";
 import { record } from "../record.ts";
-import { verdictOf } from "../rounds/bars.ts";
+import { reportOf } from "../rounds/bars.ts";
+import { readTimes, TIME_OPTIONS } from "../rounds/times.ts";
+import { REFUSALS_MAX, type Subject, takeTurns } from "../rounds/turns.ts";
+import { LANGUAGES, whyNotHere } from "../sdk/subject.ts";
 import { Bench } from "./bench.ts";
 import { BenchSystem } from "./bench-system.ts";
-import { CLIENTS, summarize, tableOf } from "./results.ts";
-import { measureInRounds, readRounds } from "./rounds.ts";
+import {
+  COLUMNS,
+  FAST,
+  MANY,
+  MANY_UPDATES,
+  ONE,
+  ONE_UPDATE,
+  PREPARED,
+  SAFE,
+  SDK_ROWS,
+  summarize,
+  UNPREPARED,
+} from "./results.ts";
+import { SELECT, UPDATE } from "./workload.ts";
 
-const WARM_UP_MS = 1_500;
+const FULL = { rounds: 3, firstWarmUpS: 5, warmUpS: 1, windowS: 8 };
 
 const { values } = readOptions(import.meta.filename, {
-  options: {
-    rounds: { type: "string", default: "6" },
-    seconds: { type: "string", default: "1" },
-    profile: { type: "string" },
-  },
+  options: { ...TIME_OPTIONS, rows: { type: "string", default: "" }, profile: { type: "string" } },
 });
-const how = { ...readRounds(values), clientCounts: CLIENTS, warmUpMs: WARM_UP_MS };
+const times = readTimes(values, FULL);
+const profile = values.profile === undefined ? undefined : resolve(values.profile);
+
+async function subjectsOf(system: BenchSystem, bench: Bench): Promise<Subject[]> {
+  const gateway = await system.startGateway("gateway", { profile });
+  const database = await system.appUrl();
+  const rows = (workload: string, clients: number, names: readonly string[]): Subject[] => {
+    const statements = workload === ONE || workload === MANY ? [UPDATE, SELECT] : [UPDATE];
+    return names.map((row) => {
+      const at = { workload, row, clients };
+      const isPrepared = row === PREPARED;
+      if (isPrepared || row === UNPREPARED)
+        return bench.connections(at, { kind: "direct", url: database, statements, isPrepared });
+      const ack = row === SAFE ? "durable" : "commit";
+      return bench.connections(at, { kind: "gateway", url: gateway.url, statements, ack }, gateway);
+    });
+  };
+  const sdks = LANGUAGES.filter((language) => whyNotHere(language) === false).flatMap((language) =>
+    (["sdk", "batched"] as const).map((way) => {
+      const row = `${SDK_ROWS[language]}${way === "batched" ? ", batched" : ""}`;
+      return bench.sdk({ workload: MANY, row, clients: 64 }, { language, way }, gateway);
+    }),
+  );
+  return [
+    ...rows(ONE, 1, [FAST, PREPARED, UNPREPARED]),
+    ...rows(MANY, 64, [FAST, PREPARED, UNPREPARED]),
+    ...sdks,
+    ...rows(ONE_UPDATE, 1, [FAST, PREPARED]),
+    ...rows(MANY_UPDATES, 128, [FAST, SAFE]),
+  ];
+}
 
 async function run(system: BenchSystem): Promise<boolean> {
-  const url = await system.appUrl();
-  const bench = new Bench(system);
+  const bench = new Bench(system, times);
   try {
-    const profile = values.profile === undefined ? {} : { profile: resolve(values.profile) };
-    const gateway = await system.startGateway({ name: "gateway", withTracker: false, ...profile });
-    const samples = await measureInRounds(
-      bench,
-      [
-        { series: "gateway", target: { kind: "gateway", url: gateway.url }, pid: gateway.pid },
-        { series: "direct_async", target: { kind: "direct", url, synchronousCommit: "off" } },
-        { series: "direct_sync", target: { kind: "direct", url, synchronousCommit: "on" } },
-      ],
-      how,
+    const named = values.rows.split(",").filter((row) => row !== "");
+    const subjects = (await subjectsOf(system, bench)).filter(
+      ({ row }) => named.length === 0 || named.includes(row),
     );
-    await system.stop(gateway);
-    // Only now: a tracker reads the positions of the nodes all the time, which the others would pay
-    // for as well.
-    const tracked = await system.startGateway({ name: "gateway-with-tracker", withTracker: true });
-    const target = { kind: "gateway", url: tracked.url } as const;
-    const last = [{ series: "gateway_with_tracker", target, pid: tracked.pid }];
-    samples.push(...(await measureInRounds(bench, last, how)));
+    const turns = await takeTurns(subjects, {
+      rounds: times.rounds,
+      refusalsMax: values.quick ? 0 : REFUSALS_MAX,
+      say: (what) => console.error(`… ${what}`),
+    });
     await bench.check();
-    const result = summarize(samples);
-    record("gateway", result);
-    console.log([tableOf(result), ...result.bars.map(verdictOf)].join("\n"));
-    return result.bars.every((bar) => bar.met);
+    const result = summarize(turns);
+    if (named.length === 0 && !values.quick) record("gateway", { settings: times, ...result });
+    const bars = values.quick ? [] : result.bars;
+    console.log(reportOf({ ...result, bars }, COLUMNS));
+    return bars.every(({ met }) => met);
   } finally {
     bench.close();
   }
 }
 
+for (const language of LANGUAGES) {
+  const why = whyNotHere(language);
+  if (why !== false) console.log(`rows of ${SDK_ROWS[language]} are left out: ${why}`);
+}
 let met: boolean;
 {
-  await using system = await BenchSystem.start();
+  await using system = await BenchSystem.start(profile);
   met = await run(system);
 }
 process.exit(met ? 0 : 1);

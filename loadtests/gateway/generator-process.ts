@@ -15,9 +15,7 @@ const FIRST = 2;
 let clients: Client[] = [];
 
 async function openOne(target: Target): Promise<Client> {
-  return target.kind === "gateway"
-    ? HttpClient.open(target.url)
-    : DirectClient.open(target.url, target.synchronousCommit);
+  return target.kind === "gateway" ? HttpClient.open(target) : DirectClient.open(target);
 }
 
 async function open(target: Target, count: number): Promise<number> {

@@ -2,9 +2,22 @@
 import { AskedProcess } from "../asked-process.ts";
 import type { Segment } from "./segment.ts";
 
-export type Target =
-  | { readonly kind: "gateway"; readonly url: string }
-  | { readonly kind: "direct"; readonly url: string; readonly synchronousCommit: "off" | "on" };
+export interface GatewayTarget {
+  readonly kind: "gateway";
+  readonly url: string;
+  readonly statements: readonly string[];
+  readonly ack: "commit" | "durable";
+}
+
+export interface DirectTarget {
+  readonly kind: "direct";
+  readonly url: string;
+  readonly statements: readonly string[];
+  /** The server keeps the statements by their names. */
+  readonly isPrepared: boolean;
+}
+
+export type Target = GatewayTarget | DirectTarget;
 
 export type Order =
   /**

@@ -1,39 +1,43 @@
 // The transaction through a gateway: one POST on a connection that is kept open.
 import { randomUUID } from "node:crypto";
 import { HttpConnection } from "./http-connection.ts";
-import { type Client, ISOLATION, SELECT, UPDATE } from "./workload.ts";
+import { type Client, ISOLATION, LEVEL } from "./workload.ts";
+import type { GatewayTarget } from "./generator.ts";
 
 interface Answer {
   readonly state?: string;
   readonly code?: string;
-  readonly results?: readonly { readonly rows: readonly (readonly (string | null)[])[] }[];
+  readonly results?: readonly { readonly rowCount: number | null }[];
 }
 
 export class HttpClient implements Client {
   readonly #connection: HttpConnection;
+  readonly #target: GatewayTarget;
 
-  private constructor(connection: HttpConnection) {
+  private constructor(connection: HttpConnection, target: GatewayTarget) {
     this.#connection = connection;
+    this.#target = target;
   }
 
-  static async open(address: string): Promise<HttpClient> {
-    return new HttpClient(await HttpConnection.open(address));
+  static async open(target: GatewayTarget): Promise<HttpClient> {
+    return new HttpClient(await HttpConnection.open(target.url), target);
   }
 
   async transact(row: string): Promise<boolean> {
+    const { statements, ack } = this.#target;
     const body = JSON.stringify({
       id: newId(),
       isolation: ISOLATION,
-      statements: [
-        { sql: UPDATE, params: [row] },
-        { sql: SELECT, params: [row] },
-      ],
+      statements: statements.map((sql) => ({ sql, params: [row] })),
+      ack,
+      ...(ack === "durable" && { level: LEVEL }),
     });
     const { status, text } = await this.#connection.post("/v1/transactions", body);
     const answer = JSON.parse(text) as Answer;
     if (status === 409 && answer.code === "serialization_failure") return false;
-    const found = answer.results?.[1]?.rows[0]?.[0];
-    if (status !== 200 || answer.state !== "committed" || !(Number(found) >= 1))
+    // A safe transaction that is still pending was not answered as it was asked to be.
+    const wanted = ack === "durable" ? "durable" : "committed";
+    if (status !== 200 || answer.state !== wanted || answer.results?.at(-1)?.rowCount !== 1)
       throw new Error(`the gateway answered ${String(status)} ${text}`);
     return true;
   }

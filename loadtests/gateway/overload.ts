@@ -1,10 +1,11 @@
 // `make bench-overload`: ten times as many clients as the gateway has room for, none of which ever
 // waits. How fast is the refusal, does memory stay flat, and is the service itself again when they
 // have gone? Loopback only, bounded in time.
-import { readFileSync } from "node:fs";
 import { Agent, request } from "node:http";
 import { makeUuidV7 } from "@highwater/protocol";
 import { bar, verdictOf } from "../rounds/bars.ts";
+import { quantile } from "../rounds/figures.ts";
+import { residentKib } from "../tracker/streams.ts";
 import { BenchSystem } from "./bench-system.ts";
 
 const POOL = 16;
@@ -14,7 +15,6 @@ const PHASE_MS = 5_000;
 const REFUSAL_BAR_MS = 50;
 /** Of memory, from the first to the last phase of overload. */
 const GROWTH_BAR = 1.1;
-const MEBIBYTE = 1_048_576;
 
 interface Counted {
   committed: number;
@@ -79,21 +79,8 @@ async function load(url: URL, clients: number, durationMs: number): Promise<Coun
   return counted;
 }
 
-const percentile = (times: number[], share: number): number => {
-  const sorted = times.sort((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Number.NaN;
-};
-
-/** What the process holds of the machine's memory, in MiB. */
-function residentMiB(pid: number): number {
-  const kib = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${String(pid)}/status`, "utf8"))?.[1];
-  return Math.round((Number(kib) * 1_024) / MEBIBYTE);
-}
-
 await using system = await BenchSystem.start();
-const gateway = await system.startGateway({
-  name: "overloaded",
-  withTracker: false,
+const gateway = await system.startGateway("overloaded", {
   env: { GATEWAY_POOL_SIZE: String(POOL), GATEWAY_POOL_QUEUE: String(QUEUE) },
 });
 const url = new URL("/v1/transactions", gateway.url);
@@ -108,15 +95,18 @@ for (const [name, clients] of [
 ] as const) {
   const { committed, refused, other, refusedMs } = await load(url, clients, PHASE_MS);
   const seconds = PHASE_MS / 1_000;
+  refusedMs.sort((a, b) => a - b);
+  const refusedAt = (share: number): number | null =>
+    refused === 0 ? null : Math.round(10 * quantile(refusedMs, share)) / 10;
   const phase: Phase = {
     name,
     clients,
     committed_per_s: Math.round(committed / seconds),
     refused_per_s: Math.round(refused / seconds),
     other,
-    refused_p50_ms: refused === 0 ? null : Math.round(percentile(refusedMs, 0.5) * 10) / 10,
-    refused_p99_ms: refused === 0 ? null : Math.round(percentile(refusedMs, 0.99) * 10) / 10,
-    resident_mib: residentMiB(gateway.pid ?? 0),
+    refused_p50_ms: refusedAt(0.5),
+    refused_p99_ms: refusedAt(0.99),
+    resident_mib: Math.round((residentKib(gateway.pid) ?? Number.NaN) / 1_024),
   };
   phases.push(phase);
   console.log(JSON.stringify(phase));

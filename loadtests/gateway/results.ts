@@ -1,184 +1,91 @@
-// From the measured segments to the result: medians over the rounds, ratios, the bars and the
-// table.
-import type { Bar } from "../rounds/bars.ts";
-import { median } from "../rounds/figures.ts";
-import type { Segment } from "./segment.ts";
+// From turns to the result of `make bench-gateway`: ratios and bars.
+import { type Bar, bar, type Result } from "../rounds/bars.ts";
+import { cellsOf, compared, figureOf, middleOf } from "../rounds/figures.ts";
+import type { Turn } from "../rounds/turns.ts";
+import type { Language } from "../sdk/subject.ts";
 
 // proof/soak has them from here.
 export { type Bar, verdictOf } from "../rounds/bars.ts";
 export { median } from "../rounds/figures.ts";
 
-export const SERIES = ["gateway", "direct_async", "direct_sync", "gateway_with_tracker"] as const;
-export type Series = (typeof SERIES)[number];
-export const CLIENTS = [1, 8, 64] as const;
-export type ClientCount = (typeof CLIENTS)[number];
-type Column = `c${ClientCount}`;
+const SERVERS = ["gateway", "tracker", "primary", "replica"];
+/** Of a table. */
+export const COLUMNS = {
+  figures: ["per_second", "p50_ms", "p99_ms", "failed_tries"],
+  parts: [...SERVERS, "client"],
+};
 
-/** Processor milliseconds that a segment took; null where the system does not report them. */
-interface Cpu {
-  readonly gateway: number | null;
-  readonly generator: number | null;
-  readonly database: number | null;
-}
+/** The transaction of two statements. */
+export const ONE = "1 client";
+export const MANY = "64 clients";
+/** The update alone. */
+export const ONE_UPDATE = "1 client, one statement";
+export const MANY_UPDATES = "128 clients, one statement";
 
-export interface Sample {
-  readonly round: number;
-  /** The measured subject. */
-  readonly series: string;
-  readonly clients: ClientCount;
-  readonly segment: Segment;
-  readonly cpu: Cpu;
-}
+/** Through the gateway, answered at the commit point or at the durability point. */
+export const FAST = "fast";
+export const SAFE = "safe";
+/** By node-postgres, with named statements or without. */
+export const PREPARED = "prepared";
+export const UNPREPARED = "unprepared";
+export const SDK_ROWS: Readonly<Record<Language, string>> = {
+  typescript: "TypeScript SDK",
+  python_async: "Python SDK async",
+  python_sync: "Python SDK sync",
+};
 
-interface Cell {
-  readonly p50_ms: number;
-  readonly p99_ms: number;
-  readonly tps: number;
-  /** Share of the attempts that were refused for a conflict and repeated. */
-  readonly conflicts: number;
-  /** Processor microseconds per transaction. */
-  readonly cpu_us: { readonly [Part in keyof Cpu]: number | null };
-}
+const BARS = {
+  throughputMin: 1.3,
+  addedP50MsMax: 0.35,
+  cpuUsMax: { [FAST]: 165, [SAFE]: 215 },
+  sdkPerSecondMin: { typescript: 3_500, python_async: 1_800, python_sync: 900 },
+};
 
-type Cells = Readonly<Record<Column, Cell>>;
-
-/** The limit for the gateway's p50 at one client above that of `direct_async`. */
-const ADDED_P50_MS_MAX = 0.6;
-/**
- * The lower limit of the gateway's throughput at 64 clients, as a multiple of that of
- * `direct_async`.
- */
-const THROUGHPUT_MIN = 1.2;
-
-export interface Result extends Readonly<Record<Series, Cells>> {
-  /**
-   * Ratios within a round, whose segments lie close together, and then the median of all rounds: a
-   * slow minute slows both sides.
-   */
-  readonly ratios: {
-    readonly tps_to_direct_async: Readonly<Record<Column, number>>;
-    readonly tps_to_direct_sync: Readonly<Record<Column, number>>;
-    readonly p50_ms_above_direct_async: Readonly<Record<Column, number>>;
-    readonly with_tracker_tps_to_gateway: Readonly<Record<Column, number>>;
-  };
-  readonly bars: readonly Bar[];
-}
-
-export function summarize(samples: readonly Sample[]): Result {
-  const cellsOf = (series: Series): Cells =>
-    columns((clients) =>
-      cellOf(samples.filter((sample) => sample.series === series && sample.clients === clients)),
-    );
-  const [gateway, direct_async, direct_sync, gateway_with_tracker] = [
-    cellsOf("gateway"),
-    cellsOf("direct_async"),
-    cellsOf("direct_sync"),
-    cellsOf("gateway_with_tracker"),
-  ];
+/** What was not measured meets no bar; an SDK that is not here has none. */
+export function summarize(turns: readonly Turn[]): Result {
+  const cells = cellsOf(turns);
+  const rate = (workload: string, of: string, to: string): number =>
+    compared(turns, { workload, of, to, figure: "per_second" });
+  const above = (workload: string, of: string, to: string): number =>
+    compared(turns, { workload, of, to, figure: "p50_ms" }, (one, other) => one - other);
   const ratios = {
-    tps_to_direct_async: paired(samples, "gateway", "direct_async", (of, to) => tpsOf(of) / tpsOf(to)),
-    tps_to_direct_sync: paired(samples, "gateway", "direct_sync", (of, to) => tpsOf(of) / tpsOf(to)),
-    p50_ms_above_direct_async: paired(
-      samples,
-      "gateway",
-      "direct_async",
-      (of, to) => of.segment.p50Ms - to.segment.p50Ms,
-    ),
-    // A ratio of the medians, because the gateway with a tracker is measured later.
-    with_tracker_tps_to_gateway: columns((clients) =>
-      round(gateway_with_tracker[`c${clients}`].tps / gateway[`c${clients}`].tps),
-    ),
+    "64 clients, fast to prepared": rate(MANY, FAST, PREPARED),
+    "64 clients, fast to unprepared": rate(MANY, FAST, UNPREPARED),
+    "64 clients, TypeScript SDK to prepared": rate(MANY, SDK_ROWS.typescript, PREPARED),
+    "128 clients, one statement, safe to fast": rate(MANY_UPDATES, SAFE, FAST),
+    "1 client, fast p50 in ms above prepared": above(ONE, FAST, PREPARED),
+    "1 client, one statement, fast p50 in ms above prepared": above(ONE_UPDATE, FAST, PREPARED),
   };
-  const added = ratios.p50_ms_above_direct_async.c1;
-  const multiple = ratios.tps_to_direct_async.c64;
   const bars = [
-    {
-      what: `gateway p50 at 1 client at most ${String(ADDED_P50_MS_MAX)} ms above direct_async`,
-      measured: added,
-      met: added <= ADDED_P50_MS_MAX,
-    },
-    {
-      what: `gateway throughput at 64 clients at least ${String(THROUGHPUT_MIN)} times direct_async`,
-      measured: multiple,
-      met: multiple >= THROUGHPUT_MIN,
-    },
-  ];
-  return { gateway, direct_async, direct_sync, gateway_with_tracker, ratios, bars };
-}
-
-function paired(
-  samples: readonly Sample[],
-  of: string,
-  to: string,
-  compare: (of: Sample, to: Sample) => number,
-): Readonly<Record<Column, number>> {
-  return columns((clients) => {
-    const here = samples.filter((sample) => sample.clients === clients);
-    const compared = here.flatMap((sample) => {
-      if (sample.series !== of) return [];
-      const other = here.find((each) => each.series === to && each.round === sample.round);
-      return other === undefined ? [] : [compare(sample, other)];
-    });
-    return round(median(compared));
-  });
-}
-
-export function tpsOf({ segment }: Sample): number {
-  return (1_000 * segment.committed) / segment.elapsedMs;
-}
-
-function columns<T>(value: (clients: ClientCount) => T): Readonly<Record<Column, T>> {
-  return { c1: value(1), c8: value(8), c64: value(64) };
-}
-
-function cellOf(samples: readonly Sample[]): Cell {
-  if (samples.length === 0) throw new Error("a cell of the table was not measured");
-  const middle = (value: (sample: Sample) => number): number => median(samples.map(value));
-  const perTransaction = (part: keyof Cpu): number | null => {
-    const known = samples.flatMap(({ cpu, segment }) =>
-      cpu[part] === null ? [] : [(1_000 * cpu[part]) / segment.committed],
-    );
-    return known.length === 0 ? null : Math.round(median(known));
-  };
-  return {
-    p50_ms: round(middle(({ segment }) => segment.p50Ms)),
-    p99_ms: round(middle(({ segment }) => segment.p99Ms)),
-    tps: Math.round(middle(tpsOf)),
-    conflicts: round(
-      middle(({ segment }) => segment.conflicts / (segment.conflicts + segment.committed)),
-      5,
+    bar(
+      `64 clients: fast at least ${String(BARS.throughputMin)} times prepared node-postgres`,
+      ratios["64 clients, fast to prepared"],
+      { min: BARS.throughputMin },
     ),
-    cpu_us: {
-      gateway: perTransaction("gateway"),
-      generator: perTransaction("generator"),
-      database: perTransaction("database"),
-    },
-  };
-}
-
-function round(value: number, digits = 3): number {
-  return Number(value.toFixed(digits));
-}
-
-const HEAD = ["", "clients", "p50 ms", "p99 ms", "tps", "cpu µs/txn: gateway", "generator", "database"];
-
-export function tableOf(result: Result): string {
-  const rows = SERIES.flatMap((series) =>
-    CLIENTS.map((clients) => {
-      const { p50_ms, p99_ms, tps, cpu_us } = result[series][`c${clients}`];
-      const cpu = [cpu_us.gateway, cpu_us.generator, cpu_us.database].map((us) =>
-        us === null ? "-" : String(us),
-      );
-      return [series, String(clients), p50_ms.toFixed(3), p99_ms.toFixed(3), String(tps), ...cpu];
+    bar(
+      `1 client, one statement: fast p50 at most ${String(BARS.addedP50MsMax)} ms above an asynchronous commit`,
+      ratios["1 client, one statement, fast p50 in ms above prepared"],
+      { max: BARS.addedP50MsMax },
+    ),
+    ...Object.entries(BARS.cpuUsMax).map(([row, max]) =>
+      bar(
+        `128 clients, one statement: processor of ${SERVERS.join(", ")} for a ${row} one at most ${String(max)} µs`,
+        middleOf(turns, { workload: MANY_UPDATES, row }, serversUs),
+        { max },
+      ),
+    ),
+    ...(Object.keys(SDK_ROWS) as Language[]).flatMap((language): Bar[] => {
+      const [row, min] = [SDK_ROWS[language], BARS.sdkPerSecondMin[language]];
+      const cell = cells.find((each) => each.workload === MANY && each.row === row);
+      const measured = cell?.figures["per_second"]?.median;
+      return measured === undefined
+        ? []
+        : [bar(`64 clients: ${row} at least ${String(min)} a second`, measured, { min })];
     }),
-  );
-  const widths = HEAD.map((title, at) =>
-    Math.max(...[HEAD, ...rows].map((row) => row[at]?.length ?? 0), title.length),
-  );
-  return [HEAD, ...rows]
-    .map((row) =>
-      row.map((text, at) => (at === 0 ? text.padEnd(widths[at] ?? 0) : text.padStart(widths[at] ?? 0))),
-    )
-    .map((row) => row.join("  "))
-    .join("\n");
+  ];
+  return { cells, ratios, bars, turns };
+}
+
+function serversUs(turn: Turn): number {
+  return SERVERS.reduce((sum, part) => sum + figureOf(turn, `${part} µs`), 0);
 }

@@ -1,44 +1,45 @@
 // `make bench-telemetry`: the same transaction through three gateways on one primary, with one
 // tracker: telemetry off, on as it is by default (traces, metrics and logs by OTLP, one transaction
-// in a hundred), and with every transaction traced. They take turns, each round in another order,
-// so that what disturbs the machine disturbs all; a ratio compares neighbours of one round.
-// Options: --rounds N, --seconds S (of a segment), --clients N (1, 8 or 64), --only-cost (of a
-// trace by itself). Exit codes: 0 when the bar is met, 1 when it is missed or the benchmark failed.
+// in a hundred), and with every transaction traced. They take turns.
+// Options: --quick (seconds, no bar), --rounds N, --seconds S (of a window), --clients N,
+// --only-cost (of a trace by itself).
+// Exit codes: 0 when the bar is met or --quick ran through, 1 when it is missed or the benchmark
+// failed.
 import { spawn } from "node:child_process";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createInterface } from "node:readline";
 import { readOptions } from "@highwater/lab-tools/process";
 import { record } from "../record.ts";
-import { median } from "../rounds/figures.ts";
-import { Bench, type Subject } from "./bench.ts";
+import { type Bar, bar, reportOf } from "../rounds/bars.ts";
+import { cellsOf, compared } from "../rounds/figures.ts";
+import { readTimes, TIME_OPTIONS } from "../rounds/times.ts";
+import { REFUSALS_MAX, type Subject, takeTurns } from "../rounds/turns.ts";
+import { Bench } from "./bench.ts";
 import { BenchSystem } from "./bench-system.ts";
+import { COLUMNS } from "./results.ts";
 import { traceCost } from "./trace-cost.ts";
-import { CLIENTS as ALL_CLIENTS, type ClientCount, type Sample, tpsOf } from "./results.ts";
-import { measureInRounds, readRounds } from "./rounds.ts";
+import { SELECT, UPDATE } from "./workload.ts";
 
-/** The compiler has to see all of it, also on a machine that has other things to do. */
-const WARM_UP_MS = 8_000;
+const FULL = { rounds: 8, firstWarmUpS: 8, warmUpS: 0.5, windowS: 2 };
 /** The share of its throughput that the gateway must keep. */
 const KEPT_MIN = 0.95;
 /** As the service's own. */
 const DEFAULT_RATIO = 0.01;
 const MANY = 200_000;
-/** The standard's minute would fall into a few segments only, and weigh on them alone. */
+/** The standard's minute would fall into a few windows only, and weigh on them alone. */
 const METRICS_MS = "10000";
 
 const { values } = readOptions(import.meta.filename, {
   options: {
-    rounds: { type: "string", default: "8" },
-    seconds: { type: "string", default: "2" },
+    ...TIME_OPTIONS,
     clients: { type: "string", default: "64" },
     "only-cost": { type: "boolean" },
   },
 });
-const asked = ALL_CLIENTS.find((clients) => String(clients) === values.clients);
-if (asked === undefined) throw new Error(`--clients is one of ${ALL_CLIENTS.join(", ")}`);
-const CLIENTS: readonly ClientCount[] = [asked];
-const how = { ...readRounds(values), clientCounts: CLIENTS, warmUpMs: WARM_UP_MS };
+const times = readTimes(values, FULL);
+const clients = Number(values.clients);
+if (!(clients >= 1 && clients <= 256)) throw new Error("--clients is from 1 to 256");
 
 /** A collector that takes everything and does nothing with it. */
 async function startSink(): Promise<{ url: string; bytes: () => Record<string, number>; close: () => void }> {
@@ -60,28 +61,10 @@ async function startSink(): Promise<{ url: string; bytes: () => Record<string, n
 const NAMES = ["off", "on", "every"] as const;
 type Name = (typeof NAMES)[number];
 
-function ratio(
-  samples: readonly Sample[],
-  of: Name,
-  clients: ClientCount,
-  value: (sample: Sample) => number,
-) {
-  const here = samples.filter((sample) => sample.clients === clients);
-  return median(
-    here.flatMap((sample) => {
-      const off = here.find((each) => each.series === "off" && each.round === sample.round);
-      return sample.series !== of || off === undefined ? [] : [value(sample) / value(off)];
-    }),
-  );
-}
-
-const cpuOf = ({ cpu, segment }: Sample): number => (1_000 * (cpu.gateway ?? Number.NaN)) / segment.committed;
-
-async function run(system: BenchSystem): Promise<boolean> {
-  const bench = new Bench(system);
+async function run(system: BenchSystem): Promise<readonly Bar[]> {
+  const bench = new Bench(system, times);
   const sink = await startSink();
   try {
-    const { url: tracker } = await system.startTracker();
     const on = {
       OTEL_EXPORTER_OTLP_ENDPOINT: sink.url,
       OTEL_METRIC_EXPORT_INTERVAL: METRICS_MS,
@@ -91,50 +74,45 @@ async function run(system: BenchSystem): Promise<boolean> {
       on,
       every: { ...on, OTEL_TRACES_SAMPLER: "always_on" },
     };
+    const workload = `${values.clients} clients`;
     const subjects: Subject[] = [];
-    for (const name of NAMES) {
-      const { url, pid } = await system.startGateway({ name, withTracker: false, tracker, env: env[name] });
-      subjects.push({ series: name, target: { kind: "gateway", url }, pid });
+    for (const row of NAMES) {
+      const gateway = await system.startGateway(row, { env: env[row] });
+      const target = {
+        kind: "gateway",
+        url: gateway.url,
+        statements: [UPDATE, SELECT],
+        ack: "commit",
+      } as const;
+      subjects.push(bench.connections({ workload, row, clients }, target, gateway));
     }
-    const samples = await measureInRounds(bench, subjects, how);
-    await bench.check();
-    const cells = Object.fromEntries(
-      NAMES.map((name) => [
-        name,
-        Object.fromEntries(
-          CLIENTS.map((clients) => {
-            const own = samples.filter((sample) => sample.series === name && sample.clients === clients);
-            const tps = Math.round(median(own.map(tpsOf)));
-            return [`c${String(clients)}`, { tps, gateway_cpu_us: Math.round(median(own.map(cpuOf))) }];
-          }),
-        ),
-      ]),
-    );
-    const ratios = Object.fromEntries(
-      (["on", "every"] as const).map((name) => [
-        name,
-        Object.fromEntries(
-          CLIENTS.map((clients) => [
-            `c${String(clients)}`,
-            { tps: ratio(samples, name, clients, tpsOf), cpu: ratio(samples, name, clients, cpuOf) },
-          ]),
-        ),
-      ]),
-    );
-    const kept = ratio(samples, "on", CLIENTS[0] ?? 64, tpsOf);
-    record("telemetry", {
-      trace_cpu_us,
-      ...cells,
-      ratios,
-      bytes_sent: sink.bytes(),
-      bar: { kept, min: KEPT_MIN },
+    const turns = await takeTurns(subjects, {
+      rounds: times.rounds,
+      refusalsMax: values.quick ? 0 : REFUSALS_MAX,
+      say: (what) => console.error(`… ${what}`),
     });
-    console.log(JSON.stringify({ ...cells, ratios, bytes_sent: sink.bytes() }, null, 1));
-    const met = kept >= KEPT_MIN;
-    console.log(
-      `${met ? "met   " : "MISSED"} on keeps ${kept.toFixed(3)} of the throughput at ${values.clients} clients`,
-    );
-    return met;
+    await bench.check();
+    const ratio = (of: Name, figure: string): number => compared(turns, { workload, of, to: "off", figure });
+    const kept = ratio("on", "per_second");
+    const ratios = {
+      "throughput, on to off": kept,
+      "throughput, every transaction traced to off": ratio("every", "per_second"),
+      "gateway's processor, on to off": ratio("on", "gateway µs"),
+      "gateway's processor, every transaction traced to off": ratio("every", "gateway µs"),
+    };
+    const bars = values.quick
+      ? []
+      : [
+          bar(`${workload}: on keeps at least ${String(KEPT_MIN)} of the throughput`, kept, {
+            min: KEPT_MIN,
+          }),
+        ];
+    const result = { cells: cellsOf(turns), ratios, bars, turns };
+    const bytes_sent = sink.bytes();
+    if (!values.quick) record("telemetry", { settings: times, trace_cpu_us, bytes_sent, ...result });
+    console.log(`bytes sent: ${JSON.stringify(bytes_sent)}`);
+    console.log(reportOf(result, COLUMNS));
+    return bars;
   } finally {
     bench.close();
     sink.close();
@@ -171,9 +149,9 @@ const trace_cpu_us = await costs();
 console.log(`processor time of one transaction's trace, µs: ${JSON.stringify(trace_cpu_us)}`);
 if (values["only-cost"] === true) process.exit(0);
 
-let met: boolean;
+let bars: readonly Bar[];
 {
   await using system = await BenchSystem.start();
-  met = await run(system);
+  bars = await run(system);
 }
-process.exit(met ? 0 : 1);
+process.exit(bars.every(({ met }) => met) ? 0 : 1);

@@ -1,11 +1,13 @@
-// The one transaction that every client of the benchmark runs, whichever way it reaches the
-// database.
+// The transaction that every client of the benchmark runs, whichever way it reaches the database:
+// an update and a read of the same row, or the update alone.
 
 /** So many that 64 clients seldom meet on one. */
 const ROWS = 10_000;
 export const ISOLATION = "serializable";
 export const UPDATE = "UPDATE bench SET n = n + 1 WHERE id = $1";
 export const SELECT = "SELECT n FROM bench WHERE id = $1";
+/** Of safe transactions: the replica has it. */
+export const LEVEL = "zone";
 
 /**
  * Room on every page for a second version of its rows: updates then touch no index, on any of the

@@ -45,6 +45,11 @@ const RESULT: Result = {
   bars: [],
   turns: [],
 };
+const MISSED = {
+  what: "64 clients: fast at least 1.3 times prepared node-postgres",
+  measured: 0.9,
+  met: false,
+};
 
 /** By stage: output, and the figures as `name: value`. */
 const EXCERPTS: readonly (readonly [stage: string, output: string, ...figures: string[]])[] = [
@@ -95,15 +100,21 @@ const EXCERPTS: readonly (readonly [stage: string, output: string, ...figures: s
   ],
   [
     "bench-gateway",
-    "gateway          1   1.012   2.301   870  410    -  120\ndirect_async    64   9.100  30.200  4100    -    -  120",
-    ...["gateway, p50 in ms at 1 client: 1.012", "direct_async, transactions a second at 64 clients: 4100"],
+    reportOf({ ...RESULT, bars: [MISSED] }, { figures: ["per_second"], parts: ["gateway"] }),
+    "64 clients TypeScript SDK, batched, transactions a second: 1950",
+    "1 client, one statement fast, transactions a second: 8.25",
+    "64 clients: fast at least 1.3 times prepared node-postgres: 0.9, MISSED",
   ],
   [
     "bench-sdk",
     reportOf(RESULT, { figures: ["per_second"], parts: [] }),
     "typescript, 10,000 promises: bytes of sdk to bare: 1.280",
   ],
-  ["bench-telemetry", "MISSED on keeps 0.910 at 64 clients", "on keeps 0.910 at 64 clients: MISSED"],
+  [
+    "bench-telemetry",
+    `bytes sent: {}\n${verdictOf({ ...MISSED, what: "64 clients: on keeps at least 0.95 of the throughput" })}`,
+    "64 clients: on keeps at least 0.95 of the throughput: 0.9, MISSED",
+  ],
   ["bench-overload", `{"name":"after","clients":40,"p50_ms":null}`, "after: clients:40,p50_ms:null"],
   [
     "experiments",
