@@ -110,7 +110,7 @@ bench-telemetry: $(STAMP) ## Measure what traces, metrics and logs by OTLP cost 
 	@$(NODE) loadtests/gateway/telemetry.ts $(if $(QUICK),--quick) $(ARGS)
 
 bench-overload: $(STAMP) ## Measure refusals, memory and recovery with ten times as many clients as the gateway has room for
-	@$(NODE) loadtests/gateway/overload.ts
+	@$(NODE) loadtests/gateway/overload.ts $(if $(QUICK),--quick) $(ARGS)
 
 bench-tracker: $(STAMP) ## Measure the tracker: mark latency, cost, 2,000 streams, a full ledger, a failover (PROFILE=folder profiles it, PART=serving|ledger|failover)
 	@$(NODE) loadtests/tracker/cli.ts $(if $(PROFILE),--profile "$(PROFILE)") $(if $(PART),--part "$(PART)")

@@ -1,39 +1,55 @@
 // `make bench-overload`: ten times as many clients as the gateway has room for, none of which ever
 // waits. How fast is the refusal, does memory stay flat, and is the service itself again when they
 // have gone? Loopback only, bounded in time.
+// Options: --quick (seconds, no bars), --seconds S (of a phase).
+// Exit codes: 0 when the bars are met or --quick ran through, 1 when one is missed or the benchmark
+// failed.
 import { Agent, request } from "node:http";
+import { readOptions } from "@highwater/lab-tools/process";
 import { makeUuidV7 } from "@highwater/protocol";
-import { bar, verdictOf } from "../rounds/bars.ts";
-import { quantile } from "../rounds/figures.ts";
+import { record } from "../record.ts";
+import { type Bar, bar, reportOf } from "../rounds/bars.ts";
+import { cpuOf } from "../rounds/cpu.ts";
+import { cellsOf, compared, figureOf, middleOf, quantile } from "../rounds/figures.ts";
+import { machineBetween, readMachine } from "../rounds/machine.ts";
+import { readTimes, TIME_OPTIONS } from "../rounds/times.ts";
+import { type Figures, REFUSALS_MAX, type Subject, takeTurns, type Turn } from "../rounds/turns.ts";
 import { residentKib } from "../tracker/streams.ts";
 import { BenchSystem } from "./bench-system.ts";
 
+const FULL = { rounds: 1, firstWarmUpS: 0, warmUpS: 0, windowS: 5 };
 const POOL = 16;
 const QUEUE = 64;
-const CLIENTS = 10 * (POOL + QUEUE);
-const PHASE_MS = 5_000;
+const WORKLOAD = "overload";
+/** Clients of each phase, in their order. */
+const PHASES = {
+  warm: POOL,
+  sustained: (POOL + QUEUE) / 2,
+  "overload 1": 10 * (POOL + QUEUE),
+  "overload 2": 10 * (POOL + QUEUE),
+  "overload 3": 10 * (POOL + QUEUE),
+  after: (POOL + QUEUE) / 2,
+};
 const REFUSAL_BAR_MS = 50;
 /** Of memory, from the first to the last phase of overload. */
 const GROWTH_BAR = 1.1;
+const COLUMNS = {
+  figures: ["per_second", "refused_per_second", "other", "refused_p50_ms", "refused_p99_ms", "resident_mib"],
+  parts: ["gateway", "tracker", "primary", "replica"],
+};
+
+const { values } = readOptions(import.meta.filename, {
+  options: { quick: TIME_OPTIONS.quick, seconds: TIME_OPTIONS.seconds },
+});
+const times = readTimes(values, FULL);
 
 interface Counted {
   committed: number;
   conflicts: number;
   refused: number;
+  /** Neither committed, nor a conflict, nor a refusal that says when to come again. */
   other: number;
   readonly refusedMs: number[];
-}
-
-interface Phase {
-  readonly name: string;
-  readonly clients: number;
-  readonly committed_per_s: number;
-  readonly refused_per_s: number;
-  /** Neither committed, nor a conflict, nor a refusal that says when to come again. */
-  readonly other: number;
-  readonly refused_p50_ms: number | null;
-  readonly refused_p99_ms: number | null;
-  readonly resident_mib: number;
 }
 
 function post(url: URL, agent: Agent): Promise<{ status: number; retryAfter: boolean }> {
@@ -79,54 +95,71 @@ async function load(url: URL, clients: number, durationMs: number): Promise<Coun
   return counted;
 }
 
-await using system = await BenchSystem.start();
-const gateway = await system.startGateway("overloaded", {
-  env: { GATEWAY_POOL_SIZE: String(POOL), GATEWAY_POOL_QUEUE: String(QUEUE) },
-});
-const url = new URL("/v1/transactions", gateway.url);
-const phases: Phase[] = [];
-for (const [name, clients] of [
-  ["warm", POOL],
-  ["sustained", (POOL + QUEUE) / 2],
-  ["overload 1", CLIENTS],
-  ["overload 2", CLIENTS],
-  ["overload 3", CLIENTS],
-  ["after", (POOL + QUEUE) / 2],
-] as const) {
-  const { committed, refused, other, refusedMs } = await load(url, clients, PHASE_MS);
-  const seconds = PHASE_MS / 1_000;
+function figuresOf({ committed, refused, other, refusedMs }: Counted, seconds: number): Figures {
   refusedMs.sort((a, b) => a - b);
-  const refusedAt = (share: number): number | null =>
-    refused === 0 ? null : Math.round(10 * quantile(refusedMs, share)) / 10;
-  const phase: Phase = {
-    name,
-    clients,
-    committed_per_s: Math.round(committed / seconds),
-    refused_per_s: Math.round(refused / seconds),
+  return {
+    per_second: committed / seconds,
+    refused_per_second: refused / seconds,
     other,
-    refused_p50_ms: refusedAt(0.5),
-    refused_p99_ms: refusedAt(0.99),
-    resident_mib: Math.round((residentKib(gateway.pid) ?? Number.NaN) / 1_024),
+    ...(refused > 0 && {
+      refused_p50_ms: quantile(refusedMs, 0.5),
+      refused_p99_ms: quantile(refusedMs, 0.99),
+    }),
   };
-  phases.push(phase);
-  console.log(JSON.stringify(phase));
 }
-await system.stop(gateway);
-const of = (wanted: string): Phase | undefined => phases.find(({ name }) => name === wanted);
-const first = of("overload 1")?.resident_mib ?? Number.NaN;
-const { refused_p50_ms, resident_mib: last = Number.NaN } = of("overload 3") ?? {};
-const unexpected = phases.reduce((sum, { other }) => sum + other, 0);
-const bars = [
-  bar(`p50 of a refusal in ms at most ${String(REFUSAL_BAR_MS)}`, refused_p50_ms ?? Number.NaN, {
-    max: REFUSAL_BAR_MS,
-  }),
-  bar(
-    `memory at the end of the overload at most ${String(GROWTH_BAR)} times that at its beginning`,
-    last / first,
-    { max: GROWTH_BAR },
-  ),
-  bar("unexpected answers at most 0", unexpected, { max: 0 }),
-  bar("refusals a second afterwards at most 0", of("after")?.refused_per_s ?? Number.NaN, { max: 0 }),
-];
-console.log(bars.map(verdictOf).join("\n"));
-process.exit(bars.every(({ met }) => met) ? 0 : 1);
+
+function barsOf(turns: readonly Turn[]): Bar[] {
+  const of = (row: string, figure: string): number =>
+    middleOf(turns, { workload: WORKLOAD, row }, (turn) => figureOf(turn, figure));
+  const growth = { workload: WORKLOAD, of: "overload 3", to: "overload 1", figure: "resident_mib" };
+  // Also in turns that were refused.
+  const unexpected = turns.reduce((sum, turn) => sum + figureOf(turn, "other"), 0);
+  return [
+    bar(`p50 of a refusal in ms at most ${String(REFUSAL_BAR_MS)}`, of("overload 3", "refused_p50_ms"), {
+      max: REFUSAL_BAR_MS,
+    }),
+    bar(
+      `memory at the end of the overload at most ${String(GROWTH_BAR)} times that at its beginning`,
+      compared(turns, growth),
+      { max: GROWTH_BAR },
+    ),
+    bar("unexpected answers at most 0", unexpected, { max: 0 }),
+    bar("refusals a second afterwards at most 0", of("after", "refused_per_second"), { max: 0 }),
+  ];
+}
+
+async function run(system: BenchSystem): Promise<boolean> {
+  const gateway = await system.startGateway("overloaded", {
+    env: { GATEWAY_POOL_SIZE: String(POOL), GATEWAY_POOL_QUEUE: String(QUEUE) },
+  });
+  const url = new URL("/v1/transactions", gateway.url);
+  const parts = { gateway: () => cpuOf(gateway.pid), ...system.parts };
+  const subjects = Object.entries(PHASES).map(([row, clients]): Subject => {
+    const measure = async (): ReturnType<Subject["measure"]> => {
+      const before = readMachine(parts);
+      const counted = await load(url, clients, 1_000 * times.windowS);
+      const machine = machineBetween(before, readMachine(parts));
+      const resident_mib = (residentKib(gateway.pid) ?? Number.NaN) / 1_024;
+      return { figures: { ...figuresOf(counted, machine.seconds), resident_mib }, machine };
+    };
+    return { workload: WORKLOAD, row, measure };
+  });
+  const turns = await takeTurns(subjects, {
+    // Phases follow on each other: a second round would go backwards.
+    rounds: 1,
+    refusalsMax: values.quick ? 0 : REFUSALS_MAX,
+    say: (what) => console.error(`… ${what}`),
+  });
+  const bars = values.quick ? [] : barsOf(turns);
+  const result = { cells: cellsOf(turns), ratios: {}, bars, turns };
+  if (!values.quick) record("overload", { settings: times, ...result });
+  console.log(reportOf(result, COLUMNS));
+  return bars.every(({ met }) => met);
+}
+
+let met: boolean;
+{
+  await using system = await BenchSystem.start();
+  met = await run(system);
+}
+process.exit(met ? 0 : 1);

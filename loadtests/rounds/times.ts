@@ -30,7 +30,7 @@ export function readTimes(
     rounds: Number(rounds ?? usual.rounds),
     windowS: Number(seconds ?? usual.windowS),
   };
-  if (!(times.rounds >= 1 && times.rounds <= 50 && times.windowS >= 0.1 && times.windowS <= 600))
-    throw new Error("--rounds is from 1 to 50, and --seconds from 0.1 to 600");
+  if (!(times.rounds >= 1 && times.rounds <= 50 && times.windowS >= 0.1 && times.windowS <= 60))
+    throw new Error("--rounds is from 1 to 50, and --seconds from 0.1 to 60");
   return times;
 }

@@ -115,7 +115,14 @@ const EXCERPTS: readonly (readonly [stage: string, output: string, ...figures: s
     `bytes sent: {}\n${verdictOf({ ...MISSED, what: "64 clients: on keeps at least 0.95 of the throughput" })}`,
     "64 clients: on keeps at least 0.95 of the throughput: 0.9, MISSED",
   ],
-  ["bench-overload", `{"name":"after","clients":40,"p50_ms":null}`, "after: clients:40,p50_ms:null"],
+  [
+    "bench-overload",
+    reportOf(
+      { ...RESULT, cells: [cell("overload", "overload 3", 160)] },
+      { figures: ["per_second"], parts: ["gateway"] },
+    ),
+    "overload overload 3, transactions a second: 160",
+  ],
   [
     "experiments",
     `\nlatency, 58 s\n     3.710  p50 to fast, 1 ms\n${verdictOf({ what: "0.95: safe at least 0.9 of fast", measured: 0.85, met: false })}`,

@@ -137,7 +137,7 @@ export const OWN_FOLDERS: Readonly<Record<string, readonly string[]>> = {
   "loadtests/pgwire": ["bench-pgwire"],
   "loadtests/results": [],
   "loadtests/rounds": ["bench", "experiments", "soak"],
-  "loadtests/sdk": ["bench", "experiments", "soak"],
+  "loadtests/sdk": ["bench-gateway", "bench-sdk"],
   "loadtests/tracker": ["bench", "experiments", "soak"],
   "proof/attack": [],
   "proof/chaos": ["chaos", "patroni-rows"],
@@ -164,9 +164,10 @@ export const OWN_FOLDERS: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** What imports from a folder above and runs nothing of it where nothing is sent to it. */
+/** What imports from a folder above and runs nothing of it in stages that do not ask for it. */
 export const IDLE_IMPORTS: Readonly<Record<string, string>> = {
   "services/txn-gateway/src/wire/model": "services/txn-gateway/src/",
+  "loadtests/sdk": "loadtests/gateway/",
   "services/txn-gateway/src/wire": "services/txn-gateway/src/",
 };
 
@@ -226,7 +227,10 @@ const PGWIRE = all(
   matches(/^((?:one client|128 \w+) +(?:direct on|wire \w+)) +([0-9.]+)/gm, ", transactions a second"),
   bars,
 );
-const OVERLOAD = all(matches(/^\{"name":"([^"]+)",(.+)\}$/gm), bars);
+const OVERLOAD = all(
+  matches(/^(overload {2}\w+(?: \w+)*) {2,}([0-9.]+) /gm, ", transactions a second"),
+  bars,
+);
 const EXPERIMENTS = all(matches(/^([a-z]+), ([0-9]+ s)$/gm), bars);
 const BENCHMARK = { limitMinutes: 30, isBenchmark: true };
 
