@@ -74,7 +74,7 @@ async function run(system: BenchSystem): Promise<readonly Bar[]> {
       on,
       every: { ...on, OTEL_TRACES_SAMPLER: "always_on" },
     };
-    const workload = `${values.clients} clients`;
+    const workload = clients === 1 ? "1 client" : `${values.clients} clients`;
     const subjects: Subject[] = [];
     for (const row of NAMES) {
       const gateway = await system.startGateway(row, { env: env[row] });
