@@ -38,7 +38,16 @@ const wanted = EXPERIMENTS.filter(({ name }) => named.includes(name));
 if (wanted.length !== named.length)
   throw new Error(`--only takes some of ${EXPERIMENTS.map(({ name }) => name).join(",")}`);
 const noPool = whyNoPgBouncer();
-const refusesUntilMs = performance.now() + 1_000 * RUN_S_MAX;
+const left = wanted.filter((experiment) => !(values.resume && isMeasured(experiment)));
+const plannedS = left.reduce((sum, experiment) => sum + plannedSeconds(experiment, mode), 0);
+/** For turns that are taken again. */
+let spareMs = 1_000 * (RUN_S_MAX - plannedS);
+
+function mayTakeAgain(tookMs: number): boolean {
+  if (spareMs < tookMs) return false;
+  spareMs -= tookMs;
+  return true;
+}
 
 function settingsOf({ settings }: Experiment): Result["settings"] {
   return { ...SIZES[mode], pgbouncer: noPool === false, ...settings };
@@ -107,7 +116,7 @@ async function measureAll(
   const [first] = measurements;
   if (first !== undefined) await bench.measure(first, { warmUpS: 0, windowS: COMPILING_S });
   const refusalsMax = mode === "quick" ? 0 : REFUSALS_MAX;
-  const turns = await takeTurns(subjects, { rounds, refusalsMax, refusesUntilMs, say });
+  const turns = await takeTurns(subjects, { rounds, refusalsMax, mayTakeAgain, say });
   const labels = new Map(
     measurements.map((each) => [
       JSON.stringify([workloadOf(each.conditions), each.row]),
@@ -141,11 +150,10 @@ function print({ experiment, cells, ratios, bars, peaks = [] }: Result, seconds:
 
 let areMet = true;
 if (!values.page) {
-  const left = wanted.filter((experiment) => !(values.resume && isMeasured(experiment)));
   for (const { name } of wanted.filter((experiment) => !left.includes(experiment)))
     console.error(`… ${name}: has a result of this commit already`);
-  const minutes = left.reduce((sum, experiment) => sum + plannedSeconds(experiment, mode), 0) / 60;
-  console.log(`planned: ${minutes.toFixed(0)} minutes, and longer where turns are refused`);
+  const [planned, most] = [plannedS, RUN_S_MAX].map((seconds) => (seconds / 60).toFixed(0));
+  console.log(`planned: ${planned ?? ""} minutes; with turns that are taken again, at most ${most ?? ""}`);
   if (noPool !== false) console.log(`rows of PgBouncer are left out: ${noPool}`);
   for (const experiment of left) await run(experiment);
   // Also those that an earlier part of this run has missed.

@@ -26,7 +26,7 @@ const ISOLATIONS = ["serializable", "repeatable read"] as const;
 const ALL = 0;
 /** The gateway has a pool of 16 sessions, and lets quick transactions share two of them. */
 const POOLS = [2, 16] as const;
-const PGBOUNCER_POOLS = [8, 32, 64] as const;
+const PGBOUNCER_POOLS = [8, 64] as const;
 
 const BARS = {
   skewedMin: 10,
@@ -66,11 +66,11 @@ const pooled: readonly Load[] = [
   ...PGBOUNCER_POOLS.map((connections): Load => ({ way: "pgbouncer_on", offered: ALL, connections })),
 ];
 const NEAR_LOADS: readonly Load[] = [
-  ...open("fast", 2_000, 4_000, ALL),
-  ...open("safe", 2_000, 4_000, ALL),
+  ...open("fast", 4_000, ALL),
+  ...open("safe", 2_000, ALL),
   ...open("sdk_fast", ALL),
   ...open("sdk_safe", ALL),
-  ...open("direct_off", 4_000, ALL),
+  ...open("direct_off", ALL),
   ...open("direct_on", 500, 1_000, 2_000, 4_000, ALL),
   ...pooled,
 ];
@@ -101,12 +101,11 @@ const [PEAKS, CURVE] = [
     })),
   ),
 ];
-const HEADLINES: ReadonlySet<string> = new Set(
-  [...open("safe", ALL), ...open("direct_on", 1_000)].map(nameOf),
-);
-const UNIFORM_HEADLINES: ReadonlySet<string> = new Set(
-  [...open("safe", ALL), ...open("direct_on", ALL)].map(nameOf),
-);
+/** At the near link, by the pattern. */
+const HEADLINES = new Map<Pattern, readonly string[]>([
+  [WORST, [...open("safe", ALL), ...open("direct_on", 1_000)].map(nameOf)],
+  ["uniform", [...open("safe", ALL), ...open("direct_on", ALL)].map(nameOf)],
+]);
 
 export const contention: Experiment = {
   name: "contention",
@@ -139,7 +138,6 @@ function measurement(
 ): Measurement {
   const { way, offered, connections } = load;
   const rows = pattern === "uniform" ? UNIFORM : { ...SKEWED, hot: { share: pattern, rows: HOT_ROWS } };
-  const headlines = pattern === "uniform" ? UNIFORM_HEADLINES : pattern === WORST ? HEADLINES : null;
   return rowOf(
     nameOf(load),
     {
@@ -155,7 +153,10 @@ function measurement(
       conditions,
       linkMs,
       labels: { offered, ...(pattern !== "uniform" && { contention: pattern }) },
-      isHeadline: linkMs === NEAR_MS && isolation === "serializable" && headlines?.has(nameOf(load)) === true,
+      isHeadline:
+        linkMs === NEAR_MS &&
+        isolation === "serializable" &&
+        HEADLINES.get(pattern)?.includes(nameOf(load)) === true,
     },
   );
 }

@@ -43,7 +43,7 @@ export const SIZES: Readonly<Record<Mode, Sizes>> = {
   quick: { rounds: 1, warmUpS: 0.3, windowS: 1, headlineS: 1 },
   full: { rounds: 3, warmUpS: 1, windowS: 8, headlineS: 30 },
 };
-/** The longest that a whole run may be planned for. After it nothing is refused any more. */
+/** The longest that a run may take, with the turns that are taken again. */
 export const RUN_S_MAX = 7_200;
 export const HEADLINES_MAX = 10;
 /** Around each turn: opening clients, waiting for the replica and for stragglers. */

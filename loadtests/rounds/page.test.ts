@@ -8,6 +8,9 @@ test("a section is replaced, and all around it stays", () => {
   const renewed = "before\n<!-- latency: measured -->\nnew\n<!-- latency: end -->\nafter\n";
   assert.equal(replaced(page, "latency", "new"), renewed);
   assert.throws(() => replaced(page, "tpcc", "new"), /no place for tpcc/);
+  const long = "word ".repeat(30).trim();
+  const [, , first, second, row] = replaced(page, "latency", `${long}\n| ${long} |`).split("\n");
+  assert.deepEqual([`${first ?? ""} ${second ?? ""}`, row], [long, `| ${long} |`]);
 });
 
 test("bars say which are missed, and ratios stand beside those of the papers where there are any", () => {
@@ -23,8 +26,12 @@ test("bars say which are missed, and ratios stand beside those of the papers whe
   );
 });
 
-test("a row with disturbed turns is marked", () => {
-  const figures = { per_second: { median: 430, min: 400, max: 450 } };
+test("a row with disturbed turns is marked, and what a result does not know is a dash", () => {
+  const none = null as unknown as number;
+  const figures = {
+    per_second: { median: 430, min: 400, max: 450 },
+    p50_ms: { median: none, min: none, max: none },
+  };
   const cell = { workload: "hot", row: "safe", rounds: 3, disturbed: 1, refused: 4, figures, cpu_us: {} };
   assert.match(
     cellsTable([cell], ["gateway"]),

@@ -3,11 +3,13 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { type Bar, verdictOf } from "./bars.ts";
 import type { Machine } from "../record.ts";
-import { type Cell, spreadText } from "./figures.ts";
+import { type Cell, type Spread, spreadText } from "./figures.ts";
 import { FOREIGN_CORES_MAX, STEAL_MAX } from "./machine.ts";
 
 const PAGE = new URL("../../docs/benchmarks.md", import.meta.url);
 const UNKNOWN = "–";
+/** Of prose; a table's row stays on its line. */
+const COLUMNS = 100;
 
 export interface Recorded {
   readonly recorded: string;
@@ -31,7 +33,18 @@ export function replaced(page: string, name: string, section: string): string {
   const [begin, end] = [`<!-- ${name}: measured -->`, `<!-- ${name}: end -->`];
   const [from, to] = [page.indexOf(begin), page.indexOf(end)];
   if (from < 0 || to < from) throw new Error(`docs/benchmarks.md has no place for ${name}`);
-  return `${page.slice(0, from + begin.length)}\n${section}\n${page.slice(to)}`;
+  const lines = section.split("\n").map((line) => (line.startsWith("|") ? line : wrapped(line)));
+  return `${page.slice(0, from + begin.length)}\n${lines.join("\n")}\n${page.slice(to)}`;
+}
+
+function wrapped(text: string): string {
+  const lines: string[] = [];
+  for (const word of text.split(" ")) {
+    const longer = `${lines.at(-1) ?? ""} ${word}`;
+    if (lines.length > 0 && longer.length <= COLUMNS) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines.join("\n");
 }
 
 /** When, on what and how it was measured, and what was disturbed. */
@@ -46,11 +59,14 @@ export function runText({ recorded, commit, machine, cells }: Recorded, how: str
 export function cellsTable(cells: readonly Cell[], parts: readonly string[]): string {
   const rows = cells.map((cell) => {
     const { per_second: rate, p50_ms: p50, given_up: givenUp, failed_tries: failed } = cell.figures;
-    const texts = [rate, p50].map((spread) => (spread === undefined ? UNKNOWN : spreadText(spread)));
+    const texts = [rate, p50].map((spread) => (isKnown(spread) ? spreadText(spread) : UNKNOWN));
     const shares = [givenUp, failed].map((spread) =>
-      spread === undefined ? UNKNOWN : `${(100 * spread.median).toFixed(1)}%`,
+      isKnown(spread) ? `${(100 * spread.median).toFixed(1)}%` : UNKNOWN,
     );
-    const cpu = parts.map((part) => cell.cpu_us[part]?.median.toFixed(0) ?? "");
+    const cpu = parts.map((part) => {
+      const spread = cell.cpu_us[part];
+      return isKnown(spread) ? spread.median.toFixed(0) : "";
+    });
     return [`${cell.workload}, ${cell.row}${cell.disturbed > 0 ? " †" : ""}`, ...texts, ...shares, ...cpu];
   });
   const head = ["", "per s", "p50 ms", "given up", "failed tries", ...parts.map((part) => `${part} µs`)];
@@ -58,6 +74,11 @@ export function cellsTable(cells: readonly Cell[], parts: readonly string[]): st
     markdownTable(head, rows),
     "`†`: at least one of the row's turns was disturbed. Processor time is in microseconds for each transaction that committed.",
   ].join("\n\n");
+}
+
+/** JSON has null where a turn had nothing to divide by. */
+function isKnown(spread: Spread | undefined): spread is Spread {
+  return spread !== undefined && Number.isFinite(spread.median);
 }
 
 /** Beside those of `papers`, where these have any. */

@@ -77,11 +77,12 @@ test("behind the last refusal a turn counts, and is marked as disturbed", async 
   );
   const [cell] = cellsOf(turns);
   assert.deepEqual([cell?.rounds, cell?.disturbed, cell?.refused], [1, 1, 3]);
-  const late = await takeTurns([subject("a", [[1, busy]])], { rounds: 1, refusesUntilMs: 0, ...silent });
+  const mayTakeAgain = (): boolean => false;
+  const late = await takeTurns([subject("a", [[1, busy]])], { rounds: 1, mayTakeAgain, ...silent });
   assert.deepEqual(
     late.map(({ refused, disturbed }) => [refused, disturbed]),
     [[false, true]],
-    "when the time for refusals is over, the first one counts",
+    "where there is no time to take it again, the first one counts",
   );
 });
 

@@ -33,13 +33,13 @@ export async function takeTurns(
   {
     rounds,
     refusalsMax = REFUSALS_MAX,
-    refusesUntilMs = Number.POSITIVE_INFINITY,
+    mayTakeAgain = () => true,
     say,
   }: {
     readonly rounds: number;
     readonly refusalsMax?: number;
-    /** On the clock of `performance.now()`: from then on every turn counts, so that a run ends. */
-    readonly refusesUntilMs?: number;
+    /** Whether there is time for a disturbed turn that has taken so long. Default: always. */
+    readonly mayTakeAgain?: (tookMs: number) => boolean;
     readonly say: (what: string) => void;
   },
 ): Promise<Turn[]> {
@@ -49,9 +49,10 @@ export async function takeTurns(
     for (const [at, subject] of order.entries())
       for (let refusals = 0; ; refusals++) {
         const { workload, row } = subject;
+        const beganMs = performance.now();
         const { figures, machine } = await subject.measure();
         const disturbed = isDisturbed(machine);
-        const refused = disturbed && refusals < refusalsMax && performance.now() < refusesUntilMs;
+        const refused = disturbed && refusals < refusalsMax && mayTakeAgain(performance.now() - beganMs);
         turns.push({ workload, row, round, refused, disturbed, figures, machine });
         const verdict = refused ? "refused" : disturbed ? "disturbed" : "kept";
         say(
