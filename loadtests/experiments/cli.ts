@@ -9,9 +9,9 @@ import { resolve } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { whyNoPgBouncer } from "@highwater/lab-tools/postgres";
 import { readOptions } from "@highwater/lab-tools/process";
-import { verdictOf } from "../rounds/bars.ts";
+import { reportOf } from "../rounds/bars.ts";
 import { commit, ELSEWHERE, record } from "../record.ts";
-import { cellsOf, linesOf, tableOf } from "../rounds/figures.ts";
+import { cellsOf } from "../rounds/figures.ts";
 import { REFUSALS_MAX, type Subject, takeTurns } from "../rounds/turns.ts";
 import { Bench, type Measurement, workloadOf } from "./bench.ts";
 import { type Experiment, type Mode, plannedSeconds, RUN_S_MAX, SIZES, windowS } from "./experiment.ts";
@@ -131,19 +131,18 @@ async function measureAll(
   return { experiment: experiment.name, mode, settings, cells, ...experiment.judge(turns), turns };
 }
 
-function print({ experiment, cells, ratios, bars, peaks = [] }: Result, seconds: number): void {
-  const isKnown = (value: number): boolean => !Number.isNaN(value);
+function print(result: Result, seconds: number): void {
+  const { experiment, cells, peaks = [] } = result;
+  // One round of a quick run may have nothing to compare.
+  const bars = result.bars.filter(({ measured }) => mode === "full" || !Number.isNaN(measured));
   console.log(
     [
       `\n${experiment}, ${String(seconds)} s`,
-      linesOf(tableOf(cells, { figures: FIGURES, parts: partsOf(cells) })),
       ...peaks.map(
         ({ workload, way, row, per_second }) =>
           `${per_second.toFixed(0).padStart(10)}  peak of ${way} (${row}), ${workload}`,
       ),
-      ...Object.entries(ratios).map(([what, value]) => `${value.toFixed(3).padStart(10)}  ${what}`),
-      // One round of a quick run may have nothing to compare.
-      ...bars.filter(({ measured }) => mode === "full" || isKnown(measured)).map(verdictOf),
+      reportOf({ ...result, bars }, { figures: FIGURES, parts: partsOf(cells) }),
     ].join("\n"),
   );
 }

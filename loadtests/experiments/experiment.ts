@@ -1,5 +1,5 @@
 // An experiment: its measurements, the tables that they need, and what follows from the turns.
-import type { Bar } from "../rounds/bars.ts";
+import type { Result } from "../rounds/bars.ts";
 import type { Turn } from "../rounds/turns.ts";
 import type { Bench, Measurement, Times } from "./bench.ts";
 import type { Peak } from "./figures.ts";
@@ -9,10 +9,7 @@ import type { ExperimentSystem } from "./system.ts";
 
 export type Mode = "quick" | "full";
 
-export interface Findings {
-  /** Within a round, and then the median over the rounds. */
-  readonly ratios: Readonly<Record<string, number>>;
-  readonly bars: readonly Bar[];
+export interface Findings extends Pick<Result, "ratios" | "bars"> {
   /** Where ways are compared each at its best load. */
   readonly peaks?: readonly Peak[];
 }

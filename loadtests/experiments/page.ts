@@ -2,6 +2,7 @@
 // measured, the ratios beside those of the papers, the bars; and the table at its top.
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { RESULTS } from "../record.ts";
+import type { Result as RoundsResult } from "../rounds/bars.ts";
 import type { Cell } from "../rounds/figures.ts";
 import {
   barsTable,
@@ -13,7 +14,6 @@ import {
   runText,
   writeSections,
 } from "../rounds/page.ts";
-import type { Turn } from "../rounds/turns.ts";
 import type { Labels } from "./bench.ts";
 import { decisionTable } from "./decision.ts";
 import type { Findings, Mode, Sizes } from "./experiment.ts";
@@ -31,13 +31,11 @@ export interface LabelledCell extends Cell {
   readonly labels: Labels;
 }
 
-export interface Result extends Findings {
+export interface Result extends RoundsResult, Findings {
   readonly experiment: string;
   readonly mode: Mode;
   readonly settings: Sizes & Readonly<Record<string, unknown>>;
   readonly cells: readonly LabelledCell[];
-  /** Every one, also those that count nowhere. */
-  readonly turns: readonly Turn[];
 }
 
 export type Recorded = Result & RecordedRun & { readonly seconds: number };

@@ -1,7 +1,7 @@
 // Sections of docs/benchmarks.md: what people wrote stays as it is, and between two marks stands
 // what the result of a run says.
 import { readFileSync, writeFileSync } from "node:fs";
-import { type Bar, verdictOf } from "./bars.ts";
+import { type Result, verdictOf } from "./bars.ts";
 import type { Machine } from "../record.ts";
 import { type Cell, type Spread, spreadText } from "./figures.ts";
 import { FOREIGN_CORES_MAX, STEAL_MAX } from "./machine.ts";
@@ -11,13 +11,10 @@ const UNKNOWN = "–";
 /** Of prose; a table's row stays on its line. */
 const COLUMNS = 100;
 
-export interface Recorded {
+export interface Recorded extends Result {
   readonly recorded: string;
   readonly commit: string | null;
   readonly machine: Machine;
-  readonly cells: readonly Cell[];
-  readonly ratios: Readonly<Record<string, number>>;
-  readonly bars: readonly Bar[];
 }
 
 /** Replaces sections by their names. */
