@@ -1,7 +1,6 @@
 // The section of docs/benchmarks.md about the PostgreSQL wire, from the result of a whole run.
 import { readFileSync } from "node:fs";
 import { RESULTS } from "../record.ts";
-import type { Result } from "../rounds/bars.ts";
 import {
   barsTable,
   cellsTable,
@@ -12,7 +11,7 @@ import {
 } from "../rounds/page.ts";
 import { COLUMNS, type Memory } from "./results.ts";
 
-export interface Recorded extends RecordedRun, Result {
+export interface Recorded extends RecordedRun {
   readonly memory: Memory | null;
   readonly settings: { readonly rounds: number; readonly windowS: number };
 }
