@@ -16,7 +16,8 @@ import { REFUSALS_MAX, type Subject, takeTurns } from "../rounds/turns.ts";
 import { Bench, type Measurement, workloadOf } from "./bench.ts";
 import { type Experiment, type Mode, plannedSeconds, RUN_S_MAX, SIZES, windowS } from "./experiment.ts";
 import { EXPERIMENTS } from "./experiments.ts";
-import { partsOf, readRecorded, type Result, writePage } from "./page.ts";
+import { partsOf, writePage } from "./page.ts";
+import { readRecorded, type Result } from "./recorded.ts";
 import { ExperimentSystem } from "./system.ts";
 
 const FIGURES = ["per_second", "mean_ms", "p50_ms", "p99_ms", "failed_tries", "given_up"];

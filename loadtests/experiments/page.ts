@@ -1,8 +1,6 @@
 // The sections of docs/benchmarks.md about the experiments, from the results of full runs: what was
 // measured, the ratios beside those of the papers, the bars; and the table at its top.
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { RESULTS } from "../record.ts";
-import type { Result as RoundsResult } from "../rounds/bars.ts";
+import { mkdirSync, writeFileSync } from "node:fs";
 import type { Cell } from "../rounds/figures.ts";
 import {
   barsTable,
@@ -10,48 +8,25 @@ import {
   markdownTable,
   numberText,
   ratiosTable,
-  type Recorded as RecordedRun,
   runText,
   writeSections,
 } from "../rounds/page.ts";
-import type { Labels } from "./bench.ts";
 import { decisionTable } from "./decision.ts";
-import type { Findings, Mode, Sizes } from "./experiment.ts";
+import type { Findings } from "./experiment.ts";
 import { EXPERIMENTS } from "./experiments.ts";
 import { PAPERS } from "./papers.ts";
 import { draw, figuresOf } from "./plots.ts";
+import { readRecorded, type Recorded } from "./recorded.ts";
 
-const PICTURES = new URL("../../docs/benchmarks/", import.meta.url);
+/** Made with the first picture. */
+const PICTURES = new URL("benchmarks/", new URL("../../docs/", import.meta.url));
 /** A figure that is bigger is not looked at more. */
 const PICTURE_BYTES_MAX = 60_000;
 const PARTS = ["gateway", "far_gateway", "tracker", "pgbouncer", "primary", "replica", "generator"];
 
-export interface LabelledCell extends Cell {
-  /** Its values on the figures' axes. */
-  readonly labels: Labels;
-}
-
-export interface Result extends RoundsResult, Findings {
-  readonly experiment: string;
-  readonly mode: Mode;
-  readonly settings: Sizes & Readonly<Record<string, unknown>>;
-  readonly cells: readonly LabelledCell[];
-}
-
-export type Recorded = Result & RecordedRun & { readonly seconds: number };
-
 /** The processes that some cell has a time for. */
 export function partsOf(cells: readonly Cell[]): string[] {
   return PARTS.filter((part) => cells.some(({ cpu_us }) => part in cpu_us));
-}
-
-export function readRecorded(mode: Mode, name: string): Recorded | null {
-  try {
-    return JSON.parse(readFileSync(new URL(`experiments/${mode}/${name}.json`, RESULTS), "utf8")) as Recorded;
-  } catch (cause) {
-    if ((cause as { code?: unknown }).code === "ENOENT") return null;
-    throw cause;
-  }
 }
 
 export async function writePage(): Promise<void> {

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { workloadOf } from "./bench.ts";
 import { EXPERIMENTS } from "./experiments.ts";
 import { SIZES } from "./experiment.ts";
-import type { Result } from "./page.ts";
+import type { Result } from "./recorded.ts";
 import { draw, figuresOf } from "./plots.ts";
 
 const middle = { median: 5, min: 4, max: 6 };

@@ -5,7 +5,7 @@ import * as vega from "vega";
 import { compile, type TopLevelSpec } from "vega-lite";
 import { NEAR_MS } from "./experiment.ts";
 import { WAY_TITLES, type Way } from "./load/target.ts";
-import type { LabelledCell, Result } from "./page.ts";
+import type { LabelledCell, Result } from "./recorded.ts";
 import { STEADY } from "./tpcc.ts";
 
 /** A cell, or a part of it, with its labels beside its medians, as Vega-Lite wants it. */
