@@ -109,3 +109,35 @@ for (const ack of ["durable", "commit"]) {
     client.end();
   });
 }
+
+it("of any number and size, and notifications, come with the answer that they are in", async () => {
+  const notify = Array.from({ length: 20 }, (_, n) => `NOTIFY many, '${String(n)}${"x".repeat(7_900)}'`);
+  const raise = (times: number, size: number): string =>
+    `DO $$BEGIN FOR i IN 1..${String(times)} LOOP RAISE NOTICE '%', repeat('x', ${String(size)}); END LOOP; END$$`;
+  const texts: Readonly<Record<string, string>> = {
+    "notifications behind the last statement": notify.join("; "),
+    "many notices behind a statement": `${SAY}; ${raise(300, 900)}`,
+    "a large notice behind a statement": `${SAY}; ${raise(1, 200_000)}`,
+    "notices between two statements": `${SAY}; ${raise(300, 900)}; ${SAY}`,
+  };
+  const shown = async (session: WireClient, text: string): Promise<string> => {
+    await session.query("LISTEN many");
+    const { frames } = await session.query(text);
+    return frames
+      .map(({ type }) => type)
+      .filter((type) => "CNAZ".includes(type))
+      .join("");
+  };
+  for (const [name, text] of Object.entries(texts)) {
+    const direct = await wire.direct();
+    const expected = await shown(direct, text);
+    direct.end();
+    assert.match(expected, /N|A{20}Z/, name);
+    for (const ack of ["durable", "commit"]) {
+      const client = await wire.open({ parameters: { options: `-c highwater.ack=${ack}` } });
+      assert.equal(await shown(client, text), expected, `${name}, ${ack}`);
+      assert.deepEqual((await client.query("SELECT 1")).rows, [["1"]]);
+      client.end();
+    }
+  }
+});

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { failed, ModelSession, ready, row, ROW_DESCRIPTION, tag } from "../../../test/support/wire-model.ts";
-import { query } from "../frames/build.ts";
+import { message, query } from "../frames/build.ts";
 
 const UPDATE = query("UPDATE t SET value = 1");
 /** More than the gateway holds of a locking read's rows. */
@@ -36,6 +36,20 @@ test("of the statements of a Query only the last waits for their commit", () => 
   assert.equal(session.received(), "CTD");
   assert.equal(session.gates.length, 1);
   session.open(session.gates[0]);
+  assert.equal(session.received(), "CZ");
+});
+
+test("much behind a statement that may have been the last goes out when the log so far is durable", () => {
+  const session = new ModelSession();
+  session.client(query("INSERT INTO t VALUES (1); DO ''"));
+  session.server(tag("INSERT 0 1"), message("N", "x".repeat(LARGE_BYTES)));
+  assert.equal(session.received(), "");
+  session.open(session.gates[0]);
+  assert.equal(session.received(), "CN");
+  session.server(tag("DO"), ready("I"));
+  assert.equal(session.received(), "");
+  assert.equal(session.gates.length, 2);
+  session.open(session.gates[1]);
   assert.equal(session.received(), "CZ");
 });
 

@@ -6,8 +6,11 @@ import { type Run } from "./run.ts";
 import { type SessionState } from "./state.ts";
 import { type Tag } from "./tags.ts";
 
-/** Bytes of a locking read that are held together. Further rows get a gate of their own. */
-const LOCKED_BYTES_MAX = 32_768;
+/**
+ * Bytes behind a gate that is not decided. The shell stops reading while more is held, and then the
+ * message that decides would never arrive.
+ */
+const UNDECIDED_BYTES_MAX = 32_768;
 /** The SQLSTATE class of integrity violations: they reveal that a row exists, or does not. */
 const INTEGRITY = "23";
 export const TOKEN_PARAMETER = "highwater.token";
@@ -28,6 +31,7 @@ export class Holds {
   readonly #run: Run;
   /** Before the answer to a statement that has committed if it was the last of its Query. */
   #maybeLast: Gate | null = null;
+  #bytesBehindLast = 0;
   /** Before the rows of a locking read. */
   #locked: Gate | null = null;
   #lockedBytes = 0;
@@ -98,6 +102,18 @@ export class Holds {
   mayBeLast(): void {
     this.#run.flush();
     this.#maybeLast = this.#state.client.gate(true);
+    this.#bytesBehindLast = 0;
+  }
+
+  /**
+   * Notices and notifications decide nothing, and there may be any number of them. If the statement
+   * has committed, the log's present end is behind its commit, so the gate may wait for that. If it
+   * was not the last, its answer only comes later.
+   */
+  #waitBeforeLast(): void {
+    const gate = this.#maybeLast;
+    this.#maybeLast = null;
+    if (gate !== null) this.#state.outside.wait(gate);
   }
 
   row(size: number, isLocking: boolean): void {
@@ -114,14 +130,16 @@ export class Holds {
     this.#isFirstRow = false;
   }
 
-  /**
-   * Counts bytes after the first held row of a locking read. The shell stops reading while much is
-   * held, so a large row cannot wait for the end of its statement.
-   */
+  /** Counts bytes behind gates that are not decided. */
   grown(size: number): void {
-    if (this.#locked === null) return;
-    this.#lockedBytes += size;
-    if (this.#lockedBytes > LOCKED_BYTES_MAX) this.unlock();
+    if (this.#maybeLast !== null) {
+      this.#bytesBehindLast += size;
+      if (this.#bytesBehindLast > UNDECIDED_BYTES_MAX) this.#waitBeforeLast();
+    }
+    if (this.#locked !== null) {
+      this.#lockedBytes += size;
+      if (this.#lockedBytes > UNDECIDED_BYTES_MAX) this.unlock();
+    }
   }
 
   /** No more held rows: they go out once the log up to its current end is durable. */

@@ -169,7 +169,9 @@ export class ServerLeg implements FrameSink {
         this.#holds.notLast();
         if (head?.message === "describe") this.#state.expected.pop();
       }
-    } else this.#holds.grown(end - start);
+    }
+    // A row counts itself.
+    if (!isFirst || (type !== ROW && type !== COPY_DATA)) this.#holds.grown(end - start);
     this.#run.add(bytes, start, end);
   }
 
