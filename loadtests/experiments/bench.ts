@@ -3,6 +3,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { cpuOf, cpuOfChildren, cpuOfServer, type Spent } from "../rounds/cpu.ts";
 import { machineBetween, readMachine } from "../rounds/machine.ts";
+import { Processes } from "../rounds/processes.ts";
 import type { Subject } from "../rounds/turns.ts";
 import { figuresOf } from "./figures.ts";
 import { Generator } from "./load/generator.ts";
@@ -54,11 +55,7 @@ export function workloadOf(conditions: Labels): string {
 
 export class Bench {
   readonly #system: ExperimentSystem;
-  /**
-   * One process for each kind of client: code that is optimized for one would be slower with
-   * another.
-   */
-  readonly #generators = new Map<string, Generator>();
+  readonly #generators = new Processes<Generator>();
   /** By the statement that counts. */
   readonly #committed = new Map<string, number>();
   #seed = 1;
@@ -117,9 +114,7 @@ export class Bench {
 
   #generatorFor(groups: readonly Group[]): Generator {
     const [kind = ""] = /^(?:direct|pooled|pgbouncer|sdk)/.exec(groups[0]?.way ?? "") ?? [];
-    let generator = this.#generators.get(kind);
-    if (generator === undefined) this.#generators.set(kind, (generator = new Generator()));
-    return generator;
+    return this.#generators.of(kind, () => new Generator()).process;
   }
 
   #parts(generator: Generator): Record<string, () => Spent> {
@@ -144,6 +139,6 @@ export class Bench {
   }
 
   close(): void {
-    for (const generator of this.#generators.values()) generator.end();
+    this.#generators[Symbol.dispose]();
   }
 }

@@ -2,7 +2,8 @@
 // each process, and whether the table agrees at the end.
 import type { ServiceProcess } from "@highwater/lab-system";
 import { cpuOf } from "../rounds/cpu.ts";
-import { machineBetween, readMachine } from "../rounds/machine.ts";
+import { measured } from "../rounds/machine.ts";
+import { Processes } from "../rounds/processes.ts";
 import type { Times } from "../rounds/times.ts";
 import type { Subject } from "../rounds/turns.ts";
 import type { Way } from "../sdk/protocol.ts";
@@ -28,7 +29,8 @@ interface Clients {
 export class Bench {
   readonly #system: BenchSystem;
   readonly #times: Times;
-  readonly #processes = new Map<string, Generator | ClientProcess>();
+  readonly #generators = new Processes<Generator>();
+  readonly #sdks = new Processes<ClientProcess>();
   #committed = 0;
 
   constructor(system: BenchSystem, times: Times) {
@@ -43,12 +45,12 @@ export class Bench {
     gateway?: ServiceProcess,
   ): Subject {
     const measure = async (): ReturnType<Subject["measure"]> => {
-      const { process: generator, warmUpS } = this.#processOf(row, () => new Generator());
+      const { process: generator, isNew } = this.#generators.of(row, () => new Generator());
       this.#committed += await generator.open(target, clients);
       const run = (seconds: number): Promise<Ran> => generator.run(1_000 * seconds);
-      const measured = await this.#measure({ pid: generator.pid, run }, warmUpS, gateway);
+      const turn = await this.#measure({ pid: generator.pid, run }, isNew, gateway);
       await generator.close();
-      return measured;
+      return turn;
     };
     return { workload, row, measure };
   }
@@ -60,31 +62,17 @@ export class Bench {
     gateway: ServiceProcess,
   ): Subject {
     const measure = (): ReturnType<Subject["measure"]> => {
-      const { process: sdk, warmUpS } = this.#processOf(row, () => new ClientProcess(language, way));
+      const { process: sdk, isNew } = this.#sdks.of(row, () => new ClientProcess(language, way));
       const run = (seconds: number): Promise<Ran> =>
         sdk.ask({ kind: "commit", url: gateway.url, seconds, concurrency: clients });
-      return this.#measure({ pid: sdk.pid, run }, warmUpS, gateway);
+      return this.#measure({ pid: sdk.pid, run }, isNew, gateway);
     };
     return { workload, row, measure };
   }
 
-  /**
-   * One process for each way: code that has been optimized for one kind of client would be slower
-   * with another.
-   */
-  #processOf<T extends Generator | ClientProcess>(
-    row: string,
-    make: () => T,
-  ): { readonly process: T; readonly warmUpS: number } {
-    const known = this.#processes.get(row) as T | undefined;
-    const process = known ?? make();
-    this.#processes.set(row, process);
-    return { process, warmUpS: known === undefined ? this.#times.firstWarmUpS : this.#times.warmUpS };
-  }
-
   async #measure(
     clients: Clients,
-    warmUpS: number,
+    isNew: boolean,
     gateway: ServiceProcess | undefined,
   ): ReturnType<Subject["measure"]> {
     const parts = {
@@ -92,12 +80,11 @@ export class Bench {
       ...this.#system.parts,
       client: () => cpuOf(clients.pid),
     };
-    this.#committed += (await clients.run(warmUpS)).committed;
-    const before = readMachine(parts);
-    const ran = await clients.run(this.#times.windowS);
-    const machine = machineBetween(before, readMachine(parts));
-    this.#committed += ran.committed;
-    return { figures: figuresOf(ran), machine };
+    const { firstWarmUpS, warmUpS, windowS } = this.#times;
+    this.#committed += (await clients.run(isNew ? firstWarmUpS : warmUpS)).committed;
+    const { result, machine } = await measured(parts, () => clients.run(windowS));
+    this.#committed += result.committed;
+    return { figures: figuresOf(result), machine };
   }
 
   /**
@@ -113,7 +100,8 @@ export class Bench {
   }
 
   close(): void {
-    for (const process of this.#processes.values()) process.end();
+    this.#generators[Symbol.dispose]();
+    this.#sdks[Symbol.dispose]();
   }
 }
 

@@ -11,7 +11,7 @@ import { record } from "../record.ts";
 import { type Bar, bar, reportOf } from "../rounds/bars.ts";
 import { cpuOf } from "../rounds/cpu.ts";
 import { cellsOf, compared, figureOf, middleOf, quantile } from "../rounds/figures.ts";
-import { machineBetween, readMachine } from "../rounds/machine.ts";
+import { measured } from "../rounds/machine.ts";
 import { readTimes, TIME_OPTIONS } from "../rounds/times.ts";
 import { type Figures, REFUSALS_MAX, type Subject, takeTurns, type Turn } from "../rounds/turns.ts";
 import { residentKib } from "../tracker/streams.ts";
@@ -136,11 +136,9 @@ async function run(system: BenchSystem): Promise<boolean> {
   const parts = { gateway: () => cpuOf(gateway.pid), ...system.parts };
   const subjects = Object.entries(PHASES).map(([row, clients]): Subject => {
     const measure = async (): ReturnType<Subject["measure"]> => {
-      const before = readMachine(parts);
-      const counted = await load(url, clients, 1_000 * times.windowS);
-      const machine = machineBetween(before, readMachine(parts));
+      const { result, machine } = await measured(parts, () => load(url, clients, 1_000 * times.windowS));
       const resident_mib = (residentKib(gateway.pid) ?? Number.NaN) / 1_024;
-      return { figures: { ...figuresOf(counted, machine.seconds), resident_mib }, machine };
+      return { figures: { ...figuresOf(result, machine.seconds), resident_mib }, machine };
     };
     return { workload: WORKLOAD, row, measure };
   });

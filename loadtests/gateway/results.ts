@@ -4,10 +4,6 @@ import { cellsOf, compared, figureOf, middleOf } from "../rounds/figures.ts";
 import type { Turn } from "../rounds/turns.ts";
 import type { Language } from "../sdk/subject.ts";
 
-// proof/soak has them from here.
-export { type Bar, verdictOf } from "../rounds/bars.ts";
-export { median } from "../rounds/figures.ts";
-
 const SERVERS = ["gateway", "tracker", "primary", "replica"];
 /** Of a table. */
 export const COLUMNS = {

@@ -3,9 +3,6 @@
 import { quantile } from "../rounds/figures.ts";
 import { chooseRow, type Client } from "./workload.ts";
 
-// proof/soak has it from here.
-export { quantile } from "../rounds/figures.ts";
-
 export interface Segment {
   readonly committed: number;
   /**

@@ -58,6 +58,16 @@ export function machineBetween(before: Reading, after: Reading): Machine {
   };
 }
 
+/** Runs it, and reads what the machine did meanwhile. */
+export async function measured<T>(
+  parts: ProcessorTimes,
+  run: () => Promise<T>,
+): Promise<{ readonly result: T; readonly machine: Machine }> {
+  const before = readMachine(parts);
+  const result = await run();
+  return { result, machine: machineBetween(before, readMachine(parts)) };
+}
+
 export function isDisturbed({ foreign_cores, steal }: Machine): boolean {
   return foreign_cores > FOREIGN_CORES_MAX || steal > STEAL_MAX;
 }

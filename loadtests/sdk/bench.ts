@@ -1,7 +1,8 @@
 // The parts of the benchmark. Within a part the ways take turns, so that what disturbs the machine
 // disturbs all of them.
 import { cpuOf } from "../rounds/cpu.ts";
-import { machineBetween, type ProcessorTimes, readMachine } from "../rounds/machine.ts";
+import { measured } from "../rounds/machine.ts";
+import { Processes } from "../rounds/processes.ts";
 import type { RoundTimes } from "../rounds/times.ts";
 import { type Figures, type Subject, takeTurns, type Turn } from "../rounds/turns.ts";
 import { PATHS, type ServiceState, type Way } from "./protocol.ts";
@@ -20,55 +21,38 @@ export async function measureAll(languages: readonly Language[], how: How): Prom
   const turns: Turn[] = [];
   for (const language of languages)
     for (const subjectsOf of [commits, promises]) {
-      using processes = new Processes(language);
-      turns.push(...(await takeTurns(subjectsOf(service.url, processes, how), how)));
+      using processes = new Processes<ClientProcess>();
+      const of: ProcessOf = (way) => processes.of(way, () => new ClientProcess(language, way));
+      turns.push(...(await takeTurns(subjectsOf(service.url, { language, of }, how), how)));
     }
   return turns;
 }
 
-/**
- * One process for each way: code that was optimized for one kind of client would be slower with
- * another.
- */
-class Processes {
+type ProcessOf = (way: Way) => ReturnType<Processes<ClientProcess>["of"]>;
+
+interface Clients {
   readonly language: Language;
-  readonly #known = new Map<Way, ClientProcess>();
-
-  constructor(language: Language) {
-    this.language = language;
-  }
-
-  /** True: it is new, and the compiler has not seen its code. */
-  of(way: Way): { readonly process: ClientProcess; readonly isNew: boolean } {
-    const known = this.#known.get(way);
-    const process = known ?? new ClientProcess(this.language, way);
-    this.#known.set(way, process);
-    return { process, isNew: known === undefined };
-  }
-
-  [Symbol.dispose](): void {
-    for (const process of this.#known.values()) process.end();
-  }
+  readonly of: ProcessOf;
 }
 
-function commits(url: string, processes: Processes, { firstWarmUpS, warmUpS, windowS }: How): Subject[] {
+function commits(url: string, { language, of }: Clients, { firstWarmUpS, warmUpS, windowS }: How): Subject[] {
   return Object.entries(COMMITS).flatMap(([part, { ways, concurrency }]) =>
     ways.map((row): Subject => {
       const measure = async (): ReturnType<Subject["measure"]> => {
-        const { process, isNew } = processes.of(row);
+        const { process, isNew } = of(row);
         const run = (seconds: number) => process.ask({ kind: "commit", url, seconds, concurrency });
         await run(isNew ? firstWarmUpS : warmUpS);
-        return measured(process, async () => {
+        return turnOf(process, async () => {
           const { committed, elapsedMs, cpuMs } = await run(windowS);
           return { per_second: (1_000 * committed) / elapsedMs, cpu_us: (1_000 * cpuMs) / committed };
         });
       };
-      return { workload: workloadOf(processes.language, part), row, measure };
+      return { workload: workloadOf(language, part), row, measure };
     }),
   );
 }
 
-function promises(url: string, processes: Processes): Subject[] {
+function promises(url: string, { language, of }: Clients): Subject[] {
   const keep = async (process: ClientProcess): Promise<Figures> => {
     const { questions: asked } = await stateOf(url);
     const { bytesEach } = await process.ask({ kind: "pend", url, count: PROMISE_COUNT });
@@ -85,19 +69,17 @@ function promises(url: string, processes: Processes): Subject[] {
   };
   return (["bare", "sdk"] as const).map((row) => {
     const measure = async (): ReturnType<Subject["measure"]> => {
-      const { process, isNew } = processes.of(row);
+      const { process, isNew } = of(row);
       if (isNew) await keep(process);
-      return measured(process, () => keep(process));
+      return turnOf(process, () => keep(process));
     };
-    return { workload: workloadOf(processes.language, PROMISES), row, measure };
+    return { workload: workloadOf(language, PROMISES), row, measure };
   });
 }
 
-async function measured(process: ClientProcess, run: () => Promise<Figures>): ReturnType<Subject["measure"]> {
-  const parts: ProcessorTimes = { client: () => cpuOf(process.pid) };
-  const before = readMachine(parts);
-  const figures = await run();
-  return { figures, machine: machineBetween(before, readMachine(parts)) };
+async function turnOf(process: ClientProcess, run: () => Promise<Figures>): ReturnType<Subject["measure"]> {
+  const { result: figures, machine } = await measured({ client: () => cpuOf(process.pid) }, run);
+  return { figures, machine };
 }
 
 async function stateOf(url: string): Promise<ServiceState> {

@@ -1,5 +1,5 @@
 // Judges whether one measured line is flat or growing. Pure.
-import { median } from "../../loadtests/gateway/results.ts";
+import { median } from "../../loadtests/rounds/figures.ts";
 
 export interface Point {
   readonly atS: number;

@@ -4,7 +4,7 @@
 import { type Endpoint, Highwater, HighwaterError, newTransactionId, sql } from "@highwater/sdk";
 import { serveOrders } from "../../loadtests/tracker/helper.ts";
 import { pace } from "../../loadtests/tracker/pace.ts";
-import { quantile } from "../../loadtests/gateway/segment.ts";
+import { quantile } from "../../loadtests/rounds/figures.ts";
 import { LEVEL, ROWS, WATCHED } from "./table.ts";
 
 export interface Load {

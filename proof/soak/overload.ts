@@ -3,7 +3,7 @@
 // and afterwards everything must be as before.
 import { setTimeout as pause } from "node:timers/promises";
 import type { ServiceProcess } from "@highwater/lab-system";
-import type { Bar } from "../../loadtests/gateway/results.ts";
+import type { Bar } from "../../loadtests/rounds/bars.ts";
 import { Helper } from "../../loadtests/tracker/helper.ts";
 import { ifThere, residentMib, sampleHeap } from "./host-sample.ts";
 import { newId } from "../../loadtests/gateway/http-client.ts";

@@ -1,6 +1,6 @@
 // Writes the results of a soak: figures as JSON, lines as SVG and CSV, and a summary.
 import { writeFile } from "node:fs/promises";
-import { type Bar, verdictOf } from "../../loadtests/gateway/results.ts";
+import { type Bar, verdictOf } from "../../loadtests/rounds/bars.ts";
 import type { Overload } from "./overload.ts";
 import { METRIC_NAMES, METRICS } from "./metrics.ts";
 import { record, RESULTS } from "../../loadtests/record.ts";

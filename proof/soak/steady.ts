@@ -1,7 +1,7 @@
 // Steady load with light faults: nothing may grow that should not, everything must expire that
 // should, and every transaction must get its verdict.
 import { Helper } from "../../loadtests/tracker/helper.ts";
-import type { Bar } from "../../loadtests/gateway/results.ts";
+import type { Bar } from "../../loadtests/rounds/bars.ts";
 import { type FaultLine, harass } from "./faults.ts";
 import { type Growth, judgeGrowth } from "./growth.ts";
 import type { LoadOrders, Tally } from "./load-process.ts";

@@ -4,7 +4,7 @@
 import { Highwater } from "@highwater/sdk";
 import { newId } from "../../loadtests/gateway/http-client.ts";
 import { HttpConnection } from "../../loadtests/gateway/http-connection.ts";
-import { quantile } from "../../loadtests/gateway/segment.ts";
+import { quantile } from "../../loadtests/rounds/figures.ts";
 import { serveOrders } from "../../loadtests/tracker/helper.ts";
 import { Lender, pace } from "../../loadtests/tracker/pace.ts";
 import { LEVEL, ROWS } from "./table.ts";

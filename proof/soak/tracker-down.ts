@@ -2,8 +2,8 @@
 // a verdict for every transaction of that time, and clients of the other trackers must not have
 // noticed.
 import { setTimeout as pause } from "node:timers/promises";
-import type { Bar } from "../../loadtests/gateway/results.ts";
-import { median } from "../../loadtests/gateway/results.ts";
+import type { Bar } from "../../loadtests/rounds/bars.ts";
+import { median } from "../../loadtests/rounds/figures.ts";
 import { Helper } from "../../loadtests/tracker/helper.ts";
 import { ifThere, residentMib } from "./host-sample.ts";
 import { SoakSystem } from "./soak-system.ts";
