@@ -132,14 +132,10 @@ export class ClientLeg implements FrameSink {
     return this.#deferred !== null;
   }
 
-  /**
-   * The server has answered: sends the deferred messages. While it waits for the data of a COPY it
-   * answers nothing else, so they go to it, too.
-   */
+  /** The server has answered: sends the deferred messages. */
   resume(): void {
     const { expected } = this.#state;
-    const isWaiting = (): boolean => expected.isEmpty || expected.isSkipping || expected.isCopying;
-    while (this.#deferred !== null && !this.#isSlowed && isWaiting()) {
+    while (this.#deferred !== null && !this.#isSlowed && expected.isWaiting) {
       this.#sendDeferred(this.#deferred);
       if (this.#state.isAwaiting) break;
     }
@@ -177,7 +173,7 @@ export class ClientLeg implements FrameSink {
   /** A new unit has to wait for an idle server where the decision on its receipt needs one. */
   #mustWait(type: number): boolean {
     const { expected, wantsReceipts } = this.#state;
-    if (this.#isInBatch || expected.isEmpty || expected.isSkipping || expected.isCopying) return false;
+    if (this.#isInBatch || expected.isWaiting) return false;
     if (!UNIT_TYPES.has(type)) return false;
     return wantsReceipts || this.#isReadingSettings || this.#state.mayHaveSet;
   }

@@ -71,6 +71,11 @@ export class ExpectedAnswers {
     return this.head === undefined;
   }
 
+  /** The server answers nothing more before it gets another message. */
+  get isWaiting(): boolean {
+    return this.isEmpty || this.isSkipping || this.isCopying;
+  }
+
   /** The message that the next answer belongs to. */
   get head(): Expected | undefined {
     for (;;) {

@@ -31,10 +31,10 @@ export class Holds {
   readonly #run: Run;
   /** Before the answer to a statement that has committed if it was the last of its Query. */
   #maybeLast: Gate | null = null;
-  #bytesBehindLast = 0;
   /** Before the rows of a locking read. */
   #locked: Gate | null = null;
-  #lockedBytes = 0;
+  /** Behind that one of the two that is there: never both are. */
+  #undecidedBytes = 0;
   #isFirstRow = true;
   /** A token is sent since the last ReadyForQuery. */
   #hasNewToken = false;
@@ -102,7 +102,7 @@ export class Holds {
   mayBeLast(): void {
     this.#run.flush();
     this.#maybeLast = this.#state.client.gate(true);
-    this.#bytesBehindLast = 0;
+    this.#undecidedBytes = 0;
   }
 
   /**
@@ -123,23 +123,20 @@ export class Holds {
       if (this.#locked === null) {
         this.#run.flush();
         this.#locked = client.gate(false);
-        this.#lockedBytes = 0;
+        this.#undecidedBytes = 0;
       }
       this.grown(size);
     } else if (settings.readsDurably && this.#isFirstRow) this.hold(false);
     this.#isFirstRow = false;
   }
 
-  /** Counts bytes behind gates that are not decided. */
+  /** Counts bytes behind a gate that is not decided. */
   grown(size: number): void {
-    if (this.#maybeLast !== null) {
-      this.#bytesBehindLast += size;
-      if (this.#bytesBehindLast > UNDECIDED_BYTES_MAX) this.#waitBeforeLast();
-    }
-    if (this.#locked !== null) {
-      this.#lockedBytes += size;
-      if (this.#lockedBytes > UNDECIDED_BYTES_MAX) this.unlock();
-    }
+    if (this.#maybeLast === null && this.#locked === null) return;
+    this.#undecidedBytes += size;
+    if (this.#undecidedBytes <= UNDECIDED_BYTES_MAX) return;
+    this.#waitBeforeLast();
+    this.unlock();
   }
 
   /** No more held rows: they go out once the log up to its current end is durable. */
