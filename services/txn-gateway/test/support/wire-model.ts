@@ -29,6 +29,7 @@ export class ModelSession {
       },
       explain: (used, gate) => this.explained.push({ used, gate }),
       warn: () => undefined,
+      strictestLevel: () => "region",
       attempt: () => this.#attempt(),
       admission: () => "now",
       await: () => undefined,
@@ -39,6 +40,7 @@ export class ModelSession {
     };
     this.state = new SessionState(new HoldQueue((bytes) => this.toClient.push(bytes)), outside);
     this.state.isStale = false;
+    this.state.isDoubtful = false;
     this.#client = new ClientLeg(this.state);
     this.#server = new ServerLeg({
       state: this.state,

@@ -33,7 +33,7 @@ const preparedInBlock =
     await client.query("BEGIN");
     assert.equal((await client.query(text)).error, "");
   };
-const sending =
+export const sending =
   (...messages: readonly Buffer[]) =>
   (client: WireClient): void => {
     client.send(...messages);
@@ -183,13 +183,6 @@ export const HELD: readonly Form[] = [
     name: "PREPARE TRANSACTION",
     prepare: inBlock,
     send: sending(query("PREPARE TRANSACTION 'held'")),
-    early: "",
-    late: "CZ",
-  },
-  {
-    name: "DISCARD ALL",
-    prepare: (client) => client.query("CREATE TEMP TABLE t (x int)"),
-    send: sending(query("DISCARD ALL")),
     early: "",
     late: "CZ",
   },
@@ -426,6 +419,13 @@ export const FREE: readonly Form[] = [
   { name: "a statement in a block", prepare: inBlock, send: sending(query(INSERT)), early: "CZ", late: "" },
   { name: "ROLLBACK", prepare: inBlock, send: sending(query("ROLLBACK")), early: "CZ", late: "" },
   { name: "SET", send: sending(query("SET work_mem = '8MB'")), early: "CZ", late: "" },
+  {
+    name: "DISCARD ALL, which drops only what the session alone has",
+    prepare: (client) => client.query("CREATE TEMP TABLE t (x int)"),
+    send: sending(query("DISCARD ALL")),
+    early: "CZ",
+    late: "",
+  },
   { name: "an empty query", send: sending(query("")), early: "IZ", late: "" },
   {
     name: "COMMIT of a block that has read",

@@ -6,6 +6,7 @@ import { decodeToken } from "@highwater/protocol";
 import { eventually, verdicts } from "@highwater/lab-system/testing";
 import { bind, describePortal, message, parse, query, SYNC, ServerAnswer, WireClient } from "./client.ts";
 import { writeCancel } from "../../src/wire/startup/packet.ts";
+import { CHANGED } from "./changed-forms.ts";
 import { type Form, FREE, HELD, INSERT, step } from "./safe-forms.ts";
 import { HOME, WireSystem } from "./system.ts";
 
@@ -49,7 +50,7 @@ it("each form of a commit waits, and what reveals none does not", { timeout: 180
   const first = await wire.open();
   await first.query("INSERT INTO kv VALUES ('seen', 1), ('shared', 1)");
   const runs: { form: Form; client: WireClient }[] = [];
-  for (const form of [...HELD, ...FREE]) {
+  for (const form of [...HELD, ...CHANGED, ...FREE]) {
     const client = await wire.open();
     await client.query("SELECT 1");
     await form.prepare?.(client);

@@ -37,6 +37,7 @@ const UNIT_TYPES = new Set([..."QPBDECF"].map((type) => type.charCodeAt(0)));
 const ID_SYNC: Expected = { ...CLIENT.sync, mayLoseId: true };
 const OWN_PROBED: Expected = { message: "execute", whose: "own", purpose: "probe" };
 const READY_IDLE = message("Z", "I");
+const READY_FAILED = message("Z", "E");
 
 interface Deferred {
   readonly type: number;
@@ -74,6 +75,10 @@ export class ClientLeg implements FrameSink {
   #isSlowed = false;
   /** The settings have been asked for. They apply from the next message on. */
   #isReadingSettings = false;
+  /** They have been asked for a second time, because the first question failed. */
+  #hasAskedAgain = false;
+  /** The block of a Query that begins with COMMIT, and goes on behind it, has been checked. */
+  #isCommitChecked = false;
   /** Skips everything up to the client's Sync, as the server does after an error. */
   #isDiscarding = false;
   /** Drops the remaining parts of the current frame. */
@@ -172,10 +177,10 @@ export class ClientLeg implements FrameSink {
 
   /** A new unit has to wait for an idle server where the decision on its receipt needs one. */
   #mustWait(type: number): boolean {
-    const { expected, wantsReceipts } = this.#state;
+    const { expected, wantsReceipts, mayHaveSet, isDoubtful, mayRevert } = this.#state;
     if (this.#isInBatch || expected.isWaiting) return false;
     if (!UNIT_TYPES.has(type)) return false;
-    return wantsReceipts || this.#isReadingSettings || this.#state.mayHaveSet;
+    return wantsReceipts || this.#isReadingSettings || mayHaveSet || isDoubtful || mayRevert;
   }
 
   /** An idle server has answered the gateway's questions about settings. */
@@ -184,6 +189,10 @@ export class ClientLeg implements FrameSink {
     if (!expected.isEmpty) return;
     this.#isReadingSettings = false;
     if (!isStale) this.#state.mayHaveSet = false;
+  }
+
+  #mustAsk(type: number): boolean {
+    return this.#state.isStale && this.#isUnit(type);
   }
 
   #isUnit(type: number): boolean {
@@ -201,19 +210,39 @@ export class ClientLeg implements FrameSink {
     if (isAwaiting) {
       this.#defer(type, bytes, start, end);
       this.#state.outside.await(this.#state.after);
-    } else this.#refuse(type);
+    } else if (refusal !== null) this.#refuseRead(type, refusal);
     return true;
   }
 
-  #refuse(type: number): void {
-    const { client } = this.#state;
-    client.push(this.#state.refusal ?? Buffer.alloc(0));
+  #refuseRead(type: number, refusal: Buffer): void {
     this.#state.refusal = null;
     // The client's next message asks for the token again.
     this.#state.after = "";
     this.#state.isStale = true;
-    if (type === QUERY || type === CALL) client.push(READY_IDLE);
+    this.#refuse(type, refusal);
+  }
+
+  /** Answers the unit with the error, instead of the server. */
+  #refuse(type: number, error: Buffer): void {
+    const { client, status } = this.#state;
+    client.push(error);
+    if (type === QUERY || type === CALL) client.push(status === "E" ? READY_FAILED : READY_IDLE);
     else this.#isDiscarding = true;
+  }
+
+  /**
+   * True: the question for the settings failed, and the unit gets its error. Before that it is
+   * asked once more, because the client may have dropped its statement, unless the failure has
+   * undone the client's block.
+   */
+  #isUnreadable(type: number): boolean {
+    const { unread, status } = this.#state;
+    if (unread === null || !this.#isUnit(type)) return false;
+    if (status !== "E" && !this.#hasAskedAgain) return false;
+    this.#state.unread = null;
+    this.#isCommitChecked = false;
+    this.#refuse(type, unread);
+    return true;
   }
 
   frame(type: number, bytes: Buffer, start: number, end: number): void {
@@ -225,7 +254,8 @@ export class ClientLeg implements FrameSink {
       if (type !== SYNC_TYPE && type !== TERMINATE) return;
       this.#isDiscarding = false;
     }
-    if (this.#state.isStale && !this.#isWithoutSnapshot(type, bytes, start, end)) this.#readSettings();
+    if (this.#isUnreadable(type)) return;
+    if (this.#mustAsk(type) && !this.#isWithoutSnapshot(type, bytes, start, end)) this.#readSettings();
     this.#seeIdle();
     if (this.#mustWait(type)) {
       this.#defer(type, bytes, start, end);
@@ -268,16 +298,8 @@ export class ClientLeg implements FrameSink {
   part(type: number, bytes: Buffer, range: PartRange): void {
     const { start, end, isFirst } = range;
     if (this.#deferred === null && isFirst && !this.#isDiscarding) {
-      if (this.#state.isStale) this.#readSettings();
-      this.#seeIdle();
-      if (this.#mustWait(type)) this.#deferred = [];
-      else if (this.#state.isAwaiting && this.#isUnit(type)) {
-        this.#deferred = [];
-        this.#state.outside.await(this.#state.after);
-      } else if (this.#state.refusal !== null && this.#isUnit(type)) {
-        this.#refuse(type);
-        this.#isRefusing = true;
-      }
+      this.#isRefusing = this.#isUnreadable(type);
+      if (!this.#isRefusing) this.#beginPart(type);
     }
     if (this.#deferred !== null) {
       const part = { start: 0, end: end - start, isFirst, isLast: range.isLast };
@@ -286,6 +308,20 @@ export class ClientLeg implements FrameSink {
     }
     if (this.#isRefusing) this.#isRefusing = !range.isLast;
     else if (!this.#isDiscarding) this.#pass(type, bytes, range);
+  }
+
+  #beginPart(type: number): void {
+    if (this.#mustAsk(type)) this.#readSettings();
+    this.#seeIdle();
+    const { isAwaiting, refusal, outside, after } = this.#state;
+    if (this.#mustWait(type)) this.#deferred = [];
+    else if (isAwaiting && this.#isUnit(type)) {
+      this.#deferred = [];
+      outside.await(after);
+    } else if (refusal !== null && this.#isUnit(type)) {
+      this.#refuseRead(type, refusal);
+      this.#isRefusing = true;
+    }
   }
 
   #pass(type: number, bytes: Buffer, { start, end, isFirst }: PartRange): void {
@@ -353,9 +389,18 @@ export class ClientLeg implements FrameSink {
       this.#sendPlain(bytes, start, end, info);
       return;
     }
-    if (info.kind === "commit" && isIdle && status === "T") {
+    if (this.#isCommitChecked) {
+      this.#isCommitChecked = false;
+      if (this.#undoFailed()) return;
+    } else if (info.kind === "commit" && isIdle && status === "T") {
       this.#state.isReadOnlyCommit = null;
       this.#sendUnit("commit");
+      if (info.isSeveral) {
+        // If the check fails, the server must not run what is behind the COMMIT.
+        this.#isCommitChecked = true;
+        this.#defer(QUERY ?? 0, bytes, start, end);
+        return;
+      }
     }
     this.#expectQuery(info);
     this.#isInBatch = false;
@@ -375,14 +420,23 @@ export class ClientLeg implements FrameSink {
     return admission;
   }
 
+  #undoFailed(): boolean {
+    const { failure, client } = this.#state;
+    if (failure === null) return false;
+    this.#state.failure = null;
+    this.#state.undo(failure);
+    client.push(READY_IDLE);
+    return true;
+  }
+
   #expectQuery(info: StatementInfo): void {
-    const { kind, callsSetConfig, namesSettings, dropsStatements } = info;
+    const { kind, callsSetConfig, changes, dropsStatements } = info;
     if (dropsStatements) this.#state.forgetPrepared();
     if (callsSetConfig) this.#state.isStale = true;
-    if (namesSettings) this.#state.mayHaveSet = true;
+    if (changes !== null) this.#state.mayHaveSet = true;
     const isLocking = this.#mayLock(info);
     const mayLoseId = info.namesId && info.isSeveral;
-    this.#state.expected.push({ message: "query", whose: "client", kind, isLocking, mayLoseId });
+    this.#state.expected.push({ message: "query", whose: "client", kind, isLocking, changes, mayLoseId });
   }
 
   #mayLock({ isLocking, names }: StatementInfo): boolean {
@@ -390,7 +444,8 @@ export class ClientLeg implements FrameSink {
   }
 
   /** Sends a Query as Parse, Bind, Describe, Execute, our check and Sync. */
-  #sendPlain(bytes: Buffer, start: number, end: number, { kind, isLocking }: StatementInfo): void {
+  #sendPlain(bytes: Buffer, start: number, end: number, info: StatementInfo): void {
+    const { kind, isLocking, changes } = info;
     const { expected, outside } = this.#state;
     this.#run.flush();
     const text = bytes.subarray(start + HEADER_BYTES, end);
@@ -400,7 +455,8 @@ export class ClientLeg implements FrameSink {
     expected.push(QUIET.parse);
     expected.push(QUIET.bind);
     expected.push(QUIET.describe);
-    expected.push({ message: "execute", whose: "quiet", kind, isLocking });
+    if (changes !== null) this.#state.mayHaveSet = true;
+    expected.push({ message: "execute", whose: "quiet", kind, isLocking, changes });
     this.#state.sendCheck("check", kind === "data" || this.#state.hasId, true);
     this.#hasUnnamed = true;
     outside.toServer(SYNC);
@@ -489,11 +545,11 @@ export class ClientLeg implements FrameSink {
   }
 
   #expectExecute(info: StatementInfo): void {
-    const { kind, callsSetConfig, namesSettings } = info;
+    const { kind, callsSetConfig, changes } = info;
     const isLocking = this.#mayLock(info);
     if (callsSetConfig) this.#state.isStale = true;
-    if (namesSettings) this.#state.mayHaveSet = true;
-    this.#begin({ message: "execute", whose: "client", kind, isLocking });
+    if (changes !== null) this.#state.mayHaveSet = true;
+    this.#begin({ message: "execute", whose: "client", kind, isLocking, changes });
     this.#executed++;
     const isChecked = kind === "read" || kind === "checkable";
     if (!isChecked) this.#isCheckable = false;
@@ -505,9 +561,10 @@ export class ClientLeg implements FrameSink {
   }
 
   #sync(bytes: Buffer, start: number, end: number): void {
-    const { expected, wantsReceipts, hasId } = this.#state;
+    const { expected, wantsReceipts, hasId, mayHaveSet } = this.#state;
     const mayHaveReceipt = (this.#hasData || hasId) && this.#isSociable && wantsReceipts;
-    const isWanted = (this.#isCheckable || mayHaveReceipt) && this.#executed > 0 && !this.#beganIdleInBlock;
+    const isUseful = this.#isCheckable || mayHaveReceipt || (mayHaveSet && this.#isSociable);
+    const isWanted = isUseful && this.#executed > 0 && !this.#beganIdleInBlock;
     // A pending answer may have begun a block. The check takes the block's snapshot, and the client
     // may still send SET TRANSACTION, which has to come before the snapshot.
     if (this.#isInBatch && this.#mayTakeSnapshot && isWanted && !expected.isSkipping && !expected.isCopying) {
@@ -547,6 +604,8 @@ export class ClientLeg implements FrameSink {
     if (this.#isInBatch || !expected.isEmpty || expected.isSkipping || status === "E") return;
     this.#state.isStale = false;
     this.#isReadingSettings = true;
+    this.#hasAskedAgain = this.#state.unread !== null;
+    this.#state.unread = null;
     if (status === "I" && !this.#state.isProbed && !this.#state.isReader) this.#probe();
     this.#sendUnit("settings");
   }

@@ -1,11 +1,9 @@
 // The steps before a COMMIT in the extended protocol. First the server answers all earlier messages
 // of the client: if one failed, the server would skip our statement and the COMMIT. Then the
 // gateway reads the settings, if the same batch may have changed them, and then writes the receipt.
-import { FLUSH, query, SYNC } from "../frames/build.ts";
+import { FLUSH, SYNC } from "../frames/build.ts";
 import { OWN } from "./expected.ts";
 import { type SessionState } from "./state.ts";
-
-const ROLLBACK = query("ROLLBACK");
 
 /**
  * What to do with the COMMIT. `wait`: ask again when the server has answered everything. `skip`:
@@ -37,7 +35,7 @@ export class CommitSteps {
     if (state.expected.isSkipping || state.status === "E") return "send";
     if (!state.wantsReceipts && !state.mayHaveSet && this.#step === "none") {
       // No earlier message can fail in this block, so nothing makes the server skip our check.
-      if (isFirst) this.#check(false);
+      if (isFirst) this.#check("inline", false);
       return "send";
     }
     if (this.#step === "none") this.#step = "flushed";
@@ -47,15 +45,15 @@ export class CommitSteps {
     } else if (this.#step === "flushed" && this.#readsSettings()) this.#step = "current";
     else {
       this.#step = "asked";
-      this.#check(state.hasWrittenInBlock || state.hasId);
+      this.#check("awaited", state.hasWrittenInBlock || state.hasId);
     }
     state.outside.toServer(FLUSH);
     return "wait";
   }
 
-  #check(mayHaveReceipt: boolean): void {
+  #check(purpose: "inline" | "awaited", mayHaveReceipt: boolean): void {
     this.#state.isReadOnlyCommit = null;
-    this.#state.sendCheck("inline", mayHaveReceipt);
+    this.#state.sendCheck(purpose, mayHaveReceipt);
   }
 
   /**
@@ -78,11 +76,9 @@ export class CommitSteps {
     if (failure === null) return false;
     state.failure = null;
     this.#step = "none";
-    state.sendFailure(failure);
     outside.toServer(SYNC);
-    outside.toServer(ROLLBACK);
     expected.push(OWN.sync);
-    expected.push(OWN.query);
+    state.undo(failure);
     return true;
   }
 }

@@ -1,6 +1,6 @@
 // The answers that the server owes, message by message. By PostgreSQL's rules the server skips
 // everything from an error to the next Sync, and ignores Sync while it reads COPY data.
-import { type Kind } from "./statement.ts";
+import { type Change, type Kind } from "./statement.ts";
 
 /**
  * Messages that were sent. `copyData` and `copyEnd` have no answer. Nor has `copySync`, a Sync
@@ -19,6 +19,7 @@ export interface Expected {
   /** Set for `query` and `execute`. */
   readonly kind?: Kind;
   readonly isLocking?: boolean;
+  readonly changes?: Change | null;
   /** Set for `query` and `sync`: an id that is set in the Query or the batch may come too late. */
   readonly mayLoseId?: boolean;
   /** Set for an own `execute`. */
@@ -26,10 +27,11 @@ export interface Expected {
 }
 
 /**
- * `check`: after reads, before their Sync. `settings`, `commit`: alone, before the client's next
- * message. `inline`: before an extended COMMIT. `probe`: asks what the role can do.
+ * `check`: before the Sync of a batch. `settings`, `commit`: alone, before the client's next
+ * message. `awaited`: before an extended COMMIT that waits for the answer. `inline`: before one
+ * that is sent with it. `probe`: asks what the role can do.
  */
-export type Purpose = "check" | "settings" | "commit" | "inline" | "probe";
+export type Purpose = "check" | "settings" | "commit" | "awaited" | "inline" | "probe";
 
 export const CLIENT = {
   parse: { message: "parse", whose: "client" },

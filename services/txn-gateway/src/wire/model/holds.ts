@@ -118,15 +118,15 @@ export class Holds {
 
   row(size: number, isLocking: boolean): void {
     this.notLast();
-    const { settings, client } = this.#state;
-    if (isLocking && settings.ack === "durable") {
+    const { inForce, client } = this.#state;
+    if (isLocking && inForce.ack === "durable") {
       if (this.#locked === null) {
         this.#run.flush();
         this.#locked = client.gate(false);
         this.#undecidedBytes = 0;
       }
       this.grown(size);
-    } else if (settings.readsDurably && this.#isFirstRow) this.hold(false);
+    } else if (inForce.readsDurably && this.#isFirstRow) this.hold(false);
     this.#isFirstRow = false;
   }
 
@@ -148,25 +148,27 @@ export class Holds {
 
   /** Ends a statement. A write that finds no rows reveals what other sessions have committed. */
   completed(tag: Tag, isLocking: boolean): void {
-    const { settings } = this.#state;
+    const { inForce, isDoubtful } = this.#state;
     const wasLocked = this.#locked !== null;
     this.unlock();
     const saysOfOthers = tag.isEmptyWrite || (isLocking && tag.isRead && !wasLocked);
-    if (settings.readsDurably || (saysOfOthers && settings.ack === "durable")) this.hold(false);
+    // A write waits for its own commit, so a doubt adds nothing to that.
+    const isShowing = isDoubtful ? tag.isRead : tag.effect !== "none";
+    if ((inForce.readsDurably && isShowing) || (saysOfOthers && inForce.ack === "durable")) this.hold(false);
   }
 
   /** `sqlstate`: empty when it is not known; the error may then be of any class. */
   failed(sqlstate: string): void {
-    const { settings } = this.#state;
+    const { inForce } = this.#state;
     this.begun();
     this.unlock();
     const saysOfOthers = sqlstate === "" || sqlstate.startsWith(INTEGRITY);
-    if (settings.readsDurably || (saysOfOthers && settings.ack === "durable")) this.hold(false);
+    if (inForce.readsDurably || (saysOfOthers && inForce.ack === "durable")) this.hold(false);
   }
 
   /** The next message shows what others have committed. */
   shown(): void {
-    if (this.#state.settings.readsDurably) this.hold(false);
+    if (this.#state.inForce.readsDurably) this.hold(false);
   }
 
   /** Just before a ReadyForQuery. `hasCommitted`: a statement before it may have written. */

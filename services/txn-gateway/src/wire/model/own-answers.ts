@@ -89,9 +89,8 @@ export class OwnAnswers {
       case ERROR: {
         // A fatal error ends the session, so the client gets it.
         if (isFatal(bytes, start, end)) return false;
-        // A failed check after reads has undone their transaction, so the client gets an error.
         const purpose = expected.ownPurpose();
-        const isCommit = purpose === "commit" || purpose === "inline" || this.#isAlone();
+        const isQuestion = this.#isAlone() && purpose !== "commit";
         const failed = ownFailure(bytes, start, end, this.#state.asked);
         this.#state.forgetPrepared();
         this.#answer = null;
@@ -100,8 +99,13 @@ export class OwnAnswers {
         expected.fail();
         this.#state.isReadOnlyCommit = null;
         this.#state.rolledBack();
-        if (isCommit) this.#state.failure = failed;
+        this.#state.isStale = true;
+        if (isQuestion) {
+          this.#state.isDoubtful = true;
+          this.#state.unread = failed.bytes;
+        } else if (purpose === "commit" || purpose === "awaited") this.#state.failure = failed;
         else {
+          // It has undone the client's transaction, or keeps the server from its COMMIT.
           this.#run.flush();
           this.#state.sendFailure(failed);
         }
@@ -126,7 +130,8 @@ export class OwnAnswers {
   }
 
   #checked(purpose: Purpose, answer: CheckAnswer): void {
-    this.#takeSettings(answer);
+    this.#takeSettings(purpose, answer);
+    this.#state.isDoubtful = false;
     if (this.#state.isReader) this.#takeAfter(answer);
     const { asked } = this.#state;
     if (asked !== null && purpose !== "settings") {
@@ -138,14 +143,15 @@ export class OwnAnswers {
       this.#progress.hasWritten = answer.hasWritten;
       this.#progress.hasCalled = false;
     }
-    if (purpose === "commit" || purpose === "inline") this.#state.isReadOnlyCommit = !answer.hasWritten;
+    if (purpose === "commit" || purpose === "awaited" || purpose === "inline")
+      this.#state.isReadOnlyCommit = !answer.hasWritten;
   }
 
   #probed([canWrite, role = null]: readonly (string | null)[]): void {
     this.#state.probed = { role, canWrite: canWrite === "t" };
   }
 
-  #takeSettings({ settings, settingsText, role }: CheckAnswer): void {
+  #takeSettings(purpose: Purpose, { settings, settingsText, role }: CheckAnswer): void {
     const state = this.#state;
     if (role !== state.role) {
       state.role = role;
@@ -155,7 +161,7 @@ export class OwnAnswers {
     }
     if (settingsText === state.settingsText) return;
     state.settingsText = settingsText;
-    if (this.#progress.isInBlock) this.#progress.hasSet = true;
+    if (this.#progress.isInBlock || purpose !== "settings") state.mayRevert = true;
     const read = readSettings(settings, this.#levels());
     state.settings = read.settings;
     if (read.faults.length > 0) {

@@ -27,6 +27,7 @@ export class Progress {
   endBlock(): void {
     if (this.hasSet) this.#state.isStale = true;
     this.hasSet = false;
+    this.#state.reverted();
     this.#state.hasWrittenInBlock = false;
   }
 

@@ -217,6 +217,7 @@ export class ServerLeg implements FrameSink {
     this.#holds.unlock();
     this.#options.onStatement(null);
     state.isReadOnlyCommit = null;
+    if (head?.changes === "always") state.doubt();
     progress.hasWritten = true;
     if (head?.kind === "data" || mayCommitInside(head)) state.hasWrittenInBlock = true;
     if (!progress.isInBlock && mayCommitInside(head)) {
@@ -245,6 +246,7 @@ export class ServerLeg implements FrameSink {
     }
     const isCheck = head?.whose === "quiet";
     this.#holds.completed(tag, head?.isLocking === true);
+    if (head?.changes === "always" || (head?.changes === "by_tag" && tag.changesSettings)) state.doubt();
     switch (tag.effect) {
       case "none":
         break;
@@ -256,6 +258,7 @@ export class ServerLeg implements FrameSink {
         progress.isInBlock = false;
         state.rolledBack();
         if (progress.hasSet) state.isStale = true;
+        if (state.mayRevert) state.doubt();
         break;
       case "commit":
         if (state.isReadOnlyCommit !== true) this.#holds.hold(true);
@@ -303,6 +306,8 @@ export class ServerLeg implements FrameSink {
     this.#state.isReadOnlyCommit = null;
     // A session that ends during COMMIT leaves its outcome unknown.
     if (!isFatal(bytes, start, end)) this.#state.rolledBack();
+    // It may have changed settings and committed before it failed.
+    if (head?.changes != null) this.#state.doubt();
     const sqlstate = reportField(bytes, start, end, "C");
     this.#holds.failed(sqlstate);
     this.#options.onStatement(sqlstate);

@@ -2,7 +2,7 @@
 import { ExpectedAnswers, type Expected, OWN, type Purpose, QUIET } from "./expected.ts";
 import { type HoldQueue, type Gate } from "./hold-queue.ts";
 import { type OwnAttempt } from "./attempt.ts";
-import { type Report } from "../frames/build.ts";
+import { query, type Report } from "../frames/build.ts";
 import {
   DEFAULT_SETTINGS,
   OWN_BORDER,
@@ -23,6 +23,8 @@ export type TransactionStatus = "I" | "T" | "E";
 export type Admission = "now" | "later" | Report;
 
 const HEADER_BYTES = 5;
+const ROLLBACK = query("ROLLBACK");
+const STRICTEST: Settings = { ...DEFAULT_SETTINGS, readsDurably: true };
 
 /** The status in a ReadyForQuery. */
 export function statusAt(bytes: Buffer, start: number): TransactionStatus {
@@ -43,6 +45,8 @@ export interface Outside {
    * no receipt and is answered when it is durable.
    */
   attempt(): OwnAttempt | null;
+  /** The strongest of the configured levels. */
+  strictestLevel(): string;
   /** Whether a transaction in commit mode may begin to write. */
   admission(): Admission;
   /** On the read port: a statement waits until the server shows the token's transaction. */
@@ -71,8 +75,14 @@ export class SessionState {
   settingsText = "";
   /** The settings may have changed. They are read before the client's next message is sent. */
   isStale = true;
-  /** A text that names the settings was sent, and they have not been read since. */
+  /** A text that may change the settings was sent, and they have not been read since. */
   mayHaveSet = false;
+  /** At this point of the server's answers, a text may have changed the settings unread. */
+  isDoubtful = true;
+  /** They have changed since the transaction began, and its end may change them back. */
+  mayRevert = false;
+  /** Why they could not be read. */
+  unread: Buffer | null = null;
   /** The check is prepared. */
   isPrepared = false;
   /** The statement that writes receipts is prepared. */
@@ -109,6 +119,25 @@ export class SessionState {
     this.client = client;
     this.outside = outside;
     this.isReader = isReader;
+  }
+
+  /** What an answer has to keep to now: the settings, or the strictest while these are doubtful. */
+  get inForce(): Settings {
+    return this.isDoubtful ? { ...STRICTEST, level: this.outside.strictestLevel() } : this.settings;
+  }
+
+  /** A text may have changed the settings. */
+  doubt(): void {
+    this.isDoubtful = true;
+    this.isStale = true;
+    this.mayRevert = true;
+  }
+
+  /** Undoes what the transaction has set, or may have. */
+  reverted(): void {
+    if (!this.mayRevert) return;
+    this.doubt();
+    this.mayRevert = false;
   }
 
   /** This session's transactions are to have receipts. */
@@ -173,6 +202,13 @@ export class SessionState {
     else this.outside.explain(used, this.client.gate(false));
   }
 
+  /** The client gets the error that has undone its block, and the block is ended for it. */
+  undo(failure: Failure): void {
+    this.sendFailure(failure);
+    this.outside.toServer(ROLLBACK);
+    this.expected.push(OWN.query);
+  }
+
   /** The transaction has not committed. */
   rolledBack(): void {
     this.asked?.withdraw();
@@ -187,5 +223,6 @@ const OWN_EXECUTE: Readonly<Record<Purpose, Expected>> = {
   settings: { message: "execute", whose: "own", purpose: "settings" },
   commit: { message: "execute", whose: "own", purpose: "commit" },
   probe: { message: "execute", whose: "own", purpose: "probe" },
+  awaited: { message: "execute", whose: "own", purpose: "awaited" },
   inline: { message: "execute", whose: "own", purpose: "inline" },
 };

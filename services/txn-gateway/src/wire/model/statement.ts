@@ -22,8 +22,8 @@ export interface StatementInfo {
   readonly dropsStatements: boolean;
   /** One statement without parameters: both protocols can send it. */
   readonly isPlain: boolean;
-  /** It may set `highwater.id`, so later messages wait until the settings are read. */
-  readonly namesSettings: boolean;
+  /** How it may change `highwater.*`; null: not judging by its text. */
+  readonly changes: Change | null;
   /** It may set `highwater.id`, judging by its text. */
   readonly namesId: boolean;
   /** The text has several statements. */
@@ -31,6 +31,9 @@ export interface StatementInfo {
   /** The SQL name that it makes or uses; null: none. */
   readonly names: NameUse | null;
 }
+
+/** `always`: whatever it answers. `by_tag`: if its tag is of a kind that changes settings. */
+export type Change = "always" | "by_tag";
 
 /** A name is null where the text does not show it plainly. `anything`: it may make any name. */
 export type NameUse =
@@ -96,6 +99,10 @@ const DROPS = /\b(?:discard|deallocate)\b/i;
 const MAKES_NAMES = /\b(?:prepare|declare)\b/i;
 const ID = /\bhighwater\.id\b/i;
 const ANYTHING: NameUse = { does: "anything" };
+/** Blanks and quotes may stand between this and the name of the setting. */
+const HIGHWATER = /highwater/i;
+const RESETS = /\b(?:reset|discard)\b/i;
+const ALL = /\ball\b/i;
 const SET_CONFIG = /\bset_config\b/i;
 const LONGEST_WORD = 10;
 const [DOLLAR, QUOTE, DOUBLE_QUOTE, BACKSLASH] = [36, 39, 34, 92];
@@ -108,7 +115,7 @@ const UNKNOWN: StatementInfo = {
   callsSetConfig: true,
   dropsStatements: true,
   isPlain: false,
-  namesSettings: true,
+  changes: "by_tag",
   namesId: false,
   isSeveral: true,
   names: ANYTHING,
@@ -128,7 +135,7 @@ export function statementInfo(bytes: Buffer, start: number, end: number): Statem
   const isRead = kind === "read";
   const isSeveral = !isWithoutSemicolon(bytes, at, end);
   const canLock = isRead || isSeveral || kind === "copy";
-  const text = canLock || kind === "checkable" ? bytes.toString("latin1", at, end) : "";
+  const text = bytes.toString("latin1", at, end);
   return {
     kind,
     writes:
@@ -140,7 +147,7 @@ export function statementInfo(bytes: Buffer, start: number, end: number): Statem
     callsSetConfig: SET_CONFIG.test(text),
     dropsStatements: word === "discard" || word === "deallocate" || (isSeveral && DROPS.test(text)),
     isPlain: (isRead || WRITES.has(word)) && isOne(bytes, at, end),
-    namesSettings: namesSettings(bytes.subarray(at, end)),
+    changes: changeOf(text, kind, isSeveral),
     namesId: ID.test(text),
     isSeveral,
     names: isSeveral ? (MAKES_NAMES.test(text) ? ANYTHING : null) : nameUse(word, text),
@@ -189,10 +196,17 @@ function nameOf(text: string | undefined): string | null {
   return text.startsWith('"') ? text.slice(1, -1) : text.toLowerCase();
 }
 
-const SETTINGS = [Buffer.from("highwater."), Buffer.from("HIGHWATER.")] as const;
-
-function namesSettings(text: Buffer): boolean {
-  return text.includes(SETTINGS[0]) || text.includes(SETTINGS[1]);
+/**
+ * A text that calls set_config with a parameter may set anything. One statement that certainly
+ * writes needs set_config to change a setting.
+ */
+function changeOf(text: string, kind: Kind, isSeveral: boolean): Change | null {
+  const isNamed = HIGHWATER.test(text);
+  const callsSetConfig = SET_CONFIG.test(text);
+  if (callsSetConfig && (isNamed || text.includes("$"))) return "always";
+  if (isNamed && kind === "read") return "always";
+  const isOfAll = RESETS.test(text) && ALL.test(text);
+  return isOfAll || (isNamed && (isSeveral || kind !== "data")) ? "by_tag" : null;
 }
 
 /** True when the statement takes no snapshot, judging by its first word. */

@@ -50,9 +50,11 @@ const EFFECTS: Readonly<Record<string, Effect>> = {
   PREPARE: "none",
   DEALLOCATE: "none",
   "DEALLOCATE ALL": "none",
+  "DISCARD ALL": "none",
 };
 
 const READS = new Set(["SELECT", "FETCH", "MOVE", "COPY", "EXPLAIN"]);
+const CHANGES_SETTINGS = new Set(["SET", "RESET", "DISCARD ALL"]);
 const WRITES = new Set(["INSERT", "UPDATE", "DELETE", "MERGE"]);
 /** Row counts are many, tags are few: the cache is by tag without counts. */
 const known = new Map<string, Tag>();
@@ -69,7 +71,7 @@ export function readTag(text: string): Tag {
     isEmptyWrite,
     isRead: READS.has(words),
     isWrite: WRITES.has(words) || words === "COPY" || !(words in EFFECTS),
-    changesSettings: words === "SET" || words === "RESET" || !(words in EFFECTS),
+    changesSettings: CHANGES_SETTINGS.has(words) || !(words in EFFECTS),
     mayCallSettings: words === "SELECT",
     dropsStatements: words === "DISCARD ALL" || words.startsWith("DEALLOCATE"),
   };

@@ -158,6 +158,7 @@ export class WireSession {
         for (const fault of faults)
           this.#queue.push(noticeResponse({ severity: "WARNING", code: "22023", message: fault }));
       },
+      strictestLevel: () => this.#strictestLevel(),
       attempt: () => this.#attempt(),
       admission: () => this.#slowdown.admission(),
       broken: (reason) => {
@@ -303,14 +304,20 @@ export class WireSession {
 
   #attempt(): WireAttempt | null {
     const { attempts, owner, primaryEpoch, defaultLevel } = this.#options;
-    const { settings } = this.#state;
-    return attempts.begin({ owner, primaryEpoch }, settings, settings.level ?? defaultLevel());
+    const { settings, mayHaveSet } = this.#state;
+    const level = mayHaveSet ? this.#strictestLevel() : (settings.level ?? defaultLevel());
+    return attempts.begin({ owner, primaryEpoch }, settings, level);
+  }
+
+  #strictestLevel(): string {
+    const { levels, defaultLevel } = this.#options;
+    return levels().at(-1) ?? defaultLevel();
   }
 
   #wait(gate: Gate): void {
     gate.decision = "waits";
     const { positions, primaryEpoch, defaultLevel } = this.#options;
-    const { settings } = this.#state;
+    const settings = this.#state.inForce;
     const attempt = gate.attempt as WireAttempt | null;
     if (attempt !== null) this.#positioned.add(attempt);
     const isEarly = attempt !== null && settings.ack === "commit";
@@ -363,12 +370,12 @@ export class WireSession {
     if (this.#isClosed) return;
     gate.prefix = errorResponse(USED[outcome]);
     // In safe mode the answer must not reveal a commit that can still be lost.
-    if (outcome === "committed" && this.#state.settings.ack === "durable") this.#wait(gate);
+    if (outcome === "committed" && this.#state.inForce.ack === "durable") this.#wait(gate);
     else this.#open(gate);
   }
 
   #releaseInTime(gate: Gate): void {
-    const { maxWaitMs } = this.#state.settings;
+    const { maxWaitMs } = this.#state.inForce;
     if (maxWaitMs <= 0) return;
     const cancel = this.#options.after(maxWaitMs, () => {
       this.#release(gate);
@@ -381,9 +388,9 @@ export class WireSession {
    */
   #waitAtReplica(gate: Gate, reader: Reader, replica: string): void {
     gate.decision = "waits";
-    const { readsDurably } = this.#state.settings;
+    const { readsDurably, level: asked } = this.#state.inForce;
     const { signal } = this.#ended;
-    const level = this.#state.settings.level ?? this.#options.defaultLevel();
+    const level = asked ?? this.#options.defaultLevel();
     this.#reads?.holds(gate, readsDurably ? level : null);
     const opens = readsDurably ? reader.shown(replica, level, signal) : reader.confirmed(replica, signal);
     void opens.then(() => {

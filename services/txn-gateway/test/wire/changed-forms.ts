@@ -1,0 +1,140 @@
+// Forms in which the settings change in the message or the pipeline that commits, and which frames
+// of each answer may come while the link to the other region is cut.
+import { bind, execute, parse, query, SYNC, type WireClient } from "./client.ts";
+import { type Form, INSERT, sending, step } from "./safe-forms.ts";
+
+const atDisk = (client: WireClient): Promise<unknown> => client.query("SET highwater.level = 'disk'");
+const TO_REGION = "SET highwater.level = 'region'";
+const BLOCK_AT_DISK = ["BEGIN", "SET LOCAL highwater.level = 'disk'", INSERT, "COMMIT"];
+/** More than the gateway reads of a text. */
+const LONG = `INSERT INTO kv VALUES (gen_random_uuid()::text || '${"x".repeat(100_000)}', 1)`;
+
+export const CHANGED: readonly Form[] = [
+  {
+    name: "a pipeline behind a block at disk",
+    send: sending(...[...BLOCK_AT_DISK, INSERT].map(query)),
+    early: "CZCZCZCZ",
+    late: "CZ",
+  },
+  {
+    name: "a batch behind a block at disk",
+    send: sending(...BLOCK_AT_DISK.flatMap((text) => step(text)), ...step(INSERT), SYNC),
+    early: "12C12C12C12C12C",
+    late: "Z",
+  },
+  {
+    name: "a batch behind a batch at disk",
+    send: sending(...BLOCK_AT_DISK.flatMap((text) => step(text)), SYNC, ...step(INSERT), SYNC),
+    early: "12C12C12C12CZ12C",
+    late: "Z",
+  },
+  {
+    name: "a text behind COMMIT of a block at disk",
+    prepare: async (client) => {
+      for (const text of BLOCK_AT_DISK.slice(0, -1)) await client.query(text);
+    },
+    send: sending(query(`COMMIT; ${INSERT}`)),
+    early: "C",
+    late: "CZ",
+  },
+  {
+    name: "a text that sets the level and writes",
+    prepare: atDisk,
+    send: sending(query(`${TO_REGION}; ${INSERT}`)),
+    early: "C",
+    late: "CZ",
+  },
+  {
+    name: "the level in another spelling",
+    prepare: atDisk,
+    send: sending(query(`SET "HighWater" . level TO region; ${INSERT}`)),
+    early: "C",
+    late: "CZ",
+  },
+  {
+    name: "a text with a block at region",
+    prepare: atDisk,
+    send: sending(query(`BEGIN; SET LOCAL highwater.level = 'region'; ${INSERT}; COMMIT`)),
+    early: "CCC",
+    late: "CZ",
+  },
+  {
+    name: "RESET ALL in front of a write",
+    prepare: atDisk,
+    send: sending(query(`RESET ALL; ${INSERT}`)),
+    early: "C",
+    late: "CZ",
+  },
+  {
+    name: "DISCARD ALL in a pipeline",
+    prepare: atDisk,
+    send: sending(query("DISCARD ALL"), query(INSERT)),
+    early: "CZ",
+    late: "CZ",
+  },
+  {
+    name: "the level in a batch that writes",
+    prepare: atDisk,
+    send: sending(...step(TO_REGION), ...step(INSERT), SYNC),
+    early: "12C12C",
+    late: "Z",
+  },
+  {
+    name: "the level as a parameter of set_config",
+    prepare: atDisk,
+    send: sending(
+      parse("", "SELECT set_config($1, $2, false)"),
+      ...[bind("", "", ["highwater.level", "region"]), execute("")],
+      ...[...step(INSERT), SYNC],
+    ),
+    early: "12DC12C",
+    late: "Z",
+  },
+  {
+    name: "max_wait of a block, and what follows it",
+    send: sending(...["BEGIN", "SET LOCAL highwater.max_wait = 100", "COMMIT", INSERT].map(query)),
+    early: "CZCZCZ",
+    late: "CZ",
+  },
+  {
+    name: "read_ack in front of a read",
+    send: sending(query("SET highwater.read_ack = 'durable'; SELECT key FROM kv WHERE key = 'others'")),
+    early: "CT",
+    late: "DCZ",
+  },
+  // What follows may be answered at once.
+  { name: "the level alone", send: sending(query("SET highwater.level = 'disk'")), early: "CZ", late: "" },
+  {
+    name: "two settings",
+    send: sending(query("SET highwater.level = 'disk'; SET highwater.max_wait = 100")),
+    early: "CCZ",
+    late: "",
+  },
+  {
+    name: "the level at disk, and a write behind it",
+    send: sending(query("SET highwater.level = 'disk'"), query(INSERT)),
+    early: "CZCZ",
+    late: "",
+  },
+  {
+    name: "the level at disk in the batch that writes",
+    send: sending(...step("SET highwater.level = 'disk'"), ...step(INSERT), SYNC),
+    early: "12C12CZ",
+    late: "",
+  },
+  { name: "a long text at disk", prepare: atDisk, send: sending(query(LONG)), early: "CZ", late: "" },
+  {
+    name: "a value at disk that looks like a setting",
+    prepare: atDisk,
+    send: sending(query("INSERT INTO kv VALUES ('; highwater.level ' || gen_random_uuid()::text, 1)")),
+    early: "CZ",
+    late: "",
+  },
+  {
+    name: "a text at disk that sets something else",
+    prepare: atDisk,
+    send: sending(query(`SET work_mem = '8MB'; ${INSERT}`)),
+    early: "CCZ",
+    late: "",
+  },
+];
