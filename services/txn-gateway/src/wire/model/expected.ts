@@ -67,6 +67,8 @@ export class ExpectedAnswers {
   isSkipping = false;
   /** The server reads COPY data and ignores Sync. */
   isCopying = false;
+  /** The head's COPY reads data that is sent, or still reads it. */
+  #hasCopy = false;
 
   /** The server owes no answer. COPY data that it does not read needs none. */
   get isEmpty(): boolean {
@@ -131,11 +133,25 @@ export class ExpectedAnswers {
   /** A COPY that was running has failed: the server answers each Sync that it has yet to read. */
   failCopy(): void {
     this.isCopying = false;
+    this.#hasCopy = false;
     for (let at = this.#at; at < this.#queue.length; at++) {
       const message = this.#queue[at]?.message;
       if (message === "copyEnd") break;
       if (message === "copySync") this.#queue[at] = CLIENT.sync;
     }
+  }
+
+  /** A statement of the head has ended. If it was a COPY, the data of the head's next one follows. */
+  endCopy(): void {
+    const { head } = this;
+    if (!this.#hasCopy || head === undefined) return;
+    this.#hasCopy = false;
+    const queue = this.#queue;
+    let end = this.#at + 1;
+    while (queue[end]?.message === "copyData" || queue[end]?.message === "copySync") end++;
+    if (queue[end]?.message !== "copyEnd") return;
+    queue[end] = head;
+    this.#at = end;
   }
 
   pop(): void {
@@ -170,6 +186,7 @@ export class ExpectedAnswers {
    */
   beginCopy(): void {
     if (this.head?.message !== "execute" && this.head?.message !== "query") return;
+    this.#hasCopy = true;
     const queue = this.#queue;
     let end = this.#at;
     let data = -1;

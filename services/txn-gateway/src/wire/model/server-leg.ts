@@ -234,6 +234,7 @@ export class ServerLeg implements FrameSink {
     const isExecute = head?.message === "execute";
     if (!isExecute && head?.message !== "query") this.#unexpected("a result", head);
     this.#holds.begun();
+    state.expected.endCopy();
     const tag = readTag(bytes.toString("latin1", start + HEADER_BYTES, end - 1));
     if (this.#failedBefore(tag, head)) return false;
     if (tag.dropsStatements) state.forgetPrepared();
