@@ -5,6 +5,7 @@ import { eventually } from "@highwater/lab-system/testing";
 import { reportField } from "../../src/wire/frames/build.ts";
 import { writeCancel, writeStartup } from "../../src/wire/startup/packet.ts";
 import {
+  FLUSH,
   ServerAnswer,
   bind,
   describePortal,
@@ -367,6 +368,27 @@ it("the second COPY of a Query reads its own data, and a Sync among it is not an
     "all at once": [both, ...first, ...second],
     "data behind the second answer that makes it fail": [both, PAUSE, ...first, PAUSE, ...bad],
     "another COPY in front": [query("COPY kv TO STDOUT; COPY kv FROM STDIN"), PAUSE, ...second],
+  });
+});
+
+it("a statement behind a COPY that has ignored an early Sync is answered with the COPY", async () => {
+  const early = [...COPY_STEPS, SYNC];
+  const data = [copyLine("copied 1"), message("c")];
+  const more = [copyLine("copied 2"), message("c")];
+  const bad = [copyLine("bad", "not a number"), message("c")];
+  const statement = [parse("", "INSERT INTO kv VALUES ('copied 2', 2)"), bind("", ""), execute(""), SYNC];
+  // The server has read no Sync since the COPY began, so the Query does not commit.
+  const select = [query("SELECT 2"), query("COMMIT")];
+  await assertSameTypes({
+    "a Query": [...early, PAUSE, ...data, ...select],
+    "all at once": [...early, ...data, ...select],
+    "a Flush": [...COPY_STEPS, FLUSH, SYNC, ...data, FLUSH, ...select],
+    "a Flush among the data": [...early, PAUSE, copyLine("copied 3"), FLUSH, ...data, ...select],
+    "an extended statement": [...early, PAUSE, ...data, ...statement],
+    "an extended statement, all at once": [...early, ...data, ...statement],
+    "two of them": [...early, ...data, ...early, ...more, ...select],
+    "data that makes the COPY fail": [...early, PAUSE, ...bad, ...select, SYNC],
+    "a block": [query("BEGIN"), ...early, PAUSE, ...data, query("COMMIT")],
   });
 });
 

@@ -27,7 +27,7 @@ const HEADER_BYTES = 5;
 const WHOLE_TYPES = "QPBDECS";
 
 const [QUERY, PARSE, BIND, DESCRIBE, EXECUTE, CLOSE] = [..."QPBDEC"].map((type) => type.charCodeAt(0));
-const [SYNC_TYPE, CALL, COPY_DATA, COPY_DONE, COPY_FAIL, TERMINATE] = [..."SFdcfX"].map((type) =>
+const [SYNC_TYPE, CALL, COPY_DATA, COPY_DONE, COPY_FAIL, FLUSH, TERMINATE] = [..."SFdcfHX"].map((type) =>
   type.charCodeAt(0),
 );
 
@@ -348,6 +348,7 @@ export class ClientLeg implements FrameSink {
     if (type === COPY_DATA) expected.push(CLIENT.copyData);
     else if (type === CALL) expected.push(CLIENT.call);
     else if (type === COPY_DONE || type === COPY_FAIL) expected.push(CLIENT.copyEnd);
+    else if (type === FLUSH) expected.push(CLIENT.flush);
     else if (type === TERMINATE) this.isOver = true;
   }
 

@@ -48,6 +48,7 @@ export class CommitSteps {
       this.#check("awaited", state.hasWrittenInBlock || state.hasId);
     }
     state.outside.toServer(FLUSH);
+    state.expected.push(OWN.flush);
     return "wait";
   }
 

@@ -3,12 +3,14 @@
 import { type Change, type Kind } from "./statement.ts";
 
 /**
- * Messages that were sent. `copyData` and `copyEnd` have no answer. Nor has `copySync`, a Sync
- * among the COPY data, unless the COPY fails before it.
+ * Messages that were sent. `flush`, `copyData` and `copyEnd` have no answer. Nor has `copySync`, a
+ * Sync among the COPY data, unless the COPY fails before it.
  */
 type Message = "parse" | "bind" | "close" | "describe" | "execute" | "sync" | "query" | "call" | Unanswered;
-type Unanswered = "copyData" | "copyEnd" | "copySync";
-const UNANSWERED: ReadonlySet<Message> = new Set<Unanswered>(["copyData", "copyEnd", "copySync"]);
+type Unanswered = "flush" | "copyData" | "copyEnd" | "copySync";
+const UNANSWERED: ReadonlySet<Message> = new Set<Unanswered>(["flush", "copyData", "copyEnd", "copySync"]);
+/** The server keeps the answers to the other messages in its buffer until it reads one of these. */
+const SENDS: ReadonlySet<Message> = new Set<Message>(["sync", "query", "call", "flush"]);
 
 /** `quiet`: part of a Query sent in another form; the client gets only rows and errors. */
 type Whose = "client" | "quiet" | "own";
@@ -40,6 +42,7 @@ export const CLIENT = {
   describe: { message: "describe", whose: "client" },
   sync: { message: "sync", whose: "client" },
   call: { message: "call", whose: "client" },
+  flush: { message: "flush", whose: "client" },
   copyData: { message: "copyData", whose: "client" },
   copyEnd: { message: "copyEnd", whose: "client" },
   copySync: { message: "copySync", whose: "client" },
@@ -58,6 +61,7 @@ export const OWN = {
   close: { message: "close", whose: "own" },
   sync: { message: "sync", whose: "own" },
   query: { message: "query", whose: "own" },
+  flush: { message: "flush", whose: "own" },
 } as const satisfies Record<string, Expected>;
 
 export class ExpectedAnswers {
@@ -67,6 +71,8 @@ export class ExpectedAnswers {
   isSkipping = false;
   /** The server reads COPY data and ignores Sync. */
   isCopying = false;
+  /** Messages from the head on that make the server send its answers. */
+  #sending = 0;
   /** The head's COPY reads data that is sent, or still reads it. */
   #hasCopy = false;
 
@@ -77,7 +83,7 @@ export class ExpectedAnswers {
 
   /** The server answers nothing more before it gets another message. */
   get isWaiting(): boolean {
-    return this.isEmpty || this.isSkipping || this.isCopying;
+    return this.isEmpty || this.isSkipping || this.isCopying || this.#sending === 0;
   }
 
   /** The message that the next answer belongs to. */
@@ -118,10 +124,13 @@ export class ExpectedAnswers {
       }
       this.isSkipping = false;
     } else if (this.isSkipping) return;
-    if (message === "copyData" && this.#queue.at(-1)?.message === "copyData") return;
+    if (message === "flush" && this.isCopying) return;
+    const isSame = this.#queue.at(-1)?.message === message;
+    if (isSame && (message === "copyData" || message === "flush")) return;
     if (message === "copyEnd") this.isCopying = false;
     if (UNANSWERED.has(message) && this.isEmpty) return;
     this.#queue.push(expected);
+    if (SENDS.has(message)) this.#sending++;
   }
 
   /** True when the message sent last belongs to the data of the current COPY. */
@@ -137,7 +146,9 @@ export class ExpectedAnswers {
     for (let at = this.#at; at < this.#queue.length; at++) {
       const message = this.#queue[at]?.message;
       if (message === "copyEnd") break;
-      if (message === "copySync") this.#queue[at] = CLIENT.sync;
+      if (message !== "copySync") continue;
+      this.#queue[at] = CLIENT.sync;
+      this.#sending++;
     }
   }
 
@@ -155,6 +166,8 @@ export class ExpectedAnswers {
   }
 
   pop(): void {
+    const popped = this.#queue[this.#at];
+    if (popped !== undefined && SENDS.has(popped.message)) this.#sending--;
     this.#at++;
     if (this.#at === this.#queue.length) {
       this.#queue = [];
@@ -181,8 +194,8 @@ export class ExpectedAnswers {
   }
 
   /**
-   * The head has begun to read COPY data, so the server ignores each Sync up to the end of the
-   * data. It answers one after the first data if the COPY fails before it.
+   * The head has begun to read COPY data, so the server ignores each Sync and Flush up to the end of
+   * the data. It answers one after the first data if the COPY fails before it.
    */
   beginCopy(): void {
     if (this.head?.message !== "execute" && this.head?.message !== "query") return;
@@ -198,8 +211,12 @@ export class ExpectedAnswers {
     for (let at = end - 1; at >= this.#at; at--) {
       const expected = queue[at];
       if (expected === undefined) continue;
-      if (expected.message !== "sync") queue[--to] = expected;
-      else if (data >= 0 && at > data) queue[--to] = CLIENT.copySync;
+      if (expected.message !== "sync" && expected.message !== "flush") {
+        queue[--to] = expected;
+        continue;
+      }
+      this.#sending--;
+      if (expected.message === "sync" && data >= 0 && at > data) queue[--to] = CLIENT.copySync;
     }
     this.#at = to;
   }
