@@ -2,9 +2,9 @@
 // allows.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { difference, type Played } from "./compare.ts";
+import { difference, isRefusedByType, type Played } from "./compare.ts";
 import { type Frame, int16, int32, text } from "./frames.ts";
-import { piecesOf, readScript } from "./script.ts";
+import { breaksOff, piecesOf, readScript } from "./script.ts";
 
 const frame = (type: string, ...parts: readonly (string | Buffer)[]): Frame => ({
   type,
@@ -64,6 +64,21 @@ describe("the comparison", () => {
     assert.notEqual(difference(played(READY), { frames: [READY], end: "closed" }), null);
   });
 
+  it("knows that PostgreSQL refuses a message during a COPY before it has all of it, and only that", () => {
+    const refusal = (message: string, code = "08P01"): Frame =>
+      frame("E", "SERROR", `C${code}`, `M${message}`, Buffer.alloc(1));
+    const refused = refusal("unexpected message type 0x51 during COPY from stdin");
+    const lost = frame("E", "SFATAL", "C08P01", "Mterminating connection", Buffer.alloc(1));
+    const direct: Played = { frames: [COMMIT, refused, lost], end: "closed" };
+    const silent = (...shown: readonly Frame[]): Played => ({ frames: shown, end: "silent" });
+    assert.equal(isRefusedByType(direct, silent(COMMIT)), true);
+    assert.equal(isRefusedByType(direct, silent()), false);
+    assert.equal(isRefusedByType(direct, silent(COMMIT, READY)), false);
+    assert.equal(isRefusedByType(direct, { frames: [COMMIT], end: "closed" }), false);
+    for (const other of [refusal("invalid message length"), refusal("canceling statement", "57014")])
+      assert.equal(isRefusedByType({ frames: [COMMIT, other, lost], end: "closed" }, silent(COMMIT)), false);
+  });
+
   it("knows that a reset drops what was not read, and only that", () => {
     const direct: Played = { frames: [COMMIT, READY], end: "closed" };
     assert.equal(difference(direct, { frames: [COMMIT], end: "reset" }), null);
@@ -77,6 +92,15 @@ describe("a script", () => {
     const torn = readScript(Buffer.from('["Q","SELECT 1"]\n["Q","SEL\n{}\n[7]\n["S"]'), {});
     assert.deepEqual(torn, whole);
     assert.equal(whole.messages.length, 2);
+  });
+
+  it("breaks off where its last message is valid so far, but not all there", () => {
+    const script = (raw: string): ReturnType<typeof readScript> =>
+      readScript(Buffer.from(JSON.stringify(["raw", Buffer.from(raw, "latin1").toString("base64")])), {});
+    assert.equal(breaksOff(script("Q\0\0\0\x40SELECT")), true);
+    for (const raw of ["Q\0\0\0\x0aSELEC\0", "Q\0\0\0\x03", "P\xff\xff\xff\xff", "Q\0"])
+      assert.equal(breaksOff(script(raw)), false, JSON.stringify(raw));
+    assert.equal(breaksOff(readScript(Buffer.from('["Q","SELECT 1"]'), {})), false);
   });
 
   it("is cut into pieces that are the same each time, and lose nothing", () => {

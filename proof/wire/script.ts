@@ -103,6 +103,13 @@ export function leavesCopyOpen({ messages }: Script): boolean {
   return /d[^dcf]/.test(types);
 }
 
+/** The script's last message is valid up to where it breaks off. */
+export function breaksOff({ messages, isBroken }: Script): boolean {
+  const last = messages.at(-1);
+  if (!isBroken || last === undefined || last.length < 5) return false;
+  return last.readInt32BE(1) >= last.length;
+}
+
 /** Bytes that are sent in one piece, and the pause before them. */
 export interface Piece {
   readonly bytes: Buffer;
