@@ -1,4 +1,5 @@
 // Parts of the SDK that fuzzing and the vectors of conformance call directly. Not published.
+export { boundaryOf } from "./src/adapters/enlist/statements.ts";
 export { decoderOf } from "./src/decode.ts";
 export { answerError } from "./src/errors.ts";
 export { decodeToken } from "./src/ids.ts";

@@ -1,8 +1,9 @@
 // Goal: both languages are tested against the same data. Method: the files are what this SDK makes of it, and every other
-// SDK reads them; the judgements were written by hand, and are played here as well.
+// SDK reads them; the judgements and the boundaries were written by hand, and are tested here as well.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { boundaryOf } from "@highwater/sdk/internals";
 import { VECTORS } from "./build.ts";
 import { judge, type Judgement } from "./judge.ts";
 
@@ -16,4 +17,9 @@ for (const [name, build] of Object.entries(VECTORS))
 for (const judgement of read("judgements.json") as Judgement[])
   test(`judgement: ${judgement.name}`, () => {
     judge(judgement);
+  });
+
+for (const { text, boundary } of read("boundaries.json") as { text: string; boundary: string | null }[])
+  test(`what ${JSON.stringify(text)} does to a transaction`, () => {
+    assert.equal(boundaryOf(text) ?? null, boundary);
   });

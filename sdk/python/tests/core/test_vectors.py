@@ -17,6 +17,7 @@ from highwater._core.retry import Decision, Situation, decide, resolve, retry_af
 from highwater._core.sse import SseParser
 from highwater._core.tuning import DEFAULT_TUNING
 from highwater._core.wire import Position, Verdict
+from highwater.enlist._statements import boundary_of
 from tests.client.support import epoch, marks, uuid
 
 FOLDER = Path(__file__).parents[3] / "conformance" / "vectors"
@@ -104,6 +105,11 @@ def test_parameters(vector: Json) -> None:
     param = to_param(vector["value"])
     assert json.dumps(param) == json.dumps(vector["param"]) or param == vector["param"]
     assert isinstance(param, bool) == isinstance(vector["param"], bool)
+
+
+@pytest.mark.parametrize("vector", load("boundaries.json"), ids=lambda each: repr(each["text"]))
+def test_what_a_text_does_to_a_transaction(vector: Json) -> None:
+    assert boundary_of(vector["text"]) == vector["boundary"]
 
 
 class Player:

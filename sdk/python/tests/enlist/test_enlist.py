@@ -17,6 +17,7 @@ import psycopg
 import pytest
 import sqlalchemy
 from psycopg import errors
+from psycopg.sql import SQL
 
 from highwater import (
     AsyncHighwater,
@@ -28,7 +29,7 @@ from highwater import (
     UnavailableError,
 )
 from highwater.enlist import EnlistedTransaction, enlist
-from highwater.enlist._statements import RECEIPT, boundary_of
+from highwater.enlist._statements import RECEIPT
 from tests.enlist.conftest import LIMIT_S, count, until
 from tests.system import REPOSITORY, System, app_address
 
@@ -38,28 +39,6 @@ pytestmark = pytest.mark.adapters
 def test_the_receipt_is_that_of_the_other_sdk() -> None:
     theirs = (REPOSITORY / "sdk/ts/src/adapters/enlist/statements.ts").read_text()
     assert f"`{RECEIPT.decode()}`" in theirs
-
-
-@pytest.mark.parametrize(
-    ("text", "boundary"),
-    [
-        ("begin isolation level serializable", "begin"),
-        (" START TRANSACTION;", "begin"),
-        ("BEGIN READ ONLY", None),
-        ("BEGIN; INSERT INTO t VALUES (1); COMMIT", None),
-        ("commit work", "commit"),
-        ("END", "commit"),
-        ("COMMIT AND NO CHAIN", "commit"),
-        ("COMMIT AND CHAIN", "refused"),
-        ("ROLLBACK AND CHAIN", "refused"),
-        ("prepare transaction 'one'", "refused"),
-        ("ROLLBACK", "rollback"),
-        ("ROLLBACK TO SAVEPOINT one", None),
-        ("SELECT 1", None),
-    ],
-)
-def test_what_a_text_does_to_a_transaction(text: str, boundary: str | None) -> None:
-    assert boundary_of(text) == boundary
 
 
 def test_a_transaction_has_its_promise(system: System, hw: Highwater) -> None:
@@ -114,6 +93,34 @@ def test_texts_of_begin_and_commit_are_enlisted_too(system: System, hw: Highwate
         connection.execute("ROLLBACK")
         assert enlisted.last(connection) is transaction
         assert (count(system, "by text"), count(system, "rolled back")) == (1, 0)
+
+
+def test_a_commit_with_comments_is_enlisted_and_one_with_more_behind_it_is_refused(
+    system: System, hw: Highwater
+) -> None:
+    with psycopg.connect(app_address(system), autocommit=True) as connection:
+        enlisted = enlist(hw, connection)
+        seen: list[EnlistedTransaction | None] = []
+        ends: list[Any] = ["COMMIT -- done", "/* a /* b */ */ COMMIT", b"-- x\nEND;", SQL("; commit /* c */ work")]
+        for end in ends:
+            connection.execute("/* app */ BEGIN")
+            connection.execute("INSERT INTO enlisted VALUES (gen_random_uuid() || ' commented')")
+            connection.execute(end)
+            seen.append(enlisted.last(connection))
+        assert None not in seen
+        assert (len(set(seen)), count(system, "%commented")) == (4, 4)
+        connection.execute("BEGIN")
+        connection.execute("INSERT INTO enlisted VALUES ('with more')")
+        more: list[Any] = ["COMMIT; SELECT 1", "-- x\nEND; BEGIN", SQL("COMMIT -- x\nAND CHAIN")]
+        for end in more:
+            with pytest.raises(InvalidRequestError) as refused:
+                connection.execute(end)
+            assert (refused.value.code, refused.value.outcome) == ("transaction_control", "not_applied")
+        with pytest.raises(errors.ActiveSqlTransaction):
+            connection.execute("COMMIT PREPARED 'none'")
+        connection.execute("-- undo\nROLLBACK")
+        assert count(system, "with more") == 0
+        assert enlisted.last(connection) is seen[-1]
 
 
 def test_failures_are_those_of_psycopg(system: System, hw: Highwater) -> None:

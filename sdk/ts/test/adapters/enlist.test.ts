@@ -150,6 +150,27 @@ test("pg: a failed transaction, a rollback and a refused COMMIT are answered as 
   await enlisted.last(client)?.durable({ timeout: 60_000 });
 });
 
+test("pg: a COMMIT with comments is enlisted, and one with more statements behind it is refused", async () => {
+  await using at = await connect();
+  const { client, enlisted } = at;
+  const ids = new Set<string | undefined>();
+  for (const end of ["COMMIT -- done", "/* a /* b */ */ COMMIT", "-- x\nEND;", "; commit /* c */ work"]) {
+    await client.query("/* app */ BEGIN");
+    await client.query("INSERT INTO note VALUES (gen_random_uuid() || ' commented')");
+    await client.query(end);
+    ids.add(enlisted.last(client)?.id);
+  }
+  assert.deepEqual([ids.size, ids.has(undefined), await count("%commented")], [4, false, 4]);
+  await client.query("BEGIN");
+  await client.query("INSERT INTO note VALUES ('with more')");
+  for (const end of ["COMMIT; SELECT 1", "-- x\nEND; BEGIN", "COMMIT -- x\nAND CHAIN"])
+    await assert.rejects(client.query(end), { code: "transaction_control", outcome: "not_applied" }, end);
+  await assert.rejects(client.query("COMMIT PREPARED 'none'"), { code: "25001" });
+  await client.query("-- undo\nROLLBACK");
+  assert.equal(await count("with more"), 0);
+  assert.ok(ids.has(enlisted.last(client)?.id), "the last one that committed");
+});
+
 test("pg: connections of a pool are enlisted, callbacks work, and many transactions share requests", async () => {
   const pool = new pg.Pool({ connectionString: await address(), max: 8 });
   const enlisted = enlist(hw, pool);

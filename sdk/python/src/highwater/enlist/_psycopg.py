@@ -131,7 +131,7 @@ class EnlistedConnection(Generic[E]):
 
     def _command(self, command: Any, *args: Any, **options: Any) -> Steps[PGresult | None]:
         """Stands in for the connection's `_exec_command`, which runs its own BEGIN and COMMIT."""
-        return (yield from self.boundary(self._text(command), lambda: self._exec(command, *args, **options)))
+        return (yield from self.boundary(self.text_of(command), lambda: self._exec(command, *args, **options)))
 
     def boundary(self, text: str, run: Callable[[], Steps[Any]]) -> Steps[PGresult | None]:
         """Runs a statement, and does here what it means for the transaction."""
@@ -150,10 +150,13 @@ class EnlistedConnection(Generic[E]):
         result: PGresult | None = yield from run()
         return result
 
-    def _text(self, command: Any) -> str:
+    def text_of(self, command: Any) -> str:
         if isinstance(command, bytes):
             return command.decode()
-        return command if isinstance(command, str) else str(command.as_string(self._connection))
+        if isinstance(command, str):
+            return command
+        as_string = getattr(command, "as_string", None)
+        return "" if as_string is None else str(as_string(self._connection))
 
     def _forget(self) -> None:
         before, self._open = self._open, None
@@ -273,8 +276,8 @@ def _hooked(factory: type[Any], hooks: EnlistedConnection[Any]) -> type[Any]:
             def run() -> Steps[None]:
                 yield from super(EnlistedCursor, self)._execute_gen(query, params, **options)
 
-            text = query.decode() if isinstance(query, bytes) else query
-            if not isinstance(text, str) or boundary_of(text) is None:
+            text = hooks.text_of(query)
+            if boundary_of(text) is None:
                 yield from run()
                 return
             yield from self._start_query(query)

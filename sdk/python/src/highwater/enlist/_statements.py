@@ -31,18 +31,19 @@ NOTHING_WRITTEN: Final = b"INSERT 0 0"
 
 Boundary = Literal["begin", "commit", "rollback", "refused"]
 
-_BEGIN: Final = re.compile(r"(?:begin|start\s+transaction)\b[^;]*;?", re.IGNORECASE)
-_COMMIT: Final = re.compile(r"(?:commit|end)(?:\s+(?:work|transaction))?(?:\s+and\s+no\s+chain)?\s*;?", re.IGNORECASE)
-_ROLLBACK: Final = re.compile(
-    r"(?:rollback|abort)(?:\s+(?:work|transaction))?(?:\s+and\s+no\s+chain)?\s*;?", re.IGNORECASE
+#: Other texts are not looked at.
+_FIRST: Final = re.compile(r"\s*(?:begin|start|commit|end|rollback|abort|prepare|--|/\*|;)", re.IGNORECASE)
+_BEGIN: Final = re.compile(r"(?:begin|start\s+transaction)\b[^;]*[\s;]*", re.IGNORECASE)
+_END: Final = re.compile(
+    r"(?:(commit|end)|rollback|abort)(?:\s+(?:work|transaction))?(?:\s+and\s+no\s+chain)?[\s;]*", re.IGNORECASE
 )
-#: A second transaction would begin, or end elsewhere, without a ticket.
+#: The transaction would end without its receipt, or a second one would begin without a ticket.
+#: PostgreSQL itself refuses COMMIT PREPARED inside a transaction.
 _REFUSED: Final = re.compile(
-    r"(?:(?:commit|end|rollback|abort)\b.*\band\s+chain\b|prepare\s+transaction\b)", re.IGNORECASE
+    r"(?:commit(?!\s+prepared)|end|(?:rollback|abort)[^;]*and\s+chain|prepare\s+transaction)\b", re.IGNORECASE
 )
 _READ_ONLY: Final = re.compile(r"\bread\s+only\b", re.IGNORECASE)
-#: The first words that can be meant: other texts are not looked at.
-_FIRST: Final = re.compile(r"\s*(?:begin|start|commit|end|rollback|abort|prepare)\b", re.IGNORECASE)
+_PARTS: Final = re.compile(r"/\*|\*/|--|[^-/*\n\r]+|[\s\S]")
 
 
 def receipt_values(issued: Issued) -> list[bytes]:
@@ -50,17 +51,29 @@ def receipt_values(issued: Issued) -> list[bytes]:
 
 
 def boundary_of(text: str) -> Boundary | None:
-    """Of a text that is one statement. A text of several is passed on as it is."""
+    """A text of several statements is passed on as it is, but refused where COMMIT is the first."""
     if _FIRST.match(text) is None:
         return None
-    trimmed = text.strip()
-    if _COMMIT.fullmatch(trimmed):
-        return "commit"
-    if _ROLLBACK.fullmatch(trimmed):
-        return "rollback"
-    if _REFUSED.match(trimmed):
+    bare = _without_comments(text).lstrip(" \t\n\r\f\v;")
+    end = _END.fullmatch(bare)
+    if end is not None:
+        return "commit" if end[1] else "rollback"
+    if _REFUSED.match(bare):
         return "refused"
-    return "begin" if _BEGIN.fullmatch(trimmed) and not _READ_ONLY.search(trimmed) else None
+    return "begin" if _BEGIN.fullmatch(bare) and not _READ_ONLY.search(bare) else None
+
+
+def _without_comments(text: str) -> str:
+    """Puts blanks for comments. The texts that are meant have no quotes before their semicolon."""
+    kept: list[str] = []
+    depth, is_line = 0, False
+    for part in _PARTS.findall(text):
+        is_line = (is_line or (depth == 0 and part == "--")) and part not in {"\n", "\r"}
+        is_comment = is_line or depth > 0 or part == "/*"
+        kept.append(" " if is_comment else part)
+        if not is_line:
+            depth += (part == "/*") - (depth > 0 and part == "*/")
+    return "".join(kept)
 
 
 def is_refusal(error: BaseException) -> bool:
@@ -112,4 +125,5 @@ def lost(transaction_id: str, level: str, cause: HighwaterError) -> TransactionL
 
 
 def refused(text: str) -> InvalidRequestError:
-    return usage_error("transaction_control", f"an enlisted transaction cannot end by {text}")
+    message = f"an enlisted transaction cannot end by {text.strip()[:80]}; send COMMIT alone"
+    return usage_error("transaction_control", message)

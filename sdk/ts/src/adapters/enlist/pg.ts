@@ -268,5 +268,6 @@ function call(query: Query, args: readonly unknown[]): Promise<unknown> {
 
 function refusedStatement(text: string): InvalidRequestError {
   const about = { code: "transaction_control", outcome: "not_applied", retry: "never" } as const;
-  return new InvalidRequestError(`an enlisted transaction cannot end by ${text}`, about);
+  const message = `an enlisted transaction cannot end by ${text.trim().slice(0, 80)}; send COMMIT alone`;
+  return new InvalidRequestError(message, about);
 }

@@ -20,19 +20,37 @@ export const receiptValues = ({ id, tag, epoch, digest }: Issued): string[] => [
 
 export type Boundary = "begin" | "commit" | "rollback" | "refused" | undefined;
 
-const BEGIN = /^(?:begin|start\s+transaction)\b[^;]*;?$/i;
-const COMMIT = /^(?:commit|end)(?:\s+(?:work|transaction))?(?:\s+and\s+no\s+chain)?\s*;?$/i;
-const ROLLBACK = /^(?:rollback|abort)(?:\s+(?:work|transaction))?(?:\s+and\s+no\s+chain)?\s*;?$/i;
-/** A second transaction would begin, or end elsewhere, without a ticket. */
-const REFUSED = /^(?:(?:commit|end|rollback|abort)\b.*\band\s+chain\b|prepare\s+transaction\b)/i;
+/** Other texts are not looked at. */
+const FIRST = /^\s*(?:begin|start|commit|end|rollback|abort|prepare|--|\/\*|;)/i;
+const BEGIN = /^(?:begin|start\s+transaction)\b[^;]*[\s;]*$/i;
+const END = /^(?:(commit|end)|rollback|abort)(?:\s+(?:work|transaction))?(?:\s+and\s+no\s+chain)?[\s;]*$/i;
+/**
+ * The transaction would end without its receipt, or a second one would begin without a ticket.
+ * PostgreSQL itself refuses COMMIT PREPARED inside a transaction.
+ */
+const REFUSED = /^(?:commit(?!\s+prepared)|end|(?:rollback|abort)[^;]*and\s+chain|prepare\s+transaction)\b/i;
 
-/** Of a text that is one statement. A text of several is passed on as it is. */
+/** A text of several statements is passed on as it is, but refused where COMMIT is the first. */
 export function boundaryOf(text: string): Boundary {
-  const trimmed = text.trim();
-  if (COMMIT.test(trimmed)) return "commit";
-  if (ROLLBACK.test(trimmed)) return "rollback";
-  if (REFUSED.test(trimmed)) return "refused";
-  return BEGIN.test(trimmed) && !/\bread\s+only\b/i.test(trimmed) ? "begin" : undefined;
+  if (!FIRST.test(text)) return undefined;
+  const bare = withoutComments(text).replace(/^[\s;]+/, "");
+  const end = END.exec(bare);
+  if (end !== null) return end[1] === undefined ? "rollback" : "commit";
+  if (REFUSED.test(bare)) return "refused";
+  return BEGIN.test(bare) && !/\bread\s+only\b/i.test(bare) ? "begin" : undefined;
+}
+
+/** Puts blanks for comments. The texts that are meant have no quotes before their semicolon. */
+function withoutComments(text: string): string {
+  let [depth, isLine] = [0, false];
+  return text.replace(/\/\*|\*\/|--|[^-/*\n\r]+|[^]/g, (part) => {
+    if (depth === 0 && part === "--") isLine = true;
+    if (isLine) isLine = part !== "\n" && part !== "\r";
+    else if (part === "/*") depth++;
+    else if (depth === 0) return part;
+    else if (part === "*/") depth--;
+    return " ";
+  });
 }
 
 interface ServerError {
