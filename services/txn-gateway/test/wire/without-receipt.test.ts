@@ -4,9 +4,10 @@ import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import { newId } from "@highwater/lab-system/testing";
 import { reportField } from "../../src/wire/frames/build.ts";
-import { bind, execute, message, parse, query, SYNC, type Frame, type WireClient } from "./client.ts";
-import { HOME, WireSystem } from "./system.ts";
+import { bind, execute, message, parse, query, SYNC, type Frame, WireClient } from "./client.ts";
+import { AWAY, HOME, WireSystem } from "./system.ts";
 
+const SET_TOO_LATE = /^highwater\.id has no effect on what the text that sets it/;
 const WARNED = /^highwater\.id has no effect on this transaction, which has no receipt/;
 
 let wire: WireSystem;
@@ -135,6 +136,34 @@ it("what writes nothing gets no warning, and may be sent again", async () => {
   client.end();
 });
 
+for (const ack of ["durable", "commit"])
+  it(`on the read port at the primary, with ack = ${ack}, each commit gets one warning, and runs twice`, async () => {
+    const client = await WireClient.open(wire.system.pgReadUrl(HOME));
+    await client.query(`SET default_transaction_read_only = off; SET highwater.ack = '${ack}'`);
+    for (const [name, make] of Object.entries({ ...WITHOUT, ...WITH }))
+      for (const { notices, code } of await twice(client, make)) {
+        assert.equal(notices.length, 1, `${name}: ${notices.join(", ")}`);
+        assert.match(notices[0] ?? "", WARNED, name);
+        assert.equal(code, "", name);
+      }
+    client.end();
+  });
+
+it("what reads on the read port gets no warning, and at a replica nothing does", async () => {
+  const reads = ["a read", "an extended read", "a block that reads", "settings"];
+  const atReplica = ["BEGIN; SELECT 1; COMMIT", "DO $$BEGIN PERFORM 1; END$$"].map((text) => () => [
+    query(text),
+  ]);
+  for (const region of [HOME, AWAY]) {
+    const client = await WireClient.open(wire.system.pgReadUrl(region));
+    const forms = reads.map((name) => READS[name] ?? assert.fail(name));
+    const outcome = { notices: [], code: "" };
+    for (const make of region === AWAY ? [...forms, ...atReplica] : forms)
+      assert.deepEqual(await twice(client, make), [outcome, outcome]);
+    client.end();
+  }
+});
+
 it("COMMIT PREPARED gets the warning in front of its tag", async () => {
   const client = await wire.open();
   await client.query(`SET highwater.id = '${newId()}'`);
@@ -147,24 +176,29 @@ it("COMMIT PREPARED gets the warning in front of its tag", async () => {
   client.end();
 });
 
-it("an id that is set in the batch that commits gets a warning; a COMMIT of the batch does not", async () => {
+for (const port of ["main", "read"])
+  it(`on the ${port} port, an id that is set in the batch that commits gets a warning`, async () => {
+    const { system } = wire;
+    const client = await WireClient.open(port === "main" ? system.pgUrl(HOME) : system.pgReadUrl(HOME));
+    await client.query("SET default_transaction_read_only = off");
+    const set = `SET highwater.id = '${newId()}'`;
+    const [late, read] = [INSERT, "SELECT 1"].map((text) => [
+      Buffer.concat([...step(set), ...step(text), SYNC]),
+    ]);
+    for (const sent of [late ?? [], [query(`${set}; ${INSERT}`)]]) {
+      const [first = "", ...more] = texts(await answers(client, sent), "N", "M");
+      assert.match(first, sent === late ? WARNED : SET_TOO_LATE);
+      assert.deepEqual(more, []);
+      await client.query("RESET highwater.id");
+    }
+    assert.deepEqual(texts(await answers(client, read ?? []), "N", "M"), []);
+    client.end();
+  });
+
+it("an id that is set in the batch whose COMMIT ends it gets no warning", async () => {
   const client = await wire.open();
-  const set = (scope: string): string => `SET ${scope} highwater.id = '${newId()}'`;
-  const [late, read, inTime] = [
-    [set(""), INSERT],
-    [set(""), "SELECT 1"],
-    ["BEGIN", set("LOCAL"), INSERT, "COMMIT"],
-  ].map((batch) => [Buffer.concat([...batch.flatMap(step), SYNC])]);
-  const notices: string[][] = [];
-  for (const sent of [late, read, inTime]) {
-    notices.push(texts(await answers(client, sent ?? []), "N", "M"));
-    await client.query("RESET highwater.id");
-  }
-  assert.match(notices[0]?.[0] ?? "", WARNED);
-  assert.deepEqual(
-    notices.map(({ length }) => length),
-    [1, 0, 0],
-  );
+  const batch = ["BEGIN", `SET LOCAL highwater.id = '${newId()}'`, INSERT, "COMMIT"].flatMap(step);
+  assert.deepEqual(texts(await answers(client, [Buffer.concat([...batch, SYNC])]), "N", "M"), []);
   client.end();
 });
 

@@ -16,13 +16,18 @@ const INTEGRITY = "23";
 export const TOKEN_PARAMETER = "highwater.token";
 const NO_TOKEN = parameterStatus(TOKEN_PARAMETER, "");
 
-const WITHOUT_RECEIPT = noticeResponse({
-  severity: "WARNING",
-  code: "01000",
-  message:
-    "highwater.id has no effect on this transaction, which has no receipt; sent again with the id, it runs again",
-  hint: "Send it between BEGIN and COMMIT, each statement in a message of its own, as a role that can write receipts.",
-});
+const withoutReceipt = (hint: string): Buffer =>
+  noticeResponse({
+    severity: "WARNING",
+    code: "01000",
+    message:
+      "highwater.id has no effect on this transaction, which has no receipt; sent again with the id, it runs again",
+    hint,
+  });
+const WITHOUT_RECEIPT = withoutReceipt(
+  "Send it between BEGIN and COMMIT, each statement in a message of its own, as a role that can write receipts.",
+);
+const ON_READ_PORT = withoutReceipt("Send it to the gateway's main port.");
 const SET_TOO_LATE =
   "highwater.id has no effect on what the text that sets it has committed; set it in a message of its own";
 
@@ -69,13 +74,13 @@ export class Holds {
     else this.#lackReceipt(gate);
   }
 
-  /** No warning on the read port, where nothing commits. */
+  /** No warning at a replica: what looks like a commit there is none. */
   #lackReceipt(gate: Gate): void {
-    const { settings, isReader } = this.#state;
-    this.#lacksReceipt = !isReader;
-    if (settings.id === null || isReader || this.#hasWarned) return;
+    const { settings, isReader, isAtReplica } = this.#state;
+    this.#lacksReceipt = !isAtReplica;
+    if (settings.id === null || isAtReplica || this.#hasWarned) return;
     this.#hasWarned = true;
-    gate.say(WITHOUT_RECEIPT);
+    gate.say(isReader ? ON_READ_PORT : WITHOUT_RECEIPT);
   }
 
   /** A result follows, so the statement before it in the same Query has not committed by itself. */

@@ -108,6 +108,8 @@ export class SessionState {
 
   /** The session connected to the read port. */
   readonly isReader: boolean;
+  /** Nothing commits in the session. */
+  readonly isAtReplica: boolean;
   /** The token whose transaction its reads have to see; empty: none. */
   after = "";
   /** The server may not show the token's transaction yet: the client's reads wait. */
@@ -115,10 +117,11 @@ export class SessionState {
   /** Why the token's transaction will not arrive: the answer to the next read. */
   refusal: Buffer | null = null;
 
-  constructor(client: HoldQueue, outside: Outside, isReader = false) {
+  constructor(client: HoldQueue, outside: Outside, isReader = false, isAtReplica = false) {
     this.client = client;
     this.outside = outside;
     this.isReader = isReader;
+    this.isAtReplica = isAtReplica;
   }
 
   /** What an answer has to keep to now: the settings, or the strictest while these are doubtful. */

@@ -165,7 +165,7 @@ export class WireSession {
         this.#fail({ severity: "FATAL", code: "08P01", message: reason });
       },
     };
-    this.#state = new SessionState(this.#queue, outside, reader !== null);
+    this.#state = new SessionState(this.#queue, outside, reader !== null, this.replica !== null);
     this.#clientLeg = new ClientLeg(this.#state);
     this.#serverLeg = new ServerLeg({
       state: this.#state,
