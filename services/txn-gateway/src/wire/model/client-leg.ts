@@ -603,6 +603,7 @@ export class ClientLeg implements FrameSink {
   #readSettings(): void {
     const { expected, status } = this.#state;
     if (this.#isInBatch || !expected.isEmpty || expected.isSkipping || status === "E") return;
+    this.#run.flush();
     this.#state.isStale = false;
     this.#isReadingSettings = true;
     this.#hasAskedAgain = this.#state.unread !== null;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { CLOSED, failed, ModelSession, ready, tag } from "../../../test/support/wire-model.ts";
-import { bind, execute, parse, query, SYNC } from "../frames/build.ts";
+import { bind, execute, message, parse, query, SYNC } from "../frames/build.ts";
 
 const UPDATE = query("UPDATE t SET value = 1");
 const EXTENDED = [parse("", "UPDATE t SET value = 1"), bind("", ""), execute("")];
@@ -35,6 +35,13 @@ test("an extended statement gets the error, and what follows it is skipped up to
   session.server(ready("I"));
   assert.equal(session.received(), "Z");
   assert.equal(session.sent(), "CPBECS", "the question of the next statement");
+});
+
+test("what was sent before the Query goes to the server before the questions for it", () => {
+  const session = stale();
+  session.state.probed = null;
+  session.client(message("f", "none\0"), UPDATE);
+  assert.equal(session.sent(), "fCPBESCPBECS");
 });
 
 test("in a block the failure has undone the block, so the statement gets the error at once", () => {
