@@ -18,6 +18,7 @@ import {
   KEEP_ALIVE_MS,
   logIn,
   openSocket,
+  type Relay,
 } from "./startup/backend.ts";
 import { greet, type Greeted, ProxyRefused, Refused } from "./startup/handshake.ts";
 import { LogIns } from "./startup/log-ins.ts";
@@ -47,6 +48,8 @@ export interface WireContext {
 
 /** Limit from the connection to the session, as PostgreSQL's authentication_timeout. */
 const START_LIMIT_MS = 60_000;
+/** Each takes a connection of the server. */
+const ASKED_MAX = 64;
 const SWEEP_MS = 1_000;
 
 export class Wire {
@@ -65,6 +68,8 @@ export class Wire {
   readonly #perRole = new Tally();
   /** Sockets of clients that have not logged in, oldest first. */
   readonly #opening = new Set<Socket>();
+  /** Those of them that the server has asked for a password, in the order in which it asked. */
+  readonly #asked = new Set<Socket>();
   #proxiesRefused = 0;
   #isStopping = false;
   #cancelSweep: () => void = () => undefined;
@@ -164,14 +169,7 @@ export class Wire {
     const { deps } = this.#parts;
     this.#sockets.add(plain);
     this.#opening.add(plain);
-    // A client displaces the oldest that has not logged in yet, never an admitted one.
-    const [oldest] = this.#opening;
-    if (oldest !== undefined && this.#opening.size > this.#parts.config.pgMaxConnections) {
-      this.#opening.delete(oldest);
-      this.#parts.metrics.refusals.add("overloaded");
-      oldest.write(TOO_MANY_OPENING);
-      oldest.destroySoon();
-    }
+    this.#displace(this.#opening, this.#parts.config.pgMaxConnections);
     plain.on("error", () => undefined);
     plain.once("close", () => {
       this.#sockets.delete(plain);
@@ -198,6 +196,16 @@ export class Wire {
       cancel();
       this.#opening.delete(plain);
     }
+  }
+
+  /** A client displaces the oldest that has not logged in yet, never an admitted one. */
+  #displace(clients: Set<Socket>, max: number): void {
+    const [oldest] = clients;
+    if (oldest === undefined || clients.size <= max) return;
+    clients.delete(oldest);
+    this.#parts.metrics.refusals.add("overloaded");
+    oldest.write(TOO_MANY_OPENING);
+    oldest.destroySoon();
   }
 
   #refuse(socket: Socket, cause: unknown, client: string): void {
@@ -258,19 +266,25 @@ export class Wire {
     const admitted = await this.#authentication.admit(greeted, user, replica ?? primaryEpoch.node);
     const { address, isBoundToDatabase } = admitted;
     const database = packet.parameters.get("database") ?? user;
-    // Counted only now: a role's connections are for clients that may log in as that role.
-    let leave = (): void => undefined;
+    let uncount = (): void => undefined;
+    // A role's connections are for clients that may log in as that role.
+    const enter = (): void => {
+      uncount = this.#count(user);
+      onAdmitted();
+    };
+    const leave = (): void => {
+      admitted.leave();
+      uncount();
+    };
     try {
       if (isBoundToDatabase && database !== address.database)
         throw new HighwaterError("forbidden", {
           detail: `a key that only reads connects to the database "${address.database}", not to "${database}"`,
         });
-      leave = this.#count(user);
-      // Where the server checks the password, the client is not admitted until then.
-      if (admitted.relay === null) onAdmitted();
-      await this.#open(greeted, packet, { primaryEpoch, isReadPort, replica, admitted, leave });
+      // Where the server checks the password, the client enters when the server has let it in.
+      if (admitted.relay === null) enter();
+      await this.#open(greeted, packet, { primaryEpoch, isReadPort, replica, admitted, enter, leave });
     } catch (cause) {
-      admitted.leave();
       leave();
       throw cause;
     }
@@ -300,7 +314,7 @@ export class Wire {
     const changes = isReadPort ? { user, default_transaction_read_only: "on" } : { user };
     const asked = new Map([...Object.entries(admitted.settings), ...parameters]);
     const startup = writeStartup(version, serverParameters(asked, changes));
-    const backend = await this.#logIn(socket, startup, admitted);
+    const backend = await this.#logIn(socket, startup, place);
     const { socket: server } = backend;
     // The node may have changed its role during the log-in; then it must not run this session.
     const isAsExpected =
@@ -331,7 +345,6 @@ export class Wire {
       onClosed: () => {
         this.#sessions.delete(session);
         if (this.#byKey.get(key) === session) this.#byKey.delete(key);
-        admitted.leave();
         leave();
       },
     });
@@ -343,15 +356,28 @@ export class Wire {
     session.start(inbox.release(), backend.rest);
   }
 
-  async #logIn(client: Socket, startup: Buffer, admitted: Admitted): Promise<Backend> {
+  async #logIn(client: Socket, startup: Buffer, { admitted, enter }: Place): Promise<Backend> {
     const { deps, config } = this.#parts;
+    const { address, relay } = admitted;
+    const how =
+      relay === null ? admitted : { ...admitted, relay: this.#bounded(client, relay), onLoggedIn: enter };
     const endTurn = await this.#logIns.turn(client);
     try {
       const limit = { clock: deps.clock, ms: config.connectTimeoutMs };
-      return await logIn(await openSocket(admitted.address, limit), startup, admitted);
+      return await logIn(await openSocket(address, limit), startup, how);
     } finally {
       endTurn();
     }
+  }
+
+  /** Only so many clients at a time may keep the server waiting. */
+  #bounded(client: Socket, relay: Relay): Relay {
+    const fromClient = (): Promise<Buffer> => {
+      this.#asked.add(client);
+      this.#displace(this.#asked, ASKED_MAX);
+      return relay.fromClient().finally(() => this.#asked.delete(client));
+    };
+    return { ...relay, fromClient };
   }
 
   #reader(replica: string | null, primary: string, holder: Admitted): Reader {
@@ -381,6 +407,8 @@ interface Place {
   /** Null: the session is at the primary. */
   readonly replica: string | null;
   readonly admitted: Admitted;
+  /** Counts the client. Errors: `overloaded` at the limits. */
+  readonly enter: () => void;
   readonly leave: () => void;
 }
 

@@ -120,13 +120,13 @@ function once(socket: Socket, event: string): Promise<void> {
 }
 
 /**
- * Errors: BackendRefusal, HighwaterError `forbidden` where the server would have let anyone in, and
- * those of the network.
+ * Errors: BackendRefusal, HighwaterError `forbidden` where the server would have let anyone in,
+ * those of `onLoggedIn`, and those of the network.
  */
 export async function logIn(
   socket: Socket,
   startup: Buffer,
-  how: { readonly password: string | null; readonly relay: Relay | null },
+  how: { readonly password: string | null; readonly relay: Relay | null; readonly onLoggedIn?: () => void },
 ): Promise<Backend> {
   const inbox = new Inbox(socket, GREETING_BYTES_MAX);
   try {
@@ -146,6 +146,7 @@ export async function logIn(
         continue;
       }
       if (type === "R" && !isProven) throw new HighwaterError("forbidden", { detail: UNPROVEN });
+      if (type === "R") how.onLoggedIn?.();
       greeting.push(frame);
       if (type === "K") key = Buffer.from(frame.subarray(5));
       if (type !== "Z") continue;
