@@ -108,6 +108,17 @@ it("a pipelined transaction in commit mode gets its receipt", async () => {
   client.end();
 });
 
+it("a COMMIT whose portal an earlier batch has bound gets its receipt", async () => {
+  const client = await wire.open({ parameters: { options: "-c highwater.ack=commit" } });
+  await client.query("BEGIN");
+  await client.query("INSERT INTO kv VALUES ('bound before', 1)");
+  client.send(parse("", "COMMIT"), bind("end", ""), SYNC);
+  await client.until("Z");
+  client.send(execute("end"), SYNC);
+  assert.match(new ServerAnswer(await client.until("Z")).token ?? "", /^hw2_/);
+  client.end();
+});
+
 it("a fast session's READ ONLY block, failed block and rollback end as in PostgreSQL", async () => {
   const client = await wire.open();
   await client.query("SET highwater.ack = 'commit'");

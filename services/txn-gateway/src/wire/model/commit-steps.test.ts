@@ -71,6 +71,18 @@ test("for a receipt it waits for the answers before it, and then for the receipt
   assert.equal(session.received(), "12CZ");
 });
 
+test("a portal of an earlier batch has no answers before it to wait for", () => {
+  const session = written();
+  session.wantReceipts();
+  session.client(parse("", "COMMIT"), bind("end", ""), SYNC);
+  session.server(PARSED, BOUND, ready("T"));
+  session.sent();
+  session.client(execute("end"), SYNC);
+  assert.equal(session.sent(), "CPBECH");
+  session.server(...checked(true, "t"));
+  assert.equal(session.sent(), "ES");
+});
+
 test("behind an error nothing of ours is added", () => {
   const session = written();
   session.wantReceipts();

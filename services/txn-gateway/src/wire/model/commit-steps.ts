@@ -38,11 +38,12 @@ export class CommitSteps {
       if (isFirst) this.#check("inline", false);
       return "send";
     }
-    if (this.#step === "none") this.#step = "flushed";
+    // If nothing is owed, a Flush brings no answer to wait for.
+    if (this.#step === "none" && !state.expected.isEmpty) this.#step = "flushed";
     else if (this.#step === "asked") {
       this.#step = "none";
       return "send";
-    } else if (this.#step === "flushed" && this.#readsSettings()) this.#step = "current";
+    } else if (this.#step !== "current" && this.#readsSettings()) this.#step = "current";
     else {
       this.#step = "asked";
       this.#check("awaited", state.hasWrittenInBlock || state.hasId);
