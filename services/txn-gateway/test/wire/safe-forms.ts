@@ -109,6 +109,18 @@ export const HELD: readonly Form[] = [
     late: "Z12CZ",
   },
   {
+    name: "a Sync behind a Query of the same batch",
+    send: sending(...step(INSERT), query("SHOW datestyle"), SYNC),
+    early: "12CTDCZ",
+    late: "Z",
+  },
+  {
+    name: "COMMIT behind a Query of a batch without Sync",
+    send: sending(...step(INSERT), query("SHOW datestyle"), query("COMMIT")),
+    early: "12CTDCZ",
+    late: "CZ",
+  },
+  {
     name: "INSERT … RETURNING up to a limit of rows",
     send: sending(parse("", `${INSERT} RETURNING key`), bind("", ""), executeOne(""), SYNC),
     early: "12Ds",

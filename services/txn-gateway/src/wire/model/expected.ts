@@ -71,6 +71,11 @@ export class ExpectedAnswers {
   isSkipping = false;
   /** The server reads COPY data and ignores Sync. */
   isCopying = false;
+  /**
+   * The server has executed a statement since the last Sync that it answered. Its transaction is
+   * open outside a block, too: a Query does not end it.
+   */
+  isUnsynced = false;
   /** Messages from the head on that make the server send its answers. */
   #sending = 0;
   /** The head's COPY reads data that is sent, or still reads it. */
@@ -168,6 +173,8 @@ export class ExpectedAnswers {
   pop(): void {
     const popped = this.#queue[this.#at];
     if (popped !== undefined && SENDS.has(popped.message)) this.#sending--;
+    if (popped?.message === "execute") this.isUnsynced = true;
+    else if (popped?.message === "sync") this.isUnsynced = false;
     this.#at++;
     if (this.#at === this.#queue.length) {
       this.#queue = [];

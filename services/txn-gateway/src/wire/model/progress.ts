@@ -4,7 +4,10 @@ import { type SessionState } from "./state.ts";
 export class Progress {
   readonly #state: SessionState;
   isInBlock = false;
-  /** Since the last ReadyForQuery, or the last commit after it. */
+  /**
+   * Since the last ReadyForQuery, or the last commit after it. In a transaction that ends at its
+   * Sync: since it began.
+   */
   hasWritten = false;
   hasCommitted = false;
   /** A function may have changed settings since they were last read. */
@@ -35,7 +38,8 @@ export class Progress {
   ready(): void {
     this.isInBlock = this.#state.status !== "I";
     if (!this.isInBlock) this.endBlock();
-    this.hasWritten = false;
+    // A Query in a batch without a Sync does not commit, and the Sync that does has no tag.
+    this.hasWritten &&= this.isInBlock && this.#state.expected.isUnsynced;
     this.hasCommitted = false;
     if (this.hasCalled) this.#state.isStale = true;
     this.hasCalled = false;
