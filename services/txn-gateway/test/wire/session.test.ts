@@ -259,6 +259,39 @@ it("the gateway's check behind a read is read whole, also when it comes in two p
   client.end();
 });
 
+it("a Query in a batch without a Sync is part of its transaction, which ends as in PostgreSQL", async () => {
+  const direct = await wire.direct();
+  const insert = [parse("", "INSERT INTO kv VALUES ('unsynced', 1)"), bind("", ""), execute("")];
+  const ways: readonly (readonly string[])[] = [
+    ["SET application_name = 'x'", "ROLLBACK"],
+    ["SET application_name = 'x'", "SELECT 1", "ROLLBACK"],
+    ["SET application_name = 'x'", "SELECT 1/0", "ROLLBACK"],
+    ["SET application_name = 'x'", "INSERT INTO kv VALUES ('unsynced', 2)", "ROLLBACK"],
+    ["BEGIN", "SET LOCAL application_name = 'x'", "SELECT 1", "ROLLBACK"],
+    ["SET application_name = 'x'", "COMMIT"],
+  ];
+  for (const ack of ["durable", "commit"]) {
+    const client = await wire.open({ parameters: { options: `-c highwater.ack=${ack}` } });
+    for (const texts of ways) {
+      const endOf = async (session: WireClient): Promise<string> => {
+        await session.query("SELECT 1");
+        session.send(...insert);
+        const ends: string[] = [];
+        for (const text of texts) {
+          const { types, status } = await session.query(text);
+          ends.push(types.replaceAll("S", "") + status);
+        }
+        const { rows } = await session.query("SELECT count(*) FROM kv WHERE key = 'unsynced'");
+        await session.query("DELETE FROM kv WHERE key = 'unsynced'");
+        return `${ends.join(" ")}, ${rows[0]?.[0] ?? ""} rows`;
+      };
+      assert.equal(await endOf(client), await endOf(direct), `${texts.join("; ")}, ${ack}`);
+    }
+    client.end();
+  }
+  direct.end();
+});
+
 it("SET TRANSACTION in a pipeline of batches stands in front of the snapshot", async () => {
   const client = await wire.open();
   await client.query("SELECT 1");

@@ -7,6 +7,7 @@ import {
   closeStatement,
   describePortal,
   execute,
+  FLUSH,
   message,
   PARSE_TAIL,
   parseHeader,
@@ -27,7 +28,7 @@ const HEADER_BYTES = 5;
 const WHOLE_TYPES = "QPBDECS";
 
 const [QUERY, PARSE, BIND, DESCRIBE, EXECUTE, CLOSE] = [..."QPBDEC"].map((type) => type.charCodeAt(0));
-const [SYNC_TYPE, CALL, COPY_DATA, COPY_DONE, COPY_FAIL, FLUSH, TERMINATE] = [..."SFdcfHX"].map((type) =>
+const [SYNC_TYPE, CALL, COPY_DATA, COPY_DONE, COPY_FAIL, FLUSH_TYPE, TERMINATE] = [..."SFdcfHX"].map((type) =>
   type.charCodeAt(0),
 );
 
@@ -348,7 +349,7 @@ export class ClientLeg implements FrameSink {
     if (type === COPY_DATA) expected.push(CLIENT.copyData);
     else if (type === CALL) expected.push(CLIENT.call);
     else if (type === COPY_DONE || type === COPY_FAIL) expected.push(CLIENT.copyEnd);
-    else if (type === FLUSH) expected.push(CLIENT.flush);
+    else if (type === FLUSH_TYPE) expected.push(CLIENT.flush);
     else if (type === TERMINATE) this.isOver = true;
   }
 
@@ -372,8 +373,9 @@ export class ClientLeg implements FrameSink {
     const { expected, status } = this.#state;
     const info = statementInfo(bytes, start + HEADER_BYTES, end - 1);
     // Only an idle server certainly runs the next message. After an error without a Sync it skips
-    // the Query, which our Sync would end; during a COPY it takes our messages for data.
-    const isIdle = expected.isEmpty && !expected.isSkipping && !this.#isInBatch;
+    // the Query, which our Sync would end; during a COPY it takes our messages for data. Without a
+    // Sync, our own would end the client's transaction.
+    const isIdle = expected.isEmpty && !expected.isSkipping && !expected.isUnsynced && !this.#isInBatch;
     const admission = isIdle ? this.#admit(info) : "now";
     if (admission === "later") {
       this.#defer(QUERY ?? 0, bytes, start, end);
@@ -608,7 +610,8 @@ export class ClientLeg implements FrameSink {
     this.#isReadingSettings = true;
     this.#hasAskedAgain = this.#state.unread !== null;
     this.#state.unread = null;
-    if (status === "I" && !this.#state.isProbed && !this.#state.isReader) this.#probe();
+    const mayProbe = status === "I" && !expected.isUnsynced;
+    if (mayProbe && !this.#state.isProbed && !this.#state.isReader) this.#probe();
     this.#sendUnit("settings");
   }
 
@@ -624,10 +627,12 @@ export class ClientLeg implements FrameSink {
 
   #sendUnit(purpose: "settings" | "commit"): void {
     this.#run.flush();
-    const { hasWrittenInBlock, hasId } = this.#state;
+    const { hasWrittenInBlock, hasId, expected, outside } = this.#state;
+    // Our Sync would end a transaction that the client has yet to end.
+    const isUnsynced = expected.isUnsynced;
     this.#state.sendCheck(purpose, purpose === "commit" && (hasWrittenInBlock || hasId));
-    this.#state.outside.toServer(SYNC);
-    this.#state.expected.push(OWN.sync);
+    outside.toServer(isUnsynced ? FLUSH : SYNC);
+    expected.push(isUnsynced ? OWN.flush : OWN.sync);
   }
 
   /** The server is ready. If it is idle, the transaction has ended. */

@@ -331,6 +331,7 @@ export class ServerLeg implements FrameSink {
     }
     state.expected.pop();
     state.status = status;
+    if (status === "I") state.expected.isUnsynced = false;
     const mustHold = status === "I" && progress.hasWritten;
     this.#holds.ready(mustHold);
     if (progress.result !== null) {
