@@ -7,7 +7,6 @@ import {
   closeStatement,
   describePortal,
   execute,
-  FLUSH,
   message,
   PARSE_TAIL,
   parseHeader,
@@ -15,8 +14,9 @@ import {
   SYNC,
 } from "../frames/build.ts";
 import { CommitSteps } from "./commit-steps.ts";
-import { CLIENT, type Expected, OWN, QUIET } from "./expected.ts";
-import { OWN_PROBE, ownError } from "./own.ts";
+import { CLIENT, type Expected, QUIET } from "./expected.ts";
+import { ownError } from "./own.ts";
+import { Questions } from "./questions.ts";
 import { Run } from "./run.ts";
 import { type Admission, type SessionState } from "./state.ts";
 import { type StatementInfo, hasNoSnapshot, statementInfo, UNSEEN_STATEMENT } from "./statement.ts";
@@ -36,7 +36,6 @@ const EXECUTE_TYPE = "E".charCodeAt(0);
 /** These messages begin a new unit of work when no batch is open. */
 const UNIT_TYPES = new Set([..."QPBDECF"].map((type) => type.charCodeAt(0)));
 const ID_SYNC: Expected = { ...CLIENT.sync, mayLoseId: true };
-const OWN_PROBED: Expected = { message: "execute", whose: "own", purpose: "probe" };
 const READY_IDLE = message("Z", "I");
 const READY_FAILED = message("Z", "E");
 
@@ -54,6 +53,7 @@ export class ClientLeg implements FrameSink {
   readonly #scanner = new FrameScanner(this, WHOLE_TYPES);
   readonly #run: Run;
   readonly #commitSteps: CommitSteps;
+  readonly #questions: Questions;
   readonly #statements = new Statements();
   readonly #sqlNames = new SqlNames();
   /** Extended messages have been sent since the last Sync. */
@@ -74,10 +74,6 @@ export class ClientLeg implements FrameSink {
   #deferred: Deferred[] | null = null;
   /** The messages wait for the admission of a write instead. */
   #isSlowed = false;
-  /** The settings have been asked for. They apply from the next message on. */
-  #isReadingSettings = false;
-  /** They have been asked for a second time, because the first question failed. */
-  #hasAskedAgain = false;
   /** The block of a Query that begins with COMMIT, and goes on behind it, has been checked. */
   #isCommitChecked = false;
   /** Skips everything up to the client's Sync, as the server does after an error. */
@@ -102,6 +98,7 @@ export class ClientLeg implements FrameSink {
       state.outside.toServer(bytes);
     });
     this.#commitSteps = new CommitSteps(state);
+    this.#questions = new Questions(state);
   }
 
   push(chunk: Buffer): void {
@@ -181,19 +178,7 @@ export class ClientLeg implements FrameSink {
     const { expected, wantsReceipts, mayHaveSet, isDoubtful, mayRevert } = this.#state;
     if (this.#isInBatch || expected.isWaiting) return false;
     if (!UNIT_TYPES.has(type)) return false;
-    return wantsReceipts || this.#isReadingSettings || mayHaveSet || isDoubtful || mayRevert;
-  }
-
-  /** An idle server has answered the gateway's questions about settings. */
-  #seeIdle(): void {
-    const { expected, isStale } = this.#state;
-    if (!expected.isEmpty) return;
-    this.#isReadingSettings = false;
-    if (!isStale) this.#state.mayHaveSet = false;
-  }
-
-  #mustAsk(type: number): boolean {
-    return this.#state.isStale && this.#isUnit(type);
+    return wantsReceipts || this.#questions.isReading || mayHaveSet || isDoubtful || mayRevert;
   }
 
   #isUnit(type: number): boolean {
@@ -232,18 +217,25 @@ export class ClientLeg implements FrameSink {
   }
 
   /**
-   * True: the question for the settings failed, and the unit gets its error. Before that it is
-   * asked once more, because the client may have dropped its statement, unless the failure has
-   * undone the client's block.
+   * Before the client's message: asks for the settings if they may have changed. True: they could
+   * not be read, and the message has got the error.
    */
-  #isUnreadable(type: number): boolean {
-    const { unread, status } = this.#state;
-    if (unread === null || !this.#isUnit(type)) return false;
-    if (status !== "E" && !this.#hasAskedAgain) return false;
-    this.#state.unread = null;
-    this.#isCommitChecked = false;
-    this.#refuse(type, unread);
-    return true;
+  #isUnreadable(type: number, takesSnapshot: () => boolean): boolean {
+    const { isStale, status } = this.#state;
+    if (this.#isUnit(type)) {
+      const error = this.#questions.takeError();
+      if (error !== null) {
+        this.#isCommitChecked = false;
+        this.#refuse(type, error);
+        return true;
+      }
+      if (isStale && this.#questions.canRead && (status !== "T" || takesSnapshot())) {
+        this.#run.flush();
+        this.#questions.readSettings();
+      }
+    }
+    this.#questions.seeIdle();
+    return false;
   }
 
   frame(type: number, bytes: Buffer, start: number, end: number): void {
@@ -255,9 +247,7 @@ export class ClientLeg implements FrameSink {
       if (type !== SYNC_TYPE && type !== TERMINATE) return;
       this.#isDiscarding = false;
     }
-    if (this.#isUnreadable(type)) return;
-    if (this.#mustAsk(type) && !this.#isWithoutSnapshot(type, bytes, start, end)) this.#readSettings();
-    this.#seeIdle();
+    if (this.#isUnreadable(type, () => this.#takesSnapshot(type, bytes, start, end))) return;
     if (this.#mustWait(type)) {
       this.#defer(type, bytes, start, end);
       return;
@@ -299,7 +289,7 @@ export class ClientLeg implements FrameSink {
   part(type: number, bytes: Buffer, range: PartRange): void {
     const { start, end, isFirst } = range;
     if (this.#deferred === null && isFirst && !this.#isDiscarding) {
-      this.#isRefusing = this.#isUnreadable(type);
+      this.#isRefusing = this.#isUnreadable(type, () => true);
       if (!this.#isRefusing) this.#beginPart(type);
     }
     if (this.#deferred !== null) {
@@ -312,8 +302,6 @@ export class ClientLeg implements FrameSink {
   }
 
   #beginPart(type: number): void {
-    if (this.#mustAsk(type)) this.#readSettings();
-    this.#seeIdle();
     const { isAwaiting, refusal, outside, after } = this.#state;
     if (this.#mustWait(type)) this.#deferred = [];
     else if (isAwaiting && this.#isUnit(type)) {
@@ -396,8 +384,8 @@ export class ClientLeg implements FrameSink {
       this.#isCommitChecked = false;
       if (this.#undoFailed()) return;
     } else if (info.kind === "commit" && isIdle && status === "T") {
-      this.#state.isReadOnlyCommit = null;
-      this.#sendUnit("commit");
+      this.#run.flush();
+      this.#questions.checkBlock();
       if (info.isSeveral) {
         // If the check fails, the server must not run what is behind the COMMIT.
         this.#isCommitChecked = true;
@@ -587,52 +575,11 @@ export class ClientLeg implements FrameSink {
    * table and then reads would miss commits that came before its lock. So the settings wait for the
    * next message.
    */
-  #isWithoutSnapshot(type: number, bytes: Buffer, start: number, end: number): boolean {
-    return this.#state.status === "T" && !this.#takesSnapshot(type, bytes, start, end);
-  }
-
   #takesSnapshot(type: number, bytes: Buffer, start: number, end: number): boolean {
     const name = start + HEADER_BYTES;
     if (type === QUERY) return !hasNoSnapshot(bytes, name, end - 1);
     const text = type === PARSE ? bytes.indexOf(0, name) + 1 : 0;
     return text <= 0 || text >= end || !hasNoSnapshot(bytes, text, end - 1);
-  }
-
-  /**
-   * Only while the server is idle: after a Query that turns out to be a COPY, our statement would
-   * end the session.
-   */
-  #readSettings(): void {
-    const { expected, status } = this.#state;
-    if (this.#isInBatch || !expected.isEmpty || expected.isSkipping || status === "E") return;
-    this.#run.flush();
-    this.#state.isStale = false;
-    this.#isReadingSettings = true;
-    this.#hasAskedAgain = this.#state.unread !== null;
-    this.#state.unread = null;
-    const mayProbe = status === "I" && !expected.isUnsynced;
-    if (mayProbe && !this.#state.isProbed && !this.#state.isReader) this.#probe();
-    this.#sendUnit("settings");
-  }
-
-  #probe(): void {
-    this.#state.isPrepared = false;
-    this.#state.outside.toServer(OWN_PROBE);
-    this.#state.expected.push(OWN.close);
-    this.#state.expected.push(OWN.parse);
-    this.#state.expected.push(OWN.bind);
-    this.#state.expected.push(OWN_PROBED);
-    this.#state.expected.push(OWN.sync);
-  }
-
-  #sendUnit(purpose: "settings" | "commit"): void {
-    this.#run.flush();
-    const { hasWrittenInBlock, hasId, expected, outside } = this.#state;
-    // Our Sync would end a transaction that the client has yet to end.
-    const isUnsynced = expected.isUnsynced;
-    this.#state.sendCheck(purpose, purpose === "commit" && (hasWrittenInBlock || hasId));
-    outside.toServer(isUnsynced ? FLUSH : SYNC);
-    expected.push(isUnsynced ? OWN.flush : OWN.sync);
   }
 
   /** The server is ready. If it is idle, the transaction has ended. */

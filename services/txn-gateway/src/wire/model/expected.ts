@@ -157,7 +157,7 @@ export class ExpectedAnswers {
     }
   }
 
-  /** A statement of the head has ended. If it was a COPY, the data of the head's next one follows. */
+  /** A statement of the head has ended. If it was a COPY, only data of the next one is left. */
   endCopy(): void {
     const { head } = this;
     if (!this.#hasCopy || head === undefined) return;
@@ -201,8 +201,8 @@ export class ExpectedAnswers {
   }
 
   /**
-   * The head has begun to read COPY data, so the server ignores each Sync and Flush up to the end of
-   * the data. It answers one after the first data if the COPY fails before it.
+   * The head has begun to read COPY data, so the server ignores each Sync and Flush up to the end
+   * of the data. It answers one after the first data if the COPY fails before it.
    */
   beginCopy(): void {
     if (this.head?.message !== "execute" && this.head?.message !== "query") return;
