@@ -28,8 +28,14 @@ const EPILOGUE = Buffer.concat([
 ]);
 
 export async function play(place: Place, script: Script): Promise<Played> {
-  const session = await RawSession.open(place, script.parameters);
+  const session = await RawSession.logIn(place, script.parameters);
   try {
+    // The server may refuse the script's options. The gateway then shows only the error.
+    const refused = session.frames.filter(({ type }) => type === "E");
+    if (refused.length > 0) {
+      await session.untilEnd();
+      return { frames: refused, end: session.end ?? "silent" };
+    }
     const bytes = Buffer.concat([...script.messages, ...(script.isBroken ? [] : [EPILOGUE])]);
     for (const piece of piecesOf(bytes)) {
       if (piece.pauseMs > 0) await pause(piece.pauseMs);

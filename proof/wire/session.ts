@@ -66,8 +66,8 @@ export class RawSession {
     return new RawSession(socket);
   }
 
-  /** Logs in; resolves at the first ReadyForQuery. Errors: the server's. */
-  static async open(place: Place, parameters: Readonly<Record<string, string>> = {}): Promise<RawSession> {
+  /** Resolves when the server is ready, or has refused the log-in. */
+  static async logIn(place: Place, parameters: Readonly<Record<string, string>> = {}): Promise<RawSession> {
     const session = await RawSession.connect(place);
     const { user, database, password } = place;
     session.send(startup({ user, database, client_encoding: "UTF8", ...parameters }));
@@ -75,6 +75,12 @@ export class RawSession {
     if (first?.type === "R" && first.body.readInt32BE(0) === 3 && password !== undefined)
       session.send(message("p", text(password)));
     await session.until((frames) => frames.find(({ type }) => type === "Z" || type === "E") ?? null);
+    return session;
+  }
+
+  /** Logs in; resolves at the first ReadyForQuery. Errors: the server's. */
+  static async open(place: Place, parameters: Readonly<Record<string, string>> = {}): Promise<RawSession> {
+    const session = await RawSession.logIn(place, parameters);
     const error = session.frames.find(({ type }) => type === "E");
     if (error === undefined) return session;
     session.destroy();

@@ -24,6 +24,18 @@ const SEEDS = [
   [simple("COPY fz FROM STDIN"), '["d","30\\tx\\n"]', '["c"]', simple("SELECT 1")].join("\n"),
   ['["options","-c highwater.ack=commit"]', simple("COPY fz FROM STDIN", "SELECT 1")].join("\n"),
   [run("COPY fz FROM STDIN"), '["S"]', '["d","30\\tx\\n"]', '["c"]', '["S"]'].join("\n"),
+  [
+    '["options","-c highwater.ack=commit"]',
+    ...[run("COPY fz FROM STDIN", "S"), '["d","30\\tx\\n"]', '["c"]', simple("SELECT 1")],
+  ].join("\n"),
+  [
+    simple("COPY fz FROM STDIN; COPY fz FROM STDIN"),
+    ...['["d","30\\tx\\n"]', '["c"]', '["d","31\\tx\\n"]', '["S"]', '["d","32\\tx\\n"]', '["c"]'],
+  ].join("\n"),
+  // A Query that breaks off.
+  [simple("COPY fz FROM STDIN"), '["raw","UQAAAEBTRUxFQ1Q="]'].join("\n"),
+  [run("INSERT INTO fz VALUES (10)"), simple("SET application_name = 'x'", "ROLLBACK")].join("\n"),
+  '["options","-c a"]',
   ['["F","fz_insert",["90"]]', run("DISCARD ALL", "S")].join("\n"),
   simple("PREPARE c AS SELECT 3", "BEGIN", "EXECUTE c", "COMMIT AND CHAIN", "ROLLBACK"),
   simple("BEGIN", "TRUNCATE fz_child", "PREPARE TRANSACTION 'fz'"),
