@@ -103,11 +103,14 @@ export function leavesCopyOpen({ messages }: Script): boolean {
   return /d[^dcf]/.test(types);
 }
 
+/** A message's type and length. */
+const HEADER_BYTES = 5;
+
 /** The script's last message is valid up to where it breaks off. */
 export function breaksOff({ messages, isBroken }: Script): boolean {
   const last = messages.at(-1);
-  if (!isBroken || last === undefined || last.length < 5) return false;
-  return last.readInt32BE(1) >= last.length;
+  if (!isBroken || last === undefined) return false;
+  return last.length < HEADER_BYTES || last.readInt32BE(1) >= last.length;
 }
 
 /** Bytes that are sent in one piece, and the pause before them. */
