@@ -59,6 +59,15 @@ describe("the comparison", () => {
     assert.notEqual(difference(warned("1", "exec_simple_query"), warned("2", "exec_simple_query")), null);
   });
 
+  it("leaves out the description of a plan in front of an error, and no other description", () => {
+    const error = frame("E", "SERROR", "C42601", "Munrecognized EXPLAIN option", Buffer.alloc(1));
+    const head = (name: string): Frame =>
+      frame("T", int16(1), name, int32(0), int16(0), int32(25), int16(-1), int32(-1), int16(0));
+    assert.equal(difference(played(error, READY), played(head("QUERY PLAN"), error, READY)), null);
+    assert.notEqual(difference(played(error, READY), played(head("a"), error, READY)), null);
+    assert.notEqual(difference(played(COMMIT, READY), played(head("QUERY PLAN"), COMMIT, READY)), null);
+  });
+
   it("finds another end", () => {
     assert.notEqual(difference(played(READY), { frames: [READY], end: "silent" }), null);
     assert.notEqual(difference(played(READY), { frames: [READY], end: "closed" }), null);
