@@ -190,6 +190,7 @@ it("a failed block, a pipeline behind an error and VACUUM end as in PostgreSQL",
     [query("VACUUM kv"), query("SELECT 1; SELECT 2"), query("")],
     [query("BEGIN; VACUUM kv"), query("ROLLBACK")],
     [...step("BEGIN"), SYNC, ...step("SELECT 1"), SYNC, SYNC, ...step("COMMIT"), SYNC],
+    [...step("DEALLOCATE ALL"), ...step("SELECT 1/0"), SYNC, ...step("SELECT 3"), SYNC],
     [query("LISTEN c"), query("NOTIFY c"), query("UNLISTEN c")],
   ];
   for (const [at, messages] of runs.entries()) {

@@ -504,7 +504,11 @@ export class ClientLeg implements FrameSink {
       return;
     }
     if (admission !== "now") this.#refuseExecute(admission);
-    if (info.dropsStatements) this.#state.forgetPrepared();
+    if (info.dropsStatements) {
+      this.#state.forgetPrepared();
+      // An error in this batch makes the server skip our Parse. The next unit waits to know that.
+      this.#state.mayHaveSet = true;
+    }
     this.#expectExecute(info);
     this.#run.add(bytes, start, end);
   }

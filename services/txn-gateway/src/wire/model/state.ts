@@ -75,7 +75,10 @@ export class SessionState {
   settingsText = "";
   /** The settings may have changed. They are read before the client's next message is sent. */
   isStale = true;
-  /** A text that may change the settings was sent, and they have not been read since. */
+  /**
+   * A text that may change the settings, or a batch that drops our statements, was sent, and the
+   * server has not been idle with known settings since.
+   */
   mayHaveSet = false;
   /** At this point of the server's answers, a text may have changed the settings unread. */
   isDoubtful = true;
