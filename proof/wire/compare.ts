@@ -85,8 +85,8 @@ function isWarning({ type, body }: Frame): boolean {
 }
 
 /**
- * If an EXPLAIN in a simple Query fails when it runs, PostgreSQL has not sent the description of its
- * rows. The gateway sends a read by the extended protocol, and there the description comes first.
+ * If an EXPLAIN in a simple Query fails when it runs, PostgreSQL has not sent the description of
+ * its rows. The gateway sends a read by the extended protocol, where the description comes first.
  */
 function isPlanHead({ type, body }: Frame): boolean {
   return type === "T" && frames.textsOf(body.subarray(2))[0] === "QUERY PLAN";
