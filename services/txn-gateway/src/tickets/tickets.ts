@@ -3,6 +3,7 @@
 // an attempt ends is in outcomes/.
 import { randomBytes } from "node:crypto";
 import {
+  ERRORS,
   HighwaterError,
   ownedName,
   type RollbackResponse,
@@ -186,14 +187,17 @@ export class Tickets {
     return body;
   }
 
-  /** Errors: `overloaded`; the ticket is withdrawn then. */
+  /** Errors: `overloaded`; the ticket is withdrawn then, also from others who wait for it. */
   async #announced(attempt: Attempt): Promise<void> {
     const { announced } = attempt as { announced: Announced };
-    if (await within(announced.whenReached(), this.#parts.deps.clock, ANNOUNCE_MS)) return;
+    const isReached = await within(announced.whenReached(), this.#parts.deps.clock, ANNOUNCE_MS);
     const name = ownedName(attempt);
     const open = this.#open.get(name);
-    this.#parts.outcomes.withdraw(attempt);
-    if (open?.attempt === attempt) this.#leave(name, open);
+    if (open?.attempt === attempt) {
+      if (isReached) return;
+      this.#parts.outcomes.withdraw(attempt);
+      this.#leave(name, open);
+    }
     throw new HighwaterError("overloaded", {
       detail: `No tracker has acknowledged the announcement within ${String(ANNOUNCE_MS)} ms.`,
       retryAfterMs: RETRY_MS.room,
@@ -274,9 +278,8 @@ function isCurrent(
 
 /** Nothing more will become known of it. */
 function isFinal(cause: unknown): boolean {
-  return (
-    cause instanceof HighwaterError && cause.code !== "commit_unconfirmed" && cause.outcome !== "unknown"
-  );
+  if (!(cause instanceof HighwaterError) || cause.code === "commit_unconfirmed") return false;
+  return cause.outcome !== "unknown" && ERRORS[cause.code].retry !== "wait";
 }
 
 /** 63 bits, never 0, which tombstones have. */

@@ -16,7 +16,7 @@ import {
   type TransactionResponse,
   validate,
 } from "@highwater/protocol";
-import { realClock } from "@highwater/runtime";
+import { realClock, sleep } from "@highwater/runtime";
 import { DeploymentKeys, hashSecret, makeKeyText, ownerTag } from "@highwater/service";
 import { testDeploymentKeys } from "@highwater/service/testing";
 import { DEFAULT_LIMITS, PostgresKeys, type Scope } from "@highwater/store";
@@ -331,4 +331,28 @@ it("no ticket is issued that no tracker has", async () => {
   // The gateway tries again a little later, and a request may have waited in vain until then.
   const { ticket } = await eventually("tickets are issued again", issue);
   await end(ticket, { ended: "rollback" });
+});
+
+it("a ticket that was withdrawn is issued to no other who still waits for it", async () => {
+  tracker.stop();
+  const id = newId();
+  const first = ask([{ id }]);
+  // The first one gives up before the tracker is back, and the second still waits.
+  await sleep(realClock, 4_500);
+  const second = ask([{ id }]);
+  isCode((await first)[0] as Answer<Ticket>, 503, "overloaded");
+  await tracker.start();
+  tracker.sendEpochs([epoch]);
+  const [answer] = await second;
+  await tracker.until(() => tracker.kindsOf(id).includes("withdrawn"));
+  isCode(answer as Answer<Ticket>, 503, "overloaded");
+  assert.equal(await reserved(), 0);
+});
+
+it("a ticket whose end cannot be looked up while there is no primary stays open, and counts", async () => {
+  const ticket = await issue();
+  await cluster.stop("a");
+  isCode(await end(ticket.ticket), 503, "primary_unavailable");
+  assert.deepEqual([await reserved(), await gateway.metric("highwater_gateway_open_tickets")], [1, 1]);
+  await cluster.start("a");
 });
