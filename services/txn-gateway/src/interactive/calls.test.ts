@@ -35,7 +35,6 @@ test("while a call runs every other is refused, and the next one would not run",
   const calls = new Calls<number>();
   let finish = (_value: number): void => undefined;
   const first = calls.take(1, {}, () => new Promise<number>((resolve) => (finish = resolve)));
-  assert.equal(calls.wouldRun(2), false);
   for (const seq of [1, 2])
     await assert.rejects(
       calls.take(seq, {}, () => assert.fail()),
@@ -43,7 +42,16 @@ test("while a call runs every other is refused, and the next one would not run",
     );
   finish(7);
   assert.equal(await first, 7);
-  assert.deepEqual([calls.wouldRun(1), calls.wouldRun(2), calls.wouldRun(3)], [false, true, false]);
+  assert.equal(await calls.take(2, {}, () => Promise.resolve(8)), 8);
+});
+
+test("a call that throws before it runs has not used its number", async () => {
+  const calls = new Calls<number>();
+  const throwing = (): never => {
+    throw new HighwaterError("exposure_limit");
+  };
+  await assert.rejects(calls.take(1, {}, throwing), HighwaterError);
+  assert.equal(await calls.take(1, { other: true }, () => Promise.resolve(5)), 5);
 });
 
 test("behind its end a transaction runs nothing, and repeats its last answer", async () => {

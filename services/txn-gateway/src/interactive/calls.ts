@@ -19,18 +19,11 @@ export class Calls<T> {
   }
 
   /**
-   * True when `take` would run a call of this number, instead of answering as before or refusing
-   * it.
-   */
-  wouldRun(seq: number): boolean {
-    return this.#last?.isRunning !== true && seq === this.lastSeq + 1;
-  }
-
-  /**
    * Runs a call whose number follows the last one's, or answers as the last one was answered.
    * Errors: `transaction_in_progress` while one runs; `out_of_sequence` for any other number, or
    * for another call under the last number. An error that a call itself throws, it throws again
-   * when it is repeated. `run` null: the transaction has ended.
+   * when it is repeated. If `run` throws and returns no promise, the call counts as not made.
+   * `run` null: the transaction has ended.
    */
   async take(seq: number, body: unknown, run: (() => Promise<T>) | null): Promise<T> {
     const last = this.#last;

@@ -243,44 +243,35 @@ export class Interactive {
   }
 
   async statements(pinned: Pinned, request: StatementsRequest, caller: Caller): Promise<HeldCallResult> {
-    const { id } = pinned;
-    this.#refuseResults(id, request, caller);
-    const done = await this.#call(pinned, request, caller, async (open) => {
-      const { statements } = request;
-      const hold = this.#parts.memory.hold(open.known.attempt.owner);
-      try {
-        const results = await this.#whileBusy(id, open, caller, ({ signal }) =>
-          tracedCall(caller, { name: "EXECUTE", id, statements: statements.length }, () =>
-            open.transaction.run(statements, signal, hold),
-          ).catch((cause: unknown) => this.#refused(cause, open.known.attempt)),
-        );
-        refuseTruncated(results, this.#parts.config, { hold, transactionId: id, open: true });
-        open.results = results;
-        // The transaction may have been ended meanwhile.
-        if (this.#isOpen(open)) {
-          open.hold.release();
-          open.hold = hold.keep();
-        }
-        const answer = this.#active(id, open, { seq: request.seq, results });
-        return { kind: "answered", answer, hold };
-      } finally {
-        hold.release();
-      }
+    const done = await this.#call(pinned, request, caller, (open) => {
+      whileOpen(() => {
+        this.#parts.memory.refuse(caller.principal.owner);
+      });
+      return this.#run(open, request, caller);
     });
-    return answered(id, done);
+    return answered(pinned.id, done);
   }
 
-  /**
-   * Refuses results that have no memory now. The call then counts as not made, and the client may
-   * send it again under its number.
-   */
-  #refuseResults(id: TxnId, { seq }: StatementsRequest, { principal }: Caller): void {
-    const { owner } = principal;
-    if (this.#open.get(ownedName({ id, owner }))?.known.calls.wouldRun(seq) !== true) return;
+  async #run(open: Open, { seq, statements }: StatementsRequest, caller: Caller): Promise<Done> {
+    const { attempt } = open.known;
+    const { id } = attempt;
+    const hold = this.#parts.memory.hold(attempt.owner);
     try {
-      this.#parts.memory.refuse(owner);
-    } catch (cause) {
-      throw withOpen(cause, true);
+      const results = await this.#whileBusy(id, open, caller, ({ signal }) =>
+        tracedCall(caller, { name: "EXECUTE", id, statements: statements.length }, () =>
+          open.transaction.run(statements, signal, hold),
+        ).catch((cause: unknown) => this.#refused(cause, attempt)),
+      );
+      refuseTruncated(results, this.#parts.config, { hold, transactionId: id, open: true });
+      open.results = results;
+      // The transaction may have been ended meanwhile.
+      if (this.#isOpen(open)) {
+        open.hold.release();
+        open.hold = hold.keep();
+      }
+      return { kind: "answered", answer: this.#active(id, open, { seq, results }), hold };
+    } finally {
+      hold.release();
     }
   }
 
@@ -318,9 +309,9 @@ export class Interactive {
   ): Promise<HeldCallResult> {
     const { outcomes } = this.#parts;
     const { id } = pinned;
-    const admitted = this.#admit(id, request, caller);
     const known = this.#known({ id, owner: caller.principal.owner });
     const done = await this.#call(pinned, request, caller, (open) => {
+      const admitted = this.#admit(open, request);
       open.known.attempt.trace = trace;
       return this.#commit(id, open, request, admitted);
     }).catch((cause: unknown) => {
@@ -392,20 +383,15 @@ export class Interactive {
 
   /**
    * Counts the commit that is about to run, and returns what it must wait for first. Errors:
-   * `exposure_limit`, `overloaded`. The call then counts as not made, and the client may send it
-   * again under its number.
+   * `exposure_limit`, `overloaded`.
    */
-  #admit(id: TxnId, { seq, ack }: AcceptedCommit, { principal }: Caller): Admitted {
+  #admit({ known }: Open, { ack }: AcceptedCommit): Admitted {
     const { exposure, attempts } = this.#parts;
-    const { owner } = principal;
-    const known = this.#open.get(ownedName({ id, owner }))?.known;
-    if (known?.calls.wouldRun(seq) !== true) return UNCOUNTED;
-    try {
+    const { readOnly, owner } = known.attempt;
+    return whileOpen(() => {
       attempts.refuseWaiting({ ack });
-      return known.attempt.readOnly ? UNCOUNTED : exposure.admit(owner, ack);
-    } catch (cause) {
-      throw withOpen(cause, true);
-    }
+      return readOnly ? UNCOUNTED : exposure.admit(owner, ack);
+    });
   }
 
   async rollback(pinned: Pinned, request: RollbackRequest, caller: Caller): Promise<HeldCallResult> {
@@ -468,6 +454,7 @@ export class Interactive {
     }
   }
 
+  /** If `run` throws before it returns a promise, the client may use the call's number again. */
   async #call(
     pinned: Pinned,
     request: { readonly seq: number },
@@ -592,6 +579,15 @@ function labelsOf({ isolation, known }: Open): AttemptLabels {
 function answered(id: TxnId, done: Done): HeldCallResult {
   if (done.kind === "answered") return { ...done.answer, hold: done.hold?.keep() ?? null };
   throw endedError(id, { how: "committed", detail: "The transaction has committed." });
+}
+
+/** The check of a call that has not run yet. */
+function whileOpen<T>(check: () => T): T {
+  try {
+    return check();
+  } catch (cause) {
+    throw withOpen(cause, true);
+  }
 }
 
 /** Returns the same error with `open`, which says whether the transaction is still open. */

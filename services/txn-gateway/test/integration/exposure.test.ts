@@ -118,6 +118,19 @@ it("an interactive commit is refused at the limit and may come again; a safe one
   assert.equal(await gateway.metric('highwater_gateway_exposure_transactions{state="reserved"}'), 0);
 });
 
+it("a commit with the header of an earlier begin reserves nothing", async () => {
+  const id = newId();
+  const earlier = await gateway.open({ id, metadata: { attempt: "1" } });
+  await earlier.rollback();
+  const open = await gateway.open({ id, metadata: { attempt: "2" } });
+  for (let count = 0; count < 2 * MOST; count++) {
+    const stale = await open.send("commit", { seq: 1 }, { session: earlier.session });
+    assert.equal(problemOf(stale).code, "transaction_not_open");
+  }
+  assert.equal(await gateway.metric('highwater_gateway_exposure_transactions{state="reserved"}'), 0);
+  assert.equal((await open.commit()).status, 200);
+});
+
 it("where not even a safe transaction could commit none is begun", async () => {
   await fill();
   for (let count = 0; count < MOST; count++)
