@@ -19,12 +19,13 @@ import { type Principal, requireScope } from "@highwater/service";
 import { type Admitted, UNCOUNTED } from "../exposure/exposure.ts";
 import { type Attempt } from "../outcomes/outcomes.ts";
 import { type PrimaryEpoch } from "../primary/primary.ts";
-import { StoreCall, storeError, TransactionTrace } from "../tracing/transaction-trace.ts";
+import { type TransactionTrace } from "../tracing/transaction-trace.ts";
 import { type Committed } from "../txn/answer.ts";
 import { type Caller } from "../txn/caller.ts";
 import { INTERACTIVE } from "../txn/digest.ts";
 import { checkIdWindow } from "../txn/id-window.ts";
 import { type AcceptedBegin, type AcceptedCommit, type Acknowledgement } from "../txn/request.ts";
+import { whileOpen, withOpen } from "./call-errors.ts";
 import { Calls } from "./calls.ts";
 import { type End, EndedTransactions, endedError } from "./ended.ts";
 import { resolveLate } from "./late-calls.ts";
@@ -40,7 +41,8 @@ import {
   type Open,
 } from "./open.ts";
 import { openOn } from "./opening.ts";
-import { type Pinned, SessionHeaders, wrongGateway } from "./session-header.ts";
+import { isSamePrincipal, type Pinned, SessionHeaders, wrongGateway } from "./session-header.ts";
+import { traceOfCommit, tracedCall } from "./traced.ts";
 
 const AT_ONCE: Acknowledgement = { ack: "commit", level: "", maxWaitMs: 0 };
 /**
@@ -92,7 +94,8 @@ export class Interactive {
 
   /**
    * Opens a transaction. A used id gets the answer of the transaction that used it. The same begin
-   * again, before any other call, gets the same answer. Errors: HighwaterError.
+   * again, by the same principal before any other call, gets the same answer. Errors:
+   * HighwaterError.
    */
   async begin(request: AcceptedBegin, caller: Caller): Promise<HeldCallResult> {
     const { id } = request;
@@ -100,6 +103,8 @@ export class Interactive {
     requireScope(principal, request.readOnly ? "read" : "write");
     const open = this.#open.get(ownedName({ id, owner: principal.owner }));
     if (open?.opened != null) {
+      // Another key of the owner would get its rows, and a header for it.
+      if (!isSamePrincipal(open.principal, principal)) throw idInUse(id);
       if (open.known.begun.digest !== digestOfBegin(request))
         throw new HighwaterError("id_reused", { transactionId: id, open: true });
       return { ...this.#active(id, open, { seq: 0, results: open.opened }), hold: open.hold.keep() };
@@ -178,7 +183,7 @@ export class Interactive {
       () => openOn(primaryEpoch, request, caller, { ...this.#parts, limits: lifetimeLimits, hold }),
     ).catch((cause: unknown) => this.#refused(cause, attempt));
     if (opening.kind === "open")
-      return this.#register({ attempt, request, leave, hold, opening, limits: lifetimeLimits });
+      return this.#register({ attempt, request, caller, leave, hold, opening, limits: lifetimeLimits });
     const committed = await outcomes.replay(attempt);
     const answer = await outcomes.answer(committed, null, { ack: "commit", level: "", maxWaitMs: 0 });
     leave();
@@ -188,6 +193,7 @@ export class Interactive {
   #register(opened: {
     readonly attempt: Attempt;
     readonly request: AcceptedBegin;
+    readonly caller: Caller;
     readonly opening: Extract<Opening, { kind: "open" }>;
     readonly leave: () => void;
     readonly hold: ResultHold;
@@ -208,6 +214,7 @@ export class Interactive {
     };
     const open: Open = {
       known: { begun, attempt, calls: new Calls<Done>() },
+      principal: opened.caller.principal,
       isolation: request.isolation,
       lifetime,
       leave,
@@ -527,43 +534,6 @@ export class Interactive {
   }
 }
 
-function traceOfCommit(
-  id: TxnId,
-  { isolation, known }: Open,
-  { ack, level, statements }: AcceptedCommit,
-  { trace }: Caller,
-): TransactionTrace | null {
-  if (trace === undefined) return null;
-  const { readOnly } = known.attempt;
-  const traced = {
-    id,
-    ack,
-    isolation,
-    readOnly,
-    form: "interactive",
-    statements: statements.length,
-  } as const;
-  return new TransactionTrace(trace, traced, ack === "durable" ? level : null);
-}
-
-/** Runs a call, with a span if the request is traced. */
-async function tracedCall<T>(
-  { trace }: Caller,
-  about: { readonly name: string; readonly id: TxnId; readonly statements: number },
-  work: () => Promise<T>,
-): Promise<T> {
-  if (trace === undefined) return work();
-  const call = new StoreCall(trace, about);
-  try {
-    const result = await work();
-    call.ended();
-    return result;
-  } catch (cause) {
-    call.ended(storeError(cause));
-    throw cause;
-  }
-}
-
 /** True if the header comes from this begin, and not from an earlier one under the same id. */
 function isOf({ begun }: Known, pinned: Pinned): boolean {
   return begun.epoch === pinned.epoch && begun.digest === pinned.digest && begun.access === pinned.access;
@@ -579,19 +549,4 @@ function labelsOf({ isolation, known }: Open): AttemptLabels {
 function answered(id: TxnId, done: Done): HeldCallResult {
   if (done.kind === "answered") return { ...done.answer, hold: done.hold?.keep() ?? null };
   throw endedError(id, { how: "committed", detail: "The transaction has committed." });
-}
-
-/** The check of a call that has not run yet. */
-function whileOpen<T>(check: () => T): T {
-  try {
-    return check();
-  } catch (cause) {
-    throw withOpen(cause, true);
-  }
-}
-
-/** Returns the same error with `open`, which says whether the transaction is still open. */
-function withOpen(cause: unknown, open: boolean): unknown {
-  if (!(cause instanceof HighwaterError)) return cause;
-  return new HighwaterError(cause.code, { ...cause.details, open }, { cause: cause.cause });
 }

@@ -6,7 +6,7 @@ import {
   type StatementResult,
   type TransactionResponse,
 } from "@highwater/protocol";
-import { type DeploymentKeys } from "@highwater/service";
+import { type DeploymentKeys, type Principal } from "@highwater/service";
 import { type OpenTransaction } from "@highwater/store";
 import { type ResultHold, type ResultMemory } from "../answers/result-memory.ts";
 import { type ActiveTransactions } from "../attempts/active.ts";
@@ -75,6 +75,8 @@ export interface Known {
 
 export interface Open {
   readonly known: Known;
+  /** Who has begun it. */
+  readonly principal: Principal;
   readonly isolation: AcceptedBegin["isolation"];
   readonly metadata: AcceptedBegin["metadata"];
   readonly maxDelayMs: AcceptedBegin["maxDelayMs"];

@@ -87,10 +87,17 @@ export class SessionHeaders {
   }
 }
 
+function signedText(pinned: string, principal: Principal): string {
+  return JSON.stringify([pinned, ...identityOf(principal)]);
+}
+
 /** With another role or another access than at the begin it is another principal. */
-function signedText(pinned: string, { owner, id, role, scopes }: Principal): string {
-  const access = scopes.has("write") ? "write" : "read";
-  return JSON.stringify([pinned, owner.toString(10), id, role, access]);
+function identityOf({ owner, id, role, scopes }: Principal): readonly (string | null)[] {
+  return [owner.toString(10), id, role, scopes.has("write") ? "write" : "read"];
+}
+
+export function isSamePrincipal(one: Principal, other: Principal): boolean {
+  return JSON.stringify(identityOf(one)) === JSON.stringify(identityOf(other));
 }
 
 function encode(boot: Buffer, { id, epoch, digest, deadlineMs, access, holder }: Begun): string {

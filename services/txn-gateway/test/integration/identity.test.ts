@@ -208,6 +208,31 @@ describe("what a key can see", () => {
     assert.equal((await shop.post(`/v1/transactions/${id}/rollback`, { seq: 2 }, header)).status, 200);
   });
 
+  it("the open transaction of another key of its owner neither, by repeating its begin", async () => {
+    const owner = "two-roles";
+    const bank = await Client.make({ role: "bank", owner });
+    const others = [
+      await Client.make({ role: "shop", owner }),
+      await Client.make({ role: "bank", owner }),
+      await Client.make({ role: "bank", owner, scopes: ["write"] }),
+    ];
+    const id = newId();
+    const begin = { id, statements: [{ sql: "SELECT current_user" }] };
+    const begun = await bank.post("/v1/transactions/begin", begin);
+    for (const other of others)
+      for (const body of [begin, { ...begin, statements: [{ sql: "SELECT 1" }] }]) {
+        const repeated = await other.post("/v1/transactions/begin", body);
+        assert.deepEqual([repeated.status, repeated.body.code], [409, "transaction_in_progress"]);
+        assert.equal(repeated.headers.get("highwater-session"), null);
+      }
+    const again = await bank.post("/v1/transactions/begin", begin);
+    assert.deepEqual([again.status, again.body.results?.[0]?.rows], [200, [["bank"]]]);
+    const session = again.headers.get("highwater-session") ?? "";
+    assert.equal(session, begun.headers.get("highwater-session"));
+    const header = { "highwater-session": session };
+    assert.equal((await bank.post(`/v1/transactions/${id}/rollback`, { seq: 1 }, header)).status, 200);
+  });
+
   it("the transactions of a key that it has succeeded", async () => {
     const old = await Client.make({ role: "shop", owner: "team-shop" });
     const next = await Client.make({ role: "shop", owner: "team-shop" });
