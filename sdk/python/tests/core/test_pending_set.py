@@ -9,9 +9,9 @@ from highwater._core.wire import EpochRecord, Marks, Position, Verdict
 from highwater._core.wire_types import Verdict as VerdictKind
 from tests.client.support import E1, E2, E3, FORK
 
-FIRST = EpochRecord(E1, None, 1, 0)
-SECOND = EpochRecord(E2, E1, 60, 50)
-THIRD = EpochRecord(E3, E2, 90, 80)
+FIRST = EpochRecord(E1, 1, None, 1, 0)
+SECOND = EpochRecord(E2, 2, E1, 60, 50)
+THIRD = EpochRecord(E3, 3, E2, 90, 80)
 
 
 def moment(now_ms: float = 0) -> Moment:
@@ -118,7 +118,7 @@ class TestEpochs:
     ) -> None:
         entry = watch(pending_set, 50)
         # Start 60 of the second epoch, an upper bound, is above the third's fork: that proves nothing against it.
-        pending_set.learn_epochs([FIRST, SECOND, EpochRecord(E3, E2, 90, 55)], moment())
+        pending_set.learn_epochs([FIRST, SECOND, EpochRecord(E3, 3, E2, 90, 55)], moment())
         assert entry.position == Position(E3, 90)
 
     def test_a_promise_of_the_second_epoch_itself_is_not_carried_above_the_thirds_fork(
@@ -154,6 +154,24 @@ class TestEpochs:
         watch(pending_set, 10, FORK)
         assert asked(pending_set) == ["10"]
         assert settled_as(pending_set.learn_marks(marks(FORK, region=10), moment())) == ["10 region durable"]
+
+    def test_an_epoch_that_was_given_up_settles_nothing_and_the_tracker_is_asked(self, pending_set: PendingSet) -> None:
+        pending_set.learn_epochs([FIRST, SECOND], moment())
+        pending_set.learn_marks(marks(E2, region=100), moment())
+        pending_set.learn_epochs([FIRST, EpochRecord(E3, 3, E1, 60, 50)], moment())
+        pending_set.learn_marks(marks(E3, region=70), moment())
+        entry = watch(pending_set, 80, E2)
+        assert pending_set.known(entry, "region") is None
+        assert asked(pending_set) == ["80"]
+        assert pending_set.learn_marks(marks(E2, region=120), moment()) == []
+        assert pending_set.history.newest_marks() == marks(E3, region=70)
+
+    def test_of_two_epochs_with_one_number_the_one_announced_last_counts(self, pending_set: PendingSet) -> None:
+        watch(pending_set, 10, E2)
+        assert pending_set.learn_marks(Marks(E2, 2, {"region": 5}), moment()) == []
+        assert pending_set.learn_marks(Marks(FORK, 2, {"region": 500}), moment()) == []
+        assert asked(pending_set) == ["10"]
+        assert settled_as(pending_set.learn_marks(Marks(E2, 2, {"region": 10}), moment())) == ["10 region durable"]
 
     def test_marks_of_an_unknown_epoch_cast_doubt_until_the_ancestry_arrives_again(
         self, pending_set: PendingSet

@@ -70,7 +70,11 @@ class Play:
             for n, each in enumerate(made)
         ]
         self.by_entry = {each.entry: each for each in self.held}
-        records = [EpochRecord(E1, None, 1, 0), EpochRecord(E2, E1, 5, forks[0]), EpochRecord(E3, E2, 5, forks[1])]
+        records = [
+            EpochRecord(E1, 1, None, 1, 0),
+            EpochRecord(E2, 2, E1, 5, forks[0]),
+            EpochRecord(E3, 3, E2, 5, forks[1]),
+        ]
         bounds = (*forks, END)
         known = [(EPOCHS[at], int(bounds[at] * share)) for at, share in shares]
         self.events: list[Callable[[], list[Settled]]] = [

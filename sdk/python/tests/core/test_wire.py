@@ -141,7 +141,7 @@ def test_what_is_read() -> None:
     assert read_position({"epoch": E1.upper(), "offset": "12345678901234567890"}) == Position(E1, 12345678901234567890)
     assert read_marks(marks(E1, disk=7)) == Marks(E1, 1, {"disk": 7})
     event = read_epoch_event({"epochs": [epoch(E2, previous=E1.upper(), fork=7, start=9)]})
-    assert event.epochs == (EpochRecord(E2, E1, 9, 7),)
+    assert event.epochs == (EpochRecord(E2, 2, E1, 9, 7),)
     response = read_transaction_response(committed(ID.upper(), results=[RESULT], served=SERVED, replayed=True))
     assert (response.id, response.replayed, response.announced) == (ID, True, True)
     assert response.served == Served("b", "us-west", "replica", 0, 4)

@@ -1,26 +1,18 @@
-"""The store's history as the client knows it: ancestry of the current epoch, marks of every epoch.
+"""The store's history as the client knows it: the newest epoch, its ancestry, marks of every epoch.
 
-Pure. Owns the standing of each position; ``pending_set`` owns promises.
+Pure. Owns which epoch's marks count; ``pending_set`` owns promises.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from .wire import EpochRecord, Marks, Position
 
 _EPOCHS_MAX: Final = 64
 """Epochs whose marks are kept. Older ones do not matter: trackers are asked about their promises.
-"""
-
-Standing: TypeAlias = Literal["open", "doubtful", "ended"]
-"""The standing of a position.
-
-``open``: its epoch is the current one as far as is known. ``doubtful``: its epoch may have ended;
-its marks still count, but ask. ``ended``: its epoch has ended, and the position is above everything
-that the successor certainly contains.
 """
 
 
@@ -36,26 +28,22 @@ class Learned(NamedTuple):
     raised: Sequence[str]
     """Levels whose mark rose."""
     moved: bool
-    """Whether standings may have changed, because the epoch is not in the ancestry."""
+    """Whether their epoch is the newest since then."""
     first: bool
     """Whether these are the first marks of their epoch."""
 
 
 class History:
-    __slots__ = ("_ancestry", "_foreign", "_last_marked", "_marks", "_successors")
+    __slots__ = ("_ancestry", "_marks", "_seq", "_successors", "head")
 
     def __init__(self) -> None:
+        self.head: str | None = None
+        """The newest reported epoch."""
+        self._seq = 0
         self._ancestry: Sequence[EpochRecord] = ()
+        """Up to the newest epoch; empty while that is known by its marks alone."""
         self._successors: dict[str, EpochRecord] = {}
         self._marks: dict[str, _EpochMarks] = {}
-        self._foreign: str | None = None
-        """Epoch of the newest marks from outside the ancestry: the current epoch may have ended."""
-        self._last_marked: str | None = None
-
-    @property
-    def head(self) -> str | None:
-        """The current epoch as far as this client knows."""
-        return self._ancestry[-1].id if self._ancestry else self._last_marked
 
     @property
     def epochs_known(self) -> int:
@@ -77,11 +65,8 @@ class History:
 
     def newest_marks(self) -> Marks | None:
         """Returns the newest marks of the current epoch."""
-        for epoch in (self.head, self._last_marked):
-            known = None if epoch is None else self._marks.get(epoch)
-            if epoch is not None and known is not None:
-                return Marks(epoch, known.seq, dict(known.levels))
-        return None
+        known = None if self.head is None else self._marks.get(self.head)
+        return None if self.head is None or known is None else Marks(self.head, known.seq, dict(known.levels))
 
     def levels_passed(self, position: Position) -> list[str]:
         """Returns the levels whose mark in the position's epoch has reached the position."""
@@ -100,47 +85,35 @@ class History:
         raised = [level for level, offset in marks.levels.items() if offset > known.levels.get(level, -1)]
         for level in raised:
             known.levels[level] = marks.levels[level]
-        return Learned(raised, self._notice_epoch(marks.epoch), first)
-
-    def _notice_epoch(self, epoch: str) -> bool:
-        head_before = self.head
-        self._last_marked = epoch
-        if not self._ancestry:
-            return head_before != epoch
-        if any(record.id == epoch for record in self._ancestry):
-            return False
-        moved = self._foreign != epoch
-        self._foreign = epoch
-        return moved
+        moved = marks.epoch != self.head and marks.seq >= self._seq
+        if moved:
+            self._move_to(marks.epoch, marks.seq, ())
+        return Learned(raised, moved, first)
 
     def learn_epochs(self, epochs: Sequence[EpochRecord]) -> bool:
         """Learns the ancestry of the current epoch, oldest first.
 
         Returns False if nothing is new.
         """
-        if not epochs:
+        # One that ends at an older epoch is from a tracker that has not noticed the newest yet.
+        if not epochs or epochs[-1].seq < self._seq:
             return False
-        head = epochs[-1].id
-        known = next((at for at, record in enumerate(self._ancestry) if record.id == head), None)
-        is_head = known is not None and known == len(self._ancestry) - 1
-        # From a tracker that has not noticed the newest epoch yet.
-        if known is not None and not is_head:
+        head = epochs[-1]
+        if head.id == self.head and len(epochs) <= len(self._ancestry):
             return False
-        is_longer = len(epochs) > len(self._ancestry)
-        if is_head and not is_longer and self._foreign is None:
-            return False
-        if not is_head or is_longer:
-            self._ancestry = tuple(epochs)
-        self._foreign = None
-        self._successors = {record.previous: record for record in self._ancestry if record.previous is not None}
+        self._move_to(head.id, head.seq, tuple(epochs))
         return True
 
-    def standing(self, position: Position) -> Standing:
-        if position.epoch in self._successors:
-            return "ended"
-        head = self.head
-        current = head if self._foreign is None else None
-        return "open" if head is None or current == position.epoch else "doubtful"
+    def _move_to(self, epoch: str, seq: int, ancestry: Sequence[EpochRecord]) -> None:
+        self.head, self._seq, self._ancestry = epoch, seq, ancestry
+        self._successors = {record.previous: record for record in ancestry if record.previous is not None}
+
+    def is_current(self, position: Position) -> bool:
+        """Whether marks of the position's epoch may settle it.
+
+        Those of any other epoch may not: it ended, and was perhaps given up with all it had.
+        """
+        return self.head is None or self.head == position.epoch
 
     def successor(self, epoch: str) -> str | None:
         """Returns the next epoch, or the current one if the epoch is not in its ancestry."""
@@ -164,5 +137,5 @@ class History:
         for epoch in list(self._marks):
             if len(self._marks) <= _EPOCHS_MAX:
                 return
-            if epoch not in {self.head, self._foreign, self._last_marked}:
+            if epoch != self.head:
                 del self._marks[epoch]

@@ -3,13 +3,13 @@
 Pure: time and randomness come as arguments, settlements are returned as values. Not thread-safe:
 its owner locks. The rules are named like the verdicts that this client finds by itself:
 
-- ``client:mark``: a promise is durable at a level when a mark of its own epoch at that level has
-  reached its offset.
-- Carried over: when its epoch has ended and its offset is at or below the successor's fork offset,
-  it continues at the successor's start offset and waits for marks there.
-- Only a tracker can judge any other promise of an epoch that ended or that no tracker reported:
-  ask, and ask again. This client never finds ``lost`` by itself. Missing evidence means
-  ``pending``.
+- ``client:mark``: a promise is durable at a level when a mark of that level has reached its offset
+  in the newest reported epoch. Marks of another epoch say nothing: it may have been given up.
+- Carried over: when its epoch is an ancestor of the newest and its offset is at or below the
+  successor's fork offset, it continues at the successor's start offset and waits for marks there.
+  A promise that marks of the ancestor had reached is durable.
+- Only a tracker can judge any other promise of another epoch: ask, and ask again. This client never
+  finds ``lost`` by itself. Missing evidence means ``pending``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
 from .errors import HighwaterError
-from .history import History, Standing
+from .history import History
 from .wire import EpochRecord, Marks, Position, Verdict
 
 _FIRST_ASK_SPREAD_MS: Final = 50
@@ -221,7 +221,7 @@ class PendingSet:
             entry.waits.append(wait)
             self._entries[entry] = None
             self._by_token[entry.token] = entry
-            self._file(wait, self.history.standing(entry.position), moment)
+            self._file(wait, moment)
         wait.waiters.append(waiter)
 
     def unwatch(self, entry: PendingPromise, level: str, waiter: Waiter) -> bool:
@@ -328,8 +328,7 @@ class PendingSet:
                     self._ask(wait, moment)
 
     def _has_passed(self, entry: PendingPromise, level: str) -> bool:
-        # An epoch that ended below the offset: its marks prove a broken promise, not that it holds.
-        if self.history.standing(entry.position) == "ended":
+        if not self.history.is_current(entry.position):
             return False
         mark = self.history.mark(entry.position.epoch, level)
         return mark is not None and mark >= entry.position.offset
@@ -364,29 +363,30 @@ class PendingSet:
 
     def _refile_entry(self, entry: PendingPromise, settled: list[Settled], moment: Moment) -> None:
         self._carry(entry, settled)
-        standing = self.history.standing(entry.position)
         for wait in list(entry.waits):
             if self._has_passed(entry, wait.level):
                 self._settle_durable(wait, settled)
             else:
-                self._file(wait, standing, moment)
+                self._file(wait, moment)
 
-    def _file(self, wait: Wait, standing: Standing, moment: Moment) -> None:
+    def _file(self, wait: Wait, moment: Moment) -> None:
         """Puts a wait where its evidence will come from.
 
         That is under its epoch's marks, on the list to ask, or both.
         """
-        epoch = wait.entry.position.epoch
+        position = wait.entry.position
+        epoch = position.epoch
         if wait.queue is not None:
             wait.queue.drop(wait)
-        if standing != "ended":
+        is_current = self.history.is_current(position)
+        if is_current:
             key = (epoch, wait.level)
             queue = self._queues.get(key)
             if queue is None:
                 queue = self._queues[key] = _Queue()
             queue.push(wait)
         # A level without a mark may get one later, or be misspelt: a question shows which.
-        if standing != "open" or self.history.lacks_level(epoch, wait.level):
+        if not is_current or self.history.lacks_level(epoch, wait.level):
             self._ask(wait, moment)
         else:
             wait.ask_at_ms = None

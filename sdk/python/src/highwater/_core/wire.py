@@ -46,6 +46,8 @@ class EpochRecord:
     """How one epoch began, as far as a client needs it."""
 
     id: str
+    seq: int
+    """Number of the epoch: a later one has a larger one."""
     previous: str | None
     start_offset: int
     """Upper bound of this record's own position in the epoch's log."""
