@@ -33,18 +33,18 @@ class Waiting:
         self.verdicts: list[Verdict] = []
         self.error: HighwaterError | None = None
         self.is_done = False
-        self._entries = self._missing(entries)
-        if self.is_done:
+        self._entries: Sequence[PendingPromise] = ()
+        if not self._begin(entries):
             done()
 
     @property
     def pending(self) -> int:
         return self._open
 
-    def _missing(self, entries: Collection[PendingPromise]) -> Sequence[PendingPromise]:
-        """Returns the entries without a verdict and watches them.
+    def _begin(self, entries: Collection[PendingPromise]) -> bool:
+        """Watches the entries without a verdict. Returns False if there is nothing to wait for.
 
-        Nothing can be settled in between.
+        Nothing can be settled in between. Once the lock is free, another thread may end the wait.
         """
         watcher, missing = self._watcher, []
         with watcher.lock:
@@ -61,12 +61,13 @@ class Waiting:
                 self.error = closed_error()
             if self.error is not None or not missing:
                 self.is_done = True
-                return ()
+                return False
             self._open = len(missing)
+            self._entries = tuple(missing)
             for entry in missing:
                 watcher.watch(entry, self._level, self._waiter)
             watcher.waits.add(self)
-        return tuple(missing)
+        return True
 
     def _on_settled(self, settlement: Settlement) -> None:
         verdict = settlement.verdict

@@ -233,7 +233,11 @@ class Watcher:
                 if each.is_loss:
                     self._deps.on_loss(each.entry, verdict)
             for waiter in each.waiters:
-                waiter(each.settlement)
+                # A settlement is reported once: a waiter that fails must not silence the others.
+                try:
+                    waiter(each.settlement)
+                except Exception:  # noqa: BLE001 - logged
+                    LOG.exception("a waiter for transaction %s failed", each.entry.id)
         with self.lock:
             if settled or self._pending_set.entries or self._subscribers:
                 self._tend_soon()

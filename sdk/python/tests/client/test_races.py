@@ -8,12 +8,28 @@ from typing import Any
 import pytest
 
 from highwater import AsyncHighwater, HighwaterError, sql
+from highwater._core.ids import decode_token
+from highwater._core.pending_set import PendingPromise, make_entry
+from highwater._core.wire import Marks
+from highwater._waits import Waiting
+from highwater._watcher import Watcher
 from tests.client.fake_service import FakeService, committed
 from tests.client.support import E1, marks, token
 from tests.client.test_durability import FIRST, SECOND, at, judge
 from tests.client.world import QUICK, World
 
 STATEMENT = sql("SELECT 1")
+
+
+def watcher_of(world: World, hw: Any) -> Watcher:
+    watcher: Watcher = (hw if world.is_async else hw.target)._watcher
+    return watcher
+
+
+def entry_at(offset: int) -> PendingPromise:
+    text = token(E1, offset)
+    content = decode_token(text)
+    return make_entry(text, transaction_id=content.id, position=content.position, now_ms=0)
 
 
 @pytest.mark.parametrize(("kind", "endpoints"), [("one-shot", 1), ("transact", 1), ("transact", 2)])
@@ -122,3 +138,37 @@ async def test_a_promise_can_be_waited_for_on_a_new_loop_before_anything_else_is
     assert (await wait).verdict == "durable"
     await hw.close()
     await fake.stop()
+
+
+async def test_a_wait_that_is_settled_while_it_begins_ends_once(world: World) -> None:
+    watcher = watcher_of(world, world.client(await world.service()))
+
+    class Begun(set[Any]):
+        """Another thread brings the mark as soon as the wait can be found."""
+
+        def add(self, wait: Any) -> None:
+            super().add(wait)
+            watcher.learn_marks(Marks(E1, 1, {"region": 20}))
+
+    watcher.waits = Begun()
+    ends: list[None] = []
+    waiting = Waiting(watcher, [entry_at(10), entry_at(20)], "region", lambda: ends.append(None))
+    assert [verdict.verdict for verdict in waiting.result(1)] == ["durable", "durable"]
+    assert len(ends) == 1
+    assert not watcher.waits
+
+
+async def test_a_waiter_that_fails_does_not_silence_the_others(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    watcher = watcher_of(world, world.client(await world.service()))
+    told: list[str] = []
+
+    def failing(_: Any) -> None:
+        raise RuntimeError("a fault")
+
+    first, second = entry_at(10), entry_at(20)
+    watcher.watch(first, "region", failing)
+    watcher.watch(first, "region", lambda _: told.append("first"))
+    watcher.watch(second, "region", lambda _: told.append("second"))
+    watcher.learn_marks(Marks(E1, 1, {"region": 20}))
+    assert told == ["first", "second"]
+    assert "a fault" in caplog.text
