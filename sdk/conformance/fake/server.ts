@@ -65,6 +65,8 @@ export interface Seen {
   /** Requests with several transactions, each of which also counts among the transactions. */
   readonly batches: number;
   readonly states: number;
+  /** The levels that look-ups of an id have named, empty for none. */
+  readonly stateLevels: readonly string[];
   readonly verdicts: number;
   readonly begin: number;
   readonly statements: number;
@@ -163,6 +165,7 @@ export class FakeServer implements AsyncDisposable {
       transactionIds: this.#ids.size,
       batches: this.of("batches").length,
       states: this.of("states").length,
+      stateLevels: this.of("states").map(({ query }) => query.get("level") ?? ""),
       verdicts: this.of("verdicts").length,
       begin: this.of("begin").length,
       statements: this.of("statements").length,

@@ -20,7 +20,7 @@ from ._core.ids import check_transaction_id, decode_token
 from ._core.interactive import InteractiveCore, InteractiveDeps
 from ._core.observer import ObservedEvent, Observer, observers
 from ._core.pending_set import PendingPromise, make_entry
-from ._core.requests import AckLimits, granted_wait_ms, transaction_body
+from ._core.requests import AckLimits, transaction_body
 from ._core.runtime import LogLevel, Runtime
 from ._core.service import CallOptions, Service, ServiceDeps, Sought
 from ._core.sql import Sql, StatementInput
@@ -202,7 +202,7 @@ class BaseClient(Generic[P, T]):
             after=options.get("after"),
             mode=options.get("mode"),
         )
-        sought = Sought(id=transaction_id, ack=ack.ack, level=level, max_wait_ms=granted_wait_ms(ack, limits))
+        sought = Sought.of(transaction_id, ack, limits)
         event = ObservedEvent(type="commit", id=transaction_id, level=level, statements=len(listed))
         steps = self._service.transaction(body, sought, CallOptions(timeout_ms, event.headers))
         response = yield from self._service.observed(event, steps, lambda answer: answer.state)

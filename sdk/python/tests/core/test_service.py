@@ -9,7 +9,7 @@ import pytest
 from highwater._core.effects import HttpResponse, NoResponse
 from highwater._core.errors import HighwaterError, TransactionAbortedError, TransactionLostError, UnknownOutcomeError
 from highwater._core.observer import ObservedEvent
-from highwater._core.requests import AckLimits, AckOptions, ExecutionOptions, granted_wait_ms, transaction_body
+from highwater._core.requests import AckLimits, AckOptions, ExecutionOptions, transaction_body
 from highwater._core.service import CallOptions, Service, Sought
 from highwater._core.sql import sql
 from highwater._core.wire import TransactionResponse
@@ -44,7 +44,7 @@ def transact(
         after=after,
         mode=mode,
     )
-    sought = Sought(id=ID, ack=ack, level=level, max_wait_ms=granted_wait_ms(acks, limits))
+    sought = Sought.of(ID, acks, limits)
     return world.run(service.transaction(body, sought, CallOptions(timeout_ms)))
 
 
@@ -146,7 +146,7 @@ def test_commit_unconfirmed_the_state_is_asked_for_until_the_id_is_settled() -> 
     )
     world = World(lambda *_: next(replies))
     response = transact(world, world.service())
-    assert [request.path for request in world.sent[1:]] == [f"/v1/transactions/{ID}?level=region"] * 3
+    assert [request.path for request in world.sent[1:]] == [f"/v1/transactions/{ID}"] * 3
     assert (response.state, response.replayed, response.results) == ("committed", True, None)
     assert response.position.offset == 9
 

@@ -17,7 +17,7 @@ from .endpoints import EndpointPool
 from .errors import HighwaterError, answer_error, bad_answer, connection_error, unknown_outcome
 from .observer import ObservedEnd, ObservedEvent, Observer, notify
 from .reading import read_transaction_response, read_transaction_status, read_verdicts_response
-from .requests import encode, status_path
+from .requests import AckLimits, AckOptions, encode, granted_wait_ms, status_path
 from .retry import Decision, Situation, decide, full_jitter, is_endpoint_fault, resolve, retry_after_ms
 from .runtime import Runtime
 from .tuning import Tuning
@@ -82,6 +82,15 @@ class Sought:
     ack: Ack | None = None
     level: str | None = None
     max_wait_ms: float = 0
+
+    @classmethod
+    def of(cls, transaction_id: str, ack: AckOptions, limits: AckLimits) -> Sought:
+        """Returns what to look for after a commit with these options.
+
+        Only an answer that waits for a level names one: the client's default may not exist there.
+        """
+        level = limits.level if ack.ack == "durable" else None
+        return cls(id=transaction_id, ack=ack.ack, level=level, max_wait_ms=granted_wait_ms(ack, limits))
 
     @property
     def held_ms(self) -> float:
