@@ -103,6 +103,7 @@ function errors(): unknown {
   ]);
   const future = { title: "x", type: "x", status: 503, outcome: "not_applied", retry: "wait" };
   answers.push(
+    [408, "<html>"],
     [502, "<html>"],
     [429, null, 3_000],
     [401, {}],

@@ -236,7 +236,9 @@ export function answerError(status: number, body: unknown, retryAfterMs: number 
     const Class = KINDS[problem.code]?.Class ?? BY_RETRY[problem.retry];
     return new Class(detail ?? title, { retryAfterMs, ...problem, status });
   }
-  const code = status === 429 ? "overloaded" : status >= 500 ? "bad_answer" : "unexpected_status";
+  // A proxy that lost patience (408) may have passed the request on.
+  const isUncertain = status === 408 || status >= 500;
+  const code = status === 429 ? "overloaded" : isUncertain ? "bad_answer" : "unexpected_status";
   const message = `status ${String(status)} without the service's body: a proxy may have answered`;
   return failure(code, message, { status, retryAfterMs });
 }

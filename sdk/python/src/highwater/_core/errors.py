@@ -314,7 +314,8 @@ def answer_error(status: int, body: object, retry_after_ms: float | None = None)
         retry: Retry
         if status == 429:
             kind, code, outcome, retry = UnavailableError, "overloaded", "not_applied", "wait"
-        elif status >= 500:
+        elif status == 408 or status >= 500:
+            # A proxy that lost patience (408) may have passed the request on.
             kind, code, outcome, retry = ConnectionError, "bad_answer", "unknown", "wait"
         else:
             kind, code, outcome, retry = InvalidRequestError, "unexpected_status", "not_applied", "never"
