@@ -12,6 +12,8 @@ import {
   OpenTransactionResponse,
   ProblemBody,
   RollbackResponse,
+  TicketEndsResponse,
+  TicketsResponse,
   TransactionResponse,
   TransactionStateResponse,
   type TSchema,
@@ -144,6 +146,16 @@ export function opened(
 
 export function rolledBack(id: string): FakeResponse {
   return checked(RollbackResponse, 200, { id, state: "aborted" });
+}
+
+export function ticketOf(id: string): FakeResponse {
+  const ticket = { id, tag: id, epoch: epochId(1), digest: "7", lifeMs: 60_000, ticket: `ticket of ${id}` };
+  return checked(TicketsResponse, 200, { answers: [{ status: 200, body: ticket }] });
+}
+
+/** The end of a ticket, as the problem says. */
+export function endOf({ status, text }: FakeResponse): FakeResponse {
+  return checked(TicketEndsResponse, 200, { answers: [{ status, body: JSON.parse(text) as unknown }] });
 }
 
 /**

@@ -9,6 +9,8 @@ import {
   CommitRequest,
   decodeToken,
   StatementsRequest,
+  TicketEndsRequest,
+  TicketsRequest,
   TransactionRequest,
   type TSchema,
   validate,
@@ -18,6 +20,7 @@ import { type Reply, type Script } from "../src/format.ts";
 import {
   type FakeResponse,
   committed,
+  endOf,
   epochsBody,
   marksAnswer,
   marksBody,
@@ -25,6 +28,7 @@ import {
   problem,
   rolledBack,
   stateOf,
+  ticketOf,
   verdictsOf,
 } from "./build.ts";
 
@@ -53,6 +57,8 @@ const SCHEMAS: { readonly [R in Route]?: TSchema } = {
   begin: BeginRequest,
   statements: StatementsRequest,
   commit: CommitRequest,
+  tickets: TicketsRequest,
+  ends: TicketEndsRequest,
 };
 /** Routes that only the gateway of an open transaction can answer. */
 const PINNED: readonly string[] = ["statements", "commit", "rollback"] satisfies Route[];
@@ -73,6 +79,9 @@ export interface Seen {
   readonly commit: number;
   readonly rollback: number;
   readonly marks: number;
+  readonly tickets: number;
+  /** Requests for the ends of tickets. */
+  readonly ends: number;
   /** Requests that only ask whether the gateway is alive. */
   readonly probes: number;
   /** Streams that were requested, and those that are open. */
@@ -172,6 +181,8 @@ export class FakeServer implements AsyncDisposable {
       commit: this.of("commit").length,
       rollback: this.of("rollback").length,
       marks: this.of("marks").length,
+      tickets: this.of("tickets").length,
+      ends: this.of("ends").length,
       probes: this.of("probes").length,
       streams: this.#streamsAsked,
       openStreams: this.#streams.size,
@@ -320,7 +331,8 @@ export class FakeServer implements AsyncDisposable {
 
   #answer(call: Call, reply: Exclude<Reply, string> | "ok"): FakeResponse {
     const { id, body } = call;
-    if (reply !== "ok" && "problem" in reply) return problem(reply);
+    if (reply !== "ok" && "problem" in reply)
+      return call.route === "ends" ? endOf(problem(reply)) : problem(reply);
     if (reply !== "ok" && "status" in reply)
       return { status: reply.status, headers: reply.headers ?? {}, text: reply.text };
     const fields = reply !== "ok" && "ok" in reply ? reply.ok : {};
@@ -345,6 +357,11 @@ export class FakeServer implements AsyncDisposable {
         return stateOf(id, fields);
       case "marks":
         return marksAnswer(fields);
+      case "tickets":
+        return ticketOf(id);
+      case "ends":
+        // No receipt is found, so the id is settled.
+        return endOf(problem({ problem: "transaction_aborted" }));
       case "probes":
         return problem({ problem: "not_found" });
       case "verdicts": {
@@ -398,6 +415,9 @@ function readCall(url: URL, body: Fields, headers: Headers): Call | undefined {
   if (pathname === "/v1/transactions/batch") return call("batches");
   if (pathname === "/v1/durability/verdicts") return call("verdicts");
   if (pathname === "/v1/durability/marks") return call("marks");
+  if (pathname === "/v1/tickets")
+    return call("tickets", (body["transactions"] as { id: string }[] | undefined)?.[0]?.id);
+  if (pathname === "/v1/tickets/ends") return call("ends");
   if (pathname === "/v1/transactions/begin") return call("begin", String(body["id"]));
   const named = /^\/v1\/transactions\/([^/]+)(?:\/(statements|commit|rollback))?$/.exec(pathname);
   if (named === null) return undefined;

@@ -171,6 +171,9 @@ export const Script = object({
   commit: Optional(Replies),
   rollback: Optional(Replies),
   marks: Optional(Replies),
+  /** Each has one transaction. */
+  tickets: Optional(Replies),
+  ends: Optional(Replies),
   /** To a question whether the gateway is alive. */
   probes: Optional(Replies),
   /** `ok` opens it; `held` acts as a proxy that passes nothing on. */

@@ -61,17 +61,18 @@ export function isSettled({ code }: HighwaterError): boolean {
 
 /**
  * `adopt`: the transaction committed, and the state has its position. `ask`: not settled yet.
- * `send`: the id is unknown, so a resend is its first run, or its receipt refuses it. `throw`:
- * settled otherwise.
+ * `send`: the id is unknown, so a resend is its first run, or its receipt refuses it. `settle`: the
+ * id is unknown, and a resend was refused. `throw`: settled otherwise.
  *
- * If a resend meets a conflict, it is sent again too. The copy that got no answer may still commit,
- * and a client that gets a conflict runs the whole body again under a new id. If that copy commits
- * in the meantime, it refuses the resend.
+ * After a refused resend, the copy that got no answer may still commit. If the refusal is a
+ * conflict, the transaction is sent again: if that copy commits in the meantime, its receipt
+ * refuses the resend. After any other refusal, the id is settled, so that no copy can commit.
  */
 export type Resolution =
   | { readonly action: "adopt" }
   | { readonly action: "ask" }
   | { readonly action: "send" }
+  | { readonly action: "settle" }
   | { readonly action: "throw"; readonly error: HighwaterError };
 
 /** Applies the state of an id to a failed attempt. `held`: the definite error of a resend. */
@@ -79,10 +80,8 @@ export function resolve(
   { id, state, token, position }: TransactionStateResponse,
   held: HighwaterError | undefined,
 ): Resolution {
-  if (state === "unknown") {
-    if (held === undefined || held.retry === "transaction") return { action: "send" };
-    return { action: "throw", error: held };
-  }
+  if (state === "unknown")
+    return { action: held === undefined || held.retry === "transaction" ? "send" : "settle" };
   const error = stateError(id, state);
   if (error !== undefined) return { action: "throw", error };
   return { action: state !== "active" && token && position ? "adopt" : "ask" };

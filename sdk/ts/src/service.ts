@@ -2,16 +2,18 @@
 // time limit of all attempts together. `retry.ts` makes the decisions; `pinned.ts` has the calls of
 // open transactions.
 import { type EndpointPool } from "./endpoints.ts";
-import { abortError, closedError, HighwaterError, unknownOutcome } from "./errors.ts";
+import { abortError, answerError, closedError, HighwaterError, unknownOutcome } from "./errors.ts";
 import { type ObservedEvent } from "./observer.ts";
 import { type Shared } from "./shared.ts";
-import { decide, type Decision, isEndpointFault, resolve } from "./retry.ts";
+import { decide, type Decision, isEndpointFault, isSettled, resolve } from "./retry.ts";
 import { fullJitter, sleep } from "./runtime.ts";
 import { badAnswer, exchange } from "./transport.ts";
 import {
+  isTicketsResponse,
   isTransactionResponse,
   isTransactionStateResponse,
   isVerdictsResponse,
+  type Ticket,
   type TransactionRequest,
   type TransactionResponse,
   type TransactionStateResponse,
@@ -34,6 +36,8 @@ export interface Pin {
 }
 
 const SESSION_HEADER = "highwater-session";
+/** How long the service may take to settle an id. */
+const SETTLE_MS = 10_000;
 
 /** Whether an answer has the expected shape. */
 export type Accepts<T> = (body: unknown) => body is T;
@@ -60,6 +64,7 @@ export interface Sought {
   readonly level?: string | undefined;
   /** Only with `ack: "durable"`. */
   readonly maxWaitMs?: number | undefined;
+  readonly readOnly?: boolean | undefined;
 }
 
 /** What a call is about. The observer receives the calls that have a type. */
@@ -173,12 +178,44 @@ export class Service {
       const resolution = resolve(state, isDefinite ? held : undefined);
       if (resolution.action === "adopt") return adopt(state, sought);
       if (resolution.action === "throw") throw resolution.error;
+      if (resolution.action === "settle") {
+        await this.#settle(sought, budget, held);
+        continue;
+      }
       // A resend met a conflict. Wait first: transactions that conflicted with each other would
       // meet again.
       const isConflict = resolution.action === "send";
       if (!isConflict || isDefinite) await this.pause(budget, held);
       if (isConflict) return undefined;
     }
+  }
+
+  /**
+   * Settles the id, so that no copy of the request can commit, and throws `held`. Resolves if the
+   * id must be looked up again. Throws `outcome_unknown` if the id cannot be settled.
+   */
+  async #settle({ id, readOnly }: Sought, budget: Budget, held: HighwaterError): Promise<void> {
+    // There is nothing that a copy could apply.
+    if (readOnly) throw held;
+    let answer = await this.#ask("/v1/tickets", { transactions: [{ id }] }, budget);
+    // Without a receipt, the end of a ticket settles the id.
+    if (!(answer instanceof HighwaterError)) {
+      const end = { ticket: (answer as Ticket).ticket, ended: "commit" };
+      answer = await this.#ask("/v1/tickets/ends", { tickets: [end] }, budget);
+    }
+    const { code, retry } = answer as Partial<HighwaterError>;
+    if (code === "transaction_aborted") throw held;
+    if (retry === "never" && !isSettled(answer as HighwaterError)) throw unknownOutcome(id, held);
+    await this.pause(budget, held);
+  }
+
+  /** Sends a list of one item. Returns the item's own answer, or the error of either. */
+  async #ask(path: string, body: object, budget: Budget): Promise<object> {
+    const call = { pool: this.deps.gateways, path, body, heldMs: SETTLE_MS, accepts: isTicketsResponse };
+    const answer = await this.attempt(call, budget);
+    if (answer instanceof HighwaterError) return answer;
+    const { status = 0, body: own = {} } = answer.answers[0] ?? {};
+    return status === 200 ? own : answerError(status, own, undefined);
   }
 
   /** Sleeps before the next attempt. Throws `outcome_unknown` if no time is left for it. */

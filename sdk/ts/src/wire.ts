@@ -62,6 +62,9 @@ const FIELDS: Readonly<Record<string, Guard>> = {
   fields: listOf(has("name oid")),
   rows: listOf(listOf(orNull(isText))),
   error: has("code detail"),
+  answers: listOf(has("status body")),
+  status: isNumber,
+  body: isRecord,
   verdicts: listOf((each) => has("token id level verdict position")(each) || has("token error")(each)),
   state: isState,
   verdict: isState,
@@ -81,5 +84,6 @@ export const isTransactionStateResponse = has<wire.TransactionStateResponse>(
 );
 export const isRollbackResponse = has<wire.RollbackResponse>("state");
 export const isVerdictsResponse = has<wire.VerdictsResponse>("verdicts marks? blind?");
+export const isTicketsResponse = has<{ answers: { status: number; body: object }[] }>("answers");
 export const isMarksResponse = has<wire.MarksResponse>("epochs marks? blind?");
 export const isProblem = has<wire.Problem>("code outcome retry");

@@ -14,6 +14,7 @@ import {
   isProblem,
   isRollbackResponse,
   isStallEvent,
+  isTicketsResponse,
   isTransactionResponse,
   isTransactionStateResponse,
   isVerdictsResponse,
@@ -143,6 +144,17 @@ const examples: [string, (value: unknown) => boolean, Parameters<typeof protocol
     { epochs: [epoch(E1), epoch(E2, { previous: E1, fork: 7, start: 9 })] },
   ],
   ["stall", isStallEvent, protocol.StallEvent, { level: "region", epoch: E1, offset: "1", pending: 3 }],
+  [
+    "tickets",
+    isTicketsResponse,
+    protocol.TicketsResponse,
+    {
+      answers: [
+        { status: 200, body: { id, tag: id, epoch: E1, digest: "7", lifeMs: 1_000, ticket: "t" } },
+        { status: 409, body: new protocol.HighwaterError("id_reused").toProblem() },
+      ],
+    },
+  ],
   ["blind", isBlindEvent, protocol.BlindEvent, { blind: true }],
 ];
 
@@ -164,6 +176,7 @@ test("a message without one of its required parts is not accepted", () => {
     "marks response": ["epochs"],
     verdicts: ["verdicts"],
     epochs: ["epochs"],
+    tickets: ["answers"],
   };
   for (const [name, accepts, , example] of examples) {
     for (const wrong of [null, undefined, 1, "x", [], {}]) assert.ok(!accepts(wrong), name);

@@ -202,7 +202,7 @@ class BaseClient(Generic[P, T]):
             after=options.get("after"),
             mode=options.get("mode"),
         )
-        sought = Sought.of(transaction_id, ack, limits)
+        sought = Sought.of(transaction_id, ack, limits, read_only=execution.read_only is True)
         event = ObservedEvent(type="commit", id=transaction_id, level=level, statements=len(listed))
         steps = self._service.transaction(body, sought, CallOptions(timeout_ms, event.headers))
         response = yield from self._service.observed(event, steps, lambda answer: answer.state)

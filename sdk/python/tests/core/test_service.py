@@ -175,11 +175,36 @@ def test_a_resend_that_fails_on_what_its_own_first_attempt_did_the_state_decides
     world = World(lambda *_: next(replies))
     response = transact(world, world.service())
     assert (response.replayed, response.state, response.level) == (True, "durable", "region")
-    refusals: Iterator[Reply] = iter([cut(), violation(constraint="c"), answer(state(ID, "unknown"))])
-    refused = World(lambda *_: next(refusals))
+
+
+def refused_resend(*settling: Reply) -> tuple[HighwaterError, list[tuple[str, object]]]:
+    unknown = answer(state(ID, "unknown"))
+    replies: Iterator[Reply] = iter([cut(), violation(constraint="c"), unknown, *settling])
+    world = World(lambda *_: next(replies))
     with pytest.raises(HighwaterError) as caught:
-        transact(refused, refused.service())
-    assert (caught.value.code, caught.value.constraint, len(refused.sent)) == ("constraint_violation", "c", 3)
+        transact(world, world.service())
+    return caught.value, [(request.path, request.body) for request in world.sent[3:]]
+
+
+def test_a_refused_resend_is_believed_when_the_id_is_settled() -> None:
+    aborted = {"code": "transaction_aborted", "outcome": "not_applied", "retry": "transaction"}
+    error, sent = refused_resend(
+        answer({"answers": [{"status": 200, "body": {"ticket": "t"}}]}),
+        answer({"answers": [{"status": 409, "body": aborted}]}),
+    )
+    assert (error.code, error.constraint) == ("constraint_violation", "c")
+    assert sent == [
+        ("/v1/tickets", {"transactions": [{"id": ID}]}),
+        ("/v1/tickets/ends", {"tickets": [{"ticket": "t", "ended": "commit"}]}),
+    ]
+
+
+def test_a_refused_resend_is_an_unknown_outcome_when_the_id_cannot_be_settled() -> None:
+    for reply in (problem("not_found", 404, "not_applied", "never"), answer({"answers": []})):
+        error, sent = refused_resend(reply)
+        assert isinstance(error, UnknownOutcomeError)
+        assert isinstance(error.__cause__, HighwaterError)
+        assert (error.__cause__.code, len(sent)) == ("constraint_violation", 1)
 
 
 def test_a_resend_that_conflicts_while_the_first_copy_may_be_on_its_way_is_not_run_under_a_new_id() -> None:

@@ -148,7 +148,7 @@ class InteractiveCore(Generic[_C]):
         level = ack.level or self._level or deps.level
         call = CallOptions(deps.left_ms() if timeout_ms is None else timeout_ms, headers)
         limits = AckLimits(level=level, wait_ms=deps.wait_ms, total_ms=call.timeout_ms)
-        sought = Sought.of(self.id, ack, limits)
+        sought = Sought.of(self.id, ack, limits, read_only=self._execution.read_only is True)
         event, call = self._event("commit", statements, call, level)
         if self._calls is None:
             # Nothing was sent yet: everything goes in one request.

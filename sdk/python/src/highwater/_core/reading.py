@@ -182,6 +182,14 @@ def _read_verdict(value: object) -> wire.Verdict | wire.RefusedToken:
 
 
 _READERS[wire_types.TokenVerdict | wire_types.RefusedToken] = _read_verdict
+
+
+def read_tickets_response(value: object) -> list[tuple[int, Mapping[str, object]]]:
+    """Reads the status and the body of each answer."""
+    answers = [_record(each) for each in _list(_record(value).get("answers"))]
+    return [(_integer(each.get("status")), _record(each.get("body"))) for each in answers]
+
+
 read_verdicts_response = _reader(wire.VerdictsResponse, wire_types.VerdictsResponse)
 _reader(wire.ReachedLimit, wire_types.ReachedLimit)
 _reader(wire.AtRisk, wire_types.AtRisk, oldest_ms=_milliseconds)

@@ -118,14 +118,15 @@ class Resolution:
 
     ``adopt``: the transaction committed, and the state says where. ``ask``: not settled yet.
     ``send``: the id is unknown, so sending it again is its first run or is refused by its receipt.
-    ``throw``: settled otherwise; ``error`` says how.
+    ``settle``: the id is unknown, and a resend was refused. ``throw``: settled otherwise; ``error``
+    says how.
 
-    A conflict of a resend is also sent again. The copy that was never answered may still be on its
-    way and commit, and a client that gets a conflict runs the whole body again under a new id. If
-    the copy commits meanwhile, the resend is refused.
+    After a refused resend, the copy that got no answer may still commit. If the refusal is a
+    conflict, the transaction is sent again: if that copy commits meanwhile, its receipt refuses the
+    resend. After any other refusal, the id is settled, so that no copy can commit.
     """
 
-    action: Literal["adopt", "ask", "send", "throw"]
+    action: Literal["adopt", "ask", "send", "settle", "throw"]
     error: HighwaterError | None = None
 
 
@@ -144,9 +145,7 @@ def resolve(status: TransactionStatus, held: HighwaterError | None) -> Resolutio
         is_known = status.token is not None and status.position is not None
         return Resolution("adopt" if is_known else "ask")
     if status.state == "unknown":
-        if held is None or held.retry == "transaction":
-            return Resolution("send")
-        return Resolution("throw", held)
+        return Resolution("send" if held is None or held.retry == "transaction" else "settle")
     return Resolution("ask")
 
 

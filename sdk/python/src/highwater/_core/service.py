@@ -16,9 +16,14 @@ from .effects import HttpResponse, NoResponse, Send, Steps, send, sleep
 from .endpoints import EndpointPool
 from .errors import HighwaterError, answer_error, bad_answer, connection_error, unknown_outcome
 from .observer import ObservedEnd, ObservedEvent, Observer, notify
-from .reading import read_transaction_response, read_transaction_status, read_verdicts_response
+from .reading import (
+    read_tickets_response,
+    read_transaction_response,
+    read_transaction_status,
+    read_verdicts_response,
+)
 from .requests import AckLimits, AckOptions, encode, granted_wait_ms, status_path
-from .retry import Decision, Situation, decide, full_jitter, is_endpoint_fault, resolve, retry_after_ms
+from .retry import Decision, Situation, decide, full_jitter, is_endpoint_fault, is_settled, resolve, retry_after_ms
 from .runtime import Runtime
 from .tuning import Tuning
 from .wire import TransactionResponse, TransactionStatus, Verdict, VerdictsResponse, WireError
@@ -26,6 +31,8 @@ from .wire_types import Ack, TransactionRequest, VerdictsRequest
 
 SESSION_HEADER: Final = "highwater-session"
 _NO_HEADERS: Final[Mapping[str, str]] = {}
+_SETTLE_MS: Final = 10_000.0
+"""How long the service may take to settle an id."""
 _T = TypeVar("_T")
 
 
@@ -82,15 +89,17 @@ class Sought:
     ack: Ack | None = None
     level: str | None = None
     max_wait_ms: float = 0
+    read_only: bool = False
 
     @classmethod
-    def of(cls, transaction_id: str, ack: AckOptions, limits: AckLimits) -> Sought:
+    def of(cls, transaction_id: str, ack: AckOptions, limits: AckLimits, *, read_only: bool) -> Sought:
         """Returns what to look for after a commit with these options.
 
         Only an answer that waits for a level names one: the client's default may not exist there.
         """
         level = limits.level if ack.ack == "durable" else None
-        return cls(id=transaction_id, ack=ack.ack, level=level, max_wait_ms=granted_wait_ms(ack, limits))
+        max_wait_ms = granted_wait_ms(ack, limits)
+        return cls(transaction_id, ack.ack, level, max_wait_ms, read_only)
 
     @property
     def held_ms(self) -> float:
@@ -176,6 +185,8 @@ class Service:
                     return _adopt(status, sought)
                 if resolution.action == "send" and not definite:
                     return None
+                if resolution.action == "settle":
+                    yield from self._settle(sought, budget, held)
                 # A conflict of a resend waits, because transactions that conflicted would meet
                 # again.
                 is_conflict = resolution.action == "send"
@@ -183,6 +194,41 @@ class Service:
             yield from self.pause(delay_ms, sought.id, budget, cause)
             if is_conflict:
                 return None
+
+    def _settle(self, sought: Sought, budget: Budget, held: HighwaterError) -> Steps[None]:
+        """Settles the id, so that no copy of the request can commit, and raises ``held``.
+
+        Returns if the id must be looked up again.
+
+        Errors: ``outcome_unknown`` if the id cannot be settled.
+        """
+        if sought.read_only:
+            # There is nothing that a copy could apply.
+            raise held
+        answer = yield from self._ask("/v1/tickets", {"transactions": [{"id": sought.id}]}, budget)
+        if not isinstance(answer, HighwaterError):
+            # Without a receipt, the end of a ticket settles the id.
+            end = {"ticket": answer.get("ticket"), "ended": "commit"}
+            answer = yield from self._ask("/v1/tickets/ends", {"tickets": [end]}, budget)
+        if not isinstance(answer, HighwaterError):
+            return
+        if answer.code == "transaction_aborted":
+            raise held
+        if answer.retry == "never" and not is_settled(answer):
+            raise unknown_outcome(sought.id, held)
+
+    def _ask(
+        self, path: str, body: Mapping[str, object], budget: Budget
+    ) -> Steps[Mapping[str, object] | HighwaterError]:
+        """Sends a list of one item. Returns the item's own answer, or the error of either."""
+        call = Call(
+            pool=self.deps.gateways, path=path, body=encode(body), held_ms=_SETTLE_MS, read=read_tickets_response
+        )
+        answers = yield from self.attempt(call, budget)
+        if isinstance(answers, HighwaterError):
+            return answers
+        status, answer = answers[0] if answers else (0, {})
+        return answer if status == 200 else answer_error(status, answer)
 
     def pause(self, delay_ms: float, transaction_id: str, budget: Budget, cause: HighwaterError) -> Steps[None]:
         """Sleeps; without time for another attempt it raises, and the outcome stays unknown."""
