@@ -134,7 +134,7 @@ export class Service {
       end?.({ state: (answer as { state?: string }).state });
       return answer;
     } catch (cause) {
-      const isAborted = signal?.aborted && !(cause instanceof HighwaterError);
+      const isAborted = signal?.aborted && !isAnswer(cause, signal);
       const error = isAborted ? abortError(cause, budget.isUncertain ? "unknown" : "not_applied", id) : cause;
       end?.({ error });
       throw error;
@@ -340,7 +340,7 @@ export class Service {
       call.onAnswer?.({ url: base, session: answer.headers.get(SESSION_HEADER) ?? "" });
       return answer.body;
     } catch (error) {
-      const isTyped = error instanceof HighwaterError;
+      const isTyped = isAnswer(error, signal);
       budget.isUncertain ||= isCommit && !(isTyped && error.outcome === "not_applied");
       if (!isTyped) throw error;
       if (isEndpointFault(error)) pool.failed(base, deps.monotonicMs());
@@ -367,6 +367,14 @@ export class Service {
   remaining({ deadlineMs }: Budget): number {
     return Math.max(0, deadlineMs - this.deps.monotonicMs());
   }
+}
+
+/**
+ * Whether the error is an answer to the call. The reason of a signal is none, although it may be
+ * the error of another call.
+ */
+function isAnswer(error: unknown, signal: AbortSignal | undefined): error is HighwaterError {
+  return error instanceof HighwaterError && !(signal?.aborted && error === signal.reason);
 }
 
 /** The answer that the committed transaction would have given, as far as its state shows. */

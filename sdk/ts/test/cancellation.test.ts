@@ -10,6 +10,7 @@ import {
   type CallOptions,
   type Highwater,
   HighwaterError,
+  SerializationError,
   type InteractiveTransaction,
   sql,
 } from "../src/index.ts";
@@ -48,6 +49,11 @@ const open = async (hw: Highwater): Promise<InteractiveTransaction> => {
   return tx;
 };
 const openOf = (prepared: unknown): InteractiveTransaction => prepared as InteractiveTransaction;
+/** The error of another transaction, with which a program may cancel the rest. */
+const OTHERS = new SerializationError("a conflict", {
+  ...{ code: "serialization_failure", outcome: "not_applied", retry: "transaction", open: true },
+  transactionId: "01900000-0000-7000-8000-000000000001",
+});
 const conflict = { problem: "serialization_failure", open: false };
 const isStreaming = ({ seen }: FakeServer): boolean => seen.openStreams > 0;
 const question = { isUnderWay: isHeld, before: "not_applied", middle: "not_applied" } as const;
@@ -203,15 +209,23 @@ function countTimers(context: TestContext): Map<unknown, number> {
   return pending;
 }
 
+const HOW = {
+  before: "its signal ends it, before it begins",
+  middle: "its signal ends it, in the middle",
+  "another's error": "its signal ends it with the error of another call",
+  late: "its time ends it",
+} as const;
+
 for (const [name, each] of Object.entries(CASES)) {
-  for (const how of ["before", "middle", "late"] as const)
-    test(`${name}: ${how === "late" ? "its time ends it" : `its signal ends it, ${how} ${how === "before" ? "it begins" : "of it"}`}`, async (context) => {
+  for (const way of Object.keys(HOW) as (keyof typeof HOW)[])
+    test(`${name}: ${HOW[way]}`, async (context) => {
+      const how = way === "another's error" ? "middle" : way;
       const timers = countTimers(context);
       const fake = await service(context, each.script);
       const hw = client(context, [fake], { ...each.options });
       const prepared = await each.prepare?.(hw);
       const abort = new AbortController();
-      const reason = new Error("enough");
+      const reason = way === how ? new Error("enough") : OTHERS;
       if (how === "before") abort.abort(reason);
       const requests = fake.calls.length;
       const options = how === "late" ? { timeout: each.lateMs ?? LATE_MS } : { signal: abort.signal };
