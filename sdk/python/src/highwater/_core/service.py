@@ -99,7 +99,7 @@ class Sought:
         """
         level = limits.level if ack.ack == "durable" else None
         max_wait_ms = granted_wait_ms(ack, limits)
-        return cls(transaction_id, ack.ack, level, max_wait_ms, read_only)
+        return cls(id=transaction_id, ack=ack.ack, level=level, max_wait_ms=max_wait_ms, read_only=read_only)
 
     @property
     def held_ms(self) -> float:
