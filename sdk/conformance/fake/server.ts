@@ -95,6 +95,8 @@ export interface Seen {
   readonly sequence: readonly number[];
   /** One-shot transactions that ask to see everything up to a token. */
   readonly readsAfter: number;
+  /** The offsets of those tokens. */
+  readonly readOffsets: readonly string[];
   readonly lastEventId: string;
   /** Of the newest request or stream. */
   readonly authorization: string;
@@ -168,6 +170,7 @@ export class FakeServer implements AsyncDisposable {
 
   get seen(): Seen {
     const questions = this.of("verdicts").map(({ body }) => (body["tokens"] as string[]).length);
+    const after = this.of("transactions").flatMap(({ body }) => (body["after"] as string | undefined) ?? []);
     const numbered = this.calls.filter(({ route }) => PINNED.includes(route));
     return {
       transactions: this.of("transactions").length,
@@ -190,7 +193,8 @@ export class FakeServer implements AsyncDisposable {
       tokensAsked: questions.reduce((sum, each) => sum + each, 0),
       mostTokensInARequest: Math.max(0, ...questions),
       sequence: numbered.map(({ body }) => Number(body["seq"])),
-      readsAfter: this.of("transactions").filter(({ body }) => body["after"] !== undefined).length,
+      readsAfter: after.length,
+      readOffsets: after.map((each) => String(positionOf(each).offset)),
       lastEventId: this.#lastEventId,
       authorization: this.#authorization,
       connections: this.#connections,

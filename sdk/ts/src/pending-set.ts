@@ -94,6 +94,9 @@ export function isLive(wait: Wait): boolean {
   return wait.entry.waits.get(wait.level) === wait;
 }
 
+/** How many epochs' numbers are remembered. */
+const EPOCHS_MAX = 64;
+
 export class PendingSet {
   /** Promises that are waited for. */
   readonly entries = new Set<PendingPromise>();
@@ -102,6 +105,8 @@ export class PendingSet {
   /** The newest reported epoch; empty until then. */
   epoch = "";
   #seq = -1;
+  /** Numbers of the epochs that were reported. */
+  readonly #seqs = new Map<string, number>();
   /** Highest marks of that epoch. A level that was never observed is absent, not zero. */
   readonly #levels = new Map<string, bigint>();
   /** By level: lower bound of the newest epoch's promises. A mark below it settles none. */
@@ -136,6 +141,12 @@ export class PendingSet {
   /** Returns the entry of an awaited token: two handles of one transaction get one outcome. */
   find(token: string): PendingPromise | undefined {
     return this.#byToken.get(token);
+  }
+
+  /** Whether the epoch is older than the other one; undefined unless both were reported. */
+  isOlder(epoch: string, other: string): boolean | undefined {
+    const [own, others] = [this.#seqs.get(epoch), this.#seqs.get(other)];
+    return own === undefined || others === undefined ? undefined : own < others;
   }
 
   /** Adds a waiter. Settles nothing: call `known` first. */
@@ -233,7 +244,11 @@ export class PendingSet {
    * Returns whether the epoch is new, and takes it in. An older one comes from a tracker that lags.
    */
   #isNews(epoch: string, seq: number): boolean {
-    if (epoch === this.epoch || seq < this.#seq) return false;
+    if (epoch === this.epoch) return false;
+    this.#seqs.set(epoch, seq);
+    const [first = epoch] = this.#seqs.keys();
+    if (this.#seqs.size > EPOCHS_MAX) this.#seqs.delete(first);
+    if (seq < this.#seq) return false;
     this.epoch = epoch;
     this.#seq = seq;
     this.#levels.clear();

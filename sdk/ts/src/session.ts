@@ -52,6 +52,15 @@ interface SessionClient {
 const REMEMBERED_MAX = 10_000;
 const TOKEN_PREFIX = "hws1";
 
+interface Remembered {
+  readonly entry: PendingPromise;
+  /**
+   * Number of the transaction in the order in which the session's began; 0 if another session made
+   * it.
+   */
+  readonly begun: number;
+}
+
 /** A session of one-shot transactions: the base of every session. */
 export class OneShotSession {
   readonly #hw: SessionClient;
@@ -60,11 +69,13 @@ export class OneShotSession {
   /** Remembered promises by token. */
   readonly #entries = new Map<string, PendingPromise>();
   /** The furthest promise of the newest epoch: a read that sees it sees all before it. */
-  #latest: PendingPromise | undefined;
+  #latest: Remembered | undefined;
+  /** Number of the session's transactions so far. */
+  #begun = 0;
   #rememberedMax = REMEMBERED_MAX;
   /** @internal */
   readonly remember = ({ entry }: DurabilityPromise): void => {
-    this.#add(entry);
+    this.#add({ entry, begun: ++this.#begun });
   };
 
   /** @internal */
@@ -79,12 +90,15 @@ export class OneShotSession {
     statements: StatementInput | readonly StatementInput[],
     options: TransactionOptions = {},
   ): Promise<Transaction> {
-    const after = this.#latest?.token;
+    const after = this.#latest?.entry.token;
+    const begun = ++this.#begun;
     const isCausal = this.#options.causal && options.readOnly && after;
     return this.#hw.transaction(statements, {
       ...(isCausal && { after }),
       ...options,
-      remember: this.remember,
+      remember: ({ entry }) => {
+        this.#add({ entry, begun });
+      },
     });
   }
 
@@ -133,21 +147,32 @@ export class OneShotSession {
     const verdicts = await this.#hw.verdicts(tokens, options);
     for (const [at, verdict] of verdicts.entries()) {
       const entry = entries[at];
-      if (entry && /durable|pending/.test(verdict.verdict)) this.#add(entry);
+      if (entry && /durable|pending/.test(verdict.verdict)) this.#add({ entry, begun: 0 });
     }
     return verdicts;
   }
 
-  #add(entry: PendingPromise): void {
+  #add(added: Remembered): void {
+    const { entry } = added;
     this.#entries.set(entry.token, entry);
-    const { logPosition } = this.#latest ?? entry;
-    if (logPosition.epoch !== entry.logPosition.epoch || logPosition.offset <= entry.logPosition.offset)
-      this.#latest = entry;
+    if (!this.#isBehind(added)) this.#latest = added;
     if (this.#entries.size <= this.#rememberedMax) return;
     this.#compact();
     // The remaining promises may be pending for long: do not go through all of them for each new
     // one.
     this.#rememberedMax = Math.max(REMEMBERED_MAX, 2 * this.#entries.size);
+  }
+
+  /**
+   * Whether the latest promise stays the latest. If the order of two epochs is not known, the
+   * transaction that began later is likely to be in the later epoch.
+   */
+  #isBehind({ entry, begun }: Remembered): boolean {
+    const latest = this.#latest;
+    if (!latest) return false;
+    const [own, other] = [entry.logPosition, latest.entry.logPosition];
+    if (own.epoch === other.epoch) return own.offset < other.offset;
+    return this.#core.watcher.pendingSet.isOlder(own.epoch, other.epoch) ?? begun < latest.begun;
   }
 
   #compact(): void {

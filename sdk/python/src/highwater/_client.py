@@ -295,9 +295,9 @@ class BaseClient(Generic[P, T]):
                 rule="client:acknowledged",
             )
         transaction = self._make_transaction(entry, response=response, level=level)
+        self._watcher.learn_marks(response.marks)
         if remember is not None:
             remember(transaction)
-        self._watcher.learn_marks(response.marks)
         self._listeners.keep(self._watcher, entry)
         return transaction
 

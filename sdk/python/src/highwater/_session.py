@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ class BaseSession:
         self._watcher = client._watcher
         self._level = client._level
         self._is_causal = causal
-        self._memory = SessionMemory(self._is_durable)
+        self._memory = SessionMemory(self._is_durable, self._watcher.is_older)
 
     @property
     def token(self) -> str:
@@ -42,7 +42,18 @@ class BaseSession:
 
     def _remember(self, promise: BasePromise) -> None:
         with self._watcher.lock:
-            self._memory.add(promise.entry)
+            self._memory.add(promise.entry, self._memory.begin())
+
+    def _rememberer(self) -> Callable[[BasePromise], None]:
+        """Counts a transaction that begins now. Returns the function that remembers it."""
+        with self._watcher.lock:
+            begun = self._memory.begin()
+
+        def remember(promise: BasePromise) -> None:
+            with self._watcher.lock:
+                self._memory.add(promise.entry, begun)
+
+        return remember
 
     def _seeing(self, options: TransactionOptions) -> TransactionOptions:
         """Fills in `after` for a causal read, so that it sees everything this session knows of."""

@@ -142,6 +142,11 @@ class Watcher:
         with self.lock:
             return self._pending_set.known(entry, level)
 
+    def is_older(self, epoch: str, other: str) -> bool | None:
+        """Whether the epoch is older than the other one; None if that is not known."""
+        with self.lock:
+            return self._pending_set.history.is_older(epoch, other)
+
     def error_of(self, entry: PendingPromise, verdict: Verdict) -> HighwaterError:
         """Makes the error of a verdict other than `durable`, with all known details."""
         with self.lock:

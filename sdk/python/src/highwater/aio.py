@@ -409,7 +409,7 @@ class AsyncSession(BaseSession):
 
     async def transaction(self, statements: Statements, **options: Unpack[TransactionOptions]) -> AsyncTransaction:
         """Like `hw.transaction`; the session remembers the transaction."""
-        return await self._client._transaction(statements, self._seeing(options), self._remember)
+        return await self._client._transaction(statements, self._seeing(options), self._rememberer())
 
     def begin(self, **options: Unpack[BeginOptions]) -> AsyncInteractiveTransaction:
         """Like `hw.begin`; the session remembers the transaction once it has committed."""

@@ -443,7 +443,7 @@ class Session(BaseSession):
         self, statements: Statements, *, cancel: Cancellation | None = None, **options: Unpack[TransactionOptions]
     ) -> Transaction:
         """Like `hw.transaction`; the session remembers the transaction."""
-        return self._client._transaction(statements, self._seeing(options), self._remember, cancel=cancel)
+        return self._client._transaction(statements, self._seeing(options), self._rememberer(), cancel=cancel)
 
     def begin(self, *, cancel: Cancellation | None = None, **options: Unpack[BeginOptions]) -> InteractiveTransaction:
         """Like `hw.begin`; the session remembers the transaction once it has committed."""

@@ -68,6 +68,17 @@ class History:
         known = None if self.head is None else self._marks.get(self.head)
         return None if self.head is None or known is None else Marks(self.head, known.seq, dict(known.levels))
 
+    def is_older(self, epoch: str, other: str) -> bool | None:
+        """Whether the epoch is older than the other one; None unless both were reported."""
+        own, others = self._seq_of(epoch), self._seq_of(other)
+        return None if own is None or others is None else own < others
+
+    def _seq_of(self, epoch: str) -> int | None:
+        known = self._marks.get(epoch)
+        if known is not None:
+            return known.seq
+        return next((record.seq for record in self._ancestry if record.id == epoch), None)
+
     def levels_passed(self, position: Position) -> list[str]:
         """Returns the levels whose mark in the position's epoch has reached the position."""
         known = self._marks.get(position.epoch)

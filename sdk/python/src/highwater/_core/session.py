@@ -22,15 +22,25 @@ _PREFIX: Final = "hws1"
 
 
 class SessionMemory:
-    __slots__ = ("_entries", "_is_durable", "_latest")
+    __slots__ = ("_begun", "_entries", "_is_durable", "_is_older", "_latest", "_latest_begun")
 
-    def __init__(self, is_durable: Callable[[PendingPromise], bool]) -> None:
-        """``is_durable`` returns whether a promise is known to be durable at the client's level."""
+    def __init__(
+        self, is_durable: Callable[[PendingPromise], bool], is_older: Callable[[str, str], bool | None]
+    ) -> None:
+        """Makes an empty memory.
+
+        ``is_durable`` returns whether a promise is known to be durable at the client's level, and
+        ``is_older`` whether an epoch is older than another one, or None.
+        """
         self._is_durable = is_durable
+        self._is_older = is_older
         self._entries: dict[PendingPromise, None] = {}
         self._latest: PendingPromise | None = None
         """The furthest promise of the newest epoch. A read that sees it sees everything before it.
         """
+        self._begun = 0
+        """Number of the session's transactions so far."""
+        self._latest_begun = 0
 
     @property
     def entries(self) -> Collection[PendingPromise]:
@@ -51,17 +61,32 @@ class SessionMemory:
         self._compact()
         return ".".join((_PREFIX, *(entry.token for entry in self._entries)))
 
-    def add(self, entry: PendingPromise) -> None:
+    def begin(self) -> int:
+        """Returns the number of a transaction, in the order in which the session's began."""
+        self._begun += 1
+        return self._begun
+
+    def add(self, entry: PendingPromise, begun: int) -> None:
+        """Remembers a transaction. ``begun`` is its number, or 0 if another session made it."""
         self._entries[entry] = None
-        latest = self._latest
-        if (
-            latest is None
-            or latest.position.epoch != entry.position.epoch
-            or latest.position.offset <= entry.position.offset
-        ):
-            self._latest = entry
+        if not self._is_behind(entry, begun):
+            self._latest, self._latest_begun = entry, begun
         if len(self._entries) > REMEMBERED_MAX:
             self._compact()
+
+    def _is_behind(self, entry: PendingPromise, begun: int) -> bool:
+        """Whether the latest promise stays the latest.
+
+        If the order of two epochs is not known, the transaction that began later is likely to be in
+        the later epoch.
+        """
+        if self._latest is None:
+            return False
+        own, other = entry.position, self._latest.position
+        if own.epoch == other.epoch:
+            return own.offset < other.offset
+        is_older = self._is_older(own.epoch, other.epoch)
+        return begun < self._latest_begun if is_older is None else is_older
 
     def forget(self, entry: PendingPromise) -> None:
         """Forgets a promise that was reported lost or broken: the next wait is about the others."""
@@ -72,7 +97,7 @@ class SessionMemory:
         exists = {verdict.token for verdict in verdicts if verdict.verdict in {"durable", "pending"}}
         for entry in entries:
             if entry.token in exists:
-                self.add(entry)
+                self.add(entry, 0)
 
     def _compact(self) -> None:
         furthest: dict[str, PendingPromise] = {}
