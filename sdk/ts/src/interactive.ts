@@ -18,7 +18,7 @@ import {
   type Remember,
   type Transaction,
 } from "./transaction.ts";
-import { type TokenVerdict } from "./wire.ts";
+import { type Outcome, type TokenVerdict } from "./wire.ts";
 
 /**
  * Options of an interactive transaction. `timeout` (milliseconds) and `signal` apply to each call
@@ -68,6 +68,10 @@ export class InteractiveTransaction {
   #isOpen = true;
   #failure: Error | undefined;
   #committed: Transaction | undefined;
+  /** Of the transaction, once it has ended. */
+  #outcome: Outcome = "not_applied";
+  /** Commits that run or wait for their turn. */
+  #commits = 0;
   #expiresAt: Date | undefined;
 
   /** @internal */
@@ -153,7 +157,7 @@ export class InteractiveTransaction {
     const { statements = [], ...given } = { ...this.#options, ...options };
     const { level = this.#core.level } = given;
     if (this.#committed) return Promise.resolve(this.#committed);
-    return this.#call(options, async (call) => {
+    const run = async (call: TimedCall): Promise<Transaction> => {
       let committed: Transaction;
       if (this.#calls.isBegun) {
         const request = {
@@ -168,8 +172,12 @@ export class InteractiveTransaction {
         committed = await this.#core.transaction(statements.length > 0 ? statements : [sql`SELECT`], own);
       }
       this.#isOpen = false;
+      this.#outcome = "applied";
       return (this.#committed = committed);
-    });
+    };
+    const called = this.#call(options, run, () => this.#committed);
+    this.#commits += 1;
+    return called.finally(() => (this.#commits -= 1));
   }
 
   /**
@@ -180,7 +188,7 @@ export class InteractiveTransaction {
    */
   rollback({ timeout = this.#core.totalMs, signal }: CallOptions = {}): Promise<void> {
     return this.#inTurn({ timeout, ...(signal && { signal }) }, async (call) => {
-      if (this.#committed) throw ended();
+      if (this.#committed) throw this.#ended();
       if (!this.#isOpen) return;
       this.#isOpen = false;
       if (this.#calls.isBegun) await this.#calls.rollback(call).catch(() => undefined);
@@ -199,18 +207,38 @@ export class InteractiveTransaction {
     if (this.#isOpen) await this.rollback();
   }
 
-  /** Runs calls one after another, and keeps the error that ends the transaction as its failure. */
-  #call<T>(options: CallOptions, run: (call: TimedCall) => Promise<T>): Promise<T> {
+  #ended(): HighwaterError {
+    const [outcome, cause] = [this.#outcome, this.#failure];
+    return failure("transaction_ended", "the transaction has ended: begin a new one", {
+      outcome,
+      ...(outcome === "unknown" && { retry: "resolve_outcome", transactionId: this.id }),
+      cause,
+    });
+  }
+
+  /**
+   * Runs calls one after another, and keeps the error that ends the transaction as its failure.
+   * `committed`, of a commit, is what an earlier one has committed.
+   */
+  #call<T>(
+    options: CallOptions,
+    run: (call: TimedCall) => Promise<T>,
+    committed?: () => T | undefined,
+  ): Promise<T> {
     const { leftMs, timeout: ownMs = this.#core.totalMs, signal: ownSignal } = this.#options;
     const { timeout: callMs = leftMs?.() ?? ownMs, signal = ownSignal } = options;
     return this.#inTurn({ timeout: callMs, ...(signal && { signal }) }, async (call) => {
-      if (!this.#isOpen) throw ended(this.#failure);
+      const found = committed?.();
+      if (found) return found;
+      if (!this.#isOpen) throw this.#ended();
       try {
         return await run(call);
       } catch (error) {
         if (!isStillOpen(error, this.#calls.isBegun)) {
           this.#isOpen = false;
           this.#failure = error as Error;
+          const other = committed ? "unknown" : "not_applied";
+          this.#outcome = error instanceof HighwaterError ? error.outcome : other;
         }
         throw error;
       }
@@ -226,8 +254,9 @@ export class InteractiveTransaction {
     const { timeout, signal } = call;
     const untilMs = monotonicMs() + timeout;
     const before = this.#queue;
+    const outcome = this.#commits > 0 ? "unknown" : "not_applied";
     const turn = within(before, timeout, signal, (isAborted) =>
-      endError(isAborted, signal, "not_applied", this.id),
+      endError(isAborted, signal, outcome, this.id),
     );
     const called = turn.then(() => run({ ...call, timeout: untilMs - monotonicMs() }));
     this.#queue = Promise.allSettled([before, called]);
@@ -237,10 +266,6 @@ export class InteractiveTransaction {
 
 interface TimedCall extends CallOptions {
   readonly timeout: number;
-}
-
-function ended(cause?: Error): HighwaterError {
-  return failure("transaction_ended", "the transaction has ended: begin a new one", { cause });
 }
 
 /**

@@ -40,8 +40,10 @@ export async function transact<T>(core: Core, body: TransactBody<T>, options: Tr
       if (options.ack === "durable")
         await tx.committed?.durable({ timeout: leftMs(), ...(signal && { signal }) });
       return value;
-    } catch (error) {
+    } catch (cause) {
       await tx[Symbol.asyncDispose]();
+      // A commit that the body has not awaited may have ended the transaction.
+      const error = isReturned ? (tx.failure ?? cause) : cause;
       const conflict = isReturned ? error : tx.failure;
       const delayMs = fullJitter(attempt, core.conflictBaseMs, core.backoffMaxMs, core.random());
       // The body's own errors pass through. So does an unknown outcome: a transaction that may have

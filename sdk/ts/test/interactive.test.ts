@@ -63,6 +63,28 @@ test("a transaction that has not begun is committed in one request, with its opt
   assert.equal(fake.calls.length, 2);
 });
 
+test("two commits at once: both have the one transaction", async (context) => {
+  const fake = await service(context);
+  const hw = client(context, [fake]);
+  for (const tx of [await openedOn(hw), await hw.begin()]) {
+    const [first, second] = await Promise.all([tx.commit(), tx.commit()]);
+    assert.ok(first === second && first === tx.committed);
+    await assert.rejects(tx.query(one), { code: "transaction_ended", outcome: "applied" });
+  }
+  assert.deepEqual([fake.seen.commit, fake.seen.transactions], [1, 1]);
+});
+
+test("a call behind a commit without an answer does not say that nothing was applied", async (context) => {
+  const fake = await service(context, { commit: "hang", states: "hang" });
+  const tx = await openedOn(client(context, [fake]));
+  const committing = tx.commit({ timeout: 400 });
+  await assert.rejects(tx.commit({ timeout: 50 }), { code: "request_timeout", outcome: "unknown" });
+  const late = assert.rejects(tx.commit(), { code: "transaction_ended", outcome: "unknown" });
+  await assert.rejects(committing, { code: "outcome_unknown" });
+  await late;
+  await assert.rejects(tx.query(one), { retry: "resolve_outcome", transactionId: tx.id });
+});
+
 test("expired, aborted, and a conflict are typed and end it, and every later call throws them", async (context) => {
   for (const [code, name] of [
     ["transaction_expired", "TransactionAbortedError"],

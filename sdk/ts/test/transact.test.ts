@@ -39,6 +39,20 @@ test("a body may commit or roll back by itself, and one without a statement is o
   );
 });
 
+test("a body need not await its commit: it ends as the commit does", async (context) => {
+  const conflict = { problem: "serialization_failure", open: false };
+  const fake = await service(context, { commit: [conflict] });
+  const ids: string[] = [];
+  const value = await client(context, [fake]).transact(async (tx) => {
+    ids.push(tx.id);
+    await tx.query(statement);
+    tx.commit().catch(() => undefined);
+    return ids.length;
+  });
+  assert.deepEqual([value, fake.seen.commit, fake.seen.rollback], [2, 2, 0]);
+  assert.equal(new Set(ids).size, 2);
+});
+
 test("its time is for all runs and calls together, and what is left of it for each", async (context) => {
   const fake = await service(context, { statements: "hang" });
   const hw = client(context, [fake], { requestTimeoutMs: 600_000, totalTimeoutMs: 600_000 });

@@ -77,23 +77,29 @@ class Turns:
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
+        self._commits = 0
 
     @contextlib.asynccontextmanager
-    async def take(self, seconds: float | None) -> AsyncIterator[float]:
+    async def take(self, seconds: float | None, *, is_commit: bool = False) -> AsyncIterator[float]:
         """Waits for earlier calls of the transaction and yields the time left.
 
         Without `seconds` there is no limit. Errors: `request_timeout`; nothing was sent then.
         """
         deadline = math.inf if seconds is None else time.monotonic() + seconds
+        is_committing = self._commits > 0
+        self._commits += is_commit
         try:
-            async with asyncio.timeout(seconds):
-                await self._lock.acquire()
-        except TimeoutError as error:
-            raise no_turn(error) from error
-        try:
-            yield max(0.0, deadline - time.monotonic())
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._lock.acquire()
+            except TimeoutError as error:
+                raise no_turn(error, is_committing=is_committing) from error
+            try:
+                yield max(0.0, deadline - time.monotonic())
+            finally:
+                self._lock.release()
         finally:
-            self._lock.release()
+            self._commits -= is_commit
 
 
 class AsyncCalls(BaseClient[P, T], Generic[P, T]):

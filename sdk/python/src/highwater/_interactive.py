@@ -111,10 +111,13 @@ class BaseInteractive(Generic[T]):
         return f"<{type(self).__name__} {self.id} {'open' if self.is_open else 'ended'}>"
 
 
-def no_turn(cause: BaseException | None = None) -> ConnectionError:
-    """Returns the error of a call that timed out waiting for its turn; the transaction goes on."""
+def no_turn(cause: BaseException | None = None, *, is_committing: bool) -> ConnectionError:
+    """Returns the error of a call that timed out waiting for its turn; the transaction goes on.
+
+    If one of the calls before it is a commit, the transaction may be applied.
+    """
     message = "other calls of the transaction used up this call's timeout; nothing was sent"
-    return connection_error("request_timeout", message, sent=False, cause=cause)
+    return connection_error("request_timeout", message, sent=is_committing, cause=cause)
 
 
 def milliseconds(seconds: float | None) -> float | None:

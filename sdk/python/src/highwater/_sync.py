@@ -86,9 +86,12 @@ class Turns:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._is_taken = False
+        self._commits = 0
 
     @contextlib.contextmanager
-    def take(self, seconds: float | None, cancel: Cancellation | None = None) -> Iterator[float]:
+    def take(
+        self, seconds: float | None, cancel: Cancellation | None = None, *, is_commit: bool = False
+    ) -> Iterator[float]:
         """Waits for earlier calls of the transaction and yields the time left.
 
         Without `seconds` there is no limit. Errors: `request_timeout`;
@@ -96,6 +99,16 @@ class Turns:
         """
         limit = threading.TIMEOUT_MAX if seconds is None else min(seconds, threading.TIMEOUT_MAX)
         deadline = time.monotonic() + limit
+        with self._counted(is_commit) as is_committing:
+            self._wait(limit, cancel, is_committing=is_committing)
+            try:
+                yield max(0.0, deadline - time.monotonic())
+            finally:
+                with self._changed:
+                    self._is_taken = False
+                    self._changed.notify_all()
+
+    def _wait(self, limit: float, cancel: Cancellation | None, *, is_committing: bool) -> None:
         off = cancel.watch(self._wake) if cancel is not None else None
         try:
             with self._changed:
@@ -104,17 +117,23 @@ class Turns:
                 )
                 check(cancel)
                 if self._is_taken:
-                    raise no_turn()
+                    raise no_turn(is_committing=is_committing)
                 self._is_taken = True
         finally:
             if off is not None:
                 off()
+
+    @contextlib.contextmanager
+    def _counted(self, is_commit: bool) -> Iterator[bool]:
+        """Yields whether there is a commit among the earlier calls."""
+        with self._changed:
+            is_committing = self._commits > 0
+            self._commits += is_commit
         try:
-            yield max(0.0, deadline - time.monotonic())
+            yield is_committing
         finally:
             with self._changed:
-                self._is_taken = False
-                self._changed.notify_all()
+                self._commits -= is_commit
 
     def _wake(self) -> None:
         with self._changed:

@@ -336,7 +336,7 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
         `query`.
         """
         self._check_process()
-        async with self._turns.take(self._seconds(options.get("timeout"))) as left:
+        async with self._turns.take(self._seconds(options.get("timeout")), is_commit=True) as left:
             steps = self._commit_steps(ack_of(options), statements, left)
             return await self._client._run(steps, Outcome(self.id))
 

@@ -371,7 +371,7 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
         """
         self._check_process()
         cancel = cancel or self._cancel
-        with self._turns.take(self._seconds(options.get("timeout")), cancel=cancel) as left:
+        with self._turns.take(self._seconds(options.get("timeout")), is_commit=True, cancel=cancel) as left:
             steps = self._commit_steps(ack_of(options), statements, left)
             return self._client._run(steps, Outcome(self.id), cancel=cancel)
 

@@ -330,6 +330,41 @@ async def test_a_call_that_waits_for_its_turn_is_given_up_without_a_trace(world:
     assert [each.body.get("seq") for each in scene.fake.calls] == [None, 1, 2, 3]
 
 
+async def test_two_commits_at_once_have_the_one_transaction(world: World) -> None:
+    scene = await scene_of(world)
+    tx = await scene.opened()
+    scene.hangs = False
+    first, second = await asyncio.gather(tx.commit(), tx.commit())
+    assert first.token == second.token
+    assert (await tx.commit()).token == first.token
+    assert len(scene.fake.calls) == 2
+    with pytest.raises(HighwaterError) as ended:
+        await tx.query(STATEMENT)
+    assert (ended.value.code, ended.value.outcome) == ("transaction_ended", "applied")
+
+
+async def test_a_call_behind_a_commit_without_an_answer_does_not_say_that_nothing_was_applied(world: World) -> None:
+    scene = await scene_of(world)
+
+    async def hang(call: Any, number: int) -> None:
+        if number > 1:
+            await asyncio.sleep(60)
+
+    scene.fake.on_interactive = hang
+    tx = await scene.opened()
+    committing = asyncio.ensure_future(tx.commit(timeout=1))
+    await scene.fake.until(lambda: len(scene.fake.calls) == 2)
+    with pytest.raises(ConnectionError) as late:
+        await tx.commit(timeout=0.02)
+    assert (late.value.code, late.value.outcome) == ("request_timeout", "unknown")
+    with pytest.raises(UnknownOutcomeError):
+        await committing
+    with pytest.raises(HighwaterError) as ended:
+        await tx.commit()
+    assert (ended.value.code, ended.value.outcome) == ("transaction_ended", "unknown")
+    assert (ended.value.retry, ended.value.transaction_id) == ("resolve_outcome", tx.id)
+
+
 async def test_a_close_that_is_cancelled_goes_on_by_itself() -> None:
     released = asyncio.Event()
 

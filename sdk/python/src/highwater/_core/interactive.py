@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final, Generic, TypeVar, cast
 
 from .effects import Steps
-from .errors import HighwaterError, usage_error
+from .errors import HighwaterError, InvalidRequestError
 from .ids import new_transaction_id
 from .observer import EventType, ObservedEvent
 from .pinned import PinnedCalls, begin
@@ -29,7 +29,7 @@ from .requests import (
 from .service import CallOptions, Service, Sought
 from .sql import StatementInput
 from .wire import Marks, OpenTransactionResponse, Statement, TransactionResponse, WireResult
-from .wire_types import BeginRequest, CommitRequest
+from .wire_types import BeginRequest, CommitRequest, Outcome
 
 _C = TypeVar("_C")
 _T = TypeVar("_T")
@@ -74,6 +74,8 @@ class InteractiveCore(Generic[_C]):
         self._calls: PinnedCalls | None = None
         self._seq = 0
         self._is_interrupted = False
+        self._outcome: Outcome = "not_applied"
+        """Of the transaction, once it has ended."""
 
     def left_ms(self) -> float:
         """Returns the time limit of a call that has none of its own."""
@@ -135,7 +137,8 @@ class InteractiveCore(Generic[_C]):
         """
         if self.committed is not None:
             return self.committed
-        return (yield from self._call(self._commit(ack, statements, timeout_ms, headers)))
+        steps = self._commit(ack, statements, timeout_ms, headers)
+        return (yield from self._call(steps, interrupted="unknown"))
 
     def _commit(
         self,
@@ -167,6 +170,7 @@ class InteractiveCore(Generic[_C]):
             steps = self._numbered(self._calls.commit(body, sought, call))
         response = yield from deps.service.observed(event, steps, lambda answer: answer.state)
         self.is_open = False
+        self._outcome = "applied"
         self.committed = deps.committed(response, level)
         return self.committed
 
@@ -177,7 +181,7 @@ class InteractiveCore(Generic[_C]):
         itself at ``expires_at``. Does nothing if it has ended, and raises if it has committed.
         """
         if self.committed is not None:
-            raise usage_error("transaction_ended", "the transaction has committed and cannot be rolled back")
+            raise self._ended("the transaction has committed and cannot be rolled back")
         was_open, self.is_open = self.is_open, False
         was_interrupted, self._is_interrupted = self._is_interrupted, False
         if self._calls is None or not (was_open or was_interrupted):
@@ -210,17 +214,33 @@ class InteractiveCore(Generic[_C]):
         event = ObservedEvent(type=kind, id=self.id, level=level, statements=len(statements), headers=headers)
         return event, CallOptions(call.timeout_ms, headers)
 
-    def _call(self, steps: Steps[_T]) -> Steps[_T]:
-        """Runs a call and keeps an error that ends the transaction as its failure."""
+    def _ended(self, message: str) -> HighwaterError:
+        is_unknown = self._outcome == "unknown"
+        return InvalidRequestError(
+            message,
+            code="transaction_ended",
+            outcome=self._outcome,
+            retry="resolve_outcome" if is_unknown else "never",
+            transaction_id=self.id if is_unknown else None,
+            cause=self.failure,
+        )
+
+    def _call(self, steps: Steps[_T], *, interrupted: Outcome = "not_applied") -> Steps[_T]:
+        """Runs a call and keeps an error that ends the transaction as its failure.
+
+        ``interrupted`` is the outcome when the call was cut off.
+        """
         if not self.is_open:
             steps.close()
-            raise usage_error("transaction_ended", "the transaction has ended; begin a new one", self.failure)
+            raise self._ended("the transaction has ended; begin a new one")
         try:
             return (yield from steps)
         except BaseException as error:
             if not _is_still_open(error, is_begun=self._calls is not None):
                 self.is_open = False
                 self.failure = error
+                if self._outcome != "applied":
+                    self._outcome = error.outcome if isinstance(error, HighwaterError) else interrupted
                 self._is_interrupted = not isinstance(error, HighwaterError)
             raise
 
