@@ -40,7 +40,7 @@ export class ModelSession {
     };
     this.state = new SessionState(new HoldQueue((bytes) => this.toClient.push(bytes)), outside);
     this.state.isStale = false;
-    this.state.isDoubtful = false;
+    this.state.doubts.read(this.state.settings, this.state.settings, false);
     this.#client = new ClientLeg(this.state);
     this.#server = new ServerLeg({
       state: this.state,

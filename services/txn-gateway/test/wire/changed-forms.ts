@@ -4,6 +4,7 @@ import { bind, execute, parse, query, SYNC, type WireClient } from "./client.ts"
 import { type Form, INSERT, sending, step } from "./safe-forms.ts";
 
 const atDisk = (client: WireClient): Promise<unknown> => client.query("SET highwater.level = 'disk'");
+const AT_DISK = { options: "-c highwater.level=disk" };
 const TO_REGION = "SET highwater.level = 'region'";
 const BLOCK_AT_DISK = ["BEGIN", "SET LOCAL highwater.level = 'disk'", INSERT, "COMMIT"];
 /** More than the gateway reads of a text. */
@@ -87,8 +88,8 @@ export const CHANGED: readonly Form[] = [
       ...[bind("", "", ["highwater.level", "region"]), execute("")],
       ...[...step(INSERT), SYNC],
     ),
-    early: "12DC12C",
-    late: "Z",
+    early: "12DC12",
+    late: "CZ",
   },
   {
     name: "max_wait of a block, and what follows it",
@@ -102,7 +103,69 @@ export const CHANGED: readonly Form[] = [
     early: "CT",
     late: "DCZ",
   },
+  {
+    name: "read_ack in front of an UPDATE in a block",
+    prepare: async (client) => {
+      await client.query("INSERT INTO kv VALUES ('mine', 1)");
+      await client.query("BEGIN");
+    },
+    send: sending(
+      query("SET LOCAL highwater.read_ack = 'durable'; UPDATE kv SET value = 3 WHERE key = 'mine'"),
+    ),
+    early: "C",
+    late: "CZ",
+  },
+  {
+    name: "set_config by EXECUTE in front of a write",
+    prepare: async (client) => {
+      await atDisk(client);
+      await client.query("PREPARE p(text, text) AS SELECT set_config($1, $2, false)");
+    },
+    send: sending(query(`EXECUTE p('highwater.level', 'region'); ${INSERT}`)),
+    early: "TDC",
+    late: "CZ",
+  },
   // What follows may be answered at once.
+  {
+    name: "the reset of asyncpg's pool, at the level of the session's start",
+    prepare: (client) => client.query(INSERT),
+    parameters: AT_DISK,
+    send: sending(query("SELECT pg_advisory_unlock_all();CLOSE ALL;UNLISTEN *;RESET ALL;")),
+    early: "TDCCCCZ",
+    late: "",
+  },
+  {
+    name: "the reset of Npgsql, at the level of the session's start",
+    prepare: (client) => client.query(INSERT),
+    parameters: AT_DISK,
+    send: sending(
+      query(
+        "SET SESSION AUTHORIZATION DEFAULT;RESET ALL;CLOSE ALL;UNLISTEN *;SELECT pg_advisory_unlock_all();DISCARD SEQUENCES;DISCARD TEMP",
+      ),
+    ),
+    early: "CCCCTDCCCZ",
+    late: "",
+  },
+  {
+    name: "an id in a batch that reads",
+    prepare: (client) => client.query("BEGIN"),
+    parameters: AT_DISK,
+    send: sending(
+      ...step("SET LOCAL highwater.id = '01a2199f-bad1-7d6c-8000-000000000001'"),
+      ...step("SELECT 1"),
+      SYNC,
+    ),
+    early: "12C12DCZ",
+    late: "",
+  },
+  {
+    name: "DISCARD ALL in a block",
+    prepare: (client) => client.query("BEGIN"),
+    parameters: AT_DISK,
+    send: sending(query("DISCARD ALL")),
+    early: "EZ",
+    late: "",
+  },
   { name: "the level alone", send: sending(query("SET highwater.level = 'disk'")), early: "CZ", late: "" },
   {
     name: "two settings",

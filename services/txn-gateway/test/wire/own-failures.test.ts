@@ -50,6 +50,22 @@ it("in a session with an id and in a fast one, the COMMIT fails with the error a
     }
 });
 
+it("a block whose settings cannot be read can be rolled back, and its COMMIT ends it", async () => {
+  for (const [end, ...expected] of [
+    ["ROLLBACK", "", "I"],
+    ["ROLLBACK TO s", "", "T"],
+    ["COMMIT", "26000", "I"],
+  ] as const) {
+    const client = await wire.open();
+    await client.query("SELECT 1");
+    for (const text of ["BEGIN", "SAVEPOINT s", "SELECT f_drops()", "SET LOCAL work_mem = '8MB'"])
+      await client.query(text);
+    const { code, status } = await client.query(end);
+    assert.deepEqual([code, status], expected, end);
+    client.end();
+  }
+});
+
 it("what follows a COMMIT in its text does not run when the COMMIT fails", async () => {
   const client = await wire.open();
   const id = newId();

@@ -14,6 +14,8 @@ const executeOne = (portal: string): Buffer => message("E", `${portal}\0`, Buffe
 
 export interface Form {
   readonly name: string;
+  /** Of the connection. */
+  readonly parameters?: Readonly<Record<string, string>>;
   /** Runs before the link is cut. */
   readonly prepare?: (client: WireClient) => Promise<unknown>;
   readonly send: (client: WireClient) => void;

@@ -51,7 +51,7 @@ it("each form of a commit waits, and what reveals none does not", { timeout: 180
   await first.query("INSERT INTO kv VALUES ('seen', 1), ('shared', 1)");
   const runs: { form: Form; client: WireClient }[] = [];
   for (const form of [...HELD, ...CHANGED, ...FREE]) {
-    const client = await wire.open();
+    const client = await wire.open({ parameters: form.parameters ?? {} });
     await client.query("SELECT 1");
     await form.prepare?.(client);
     runs.push({ form, client });

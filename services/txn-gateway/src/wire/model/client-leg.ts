@@ -18,8 +18,8 @@ import { CLIENT, type Expected, QUIET } from "./expected.ts";
 import { ownError } from "./own.ts";
 import { Questions } from "./questions.ts";
 import { Run } from "./run.ts";
-import { type Admission, type SessionState } from "./state.ts";
-import { type StatementInfo, hasNoSnapshot, statementInfo, UNSEEN_STATEMENT } from "./statement.ts";
+import { type Admission, type Failure, type SessionState } from "./state.ts";
+import { type StatementInfo, statementInfo, takesSnapshot, UNSEEN_STATEMENT } from "./statement.ts";
 import { SqlNames } from "./sql-names.ts";
 import { Statements } from "./statements.ts";
 
@@ -175,10 +175,10 @@ export class ClientLeg implements FrameSink {
 
   /** A new unit has to wait for an idle server where the decision on its receipt needs one. */
   #mustWait(type: number): boolean {
-    const { expected, wantsReceipts, mayHaveSet, isDoubtful, mayRevert } = this.#state;
+    const { expected, wantsReceipts, mayHaveSet, doubts } = this.#state;
     if (this.#isInBatch || expected.isWaiting) return false;
     if (!UNIT_TYPES.has(type)) return false;
-    return wantsReceipts || this.#questions.isReading || mayHaveSet || isDoubtful || mayRevert;
+    return wantsReceipts || this.#questions.isReading || mayHaveSet || !doubts.isEmpty || doubts.mayRevert;
   }
 
   #isUnit(type: number): boolean {
@@ -192,7 +192,7 @@ export class ClientLeg implements FrameSink {
   #isStopped(type: number, bytes: Buffer, start: number, end: number): boolean {
     const { isAwaiting, refusal } = this.#state;
     if (!isAwaiting && refusal === null) return false;
-    if (!this.#isUnit(type) || !this.#takesSnapshot(type, bytes, start, end)) return false;
+    if (!this.#isUnit(type) || !takesSnapshot(type, bytes, start, end)) return false;
     if (isAwaiting) {
       this.#defer(type, bytes, start, end);
       this.#state.outside.await(this.#state.after);
@@ -220,16 +220,20 @@ export class ClientLeg implements FrameSink {
    * Before the client's message: asks for the settings if they may have changed. True: they could
    * not be read, and the message has got the error.
    */
-  #isUnreadable(type: number, takesSnapshot: () => boolean): boolean {
+  #isUnreadable(type: number, bytes: Buffer, start: number, end: number): boolean {
     const { isStale, status } = this.#state;
     if (this.#isUnit(type)) {
       const error = this.#questions.takeError();
       if (error !== null) {
         this.#isCommitChecked = false;
-        this.#refuse(type, error);
+        const isCommit =
+          type === QUERY && statementInfo(bytes, start + HEADER_BYTES, end - 1).kind === "commit";
+        if (isCommit && status === "E") this.#endBlock({ bytes: error, used: null });
+        else this.#refuse(type, error);
         return true;
       }
-      if (isStale && this.#questions.canRead && (status !== "T" || takesSnapshot())) {
+      const mayAsk = status !== "T" || takesSnapshot(type, bytes, start, end);
+      if (isStale && mayAsk && this.#questions.canRead) {
         this.#run.flush();
         this.#questions.readSettings();
       }
@@ -247,7 +251,7 @@ export class ClientLeg implements FrameSink {
       if (type !== SYNC_TYPE && type !== TERMINATE) return;
       this.#isDiscarding = false;
     }
-    if (this.#isUnreadable(type, () => this.#takesSnapshot(type, bytes, start, end))) return;
+    if (this.#isUnreadable(type, bytes, start, end)) return;
     if (this.#mustWait(type)) {
       this.#defer(type, bytes, start, end);
       return;
@@ -289,7 +293,7 @@ export class ClientLeg implements FrameSink {
   part(type: number, bytes: Buffer, range: PartRange): void {
     const { start, end, isFirst } = range;
     if (this.#deferred === null && isFirst && !this.#isDiscarding) {
-      this.#isRefusing = this.#isUnreadable(type, () => true);
+      this.#isRefusing = this.#isUnreadable(type, bytes, start, end);
       if (!this.#isRefusing) this.#beginPart(type);
     }
     if (this.#deferred !== null) {
@@ -412,12 +416,17 @@ export class ClientLeg implements FrameSink {
   }
 
   #undoFailed(): boolean {
-    const { failure, client } = this.#state;
+    const { failure } = this.#state;
     if (failure === null) return false;
     this.#state.failure = null;
-    this.#state.undo(failure);
-    client.push(READY_IDLE);
+    this.#endBlock(failure);
     return true;
+  }
+
+  /** Answers a COMMIT whose block one of our statements has undone. */
+  #endBlock(failure: Failure): void {
+    this.#state.undo(failure);
+    this.#state.client.push(READY_IDLE);
   }
 
   #expectQuery(info: StatementInfo): void {
@@ -571,19 +580,6 @@ export class ClientLeg implements FrameSink {
     expected.push(this.#isInBatch && this.#namesId ? ID_SYNC : CLIENT.sync);
     this.#isInBatch = false;
     this.#run.add(bytes, start, end);
-  }
-
-  /**
-   * Our check takes the snapshot of a block that keeps one snapshot. Before a message that takes
-   * none, that would be too early: SET TRANSACTION SNAPSHOT would fail, and a block that locks a
-   * table and then reads would miss commits that came before its lock. So the settings wait for the
-   * next message.
-   */
-  #takesSnapshot(type: number, bytes: Buffer, start: number, end: number): boolean {
-    const name = start + HEADER_BYTES;
-    if (type === QUERY) return !hasNoSnapshot(bytes, name, end - 1);
-    const text = type === PARSE ? bytes.indexOf(0, name) + 1 : 0;
-    return text <= 0 || text >= end || !hasNoSnapshot(bytes, text, end - 1);
   }
 
   /** The server is ready. If it is idle, the transaction has ended. */

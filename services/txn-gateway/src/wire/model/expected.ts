@@ -1,6 +1,7 @@
 // The answers that the server owes, message by message. By PostgreSQL's rules the server skips
 // everything from an error to the next Sync, and ignores Sync while it reads COPY data.
-import { type Change, type Kind } from "./statement.ts";
+import { type Change } from "./doubts.ts";
+import { type Kind } from "./statement.ts";
 
 /**
  * Messages that were sent. `flush`, `copyData` and `copyEnd` have no answer. Nor has `copySync`, a

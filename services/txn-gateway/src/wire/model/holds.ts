@@ -153,12 +153,11 @@ export class Holds {
 
   /** Ends a statement. A write that finds no rows reveals what other sessions have committed. */
   completed(tag: Tag, isLocking: boolean): void {
-    const { inForce, isDoubtful } = this.#state;
+    const { inForce } = this.#state;
     const wasLocked = this.#locked !== null;
     this.unlock();
     const saysOfOthers = tag.isEmptyWrite || (isLocking && tag.isRead && !wasLocked);
-    // A write waits for its own commit, so a doubt adds nothing to that.
-    const isShowing = isDoubtful ? tag.isRead : tag.effect !== "none";
+    const isShowing = tag.effect !== "none";
     if ((inForce.readsDurably && isShowing) || (saysOfOthers && inForce.ack === "durable")) this.hold(false);
   }
 

@@ -29,6 +29,8 @@ for (const [start, repeated, end] of [
   ["FETCH ", "a ", "+"],
   ["FETCH a", " ", "+"],
   ["FETCH a", "; ", "+"],
+  ["SELECT highwater", " ", "x"],
+  ["SELECT ", "highwater", "x"],
   ["", "/*", ""],
   ["", "--\n", ""],
   ["", ";", ""],

@@ -101,7 +101,7 @@ export class OwnAnswers {
         this.#state.rolledBack();
         this.#state.isStale = true;
         if (isQuestion) {
-          this.#state.isDoubtful = true;
+          this.#state.doubts.addAll();
           this.#state.unread = failed.bytes;
         } else if (purpose === "commit" || purpose === "awaited") this.#state.failure = failed;
         else {
@@ -131,7 +131,6 @@ export class OwnAnswers {
 
   #checked(purpose: Purpose, answer: CheckAnswer): void {
     this.#takeSettings(purpose, answer);
-    this.#state.isDoubtful = false;
     if (this.#state.isReader) this.#takeAfter(answer);
     const { asked } = this.#state;
     if (asked !== null && purpose !== "settings") {
@@ -159,11 +158,16 @@ export class OwnAnswers {
       // Wait with the probe until the block ends: it would disturb the block.
       else if (!state.isProbed) state.isStale = true;
     }
-    if (settingsText === state.settingsText) return;
+    const isInTransaction = this.#progress.isInBlock || purpose !== "settings";
+    const before = state.settings;
+    if (settingsText === state.settingsText) {
+      state.doubts.read(before, before, isInTransaction);
+      return;
+    }
     state.settingsText = settingsText;
-    if (this.#progress.isInBlock || purpose !== "settings") state.mayRevert = true;
     const read = readSettings(settings, this.#levels());
     state.settings = read.settings;
+    state.doubts.read(before, read.settings, isInTransaction);
     if (read.faults.length > 0) {
       this.#run.flush();
       state.outside.warn(read.faults);

@@ -30,7 +30,7 @@ export class Progress {
   endBlock(): void {
     if (this.hasSet) this.#state.isStale = true;
     this.hasSet = false;
-    this.#state.reverted();
+    this.#state.reverted(true);
     this.#state.hasWrittenInBlock = false;
   }
 

@@ -131,6 +131,7 @@ export class ServerLeg implements FrameSink {
         break;
       case CALLED:
         this.#progress.hasWritten = true;
+        this.#progress.hasCalled = true;
         break;
       case ERROR:
         this.#error(bytes, start, end, head);
@@ -217,7 +218,7 @@ export class ServerLeg implements FrameSink {
     this.#holds.unlock();
     this.#options.onStatement(null);
     state.isReadOnlyCommit = null;
-    if (head?.changes === "always") state.doubt();
+    if (head?.changes?.when === "always") state.doubt(head.changes);
     progress.hasWritten = true;
     if (head?.kind === "data" || mayCommitInside(head)) state.hasWrittenInBlock = true;
     if (!progress.isInBlock && mayCommitInside(head)) {
@@ -247,7 +248,8 @@ export class ServerLeg implements FrameSink {
     }
     const isCheck = head?.whose === "quiet";
     this.#holds.completed(tag, head?.isLocking === true);
-    if (head?.changes === "always" || (head?.changes === "by_tag" && tag.changesSettings)) state.doubt();
+    const change = head?.changes;
+    if (change != null && (change.when === "always" || tag.changesSettings)) state.doubt(change);
     switch (tag.effect) {
       case "none":
         break;
@@ -259,7 +261,7 @@ export class ServerLeg implements FrameSink {
         progress.isInBlock = false;
         state.rolledBack();
         if (progress.hasSet) state.isStale = true;
-        if (state.mayRevert) state.doubt();
+        state.reverted(false);
         break;
       case "commit":
         if (state.isReadOnlyCommit !== true) this.#holds.hold(true);
@@ -308,7 +310,7 @@ export class ServerLeg implements FrameSink {
     // A session that ends during COMMIT leaves its outcome unknown.
     if (!isFatal(bytes, start, end)) this.#state.rolledBack();
     // It may have changed settings and committed before it failed.
-    if (head?.changes != null) this.#state.doubt();
+    if (head?.changes != null) this.#state.doubt(head.changes);
     const sqlstate = reportField(bytes, start, end, "C");
     this.#holds.failed(sqlstate);
     this.#options.onStatement(sqlstate);

@@ -1,5 +1,6 @@
 // The state that both legs of a session share.
 import { ExpectedAnswers, type Expected, OWN, type Purpose, QUIET } from "./expected.ts";
+import { type Change, Doubts } from "./doubts.ts";
 import { type HoldQueue, type Gate } from "./hold-queue.ts";
 import { type OwnAttempt } from "./attempt.ts";
 import { query, type Report } from "../frames/build.ts";
@@ -24,7 +25,6 @@ export type Admission = "now" | "later" | Report;
 
 const HEADER_BYTES = 5;
 const ROLLBACK = query("ROLLBACK");
-const STRICTEST: Settings = { ...DEFAULT_SETTINGS, readsDurably: true };
 
 /** The status in a ReadyForQuery. */
 export function statusAt(bytes: Buffer, start: number): TransactionStatus {
@@ -80,10 +80,7 @@ export class SessionState {
    * server has not been idle with known settings since.
    */
   mayHaveSet = false;
-  /** At this point of the server's answers, a text may have changed the settings unread. */
-  isDoubtful = true;
-  /** They have changed since the transaction began, and its end may change them back. */
-  mayRevert = false;
+  readonly doubts = new Doubts();
   /** Why they could not be read. */
   unread: Buffer | null = null;
   /** The check is prepared. */
@@ -127,23 +124,21 @@ export class SessionState {
     this.isAtReplica = isAtReplica;
   }
 
-  /** What an answer has to keep to now: the settings, or the strictest while these are doubtful. */
+  /** What an answer has to keep to now. */
   get inForce(): Settings {
-    return this.isDoubtful ? { ...STRICTEST, level: this.outside.strictestLevel() } : this.settings;
+    if (this.doubts.isEmpty) return this.settings;
+    return this.doubts.inForce(this.settings, this.outside.strictestLevel());
   }
 
   /** A text may have changed the settings. */
-  doubt(): void {
-    this.isDoubtful = true;
+  doubt(change: Change): void {
+    this.doubts.add(change, this.settings);
     this.isStale = true;
-    this.mayRevert = true;
   }
 
-  /** Undoes what the transaction has set, or may have. */
-  reverted(): void {
-    if (!this.mayRevert) return;
-    this.doubt();
-    this.mayRevert = false;
+  /** The transaction has ended, or went back to a savepoint. */
+  reverted(isEnd: boolean): void {
+    if (this.doubts.revert(isEnd)) this.isStale = true;
   }
 
   /** This session's transactions are to have receipts. */

@@ -1,5 +1,6 @@
 // Classifies a statement by its text before it runs. A guess only saves time: it decides where a
 // statement of ours may stand, and never that an answer need not be held.
+import { ALL_SETTINGS, type Change, type Setting } from "./doubts.ts";
 
 /**
  * `read`: a check may follow it, and it answers like SELECT. `checkable`: the same, but sent as it
@@ -31,9 +32,6 @@ export interface StatementInfo {
   /** The SQL name that it makes or uses; null: none. */
   readonly names: NameUse | null;
 }
-
-/** `always`: whatever it answers. `by_tag`: if its tag is of a kind that changes settings. */
-export type Change = "always" | "by_tag";
 
 /** A name is null where the text does not show it plainly. `anything`: it may make any name. */
 export type NameUse =
@@ -79,6 +77,8 @@ const WITHOUT_SNAPSHOT: ReadonlySet<string> = new Set([
   "lock",
   "savepoint",
   "release",
+  "rollback",
+  "abort",
 ]);
 /**
  * Finds it in any case and anywhere, with comments between the words, but not inside functions. A
@@ -99,8 +99,18 @@ const DROPS = /\b(?:discard|deallocate)\b/i;
 const MAKES_NAMES = /\b(?:prepare|declare)\b/i;
 const ID = /\bhighwater\.id\b/i;
 const ANYTHING: NameUse = { does: "anything" };
-/** Blanks and quotes may stand between this and the name of the setting. */
 const HIGHWATER = /highwater/i;
+const NAMED = /highwater[^\w.]*\.[^\w.]*(\w*)/gi;
+const COMMENT = /\/\*|--/;
+const SETTINGS: ReadonlyMap<string, readonly Setting[]> = new Map<string, readonly Setting[]>([
+  ["ack", ["ack"]],
+  ["level", ["level"]],
+  ["max_wait", ["maxWaitMs"]],
+  ["read_ack", ["readsDurably"]],
+  ["id", ["id"]],
+  // Read with every check of the read port, so it is never in doubt.
+  ["after", []],
+]);
 const RESETS = /\b(?:reset|discard)\b/i;
 const ALL = /\ball\b/i;
 const SET_CONFIG = /\bset_config\b/i;
@@ -115,7 +125,7 @@ const UNKNOWN: StatementInfo = {
   callsSetConfig: true,
   dropsStatements: true,
   isPlain: false,
-  changes: "by_tag",
+  changes: { when: "by_tag", settings: ALL_SETTINGS, resets: true },
   namesId: false,
   isSeveral: true,
   names: ANYTHING,
@@ -201,16 +211,42 @@ function nameOf(text: string | undefined): string | null {
  * writes needs set_config to change a setting.
  */
 function changeOf(text: string, kind: Kind, isSeveral: boolean): Change | null {
-  const isNamed = HIGHWATER.test(text);
-  const callsSetConfig = SET_CONFIG.test(text);
-  if (callsSetConfig && (isNamed || text.includes("$"))) return "always";
-  if (isNamed && kind === "read") return "always";
-  const isOfAll = RESETS.test(text) && ALL.test(text);
-  return isOfAll || (isNamed && (isSeveral || kind !== "data")) ? "by_tag" : null;
+  const calls = SET_CONFIG.test(text);
+  const named = calls && text.includes("$") ? ALL_SETTINGS : settingsIn(text);
+  const resets = RESETS.test(text) && ALL.test(text);
+  const isValue = kind === "data" && !isSeveral && !calls;
+  if (!resets && (named === null || isValue)) return null;
+  const isSure = named !== null && (calls || !isSeveral || READS_BY_NAME.test(text));
+  return { when: isSure ? "always" : "by_tag", settings: named ?? [], resets };
 }
 
-/** True when the statement takes no snapshot, judging by its first word. */
-export function hasNoSnapshot(bytes: Buffer, start: number, end: number): boolean {
+/** The settings that a text names; null: none. Blanks and quotes may stand around the dot. */
+function settingsIn(text: string): readonly Setting[] | null {
+  if (!HIGHWATER.test(text)) return null;
+  const names = [...text.matchAll(NAMED)];
+  // A comment may stand between the words.
+  if (names.length === 0) return COMMENT.test(text) ? ALL_SETTINGS : null;
+  const settings = names.map(([, name = ""]) => SETTINGS.get(name.toLowerCase()) ?? ALL_SETTINGS);
+  return [...new Set(settings.flat())];
+}
+
+const HEADER_BYTES = 5;
+const [QUERY, PARSE] = [..."QP"].map((type) => type.charCodeAt(0));
+
+/**
+ * Whether the message `bytes[start..end)` takes a snapshot, judging by its first word. Our check
+ * takes the snapshot of a block that keeps one snapshot. Before a message that takes none, that
+ * would be too early: SET TRANSACTION SNAPSHOT would fail, and a block that locks a table and then
+ * reads would miss commits that came before its lock. So the settings wait for the next message.
+ */
+export function takesSnapshot(type: number, bytes: Buffer, start: number, end: number): boolean {
+  const name = start + HEADER_BYTES;
+  if (type === QUERY) return !hasNoSnapshot(bytes, name, end - 1);
+  const text = type === PARSE ? bytes.indexOf(0, name) + 1 : 0;
+  return text <= 0 || text >= end || !hasNoSnapshot(bytes, text, end - 1);
+}
+
+function hasNoSnapshot(bytes: Buffer, start: number, end: number): boolean {
   const at = firstWord(bytes, start, end);
   return at >= 0 && WITHOUT_SNAPSHOT.has(wordAt(bytes, at, end)) && isOne(bytes, start, end);
 }

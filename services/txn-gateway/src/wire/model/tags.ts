@@ -50,7 +50,13 @@ const EFFECTS: Readonly<Record<string, Effect>> = {
   PREPARE: "none",
   DEALLOCATE: "none",
   "DEALLOCATE ALL": "none",
+  // What only the session has: no failover keeps it.
   "DISCARD ALL": "none",
+  "DISCARD PLANS": "none",
+  "DISCARD SEQUENCES": "none",
+  "DISCARD TEMP": "none",
+  "CLOSE CURSOR": "none",
+  "CLOSE CURSOR ALL": "none",
 };
 
 const READS = new Set(["SELECT", "FETCH", "MOVE", "COPY", "EXPLAIN"]);

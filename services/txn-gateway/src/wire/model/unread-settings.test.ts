@@ -44,15 +44,37 @@ test("what was sent before the Query goes to the server before the questions for
   assert.equal(session.sent(), "fCPBESCPBECS");
 });
 
-test("in a block the failure has undone the block, so the statement gets the error at once", () => {
+function inStaleBlock(): ModelSession {
   const session = new ModelSession();
   session.client(query("BEGIN"));
   session.server(tag("BEGIN"), ready("T"));
   session.state.isStale = true;
+  session.received();
+  session.sent();
+  return session;
+}
+
+test("in a block the failure has undone the block, so the statement gets the error at once", () => {
+  const session = inStaleBlock();
   session.client(UPDATE);
   session.server(CLOSED, failed("57014"), ready("E"));
-  assert.equal(session.received(), "CZEZ");
+  assert.equal(session.received(), "EZ");
   session.sent();
   session.client(query("ROLLBACK"));
   assert.equal(session.sent(), "Q", "nothing is asked in a failed block");
+});
+
+test("ROLLBACK goes to the server without a question, and a COMMIT whose question fails ends its block", () => {
+  for (const text of ["ROLLBACK", "ROLLBACK TO s", "abort"]) {
+    const session = inStaleBlock();
+    session.client(query(text));
+    assert.equal(session.sent(), "Q");
+  }
+  const session = inStaleBlock();
+  session.client(query("COMMIT"));
+  session.sent();
+  session.server(CLOSED, failed("57014"), ready("E"));
+  assert.deepEqual(session.toClient.at(-1), ready("I"));
+  assert.equal(session.received(), "EZ");
+  assert.equal(session.sent(), "Q", "the gateway's own ROLLBACK");
 });
