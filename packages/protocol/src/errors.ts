@@ -310,8 +310,8 @@ export const ERRORS = {
   result_too_large: entry(422, "not_applied", "never", {
     title: "A result exceeds a limit of the service.",
     cause:
-      "The result of a read exceeds `maxRows` (GATEWAY_MAX_ROWS) or `maxResultBytes` (GATEWAY_MAX_RESULT_BYTES). `statement` is the index of the statement, from 0.",
-    fix: "Read fewer rows or columns, for example page by page with LIMIT. An operator can raise the limit.",
+      "The result of a read exceeds `maxRows` (GATEWAY_MAX_ROWS) or `maxResultBytes` (GATEWAY_MAX_RESULT_BYTES). In an interactive transaction, also when the memory for results (`resultMemoryBytes`, GATEWAY_RESULT_MEMORY_BYTES) became full while the call ran. `statement` is the index of the statement, from 0.",
+    fix: "Read fewer rows or columns, for example page by page with LIMIT. If `limit` is `resultMemoryBytes`, read the same again later, under the next number. An operator can raise the limit.",
     example: {
       detail: "The result of statement 0 exceeds maxRows (100000).",
       limit: { name: "maxRows", value: 100_000 },

@@ -68,10 +68,20 @@ export class PinnedCalls {
     return this.#run("statements", this.#call("statements", request, isOpenTransactionResponse), options);
   }
 
-  /** Rolls back, even after the client was closed. */
+  /**
+   * Rolls back, even after the client was closed. If the gateway has counted a call that this
+   * client has not, the next number ends the transaction.
+   */
   rollback(options: CallOptions): Promise<unknown> {
-    const call = this.#call("rollback", {}, isRollbackResponse);
-    return this.#service.run(options, { id: this.#id }, (budget) => this.#repeat(call, budget));
+    return this.#service.run(options, { id: this.#id }, (budget) => {
+      const send = (): Promise<unknown> =>
+        this.#repeat(this.#call("rollback", {}, isRollbackResponse), budget);
+      return send().catch((error: Partial<HighwaterError>) => {
+        if (!error.open || error.code !== "out_of_sequence") throw error;
+        this.#seq += 1;
+        return send();
+      });
+    });
   }
 
   /**

@@ -133,6 +133,22 @@ test("a gateway that is silent for a while keeps its transaction; one that stays
   assert.deepEqual([silent.seen.statements, silent.seen.commit, silent.seen.rollback], [2, 0, 0]);
 });
 
+test("a rollback out of sequence comes again under the next number if the transaction is open", async (context) => {
+  for (const [open, numbers] of [
+    [true, [1, 2]],
+    [false, [1]],
+  ] as const) {
+    const refusal = { problem: "out_of_sequence", open };
+    const fake = await service(context, { rollback: [refusal, "ok"] });
+    const tx = await openedOn(client(context, [fake]));
+    await tx.rollback();
+    assert.deepEqual(
+      fake.of("rollback").map(({ body }) => body["seq"]),
+      numbers,
+    );
+  }
+});
+
 test("await using rolls back what is left open, also when the service is gone", async (context) => {
   const fake = await service(context);
   const hw = client(context, [fake], { totalTimeoutMs: 3_000 });

@@ -268,6 +268,18 @@ def test_dispose_rolls_back_what_is_left_open_also_when_the_service_is_gone() ->
     assert not lost.is_open
 
 
+@pytest.mark.parametrize(("is_open", "numbers"), [(True, [1, 2]), (False, [1])])
+def test_a_rollback_out_of_sequence_comes_again_under_the_next_number_if_it_is_open(
+    is_open: bool, numbers: list[int]
+) -> None:
+    refusal = problem("out_of_sequence", 409, "not_applied", "never", open=is_open)
+    world = scripted(lambda r, _: refusal if r.name == "rollback" and r.body["seq"] == 1 else None)
+    tx = opened_on(world)
+    world.run(tx.rollback())
+    assert [seq for name, seq in sent(world) if name == "rollback"] == numbers
+    assert not tx.is_open
+
+
 def test_an_interrupt_ends_it_and_its_rollback_is_sent_once_without_much_ado() -> None:
     world = World(succeed)
     tx = opened_on(world)

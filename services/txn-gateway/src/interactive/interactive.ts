@@ -25,7 +25,7 @@ import { type Caller } from "../txn/caller.ts";
 import { INTERACTIVE } from "../txn/digest.ts";
 import { checkIdWindow } from "../txn/id-window.ts";
 import { type AcceptedBegin, type AcceptedCommit, type Acknowledgement } from "../txn/request.ts";
-import { whileOpen, withOpen } from "./call-errors.ts";
+import { ofUsedNumber, whileOpen, withOpen } from "./call-errors.ts";
 import { Calls } from "./calls.ts";
 import { type End, EndedTransactions, endedError } from "./ended.ts";
 import { resolveLate } from "./late-calls.ts";
@@ -485,7 +485,9 @@ export class Interactive {
     }
     return known.calls.take(request.seq, request, () => {
       open.opened = null;
-      return run(open);
+      return run(open).catch((cause: unknown) => {
+        throw ofUsedNumber(cause);
+      });
     });
   }
 

@@ -347,6 +347,42 @@ describe("a failure", () => {
     await bench.nothingOpen(gateway);
   });
 
+  it("of a statement that lacks memory uses its number up, as any other", async () => {
+    const lacking = statementsOf([
+      "DO $$ BEGIN RAISE EXCEPTION 'out of shared memory' USING ERRCODE = '53200'; END $$",
+    ]);
+    const open = await gateway.open(statementsOf([note(203), "SAVEPOINT s"]));
+    const problem = await open.refused("statements", lacking);
+    assert.deepEqual(briefly(problem), ["statement_failed", 422, "never", "not_applied", true]);
+    assert.deepEqual([problem.statement, problem.sqlstate, problem.retryAfterMs], [0, "53200", undefined]);
+    const again = problemOf(await open.send("statements", { seq: open.seq, ...lacking }));
+    assert.deepEqual(briefly(again), briefly(problem));
+    await open.run("ROLLBACK TO SAVEPOINT s");
+    const last = await open.refused("commit", lacking);
+    assert.deepEqual(briefly(last), ["statement_failed", 422, "never", "not_applied", false]);
+    assert.equal(await bench.notes(203), 0);
+  });
+
+  it("of a read that finds no memory for its rows uses its number up, and the next call runs", async (context) => {
+    const small = await bench.start({
+      GATEWAY_RESULT_MEMORY_BYTES: "18000000",
+      GATEWAY_MAX_RESULT_BYTES: "3000000",
+      // What a failure leaves open must not hold up the end of the gateway.
+      GATEWAY_IDLE_TIMEOUT_MS: "10000",
+    });
+    context.after(() => small.close());
+    const rows = (count: number): string =>
+      `SELECT repeat('x', 1000) FROM generate_series(1, ${String(count)})`;
+    const holding = await small.open(statementsOf([rows(2_200)]));
+    const open = await small.open(statementsOf(["SELECT 1"]));
+    const problem = await open.refused("statements", statementsOf([rows(2_800)]));
+    assert.deepEqual(briefly(problem), ["result_too_large", 422, "never", "not_applied", true]);
+    assert.deepEqual(problem.limit, { name: "resultMemoryBytes", value: 18_000_000 });
+    await holding.rollback();
+    await open.run(rows(2_800));
+    await open.rollback();
+  });
+
   it("of a begin's statement opens nothing, and the id can be used", async () => {
     const id = newId();
     const problem = problemOf(

@@ -191,10 +191,19 @@ class InteractiveCore(Generic[_C]):
         try:
             # The service itself ends a transaction that was cut off during a call; this one was cut
             # off between two.
-            yield from self._calls.rollback(self._seq + 1, CallOptions(limit_ms, headers))
+            yield from self._roll_back(self._calls, CallOptions(limit_ms, headers))
         except HighwaterError as error:
             fields = {"id": self.id, "error": error}
             self._deps.service.deps.runtime.log("debug", "rollback not answered", fields)
+
+    def _roll_back(self, calls: PinnedCalls, call: CallOptions) -> Steps[None]:
+        try:
+            yield from calls.rollback(self._seq + 1, call)
+        except HighwaterError as error:
+            if error.code != "out_of_sequence" or error.open is not True:
+                raise
+            # The gateway has counted a call that this client has not.
+            yield from calls.rollback(self._seq + 2, call)
 
     def dispose(self) -> Steps[None]:
         """Rolls back an open transaction, for any reason. Never raises because of its outcome."""
