@@ -92,7 +92,7 @@ class Sought:
     read_only: bool = False
 
     @classmethod
-    def of(cls, transaction_id: str, ack: AckOptions, limits: AckLimits, *, read_only: bool) -> Sought:
+    def of(cls, transaction_id: str, ack: AckOptions, limits: AckLimits, *, read_only: bool = False) -> Sought:
         """Returns what to look for after a commit with these options.
 
         Only an answer that waits for a level names one: the client's default may not exist there.
