@@ -81,6 +81,8 @@ describe("the comparison", () => {
     const direct: Played = { frames: [COMMIT, refused, lost], end: "closed" };
     const silent = (...shown: readonly Frame[]): Played => ({ frames: shown, end: "silent" });
     assert.equal(isRefusedByType(direct, silent(COMMIT)), true);
+    const unknown: Played = { frames: [COMMIT, refusal("invalid frontend message type 82")], end: "closed" };
+    assert.equal(isRefusedByType(unknown, silent(COMMIT)), true);
     assert.equal(isRefusedByType(direct, silent()), false);
     assert.equal(isRefusedByType(direct, silent(COMMIT, READY)), false);
     assert.equal(isRefusedByType(direct, { frames: [COMMIT], end: "closed" }), false);

@@ -143,17 +143,17 @@ export function isGivenUp({ frames: all, end }: Played): boolean {
   return end !== "answered" && fields?.get("V") === "FATAL" && !fields.has("F");
 }
 
-const REFUSED_IN_COPY = /^unexpected message type 0x[0-9A-F]{2} during COPY from stdin$/;
+const REFUSED_BY_TYPE =
+  /^(?:unexpected message type 0x[0-9A-F]{2} during COPY from stdin|invalid frontend message type \d+)$/;
 
 /**
- * True when the only difference is that PostgreSQL, which reads COPY data, refused the script's
- * last message by its type. The gateway waits for the end of a message, which a broken script does
- * not send.
+ * True when the only difference is that PostgreSQL refused the script's last message by its type.
+ * The gateway waits for the end of a message, which a broken script does not send.
  */
 export function isRefusedByType(expected: Played, seen: Played): boolean {
   const at = expected.frames.findIndex(({ type, body }) => {
     const fields = type === "E" ? frames.fieldsOf(body) : null;
-    return fields?.get("C") === "08P01" && REFUSED_IN_COPY.test(fields.get("M") ?? "");
+    return fields?.get("C") === "08P01" && REFUSED_BY_TYPE.test(fields.get("M") ?? "");
   });
   if (at < 0 || seen.end !== "silent") return false;
   return difference({ frames: expected.frames.slice(0, at), end: "silent" }, seen) === null;
