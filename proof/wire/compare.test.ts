@@ -2,7 +2,7 @@
 // allows.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { difference, isRefusedByType, type Played } from "./compare.ts";
+import { difference, isRefusedByType, isServerFault, type Played } from "./compare.ts";
 import { type Frame, int16, int32, text } from "./frames.ts";
 import { breaksOff, piecesOf, readScript } from "./script.ts";
 
@@ -10,6 +10,8 @@ const frame = (type: string, ...parts: readonly (string | Buffer)[]): Frame => (
   type,
   body: Buffer.concat(parts.map((part) => (typeof part === "string" ? text(part) : part))),
 });
+const refusal = (message: string, code = "08P01"): Frame =>
+  frame("E", "SERROR", `C${code}`, `M${message}`, Buffer.alloc(1));
 const played = (...frames: readonly Frame[]): Played => ({ frames, end: "answered" });
 const COMMIT = frame("C", "COMMIT");
 const READY = frame("Z", Buffer.from("I"));
@@ -74,8 +76,6 @@ describe("the comparison", () => {
   });
 
   it("knows that PostgreSQL refuses a message during a COPY before it has all of it, and only that", () => {
-    const refusal = (message: string, code = "08P01"): Frame =>
-      frame("E", "SERROR", `C${code}`, `M${message}`, Buffer.alloc(1));
     const refused = refusal("unexpected message type 0x51 during COPY from stdin");
     const lost = frame("E", "SFATAL", "C08P01", "Mterminating connection", Buffer.alloc(1));
     const direct: Played = { frames: [COMMIT, refused, lost], end: "closed" };
@@ -88,6 +88,12 @@ describe("the comparison", () => {
     assert.equal(isRefusedByType(direct, { frames: [COMMIT], end: "closed" }), false);
     for (const other of [refusal("invalid message length"), refusal("canceling statement", "57014")])
       assert.equal(isRefusedByType({ frames: [COMMIT, other, lost], end: "closed" }, silent(COMMIT)), false);
+  });
+
+  it("knows PostgreSQL's own fault behind such a Sync, and no other one", () => {
+    const failing = (message: string): Played => ({ frames: [refusal(message, "XX000")], end: "answered" });
+    assert.equal(isServerFault(failing("StartTransactionCommand: unexpected state STARTED")), true);
+    assert.equal(isServerFault(failing("cache lookup failed for type 1")), false);
   });
 
   it("knows that a reset drops what was not read, and only that", () => {

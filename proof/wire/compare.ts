@@ -159,6 +159,17 @@ export function isRefusedByType(expected: Played, seen: Played): boolean {
   return difference({ frames: expected.frames.slice(0, at), end: "silent" }, seen) === null;
 }
 
+/**
+ * True when PostgreSQL itself failed: a Query behind a Sync that ended a transaction without a
+ * block finds a state that it does not expect. The gateway's own messages in between avoid that.
+ */
+export function isServerFault({ frames: all }: Played): boolean {
+  return all.some(({ type, body }) => {
+    const fields = type === "E" ? frames.fieldsOf(body) : null;
+    return fields?.get("C") === "XX000" && /unexpected state STARTED$/.test(fields.get("M") ?? "");
+  });
+}
+
 /** The first difference; null if the two are equal. */
 export function difference(expected: Played, seen: Played): string | null {
   const [left, right] = [comparable(expected.frames), comparable(seen.frames)];
