@@ -151,10 +151,7 @@ const REFUSED_BY_TYPE =
  * The gateway waits for the end of a message, which a broken script does not send.
  */
 export function isRefusedByType(expected: Played, seen: Played): boolean {
-  const at = expected.frames.findIndex(({ type, body }) => {
-    const fields = type === "E" ? frames.fieldsOf(body) : null;
-    return fields?.get("C") === "08P01" && REFUSED_BY_TYPE.test(fields.get("M") ?? "");
-  });
+  const at = expected.frames.findIndex((frame) => isError(frame, "08P01", REFUSED_BY_TYPE));
   if (at < 0 || seen.end !== "silent") return false;
   return difference({ frames: expected.frames.slice(0, at), end: "silent" }, seen) === null;
 }
@@ -164,10 +161,12 @@ export function isRefusedByType(expected: Played, seen: Played): boolean {
  * block finds a state that it does not expect. The gateway's own messages in between avoid that.
  */
 export function isServerFault({ frames: all }: Played): boolean {
-  return all.some(({ type, body }) => {
-    const fields = type === "E" ? frames.fieldsOf(body) : null;
-    return fields?.get("C") === "XX000" && /unexpected state STARTED$/.test(fields.get("M") ?? "");
-  });
+  return all.some((frame) => isError(frame, "XX000", /unexpected state STARTED$/));
+}
+
+function isError({ type, body }: Frame, sqlstate: string, message: RegExp): boolean {
+  const fields = type === "E" ? frames.fieldsOf(body) : null;
+  return fields?.get("C") === sqlstate && message.test(fields.get("M") ?? "");
 }
 
 /** The first difference; null if the two are equal. */

@@ -232,8 +232,8 @@ export class ClientLeg implements FrameSink {
         else this.#refuse(type, error);
         return true;
       }
-      const mayAsk = status !== "T" || takesSnapshot(type, bytes, start, end);
-      if (isStale && mayAsk && this.#questions.canRead) {
+      const mayAsk = isStale && this.#questions.canRead;
+      if (mayAsk && (status !== "T" || takesSnapshot(type, bytes, start, end))) {
         this.#run.flush();
         this.#questions.readSettings();
       }
@@ -430,13 +430,17 @@ export class ClientLeg implements FrameSink {
   }
 
   #expectQuery(info: StatementInfo): void {
-    const { kind, callsSetConfig, changes, dropsStatements } = info;
+    const { kind, changes, dropsStatements } = info;
     if (dropsStatements) this.#state.forgetPrepared();
-    if (callsSetConfig) this.#state.isStale = true;
-    if (changes !== null) this.#state.mayHaveSet = true;
+    this.#noteChanges(info);
     const isLocking = this.#mayLock(info);
     const mayLoseId = info.namesId && info.isSeveral;
     this.#state.expected.push({ message: "query", whose: "client", kind, isLocking, changes, mayLoseId });
+  }
+
+  #noteChanges({ callsSetConfig, changes }: StatementInfo): void {
+    if (callsSetConfig) this.#state.isStale = true;
+    if (changes !== null) this.#state.mayHaveSet = true;
   }
 
   #mayLock({ isLocking, names }: StatementInfo): boolean {
@@ -549,10 +553,9 @@ export class ClientLeg implements FrameSink {
   }
 
   #expectExecute(info: StatementInfo): void {
-    const { kind, callsSetConfig, changes } = info;
+    const { kind, changes } = info;
     const isLocking = this.#mayLock(info);
-    if (callsSetConfig) this.#state.isStale = true;
-    if (changes !== null) this.#state.mayHaveSet = true;
+    this.#noteChanges(info);
     this.#begin({ message: "execute", whose: "client", kind, isLocking, changes });
     this.#executed++;
     const isChecked = kind === "read" || kind === "checkable";

@@ -146,6 +146,7 @@ export function statementInfo(bytes: Buffer, start: number, end: number): Statem
   const isSeveral = !isWithoutSemicolon(bytes, at, end);
   const canLock = isRead || isSeveral || kind === "copy";
   const text = bytes.toString("latin1", at, end);
+  const callsSetConfig = SET_CONFIG.test(text);
   return {
     kind,
     writes:
@@ -154,10 +155,10 @@ export function statementInfo(bytes: Buffer, start: number, end: number): Statem
       (kind === "copy" && COPY_FROM.test(text)),
     isLocking: canLock && (locks(text) || (isSeveral && READS_BY_NAME.test(text))),
     takesSnapshot: isSeveral || !WITHOUT_SNAPSHOT.has(word),
-    callsSetConfig: SET_CONFIG.test(text),
+    callsSetConfig,
     dropsStatements: word === "discard" || word === "deallocate" || (isSeveral && DROPS.test(text)),
     isPlain: (isRead || WRITES.has(word)) && isOne(bytes, at, end),
-    changes: changeOf(text, kind, isSeveral),
+    changes: changeOf(text, { kind, isSeveral, callsSetConfig }),
     namesId: ID.test(text),
     isSeveral,
     names: isSeveral ? (MAKES_NAMES.test(text) ? ANYTHING : null) : nameUse(word, text),
@@ -210,13 +211,15 @@ function nameOf(text: string | undefined): string | null {
  * A text that calls set_config with a parameter may set anything. One statement that certainly
  * writes needs set_config to change a setting.
  */
-function changeOf(text: string, kind: Kind, isSeveral: boolean): Change | null {
-  const calls = SET_CONFIG.test(text);
-  const named = calls && text.includes("$") ? ALL_SETTINGS : settingsIn(text);
+function changeOf(
+  text: string,
+  { kind, isSeveral, callsSetConfig }: Pick<StatementInfo, "kind" | "isSeveral" | "callsSetConfig">,
+): Change | null {
+  const named = callsSetConfig && text.includes("$") ? ALL_SETTINGS : settingsIn(text);
   const resets = RESETS.test(text) && ALL.test(text);
-  const isValue = kind === "data" && !isSeveral && !calls;
+  const isValue = kind === "data" && !isSeveral && !callsSetConfig;
   if (!resets && (named === null || isValue)) return null;
-  const isSure = named !== null && (calls || !isSeveral || READS_BY_NAME.test(text));
+  const isSure = named !== null && (callsSetConfig || !isSeveral || READS_BY_NAME.test(text));
   return { when: isSure ? "always" : "by_tag", settings: named ?? [], resets };
 }
 
