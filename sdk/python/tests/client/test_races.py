@@ -160,15 +160,15 @@ async def test_a_wait_that_is_settled_while_it_begins_ends_once(world: World) ->
 
 async def test_a_waiter_that_fails_does_not_silence_the_others(world: World, caplog: pytest.LogCaptureFixture) -> None:
     watcher = watcher_of(world, world.client(await world.service()))
-    told: list[str] = []
+    reported: list[str] = []
 
     def failing(_: Any) -> None:
         raise RuntimeError("a fault")
 
     first, second = entry_at(10), entry_at(20)
     watcher.watch(first, "region", failing)
-    watcher.watch(first, "region", lambda _: told.append("first"))
-    watcher.watch(second, "region", lambda _: told.append("second"))
+    watcher.watch(first, "region", lambda _: reported.append("first"))
+    watcher.watch(second, "region", lambda _: reported.append("second"))
     watcher.learn_marks(Marks(E1, 1, {"region": 20}))
-    assert told == ["first", "second"]
+    assert reported == ["first", "second"]
     assert "a fault" in caplog.text

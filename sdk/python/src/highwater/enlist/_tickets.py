@@ -15,7 +15,7 @@ from typing import Any, Generic, Literal, TypedDict, TypeVar, cast
 from .._async import wait_durable
 from .._client import BaseClient
 from .._core.errors import HighwaterError, answer_error, closed_error
-from .._core.reading import read_transaction_response
+from .._core.reading import read_tickets_response, read_transaction_response
 from .._core.requests import encode
 from .._core.service import Call, CallOptions
 from .._core.wire import Verdict, WireError
@@ -96,9 +96,9 @@ class _Requests:
     async def _send(self, taken: list[tuple[Mapping[str, object], asyncio.Future[object]]]) -> None:
         hw = self._hw
 
-        def read(body: object) -> list[dict[str, Any]]:
-            answers = body.get("answers") if isinstance(body, dict) else None
-            if not isinstance(answers, list) or len(answers) != len(taken):
+        def read(body: object) -> list[tuple[int, Mapping[str, object]]]:
+            answers = read_tickets_response(body)
+            if len(answers) != len(taken):
                 raise WireError("the answers are not those of the items")
             return answers
 
@@ -114,13 +114,13 @@ class _Requests:
             if not isinstance(error, Exception):
                 raise
             return
-        for (_, answer), each in zip(taken, answers, strict=True):
+        for (_, answer), (status, own) in zip(taken, answers, strict=True):
             if answer.done():
                 continue
-            if each["status"] < 300:
-                answer.set_result(each["body"])
+            if status < 300:
+                answer.set_result(own)
             else:
-                answer.set_exception(answer_error(each["status"], each["body"]))
+                answer.set_exception(answer_error(status, own))
 
 
 class TicketService(Generic[T]):
