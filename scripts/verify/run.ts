@@ -9,6 +9,7 @@ import { once } from "node:events";
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { jsonLines } from "@highwater/lab-tools/json";
 import { eventually, isRunning, processesWith } from "@highwater/lab-tools/process";
 import { type Outcome, outcomeOf, type Stage } from "./stages.ts";
 
@@ -69,7 +70,7 @@ export function readDone(root: string, stage: Stage): Done | null {
 /** Reads the record again first: another run may have added to it. */
 function write(root: string, stage: Stage, done: Done): void {
   const recorded: Recorded = { ...read(root), [stage.name]: done };
-  writeFileSync(join(root, RECORD), `${JSON.stringify(recorded, null, 1)}\n`);
+  writeFileSync(join(root, RECORD), jsonLines(recorded, 2));
 }
 
 /**
