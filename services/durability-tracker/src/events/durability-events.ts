@@ -13,7 +13,7 @@ import { type Log } from "@highwater/service";
 import { comparePositions, type EventStore, type Store } from "@highwater/store";
 import { type BecameDurable, markIn, type Published, type TrackerState, unlisted } from "../core/index.ts";
 import { type ReadExpiryTime } from "../shell/expiry-clock.ts";
-import { type Subscriber } from "../shell/loop.ts";
+import { type Subscriber } from "../shell/reports.ts";
 import { BrokenElsewhere } from "./broken-elsewhere.ts";
 import { EventLog, type PrimaryEpoch } from "./event-log.ts";
 import { EventFeed } from "./feed.ts";

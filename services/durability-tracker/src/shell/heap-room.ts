@@ -6,7 +6,7 @@
 import { setFlagsFromString } from "node:v8";
 import { type Clock } from "@highwater/runtime";
 import { type TrackerState } from "../core/index.ts";
-import { type Subscriber } from "./loop.ts";
+import { type Subscriber } from "./reports.ts";
 
 const FLAG = "--heap-growing-percent=";
 const RECONCILING_PERCENT = 100;

@@ -6,7 +6,8 @@ import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 import { epochId, off, record, txnId } from "../../test/support/core.ts";
 import { loadConfig } from "../config.ts";
 import { judge, type TrackerEvent } from "../core/index.ts";
-import { type LoopDeps, type Reports, TrackerLoop } from "./loop.ts";
+import { type LoopDeps, TrackerLoop } from "./loop.ts";
+import { type Reports } from "./reports.ts";
 
 /** Takes every call; questions are never answered. */
 const silent = new Proxy({}, { get: () => () => new Promise(() => undefined) });

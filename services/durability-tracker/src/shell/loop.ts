@@ -8,28 +8,19 @@ import {
   makeAuthorityRule,
   type NodeReport,
 } from "@highwater/authority";
-import {
-  type BrokenPromiseData,
-  type UnlistedData,
-  type EpochId,
-  type Offset,
-  ownedName,
-  type StallEvent,
-} from "@highwater/protocol";
+import { type EpochId, type Offset, ownedName } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
 import { type DeploymentKeys, type Log } from "@highwater/service";
-import { type PositionsReport, type Store } from "@highwater/store";
+import { type Store } from "@highwater/store";
 import { type Config, exposureLevelOf } from "../config.ts";
 import {
   asksForCandidates,
   type CoreConfig,
   currentEpoch,
   type Effect,
-  type BecameDurable,
   heldCount,
   initialState,
   marksText,
-  type Published,
   restore,
   restoreWaiting,
   type Tracker,
@@ -39,6 +30,7 @@ import {
 } from "../core/index.ts";
 import { type LedgerFile } from "./ledger-file.ts";
 import { Pace } from "./pace.ts";
+import { type Reports, type Subscriber } from "./reports.ts";
 import { saveEffect, saveMarks } from "./saving.ts";
 import { SharedMarks } from "./shared-marks.ts";
 import { Sight } from "./sight.ts";
@@ -54,33 +46,6 @@ export interface LoopDeps {
   /** Ends the process. */
   readonly onCoreFailure: (cause: Error) => void;
 }
-
-/** The reports of the tracker. A subscriber implements those that it needs. */
-export interface Reports {
-  onMarks(state: TrackerState): void;
-  onEpochs(state: TrackerState): void;
-  /** A transaction is lost or broken. */
-  onVerdict(published: Published): void;
-  /** Transactions have become durable. Reported only while `wantDurable` asks for it. */
-  onDurable(level: string, items: readonly BecameDurable[]): void;
-  onDelayed(published: Published): void;
-  /**
-   * `count` transactions have become durable at the level. `lagsMs` has the times of some of them,
-   * as a sample.
-   */
-  onLag(level: string, count: number, lagsMs: readonly number[]): void;
-  /** The current primary's report. */
-  onPositions(nowMs: number, report: PositionsReport, state: TrackerState): void;
-  onStall(stall: StallEvent, isStalled: boolean, state: TrackerState): void;
-  onBrokenPromise(promise: BrokenPromiseData): void;
-  onUnlisted(unlisted: UnlistedData, owner: bigint): void;
-  /** A primary's disk held less than before within an epoch. */
-  onPrimaryWentBack(): void;
-  /** The tracker has ceased to see the primary, or sees it again. */
-  onBlind(isBlind: boolean, state: TrackerState): void;
-}
-
-export type Subscriber = Partial<Reports>;
 
 /** A constant reason: the default one would be made with a stack trace each time. */
 const WOKEN = "woken";

@@ -16,7 +16,7 @@ import {
 } from "../core/index.ts";
 import { type DurabilityEvents } from "../events/durability-events.ts";
 import { FlushHistory } from "./flush-history.ts";
-import { type Subscriber } from "./loop.ts";
+import { type Subscriber } from "./reports.ts";
 import { type VerdictLog } from "./verdict-log.ts";
 
 export interface TrackerMetricsContext {

@@ -3,7 +3,7 @@
 import { type ServerResponse } from "node:http";
 import { type EpochId, type ExposureReport, type Marks, type StallEvent } from "@highwater/protocol";
 import { currentRecord, exposure, type TrackerState } from "../core/index.ts";
-import { type Subscriber } from "./loop.ts";
+import { type Subscriber } from "./reports.ts";
 
 /** A client that does not read is disconnected. It comes back and gets the newest state. */
 const MAX_BUFFERED_BYTES = 1024 * 1024;

@@ -3,7 +3,7 @@ import { type EpochId } from "@highwater/protocol";
 import { type Log } from "@highwater/service";
 import { type Store } from "@highwater/store";
 import { type TrackerState } from "../core/index.ts";
-import { type Subscriber } from "./loop.ts";
+import { type Subscriber } from "./reports.ts";
 
 export class UnloggedTables implements Subscriber {
   readonly #store: Pick<Store, "unloggedTables">;

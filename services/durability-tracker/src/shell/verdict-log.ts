@@ -3,7 +3,7 @@ import { type BrokenPromiseData, type StallEvent } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
 import { type Counter, type Log } from "@highwater/service";
 import { type Published, type TrackerState, whyNotSynchronous } from "../core/index.ts";
-import { type Subscriber } from "./loop.ts";
+import { type Subscriber } from "./reports.ts";
 
 /**
  * A failure can lose very many at once; each of them is an event, and a verdict for clients that
