@@ -30,7 +30,7 @@ TEST_FILES = $(wildcard $(shell git ls-files -co --exclude-standard '*.test.ts' 
 SLOW_FILES = $(filter %.slow.test.ts,$(TEST_FILES))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-pgwire bench-tracker bench-sdk experiments experiments-page failover-candidate adopt infra-test infra-rendered infra-tools tofu keys test test-slow test-unit fmt lint typecheck gen gen-check ratchet check clean
+.PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-pgwire bench-tracker bench-sdk experiments experiments-page failover-candidate adopt dist infra-test infra-rendered infra-tools tofu keys test test-slow test-unit fmt lint typecheck gen gen-check ratchet check clean
 .PHONY: audit foreign-suites bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put verify attack chaos-mutants
 
 help: ## List the commands
@@ -126,6 +126,13 @@ experiments: $(STAMP) $(PGBOUNCER) ## Run the papers' experiments against Postgr
 
 experiments-page: $(STAMP) ## Draw the figures and tables of docs/benchmarks.md again from the stored results
 	@$(NODE) loadtests/experiments/cli.ts --page
+
+dist: $(STAMP) $(VENV) ## Build what users install into dist/: the npm package, the Python wheel and its source distribution
+	@rm -rf dist .tools/dist && mkdir -p dist
+	@$(NODE) sdk/ts/scripts/build.ts .tools/dist
+	@cd .tools/dist && npm pack --silent --pack-destination ../../dist > /dev/null
+	@$(PYTHON) -m build --no-isolation --outdir dist sdk/python > .tools/dist.log 2>&1 || { cat .tools/dist.log; exit 1; }
+	@ls -1 dist
 
 # k6 is a Go program; .tools keeps it.
 $(K6): | $(STAMP)
@@ -296,4 +303,4 @@ ratchet: $(STAMP) ## Measure the ratchets again and write scripts/ratchets.json 
 	$(NODE) scripts/ratchets.ts --write
 
 clean: ## Remove what was installed or built
-	rm -rf .venv .tools node_modules proof/clients/foreign/prisma/{node_modules,dist} packages/*/node_modules lab/*/node_modules proof/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules dashboards/node_modules dashboards/pictures/node_modules dashboards/pictures/dist
+	rm -rf .venv .tools dist node_modules proof/clients/foreign/prisma/{node_modules,dist} packages/*/node_modules lab/*/node_modules proof/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules dashboards/node_modules dashboards/pictures/node_modules dashboards/pictures/dist

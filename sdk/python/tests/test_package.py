@@ -105,6 +105,7 @@ def full(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Environment:
 def test_what_is_in_the_archives(built: Built) -> None:
     with zipfile.ZipFile(built.wheel) as wheel:
         files = {name for name in wheel.namelist() if ".dist-info/" not in name}
+        assert any(name.endswith("/LICENSE") for name in wheel.namelist())
     sources = SDK / "src"
     assert files == {
         path.relative_to(sources).as_posix()
@@ -114,7 +115,7 @@ def test_what_is_in_the_archives(built: Built) -> None:
     assert "highwater/py.typed" in files
     with tarfile.open(built.sdist) as sdist:
         roots = {"/".join(name.split("/")[1:3]) for name in sdist.getnames()}
-    assert roots == {"PKG-INFO", "README.md", "pyproject.toml", "src/highwater", ".gitignore"}
+    assert roots == {"PKG-INFO", "LICENSE", "README.md", "pyproject.toml", "src/highwater", ".gitignore"}
 
 
 def test_nothing_but_httpx_comes_along_and_every_module_without_extras_imports(
