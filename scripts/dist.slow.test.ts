@@ -1,5 +1,5 @@
-// Goal: `make dist` builds packages that install. Method: run it, and install each in an empty folder without a registry. What
-// is in them is tested beside each SDK.
+// Goal: `make dist` builds packages that install. Method: run it, and install each in an empty folder without a registry. The tests
+// beside each SDK look into them.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
