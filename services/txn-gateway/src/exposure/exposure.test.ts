@@ -232,6 +232,18 @@ test("what trackers report of others counts with the own account, by region and 
   assert.equal(refusal(() => exposure.admit(9n, "commit")).limit?.name, "exposureRegionTransactions");
 });
 
+test("an owner's transactions on other gateways count whatever its tag is", () => {
+  const key = { name: "exposureKeyTransactions", scope: "key", measure: "transactions", value: 5 } as const;
+  // The shortest, the shortest that takes more than 64 bits, and the longest.
+  for (const owner of [1n, 2n ** 64n, 2n ** 128n - 1n]) {
+    const { exposure } = makeExposure([key]);
+    const byOwner = { [String(owner)]: 5, "-7": 5, [String(2n ** 128n)]: 5 };
+    exposure.observe(report({ transactions: 5, byGateway: { g2: 5 }, byOwner }));
+    assert.equal(refusal(() => exposure.admit(owner, "commit")).limit?.name, key.name, String(owner));
+    assert.notEqual(exposure.admit(owner - 1n, "commit").exposed, null);
+  }
+});
+
 test("an earlier life of this gateway has left something behind: a tracker knows", () => {
   const { exposure } = makeExposure();
   exposure.observe(report({ transactions: MOST, byRegion: { r: MOST }, byGateway: { g1: MOST } }));

@@ -1,7 +1,7 @@
 // The exposure beyond this gateway's own account, by a tracker's report: on other gateways, and by
 // an earlier life of this one. Silence is not taken for news: a report that is not confirmed any
 // more does not count, and each gateway keeps to its share instead.
-import { type ExposureReport } from "@highwater/protocol";
+import { type ExposureReport, OwnerText, validate } from "@highwater/protocol";
 import { type Account } from "./account.ts";
 import { type Scope } from "./settings.ts";
 
@@ -18,8 +18,6 @@ export interface OthersOptions {
 
 /** Trackers report four times a second what is pending; this long without a report is silence. */
 const SILENCE_MS = 1_000;
-
-const OWNER = /^-?[0-9]{1,19}$/;
 
 interface LatestReport {
   readonly atMs: number;
@@ -61,7 +59,7 @@ export class Others {
     const owners = new Map<bigint, number>();
     for (const [text, count] of Object.entries(report.byOwner)) {
       // The schema does not look at names.
-      if (!OWNER.test(text)) continue;
+      if (!validate(OwnerText, text).ok) continue;
       const owner = BigInt(text);
       // The report does not say which of its gateways an owner's are on; no more of them are here
       // than the tracker knows of here.
