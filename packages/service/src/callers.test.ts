@@ -130,6 +130,31 @@ test("a stream ends at once when its credential was taken away, and others stay"
   assert.equal(clock.pendingTimers, 0);
 });
 
+test("a stream or connection ends at once when its credential has got other rights, not for other limits", async () => {
+  const began: Principal = { ...PRINCIPAL, owner: 7n, role: "app", scopes: new Set(["read", "write"]) };
+  const changes: [boolean, Partial<Principal>][] = [
+    [false, { limits: { ...began.limits, concurrency: 9 } }],
+    [true, { owner: 8n }],
+    [true, { role: "other" }],
+    [true, { scopes: new Set(["read"] as const) }],
+    [true, { scopes: new Set(["read", "admin"] as const) }],
+  ];
+  for (const [ends, changed] of changes) {
+    answer = () => Promise.resolve(began);
+    const response = new Response();
+    let isEnded = false;
+    await callers.enterStream("x", as(response));
+    const { leave } = await callers.enterConnection("x", "192.0.2.1", () => (isEnded = true));
+    answer = () => Promise.resolve({ ...began, ...changed });
+    change("one");
+    await settle();
+    assert.deepEqual([response.destroyed, isEnded], [ends, ends], Object.keys(changed).join());
+    response.destroy();
+    leave();
+  }
+  assert.equal(clock.pendingTimers, 0);
+});
+
 test("after too many refusals, only known credentials are checked from an address, for a while", async () => {
   answer = (isKnownOnly) =>
     isKnownOnly ? Promise.resolve(PRINCIPAL) : Promise.reject(unauthenticated("no such key"));
@@ -165,6 +190,17 @@ test("nothing looks after a stream that has gone", async () => {
   answer = () => late.promise;
   await clock.advance(MINUTE_MS);
   second.destroy();
+  late.resolve(PRINCIPAL);
+  await settle();
+  assert.equal(clock.pendingTimers, 0);
+});
+
+test("nothing looks after a connection that has left while its credential is being checked again", async () => {
+  const { leave } = await callers.enterConnection("x", "192.0.2.1", () => undefined);
+  const late = Promise.withResolvers<Principal>();
+  answer = () => late.promise;
+  await clock.advance(MINUTE_MS);
+  leave();
   late.resolve(PRINCIPAL);
   await settle();
   assert.equal(clock.pendingTimers, 0);

@@ -5,7 +5,7 @@ import { type ErrorCode, HighwaterError } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
 import { type Caller } from "./caller.ts";
 import { type Admission } from "./identity/admission.ts";
-import { type Authenticator, type Principal } from "./identity/principal.ts";
+import { type Authenticator, haveSameRights, type Principal } from "./identity/principal.ts";
 import { RefusedAddresses } from "./identity/refused-addresses.ts";
 
 export interface CallersOptions {
@@ -81,7 +81,7 @@ export class Callers {
 
   /**
    * The caller of a stream, which may last for hours: it counts as one request but not as in
-   * flight, and ends when its credential is no longer valid. Errors: `unauthenticated`,
+   * flight, and ends when its credential is no longer valid or has other rights. Errors: `unauthenticated`,
    * `authentication_unavailable`, `rate_limited`.
    */
   enterStream(authorization: string | undefined, response: ServerResponse): Promise<Caller> {
@@ -90,7 +90,7 @@ export class Callers {
       let cancel = (): void => undefined;
       const lookAgain = (): void => {
         cancel();
-        this.#isStillGood(authorization).then(
+        this.#isStillGood(authorization, principal).then(
           (isGood) => {
             if (isGood) wait();
             else response.end();
@@ -114,7 +114,7 @@ export class Callers {
 
   /**
    * The caller of a connection of another protocol, which may last for days. `onEnded`: called when
-   * its credential is no longer valid. `leave`: ends the watch. Errors: `unauthenticated`,
+   * its credential is no longer valid or has other rights. `leave`: ends the watch. Errors: `unauthenticated`,
    * `authentication_unavailable`, `rate_limited`.
    */
   async enterConnection(
@@ -127,12 +127,14 @@ export class Callers {
       this.#options.admission.touch(principal);
     });
     let cancel = (): void => undefined;
+    let hasLeft = false;
     const wait = (): void => {
       cancel();
-      cancel = this.#options.clock.after(RECHECK_MS, lookAgain);
+      // It may have left while its credential was checked.
+      if (!hasLeft) cancel = this.#options.clock.after(RECHECK_MS, lookAgain);
     };
     const lookAgain = (): void => {
-      this.#isStillGood(authorization).then((isGood) => {
+      this.#isStillGood(authorization, principal).then((isGood) => {
         if (isGood) wait();
         else onEnded();
       }, onEnded);
@@ -142,6 +144,7 @@ export class Callers {
     return {
       principal,
       leave: () => {
+        hasLeft = true;
         cancel();
         unwatch();
       },
@@ -157,10 +160,10 @@ export class Callers {
     };
   }
 
-  async #isStillGood(authorization: string | undefined): Promise<boolean> {
+  /** `began`: whose stream or connection it is. The key may have changed since. */
+  async #isStillGood(authorization: string | undefined, began: Principal): Promise<boolean> {
     try {
-      await this.#options.authenticator.authenticate(authorization);
-      return true;
+      return haveSameRights(await this.#options.authenticator.authenticate(authorization), began);
     } catch (cause) {
       if (!(cause instanceof HighwaterError)) throw cause;
       // A credential that cannot be checked now stays valid.

@@ -40,6 +40,7 @@ export {
   ownerTag,
   type Principal,
   requireScope,
+  requireSomeScope,
   type Scope,
   SCOPES,
   sessionPrincipal,

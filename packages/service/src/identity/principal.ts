@@ -60,6 +60,25 @@ export function requireScope(principal: Principal, scope: Scope): void {
   throw new HighwaterError("forbidden", { detail: `The credential lacks the scope ${scope}.` });
 }
 
+/** Errors: `forbidden` if the principal has none of the scopes. */
+export function requireSomeScope(principal: Principal, scopes: readonly Scope[]): void {
+  if (scopes.some((scope) => principal.scopes.has(scope))) return;
+  throw new HighwaterError("forbidden", {
+    detail: `The credential has none of the scopes ${scopes.join(", ")}.`,
+  });
+}
+
+/** Whether they may do the same to the same data; limits aside. */
+export function haveSameRights(one: Principal, other: Principal): boolean {
+  return (
+    one.id === other.id &&
+    one.owner === other.owner &&
+    one.role === other.role &&
+    one.scopes.size === other.scopes.size &&
+    [...one.scopes].every((scope) => other.scopes.has(scope))
+  );
+}
+
 export function mayReadOf(principal: Principal, owner: bigint): boolean {
   return principal.isEveryOwner === true || principal.owner === owner;
 }
