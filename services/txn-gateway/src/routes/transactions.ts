@@ -1,7 +1,7 @@
 // One-shot transactions and the state of an id: reads the request, calls, answers.
 import { type FastifyInstance, type onRequestHookHandler } from "fastify";
 import { HighwaterError, LIMITS, OwnerText, validate } from "@highwater/protocol";
-import { callerOf, requireScope } from "@highwater/service";
+import { callerOf, requireScope, requireSomeScope } from "@highwater/service";
 import { sendHeld } from "../answers/answer-stream.ts";
 import { type Gateway } from "../gateway.ts";
 import { acceptRequest, checkId, checkLevel } from "../txn/request.ts";
@@ -26,6 +26,7 @@ export function transactionRoutes(app: FastifyInstance, gateway: Gateway): void 
       const { principal, signal } = callerOf(request);
       // A caller that asks for another owner's id needs the right to see all owners'.
       if (owner !== undefined && owner !== principal.owner) requireScope(principal, "admin");
+      else requireSomeScope(principal, ["read", "write", "admin"]);
       const id = checkId(request.params.id);
       const asked = { owner: owner ?? principal.owner, level: checkLevel(level, rules.levels), waitMs: wait };
       return gateway.inspection.state(id, asked, signal);

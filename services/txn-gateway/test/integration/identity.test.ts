@@ -135,6 +135,24 @@ describe("who may come in", () => {
     const begin = await reader.post("/v1/transactions/begin", { id: newId() });
     assert.equal(begin.body.code, "forbidden");
   });
+
+  it("and without the scope read, write or admin not even for a state by id", async () => {
+    const owner = "several-keys";
+    const writer = await Client.make({ role: "shop", owner, scopes: ["write"] });
+    const id = newId();
+    const statements = [{ sql: "INSERT INTO goods VALUES ('scopes')" }];
+    assert.equal((await writer.post("/v1/transactions", { id, statements })).status, 200);
+    for (const scopes of [["read"], ["write"], ["admin", "webhooks"]] as const)
+      assert.equal(
+        (await (await Client.make({ role: "shop", owner, scopes })).get(`/v1/transactions/${id}`)).status,
+        200,
+      );
+    for (const scopes of [["webhooks"], []] as const) {
+      const other = await Client.make({ role: "shop", owner, scopes });
+      const { status, body } = await other.get(`/v1/transactions/${id}`);
+      assert.deepEqual([status, body["code"]], [403, "forbidden"], scopes.join());
+    }
+  });
 });
 
 describe("what a key may touch", () => {
