@@ -61,6 +61,8 @@ const GATEWAY = {
     wire_session_not_opened: "A client of the PostgreSQL port got no session at the primary.",
     wire_proxy_refused:
       "A proxy of the PostgreSQL port and `GATEWAY_PG_PROXIES` do not agree. Logged for the first, second, fourth, … connection.",
+    wire_session_not_ended:
+      "A session of the PostgreSQL port was cut off, and the server could not be asked to end it. A statement that it runs goes on.",
     role_unprotected: "A database role of a key has rights that it should not have.",
   },
   info: {

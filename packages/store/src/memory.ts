@@ -172,6 +172,11 @@ export class MemoryStore implements Store {
     return this.#call(node, "roleFaults", () => []);
   }
 
+  /** There are no sessions of clients. */
+  endSession(node: string): Promise<void> {
+    return this.#call(node, "endSession", () => undefined);
+  }
+
   keyChecks(node: string): Promise<readonly KeyCheck[]> {
     return this.#call(node, "keyChecks", () => [...this.#world.keyChecks.values()]);
   }

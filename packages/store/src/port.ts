@@ -459,6 +459,11 @@ export interface Store extends NodeSource {
    */
   roleFaults(node: string, role: string, reads: boolean): Promise<readonly string[]>;
   /**
+   * Ends a client's session on the node, whatever it runs. Does nothing if the process no longer
+   * serves the login role, or if the service may not end the role's sessions.
+   */
+  endSession(node: string, session: { readonly process: number; readonly role: string }): Promise<void>;
+  /**
    * Returns the check of every key that a service of the deployment has published. For the primary.
    */
   keyChecks(node: string): Promise<readonly KeyCheck[]>;

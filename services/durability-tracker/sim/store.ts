@@ -131,6 +131,10 @@ export class SimStore {
     return Promise.resolve([]);
   }
 
+  endSession(): Promise<void> {
+    return Promise.resolve();
+  }
+
   keyChecks(): Promise<readonly KeyCheck[]> {
     return Promise.resolve(this.#parts.world.keyChecks);
   }

@@ -57,6 +57,7 @@ import {
   NOTIFICATION_QUEUE_USAGE,
   RAISE_FINAL_MARKS,
   RETENTION,
+  END_SESSION,
   TERMINATE_BLOCKERS,
   UNLOGGED_TABLES,
 } from "./sql.ts";
@@ -121,6 +122,13 @@ export class PostgresStore implements Store {
       on.faultsOf(role),
     ]);
     return [...new Set([...own, ...recorded])];
+  }
+
+  async endSession(
+    node: string,
+    { process, role }: { readonly process: number; readonly role: string },
+  ): Promise<void> {
+    await this.#of(node).rescue.run((client) => client.query(END_SESSION, [process, role]));
   }
 
   #of(node: string): NodeConnections {

@@ -381,6 +381,10 @@ CROSS JOIN (SELECT current_setting('max_locks_per_transaction')::int
 WHERE (held.advisory > 1000 OR (held.total > server.slots AND 4 * held.locks > server.slots)) AND held.pid <> pg_backend_pid()
   AND ${CAN_BE_ENDED}`;
 
+/** $1 the backend, $2 its login role: the number may be another session's by now. */
+export const END_SESSION = `SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
+WHERE a.pid = $1 AND a.usename = $2 AND ${CAN_BE_ENDED}`;
+
 /** $1 the backend whose statement is to end. */
 export const CANCEL = `SELECT pg_cancel_backend($1)`;
 /** $1 the backend that is to end itself. */

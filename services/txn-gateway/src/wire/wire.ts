@@ -32,6 +32,7 @@ import { type WireAttempts } from "./shell/attempts.ts";
 import { ReadTraces } from "./shell/read-traces.ts";
 import { Outbox } from "./shell/outbox.ts";
 import { type WireMetrics } from "./shell/session-metrics.ts";
+import { ServerEnd } from "./shell/server-end.ts";
 import { WireSession } from "./shell/session.ts";
 
 export interface WireContext {
@@ -51,6 +52,8 @@ const START_LIMIT_MS = 60_000;
 /** Each takes a connection of the server. */
 const ASKED_MAX = 64;
 const SWEEP_MS = 1_000;
+/** At the beginning of a BackendKeyData. */
+const PROCESS_BYTES = 4;
 
 export class Wire {
   readonly #parts: WireContext;
@@ -62,6 +65,8 @@ export class Wire {
   readonly #sockets = new Set<Socket>();
   readonly #outbox = new Outbox();
   readonly #sessions = new Set<WireSession>();
+  /** Of the sessions, and of those whose clients have left before their servers. */
+  readonly #ends = new Set<ServerEnd>();
   /** By the server's key, in hexadecimal. */
   readonly #byKey = new Map<string, WireSession>();
   /** Admitted connections. */
@@ -149,6 +154,7 @@ export class Wire {
     this.drain();
     this.#cancelSweep();
     for (const session of [...this.#sessions]) session.stop();
+    for (const end of [...this.#ends]) end.lose();
     for (const socket of this.#sockets) socket.destroySoon();
   }
 
@@ -307,7 +313,7 @@ export class Wire {
     { version, parameters }: StartupPacket,
     place: Place,
   ): Promise<void> {
-    const { primaryEpoch, isReadPort, replica, admitted, leave } = place;
+    const { primaryEpoch, isReadPort, replica, admitted } = place;
     const { deps, positions, rules, attempts, metrics } = this.#parts;
     const { clock } = deps;
     const { user } = admitted.address;
@@ -327,6 +333,7 @@ export class Wire {
     }
     socket.write(backend.greeting);
     const key = backend.key.toString("hex");
+    const end = this.#serverEnd(backend, place);
     const session: WireSession = new WireSession({
       client: socket,
       server,
@@ -342,18 +349,41 @@ export class Wire {
       defaultLevel: () => defaultLevel(rules.levels),
       nowMs: () => clock.monotonicMs(),
       after: (ms, callback) => clock.after(ms, callback),
-      onClosed: () => {
+      onClosed: (how) => {
         this.#sessions.delete(session);
         if (this.#byKey.get(key) === session) this.#byKey.delete(key);
-        leave();
+        end.ended(how);
       },
     });
     this.#sessions.add(session);
     if (key !== "") this.#byKey.set(key, session);
     admitted.onEnded(() => {
       session.revoke();
+      end.cut();
     });
     session.start(inbox.release(), backend.rest);
+  }
+
+  #serverEnd({ socket: server, key }: Backend, { admitted, replica, primaryEpoch, leave }: Place): ServerEnd {
+    const { clock, store, log } = this.#parts.deps;
+    const node = replica ?? primaryEpoch.node;
+    const role = admitted.address.user;
+    const end: ServerEnd = new ServerEnd({
+      server,
+      terminate: async () => {
+        if (key.length >= PROCESS_BYTES) await store.endSession(node, { process: key.readInt32BE(0), role });
+      },
+      after: (ms, callback) => clock.after(ms, callback),
+      onOver: () => {
+        this.#ends.delete(end);
+        leave();
+      },
+      onFailed: (cause) => {
+        log.warn("wire_session_not_ended", { node, role, cause });
+      },
+    });
+    this.#ends.add(end);
+    return end;
   }
 
   async #logIn(client: Socket, startup: Buffer, { admitted, enter }: Place): Promise<Backend> {

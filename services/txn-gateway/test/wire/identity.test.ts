@@ -7,7 +7,7 @@ import { System } from "@highwater/lab-system";
 import { eventually, stateOf } from "@highwater/lab-system/testing";
 import { makeAuthority } from "@highwater/lab-tools/process/certificate";
 import { makeKey, TestIssuer } from "@highwater/service/testing/issuer";
-import { WireClient, type WireError } from "./client.ts";
+import { query, WireClient, type WireError } from "./client.ts";
 
 const AUTHORITY = makeAuthority("Wire test");
 const SHOWN = AUTHORITY.issue("127.0.0.1");
@@ -178,6 +178,59 @@ it("a session ends when its key is revoked", async () => {
   const [last] = (await client.until("E")).slice(-1);
   assert.match(last?.bytes.toString() ?? "", /57P01/);
   await client.closed();
+});
+
+const sessionsOf = async (role: string): Promise<number> => {
+  const sql = "SELECT FROM pg_stat_activity WHERE usename = $1";
+  return (await system.cluster.query("us-east", sql, [role])).length;
+};
+
+it("what a session runs when its key is revoked ends at the server, also if its client has left before", async () => {
+  const gone = await system.createKey({ name: "nine", owner: "ivan", scopes: ["read", "write"] });
+  const at = system.pgUrl("us-east", "app_ivan_write");
+  const [stays, leaves] = await Promise.all([1, 2].map(() => WireClient.open(at, { password: gone })));
+  assert.ok(stays !== undefined && leaves !== undefined);
+  // Commits again and again, and a request to cancel it would not end it.
+  const endless = `DO $$ BEGIN LOOP COMMIT; BEGIN PERFORM pg_sleep(0.1);
+    EXCEPTION WHEN query_canceled THEN NULL; END; END LOOP; END $$`;
+  for (const client of [stays, leaves]) client.send(query(endless));
+  await eventually("both run", async () => {
+    const sql =
+      "SELECT FROM pg_stat_activity WHERE usename = 'app_ivan_write' AND query LIKE 'DO%' AND state = 'active'";
+    return (await system.cluster.query("us-east", sql)).length === 2;
+  });
+  leaves.socket.destroy();
+  await system.revokeKey(gone);
+  await stays.closed();
+  await eventually("the server has ended both", async () => (await sessionsOf("app_ivan_write")) === 0);
+});
+
+it("a session counts until the server has ended it, though its client has left", async () => {
+  const limits = ["--concurrency", "1"];
+  const one = await system.createKey({ name: "ten", owner: "judy", scopes: ["read", "write"], limits });
+  const at = system.pgUrl("us-east", "app_judy_write");
+  const client = await WireClient.open(at, { password: one });
+  client.send(query("SELECT pg_sleep(3600)"));
+  await eventually("it runs", async () => {
+    const sql = "SELECT FROM pg_stat_activity WHERE usename = 'app_judy_write' AND wait_event = 'PgSleep'";
+    return (await system.cluster.query("us-east", sql)).length === 1;
+  });
+  client.socket.destroy();
+  await client.closed();
+  await assert.rejects(
+    WireClient.open(at, { password: one }),
+    (error: WireError) => code(error) === "53300" && /limit concurrency/.test(error.message),
+  );
+  assert.equal(await sessionsOf("app_judy_write"), 1);
+  await system.cluster.query(
+    "us-east",
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'app_judy_write'",
+  );
+  await eventually("there is room again", async () => {
+    const next = await WireClient.open(at, { password: one }).catch(() => undefined);
+    next?.end();
+    return next !== undefined;
+  });
 });
 
 it("a state by id belongs to the owner of the key", async () => {

@@ -15,6 +15,7 @@ import { AfterWait, type Reader } from "./after-wait.ts";
 import { endOf, FAILED_OVER, judgeHeld } from "./failover.ts";
 import { Slowdown } from "./slowdown.ts";
 import { type ReadTraces } from "./read-traces.ts";
+import { type SessionEnd } from "./server-end.ts";
 import { SessionMetrics, type WireMetrics } from "./session-metrics.ts";
 import { SessionTraces } from "./session-traces.ts";
 import { type WireAttempt, type WireAttempts } from "./attempts.ts";
@@ -38,7 +39,7 @@ export interface SessionOptions {
   readonly defaultLevel: () => string;
   readonly nowMs: () => number;
   readonly after: (ms: number, callback: () => void) => () => void;
-  readonly onClosed: () => void;
+  readonly onClosed: (how: SessionEnd) => void;
 }
 
 /** When held answers use more memory than this, the server has to wait, too. */
@@ -469,12 +470,12 @@ export class WireSession {
 
   /** The session's node is no longer the primary. */
   failOver(): void {
-    this.#fail(FAILED_OVER);
+    this.#fail(FAILED_OVER, "lost");
   }
 
   /** The session's replica was promoted: nothing more may be sent to it. */
   promoted(): void {
-    this.#fail(PROMOTED);
+    this.#fail(PROMOTED, "lost");
   }
 
   /** The epoch has ended. Unanswered commits with receipts first get their verdicts. */
@@ -504,18 +505,18 @@ export class WireSession {
     }
     const left = this.#queue.gates;
     for (const gate of left) if (verdicts.get(gate) === "lost") this.#traces.lost(gate);
-    this.#fail(endOf(left, verdicts));
+    this.#fail(endOf(left, verdicts), "lost");
   }
 
   /** Ends the session after the client's current transaction. */
   drain(): void {
     this.#isDraining = true;
-    if (this.isIdle) this.#fail(SHUTTING_DOWN);
+    if (this.isIdle) this.#fail(SHUTTING_DOWN, "lost");
   }
 
   /** Ends the session at once. */
   stop(): void {
-    this.#fail(SHUTTING_DOWN);
+    this.#fail(SHUTTING_DOWN, "lost");
   }
 
   /** The client's credential or role is no longer valid. */
@@ -532,9 +533,9 @@ export class WireSession {
     if (this.#lastActiveMs < untilMs && this.isIdle && this.#afterWait?.isRunning !== true) this.#fail(IDLE);
   }
 
-  #fail(report: Report): void {
+  #fail(report: Report, how: SessionEnd = "cut"): void {
     if (this.#isClosed) return;
-    const { client, server } = this.#options;
+    const { client } = this.#options;
     // Never inside a frame: the client would take the error for the rest of the frame.
     const isBetweenFrames = !this.#queue.isEmpty || this.#serverLeg.isBetweenFrames;
     this.#queue.clear();
@@ -542,23 +543,21 @@ export class WireSession {
     this.#toClient.flush();
     if (isBetweenFrames) client.end(errorResponse(report));
     else client.destroy();
-    server.destroy();
     // A client that reads nothing keeps its socket no longer than this.
     const cancel = this.#options.after(LINGER_MS, () => client.destroy());
     client.once("close", cancel);
-    this.#end(report.code);
+    this.#end(report.code, how);
   }
 
   #close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#toServer.flush();
-    this.#options.server.destroySoon();
-    this.#end(null);
+    this.#end(null, "left");
   }
 
   /** `error`: the SQLSTATE at the session's end; null: the client has left. */
-  #end(error: string | null): void {
+  #end(error: string | null, how: SessionEnd): void {
     this.#ended.abort();
     this.#afterWait?.stop();
     this.#slowdown.stop();
@@ -568,7 +567,8 @@ export class WireSession {
     this.#reads?.stop(error);
     for (const cancel of this.#timers.values()) cancel();
     this.#timers.clear();
-    this.#options.onClosed();
+    this.#options.server.off("data", this.#onServer);
+    this.#options.onClosed(how);
   }
 }
 
