@@ -171,6 +171,29 @@ test("every fault is reported at once", () => {
     );
 });
 
+test("no time limit of a key is longer than the gateway or the server can keep", () => {
+  const most = {
+    "idle-timeout": "24h",
+    "total-timeout": "1d",
+    "statement-timeout": "24d",
+    "lock-timeout": "24d",
+  };
+  const over = {
+    "idle-timeout": "86401s",
+    "total-timeout": "2d",
+    "statement-timeout": "2147483648ms",
+    "lock-timeout": "25d",
+  };
+  const create = ["create", "--name", "a", "--role", "r"];
+  for (const [option, value] of Object.entries(most))
+    assert.equal(parseKeysCommand([...create, `--${option}`, value]).kind, "create", option);
+  for (const [option, value] of Object.entries(over))
+    assert.match(
+      faultsOf([...create, `--${option}`, value]).join(),
+      new RegExp(`^--${option} must be at most`),
+    );
+});
+
 test("what cannot be read at all", () => {
   for (const args of [
     ["destroy"],

@@ -255,6 +255,10 @@ function readScopes(text: string, faults: string[]): readonly Scope[] {
 }
 
 const COUNT_MAX = 1_000_000;
+/** No gateway lets a transaction be open for longer. */
+const TRANSACTION_MOST = { ms: 86_400_000, is: "1d" };
+/** PostgreSQL takes no longer one, and every transaction of the key would fail. */
+const SERVER_MOST = { ms: 2 ** 31 - 1, is: "24d" };
 
 function readLimits(text: (option: string) => string | null, faults: string[]): KeyLimits {
   const number = (option: string, isWhole: boolean): number | null => {
@@ -268,11 +272,12 @@ function readLimits(text: (option: string) => string | null, faults: string[]): 
       );
     return value;
   };
-  const duration = (option: string): number | null => {
+  const duration = (option: string, most: { readonly ms: number; readonly is: string }): number | null => {
     const given = text(option);
     if (given === null) return null;
     const value = readDuration(given);
     if (value === null) faults.push(`--${option} must be a duration like 30s`);
+    else if (value > most.ms) faults.push(`--${option} must be at most ${most.is}`);
     return value;
   };
   return {
@@ -280,10 +285,10 @@ function readLimits(text: (option: string) => string | null, faults: string[]): 
     burst: number("burst", true),
     concurrency: number("concurrency", true),
     openTransactions: number("open-transactions", true),
-    idleTimeoutMs: duration("idle-timeout"),
-    totalTimeoutMs: duration("total-timeout"),
-    statementTimeoutMs: duration("statement-timeout"),
-    lockTimeoutMs: duration("lock-timeout"),
+    idleTimeoutMs: duration("idle-timeout", TRANSACTION_MOST),
+    totalTimeoutMs: duration("total-timeout", TRANSACTION_MOST),
+    statementTimeoutMs: duration("statement-timeout", SERVER_MOST),
+    lockTimeoutMs: duration("lock-timeout", SERVER_MOST),
   };
 }
 
