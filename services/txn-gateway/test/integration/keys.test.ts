@@ -238,9 +238,31 @@ describe("the command keys", () => {
     const principal = await outcome(made.key);
     assert.ok(typeof principal === "object");
     assert.equal(principal.id, made.id);
-    // It is another key's id now, even if it is said again.
-    assert.equal((await keys(line)).code, 1);
+    const again = await keys(line);
+    assert.equal(again.code, 2);
+    assert.match(again.stderr, /there is a key with the id/);
     assert.equal((await keys(`revoke ${made.id}`)).code, 0);
+  });
+
+  it("lets no key that was made elsewhere choose the name of another owner", async () => {
+    const victim = await create("--name victim --role app_victim --owner acmecorp --create-role");
+    const fingerprint = `acmecorp:${"0".repeat(64)}`;
+    const line = `create --name m --role app_mallory --create-role --fingerprint ${fingerprint}`;
+    const refused = await keys(line);
+    assert.deepEqual([refused.code, refused.stdout], [2, ""]);
+    assert.match(refused.stderr, /the id acmecorp is the name of an owner that has keys/);
+    const own = await keys(`${line} --owner mallory`);
+    assert.equal(own.code, 0, own.stderr);
+    const fellow = await keys("create --name fellow --role app_victim --owner acmecorp");
+    assert.match(fellow.stderr, new RegExp(`has other keys, .*: ${idOf(victim)}\\.`));
+  });
+
+  it("records no role for a key that it does not create", async () => {
+    const known = await create("--name known --role app_known --create-role");
+    await cluster.query("a", "CREATE ROLE app_free LOGIN IN ROLE highwater_app");
+    const fingerprint = `${idOf(known)}:${"0".repeat(64)}`;
+    assert.equal((await keys(`create --name x --role app_free --fingerprint ${fingerprint}`)).code, 2);
+    assert.match(await create("--name free --role app_free --owner rightful"), /^hwk_/);
   });
 
   it("refuses roles that are not fit, wrong arguments and unknown keys, each with its code", async () => {

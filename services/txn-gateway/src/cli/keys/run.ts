@@ -124,6 +124,8 @@ async function create(command: CreateCommand, primary: Primary, deps: KeysDeps):
   const made = makeKeyText();
   const { id, secretHash } = command.fingerprint ?? { id: made.id, secretHash: hashSecret(made.secret) };
   const owner = command.owner ?? id;
+  const known = await deps.keys.readKeys(primary.node, null);
+  refuseKnownId(command, id, known);
   await claimRole(command, owner, primary.node, deps);
   const key = await deps.keys.insertKey(
     primary.node,
@@ -142,7 +144,27 @@ async function create(command: CreateCommand, primary: Primary, deps: KeysDeps):
     deps.print(command.json ? JSON.stringify(described, null, 2) : keyTable([described]));
     deps.note(`The key ${id} is registered and can be used.`);
   }
+  noteFellows(known, owner, deps);
   await printReplication("the key", primary, deps);
+}
+
+/**
+ * Who makes a key elsewhere chooses its id, and without `--owner` that is the name of its owner. It
+ * must not choose the name of an owner that is there: it would see that one's transactions.
+ */
+function refuseKnownId({ owner }: CreateCommand, id: string, known: readonly ApiKey[]): void {
+  if (known.some((key) => key.id === id))
+    throw badInput([`there is a key with the id ${id} already: make another one`]);
+  if (owner === null && known.some((key) => key.owner === id))
+    throw badInput([
+      `the id ${id} is the name of an owner that has keys, and the new key would be another key of that owner. Make another one, or use --owner ${id} if that is meant`,
+    ]);
+}
+
+function noteFellows(known: readonly ApiKey[], owner: string, { note }: KeysDeps): void {
+  const ids = known.filter((key) => key.owner === owner && key.revokedAtMs === null).map(({ id }) => id);
+  if (ids.length > 0)
+    note(`The owner ${owner} has other keys, which see the same transactions: ${ids.join(", ")}.`);
 }
 
 async function change(
