@@ -312,6 +312,49 @@ describe("login roles on PostgreSQL", () => {
     assert.ok(unprotected.at(-1)?.includes("lo_create") && unprotected.at(-1)?.includes("pg_advisory_lock"));
   });
 
+  it("of keys that only read go on reading, whatever other owners grant them", async () => {
+    await sql("CREATE ROLE browser LOGIN IN ROLE highwater_read");
+    await sql("GRANT SELECT ON kv TO browser");
+    await sql("GRANT CREATE ON DATABASE app TO bank");
+    await sql(`INSERT INTO highwater.login_role VALUES ('browser', 'browsing', 'read'), ('bank', 'banking', 'write'),
+      ('browser_write', 'browsing', 'write')`);
+    await sql("CREATE ROLE browser_write LOGIN IN ROLE highwater_app");
+    await sql("CREATE TABLE browsed AS SELECT 1 AS id");
+    await sql("ALTER TABLE browsed OWNER TO browser_write");
+    const read = () =>
+      store.execute(node.id, spec("browser", ["SELECT count(*) FROM kv"], { readOnly: true }));
+    const unprotected: string[] = [];
+    store.observe({
+      onWaited: () => undefined,
+      onUnprotected: (_at, role, rights) => {
+        if (role === "browser") unprotected.splice(0, Number.POSITIVE_INFINITY, ...rights);
+      },
+    });
+    const faults = async (): Promise<readonly string[]> => store.roleFaults(node.id, "browser", true);
+    await run("bank", "CREATE SCHEMA bank CREATE TABLE bank.open_to_all (id serial)");
+    for (const [grant, right] of [
+      ["GRANT INSERT ON bank.open_to_all TO browser", "writing bank.open_to_all of another owner"],
+      ["GRANT UPDATE (id) ON bank.open_to_all TO PUBLIC", "writing bank.open_to_all of another owner"],
+      ["GRANT USAGE ON SEQUENCE bank.open_to_all_id_seq TO PUBLIC", "writing bank.open_to_all of another owner"],
+      ["GRANT CREATE ON SCHEMA bank TO PUBLIC", "CREATE in the schema bank of another owner"],
+    ] as const) {
+      await run("bank", grant);
+      skewMs += 61_000;
+      commitOf(await read());
+      assert.deepEqual(await faults(), [], grant);
+      assert.ok(unprotected.includes(right), `${grant}: ${unprotected.join()}`);
+    }
+    // Of its own owner, and of roles that no keys are for, it must get none.
+    for (const table of ["browsed", "kv"]) {
+      await sql(`GRANT INSERT ON ${table} TO browser`);
+      assert.match((await faults()).join(), new RegExp(`may write public\\.${table}`));
+      skewMs += 61_000;
+      assert.equal((await errorOf(read())).code, "forbidden");
+      await sql(`REVOKE INSERT ON ${table} FROM browser`);
+    }
+    commitOf(await read());
+  });
+
   it("without a free connection get an error with a time to wait", async () => {
     await sql("CREATE ROLE narrow LOGIN CONNECTION LIMIT 1 IN ROLE highwater_app");
     const opening = await store.begin(node.id, spec("narrow", ["SELECT 1"]));

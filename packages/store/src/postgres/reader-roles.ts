@@ -18,13 +18,32 @@ const WRITING_FUNCTIONS = `p.pronamespace = 'pg_catalog'::regnamespace AND (p.pr
 /** What the role `r` can become counts. */
 const CAN_BECOME = "pg_roles s ON pg_has_role(r.oid, s.oid, 'MEMBER')";
 
+/** Of the role `r`: the owner of the keys that it is recorded for. NULL: it is not recorded. */
+const OWNER_OF_KEYS = "(SELECT l.owner FROM highwater.login_role l WHERE l.role = r.rolname)";
+
+/**
+ * The object belongs to a login role of another owner of keys than the role `r`. What that one has
+ * granted `r` speaks neither against `r` nor against its keys: any tenant could stop them so.
+ */
+const foreign = (object: string): string =>
+  `EXISTS (SELECT FROM highwater.login_role o WHERE o.owner <> r.owner AND o.role = pg_get_userbyid(${object}))`;
+
+/** The role `s` may write the table or sequence `c` in the schema `n`. */
+const WRITES = `c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+    AND (c.relowner = s.oid OR CASE
+      WHEN c.relkind = 'S' THEN c.relacl IS NOT NULL AND has_sequence_privilege(s.oid, c.oid, 'USAGE, UPDATE')
+      ELSE c.relacl IS NOT NULL AND has_table_privilege(s.oid, c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER')
+        OR EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attacl IS NOT NULL
+          AND has_column_privilege(s.oid, c.oid, a.attnum, 'INSERT, UPDATE')) END)`;
+
 /**
  * Why a role cannot be that of keys with an access. `role`: an expression for its name; `access`:
  * one for the access. No qualified names of PostgreSQL's own: run it with the search path
  * `pg_catalog`.
  */
 export const accessFaults = (role: string, access: string): string => `SELECT fault FROM (
-  SELECT r.oid, r.rolname, quote_ident(r.rolname) AS name, ${access} = 'read' AS reads, ${access} = 'write' AS writes
+  SELECT r.oid, r.rolname, quote_ident(r.rolname) AS name, ${access} = 'read' AS reads, ${access} = 'write' AS writes,
+    ${OWNER_OF_KEYS} AS owner
   FROM pg_roles r WHERE r.rolname = ${role}
 ) r, LATERAL (
   SELECT 'lacks the rights of highwater_app (GRANT highwater_app TO ' || r.name || ')' AS fault
@@ -38,17 +57,12 @@ export const accessFaults = (role: string, access: string): string => `SELECT fa
   UNION ALL
   SELECT 'is for keys that only read, and may write ' || min(format('%I.%I', n.nspname, c.relname))
   FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN ${CAN_BECOME}
-  WHERE r.reads AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
-    AND (c.relowner = s.oid OR CASE
-      WHEN c.relkind = 'S' THEN c.relacl IS NOT NULL AND has_sequence_privilege(s.oid, c.oid, 'USAGE, UPDATE')
-      ELSE c.relacl IS NOT NULL AND has_table_privilege(s.oid, c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER')
-        OR EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attacl IS NOT NULL
-          AND has_column_privilege(s.oid, c.oid, a.attnum, 'INSERT, UPDATE')) END)
+  WHERE r.reads AND ${WRITES} AND NOT ${foreign("c.relowner")}
   HAVING count(*) > 0
   UNION ALL
   SELECT 'is for keys that only read, and may create in the schema ' || min(quote_ident(n.nspname))
   FROM pg_namespace n JOIN ${CAN_BECOME}
-  WHERE r.reads AND n.nspname !~ '^pg_' AND has_schema_privilege(s.oid, n.oid, 'CREATE')
+  WHERE r.reads AND n.nspname !~ '^pg_' AND has_schema_privilege(s.oid, n.oid, 'CREATE') AND NOT ${foreign("n.nspowner")}
   HAVING count(*) > 0
   UNION ALL
   SELECT 'is for keys that only read, and may create schemas (CREATE on the database)'
@@ -66,7 +80,8 @@ const RECORDED_FAULTS = accessFaults(
  * $1 role. Rights of PUBLIC, or of another role by a function, that it should not have if keys only
  * read as it.
  */
-const UNPROTECTED = `SELECT what FROM pg_roles r JOIN highwater.login_role l ON l.role = r.rolname AND l.access = 'read', LATERAL (
+const UNPROTECTED = `SELECT what FROM (SELECT r.oid, r.rolname, l.owner FROM pg_roles r
+  JOIN highwater.login_role l ON l.role = r.rolname AND l.access = 'read') r, LATERAL (
   SELECT DISTINCT p.proname::text AS what FROM pg_proc p WHERE ${WRITING_FUNCTIONS} AND has_function_privilege(r.oid, p.oid, 'EXECUTE')
   UNION ALL
   SELECT 'TEMPORARY on the database' WHERE has_database_privilege(r.oid, current_database(), 'TEMPORARY')
@@ -74,6 +89,14 @@ const UNPROTECTED = `SELECT what FROM pg_roles r JOIN highwater.login_role l ON 
   SELECT 'SECURITY DEFINER ' || p.oid::regprocedure::text FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
   WHERE p.prosecdef AND n.nspname <> 'highwater' AND has_function_privilege(r.oid, p.oid, 'EXECUTE')
     AND has_schema_privilege(r.oid, n.oid, 'USAGE')
+  UNION ALL
+  SELECT 'writing ' || min(format('%I.%I', n.nspname, c.relname)) || ' of another owner'
+  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN ${CAN_BECOME} WHERE ${foreign("c.relowner")} AND ${WRITES}
+  HAVING count(*) > 0
+  UNION ALL
+  SELECT 'CREATE in the schema ' || min(quote_ident(n.nspname)) || ' of another owner'
+  FROM pg_namespace n JOIN ${CAN_BECOME} WHERE ${foreign("n.nspowner")} AND has_schema_privilege(s.oid, n.oid, 'CREATE')
+  HAVING count(*) > 0
 ) have WHERE r.rolname = $1 ORDER BY what`;
 
 /** $1 role, $2 access, or NULL. */
