@@ -3,8 +3,9 @@
 import { HighwaterError } from "@highwater/protocol";
 import { type Deps } from "../deps.ts";
 
-/** How long an answer about a role stays valid. */
-const VALID_MS = 60_000;
+const RECHECK_MS = 60_000;
+/** Sessions that begin within this time share an answer about their role. */
+const SHARED_MS = 1_000;
 
 /** A login role on a node. `reads`: its clients may only read. */
 export interface RoleUse {
@@ -40,7 +41,7 @@ export class RoleVetting {
     const { clock } = this.#deps;
     let cancel = (): void => undefined;
     const wait = (): void => {
-      cancel = clock.after(VALID_MS, () => {
+      cancel = clock.after(RECHECK_MS, () => {
         // A check that fails to get an answer does not end the sessions.
         this.#faultsOf(use).then((faults) => {
           if (faults.length > 0) onFault();
@@ -57,7 +58,7 @@ export class RoleVetting {
   #faultsOf({ node, role, reads }: RoleUse): Promise<readonly string[]> {
     const { clock, store } = this.#deps;
     const nowMs = clock.monotonicMs();
-    for (const [name, { atMs }] of this.#vetted) if (nowMs - atMs >= VALID_MS) this.#vetted.delete(name);
+    for (const [name, { atMs }] of this.#vetted) if (nowMs - atMs >= SHARED_MS) this.#vetted.delete(name);
     const name = JSON.stringify([node, role, reads]);
     let vetted = this.#vetted.get(name);
     if (vetted === undefined) {
