@@ -81,8 +81,8 @@ export class Callers {
 
   /**
    * The caller of a stream, which may last for hours: it counts as one request but not as in
-   * flight, and ends when its credential is no longer valid or has other rights. Errors: `unauthenticated`,
-   * `authentication_unavailable`, `rate_limited`.
+   * flight, and ends when its credential is no longer valid or has other rights. Errors:
+   * `unauthenticated`, `authentication_unavailable`, `rate_limited`.
    */
   enterStream(authorization: string | undefined, response: ServerResponse): Promise<Caller> {
     return this.#admitted(authorization, response, (principal) => {
@@ -114,8 +114,8 @@ export class Callers {
 
   /**
    * The caller of a connection of another protocol, which may last for days. `onEnded`: called when
-   * its credential is no longer valid or has other rights. `leave`: ends the watch. Errors: `unauthenticated`,
-   * `authentication_unavailable`, `rate_limited`.
+   * its credential is no longer valid or has other rights. `leave`: ends the watch. Errors:
+   * `unauthenticated`, `authentication_unavailable`, `rate_limited`.
    */
   async enterConnection(
     authorization: string,

@@ -335,7 +335,10 @@ describe("login roles on PostgreSQL", () => {
     for (const [grant, right] of [
       ["GRANT INSERT ON bank.open_to_all TO browser", "writing bank.open_to_all of another owner"],
       ["GRANT UPDATE (id) ON bank.open_to_all TO PUBLIC", "writing bank.open_to_all of another owner"],
-      ["GRANT USAGE ON SEQUENCE bank.open_to_all_id_seq TO PUBLIC", "writing bank.open_to_all of another owner"],
+      [
+        "GRANT USAGE ON SEQUENCE bank.open_to_all_id_seq TO PUBLIC",
+        "writing bank.open_to_all of another owner",
+      ],
       ["GRANT CREATE ON SCHEMA bank TO PUBLIC", "CREATE in the schema bank of another owner"],
     ] as const) {
       await run("bank", grant);

@@ -22,8 +22,8 @@ const CAN_BECOME = "pg_roles s ON pg_has_role(r.oid, s.oid, 'MEMBER')";
 const OWNER_OF_KEYS = "(SELECT l.owner FROM highwater.login_role l WHERE l.role = r.rolname)";
 
 /**
- * The object belongs to a login role of another owner of keys than the role `r`. What that one has
- * granted `r` speaks neither against `r` nor against its keys: any tenant could stop them so.
+ * The object belongs to a login role of another owner of keys than the role `r`. Rights that this
+ * other owner has granted stop no key of `r`: any tenant could grant them.
  */
 const foreign = (object: string): string =>
   `EXISTS (SELECT FROM highwater.login_role o WHERE o.owner <> r.owner AND o.role = pg_get_userbyid(${object}))`;

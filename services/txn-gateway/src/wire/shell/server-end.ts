@@ -4,8 +4,8 @@
 import { type Socket } from "node:net";
 
 /**
- * `left`: by the client, and what it has sent may still run. `cut`: nothing of it may go on. `lost`:
- * the server is no longer the one that it was, or the gateway stops.
+ * `left`: by the client, and what it has sent may still run. `cut`: nothing of it may go on.
+ * `lost`: the server is no longer the one that it was, or the gateway stops.
  */
 export type SessionEnd = "left" | "cut" | "lost";
 
