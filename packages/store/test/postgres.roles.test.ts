@@ -340,6 +340,8 @@ describe("login roles on PostgreSQL", () => {
         "writing bank.open_to_all of another owner",
       ],
       ["GRANT CREATE ON SCHEMA bank TO PUBLIC", "CREATE in the schema bank of another owner"],
+      // A group that all writers are in.
+      ["ALTER TABLE bank.open_to_all OWNER TO highwater_app", "writing bank.open_to_all of another owner"],
     ] as const) {
       await run("bank", grant);
       skewMs += 61_000;

@@ -22,11 +22,12 @@ const CAN_BECOME = "pg_roles s ON pg_has_role(r.oid, s.oid, 'MEMBER')";
 const OWNER_OF_KEYS = "(SELECT l.owner FROM highwater.login_role l WHERE l.role = r.rolname)";
 
 /**
- * The object belongs to a login role of another owner of keys than the role `r`. Rights that this
- * other owner has granted stop no key of `r`: any tenant could grant them.
+ * `owner` is a login role of another owner of keys than the role `r`, or a group to which that one
+ * can give its objects. Rights on such an object stop no key of `r`: any tenant could grant them.
  */
-const foreign = (object: string): string =>
-  `EXISTS (SELECT FROM highwater.login_role o WHERE o.owner <> r.owner AND o.role = pg_get_userbyid(${object}))`;
+const foreign = (owner: string): string =>
+  `EXISTS (SELECT FROM highwater.login_role o JOIN pg_roles x ON x.rolname = o.role
+    WHERE o.owner <> r.owner AND NOT x.rolsuper AND pg_has_role(x.oid, ${owner}, 'MEMBER'))`;
 
 /** The role `s` may write the table or sequence `c` in the schema `n`. */
 const WRITES = `c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
@@ -91,11 +92,11 @@ const UNPROTECTED = `SELECT what FROM (SELECT r.oid, r.rolname, l.owner FROM pg_
     AND has_schema_privilege(r.oid, n.oid, 'USAGE')
   UNION ALL
   SELECT 'writing ' || min(format('%I.%I', n.nspname, c.relname)) || ' of another owner'
-  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN ${CAN_BECOME} WHERE ${foreign("c.relowner")} AND ${WRITES}
+  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN ${CAN_BECOME} WHERE ${WRITES} AND ${foreign("c.relowner")}
   HAVING count(*) > 0
   UNION ALL
   SELECT 'CREATE in the schema ' || min(quote_ident(n.nspname)) || ' of another owner'
-  FROM pg_namespace n JOIN ${CAN_BECOME} WHERE ${foreign("n.nspowner")} AND has_schema_privilege(s.oid, n.oid, 'CREATE')
+  FROM pg_namespace n JOIN ${CAN_BECOME} WHERE has_schema_privilege(s.oid, n.oid, 'CREATE') AND ${foreign("n.nspowner")}
   HAVING count(*) > 0
 ) have WHERE r.rolname = $1 ORDER BY what`;
 
