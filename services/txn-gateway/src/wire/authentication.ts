@@ -102,9 +102,10 @@ export class Authentication {
           "the password is an API key, which must not cross the network unencrypted; use sslmode=verify-full",
       });
     socket.write(CLEARTEXT_PASSWORD);
-    const frame = await inbox.frame();
-    const last = frame.indexOf(0, 5);
-    if (frame[0] !== 0x70 || last < 0)
+    // What a stranger sends instead is no news of the server, and not worth a line of the log.
+    const frame = await inbox.frame().catch(() => null);
+    const last = frame?.indexOf(0, 5) ?? -1;
+    if (frame?.[0] !== 0x70 || last < 0)
       throw new HighwaterError("unauthenticated", { detail: "expected a password" });
     const credential = `Bearer ${frame.toString("utf8", 5, last)}`;
     // The credential may end while the session still logs in.

@@ -7,6 +7,7 @@ import { System } from "@highwater/lab-system";
 import { eventually, stateOf } from "@highwater/lab-system/testing";
 import { makeAuthority } from "@highwater/lab-tools/process/certificate";
 import { makeKey, TestIssuer } from "@highwater/service/testing/issuer";
+import { writeStartup } from "../../src/wire/startup/packet.ts";
 import { query, WireClient, type WireError } from "./client.ts";
 
 const AUTHORITY = makeAuthority("Wire test");
@@ -60,6 +61,18 @@ it("the password is a key of the role", async () => {
     WireClient.open(system.pgUrl("us-east", "app"), { password: key }),
     (error: WireError) => code(error) === "28000",
   );
+});
+
+it("instead of a password no other message, and none of a wrong length, is blamed on the server", async () => {
+  const user = new Map([["user", "app_alice_write"]]);
+  for (const instead of ["p\u00ff\u00ff\u00ff\u00ff", "p\0\0\0\x04", "Q\0\0\0\x06x\0"]) {
+    const client = await WireClient.dial(url);
+    client.send(writeStartup(196_608, user));
+    await client.next();
+    client.send(Buffer.from(instead, "latin1"));
+    assert.match((await client.next()).bytes.toString(), /28P01.*expected a password/);
+    await client.closed();
+  }
 });
 
 it("a role has so many connections, and no more", async () => {
