@@ -62,7 +62,13 @@ export class Callers {
       const leave = (): void => {
         if (admitted !== null) admission.leave(admitted);
       };
-      return { principal, signal: goneSignal(response, leave) };
+      const watch = (onRevoked: () => void): (() => void) =>
+        this.#watchStream(principal.id, () => {
+          void this.#isStillGood(authorization, principal).then((isGood) => {
+            if (!isGood) onRevoked();
+          }, onRevoked);
+        });
+      return { principal, signal: goneSignal(response, leave), watch };
     });
   }
 

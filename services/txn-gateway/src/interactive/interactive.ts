@@ -225,14 +225,26 @@ export class Interactive {
       results: [],
       hold,
       isCommitting: false,
+      onEnd: () => undefined,
     };
     this.#open.set(ownedName(attempt), open);
+    this.#watchCredential(open, opened.caller);
     // The transaction may end below, so its results are kept first.
     const kept = hold.keep();
     // The epoch may have ended while it was being opened.
     if (primary.current !== null && primary.current.epoch !== attempt.primaryEpoch.epoch)
       this.failedOver(primary.current);
     return { ...this.#active(id, open, { seq: 0, results: opening.results }), hold: kept };
+  }
+
+  /** Its locks must not outlive what allowed them. A commit that has begun goes on. */
+  #watchCredential(open: Open, caller: Caller): void {
+    const unwatch = caller.watch?.(() => {
+      if (open.isCommitting) return;
+      const detail = "The credential was revoked or has other rights; the transaction was rolled back.";
+      void this.#end(open, { how: "aborted", detail });
+    });
+    if (unwatch !== undefined) open.onEnd = unwatch;
   }
 
   #active(
@@ -506,6 +518,7 @@ export class Interactive {
     this.#ended.add(attempt, open.known, end, open.results);
     open.hold.release();
     open.lifetime.stop();
+    open.onEnd();
     this.#parts.metrics.openEnds.add(end.how);
     const ending = open.transaction.rollback().then(() => {
       void until.finally(open.leave);

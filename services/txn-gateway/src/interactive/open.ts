@@ -92,6 +92,8 @@ export interface Open {
   isCommitting: boolean;
   /** Frees the id and the place among the open ones. */
   readonly leave: () => void;
+  /** Called once, when it is no longer open. */
+  onEnd: () => void;
 }
 
 export function digestOfBegin(request: AcceptedBegin): string {

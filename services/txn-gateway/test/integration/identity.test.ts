@@ -126,6 +126,21 @@ describe("who may come in", () => {
     assert.equal((await fetch(`${gateway.url}/healthz`)).status, 200, "probes need no key");
   });
 
+  it("not even with a transaction that was open when the key was revoked: its locks are free again", async () => {
+    const limits = { idleTimeoutMs: 600_000, totalTimeoutMs: 600_000 };
+    const key = await Client.make({ role: "shop", limits });
+    const other = await Client.make({ role: "shop" });
+    const begun = await key.post("/v1/transactions/begin", {
+      id: newId(),
+      statements: [{ sql: "LOCK TABLE goods IN ACCESS EXCLUSIVE MODE" }],
+    });
+    assert.equal(begun.status, 200);
+    const locked = "LOCK TABLE goods IN ACCESS EXCLUSIVE MODE NOWAIT";
+    assert.equal((await other.run(locked)).status, 422, "its lock is held");
+    await store.revokeKey("a", key.id);
+    await eventually("the lock is free", async () => (await other.run(locked)).status === 200);
+  });
+
   it("for what its scopes say", async () => {
     const reader = await Client.make({ role: "shop", scopes: ["read"] });
     const refused = await reader.run("INSERT INTO goods VALUES ('x')");
