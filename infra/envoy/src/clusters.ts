@@ -202,9 +202,12 @@ function service(
   }: { readonly policy?: Fields; readonly endpointOf?: EndpointOf | undefined } = {},
 ): Fields {
   const addresses = localities.flatMap(({ nodes }) => nodes.map(({ address }) => address));
-  const authority = edge.serviceAuthority;
+  const { serviceAuthority: authority, sourceAddress } = edge;
   return {
     name,
+    ...(sourceAddress !== undefined && {
+      upstream_bind_config: { source_address: { address: sourceAddress, port_value: 0 } },
+    }),
     ...(authority !== undefined && { transport_socket: tlsTo(addresses, authority) }),
     ...discovery(addresses),
     connect_timeout: CONNECT_TIMEOUT,

@@ -1,5 +1,6 @@
 // The small source of a region's edge, from which its whole configuration is made: the schema, the
 // defaults, and the faults that a schema cannot see.
+import { isIP } from "node:net";
 import Type, { type Static } from "typebox";
 import { validate } from "@highwater/protocol";
 
@@ -107,6 +108,8 @@ export const EdgeSource = Type.Object(
      * to all of them.
      */
     serviceAuthority: Type.Optional(file),
+    /** Address from which the edge connects to services. Default: the system chooses one. */
+    sourceAddress: Type.Optional(host),
     /**
      * How many proxies in front of the edge are trusted to say whom they speak for
      * (X-Forwarded-For).
@@ -121,11 +124,12 @@ export const EdgeSource = Type.Object(
 export type EdgeSource = Static<typeof EdgeSource>;
 
 export interface Edge extends Required<
-  Omit<EdgeSource, "limits" | "operators" | "traces" | "serviceAuthority">
+  Omit<EdgeSource, "limits" | "operators" | "traces" | "serviceAuthority" | "sourceAddress">
 > {
   readonly operators: EdgeSource["operators"];
   readonly traces: EdgeSource["traces"];
   readonly serviceAuthority: EdgeSource["serviceAuthority"];
+  readonly sourceAddress: EdgeSource["sourceAddress"];
   readonly limits: typeof DEFAULT_LIMITS & Static<typeof EdgeLimits>;
   readonly gateways: readonly EdgeGateway[];
   readonly trackers: readonly EdgeNode[];
@@ -150,7 +154,7 @@ export function readSource(value: unknown): { readonly edge: Edge } | { readonly
   const source = checked.value;
   const faults = faultsOf(source);
   if (faults.length > 0) return { faults };
-  const { limits, operators, traces, serviceAuthority } = source;
+  const { limits, operators, traces, serviceAuthority, sourceAddress } = source;
   const { trustedProxies = 0, accessLog = "/dev/stdout" } = source;
   return {
     edge: {
@@ -158,6 +162,7 @@ export function readSource(value: unknown): { readonly edge: Edge } | { readonly
       operators,
       traces,
       serviceAuthority,
+      sourceAddress,
       trustedProxies,
       accessLog,
       limits: { ...DEFAULT_LIMITS, ...limits },
@@ -172,8 +177,10 @@ export function postgresPorts({ listen }: Pick<Edge, "listen">): PostgresPort[] 
   return POSTGRES_PORTS.filter((field) => listen[field] !== undefined);
 }
 
-function faultsOf({ region, regions, listen }: EdgeSource): string[] {
+function faultsOf({ region, regions, listen, sourceAddress }: EdgeSource): string[] {
   const faults: string[] = [];
+  if (sourceAddress !== undefined && isIP(sourceAddress) === 0)
+    faults.push(`/sourceAddress: must be a number, not a name: ${sourceAddress}`);
   for (const field of POSTGRES_PORTS) {
     const isServed = regions.some(({ gateways }) => gateways.some((each) => each[field] !== undefined));
     if (listen[field] !== undefined && !isServed)

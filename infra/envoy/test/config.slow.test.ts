@@ -43,6 +43,7 @@ test(
         ...small,
         listen: { address: "127.0.0.1", port: 0 },
         trustedProxies: 2,
+        sourceAddress: "127.0.0.2",
         limits: { requestsPerSecond: 7, requestsPerSecondOfAddress: 1, answerMs: 1_500 },
         regions: [
           {
@@ -78,6 +79,9 @@ test("the command reports all faults of a source at once", async () => {
     "/regions/0/name: must be us-east, where this edge runs",
     "/regions: gateways are told apart by their names, and us-west-1 is there twice",
   ]);
+  const named = readSource({ ...source, sourceAddress: "localhost" });
+  assert.ok("faults" in named);
+  assert.deepEqual(named.faults, ["/sourceAddress: must be a number, not a name: localhost"]);
   const { postgresPort: _, postgresReadPort: _read, ...listen } = source.listen;
   const empty = readSource({ ...source, listen, regions: [{ name: "us-east", gateways: [], trackers: [] }] });
   assert.ok("faults" in empty);

@@ -9,7 +9,7 @@ import { describe, test } from "node:test";
 import { eventually } from "@highwater/lab-tools/process";
 import { makeAuthority } from "@highwater/lab-tools/process/certificate";
 import { type EdgeGateway, type EdgeNode } from "../src/source.ts";
-import { makeFolder, TestEdge, withoutEnvoy } from "./support/edge.ts";
+import { ask, makeFolder, TestEdge, withoutEnvoy } from "./support/edge.ts";
 import { Upstream } from "./support/upstream.ts";
 
 const SIGNATURE = Buffer.from("\r\n\r\n\0\r\nQUIT\n", "latin1");
@@ -26,11 +26,14 @@ class Port implements AsyncDisposable {
   readonly #server: Server;
   /** Addresses of the clients, in order. */
   readonly clients: string[] = [];
+  /** Addresses from which the connections came. */
+  readonly peers = new Set<string>();
   readonly #open = new Set<Socket>();
 
   private constructor(name: string) {
     this.#server = createServer((socket) => {
       this.#open.add(socket);
+      this.peers.add(socket.remoteAddress ?? "");
       socket.on("close", () => this.#open.delete(socket));
       socket.on("error", () => undefined);
       socket.once("data", (first: Buffer) => {
@@ -159,6 +162,28 @@ describe("connections of PostgreSQL clients", withoutEnvoy, () => {
       assert.equal(name, "g1");
     }
     assert.deepEqual(port.clients, ["127.0.0.5", "198.51.100.7"]);
+  });
+
+  test("come from the edge's source address, so that the gateway tells them from direct ones", async () => {
+    await using gateway = await Upstream.start("g1");
+    await using tracker = await Upstream.start("t1");
+    await using port = await Port.open("g1");
+    await using edge = await TestEdge.start({
+      postgresPort: 0,
+      sourceAddress: "127.0.0.2",
+      regions: [
+        {
+          name: "here",
+          gateways: [{ ...gateway.node, postgresPort: port.number }],
+          trackers: [tracker.node],
+        },
+      ],
+    });
+    await reaches(edge.envoy.port("postgres"), "g1");
+    const { status } = await ask(`${edge.url}/v1/transactions/0`);
+    assert.equal(status, 200);
+    assert.deepEqual([...port.peers], ["127.0.0.2"]);
+    assert.deepEqual([...new Set(port.clients)], ["127.0.0.1"]);
   });
 
   test("that only read go to a region whose gateways have the port for that", async () => {
