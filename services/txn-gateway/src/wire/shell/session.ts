@@ -201,7 +201,6 @@ export class WireSession {
       this.#reads?.ended(isPipelined || this.#clientLeg.isBlocked);
       if (this.#afterWait !== null) this.#metrics.read(this.replica === null ? "primary" : "replica");
     }
-    if (this.#isDraining) this.drain();
   }
 
   /** Null: the session is at a replica. */
@@ -274,6 +273,8 @@ export class WireSession {
     });
     if (this.#queue.heldBytes > HELD_BYTES_MAX) this.#options.server.pause();
     if (this.#clientLeg.isBlocked) this.#unblock();
+    // Only now the client has the answer that may be the last one.
+    if (this.#isDraining) this.drain();
   };
 
   /** Lets the client's deferred messages go on if the server is idle. */
