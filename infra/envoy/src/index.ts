@@ -3,6 +3,7 @@ export { BOOTSTRAP_FILE, edgeFiles } from "./bootstrap.ts";
 export {
   DEFAULT_LIMITS,
   type Edge,
+  type EdgeGateway,
   type EdgeNode,
   type EdgeRegion,
   EdgeSource,

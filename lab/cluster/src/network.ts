@@ -50,6 +50,7 @@ export class Network {
       host: target.host ?? "127.0.0.1",
       port: () => target.port,
       listenPort: target.listenPort,
+      localAddress: target.localAddress,
     });
   }
 

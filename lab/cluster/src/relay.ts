@@ -144,7 +144,9 @@ class Connection {
     this.#connect = () => {
       this.#path.onOpen.delete(this.#connect);
       if (client.destroyed) return;
-      this.#upstream.setNoDelay(true).connect({ host: options.host, port: options.port() });
+      const { host, localAddress } = options;
+      const from = localAddress === undefined ? {} : { localAddress };
+      this.#upstream.setNoDelay(true).connect({ host, port: options.port(), ...from });
     };
     let openSockets = 2;
     const closed = (): void => {
@@ -196,6 +198,7 @@ export interface RelayOptions {
    */
   port: () => number;
   listenPort?: number | undefined;
+  localAddress?: string | undefined;
 }
 
 /** Listens where `from` is and forwards to a target where `to` is. */

@@ -108,6 +108,8 @@ export interface RelayTarget {
   host?: string;
   /** Default: any free port. */
   listenPort?: number;
+  /** The address from which it connects to the target. Default: the system's choice. */
+  localAddress?: string;
 }
 
 export interface RelayHandle {

@@ -48,8 +48,8 @@ const usage = `Usage: highwater-lab-system [--port-base N]
 
 Starts PostgreSQL in us-east (primary), us-west and eu-west on this machine, with real delays between them, and a
 gateway, a tracker and, where there is Envoy, an edge in each.
-  --port-base N   fixed ports: N to N+5 for the gateway, tracker, database, edge, psql and psql's reads of us-east,
-                  N+10 ..., N+20 ...
+  --port-base N   fixed ports: N to N+7 for the gateway, tracker, database, edge, psql, psql's reads, and both of
+                  psql through the edge, of us-east; N+10 ..., N+20 ...
 
 Commands on standard input:
 ${commandList}`;
@@ -75,7 +75,11 @@ async function describe(system: System): Promise<string> {
       region,
       ...(edge === undefined
         ? []
-        : [`  edge      ${edge.url}  (gateway and tracker, of the nearest region that can)`]),
+        : [
+            `  edge      ${edge.url}  (gateway and tracker, of the nearest region that can)`,
+            `    psql    ${system.edgePgUrl(region)}`,
+            `    reads   ${system.edgePgReadUrl(region)}`,
+          ]),
       `  gateway   ${system.gateway(region).url}`,
       `  tracker   ${system.tracker(region).url}`,
       `  psql      ${system.pgUrl(region)}`,
@@ -87,6 +91,7 @@ async function describe(system: System): Promise<string> {
   }
   const [home = ""] = system.regions;
   const why = whyNoEnvoy();
+  const postgres = why === false ? system.edgePgUrl(home) : system.pgUrl(home);
   const id = makeUuidV7(Date.now(), crypto.getRandomValues(new Uint8Array(10)));
   const body = JSON.stringify({
     id,
@@ -100,7 +105,7 @@ async function describe(system: System): Promise<string> {
     "A transaction, with an id of its own (send it twice: it runs once):",
     `  curl -s ${system.gateway(home).url}/v1/transactions -H 'content-type: application/json' -d '${body}'`,
     "The same database with any client of PostgreSQL; a COMMIT is answered when it is durable:",
-    `  psql ${system.pgUrl(home)}`,
+    `  psql ${postgres}`,
     "What is durable, as it happens:",
     `  curl -sN ${system.tracker(home).url}/v1/durability/stream`,
     "",

@@ -4,48 +4,61 @@ import { join } from "node:path";
 import { Envoy } from "@highwater/lab-tools/envoy";
 import { BOOTSTRAP_FILE, edgeFiles, type EdgeNode, type EdgeSource, readSource } from "@highwater/edge";
 
+/**
+ * Address from which edges connect. It differs from that of clients on this machine, because
+ * gateways expect a header from it.
+ */
+export const EDGE_ADDRESS = "127.0.0.2";
+
 /** The options in which edges may differ. */
-export type EdgeChanges = Partial<Pick<EdgeSource, "limits" | "operators" | "traces" | "trustedProxies">> & {
+export type EdgeChanges = Partial<
+  Pick<EdgeSource, "limits" | "operators" | "serviceAuthority" | "traces" | "trustedProxies">
+> & {
   readonly tls?: EdgeSource["listen"]["tls"];
-  /** For PostgreSQL clients. 0: any free port. */
-  readonly postgresPort?: number;
 };
+
+/** 0: any free port. */
+export interface EdgePorts {
+  readonly port: number;
+  /** For PostgreSQL clients, and for those of them that only read. */
+  readonly postgresPort: number;
+  readonly postgresReadPort: number;
+}
 
 export interface EdgeOptions {
   /** For all files that the edge writes. */
   readonly folder: string;
   readonly adminSocket: string;
-  /** 0: any free port. */
-  readonly port: number;
+  readonly ports: EdgePorts;
   /** As this edge reaches them, nearest region first. */
   readonly regions: EdgeSource["regions"];
 }
 
 export class RegionEdge implements AsyncDisposable {
   readonly url: string;
-  readonly port: number;
+  readonly ports: EdgePorts;
   readonly envoy: Envoy;
   readonly accessLog: string;
 
   private constructor(envoy: Envoy, url: string, accessLog: string) {
     this.envoy = envoy;
     this.url = url;
-    this.port = Number(new URL(url).port);
+    this.ports = {
+      port: envoy.port("public"),
+      postgresPort: envoy.port("postgres"),
+      postgresReadPort: envoy.port("postgres_read"),
+    };
     this.accessLog = accessLog;
   }
 
   static async start(options: EdgeOptions, changes: EdgeChanges): Promise<RegionEdge> {
-    const { folder, adminSocket, port, regions } = options;
-    const { tls, postgresPort, ...others } = changes;
+    const { folder, adminSocket, ports, regions } = options;
+    const { tls, ...others } = changes;
     const accessLog = join(folder, "access.log");
     const read = readSource({
       region: regions[0]?.name,
-      listen: {
-        address: "127.0.0.1",
-        port,
-        ...(tls && { tls }),
-        ...(postgresPort !== undefined && { postgresPort }),
-      },
+      listen: { address: "127.0.0.1", ...ports, ...(tls && { tls }) },
+      sourceAddress: EDGE_ADDRESS,
       directory: folder,
       adminSocket,
       accessLog,

@@ -5,10 +5,11 @@ import { existsSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Cluster, type ClusterOptions, startCluster } from "@highwater/lab-cluster";
+import type { EdgeGateway } from "@highwater/edge";
 import { DEFAULT_LEVELS, type Topology } from "@highwater/protocol";
 import { protectStatements } from "@highwater/store";
 import { createKey, type KeyOptions, revokeKey } from "./api-keys.ts";
-import { type EdgeChanges, edgeNode, RegionEdge } from "./edge.ts";
+import { EDGE_ADDRESS, type EdgeChanges, edgeNode, type EdgePorts, RegionEdge } from "./edge.ts";
 import { APP_ROLE, DATABASE, ownRoleStatement, SERVICE_ROLE, systemRoles } from "./roles.ts";
 import { type ServiceKind, type ServiceOptions, ServiceProcess } from "./service-process.ts";
 
@@ -158,6 +159,15 @@ export class System implements AsyncDisposable {
     return pgUrl(this.#pgReadPorts.get(gateway), gateway, role);
   }
 
+  /** For PostgreSQL clients, through the region's edge, which has to run. */
+  edgePgUrl(region: string, role = APP_ROLE): string {
+    return pgUrl(this.edge(region)?.ports.postgresPort, `edge of ${region}`, role);
+  }
+
+  edgePgReadUrl(region: string, role = APP_ROLE): string {
+    return pgUrl(this.edge(region)?.ports.postgresReadPort, `edge of ${region}`, role);
+  }
+
   /** The region's edge, if one was started. */
   edge(region: string): RegionEdge | undefined {
     return this.#of(region).edge?.now;
@@ -174,29 +184,46 @@ export class System implements AsyncDisposable {
     const regions = await Promise.all(
       order.map(async (name) => {
         const { gateway, tracker, moreGateways } = this.#of(name);
-        const node = async (service: ServiceProcess): Promise<ReturnType<typeof edgeNode>> =>
-          edgeNode(service.name.replace(/^(gateway|tracker)-/, ""), await this.#reach(region, name, service));
         return {
           name,
-          gateways: await Promise.all([gateway, ...moreGateways].map(node)),
-          trackers: [await node(tracker)],
+          gateways: await Promise.all(
+            [gateway, ...moreGateways].map((each) => this.#edgeGateway(region, name, each)),
+          ),
+          trackers: [edgeNode(nameOf(tracker), await this.#reach(region, name, tracker))],
         };
       }),
     );
-    const port = services.edge?.now.port ?? (await this.#port(at, 3));
+    const ports: EdgePorts = services.edge?.now.ports ?? {
+      port: await this.#port(at, 3),
+      postgresPort: await this.#port(at, 6),
+      postgresReadPort: await this.#port(at, 7),
+    };
     await services.edge?.now.stop();
     const now = await RegionEdge.start(
       {
         folder: join(this.cluster.dir, "services", `edge-${region}`),
         // Kept short, because a socket's path has a small limit.
         adminSocket: join(this.cluster.dir, `edge-${region}.sock`),
-        port,
+        ports,
         regions,
       },
       changes,
     );
     services.edge = { now, changes };
     return now;
+  }
+
+  async #edgeGateway(from: string, to: string, gateway: ServiceProcess): Promise<EdgeGateway> {
+    const name = nameOf(gateway);
+    const postgres = async (url: string): Promise<number> => {
+      const port = Number(new URL(url).port);
+      return Number(new URL(await this.#reach(from, to, { url, port }, EDGE_ADDRESS)).port);
+    };
+    return {
+      ...edgeNode(name, await this.#reach(from, to, gateway)),
+      postgresPort: await postgres(this.pgUrl(name)),
+      postgresReadPort: await postgres(this.pgReadUrl(name)),
+    };
   }
 
   #of(region: string): Region {
@@ -265,13 +292,19 @@ export class System implements AsyncDisposable {
     return url.href;
   }
 
-  async #reach(from: string, to: string, service: Pick<ServiceProcess, "url" | "port">): Promise<string> {
+  /** `localAddress`: from which a relay connects to the service. */
+  async #reach(
+    from: string,
+    to: string,
+    service: Pick<ServiceProcess, "url" | "port">,
+    localAddress?: string,
+  ): Promise<string> {
     if (from === to) return service.url;
-    const key = `${from}>${to}:${String(service.port)}`;
+    const key = `${from}>${to}:${String(service.port)} ${localAddress ?? ""}`;
     let relay = this.#relays.get(key);
     if (relay === undefined) {
       relay = this.cluster
-        .relay({ from, to, port: service.port })
+        .relay({ from, to, port: service.port, ...(localAddress !== undefined && { localAddress }) })
         .then(({ port }) => `${new URL(service.url).protocol}//127.0.0.1:${String(port)}`);
       this.#relays.set(key, relay);
     }
@@ -463,6 +496,7 @@ export class System implements AsyncDisposable {
         GATEWAY_PORT: String(port ?? (await this.#port(at, 0))),
         GATEWAY_PG_PORT: String(pgPort),
         GATEWAY_PG_READ_PORT: String(pgReadPort),
+        GATEWAY_PG_PROXIES: EDGE_ADDRESS,
         GATEWAY_TRACKERS: urls.filter((url) => url !== "").join(","),
         HIGHWATER_TOPOLOGY: `@${await this.#topologyFile(region)}`,
         ...this.#options.env,
@@ -471,8 +505,13 @@ export class System implements AsyncDisposable {
   }
 }
 
-function pgUrl(port: number | undefined, gateway: string, role: string): string {
-  if (port === undefined) throw new Error(`there is no gateway ${gateway}`);
+/** As GATEWAY_NAME and TRACKER_NAME. */
+function nameOf({ name }: ServiceProcess): string {
+  return name.replace(/^(gateway|tracker)-/, "");
+}
+
+function pgUrl(port: number | undefined, place: string, role: string): string {
+  if (port === undefined) throw new Error(`no PostgreSQL port: ${place}`);
   return `postgresql://${role}@127.0.0.1:${String(port)}/${DATABASE}`;
 }
 
