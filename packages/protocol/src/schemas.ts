@@ -465,6 +465,22 @@ export const VerdictsResponse = Type.Object(
 export type VerdictsResponse = Static<typeof VerdictsResponse>;
 
 /**
+ * A PostgreSQL client's cancel that has reached another gateway than its session: process and
+ * secret in hexadecimal, of at least 4 bytes each. The secret has at most 256 bytes.
+ */
+export const CancelRequest = Type.Object({ key: Type.String({ pattern: "^([0-9a-f]{2}){8,260}$" }) }, closed);
+export type CancelRequest = Static<typeof CancelRequest>;
+
+export const CancelResponse = Type.Object(
+  {
+    /** Whether this gateway has the session. Its wait or its statement is then cancelled. */
+    found: Type.Boolean(),
+  },
+  closed,
+);
+export type CancelResponse = Static<typeof CancelResponse>;
+
+/**
  * What a gateway asks of ids under which it found the tombstone of a loss: that says neither which
  * attempt was lost, nor how far it had come.
  */

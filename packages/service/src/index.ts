@@ -45,6 +45,7 @@ export {
   SCOPES,
   sessionPrincipal,
 } from "./identity/principal.ts";
+export { RefusedAddresses } from "./identity/refused-addresses.ts";
 export {
   identityVariables,
   type IdentitySettings,

@@ -1,6 +1,6 @@
 // The way from one gateway process to the trackers: posts that are late, lost or repeated, and streams that end with either side.
 import { type Announcement, type EpochId, type Offset, type TxnId } from "@highwater/protocol";
-import { type HttpReply, type HttpStream, type TrackerTransport } from "@highwater/txn-gateway/embedded";
+import { type HttpReply, type HttpStream, type ServiceTransport } from "@highwater/txn-gateway/embedded";
 import { type AnnouncedItem } from "../src/core/index.ts";
 import { type SimClock } from "./clock.ts";
 import { SimStream } from "./stream.ts";
@@ -18,7 +18,7 @@ const SCHEME = "http://tracker-";
 
 export const urlOf = (tracker: number): string => `${SCHEME}${String(tracker)}`;
 
-export class SimTransport implements TrackerTransport {
+export class SimTransport implements ServiceTransport {
   readonly #parts: SimTransportContext;
   /** The attempts that it has announced, or tried to. */
   readonly announced = new Set<string>();

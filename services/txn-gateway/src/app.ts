@@ -10,6 +10,7 @@ import { batchRoutes } from "./routes/batch.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { interactiveRoutes } from "./routes/interactive.ts";
 import { neonContext, neonRoutes } from "./routes/neon.ts";
+import { peerRoutes } from "./routes/peers.ts";
 import { ticketRoutes } from "./routes/tickets.ts";
 import { transactionRoutes } from "./routes/transactions.ts";
 
@@ -63,6 +64,12 @@ export function buildGateway(
     batchRoutes(scope, gateway, deps.log);
     interactiveRoutes(scope, gateway);
     ticketRoutes(scope, gateway, deps.log);
+    done();
+  });
+  void app.register((scope, _options, done) => {
+    installCallers(scope, gateway.services);
+    const onlyServices = config.internalSecret !== null || !isAnonymous(config.identity);
+    peerRoutes(scope, { onlyServices, wire: gateway.wire });
     done();
   });
   neonRoutes(app, neonContext(deps, gateway));

@@ -38,6 +38,10 @@ const ABOUT: AboutVariables = {
   GATEWAY_PG_IDLE_TIMEOUT_MS: about(
     "a session outside of a transaction is ended when its client has sent nothing for so long; 0: never",
   ),
+  GATEWAY_PEERS: about(
+    "base URLs of the other gateways, separated by commas: a cancel reaches its session at any of them",
+    NONE,
+  ),
   GATEWAY_CORS_ORIGINS: about(
     "origins of pages that may call from a browser, separated by commas: [http.md](http.md#pages-in-a-browser)",
     NONE,
@@ -46,7 +50,7 @@ const ABOUT: AboutVariables = {
   GATEWAY_REGION: about("where it is; `mode: local` reads there", REQUIRED),
   GATEWAY_TRACKERS: about("base URLs of the trackers, nearest first, separated by commas", NONE),
   HIGHWATER_TLS_CA: about(
-    "authorities that sign the trackers' certificates, PEM or `@file`; with it no other authority counts",
+    "authorities that sign the services' certificates, PEM or `@file`; with it no other authority counts",
     "those that Node knows",
   ),
   GATEWAY_POOL_SIZE: about("database sessions of the service's own role to each node"),
@@ -76,7 +80,7 @@ const ABOUT: AboutVariables = {
   GATEWAY_MAX_WAIT_MS: about("`maxWaitMs` of a safe transaction that does not say it"),
   GATEWAY_ROLE_PASSWORDS: about("passwords of login roles as JSON, by role, or `@file`", NONE),
   HIGHWATER_INTERNAL_SECRET: about(
-    "by which trackers know gateways, at least 16 characters, or `@file`; the same everywhere",
+    "by which services know gateways, at least 16 characters, or `@file`; the same everywhere",
     NONE,
   ),
 };

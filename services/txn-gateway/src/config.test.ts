@@ -89,12 +89,23 @@ test("the topology can come from a file", () => {
 });
 
 test("secrets appear neither in the description nor in a fault", () => {
-  const trackers = "http://user:hunter2@tracker:1";
-  const described = JSON.stringify(describeConfig(load({ ...GOOD, GATEWAY_TRACKERS: trackers })));
+  const urls = {
+    GATEWAY_TRACKERS: "http://user:hunter2@tracker:1",
+    GATEWAY_PEERS: "http://user:hunter2@peer:1",
+  };
+  const described = JSON.stringify(describeConfig(load({ ...GOOD, ...urls })));
   assert.doesNotMatch(described, /hunter2/);
-  assert.match(described, /tracker:1/);
+  assert.match(described, /tracker:1.*peer:1|peer:1.*tracker:1/);
   const broken = TOPOLOGY.slice(0, -1);
   assert.doesNotMatch(faultsOf({ ...GOOD, HIGHWATER_TOPOLOGY: broken }).join(), /hunter2/);
+});
+
+test("a gateway that asks callers for credentials needs the secret for its peers", () => {
+  const peers = { ...GOOD, GATEWAY_PEERS: "http://peer:1" };
+  assert.deepEqual(load(peers).peers, ["http://peer:1"]);
+  const guarded = { ...peers, GATEWAY_AUTH: "keys" };
+  assert.match(faultsOf(guarded).join(), /^HIGHWATER_INTERNAL_SECRET is required with GATEWAY_PEERS/);
+  assert.ok(load({ ...guarded, HIGHWATER_INTERNAL_SECRET: "a secret for tests" }));
 });
 
 test("each variable is named once", () => {

@@ -158,6 +158,8 @@ const SETTINGS = {
   }),
   /** How long a client may send nothing outside of a transaction before its session ends. */
   pgIdleTimeoutMs: integer("GATEWAY_PG_IDLE_TIMEOUT_MS", { fallback: 0, min: 0, max: 24 * HOUR_MS }),
+  /** Base URLs of the other gateways. A client's cancel may reach another one than its session. */
+  peers: urls("GATEWAY_PEERS"),
   /** Origins of the pages that may call from a browser. */
   corsOrigins: origins("GATEWAY_CORS_ORIGINS"),
   region: name("GATEWAY_REGION"),
@@ -216,7 +218,7 @@ const SETTINGS = {
   idFutureMs: integer("GATEWAY_ID_FUTURE_MS", { fallback: 300_000, min: 0, max: 24 * HOUR_MS }),
   /** How long a safe transaction waits if its request does not say. */
   maxWaitMs: integer("GATEWAY_MAX_WAIT_MS", { fallback: 30_000, min: 0, max: 60_000 }),
-  /** The secret by which trackers know the gateway. */
+  /** The secret by which trackers and other gateways know the gateway. */
   internalSecret: secret("HIGHWATER_INTERNAL_SECRET"),
 } as const;
 
@@ -263,6 +265,8 @@ export function loadConfig(env: Env, readFile: ReadFile): LoadedConfig {
   faults.push(...authority.faults, ...identity.faults, ...exposure.faults);
   if (faults.length === 0) faults.push(...tlsFaults(values));
   if (faults.length === 0 && values.pgAuth === "passthrough") faults.push(...relayFaults(values.topology));
+  if (values.peers.length > 0 && values.internalSecret === null && !isAnonymous(identity.settings))
+    faults.push("HIGHWATER_INTERNAL_SECRET is required with GATEWAY_PEERS, where callers need credentials");
   if (faults.length === 0 && isAnonymous(identity.settings) && !isLoopback(values.host))
     faults.push(...openFaults(values.topology));
   const { maxResultBytes, resultMemoryBytes } = values;
@@ -307,10 +311,10 @@ function openFaults({ nodes }: Topology): string[] {
 
 /**
  * Returns the configuration without its secrets: node names instead of connection strings, and
- * trackers without credentials.
+ * trackers and peers without credentials.
  */
 export function describeConfig(config: Config): Record<string, unknown> {
-  const { topology: cluster, trackers, authority, rolePasswords: passwords, ...others } = config;
+  const { topology: cluster, trackers, peers, authority, rolePasswords: passwords, ...others } = config;
   const {
     internalSecret,
     deploymentKeys,
@@ -330,5 +334,6 @@ export function describeConfig(config: Config): Record<string, unknown> {
     nodes: cluster.nodes.map(({ id, region, zone }) => ({ id, region, zone })),
     levels: Object.keys(cluster.levels),
     trackers: trackers.map(hostOf),
+    peers: peers.map(hostOf),
   };
 }

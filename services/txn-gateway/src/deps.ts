@@ -1,5 +1,5 @@
-// What the gateway needs from the world: time, chance, the log, the store and the way to the
-// trackers.
+// What the gateway needs from the world: time, chance, the log, the store and the way to other
+// services.
 import { type Clock } from "@highwater/runtime";
 import { type Log, type TopologyFile, type Tracer } from "@highwater/service";
 import { type KeyReader, type Store } from "@highwater/store";
@@ -20,9 +20,10 @@ export interface HttpStream {
 }
 
 /**
- * The way to the trackers. Every call rejects when the tracker cannot be reached or asked in time.
+ * The way to the trackers and to the other gateways. Every call rejects when the service cannot be
+ * reached or asked in time.
  */
-export interface TrackerTransport {
+export interface ServiceTransport {
   post(url: string, body: string, timeoutMs: number): Promise<HttpReply>;
   /**
    * Resolves at the answer's head; `chunks` ends or throws when the connection does, or when the
@@ -37,7 +38,7 @@ export interface Deps {
   readonly rng: Rng;
   readonly log: Log;
   readonly store: Store;
-  readonly transport: TrackerTransport;
+  readonly transport: ServiceTransport;
   /** Opens the store of the API keys; wanted only where keys are accepted. */
   readonly keys: () => KeyReader;
   /** Where requests are traced. */

@@ -4,9 +4,12 @@ import { type EpochId } from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
 import {
   Admission,
+  AnonymousAuthenticator,
+  type Authenticator,
   Callers,
   GATEWAY,
   hostOf,
+  InternalAuthenticator,
   makeAuthenticator,
   type DeploymentKeys,
   makeDeploymentKeys,
@@ -69,6 +72,8 @@ export class Gateway {
   readonly tickets: Tickets;
   readonly inspection: Inspection;
   readonly callers: Callers;
+  /** Those of calls between services. */
+  readonly services: Callers;
   /** The listener for clients of PostgreSQL; null where there is none. */
   readonly wire: Wire | null;
   /** When its answers may go out. */
@@ -109,12 +114,7 @@ export class Gateway {
     this.#memory = new ResultMemory(config.resultMemoryBytes);
     this.pace = { clock: deps.clock, stallMs: config.readTimeoutMs };
     this.marks = this.#makeMarks(config);
-    this.#flush = new FlushHelp(deps, {
-      marksOf: (epoch) => this.marks.ofEpoch(epoch),
-      onFailure: () => {
-        this.primary.wake();
-      },
-    });
+    this.#flush = this.#makeFlush();
     this.primary = this.#makePrimary(config);
     this.#interest = new MarkInterest({
       clock: deps.clock,
@@ -163,6 +163,7 @@ export class Gateway {
     this.interactive = new Interactive(pipeline);
     this.tickets = new Tickets(pipeline);
     this.callers = this.#makeCallers(config);
+    this.services = this.#makeServices(config);
     const replicas = new Replicas({ ...shared, reads, rules: this.#rules, interest: this.#interest });
     this.wire = this.#makeWire(config, { attempts: new WireAttempts(shared), replicas });
     this.#registerMetrics();
@@ -175,6 +176,15 @@ export class Gateway {
       currentEpoch: () => this.primary.current?.epoch ?? null,
       onMark: (epoch, level, mark) => {
         if (level === config.exposure.level) this.#exposure.advance(epoch, mark);
+      },
+    });
+  }
+
+  #makeFlush(): FlushHelp {
+    return new FlushHelp(this.#deps, {
+      marksOf: (epoch) => this.marks.ofEpoch(epoch),
+      onFailure: () => {
+        this.primary.wake();
       },
     });
   }
@@ -255,8 +265,18 @@ export class Gateway {
   }
 
   #makeCallers(config: Config): Callers {
-    const { clock } = this.#deps;
     const authenticator = makeAuthenticator(config.identity, this.#deps, () => this.primary.current);
+    return this.#callersBy(config, authenticator);
+  }
+
+  #makeServices(config: Config): Callers {
+    const secrets = config.internalSecret === null ? [] : [config.internalSecret];
+    const others = new AnonymousAuthenticator();
+    return this.#callersBy(config, new InternalAuthenticator({ secrets, others }));
+  }
+
+  #callersBy(config: Config, authenticator: Authenticator): Callers {
+    const { clock } = this.#deps;
     const admission = new Admission({ clock, defaults: config.identity.limits });
     return new Callers({
       authenticator,

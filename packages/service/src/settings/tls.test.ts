@@ -92,10 +92,12 @@ test("a service that is reached over a network without TLS, or asks trackers the
   const warnings = tlsWarnings({
     ...{ ...plain, host: "0.0.0.0" },
     trackers: ["http://tracker-1:4601", "https://tracker-2:4601"],
+    peers: ["http://gateway-1:4600", "http://localhost:4600"],
   });
-  assert.equal(warnings.length, 2);
+  assert.equal(warnings.length, 3);
   assert.match(warnings[0] ?? "", /listens on 0\.0\.0\.0 without TLS.*HIGHWATER_TLS_CERTIFICATE/);
-  assert.match(warnings[1] ?? "", /http URLs \(tracker-1:4601\)/);
+  assert.match(warnings[1] ?? "", /GATEWAY_TRACKERS has http URLs \(tracker-1:4601\)/);
+  assert.match(warnings[2] ?? "", /GATEWAY_PEERS has http URLs \(gateway-1:4600\)/);
 });
 
 test("an error that has nothing to do with TLS stays as it is", () => {

@@ -89,21 +89,30 @@ export function serverCertificate({ tlsCertificate, tlsKey }: ListenerTls): Serv
 
 /** Warns of traffic that leaves the machine unencrypted. */
 export function tlsWarnings(
-  config: ListenerTls & { readonly host: string; readonly trackers?: readonly string[] },
+  config: ListenerTls & {
+    readonly host: string;
+    readonly trackers?: readonly string[];
+    readonly peers?: readonly string[];
+  },
 ): string[] {
   const warnings: string[] = [];
   if (config.tlsCertificate === null && !isLoopback(config.host))
     warnings.push(
       `The service listens on ${config.host} without TLS, so credentials and data cross the network unencrypted. Set HIGHWATER_TLS_CERTIFICATE and HIGHWATER_TLS_KEY.`,
     );
-  const plain = (config.trackers ?? []).filter((url) => {
-    const { protocol, hostname } = new URL(url);
-    return protocol === "http:" && !isLoopback(hostname.replace(/^\[|\]$/g, ""));
-  });
-  if (plain.length > 0)
-    warnings.push(
-      `GATEWAY_TRACKERS has http URLs (${plain.map(hostOf).join(", ")}), so the internal secret crosses the network unencrypted. Set HIGHWATER_TLS_CERTIFICATE and HIGHWATER_TLS_KEY of those trackers, and use https URLs.`,
-    );
+  for (const [variable, urls] of [
+    ["GATEWAY_TRACKERS", config.trackers ?? []],
+    ["GATEWAY_PEERS", config.peers ?? []],
+  ] as const) {
+    const plain = urls.filter((url) => {
+      const { protocol, hostname } = new URL(url);
+      return protocol === "http:" && !isLoopback(hostname.replace(/^\[|\]$/g, ""));
+    });
+    if (plain.length > 0)
+      warnings.push(
+        `${variable} has http URLs (${plain.map(hostOf).join(", ")}), so the internal secret crosses the network unencrypted. Set HIGHWATER_TLS_CERTIFICATE and HIGHWATER_TLS_KEY of those services, and use https URLs.`,
+      );
+  }
   return warnings;
 }
 

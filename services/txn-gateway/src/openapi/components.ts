@@ -7,6 +7,8 @@ import * as neon from "./neon-schemas.ts";
 const NAMED: Readonly<Record<string, TSchema>> = {
   BatchRequest: protocol.BatchRequest,
   BeginRequest: protocol.BeginRequest,
+  CancelRequest: protocol.CancelRequest,
+  CancelResponse: protocol.CancelResponse,
   CommitRequest: protocol.CommitRequest,
   ErrorDescription: protocol.ErrorDescription,
   ErrorList: protocol.ErrorList,

@@ -8,6 +8,7 @@ import { SCHEMAS } from "./components.ts";
 import { HEALTH_OPERATIONS } from "./health.ts";
 import { INTERACTIVE_OPERATIONS } from "./interactive.ts";
 import { NEON_OPERATIONS } from "./neon.ts";
+import { PEER_OPERATIONS } from "./peers.ts";
 import { TICKET_OPERATIONS } from "./tickets.ts";
 import { TRANSACTION_OPERATIONS } from "./transactions.ts";
 
@@ -17,6 +18,7 @@ export const OPERATIONS: readonly Operation[] = [
   ...INTERACTIVE_OPERATIONS,
   ...TICKET_OPERATIONS,
   ...NEON_OPERATIONS,
+  ...PEER_OPERATIONS,
   ...ERROR_OPERATIONS,
   ...HEALTH_OPERATIONS,
 ];
@@ -26,6 +28,7 @@ const TAGS: Readonly<Record<string, string>> = {
   "interactive transactions": "Begin, statements, commit or rollback, call by call.",
   tickets: "For transactions that an application commits on its own connection to the primary.",
   "Neon wire": "For drivers and ORMs that are written for Neon's serverless HTTP wire.",
+  gateways: "For gateways among each other.",
   errors: "What each error means, and what to do.",
   operation: "For probes and operators. Not to be shown to the public.",
 };
@@ -47,6 +50,11 @@ export function makeDocument(): Json {
         type: "http",
         scheme: "bearer",
         description: "An API key (`hwk_…`) or a JSON Web Token; GATEWAY_AUTH says which are accepted.",
+      },
+      service: {
+        type: "http",
+        scheme: "bearer",
+        description: "Made from HIGHWATER_INTERNAL_SECRET, which the services of a deployment share.",
       },
       connectionString: {
         type: "apiKey",

@@ -1,5 +1,5 @@
-// HTTP to the trackers over kept-alive connections. Node's own client: an announcement costs half
-// of what `fetch` takes.
+// HTTP to trackers and other gateways over kept-alive connections. Node's own client: an
+// announcement costs half of what `fetch` takes.
 import {
   Agent as HttpAgent,
   type ClientRequest,
@@ -8,9 +8,9 @@ import {
 } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { explainTls, internalCredential } from "@highwater/service";
-import { type HttpReply, type HttpStream, type TrackerTransport } from "../deps.ts";
+import { type HttpReply, type HttpStream, type ServiceTransport } from "../deps.ts";
 
-/** Answers of trackers are small; a larger one is not from a tracker. */
+/** Answers of services are small; a larger one is not from a service. */
 const MAX_ANSWER_BYTES = 16 * 1_048_576;
 /** A stream's head comes at once or not at all. */
 const OPEN_TIMEOUT_MS = 5_000;
@@ -25,13 +25,13 @@ interface Call {
 }
 
 export interface HttpTransportOptions {
-  /** By it trackers know the gateway; null where they ask for nothing. */
+  /** By it services know the gateway; null where they ask for nothing. */
   readonly internalSecret: string | null;
-  /** Who signs the trackers' certificates, in PEM; null: the authorities that Node knows. */
+  /** Who signs the services' certificates, in PEM; null: the authorities that Node knows. */
   readonly tlsAuthority: string | null;
 }
 
-export class HttpTransport implements TrackerTransport {
+export class HttpTransport implements ServiceTransport {
   readonly #http = new HttpAgent({ keepAlive: true, maxSockets: 16 });
   readonly #https: HttpsAgent;
   readonly #authority: { readonly ca?: string };
@@ -53,7 +53,7 @@ export class HttpTransport implements TrackerTransport {
     for await (const part of response) {
       const bytes = part as Buffer;
       size += bytes.length;
-      if (size > MAX_ANSWER_BYTES) throw new Error("the tracker's answer is too large");
+      if (size > MAX_ANSWER_BYTES) throw new Error("the service's answer is too large");
       parts.push(bytes);
     }
     return { status: response.statusCode ?? 0, body: Buffer.concat(parts).toString("utf8") };

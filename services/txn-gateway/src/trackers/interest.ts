@@ -1,11 +1,11 @@
 // Safe answers of the PostgreSQL wire wait for marks, and nothing of their transactions is
 // announced. While some wait, this gateway asks the tracker that sends it marks to look closely.
 import { type Clock } from "@highwater/runtime";
-import { type TrackerTransport } from "../deps.ts";
+import { type ServiceTransport } from "../deps.ts";
 
 export interface MarkInterestOptions {
   readonly clock: Clock;
-  readonly transport: Pick<TrackerTransport, "post">;
+  readonly transport: Pick<ServiceTransport, "post">;
   readonly gateway: string;
   readonly region: string;
   /** Whose stream is open. */

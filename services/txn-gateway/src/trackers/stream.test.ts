@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type EpochRecord, type ExposureReport, type Marks } from "@highwater/protocol";
 import { EPOCH_A, FakeClock, marksOf, MemoryLog, settle } from "../../test/support/fakes.ts";
-import { type HttpStream, type TrackerTransport } from "../deps.ts";
+import { type HttpStream, type ServiceTransport } from "../deps.ts";
 import { TrackerOrder } from "./order.ts";
 import { TrackerStream } from "./stream.ts";
 
@@ -54,7 +54,7 @@ function makeStream() {
   const lines: Line[] = [];
   const down = new Set<string>();
   const silent = new Set<string>();
-  const transport: TrackerTransport = {
+  const transport: ServiceTransport = {
     post: () => Promise.reject(new Error("nothing is posted here")),
     open: (url, headers, signal): Promise<HttpStream> => {
       const base = url.replace("/v1/durability/stream?exposure=true", "");

@@ -9,7 +9,9 @@ import { type Deps } from "../deps.ts";
 import { type Primary, type PrimaryEpoch } from "../primary/primary.ts";
 import { defaultLevel, type RequestRules } from "../txn/request.ts";
 import { Authentication, type Admitted } from "./authentication.ts";
+import { Cancels } from "./cancels.ts";
 import { errorResponse } from "./frames/build.ts";
+import { askPeers } from "./peers.ts";
 import { type Positions } from "./positions.ts";
 import {
   type Backend,
@@ -67,8 +69,7 @@ export class Wire {
   readonly #sessions = new Set<WireSession>();
   /** Of the sessions, and of those whose clients have left before their servers. */
   readonly #ends = new Set<ServerEnd>();
-  /** By the server's key, in hexadecimal. */
-  readonly #byKey = new Map<string, WireSession>();
+  readonly cancels: Cancels;
   /** Admitted connections. */
   readonly #perRole = new Tally();
   /** Sockets of clients that have not logged in, oldest first. */
@@ -86,6 +87,7 @@ export class Wire {
     this.#proxies = new Proxies(parts.config.pgProxies);
     this.#authentication = new Authentication({ ...parts, vetting: new RoleVetting(parts.deps) });
     this.#logIns = new LogIns(parts.deps.clock);
+    this.cancels = this.#makeCancels();
     const { pgPort, pgReadPort } = parts.config;
     this.#ports = [
       { port: pgPort, isReadPort: false },
@@ -93,6 +95,17 @@ export class Wire {
     ].flatMap(({ port, isReadPort }) =>
       port === null ? [] : [{ port, isReadPort, server: this.#makeServer(isReadPort) }],
     );
+  }
+
+  #makeCancels(): Cancels {
+    const { config, deps, metrics } = this.#parts;
+    const limit = { clock: deps.clock, ms: config.connectTimeoutMs };
+    return new Cancels({
+      clock: deps.clock,
+      metrics,
+      askPeers: (key) => askPeers(deps.transport, config.peers, key),
+      toServer: (node, key) => forwardCancel(this.#authentication.nodeAddress(node), key, limit),
+    });
   }
 
   #makeServer(isReadPort: boolean): Server {
@@ -189,7 +202,10 @@ export class Wire {
       ({ socket, address: client } = greeted);
       socket.on("error", () => undefined);
       if (greeted.packet.kind === "cancel") {
-        await this.#cancel(greeted.packet.key, isReadPort);
+        // If no gateway has the session, its server is most likely in the same place.
+        const place = isReadPort ? this.#parts.replicas.near : null;
+        const fallback = place ?? this.#parts.primary.current?.node;
+        await this.cancels.anywhere(greeted.packet.key, { address: client, fallback });
         socket.destroy();
       } else
         await this.#begin(greeted, greeted.packet, {
@@ -245,18 +261,6 @@ export class Wire {
   #noteProxy({ message: reason }: ProxyRefused): void {
     const count = ++this.#proxiesRefused;
     if ((count & (count - 1)) === 0) this.#parts.deps.log.warn("wire_proxy_refused", { reason, count });
-  }
-
-  async #cancel(key: Buffer, isReadPort: boolean): Promise<void> {
-    const session = this.#byKey.get(key.toString("hex"));
-    if (session?.cancel() === true) return;
-    const { primary, replicas, deps, config } = this.#parts;
-    // Behind an edge, the session may be at another gateway, whose server is in the same place.
-    const place = isReadPort ? replicas.near : null;
-    const node = session?.node ?? place ?? primary.current?.node;
-    if (node === undefined) return;
-    const address = this.#authentication.nodeAddress(node);
-    await forwardCancel(address, key, { clock: deps.clock, ms: config.connectTimeoutMs });
   }
 
   async #begin(
@@ -332,8 +336,8 @@ export class Wire {
       throw new HighwaterError("primary_unavailable", { detail: "The primary changes; connect again." });
     }
     socket.write(backend.greeting);
-    const key = backend.key.toString("hex");
     const end = this.#serverEnd(backend, place);
+    let forget = (): void => undefined;
     const session: WireSession = new WireSession({
       client: socket,
       server,
@@ -351,12 +355,12 @@ export class Wire {
       after: (ms, callback) => clock.after(ms, callback),
       onClosed: (how) => {
         this.#sessions.delete(session);
-        if (this.#byKey.get(key) === session) this.#byKey.delete(key);
+        forget();
         end.ended(how);
       },
     });
     this.#sessions.add(session);
-    if (key !== "") this.#byKey.set(key, session);
+    forget = this.cancels.add(backend.key, session);
     admitted.onEnded(() => {
       session.revoke();
       end.cut();

@@ -1,7 +1,7 @@
 // A clock that only the test moves, a log that remembers, and a transport whose every answer the test gives.
 import { randomBytes } from "node:crypto";
 import { makeUuidV7, type Marks, type TxnId } from "@highwater/protocol";
-import { type HttpReply, type HttpStream, type TrackerTransport } from "../../src/deps.ts";
+import { type HttpReply, type HttpStream, type ServiceTransport } from "../../src/deps.ts";
 
 export { FakeClock, settle } from "@highwater/runtime/testing";
 export { MemoryLog } from "@highwater/service/testing";
@@ -14,7 +14,7 @@ export interface Sent {
 }
 
 /** Records what is posted; nothing is answered until the test does. */
-export class ScriptedTransport implements TrackerTransport {
+export class ScriptedTransport implements ServiceTransport {
   readonly sent: Sent[] = [];
 
   post(url: string, body: string): Promise<HttpReply> {
