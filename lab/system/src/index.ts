@@ -62,6 +62,13 @@ export interface Endpoint {
   readonly postgres?: string;
 }
 
+interface GatewayPlace {
+  readonly region: string;
+  readonly port: number;
+  readonly postgresPort: number;
+  readonly postgresReadPort: number;
+}
+
 interface Region {
   gateway: ServiceProcess;
   tracker: ServiceProcess;
@@ -84,9 +91,8 @@ export class System implements AsyncDisposable {
   /** All processes that were started, including ended ones. */
   readonly #processes: ServiceProcess[] = [];
   readonly #relays = new Map<string, Promise<string>>();
-  /** Ports for PostgreSQL clients, by gateway name. */
-  readonly #pgPorts = new Map<string, number>();
-  readonly #pgReadPorts = new Map<string, number>();
+  /** By gateway name: its region, and its ports, which it keeps. */
+  readonly #gateways = new Map<string, GatewayPlace>();
   #administered: Promise<void> = Promise.resolve();
 
   private constructor(cluster: Cluster, options: SystemOptions) {
@@ -105,8 +111,9 @@ export class System implements AsyncDisposable {
       );
       await mkdir(join(cluster.dir, "services"), { recursive: true });
       const trackers = await allStarted(system.regions.map((region, at) => system.#startTracker(region, at)));
+      for (const region of system.regions) await system.#place(region, region);
       const gateways = await allStarted(
-        system.regions.map((region, at) => system.#startGateway(region, at, trackers)),
+        system.regions.map((region) => system.#startGateway(region, trackers)),
       );
       for (const [at, region] of system.regions.entries()) {
         const [tracker, gateway] = [trackers[at], gateways[at]];
@@ -135,13 +142,16 @@ export class System implements AsyncDisposable {
     return [gateway, ...moreGateways];
   }
 
-  /** Adds a gateway to the region, with its own name. Resolves when it is ready. */
+  /**
+   * Adds a gateway to the region, with its own name, that knows all others; they do not know it.
+   * Resolves when it is ready.
+   */
   async addGateway(region: string): Promise<ServiceProcess> {
     const { moreGateways } = this.#of(region);
     const name = `${region}-${String(moreGateways.length + 2)}`;
     const trackers = this.regions.map((each) => this.#of(each).tracker);
-    const port = await this.cluster.reservePort();
-    const gateway = await this.#startGateway(region, this.regions.indexOf(region), trackers, { name, port });
+    await this.#place(name, region);
+    const gateway = await this.#startGateway(name, trackers);
     moreGateways.push(gateway);
     await this.ready();
     return gateway;
@@ -151,12 +161,12 @@ export class System implements AsyncDisposable {
    * For PostgreSQL clients: the URL of the gateway with this name, the region's or an added one's.
    */
   pgUrl(gateway: string, role = APP_ROLE): string {
-    return pgUrl(this.#pgPorts.get(gateway), gateway, role);
+    return pgUrl(this.#gateways.get(gateway)?.postgresPort, gateway, role);
   }
 
   /** The same for reads, at the replica of the gateway's region if there is one. */
   pgReadUrl(gateway: string, role = APP_ROLE): string {
-    return pgUrl(this.#pgReadPorts.get(gateway), gateway, role);
+    return pgUrl(this.#gateways.get(gateway)?.postgresReadPort, gateway, role);
   }
 
   /** For PostgreSQL clients, through the region's edge, which has to run. */
@@ -364,9 +374,7 @@ export class System implements AsyncDisposable {
     else
       services.gateway = await this.#startGateway(
         region,
-        at,
         this.regions.map((name) => this.#of(name).tracker),
-        { port: services.gateway.port },
       );
   }
 
@@ -463,13 +471,31 @@ export class System implements AsyncDisposable {
     });
   }
 
-  async #startGateway(
-    region: string,
-    at: number,
-    trackers: readonly ServiceProcess[],
-    { name = region, port }: { readonly name?: string; readonly port?: number } = {},
-  ): Promise<ServiceProcess> {
-    const order = [at, ...this.regions.keys()].filter(
+  /** Reserves the ports of a gateway. */
+  async #place(name: string, region: string): Promise<void> {
+    const at = this.regions.indexOf(region);
+    const port = (offset: number): Promise<number> =>
+      name === region ? this.#port(at, offset) : this.cluster.reservePort();
+    const [main, postgresPort, postgresReadPort] = [await port(0), await port(4), await port(5)];
+    this.#gateways.set(name, { region, port: main, postgresPort, postgresReadPort });
+  }
+
+  /** URLs of the other gateways, as this one reaches them. */
+  #peersOf(name: string, region: string): Promise<string[]> {
+    const scheme = this.#options.env?.["HIGHWATER_TLS_CERTIFICATE"] === undefined ? "http" : "https";
+    const others = [...this.#gateways].filter(([other]) => other !== name);
+    return Promise.all(
+      others.map(([, { region: to, port }]) =>
+        this.#reach(region, to, { url: `${scheme}://127.0.0.1:${String(port)}`, port }),
+      ),
+    );
+  }
+
+  async #startGateway(name: string, trackers: readonly ServiceProcess[]): Promise<ServiceProcess> {
+    const place = this.#gateways.get(name);
+    if (place === undefined) throw new Error(`the gateway ${name} has no ports`);
+    const { region, port, postgresPort, postgresReadPort } = place;
+    const order = [this.regions.indexOf(region), ...this.regions.keys()].filter(
       (index, position, all) => all.indexOf(index) === position,
     );
     const urls = await Promise.all(
@@ -478,25 +504,17 @@ export class System implements AsyncDisposable {
         return tracker === undefined || to === undefined ? "" : this.#reach(region, to, tracker);
       }),
     );
-    const keptPort = async (ports: Map<string, number>, offset: number): Promise<number> => {
-      const kept = ports.get(name);
-      if (kept !== undefined) return kept;
-      const taken = name === region ? await this.#port(at, offset) : await this.cluster.reservePort();
-      ports.set(name, taken);
-      return taken;
-    };
-    const pgPort = await keptPort(this.#pgPorts, 4);
-    const pgReadPort = await keptPort(this.#pgReadPorts, 5);
     return this.#start({
       name: `gateway-${name}`,
       service: "gateway",
       env: {
         GATEWAY_NAME: name,
         GATEWAY_REGION: region,
-        GATEWAY_PORT: String(port ?? (await this.#port(at, 0))),
-        GATEWAY_PG_PORT: String(pgPort),
-        GATEWAY_PG_READ_PORT: String(pgReadPort),
+        GATEWAY_PORT: String(port),
+        GATEWAY_PG_PORT: String(postgresPort),
+        GATEWAY_PG_READ_PORT: String(postgresReadPort),
         GATEWAY_PG_PROXIES: EDGE_ADDRESS,
+        GATEWAY_PEERS: (await this.#peersOf(name, region)).join(","),
         GATEWAY_TRACKERS: urls.filter((url) => url !== "").join(","),
         HIGHWATER_TOPOLOGY: `@${await this.#topologyFile(region)}`,
         ...this.#options.env,

@@ -93,7 +93,7 @@ describe("an epoch ends", () => {
   let abandoned: string;
 
   before(async () => {
-    faulty = await FaultySystem.start({ GATEWAY_AUTH: "keys" });
+    faulty = await FaultySystem.start({ GATEWAY_AUTH: "keys", GATEWAY_PEERS: "" });
     const { system } = faulty;
     const headers = await faulty.headersOf("doubt");
     // On a session that is there already: to open one takes several round trips.
@@ -138,7 +138,12 @@ describe("an epoch ends", () => {
 
 test("what the database turned away or refused has no tombstone when the trackers' patience is over", async () => {
   await using faulty = await FaultySystem.start({
-    ...{ GATEWAY_AUTH: "keys", GATEWAY_TOTAL_TIMEOUT_MS: "2000", TRACKER_INTENT_PATIENCE_MS: "500" },
+    ...{
+      GATEWAY_AUTH: "keys",
+      GATEWAY_PEERS: "",
+      GATEWAY_TOTAL_TIMEOUT_MS: "2000",
+      TRACKER_INTENT_PATIENCE_MS: "500",
+    },
   });
   const refused = await refuseEach(faulty);
   // Its time ends after theirs.
