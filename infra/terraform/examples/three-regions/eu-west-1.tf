@@ -80,6 +80,7 @@ module "service_europe" {
   kms_key_arn                     = module.key_europe.arn
   exposure_level                  = var.exposure_level
   environment                     = var.environment
+  postgres_sessions               = var.postgres_sessions
   metrics_workspaces              = local.metrics_workspaces
   alarm_topic_arns                = [module.notifications_europe.topic_arn]
   wait_for_steady_state           = var.wait_for_steady_state

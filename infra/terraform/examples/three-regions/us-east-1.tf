@@ -102,6 +102,7 @@ module "service_east" {
   kms_key_arn                     = module.key_east.arn
   exposure_level                  = var.exposure_level
   environment                     = var.environment
+  postgres_sessions               = var.postgres_sessions
   metrics_workspaces              = local.metrics_workspaces
   alarm_topic_arns                = [module.notifications_east.topic_arn]
   wait_for_steady_state           = var.wait_for_steady_state

@@ -88,6 +88,12 @@ variable "max_connections" {
   default     = 2000
 }
 
+variable "postgres_sessions" {
+  description = "Sessions of PostgreSQL clients that one gateway takes. Those of all gateways count in `max_connections`."
+  type        = number
+  default     = 80
+}
+
 variable "internet_egress" {
   description = "Whether trackers may send webhooks to the internet, through NAT gateways."
   type        = bool

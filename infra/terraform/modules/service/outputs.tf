@@ -24,9 +24,10 @@ output "namespace_zone_id" {
 }
 
 output "sessions_per_node" {
-  description = "Database sessions that this region's services may open to each node: `service_sessions` of `store-rds-postgres` is the sum over all regions. A tracker takes about ten."
+  description = "Database sessions that this region's services may open to each node: `service_sessions` of `store-rds-postgres` is the sum over all regions. With those of PostgreSQL clients. A tracker takes about ten."
   value = (
-    length(var.slots.gateways) * (2 * var.pools.service + var.pools.role * var.pools.roles + 4) + length(var.slots.trackers) * 10
+    length(var.slots.gateways) * (2 * var.pools.service + var.pools.role * var.pools.roles + 4 + (length(local.postgres) > 0 ? var.postgres_sessions : 0)) +
+    length(var.slots.trackers) * 10
   )
 }
 

@@ -45,7 +45,12 @@ locals {
       },
       local.telemetry_environment,
       { for its in values(local.postgres) : its.variable => tostring(its.port) if slot.kind == "gateway" },
-      slot.kind == "gateway" && length(local.postgres) > 0 ? { GATEWAY_PG_PROXIES = local.edge_ranges } : {},
+      slot.kind == "gateway" && length(local.postgres) > 0 ? {
+        GATEWAY_PG_PROXIES         = local.edge_ranges
+        GATEWAY_PG_MAX_CONNECTIONS = tostring(var.postgres_sessions)
+        # A client's cancel may come to another gateway than its session.
+        GATEWAY_PEERS = join(",", [for gateway in flatten(var.slots.edge_regions[*].gateways) : "https://${gateway.address}:${gateway.port}" if gateway.name != name])
+      } : {},
       var.environment[slot.kind],
     )
   }

@@ -254,6 +254,17 @@ variable "pools" {
   }
 }
 
+variable "postgres_sessions" {
+  description = "Sessions of PostgreSQL clients that one gateway takes, on both ports together; more are refused. Each has a session at a node, and all may be at one node."
+  type        = number
+  default     = 80
+
+  validation {
+    condition     = var.postgres_sessions >= 1 && var.postgres_sessions <= 10000 && floor(var.postgres_sessions) == var.postgres_sessions
+    error_message = "Must be 1 to 10000."
+  }
+}
+
 variable "environment" {
   description = "Further settings of gateways and trackers (docs/reference/gateway-config.md and tracker-config.md), by variable."
   type        = object({ gateway = optional(map(string), {}), tracker = optional(map(string), {}) })
@@ -263,7 +274,7 @@ variable "environment" {
     condition = length(setintersection(
       concat(keys(var.environment.gateway), keys(var.environment.tracker)),
       [
-        "GATEWAY_NAME", "GATEWAY_REGION", "GATEWAY_HOST", "GATEWAY_PORT", "GATEWAY_PG_PORT", "GATEWAY_PG_READ_PORT", "GATEWAY_PG_PROXIES", "GATEWAY_TRACKERS", "GATEWAY_AUTH", "GATEWAY_ADDRESS_HEADER", "GATEWAY_POOL_SIZE", "GATEWAY_ROLE_POOL_SIZE",
+        "GATEWAY_NAME", "GATEWAY_REGION", "GATEWAY_HOST", "GATEWAY_PORT", "GATEWAY_PG_PORT", "GATEWAY_PG_READ_PORT", "GATEWAY_PG_PROXIES", "GATEWAY_PG_MAX_CONNECTIONS", "GATEWAY_PEERS", "GATEWAY_TRACKERS", "GATEWAY_AUTH", "GATEWAY_ADDRESS_HEADER", "GATEWAY_POOL_SIZE", "GATEWAY_ROLE_POOL_SIZE",
         "GATEWAY_EXPOSURE_LEVEL", "GATEWAY_EXPOSURE_GATEWAYS", "GATEWAY_ROLE_PASSWORDS",
         "TRACKER_NAME", "TRACKER_REGION", "TRACKER_HOST", "TRACKER_PORT", "TRACKER_LEDGER", "TRACKER_AUTH", "TRACKER_ADDRESS_HEADER", "TRACKER_EXPOSURE_LEVEL",
         "HIGHWATER_TOPOLOGY", "HIGHWATER_AUTHORITY", "HIGHWATER_DEPLOYMENT", "HIGHWATER_DEPLOYMENT_KEYS", "HIGHWATER_INTERNAL_SECRET", "HIGHWATER_TLS_CERTIFICATE", "HIGHWATER_TLS_KEY", "HIGHWATER_TLS_CA", "PGPASSWORD", "NODE_EXTRA_CA_CERTS",

@@ -204,7 +204,7 @@ variable "service_sessions" {
   # RDS and PostgreSQL keep some for themselves, and an operator has to get in.
   validation {
     condition     = var.service_sessions <= var.max_connections - 30
-    error_message = "The services may open more sessions than the node allows. Raise max_connections, or lower the pools: a gateway that is refused a session refuses transactions."
+    error_message = "The services may open more sessions than the node allows. Raise max_connections, or lower pools and postgres_sessions of the services: a gateway that is refused a session refuses transactions."
   }
 }
 

@@ -337,10 +337,18 @@ run "no_postgresql_clients" {
     condition = (
       length(output.postgres_target_group_arns) == 0 &&
       length(setintersection(["postgresPort", "postgresReadPort"], concat(keys(output.edge_source.listen), keys(output.edge_source.regions[0].gateways[0])))) == 0 &&
-      length(setintersection(["GATEWAY_PG_PORT", "GATEWAY_PG_READ_PORT", "GATEWAY_PG_PROXIES"], keys(output.environments["us-east-1-gateway-1"]))) == 0
+      length(setintersection(["GATEWAY_PG_PORT", "GATEWAY_PG_READ_PORT", "GATEWAY_PG_PROXIES", "GATEWAY_PG_MAX_CONNECTIONS", "GATEWAY_PEERS"], keys(output.environments["us-east-1-gateway-1"]))) == 0
     )
     error_message = "Without a port there must be no resources for PostgreSQL clients."
   }
+}
+
+run "too_many_postgresql_clients" {
+  command = plan
+  variables {
+    postgres_sessions = 10001
+  }
+  expect_failures = [var.postgres_sessions]
 }
 
 run "postgresql_clients" {
@@ -354,11 +362,19 @@ run "postgresql_clients" {
       trackers     = [{ name = "us-east-1-tracker-1", address = "tracker-1.us-east-1.highwater.internal", port = 4601, burst = 0 }]
       tracker_urls = ["https://tracker-1.us-east-1.highwater.internal:4601"]
       edge_regions = [{
-        name     = "us-east-1"
-        gateways = [{ name = "us-east-1-gateway-1", address = "gateway-1.us-east-1.highwater.internal", port = 4600, postgresPort = 4605, postgresReadPort = 4606 }]
+        name = "us-east-1"
+        gateways = [
+          { name = "us-east-1-gateway-1", address = "gateway-1.us-east-1.highwater.internal", port = 4600, postgresPort = 4605, postgresReadPort = 4606 },
+          { name = "us-east-1-gateway-2", address = "gateway-2.us-east-1.highwater.internal", port = 4600, postgresPort = 4605, postgresReadPort = 4606 },
+        ]
         trackers = [{ name = "us-east-1-tracker-1", address = "tracker-1.us-east-1.highwater.internal", port = 4601 }]
+        }, {
+        name     = "us-west-2"
+        gateways = [{ name = "us-west-2-gateway-1", address = "gateway-1.us-west-2.highwater.internal", port = 4600, postgresPort = 4605, postgresReadPort = 4606 }]
+        trackers = []
       }]
     }
+    postgres_sessions = 70
   }
 
   assert {
@@ -367,6 +383,18 @@ run "postgresql_clients" {
       length(setintersection(["GATEWAY_PG_PORT", "GATEWAY_PG_READ_PORT", "GATEWAY_PG_PROXIES"], keys(output.environments["us-east-1-tracker-1"]))) == 0
     )
     error_message = "Every gateway must listen for PostgreSQL clients, and no tracker."
+  }
+  assert {
+    condition = (
+      output.environments["us-east-1-gateway-1"].GATEWAY_PEERS == "https://gateway-2.us-east-1.highwater.internal:4600,https://gateway-1.us-west-2.highwater.internal:4600" &&
+      output.environments["us-east-1-gateway-2"].GATEWAY_PEERS == "https://gateway-1.us-east-1.highwater.internal:4600,https://gateway-1.us-west-2.highwater.internal:4600" &&
+      !contains(keys(output.environments["us-east-1-tracker-1"]), "GATEWAY_PEERS")
+    )
+    error_message = "Each gateway must know all others of all regions."
+  }
+  assert {
+    condition     = output.environments["us-east-1-gateway-1"].GATEWAY_PG_MAX_CONNECTIONS == "70" && output.sessions_per_node == 2 * (2 * 16 + 8 * 4 + 4 + 70) + 10
+    error_message = "A gateway must take as many PostgreSQL clients as the module says, and the count of sessions must include them."
   }
   assert {
     condition     = toset(jsondecode(aws_ecs_task_definition.slot["us-east-1-gateway-1"].container_definitions)[0].portMappings[*].containerPort) == toset([4600, 4605, 4606])
