@@ -57,7 +57,7 @@ export interface ObservedEnd {
 }
 
 /**
- * Type of `HighwaterOptions.observe`. It must return at once. An error that it throws surfaces as
- * an uncaught error and disturbs nothing.
+ * Type of `HighwaterOptions.observe`. It must return at once. An error that it, or the function
+ * that it returned, throws surfaces as an uncaught error and disturbs nothing.
  */
 export type Observer = (event: ObservedEvent) => ((end: ObservedEnd) => void) | void;

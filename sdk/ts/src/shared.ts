@@ -35,7 +35,11 @@ export function sharedOf(options: HighwaterOptions): Shared {
     fetch: options.fetch ?? ((address, init) => fetch(address, init)),
     random: options.random ?? Math.random,
     monotonicMs: () => performance.now(),
-    observe: (event) => observe && callUser(() => observe(event)),
+    // What an observer throws, at the beginning or at the end of a call, does not reach the call.
+    observe: (event) => {
+      const end = observe && callUser(() => observe(event));
+      return end && ((result) => callUser(() => end(result)));
+    },
     headers: { ...(apiKey && { authorization: `Bearer ${apiKey}` }), ...options.headers },
     gateways: new EndpointPool(
       list.map((each) => baseUrl(each.gateway)),

@@ -69,6 +69,38 @@ test("every event of a client's life, in order, with its transaction", async (co
   assert.equal(about("lost")?.verdict?.verdict, "lost");
 });
 
+test("an observer that throws, at the beginning or the end of a call, disturbs no call", async (context) => {
+  const uncaught: unknown[] = [];
+  const queue = globalThis.queueMicrotask;
+  context.mock.method(globalThis, "queueMicrotask", (task: () => void) => {
+    queue(() => {
+      try {
+        task();
+      } catch (error) {
+        uncaught.push(error);
+      }
+    });
+  });
+  for (const observe of [
+    () => {
+      throw new Error("at the beginning");
+    },
+    () => () => {
+      throw new Error("at the end");
+    },
+  ] satisfies Observer[]) {
+    const fake = await service(context);
+    const hw = client(context, [fake], { observe });
+    assert.equal((await hw.transaction(statement)).state, "committed");
+    assert.equal(await hw.transact(async (tx) => (await tx.query(statement)).command), "SELECT");
+    const refusing = await service(context, { transactions: [{ problem: "constraint_violation" }] });
+    const refused = client(context, [refusing], { observe }).transaction(statement);
+    await assert.rejects(refused, { code: "constraint_violation" });
+  }
+  const texts = new Set(uncaught.map((error) => (error as Error).message));
+  assert.deepEqual([...texts], ["at the beginning", "at the end"]);
+});
+
 test("logs and the debug mode: a line for each event, and no secrets", async (context) => {
   const lines: string[] = [];
   const logged: [string, string, Record<string, unknown>][] = [];
