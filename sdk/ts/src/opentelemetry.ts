@@ -66,7 +66,8 @@ const ERROR = 2;
 
 /**
  * Creates an observer that makes spans: `new Highwater({ url, observe: tracing({ api }) })`. Failed
- * calls, losses and broken promises have the status ERROR.
+ * calls, losses and broken promises have the status ERROR, with the error's code. Spans contain
+ * neither values nor statement text.
  *
  * @example
  * ```ts
@@ -146,6 +147,8 @@ function errorOf(error: unknown): Attributes {
 
 function fail(span: OpenTelemetrySpan, error: unknown): void {
   if (error === undefined) return;
-  span.setAttributes(errorOf(error));
-  span.setStatus({ code: ERROR, message: error instanceof Error ? error.message : "unknown" });
+  const attributes = errorOf(error);
+  span.setAttributes(attributes);
+  // Not the error's message: PostgreSQL quotes values in its own.
+  span.setStatus({ code: ERROR, message: String(attributes["error.type"]) });
 }

@@ -183,3 +183,17 @@ test("spans: calls under the active one, a wait beside its commit and linked to 
   const sent = traceparent(begin?.spanContext());
   assert.ok(fake.calls.some(({ headers }) => headers["traceparent"] === sent));
 });
+
+test("the span of a refused call has the error's code, and none of the values that its message quotes", async (context) => {
+  const exporter = new InMemorySpanExporter();
+  const provider = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] });
+  const detail = 'invalid input syntax for type integer: "a secret"';
+  const refusal = { problem: "statement_failed", detail, sqlstate: "22P02" };
+  const fake = await service(context, { transactions: [refusal] });
+  const hw = client(context, [fake], { observe: tracing({ api, tracer: provider.getTracer("test") }) });
+  await assert.rejects(hw.transaction(statement), { message: detail });
+  const [span] = exporter.getFinishedSpans();
+  assert.deepEqual(span?.status, { code: api.SpanStatusCode.ERROR, message: "statement_failed" });
+  assert.equal(span.attributes["db.response.status_code"], "22P02");
+  assert.doesNotMatch(JSON.stringify([span.attributes, span.status, span.events]), /secret/);
+});

@@ -34,7 +34,8 @@ _WAITS: Final = ("durable", "lost", "broken", "timeout")
 def tracing(*, tracer_provider: TracerProvider | None = None, propagator: TextMapPropagator | None = None) -> Observer:
     """Returns an observer that makes spans.
 
-    A call that fails, a loss and a broken promise have the status ERROR.
+    A call that fails, a loss and a broken promise have the status ERROR, with the error's code.
+    Spans contain neither values nor statement text.
 
     Args:
         tracer_provider: Tracer provider. Default: the global one.
@@ -150,5 +151,7 @@ def _error_of(error: BaseException | None) -> dict[str, AttributeValue | None]:
 def _fail(span: Span, error: BaseException | None) -> None:
     if error is None:
         return
-    span.set_attributes(_present(_error_of(error)))
-    span.set_status(StatusCode.ERROR, str(error))
+    attributes = _present(_error_of(error))
+    span.set_attributes(attributes)
+    # Not the error's message: PostgreSQL quotes values in its own.
+    span.set_status(StatusCode.ERROR, str(attributes["error.type"]))

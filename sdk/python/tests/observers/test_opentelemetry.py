@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode, format_trace_id
 
 from highwater import opentelemetry as traces
-from highwater._core.errors import HighwaterError, connection_error
+from highwater._core.errors import HighwaterError, StatementError, connection_error
 from highwater._core.observer import ObservedEnd, ObservedEvent, notify
 from highwater.opentelemetry import tracing
 
@@ -101,6 +101,21 @@ def test_retries_are_events_of_the_call_and_an_error_is_its_status(traced: Trace
     assert span.status.status_code == StatusCode.ERROR
     assert span.attributes is not None
     assert span.attributes["error.type"] == "connection_failed"
+
+
+@pytest.mark.parametrize("error", [ValueError("a secret"), None])
+def test_a_failed_call_shows_the_code_and_no_values(traced: Traces, error: ValueError | None) -> None:
+    refused = error or StatementError(
+        'invalid input syntax for type integer: "a secret"',
+        code="statement_failed",
+        outcome="not_applied",
+        retry="never",
+        sqlstate="22P02",
+    )
+    notify(tracing(tracer_provider=traced.provider), ObservedEvent(type="commit", id=ID))(ObservedEnd(error=refused))
+    span = traced.spans()["highwater commit"]
+    assert span.status.description == ("ValueError" if error else "statement_failed")
+    assert "secret" not in span.to_json()
 
 
 def test_memory_of_commits_is_bounded(traced: Traces, monkeypatch: pytest.MonkeyPatch) -> None:
