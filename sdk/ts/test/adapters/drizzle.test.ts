@@ -409,6 +409,10 @@ it("the cache: reads come from it, and what is committed in it invalidates", asy
   await committed(db, set(db, 9, 2));
   assert.deepEqual(await read(), [{ id: 9, balance: 2 }]);
   assert.deepEqual(mutations, [["account"]]);
+  // It commits, and its answer is lost.
+  const lossy = drizzle(await client(system, context, { fetch: losingFirstAnswers() }), { cache: cache });
+  await refuses(committed(lossy, set(lossy, 9, 3)), { code: "results_not_kept", outcome: "applied" });
+  assert.deepEqual(await read(), [{ id: 9, balance: 3 }]);
 });
 
 it("migrations", async (context) => {

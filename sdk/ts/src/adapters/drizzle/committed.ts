@@ -80,8 +80,15 @@ export async function committed<F extends FullSchema>(
   if (queries.length === 0) throw usage("invalid_options", "pass at least one query");
   const prepared = queries.map((query) => (query as unknown as Runnable)._prepare());
   const statements = prepared.map((each) => each.statement?.() ?? each.getQuery());
-  const { results, transaction } = await runAlone(scope, statements, options);
-  await Promise.all(prepared.map(async (each) => each.invalidate?.()));
+  const invalidate = (): Promise<unknown> => Promise.all(prepared.map(async (each) => each.invalidate?.()));
+  const { results, transaction } = await runAlone(scope, statements, options).catch(
+    async (error: unknown) => {
+      // The transaction may have committed.
+      await invalidate().catch(() => undefined);
+      throw error;
+    },
+  );
+  await invalidate();
   const mapped = prepared.map((each, at) => each.mapResult(toRaw(results[at]), true));
   return { result: isList(work) ? mapped : mapped[0], transaction };
 }
