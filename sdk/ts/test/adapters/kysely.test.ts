@@ -437,4 +437,34 @@ describe("streams", () => {
     assert.deepEqual(returned, [21, 22]);
     assert.equal(await ask(hw, "SELECT count(*) FROM account WHERE id IN (21, 22)"), 2n);
   });
+
+  it("run inside one another, and behind a return to a savepoint", async (context) => {
+    const db = database(await client(system, context));
+    const { result } = await transact(db, async (trx) => {
+      const pairs: string[] = [];
+      await sql`SAVEPOINT before`.execute(trx);
+      for await (const outer of numbers(trx, 9).stream(1)) {
+        for await (const inner of numbers(trx, 2).stream(1)) pairs.push(`${outer.n}/${inner.n}`);
+        if (outer.n < 2) continue;
+        // It ends the cursor.
+        await sql`ROLLBACK TO SAVEPOINT before`.execute(trx);
+        break;
+      }
+      await set(trx, 1, 77n).execute();
+      return pairs;
+    });
+    assert.deepEqual(result, ["1/1", "1/2", "2/1", "2/2"]);
+    assert.equal(await balanceOf(await client(system, context), 1), 77n);
+  });
+
+  it("a SELECT whose CTE changes rows runs as a whole", async (context) => {
+    const db = database(await client(system, context));
+    const inserting = db
+      .with("added", (qb) => qb.insertInto("account").values({ id: 23, balance: 1n }).returning("id"))
+      .selectFrom("added")
+      .select("id");
+    const returned: number[] = [];
+    for await (const { id } of inserting.stream()) returned.push(id);
+    assert.deepEqual(returned, [23]);
+  });
 });

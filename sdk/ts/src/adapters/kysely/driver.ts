@@ -46,12 +46,27 @@ interface CallOptions {
   readonly signal?: AbortSignal;
 }
 
+/** What streams have to know of their transaction, which may be bound to several connections. */
+interface Streams {
+  cursors: number;
+  /** Returns to a savepoint. Each ends the cursors that are younger than its savepoint. */
+  rewinds: number;
+}
+const streams = new WeakMap<InteractiveTransaction, Streams>();
+const REWINDS = /^\s*rollback\b/i;
+const CHANGES = /^(?:Insert|Update|Delete|Merge)QueryNode$/;
+
+function streamsOf(open: InteractiveTransaction): Streams {
+  const found = streams.get(open) ?? { cursors: 0, rewinds: 0 };
+  streams.set(open, found);
+  return found;
+}
+
 export class HighwaterConnection implements DatabaseConnection {
   scope: Scope;
   /** Whether the next transaction begins with the lock of migrations. */
   locksMigrations = false;
   readonly #types: TypeDecoders | undefined;
-  #cursors = 0;
 
   constructor(scope: Scope, types: TypeDecoders | undefined) {
     this.scope = scope;
@@ -64,6 +79,8 @@ export class HighwaterConnection implements DatabaseConnection {
     const { [BATCH]: batch } = query.query as RootOperationNode & { [BATCH]?: Batch };
     const statement = statementOf(query);
     if (batch !== undefined) return this.#result(await batch.add(statement));
+    const { open } = this.scope;
+    if (open !== null && REWINDS.test(statement.sql)) streamsOf(open).rewinds += 1;
     const [result] = await run(this.scope, [statement], options);
     return this.#result(result);
   }
@@ -77,13 +94,15 @@ export class HighwaterConnection implements DatabaseConnection {
     chunkSize: number,
     options: CallOptions = {},
   ): AsyncIterableIterator<QueryResult<R>> {
-    if (query.query.kind !== "SelectQueryNode") {
+    if (!isRead(query.query)) {
       yield await this.executeQuery<R>(query, options);
       return;
     }
     const { scope } = this;
     const open = scope.open ?? (await begin(scope, {}));
-    const cursor = `highwater_${String((this.#cursors += 1))}`;
+    const own = streamsOf(open);
+    const { rewinds } = own;
+    const cursor = `highwater_${String((own.cursors += 1))}`;
     const { sql, params = [] } = statementOf(query);
     const fetch = { sql: `FETCH ${String(Math.max(1, Math.trunc(chunkSize)))} FROM ${cursor}` };
     let statements: Statement[] = [{ sql: `DECLARE ${cursor} NO SCROLL CURSOR FOR ${sql}`, params }, fetch];
@@ -99,9 +118,10 @@ export class HighwaterConnection implements DatabaseConnection {
       if (scope.open === null) await rollback(open);
       throw error;
     } finally {
-      // Also if the caller stops early.
-      if (!hasFailed)
-        await (scope.open === null ? commit(scope, open) : run(scope, [{ sql: `CLOSE ${cursor}` }], options));
+      // Also if the caller stops early. Closing a cursor that has ended would fail the transaction.
+      const mayClose = open.isOpen && own.rewinds === rewinds;
+      if (!hasFailed && scope.open === null) await commit(scope, open);
+      else if (!hasFailed && mayClose) await run(scope, [{ sql: `CLOSE ${cursor}` }], options);
     }
   }
 
@@ -135,6 +155,12 @@ export class HighwaterConnection implements DatabaseConnection {
     const changes = /^(?:INSERT|UPDATE|DELETE|MERGE)/.test(command);
     return { rows: rows as R[], ...(changes && { numAffectedRows: BigInt(rowCount) }) };
   }
+}
+
+/** A SELECT that changes nothing; one with a CTE that does can have no cursor. */
+function isRead(node: RootOperationNode): boolean {
+  if (node.kind !== "SelectQueryNode") return false;
+  return !node.with?.expressions.some(({ expression }) => CHANGES.test(expression.kind));
 }
 
 function statementOf({ sql, parameters }: CompiledQuery): Statement {
