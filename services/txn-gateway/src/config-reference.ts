@@ -33,7 +33,7 @@ const ABOUT: AboutVariables = {
   GATEWAY_PG_MAX_CONNECTIONS: about("connections of such clients; each has a session at the primary"),
   GATEWAY_PG_MAX_CONNECTIONS_PER_ROLE: about("the same of one role"),
   GATEWAY_PG_READ_TIMEOUT_MS: about(
-    "a session is ended when its client has read nothing of an answer for so long",
+    "a session is ended when its client has read nothing of an answer for so long; at a replica after 30 s at the latest",
   ),
   GATEWAY_PG_IDLE_TIMEOUT_MS: about(
     "a session outside of a transaction is ended when its client has sent nothing for so long; 0: never",

@@ -56,6 +56,8 @@ const ASKED_MAX = 64;
 const SWEEP_MS = 1_000;
 /** At the beginning of a BackendKeyData. */
 const PROCESS_BYTES = 4;
+/** As long as PostgreSQL lets queries stop the replay (max_standby_streaming_delay) by default. */
+const REPLICA_STOPPED_MS_MAX = 30_000;
 
 export class Wire {
   readonly #parts: WireContext;
@@ -177,6 +179,8 @@ export class Wire {
     const nowMs = clock.monotonicMs();
     for (const session of [...this.#sessions]) {
       session.endIfUnreadSince(nowMs - pgReadTimeoutMs);
+      if (session.replica !== null)
+        session.endIfStoppedSince(nowMs - Math.min(pgReadTimeoutMs, REPLICA_STOPPED_MS_MAX));
       if (pgIdleTimeoutMs > 0) session.endIfIdleSince(nowMs - pgIdleTimeoutMs);
     }
     this.#cancelSweep = clock.after(SWEEP_MS, () => {

@@ -54,6 +54,10 @@ const RELEASED: Report = {
 };
 const PROMOTED: Report = { ...FAILED_OVER, detail: "The replica of this session was promoted." };
 const UNREAD: Report = { ...FAILED_OVER, detail: "The client has stopped reading." };
+const IN_THE_WAY: Report = {
+  ...FAILED_OVER,
+  detail: "The replica could not send the rest of an answer for too long, and its snapshot stops the replay.",
+};
 const SHUTTING_DOWN: Report = { ...FAILED_OVER, detail: "The gateway is shutting down." };
 const REVOKED: Report = { ...FAILED_OVER, detail: "The key or the role of this session is no longer valid." };
 const UNDONE = "this one was rolled back";
@@ -104,6 +108,8 @@ export class WireSession {
   #lastActiveMs: number;
   /** Null: the client reads as fast as answers come. */
   #fullSinceMs: number | null = null;
+  /** Null: the server can send its answers. */
+  #stoppedSinceMs: number | null = null;
   #isServerGone = false;
   #isClosed = false;
   #isDraining = false;
@@ -131,7 +137,7 @@ export class WireSession {
     this.#slowdown = this.#newSlowdown();
     this.#toClient = outbox.to(client, () => {
       this.#fullSinceMs ??= options.nowMs();
-      server.pause();
+      this.#stopServer();
     });
     this.#toServer = outbox.to(server, () => client.pause());
     this.#queue = new HoldQueue((bytes) => {
@@ -271,7 +277,7 @@ export class WireSession {
     this.#guarded(() => {
       this.#serverLeg.push(chunk);
     });
-    if (this.#queue.heldBytes > HELD_BYTES_MAX) this.#options.server.pause();
+    if (this.#queue.heldBytes > HELD_BYTES_MAX) this.#stopServer();
     if (this.#clientLeg.isBlocked) this.#unblock();
     // Only now the client has the answer that may be the last one.
     if (this.#isDraining) this.drain();
@@ -299,9 +305,17 @@ export class WireSession {
     }
   }
 
+  #stopServer(): void {
+    const { server, nowMs } = this.#options;
+    this.#stoppedSinceMs ??= nowMs();
+    server.pause();
+  }
+
   #resume(): void {
     const { client, server } = this.#options;
-    if (!client.writableNeedDrain && this.#queue.heldBytes <= HELD_BYTES_MAX) server.resume();
+    if (client.writableNeedDrain || this.#queue.heldBytes > HELD_BYTES_MAX) return;
+    this.#stoppedSinceMs = null;
+    server.resume();
   }
 
   #attempt(): WireAttempt | null {
@@ -528,6 +542,14 @@ export class WireSession {
   /** A client that reads nothing keeps a transaction open at the server, with its locks. */
   endIfUnreadSince(untilMs: number): void {
     if (this.#fullSinceMs !== null && this.#fullSinceMs < untilMs) this.#fail(UNREAD);
+  }
+
+  /**
+   * A replica's backend that cannot send keeps its snapshot, and PostgreSQL cannot cancel it. The
+   * replay stops at the first row version that the snapshot needs, and so does a promotion.
+   */
+  endIfStoppedSince(untilMs: number): void {
+    if (this.#stoppedSinceMs !== null && this.#stoppedSinceMs < untilMs) this.#fail(IN_THE_WAY);
   }
 
   endIfIdleSince(untilMs: number): void {
