@@ -1,4 +1,4 @@
-// The table of variables for docs/reference. Defaults and bounds of numbers come from the settings.
+// The table of variables for docs/reference. The settings give the defaults and bounds of numbers.
 import { type Range } from "./setting.ts";
 
 export interface About {
@@ -21,20 +21,20 @@ const KEYS = "[keys.md](keys.md)";
 export const ABOUT_SHARED: AboutVariables = {
   HIGHWATER_TOPOLOGY: about("nodes and levels as JSON, or `@file`", REQUIRED),
   HIGHWATER_DEPLOYMENT: about(
-    "name of the deployment; the same for all its services: [keys.md](keys.md#deployment-keys)",
+    "name of the deployment; the same on every gateway and tracker: [keys.md](keys.md#deployment-keys)",
     REQUIRED,
   ),
   HIGHWATER_DEPLOYMENT_KEYS: about(
-    "schedule of the secrets that sign tokens and tag receipts, as JSON, or `@file`; the same for all services: [keys.md](keys.md#deployment-keys)",
+    "schedule of the secrets that sign tokens and tag receipts, as JSON, or `@file`; the same on every gateway and tracker: [keys.md](keys.md#deployment-keys)",
     REQUIRED,
   ),
   HIGHWATER_TLS_CERTIFICATE: about(
-    "certificate that the service shows, PEM or `@file`; with it the port speaks TLS only: [keys.md](keys.md#tls-between-services)",
+    "the service's certificate, PEM or `@file`; if set, the port accepts only TLS: [keys.md](keys.md#tls-between-services)",
     "none: plain HTTP",
   ),
-  HIGHWATER_TLS_KEY: about("its private key, PEM or `@file`", NONE),
+  HIGHWATER_TLS_KEY: about("private key of `HIGHWATER_TLS_CERTIFICATE`, PEM or `@file`", NONE),
   HIGHWATER_RETENTION_MS: about(
-    "how long receipts are kept, and so how old an id may be; the same everywhere",
+    "how long the services keep receipts, and so how old an id may be; the same on every gateway and tracker",
   ),
   HIGHWATER_AUTHORITY: about(AUTHORITY, "`ancestry`"),
   HIGHWATER_LEASE_ETCD: about(AUTHORITY, NONE),
@@ -49,18 +49,24 @@ export const ABOUT_SHARED: AboutVariables = {
 export function aboutIdentity(prefix: string): AboutVariables {
   return {
     [`${prefix}_AUTH`]: about(
-      `\`keys\`, \`jwt\`, \`keys,jwt\` or \`none\`; required unless ${prefix}_HOST is loopback`,
+      `credentials that the service accepts: \`keys\`, \`jwt\`, \`keys,jwt\` or \`none\`; required unless ${prefix}_HOST is loopback`,
       "`none`",
     ),
-    [`${prefix}_KEY_REFRESH_MS`]: about("how often changed keys are read", "1000"),
-    [`${prefix}_RATE_PER_SECOND`]: about("requests of one id per second", "unlimited"),
-    [`${prefix}_RATE_BURST`]: about("requests at once after a pause", "one second's worth"),
+    [`${prefix}_KEY_REFRESH_MS`]: about("how often the service reads changed keys", "1000"),
+    [`${prefix}_RATE_PER_SECOND`]: about(
+      "maximum number of requests per second of one key, or of one subject of a JWT; a key can have its own",
+      "unlimited",
+    ),
+    [`${prefix}_RATE_BURST`]: about(
+      "maximum number of requests at once, of one key or subject, after a pause; a key can have its own",
+      "one second's worth",
+    ),
     [`${prefix}_CONCURRENCY`]: about(
-      "requests of one id in flight, transactions of batches counted each",
+      "maximum number of requests in flight of one key or subject; each transaction of a batch counts; a key can have its own",
       "512; unlimited with `none`",
     ),
     [`${prefix}_ADDRESS_HEADER`]: about(
-      "header in which the proxy in front says a client's address, such as `x-envoy-external-address`: [keys.md](keys.md#refused-credentials)",
+      "header in which the proxy in front of the service sends the client's address, such as `x-envoy-external-address`: [keys.md](keys.md#refused-credentials)",
       NONE,
     ),
     [`${prefix}_JWT_JWKS_URL`]: about(KEYS, NONE),

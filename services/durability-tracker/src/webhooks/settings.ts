@@ -51,23 +51,31 @@ export const WEBHOOK_SETTINGS = {
 
 export const ABOUT_WEBHOOKS: AboutVariables = {
   TRACKER_WEBHOOK_ALLOW: about(
-    "hosts, addresses and ranges to which webhooks may go although they are not public, separated by commas; [webhooks.md](webhooks.md)",
+    "hosts, addresses and ranges that are not public and may receive webhooks, separated by commas: [webhooks.md](webhooks.md)",
     NONE,
   ),
   TRACKER_WEBHOOK_DELAYS_MS: about(
-    "delays between the attempts at a delivery, separated by commas",
+    "delays between the attempts of one delivery, separated by commas",
     SCHEDULE,
   ),
-  TRACKER_WEBHOOK_TIMEOUT_MS: about("for one attempt, from the look-up of the name to the end of the answer"),
-  TRACKER_WEBHOOK_DISABLE_AFTER_MS: about("an endpoint that has only failed for so long is disabled"),
-  TRACKER_WEBHOOK_ENDPOINTS: about("endpoints of one owner; more get 409 `webhook_limit`"),
-  TRACKER_WEBHOOK_CONCURRENCY: about("attempts of this tracker at once; one owner has at most half of them"),
-  TRACKER_WEBHOOK_CONCURRENCY_PER_ENDPOINT: about("the same to one endpoint, by all trackers together"),
-  TRACKER_WEBHOOK_POLL_MS: about("pause between two looks at the queue"),
-  TRACKER_WEBHOOK_EXPIRE_S: about(
-    "an attempt that a tracker took and did not finish is made by another after so long",
+  TRACKER_WEBHOOK_TIMEOUT_MS: about(
+    "time limit for one attempt, from the look-up of the host name to the end of the answer",
   ),
-  TRACKER_WEBHOOK_KEEP_MS: about("how long deliveries are kept that are not pending any more"),
+  TRACKER_WEBHOOK_DISABLE_AFTER_MS: about(
+    "the tracker disables an endpoint if every delivery has failed for this long",
+  ),
+  TRACKER_WEBHOOK_ENDPOINTS: about("maximum number of endpoints of one owner; more get 409 `webhook_limit`"),
+  TRACKER_WEBHOOK_CONCURRENCY: about(
+    "maximum number of attempts of this tracker at once; one owner gets at most half of them",
+  ),
+  TRACKER_WEBHOOK_CONCURRENCY_PER_ENDPOINT: about(
+    "maximum number of attempts at one endpoint at once, by all trackers together",
+  ),
+  TRACKER_WEBHOOK_POLL_MS: about("pause between two queries of the queue"),
+  TRACKER_WEBHOOK_EXPIRE_S: about(
+    "another tracker repeats an attempt that a tracker began and has not finished after this long",
+  ),
+  TRACKER_WEBHOOK_KEEP_MS: about("how long the store keeps deliveries that are no longer pending"),
 };
 
 export interface WebhookSettings {

@@ -82,23 +82,31 @@ const HTTP = "[http.md](http.md#exposure)";
 /** For the table of variables. */
 export const ABOUT_EXPOSURE: AboutVariables = {
   GATEWAY_EXPOSURE_LEVEL: about(
-    "what is not durable at this level is exposed; the trackers' level must be the same",
-    "`region`, or the strongest",
+    "the exposure level: a transaction that is not durable at it is exposed; must equal the trackers' `TRACKER_EXPOSURE_LEVEL`",
+    "`region`, or the strongest level",
   ),
   GATEWAY_EXPOSURE_GATEWAYS: about(
-    "at least so many gateways share the limits while no tracker can be reached",
+    "number of gateways that share the limits while a gateway reaches no tracker; the last known number counts if it is higher",
   ),
   GATEWAY_EXPOSURE_TRANSACTIONS: about(
-    `exposed transactions of all gateways; 0 here and below: no limit. ${HTTP}`,
+    `limit on the exposed transactions of all gateways; 0, in each limit of exposure: no limit. ${HTTP}`,
   ),
-  GATEWAY_EXPOSURE_BYTES: about("log that is not at the level yet"),
-  GATEWAY_EXPOSURE_AGE_MS: about("age of the oldest exposed transaction"),
-  GATEWAY_EXPOSURE_REGION_TRANSACTIONS: about("exposed transactions of the gateways of this region"),
-  GATEWAY_EXPOSURE_REGION_BYTES: about("log up to this gateway's newest commit that is not at the level yet"),
-  GATEWAY_EXPOSURE_REGION_AGE_MS: about("age of the oldest of this gateway"),
-  GATEWAY_EXPOSURE_KEY_TRANSACTIONS: about("exposed transactions of one owner of keys"),
-  GATEWAY_EXPOSURE_KEY_BYTES: about("log up to the owner's newest commit here that is not at the level yet"),
-  GATEWAY_EXPOSURE_KEY_AGE_MS: about("age of the oldest of one owner on this gateway"),
+  GATEWAY_EXPOSURE_BYTES: about("limit on the log that has not reached the exposure level"),
+  GATEWAY_EXPOSURE_AGE_MS: about("limit on the age of the oldest exposed transaction"),
+  GATEWAY_EXPOSURE_REGION_TRANSACTIONS: about(
+    "limit on the exposed transactions of all gateways in this gateway's region",
+  ),
+  GATEWAY_EXPOSURE_REGION_BYTES: about(
+    "limit on the log, up to this gateway's newest commit, that has not reached the exposure level",
+  ),
+  GATEWAY_EXPOSURE_REGION_AGE_MS: about("limit on the age of this gateway's oldest exposed transaction"),
+  GATEWAY_EXPOSURE_KEY_TRANSACTIONS: about("limit on the exposed transactions of one owner"),
+  GATEWAY_EXPOSURE_KEY_BYTES: about(
+    "limit on the log, up to the owner's newest commit on this gateway, that has not reached the exposure level",
+  ),
+  GATEWAY_EXPOSURE_KEY_AGE_MS: about(
+    "limit on the age of the owner's oldest exposed transaction on this gateway",
+  ),
 };
 
 /** `topology`: undefined where that has faults itself. */
