@@ -39,7 +39,10 @@ export function decideAuthority(
 
   const live = prepared.filter((report) => known === null || outranks(report.epochs, known, graph));
   if (live.length === 0)
-    return { kind: "none", reason: `only zombies answer: none has epoch ${String(known)} in its history` };
+    return {
+      kind: "none",
+      reason: `every writable node that answers is behind: none has epoch ${String(known)} in its history`,
+    };
   const winners = live.filter((report) =>
     prepared.every(
       (rival) =>

@@ -151,7 +151,7 @@ export const ERRORS = {
       "The credential has as many requests in flight (`keys create --concurrency`, else GATEWAY_CONCURRENCY or TRACKER_CONCURRENCY), open streams (TRACKER_MAX_STREAMS_PER_KEY, TRACKER_EVENT_STREAMS_PER_KEY), pages of events or awaited verdicts (TRACKER_MAX_WAITING_PER_KEY) as its limit allows. `limit` has the name and value of the limit. Nothing ran.",
     fix: "Wait until a request has ended, or close a stream, then send the same request again after Retry-After. An operator can raise the limit.",
     example: {
-      detail: "key k7m2abcd has 50 requests in flight, its limit concurrency; wait for one to end.",
+      detail: "key k7m2abcd has 50 requests in flight, its limit (concurrency); wait for one to end.",
       limit: { name: "concurrency", value: 50 },
       retryAfterMs: 100,
     },
@@ -324,7 +324,7 @@ export const ERRORS = {
       "As many interactive transactions are open as `limit` allows: `maxOpen` (GATEWAY_MAX_OPEN) on the gateway, `openTransactions` (GATEWAY_MAX_OPEN_PER_KEY, or the key's own) of the key, `openTransactionsOfRole` and `openTransactionsShare` of its database role. Or as many tickets are open as `maxTickets` (GATEWAY_MAX_TICKETS) allows, or half as many of one owner.",
     fix: "Commit or roll back an open transaction, then send the same request again after Retry-After. A transaction in one request needs no such place.",
     example: {
-      detail: "All 8 interactive transactions are in use (openTransactions).",
+      detail: "All 8 interactive transactions are in use (openTransactions); commit or roll back one first.",
       limit: { name: "openTransactions", value: 8 },
       retryAfterMs: 1_000,
     },
@@ -386,7 +386,7 @@ export const ERRORS = {
       "The service has no free database session, stream or memory for the request, is starting or shutting down, or the edge reaches no service. `detail` says which, and `limit` has the name and value of a limit. Nothing ran.",
     fix: "Send the same request again after Retry-After; with the header `Highwater-Unserved: true`, to another service at once. If this lasts, add services, or an operator raises the limit (GATEWAY_POOL_SIZE, GATEWAY_POOL_QUEUE, GATEWAY_MAX_WAITING, GATEWAY_RESULT_MEMORY_BYTES, TRACKER_MAX_STREAMS, TRACKER_EVENT_STREAMS).",
     example: {
-      detail: "Too many transactions are running.",
+      detail: "2016 transactions are running, the limit (poolSize + poolQueue); retry later.",
       limit: { name: "poolSize + poolQueue", value: 2_016 },
       retryAfterMs: 500,
     },

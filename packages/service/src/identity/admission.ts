@@ -58,7 +58,7 @@ export class Admission {
     const limit = principal.limits.concurrency ?? this.#defaults.concurrency;
     if (limit !== null && counted.inFlight >= limit)
       throw new HighwaterError("concurrency_limited", {
-        detail: `${principal.id} has ${String(limit)} requests in flight, its limit concurrency; wait for one to end.`,
+        detail: `${principal.id} has ${String(limit)} requests in flight, its limit (concurrency); wait for one to end.`,
         limit: { name: "concurrency", value: limit },
         retryAfterMs: CONCURRENCY_RETRY_MS,
       });

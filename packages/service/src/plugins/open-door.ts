@@ -29,7 +29,7 @@ function refusalOf({ headers }: FastifyRequest, door: OpenDoor): HighwaterError 
   const isOfPage = origin !== undefined || !OWN_SITES.has(headers["sec-fetch-site"]);
   if (isOfPage && !door.origins.includes(origin ?? ""))
     return new HighwaterError("forbidden", {
-      detail: `This service has no authentication, so a page may call it only from a configured CORS origin, and ${origin ?? "that of another site"} is none.`,
+      detail: `This service has no authentication, so it accepts pages of configured CORS origins only, not of ${origin ?? "another site"}.`,
     });
   if (isLoopback(door.host) && !isLoopback(nameOf(host)))
     return new HighwaterError("forbidden", {

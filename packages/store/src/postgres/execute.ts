@@ -87,7 +87,7 @@ export async function executeOn(
 
 export function replannedTooOften({ id }: TransactionSpec): HighwaterError {
   return new HighwaterError("statement_failed", {
-    detail: "The statements were replanned again and again: the schema changes too fast.",
+    detail: "The schema kept changing while the transaction ran; run it again when the schema is stable.",
     transactionId: id,
   });
 }

@@ -27,7 +27,11 @@ export async function readOn(
       if (!(cause instanceof StalePlan)) throw cause;
       session.prepared.clear();
       if (attempt >= REPLANS_MAX)
-        throw new HighwaterError("statement_failed", { detail: "The schema changes too fast." }, { cause });
+        throw new HighwaterError(
+          "statement_failed",
+          { detail: "The schema kept changing while the read ran; run it again when the schema is stable." },
+          { cause },
+        );
     }
   }
 }

@@ -117,7 +117,7 @@ export class Shares {
 
   #overloaded(): HighwaterError {
     return new HighwaterError("overloaded", {
-      detail: `The key has its share of the role's database sessions: ${String(this.#sessions)} for what is slow, while other keys use the role too.`,
+      detail: `The key already uses its share of the role's database sessions for slow transactions (sessionShare, ${String(this.#sessions)}), and other keys use the role too; retry later.`,
       limit: { name: "sessionShare", value: this.#sessions },
       retryAfterMs: 1_000,
     });

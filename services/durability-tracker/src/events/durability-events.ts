@@ -261,7 +261,7 @@ export class DurabilityEvents implements Subscriber {
     const ofKey = [...this.#streams.values()].filter(({ id }) => id === viewer.id).length;
     if (ofKey >= maxStreamsPerKey)
       throw new HighwaterError("concurrency_limited", {
-        detail: `The credential has ${String(ofKey)} event streams open, its limit eventStreamsPerKey; close one first.`,
+        detail: `The credential has ${String(ofKey)} event streams open, its limit (eventStreamsPerKey); close one first.`,
         limit: { name: "eventStreamsPerKey", value: maxStreamsPerKey },
         retryAfterMs: 5_000,
       });

@@ -39,7 +39,7 @@ test("one of two has to answer for all regions, both for one region", () => {
   assert.deepEqual(promises(decision), { disk: "not_covered", region: "at_risk", global: "kept" });
   const region = decision.levels.find(({ level }) => level === "region");
   assert.deepEqual([region?.needed, region?.answered, region?.domains], [2, ["west"], ["west", "north"]]);
-  assert.match(decision.reasons.join(), /too few answer for level region: 2 regions must answer, and 1 do/);
+  assert.match(decision.reasons.join(), /too few regions answer for level region: 1 of the 2 that must/);
   const accepted = decideCandidate(situation([replica("west", 80)], { wishes: { acceptsLoss: true } }));
   assert.equal(accepted.refusal, null);
   assert.equal(accepted.chosen?.node, "west");
@@ -232,7 +232,7 @@ test("a stream that is still open, or a position that moves, means that the old 
   const quiet = [replica("west", 80), replica("north", 70)];
   assert.match(
     decideCandidate(situation(quiet, { moving })).reasons.join(),
-    /^north: the position still moves/,
+    /^north: the position still rises/,
   );
   assert.equal(
     decideCandidate(situation(quiet, { moving, wishes: { acceptsLoss: true } })).refusal,

@@ -109,7 +109,7 @@ export function decideCandidate(situation: Situation): Decision {
   if (current.chosen !== null) return conclude(current, situation);
   const earlier = situation.wishes.acceptsLoss ? chooseEarlier(situation, known, known.current) : null;
   if (earlier !== null) return earlier;
-  const reason = `no node that answers can be promoted: none has epoch ${String(known.current.seq)} (${known.current.id}) and counts`;
+  const reason = `no node that answers can be promoted: none that counts has epoch ${String(known.current.seq)} (${known.current.id})`;
   return { ...current, refusal: "no_candidate", reasons: [reason] };
 }
 
@@ -220,7 +220,7 @@ function conclude(decision: Decision, situation: Situation): Decision {
   const fed = reported.filter(({ isFed }) => isFed).map(({ node }) => node);
   if (!wishes.isSwitchover && !wishes.isFenced) {
     if (moved.length > 0) {
-      const reason = `${moved.join(" and ")}: the position still moves, so this is not its end; ask again`;
+      const reason = `${moved.join(" and ")}: the position still rises, so the final position is not known; ask again`;
       return { ...decision, refusal: "still_fed", reasons: [reason] };
     }
     if (fed.length > 0) {
@@ -231,7 +231,7 @@ function conclude(decision: Decision, situation: Situation): Decision {
   const risks = decision.levels.filter(({ promise }) => promise === "at_risk");
   const reasons = risks.map(
     ({ level, answered: those, needed, domain }) =>
-      `too few answer for level ${level}: ${String(needed)} ${domain ?? ""}s must answer, and ${String(those.length)} do`,
+      `too few ${domain ?? "node"}s answer for level ${level}: ${String(those.length)} of the ${String(needed)} that must`,
   );
   return { ...decision, reasons, refusal: risks.length > 0 && !wishes.acceptsLoss ? "loss" : null };
 }
@@ -244,7 +244,7 @@ function chooseEarlier(situation: Situation, known: KnownEpochs, current: EpochR
   for (const epoch of known.graph.ancestry(current.id as EpochId).slice(1)) {
     const decision = choose(situation, known, epoch);
     if (decision.chosen === null) continue;
-    const reason = `everything since epoch ${String(epoch.seq)} is given up: no node that answers has epoch ${String(current.seq)} (${current.id}) and counts`;
+    const reason = `everything since epoch ${String(epoch.seq)} is given up: no node that answers and counts has epoch ${String(current.seq)} (${current.id})`;
     const levels = decision.levels.map((level) =>
       level.promise === "kept" ? { ...level, promise: "at_risk" as const } : level,
     );

@@ -35,7 +35,7 @@ export function durabilityRoutes(scope: FastifyInstance, { loop, verdicts }: Dur
     const report = exposureReport(loop.state);
     if (report === null)
       throw new HighwaterError("primary_unavailable", {
-        detail: "No epoch is known yet; retry.",
+        detail: "The tracker knows no epoch yet; retry.",
         retryAfterMs: 1_000,
       });
     if (principal.isEveryOwner === true) return report;
@@ -90,14 +90,14 @@ function refuseStream(stream: MarkStream, principal: Principal, limits: StreamLi
   const { maxStreams, maxStreamsPerKey } = limits;
   if (stream.size >= maxStreams)
     throw new HighwaterError("overloaded", {
-      detail: `All ${String(maxStreams)} streams are in use (maxStreams).`,
+      detail: `All ${String(maxStreams)} streams are in use (maxStreams); retry later.`,
       limit: { name: "maxStreams", value: maxStreams },
       retryAfterMs: 5_000,
     });
   // Without authentication all are one.
   if (principal.owner !== NOBODY && stream.countOf(principal.id) >= maxStreamsPerKey)
     throw new HighwaterError("concurrency_limited", {
-      detail: `${principal.id} has ${String(maxStreamsPerKey)} streams open, its limit maxStreamsPerKey; close one first.`,
+      detail: `${principal.id} has ${String(maxStreamsPerKey)} streams open, its limit (maxStreamsPerKey); close one first.`,
       limit: { name: "maxStreamsPerKey", value: maxStreamsPerKey },
       retryAfterMs: 5_000,
     });

@@ -29,7 +29,7 @@ export class TokenRate {
     const overMs = fullAtMs - nowMs - BURST_SECONDS * 1_000;
     if (overMs > 0)
       throw new HighwaterError("rate_limited", {
-        detail: `${id} asked for the verdicts of more than ${String(this.#perSecond)} tokens per second, its limit tokensPerSecondPerKey; retry later.`,
+        detail: `${id} asked for the verdicts of more than ${String(this.#perSecond)} tokens per second, its limit (tokensPerSecondPerKey); retry later.`,
         limit: { name: "tokensPerSecondPerKey", value: this.#perSecond },
         retryAfterMs: Math.ceil(overMs),
       });

@@ -55,7 +55,7 @@ export class ResultMemory {
   full(): HighwaterError {
     const most = String(this.#maxBytes);
     return new HighwaterError("overloaded", {
-      detail: `Unread results take all their memory: ${most} bytes for all callers, half of that for one owner. Read results faster, or retry later.`,
+      detail: `Unread results fill the memory for results (resultMemoryBytes): ${most} bytes for all callers, half of that for one owner. Read results faster, or retry later.`,
       limit: { name: "resultMemoryBytes", value: this.#maxBytes },
       retryAfterMs: RETRY_MS.room,
     });

@@ -42,7 +42,7 @@ export class Attempts {
     const { marks, config } = this.#context;
     if (ack !== "durable" || marks.waiting < config.maxWaiting) return;
     throw new HighwaterError("overloaded", {
-      detail: "Too many safe transactions wait for durability.",
+      detail: `${String(config.maxWaiting)} safe transactions already wait to become durable, the limit (maxWaiting); retry later.`,
       limit: { name: "maxWaiting", value: config.maxWaiting },
       retryAfterMs: RETRY_MS.place,
     });

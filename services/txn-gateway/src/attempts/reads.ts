@@ -96,7 +96,7 @@ export class Reads {
   ): Promise<void> {
     const { primary } = this.#parts;
     if (after.owner !== principal.owner && !principal.scopes.has("admin"))
-      throw new HighwaterError("forbidden", { detail: "`after` is another owner's token." });
+      throw new HighwaterError("forbidden", { detail: "The token in `after` belongs to another owner." });
     if (after.epoch === primaryEpoch.epoch || primary.isAncestor(after.epoch, primaryEpoch.epoch)) return;
     primary.wake();
     const verdict = await this.verdictOf(after.text, signal);

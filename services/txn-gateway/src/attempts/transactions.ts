@@ -87,12 +87,18 @@ export class Transactions {
 
   #full(): HighwaterError {
     const limit = { name: "poolSize + poolQueue", value: this.#activeMax };
-    return overloaded("Too many transactions are running.", limit);
+    return overloaded(
+      `${String(limit.value)} transactions are running, the limit (${limit.name}); retry later.`,
+      limit,
+    );
   }
 
   #shareFull(): HighwaterError {
     const limit = { name: "half of poolSize + poolQueue", value: this.#ownerMax };
-    return overloaded("Too many transactions of this owner are running.", limit);
+    return overloaded(
+      `${String(limit.value)} transactions of this owner are running, the limit (${limit.name}); retry later.`,
+      limit,
+    );
   }
 
   /** Errors: HighwaterError; an error of another kind is a fault of the service. */

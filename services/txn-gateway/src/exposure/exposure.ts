@@ -293,7 +293,7 @@ export class Exposure {
     const oldestMs = this.#ageOf(tally, nowMs);
     throw new HighwaterError("exposure_limit", {
       detail: isOfAnnouncements
-        ? "No tracker acknowledges announcements, and their number reached its limit; retry later."
+        ? "No tracker acknowledges announcements, and as many wait as the limit allows; retry later."
         : this.#whyFull(use),
       limit: { name: limit.name, value: limit.value },
       exposure: {

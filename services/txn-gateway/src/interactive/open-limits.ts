@@ -59,7 +59,7 @@ function shareOf(places: number, hasOthers: boolean): number {
 function refuseAbove(name: string, value: number, open: number): void {
   if (open < value) return;
   throw new HighwaterError("too_many_open", {
-    detail: `All ${String(value)} interactive transactions are in use (${name}).`,
+    detail: `All ${String(value)} interactive transactions are in use (${name}); commit or roll back one first.`,
     limit: { name, value },
     retryAfterMs: RETRY_MS.room,
   });

@@ -126,7 +126,7 @@ export class Tickets {
     const { keys, outcomes } = this.#parts;
     const content = openTicket(text, keys);
     if (content.owner !== principal.owner)
-      throw new HighwaterError("forbidden", { detail: "The ticket is another owner's." });
+      throw new HighwaterError("forbidden", { detail: "The ticket belongs to another owner." });
     const { id, digest } = content;
     const name = ownedName(content);
     const found = this.#open.get(name);
@@ -290,7 +290,7 @@ function makeDigest(): bigint {
 function refuseAbove(name: string, value: number, open: number): void {
   if (open < value) return;
   throw new HighwaterError("too_many_open", {
-    detail: `All ${String(value)} tickets are in use (${name}).`,
+    detail: `All ${String(value)} tickets are in use (${name}); report how one ended, or retry later.`,
     limit: { name, value },
     retryAfterMs: RETRY_MS.room,
   });

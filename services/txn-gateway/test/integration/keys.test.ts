@@ -395,7 +395,7 @@ describe("a failover", () => {
     });
     const { code, stderr } = await keys("create --name x --role app_orders");
     assert.equal(code, 1, stderr);
-    assert.match(stderr, /primary_unavailable: a is writable, but c knows an epoch that it does not/);
+    assert.match(stderr, /primary_unavailable: a is writable, but lacks an epoch that c has/);
   });
 
   it("leaves nothing to change when no node answers, and says so", async () => {

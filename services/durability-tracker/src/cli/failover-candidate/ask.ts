@@ -88,7 +88,7 @@ export function askMemories(urls: readonly string[], caller: TrackerCaller): Pro
       try {
         const body = await call(`${url}/v1/durability/marks`, caller, undefined);
         const checked = validate(MarksReply, body);
-        if (!checked.ok) return { kind: "silent", tracker, reason: "its answer is not a tracker's" };
+        if (!checked.ok) return { kind: "silent", tracker, reason: "its answer is not that of a tracker" };
         return { kind: "remembers", tracker, epochs: checked.value.epochs };
       } catch (cause) {
         return { kind: "silent", tracker, reason: messageOf(cause) };

@@ -124,7 +124,7 @@ test("trackers are asked with the key about every candidate, and those that fail
       ["up:1", true, null],
       ["named:1", false, "its address must hold no user and password"],
       ["down:1", false, "fetch failed (ECONNREFUSED)"],
-      ["stranger:1", false, "its answer is not a tracker's"],
+      ["stranger:1", false, "its answer is not that of a tracker"],
       ["refusing:1", false, "it answers 403 forbidden"],
     ],
   );
@@ -173,7 +173,7 @@ Trackers:
   up:1: answers; 0 announced transactions of unknown end
   named:1: does not answer: its address must hold no user and password
   down:1: does not answer: fetch failed (ECONNREFUSED)
-  stranger:1: does not answer: its answer is not a tracker's
+  stranger:1: does not answer: its answer is not that of a tracker
   refusing:1: does not answer: it answers 403 forbidden
 
 Next:

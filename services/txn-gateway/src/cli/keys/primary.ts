@@ -62,7 +62,7 @@ function refuseZombie(primary: NodeReport, { reports, graph }: AuthorityWatcher)
     if (last === undefined || primary.epochs.length === 0) continue;
     if (outranks(primary.epochs, last, graph)) continue;
     throw new HighwaterError("primary_unavailable", {
-      detail: `${primary.node} is writable, but ${other.node} knows an epoch that it does not: it may be a zombie`,
+      detail: `${primary.node} is writable, but lacks an epoch that ${other.node} has: it may be an old primary that still runs`,
     });
   }
 }
