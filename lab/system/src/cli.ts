@@ -46,10 +46,10 @@ const commandList = [
 
 const usage = `Usage: highwater-lab-system [--port-base N]
 
-Starts PostgreSQL in us-east (primary), us-west and eu-west on this machine, with real delays between them, and a
-gateway, a tracker and, where there is Envoy, an edge in each.
-  --port-base N   fixed ports: N to N+7 for the gateway, tracker, database, edge, psql, psql's reads, and both of
-                  psql through the edge, of us-east; N+10 ..., N+20 ...
+Starts three regions on this machine, with real delays between them: us-east (with the primary), us-west and eu-west.
+Each has a PostgreSQL server, a gateway, a tracker and, if Envoy is installed, an edge.
+  --port-base N   use fixed ports. us-east gets N to N+7: gateway, tracker, database, edge, PostgreSQL wire, read port,
+                  and these two through the edge. us-west gets N+10 to N+17, eu-west N+20 to N+27
 
 Commands on standard input:
 ${commandList}`;
@@ -62,7 +62,9 @@ function readOptions(): SystemOptions | "help" {
   if (values["port-base"] === undefined) return {};
   const portBase = Number(values["port-base"]);
   if (!Number.isInteger(portBase) || portBase < 1 || portBase > 65_535 - 10 * REGIONS.length)
-    throw new Error(`--port-base ${values["port-base"]} is not a port with room for the others`);
+    throw new Error(
+      `--port-base ${values["port-base"]} must be a whole number from 1 to ${String(65_535 - 10 * REGIONS.length)}`,
+    );
   const nodes = REGIONS.map((region, at) => ({ id: region, region, port: portBase + 10 * at + 2 }));
   return { portBase, cluster: { nodes } };
 }
@@ -76,7 +78,7 @@ async function describe(system: System): Promise<string> {
       ...(edge === undefined
         ? []
         : [
-            `  edge      ${edge.url}  (gateway and tracker, of the nearest region that can)`,
+            `  edge      ${edge.url}  (routes to a gateway and a tracker, in the nearest region that has one)`,
             `    psql    ${system.edgePgUrl(region)}`,
             `    reads   ${system.edgePgReadUrl(region)}`,
           ]),
@@ -100,13 +102,13 @@ async function describe(system: System): Promise<string> {
   });
   return [
     ...lines,
-    ...(why === false ? [] : [`It runs without an edge: ${why}.`]),
+    ...(why === false ? [] : [`The system runs without an edge: ${why}.`]),
     "",
-    "A transaction, with an id of its own (send it twice: it runs once):",
+    "Run a transaction. It has an id, so it runs once even if you send it twice:",
     `  curl -s ${system.gateway(home).url}/v1/transactions -H 'content-type: application/json' -d '${body}'`,
-    "The same database with any client of PostgreSQL; a COMMIT is answered when it is durable:",
+    "Connect with any PostgreSQL client. COMMIT returns when the transaction is durable:",
     `  psql ${postgres}`,
-    "What is durable, as it happens:",
+    "Watch the marks rise:",
     `  curl -sN ${system.tracker(home).url}/v1/durability/stream`,
     "",
     `Logs and data are in ${system.cluster.dir}. Type help for commands; Ctrl-C stops everything.`,
@@ -122,7 +124,7 @@ async function showStatus(system: System): Promise<void> {
         ? ""
         : `timeline ${String(node.timeline)} at ${node.insertLsn ?? node.replayLsn ?? "?"}`,
       node.state === "replica"
-        ? `${node.streaming ? "streams from" : "waits for"} ${node.upstream ?? "nobody"}`
+        ? `${node.streaming ? "streams from" : "waits for"} ${node.upstream ?? "an upstream server"}`
         : "",
     ]
       .join("  ")

@@ -46,7 +46,7 @@ test("make up works without Python, and says so", { timeout: LIMIT_MS }, async (
   child.stdin.end("quit\n");
   assert.deepEqual(await exit, [0, null], output);
   assert.match(output, /Envoy comes as a Python package: Python 3\.10 or newer with venv/);
-  assert.match(output, /It runs without an edge: no Envoy: /);
+  assert.match(output, /The system runs without an edge: no Envoy: /);
   assert.match(output, /^ {2}gateway +http:/m);
   assert.doesNotMatch(output, /^ {2}edge /m);
   assert.match(output, /Stopping\./);

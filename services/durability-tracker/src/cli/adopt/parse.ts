@@ -11,11 +11,11 @@ export interface AdoptCommand {
   readonly act: Pick<Adoption, "data" | "reason" | "issuedBy"> | null;
 }
 
-export const USAGE = `adopt: continues with a database that lacks earlier epochs. Without --data it changes nothing and shows what this gives up.
+export const USAGE = `adopt: continues with a database that lacks earlier epochs. Without --data it changes nothing, and shows what you would give up.
 
   --node NODE           the writable node to continue with
-  --data intact         act: only Highwater's tables are gone; the applications' rows exist
-  --data restored       act: the whole database was restored, or is another one
+  --data intact         continue; only Highwater's tables are gone, and the applications' rows exist
+  --data restored       continue; the whole database was restored, or is another one
   --reason TEXT         the reason, kept with the command (required with --data)
   --by NAME             the person, kept with the command (required with --data)
   --tracker URL         a tracker to ask (repeatable; adds to HIGHWATER_TRACKERS)

@@ -19,14 +19,14 @@ export const USAGE = `failover-candidate: names the node to promote and what a p
 
   --switchover          a planned change: the primary may answer
   --fenced              you confirm that the old primary is off, although streams from it look open
-  --accept-loss         name a node even if too few answer, or none has the current epoch
-  --prefer-region NAME  among equally advanced nodes
-  --prefer-zone NAME
-  --exclude NODE        do not promote it; its data still counts (repeatable)
-  --ignore NODE         you confirm that it acknowledged nothing in this epoch; it need not answer (repeatable)
+  --accept-loss         name a node even if too few nodes answer, or none has the current epoch
+  --prefer-region NAME  among nodes with the same position, prefer those of this region
+  --prefer-zone NAME    among those, prefer the nodes of this zone
+  --exclude NODE        do not promote this node; its data still counts (repeatable)
+  --ignore NODE         you confirm that this node acknowledged nothing in this epoch; it need not answer (repeatable)
   --list N              name the first N transactions that each choice would lose (up to ${String(PREVIEW_LIMITS.ids)})
   --tracker URL         a tracker to ask (repeatable; adds to HIGHWATER_TRACKERS)
-  --wait SECONDS        wait for positions to stop moving (default 5)
+  --wait SECONDS        wait up to this long for positions to stop rising (default 5)
   --json                print JSON
 
 Environment, as for the services: HIGHWATER_TOPOLOGY, HIGHWATER_AUTHORITY; HIGHWATER_TRACKERS (URLs, separated by

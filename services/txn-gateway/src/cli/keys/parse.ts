@@ -45,34 +45,34 @@ export const USAGE = `Usage: keys create --name NAME --role ROLE [options]    pr
        keys list
        keys revoke ID
        keys expire ID --at TIME | --in DURATION
-       keys audit [--after N] [--since WHEN]             prints the audit log, one JSON object a line
+       keys audit [--after N] [--since WHEN]             prints the audit log, one JSON object per line
 
 create:
   --name NAME              the purpose of the key
-  --role ROLE              the database's login role for the key's transactions. A role serves one owner, and
-                           either keys with the scope write or keys without it
-  --fingerprint ID:SHA256  register a key that keys generate made elsewhere; prints nothing secret
+  --role ROLE              the database login role for the key's transactions. All keys of a role have the same
+                           owner, and either all have the scope write or none has it
+  --fingerprint ID:SHA256  register a key that keys generate printed elsewhere; prints no secret
   --create-role            create the role if it does not exist: LOGIN, with only the rights of highwater_app, or
                            of highwater_read for a key without the scope write
   --password-stdin         read the new role's password from standard input
   --password-file FILE     read it from a file (default: no password)
-  --scopes LIST            some of ${SCOPES.join(", ")}, separated by commas (default: read,write)
+  --scopes LIST            one or more of ${SCOPES.join(", ")}, separated by commas (default: read,write)
   --owner NAME             keys of one owner see each other's transactions (default: the key's own id)
   --expires WHEN           a duration or a time (default: never)
-  --rate N                 requests per second
-  --burst N                requests at once after a pause (default: one second's worth)
-  --concurrency N          requests in flight
-  --open-transactions N    open interactive transactions
-  --idle-timeout DURATION, --total-timeout DURATION    of an interactive transaction
-  --statement-timeout DURATION, --lock-timeout DURATION
+  --rate N                 maximum requests per second
+  --burst N                maximum requests at once after a pause (default: one second's worth)
+  --concurrency N          maximum requests in flight
+  --open-transactions N    maximum open interactive transactions
+  --idle-timeout DURATION, --total-timeout DURATION    time limits of an interactive transaction
+  --statement-timeout DURATION, --lock-timeout DURATION    time limits of a statement
 
 create, revoke, expire:
   --by NAME                the person, for the audit log (default: the user and host that run the command)
   --reason TEXT            the reason, for the audit log
 
 audit:
-  --after N                only entries with a higher number
-  --since WHEN             only entries since a time, or within a duration
+  --after N                only entries with a number above N
+  --since WHEN             only entries since a time, or of the last DURATION
 
 all: --json                print JSON
 
