@@ -1,5 +1,5 @@
-// Goal: `make dist` builds packages that install. Method: run it, and install each in an empty folder without a registry. The tests
-// beside each SDK look into them.
+// Goal: `make dist` builds packages that install. Method: run it, and install each in an empty folder without a registry.
+// Tests beside each SDK check the contents of the packages.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";

@@ -1,17 +1,20 @@
-// docs/verification.md: what was run, at which commit, and what came of it.
+// Writes docs/verification.md: the stages that ran, at which commit, and with which result.
 import { type Done, readDone } from "./run.ts";
 import type { Stage } from "./stages.ts";
 
 const HEAD = `# Verification
 
-\`make verify\` runs what takes hours and is not part of CI, and writes this page. [reliability.md](reliability.md) says what each program
-looks for. The commit of a stage is the last one that changed something that the stage runs.
+\`make verify\` runs the checks that take hours and are not part of CI, and writes this page.
+[reliability.md](reliability.md) says what each program looks for. The column *commit* has the last
+commit that changed something that the stage runs.
 
-* **not run**: the stage has not ended at its commit.
-* **missed a bar**: a benchmark has measured everything, and a figure is behind its bar on this machine. This is no failure. The sign is
-  that the program printed its bars last and ended with exit code 0 or 1. A quick run of the experiments ends with 0 in any case.
-* **FAILED**: everything else that has not passed, also a benchmark that broke off or missed a bar about wrong answers. The log is on the
-  machine that ran the stage.
+* **passed**: the stage ended without a failure.
+* **not run**: the stage has not finished at its commit.
+* **missed a bar**: the benchmark measured every figure, and at least one figure does not reach its
+  bar on this machine. This is not a failure. The program printed its bars last and ended with exit
+  code 0 or 1. A quick run of the experiments always ends with 0.
+* **FAILED**: the stage did not pass for another reason. A benchmark that stopped early, or missed a
+  bar about wrong answers, counts as failed. The log is on the machine that ran the stage.
 `;
 
 export function pageOf(root: string, stages: readonly Stage[]): string {
@@ -19,7 +22,7 @@ export function pageOf(root: string, stages: readonly Stage[]): string {
   const finished = rows.flatMap(({ done }) => (done === null ? [] : [done]));
   if (finished.length === 0)
     throw new Error(
-      "no stage has ended at the commit that is checked out, so there is nothing to write: run make verify",
+      "no stage has finished at the commit that is checked out, so there is nothing to write: run make verify first",
     );
   const count = (result: Done["result"]): number => finished.filter((done) => done.result === result).length;
   const days = finished.map(({ startedAt }) => startedAt.slice(0, 10)).sort();
@@ -56,7 +59,7 @@ export function pageOf(root: string, stages: readonly Stage[]): string {
   ].join("\n");
 }
 
-/** Also how often it had failed before: a second attempt hides nothing. */
+/** Returns the result, and how often the stage failed before: a second attempt hides no failure. */
 export function stateOf(done: Done | null): string {
   if (done === null) return "not run";
   const { result, reason, log, attempt } = done;

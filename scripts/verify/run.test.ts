@@ -84,7 +84,7 @@ test("a failed stage stops nothing, and only it is run again at the same commit"
 
 test("what has not been run is not claimed; results are of one commit", async () => {
   const { root, stages } = repository({ a: PASS, b: PASS });
-  assert.throws(() => pageOf(root, stages), /no stage has ended at the commit/);
+  assert.throws(() => pageOf(root, stages), /no stage has finished at the commit/);
   assert.equal((await run(root, stages.slice(1))).isGood, true);
   const page = pageOf(root, stages);
   assert.match(page, /\*\*Not complete\*\*: of 2 stages 1 passed, 0 missed a bar, 0 FAILED, 1 not run/);
@@ -93,7 +93,7 @@ test("what has not been run is not claimed; results are of one commit", async ()
   commit(root, RECORD);
   assert.equal(pageOf(root, stages), page, "pages and the record are no part of what runs");
   commit(root, "c");
-  assert.throws(() => pageOf(root, stages), /no stage has ended at the commit/);
+  assert.throws(() => pageOf(root, stages), /no stage has finished at the commit/);
 });
 
 test("a result goes with a commit that changes only what its stage does not run", async () => {

@@ -275,7 +275,7 @@ export function chosen(stages: readonly Stage[], only: string): readonly Stage[]
   const unknown = names.filter((name) => !stages.some((stage) => beginsWith(stage.name, name)));
   if (unknown.length > 0)
     throw new Error(
-      `there is no stage ${unknown.join(", ")}: ONLY takes some of ${stages.map(({ name }) => name).join(",")}`,
+      `there is no stage ${unknown.join(", ")}: ONLY takes one or more of ${stages.map(({ name }) => name).join(",")}`,
     );
   return names.length === 0
     ? stages
