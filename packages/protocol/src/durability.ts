@@ -25,27 +25,27 @@ export type DurabilityEventType = (typeof DURABILITY_EVENT_TYPES)[number];
 export const EventId = Type.String({
   pattern: "^[1-9][0-9]{0,15}\\.[1-9][0-9]{0,15}\\.[0-9a-f]{8}$",
   description:
-    "`{epoch number}.{n}.{first 8 digits of the epoch's id}`: the same on every tracker. The two numbers only ever rise in one history.",
+    "`{epoch number}.{n}.{first 8 digits of the epoch's id}`, the same on every tracker. Within one history the two numbers only rise.",
 });
 
 /** `data` of the events of one transaction: `transaction.*`. */
 export const TransactionEventData = Type.Object(
   {
     id: Uuid,
-    attempt: Type.String({ ...Uuid, description: "Epoch in which it was committed." }),
+    attempt: Type.String({ ...Uuid, description: "The epoch in which the transaction committed." }),
     position: Type.Optional(
       Type.Object(
         { epoch: Uuid, offset: OffsetText },
-        { ...closed, description: "Where it committed, if that is known." },
+        { ...closed, description: "The position of the commit, if known." },
       ),
     ),
-    readOnly: Type.Optional(Type.Literal(true, { description: "It has only read." })),
-    verdicts: Type.Record(LevelName, Verdict, { description: "By level." }),
+    readOnly: Type.Optional(Type.Literal(true, { description: "True for a read-only transaction." })),
+    verdicts: Type.Record(LevelName, Verdict, { description: "The verdict at each level." }),
     rule: Type.String({ description: "The rule that gave the verdict." }),
     settledAt: Type.Optional(
-      Type.String({ description: "Of a loss: the strongest level that its proof had reached." }),
+      Type.String({ description: "For a loss: the strongest level that its proof had reached." }),
     ),
-    retriedIn: Type.Optional({ ...Uuid, description: "Epoch in which the same id was committed again." }),
+    retriedIn: Type.Optional({ ...Uuid, description: "The epoch in which the same id committed again." }),
     metadata: Type.Optional(Metadata),
   },
   closed,
@@ -63,7 +63,7 @@ export const EpochEventData = Type.Object(
     forkOffset: Type.String({
       ...OffsetText,
       description:
-        "Everything in the log of `previous` at or below is in this epoch's history. Transactions of `previous` above it may be missing.",
+        "This epoch contains the log of `previous` up to this offset. Transactions of `previous` above it may be missing.",
     }),
     complete: Type.Boolean({
       description:
@@ -72,7 +72,7 @@ export const EpochEventData = Type.Object(
     unlisted: Type.Integer({
       minimum: 0,
       description:
-        "Transactions that had left that tracker's ledger before every level had them, and may be missing now. Their owners get `transactions.unlisted`.",
+        "Transactions that left the tracker's ledger before they were durable at every level, and may be missing now. Their owners get `transactions.unlisted`.",
     }),
   },
   closed,
@@ -84,12 +84,15 @@ export const BrokenPromiseData = Type.Object(
   {
     level: LevelName,
     epoch: Type.String({ ...Uuid, description: "The epoch whose transactions were lost." }),
-    from: Type.String({ ...OffsetText, description: "Everything at or below was kept." }),
+    from: Type.String({ ...OffsetText, description: "The log up to this offset was kept." }),
     to: Type.String({
       ...OffsetText,
-      description: "The level's final mark: everything at or below was promised.",
+      description: "The level's final mark: the log up to it was durable at the level.",
     }),
-    transactions: Type.Integer({ minimum: 0, description: "Those of them that the ledger still holds." }),
+    transactions: Type.Integer({
+      minimum: 0,
+      description: "Number of these transactions that the ledger still holds.",
+    }),
   },
   closed,
 );
@@ -101,21 +104,21 @@ export type BrokenPromiseData = Static<typeof BrokenPromiseData>;
  */
 export const UnlistedData = Type.Object(
   {
-    epoch: Type.String({ ...Uuid, description: "The ended epoch in which they committed." }),
-    currentEpoch: Type.String({ ...Uuid, description: "The epoch that may lack them." }),
+    epoch: Type.String({ ...Uuid, description: "The ended epoch in which the transactions committed." }),
+    currentEpoch: Type.String({ ...Uuid, description: "The epoch that may lack the transactions." }),
     count: Type.Integer({
       minimum: 1,
       description:
-        "The owner's transactions that had left the tracker's ledger before every level had them. At most so many of its ledger are lost.",
+        "Number of the owner's transactions that left the tracker's ledger before they were durable at every level. At most this many of them are lost.",
     }),
     from: Type.String({
       ...OffsetText,
-      description: "The lowest offset at which one of them, of any owner, committed.",
+      description: "The lowest offset at which such a transaction, of any owner, committed.",
     }),
-    to: Type.String({ ...OffsetText, description: "The highest." }),
+    to: Type.String({ ...OffsetText, description: "The highest such offset." }),
     ids: Type.Object(
       { first: Uuid, last: Uuid },
-      { ...closed, description: "All of them are between these." },
+      { ...closed, description: "The ids of all these transactions are in this range." },
     ),
   },
   closed,
@@ -124,7 +127,7 @@ export type UnlistedData = Static<typeof UnlistedData>;
 
 export const DisabledWhy = Type.Union(
   [Type.Literal("by_request"), Type.Literal("gone"), Type.Literal("failing")],
-  { description: "`gone`: it answered 410. `failing`: nothing but failures for five days." },
+  { description: "`gone`: the endpoint answered 410. `failing`: every delivery failed for five days." },
 );
 export type DisabledWhy = Static<typeof DisabledWhy>;
 
@@ -134,7 +137,7 @@ export const WebhookDisabledData = Type.Object(
     endpoint: Type.String(),
     why: DisabledWhy,
     failingSince: Type.Union([Type.String(), Type.Null()], {
-      description: "RFC 3339: the first failure since the last success.",
+      description: "Time of the first failure since the last success, RFC 3339.",
     }),
   },
   closed,
@@ -145,7 +148,7 @@ export const DurabilityEvent = Type.Object(
   {
     id: EventId,
     type: Type.Enum([...DURABILITY_EVENT_TYPES]),
-    at: Type.String({ description: "RFC 3339: when it was recorded." }),
+    at: Type.String({ description: "When the event was recorded, RFC 3339." }),
     data: Type.Union([
       TransactionEventData,
       StallEvent,
@@ -171,23 +174,23 @@ export const ExposureReport = Type.Object(
     level: LevelName,
     transactions: Type.Integer({
       minimum: 0,
-      description: "Committed, announced and not yet durable at the level.",
+      description: "Transactions that are committed, announced and not yet durable at the level.",
     }),
     bytes: Type.String({
       ...OffsetText,
-      description: "Of log between the level's mark and the newest of them.",
+      description: "Bytes of log between the level's mark and the newest of these transactions.",
     }),
     oldestMs: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
-      description: "Age of the oldest of them; null when there is none.",
+      description: "Age of the oldest of these transactions in milliseconds; null if there is none.",
     }),
     byRegion: Type.Record(Type.String(), Count, {
-      description: "By the region of the gateway that committed them.",
+      description: "Transactions by the region of the gateway that committed them.",
     }),
     byGateway: Type.Record(Type.String(), Count, {
-      description: "Every gateway that announced something lately.",
+      description: "Transactions by gateway, for every gateway that announced a transaction recently.",
     }),
     byOwner: Type.Record(OwnerText, Count, {
-      description: "The owners with the most, a bounded number of them.",
+      description: "Transactions by owner, for a limited number of owners with the most.",
     }),
   },
   closed,

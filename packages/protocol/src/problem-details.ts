@@ -7,58 +7,60 @@ export const EvidenceBody = Type.Object(
   {
     state: texts(
       ["committed", "durable", "pending", "lost"],
-      "`committed`: visible; the request waited for no more. `pending`: not durable in the time. `lost`: a failover took some of it back.",
+      "`committed`: visible; the request did not wait for durability. `pending`: not durable in time. `lost`: a failover discarded some of it.",
     ),
     token: about(
       TokenText,
-      "Durable when the refusal can no longer be taken back: for an SDK's `hw.promise(token)`.",
+      "Becomes durable when no failover can change the refusal. For an SDK's `hw.promise(token)`.",
     ),
     position: about(
       Position,
-      "The end of the log when the statement had been refused: everything that it could see is at or below.",
+      "The end of the log after the refusal: everything that the statement could see is at or below it.",
     ),
-    level: Type.Optional(about(LevelName, "At which it is durable, or was waited for.")),
+    level: Type.Optional(
+      about(LevelName, "The level at which it is durable, or at which the request waited."),
+    ),
   },
   { ...closed, description: "The basis of a refusal: everything that the statement could see." },
 );
 
 export const Details = Type.Partial(
   Type.Object({
-    detail: Type.String({ description: "For people; may change." }),
-    sqlstate: Type.String({ description: "PostgreSQL's code, where the database refused something." }),
-    statement: Type.Integer({ minimum: 0, description: "Index of the statement at fault, from 0." }),
+    detail: Type.String({ description: "Explanation for people. The text may change." }),
+    sqlstate: Type.String({ description: "PostgreSQL's error code, if the database refused a statement." }),
+    statement: Type.Integer({ minimum: 0, description: "Index of the statement that failed, from 0." }),
     constraint: Type.String({ description: "Name of the constraint that was violated." }),
     retryAfterMs: Type.Number({
       minimum: 0,
-      description: "Milliseconds to wait before the next attempt; Retry-After has them as whole seconds.",
+      description: "Milliseconds to wait before the next attempt. Retry-After has whole seconds.",
     }),
     fields: Type.Array(Type.String(), { description: "The faults of the request, one text for each." }),
     limit: Type.Object(
       {
-        name: Type.String({ description: "As the service's configuration calls it." }),
-        value: Type.Number({ description: "In the unit that the name says." }),
+        name: Type.String({ description: "Name of the limit in the service's configuration." }),
+        value: Type.Number({ description: "Value of the limit, in the unit of its name." }),
       },
-      { ...closed, description: "The limit that was met." },
+      { ...closed, description: "The limit that the request reached." },
     ),
     exposure: Type.Object(
       {
-        transactions: Type.Integer({ minimum: 0, description: "How many they are." }),
-        bytes: about(OffsetText, "Of log, as decimal text."),
+        transactions: Type.Integer({ minimum: 0, description: "Number of the transactions." }),
+        bytes: about(OffsetText, "Bytes of log, as decimal text."),
         oldestMs: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
-          description: "Age of the oldest in milliseconds; null when there is none.",
+          description: "Age of the oldest transaction in milliseconds; null if there is none.",
         }),
       },
       {
         ...closed,
-        description: "Transactions that are committed and not durable yet, of those that the limit counts.",
+        description: "Transactions that the limit counts, that are committed and not durable yet.",
       },
     ),
-    transactionId: Type.String({ description: "Of the transaction that the error is about." }),
+    transactionId: Type.String({ description: "Id of the transaction that the error is about." }),
     evidence: about(
       EvidenceBody,
-      "Of a refused statement: what the refusal rests on. An SDK's `hw.promise(error.evidence.token).durable()` waits for it.",
+      "For a refused statement: the data that the refusal rests on. An SDK's `hw.promise(error.evidence.token).durable()` waits for it.",
     ),
-    open: Type.Boolean({ description: "Of an interactive transaction: whether it is still open." }),
+    open: Type.Boolean({ description: "For an interactive transaction: true if it is still open." }),
   }),
 );
 

@@ -47,16 +47,16 @@ export type Position = Static<typeof Position>;
 export const Marks = Type.Object(
   {
     epoch: about(Uuid, "Id of the epoch."),
-    seq: Type.Integer({ minimum: 1, description: "Number of the epoch: a later one has a larger one." }),
+    seq: Type.Integer({ minimum: 1, description: "Number of the epoch. A later epoch has a higher number." }),
     levels: about(
       Type.Record(LevelName, OffsetText, closed),
-      "By level: the offset up to which everything is durable at it.",
+      "For each level, the offset up to which the log is durable at the level.",
     ),
   },
   {
     ...closed,
     description:
-      "The durable part of the log now, by level, in one epoch. A level that was never observed is absent, not zero.",
+      "How far the log of one epoch is durable now, by level. A level that was never observed is absent, not zero.",
   },
 );
 export type Marks = Static<typeof Marks>;
@@ -94,14 +94,14 @@ export const Isolation = Type.Union(
   [Type.Literal("serializable"), Type.Literal("repeatable read"), Type.Literal("read committed")],
   {
     description:
-      "How much a transaction may see of those that run beside it, by PostgreSQL's names. Default: `serializable`, but `repeatable read` for a read with `after` or `mode: local`, which may run on a replica.",
+      "The isolation level, by PostgreSQL's names. Default: `serializable`; for a read with `after` or `mode: local`, which may run on a replica, `repeatable read`.",
   },
 );
 export type Isolation = Static<typeof Isolation>;
 
 export const Param = Type.Union([Type.String(), Type.Number(), Type.Boolean(), Type.Null()], {
   description:
-    "A value as PostgreSQL's text. A number that a 64-bit float cannot hold exactly must be sent as a string.",
+    "A value as PostgreSQL's text. Send a number as a string if a 64-bit float cannot hold it exactly.",
 });
 export type Param = Static<typeof Param>;
 
@@ -127,7 +127,7 @@ export const Metadata = Type.Record(
       maxLength: LIMITS.metadataNameChars,
       pattern: "^[^\\r\\n\\u2028\\u2029]*$",
     },
-    description: "The application's own words; trackers hand them to webhooks.",
+    description: "The application's own data. Trackers send it with events to webhooks.",
   },
 );
 
@@ -135,19 +135,19 @@ export const Metadata = Type.Record(
 export const IdText = Type.String({
   minLength: 1,
   maxLength: 64,
-  description: "The transaction's id, chosen by its client: a UUIDv7, with the time in it.",
+  description: "The transaction's id, a UUIDv7. The client creates it.",
 });
 export const TokenText = Type.String({
   minLength: 1,
   maxLength: 200,
   description:
-    "The client's token for a committed transaction: enough, with marks, to judge it later. Opaque.",
+    "The token of a committed transaction. With it a tracker can judge the transaction later. Opaque.",
 });
 const Seq = Type.Integer({
   minimum: 1,
   maximum: 1_000_000_000,
   description:
-    "The calls of one transaction are numbered 1, 2, 3 …; a repeated number gets its answer again.",
+    "Number of the call within its transaction: 1, 2, 3 and so on. A repeated number gets its answer again.",
 });
 const Statements = Type.Array(Statement, { minItems: 1, maxItems: LIMITS.statements });
 const SomeStatements = Type.Array(Statement, { maxItems: LIMITS.statements });
@@ -170,7 +170,8 @@ function numbersUpTo(limit: string): string {
 export const MaxDelayMs = Type.Integer({
   minimum: 1,
   maximum: LIMITS.maxDelayMs,
-  description: "Not durable at the level after so many milliseconds: an event `transaction.delayed` says so.",
+  description:
+    "The tracker sends an event `transaction.delayed` if the transaction is not durable at the level after this many milliseconds.",
 });
 
 /** How a transaction runs. */
@@ -181,7 +182,7 @@ const ExecutionFields = {
     Type.Boolean({
       default: false,
       description:
-        "Only with `serializable` and `readOnly`: waits for a snapshot that no later transaction can make unsafe.",
+        "Only with `serializable` and `readOnly`: the transaction waits for a snapshot that no later transaction can make unsafe.",
     }),
   ),
 };
@@ -192,7 +193,7 @@ const Acknowledgement = {
     Type.Union([Type.Literal("commit"), Type.Literal("durable")], {
       default: "commit",
       description:
-        "`commit`: answered at the commit point. `durable`: answered at the durability point of the level.",
+        "`commit`: answer at the commit point. `durable`: answer when the transaction is durable at the level.",
     }),
   ),
   level: Type.Optional(LevelName),
@@ -201,7 +202,7 @@ const Acknowledgement = {
       minimum: 0,
       maximum: LIMITS.waitMs,
       description:
-        "Milliseconds that a durable answer may take behind the commit; then it is 202 `pending`, which is no loss.",
+        "Maximum milliseconds that a durable answer waits after the commit. Then the answer is 202 `pending`; the transaction is not lost.",
     }),
   ),
 };
@@ -220,7 +221,7 @@ export const TransactionRequest = Type.Object(
     mode: Type.Optional(
       Type.Union([Type.Literal("primary"), Type.Literal("local")], {
         description:
-          "Only with `readOnly`: where it runs. `local`: on a replica in the gateway's region, if one can serve it; the default where there is `after`.",
+          "Only with `readOnly`: where the transaction runs. `local`: on a replica in the gateway's region, if one can serve it; the default with `after`.",
       }),
     ),
     maxDelayMs: Type.Optional(MaxDelayMs),
@@ -264,17 +265,17 @@ export type RollbackRequest = Static<typeof RollbackRequest>;
 export const StatementResult = Type.Object(
   {
     command: Type.String({ description: "PostgreSQL's command tag without its numbers, such as `UPDATE`." }),
-    rowCount: Type.Integer({ minimum: 0, description: "Rows that were read or changed." }),
+    rowCount: Type.Integer({ minimum: 0, description: "Number of rows that the statement read or changed." }),
     fields: Type.Array(
       Type.Object({ name: Type.String(), oid: Type.Integer({ description: "PostgreSQL's type." }) }, closed),
     ),
     rows: Type.Array(Type.Array(Type.Union([Type.String(), Type.Null()])), {
-      description: "PostgreSQL's text of each value, or null; decoding is the client's.",
+      description: "PostgreSQL's text of each value, or null. The client decodes it.",
     }),
     truncated: Type.Optional(
       Type.Literal(true, {
         description:
-          "Rows were left out because of a limit of the service; a committed write is not undone for that.",
+          "The answer leaves rows out because of a limit of the service. A committed write stays committed.",
       }),
     ),
   },
@@ -290,21 +291,21 @@ export type TransactionState = Static<typeof TransactionState>;
 
 export const Served = Type.Object(
   {
-    node: Type.String({ description: "Its name." }),
-    region: Type.String({ description: "Where it runs." }),
+    node: Type.String({ description: "Name of the node." }),
+    region: Type.String({ description: "Region of the node." }),
     role: texts(["primary", "replica"], "Only a primary takes writes."),
     behindBytes: Type.Union([OffsetText, Type.Null()], {
-      description: "Bytes of log, as decimal text; 0 on the primary, null while it is not known.",
+      description: "Lag in bytes of log, as decimal text; 0 on the primary, null if not known.",
     }),
     behindMs: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
       description:
-        "Age of the newest commit in it, in milliseconds; 0 on the primary, null while it is not known.",
+        "Age of the newest commit in the snapshot, in milliseconds; 0 on the primary, null if not known.",
     }),
   },
   {
     ...closed,
     description:
-      "Which node served a read, and how far its snapshot may be behind the primary, as the gateway last saw that.",
+      "Which node served a read, and how far its snapshot may be behind the primary, by the gateway's latest observation.",
   },
 );
 export type Served = Static<typeof Served>;
@@ -322,14 +323,15 @@ export const TransactionResponse = Type.Object(
     /** Level of a `durable` or `pending` state. */
     level: Type.Optional(LevelName),
     results: Type.Union([Type.Array(StatementResult), Type.Null()], {
-      description: "One for each statement; null for a replay, whose original results are not kept.",
+      description:
+        "One result for each statement; null for a replay, because the service does not keep results.",
     }),
     marks: NewestMarks,
     announced: Type.Boolean({
-      description: "A tracker had the announcement on disk when this was answered.",
+      description: "True if a tracker had the announcement on disk when the gateway answered.",
     }),
     replayed: Type.Optional(
-      Type.Literal(true, { description: "The id had committed before, and nothing was run now." }),
+      Type.Literal(true, { description: "The id had committed before; this request ran nothing." }),
     ),
     /** Present for a read that asked for `after` or `mode`. */
     served: Type.Optional(Served),
@@ -346,11 +348,11 @@ export const OpenTransactionResponse = Type.Object(
     results: Type.Array(StatementResult),
     expiresAt: Type.String({
       description:
-        "RFC 3339, by the gateway's clock: it is rolled back then unless another call comes before.",
+        "When the gateway rolls the transaction back if no other call arrives. RFC 3339, by the gateway's clock.",
     }),
     marks: NewestMarks,
   },
-  { ...closed, description: "An interactive transaction that is open." },
+  { ...closed, description: "An open interactive transaction." },
 );
 export type OpenTransactionResponse = Static<typeof OpenTransactionResponse>;
 
@@ -359,13 +361,13 @@ export type RollbackResponse = Static<typeof RollbackResponse>;
 
 export const TransactionStateResponse = Type.Object(
   {
-    id: about(Uuid, "The transaction's."),
-    state: about(TransactionState, "At the level."),
+    id: about(Uuid, "The transaction's id."),
+    state: about(TransactionState, "State at the level."),
     token: Type.Optional(
-      about(TokenText, "Of one that has committed: for verdicts, or an SDK's `hw.promise(token)`."),
+      about(TokenText, "Token of a committed transaction, for verdicts or an SDK's `hw.promise(token)`."),
     ),
-    position: Type.Optional(about(Position, "Of one that has committed: where.")),
-    level: Type.Optional(about(LevelName, "The level that `state` is about, where it is about one.")),
+    position: Type.Optional(about(Position, "Position of a committed transaction.")),
+    level: Type.Optional(about(LevelName, "The level that `state` refers to, if it refers to one.")),
     marks: NewestMarks,
   },
   { ...closed, description: "The state of an id." },
@@ -374,7 +376,7 @@ export type TransactionStateResponse = Static<typeof TransactionStateResponse>;
 
 export const Verdict = texts(
   ["pending", "durable", "lost", "broken", "expired", "unknown"],
-  "The judgement of a tracker. `pending` may become any other; `durable` and `lost` are final, but that a promise which a failure has violated becomes `broken`. `expired`: too old to know. `unknown`: the service does not know the id.",
+  "A tracker's verdict. `pending` can become any other verdict. `durable` and `lost` are final, except that `durable` becomes `broken` if a failure breaks the promise. `expired`: the transaction is too old. `unknown`: the service does not know the id.",
 );
 export type Verdict = Static<typeof Verdict>;
 
@@ -390,7 +392,7 @@ export const VerdictsRequest = Type.Object(
         minimum: 0,
         maximum: LIMITS.waitMs,
         description:
-          "The answer is held until none is pending, or for so long: one that stays pending holds up the others. Default: not held.",
+          "Maximum milliseconds that the answer waits until no transaction is pending. One pending transaction delays the others. Default: no wait.",
       }),
     ),
   },
@@ -400,17 +402,17 @@ export type VerdictsRequest = Static<typeof VerdictsRequest>;
 
 export const TokenVerdict = Type.Object(
   {
-    token: Type.String({ description: "The one that was judged." }),
-    id: about(Uuid, "Of the transaction; all zeros if the token names a position alone."),
-    verdict: about(Verdict, "The judgement."),
-    level: about(LevelName, "The level it was judged at."),
+    token: Type.String({ description: "The judged token." }),
+    id: about(Uuid, "The transaction's id; all zeros for a position-only token."),
+    verdict: about(Verdict, "The verdict."),
+    level: about(LevelName, "The level of the verdict."),
     position: about(
       Position,
-      "Where the transaction is judged now: its own position, or the one it was carried over to.",
+      "The position at which the tracker judges the transaction now: its own, or the one to which it was carried over.",
     ),
     // services/durability-tracker/SPEC.md has the service's.
     rule: Type.String({
-      description: "The rule that gave the verdict; one that a client found by itself starts with `client:`.",
+      description: "The rule that gave the verdict. The rules of an SDK's own verdicts start with `client:`.",
     }),
     retriedIn: Type.Optional(
       about(Uuid, "For `lost`: the epoch in which another attempt under the same id committed."),
@@ -422,25 +424,28 @@ export const TokenVerdict = Type.Object(
       ),
     ),
   },
-  { ...closed, description: "The judgement of one transaction at one level." },
+  { ...closed, description: "The verdict on one transaction at one level." },
 );
 export type TokenVerdict = Static<typeof TokenVerdict>;
 
 export const RefusedToken = Type.Object(
   {
-    token: Type.String({ description: "The one that was refused." }),
-    verdict: Type.Literal("unknown", { description: "Always so: nothing is said of it." }),
-    level: about(LevelName, "The level that was asked about."),
-    rule: Type.Literal("refused", { description: "Always so." }),
+    token: Type.String({ description: "The refused token." }),
+    verdict: Type.Literal("unknown", { description: "Always `unknown`." }),
+    level: about(LevelName, "The level in the question."),
+    rule: Type.Literal("refused", { description: "Always `refused`." }),
     error: Type.Object(
       { code: texts(["invalid_token", "forbidden"]), detail: Type.String() },
-      { ...closed, description: "Why: it is no token, or another owner's." },
+      {
+        ...closed,
+        description: "The reason: the text is not a token, or the token belongs to another owner.",
+      },
     ),
   },
   {
     ...closed,
     description:
-      "In the place of a verdict: the tracker does not judge this token for this caller. It judges the others.",
+      "Replaces the verdict: the tracker does not judge this token for this caller. It judges the others.",
   },
 );
 export type RefusedToken = Static<typeof RefusedToken>;
@@ -448,14 +453,14 @@ export type RefusedToken = Static<typeof RefusedToken>;
 const Blind = Type.Optional(
   Type.Literal(true, {
     description:
-      "The tracker is blind: it gets nothing new from the primary. Another tracker may settle what is pending here.",
+      "True if the tracker is blind: it receives nothing from the primary. Another tracker may have verdicts on transactions that are pending here.",
   }),
 );
 
 export const VerdictsResponse = Type.Object(
   {
     verdicts: Type.Array(Type.Union([TokenVerdict, RefusedToken]), {
-      description: "One for each token, in their order.",
+      description: "One verdict for each token, in the order of the tokens.",
     }),
     marks: Type.Union([Marks, Type.Null()]),
     blind: Blind,
@@ -511,7 +516,8 @@ export type Loss = Static<typeof Loss>;
 export const LossesResponse = Type.Object(
   {
     losses: Type.Array(Type.Union([Loss, Type.Null()]), {
-      description: "One for each id, in their order. Null: the tracker's ledger holds no attempt of it.",
+      description:
+        "One entry for each id, in the order of the ids. Null: the tracker's ledger has no attempt of the id.",
     }),
     blind: Blind,
   },
@@ -521,8 +527,8 @@ export type LossesResponse = Static<typeof LossesResponse>;
 
 export const MarksResponse = Type.Object(
   {
-    marks: Type.Union([Marks, Type.Null()], { description: "Null while none was ever observed." }),
-    levels: Type.Array(LevelName, { description: "Those that are configured, weakest first." }),
+    marks: Type.Union([Marks, Type.Null()], { description: "Null if no mark was ever observed." }),
+    levels: Type.Array(LevelName, { description: "The configured levels, weakest first." }),
     epochs: Type.Array(EpochRecord, {
       description: "The current epoch and its ancestors, oldest first.",
     }),
@@ -545,7 +551,11 @@ export type StallEvent = Static<typeof StallEvent>;
 
 /** `event: blind`: whether the tracker has lost sight of the primary. */
 export const BlindEvent = Type.Object(
-  { blind: Type.Boolean({ description: "True: it gets nothing new from the primary; another may." }) },
+  {
+    blind: Type.Boolean({
+      description: "True if the tracker receives nothing from the primary. Another tracker may receive it.",
+    }),
+  },
   closed,
 );
 export type BlindEvent = Static<typeof BlindEvent>;

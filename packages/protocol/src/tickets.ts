@@ -40,7 +40,7 @@ export type TicketsRequest = Static<typeof TicketsRequest>;
 export const TicketText = Type.String({
   minLength: 1,
   maxLength: 256,
-  description: "Proof of a deployment's gateway that it has announced the transaction. Opaque.",
+  description: "Proves that a gateway of this deployment has announced the transaction. Opaque.",
 });
 
 export const Ticket = Type.Object(
@@ -48,14 +48,14 @@ export const Ticket = Type.Object(
     id: Uuid,
     tag: about(
       Uuid,
-      "Of the receipt. Known to the service and the transaction's owner alone: send it as a bound parameter.",
+      "Tag of the receipt. Only the service and the transaction's owner know it: send it as a bound parameter.",
     ),
-    epoch: about(Uuid, "Of the receipt: it commits in this epoch, or not at all."),
-    digest: Type.String({ description: "Of the receipt: a signed 64-bit number, as decimal text." }),
+    epoch: about(Uuid, "Epoch of the receipt. The transaction commits in this epoch or not at all."),
+    digest: Type.String({ description: "Digest of the receipt: a signed 64-bit number, as decimal text." }),
     lifeMs: Type.Integer({
       minimum: 1,
       description:
-        "The COMMIT must be answered within so many milliseconds of the request for the ticket; then trackers settle the id, as never committed if they find no receipt.",
+        "Milliseconds from the request for the ticket until COMMIT must be answered. After that trackers settle the id: it can never commit if they find no receipt.",
     }),
     ticket: TicketText,
   },
@@ -66,7 +66,7 @@ export type Ticket = Static<typeof Ticket>;
 export const TicketsResponse = Type.Object(
   {
     answers: Type.Array(Type.Object({ status: Status, body: Type.Union([Ticket, ProblemBody]) }, closed), {
-      description: "One for each transaction, in their order.",
+      description: "One answer for each transaction, in the order of the transactions.",
     }),
   },
   closed,
@@ -78,7 +78,7 @@ export const TicketEnd = Type.Object(
     ticket: TicketText,
     ended: Type.Union([Type.Literal("commit"), Type.Literal("rollback")], {
       description:
-        "`commit`: COMMIT was sent, whether or not its answer came. `rollback`: it was not, and never will be.",
+        "`commit`: COMMIT was sent, whether or not it was answered. `rollback`: COMMIT was not and will not be sent.",
     }),
   },
   closed,
@@ -98,7 +98,7 @@ export const TicketEndsResponse = Type.Object(
         { status: Status, body: Type.Union([TransactionResponse, RollbackResponse, ProblemBody]) },
         closed,
       ),
-      { description: "One for each ticket, in their order." },
+      { description: "One answer for each ticket, in the order of the tickets." },
     ),
   },
   closed,

@@ -46,12 +46,13 @@ const EventTypes = Type.Array(
 const Url = Type.String({
   minLength: 1,
   maxLength: WEBHOOK_LIMITS.urlChars,
-  description: "https, without credentials; every address of its host must be public, unless it is allowed.",
+  description: "An https URL without credentials. Every address of its host must be public or allowed.",
 });
 const Description = Type.String({ maxLength: WEBHOOK_LIMITS.descriptionChars });
 const Filter = Type.Unsafe<Readonly<Record<string, string>>>({
   ...Metadata,
-  description: "Only transactions whose metadata has all of these values. Events of no transaction pass.",
+  description:
+    "Only events of transactions whose metadata has all these values. Events that belong to no transaction pass.",
 });
 
 export const NewWebhook = Type.Object(
@@ -71,7 +72,9 @@ export const WebhookChange = Type.Object(
     events: Type.Optional(EventTypes),
     filter: Type.Optional(Filter),
     description: Type.Optional(Description),
-    disabled: Type.Optional(Type.Boolean({ description: "False enables it again, whatever disabled it." })),
+    disabled: Type.Optional(
+      Type.Boolean({ description: "False enables the endpoint again, whatever disabled it." }),
+    ),
   },
   { ...closed, minProperties: 1 },
 );
@@ -88,7 +91,7 @@ export const Webhook = Type.Object(
     disabledWhy: Type.Union([DisabledWhy, Type.Null()]),
     disabledAt: Type.Union([Instant, Type.Null()]),
     failingSince: Type.Union([Instant, Type.Null()], {
-      description: "The first failure since the last success.",
+      description: "Time of the first failure since the last success.",
     }),
     createdAt: Instant,
   },
@@ -102,7 +105,7 @@ export const WebhookSecret = Type.Object(
     previous: Type.Optional(
       Type.Object(
         { secret: Type.String(), until: Instant },
-        { ...closed, description: "It signs as well until then." },
+        { ...closed, description: "The previous secret, which also signs until the given time." },
       ),
     ),
   },
@@ -123,7 +126,7 @@ export const RotateRequest = Type.Object(
         minimum: 0,
         maximum: WEBHOOK_LIMITS.overlapSeconds,
         default: WEBHOOK_LIMITS.overlapSecondsDefault,
-        description: "So long the secret of before signs as well.",
+        description: "How long the previous secret also signs.",
       }),
     ),
   },
@@ -140,7 +143,9 @@ export type RecoverRequest = Static<typeof RecoverRequest>;
 export const RecoverResponse = Type.Object(
   {
     recovered: Count,
-    more: Type.Boolean({ description: "There are more than one call recovers: call again." }),
+    more: Type.Boolean({
+      description: "True if there are more deliveries than one call recovers: call again.",
+    }),
   },
   closed,
 );
@@ -150,7 +155,7 @@ export const DeliveryStatus = Type.Union(
   [Type.Literal("pending"), Type.Literal("delivered"), Type.Literal("failed"), Type.Literal("held")],
   {
     description:
-      "`failed`: every attempt of the schedule has failed. `held`: the endpoint was disabled; nothing is sent until it is recovered.",
+      "`failed`: every attempt of the schedule failed. `held`: the endpoint was disabled; the tracker sends nothing until the delivery is recovered.",
   },
 );
 export type DeliveryStatus = Static<typeof DeliveryStatus>;
@@ -190,7 +195,7 @@ export const DeliveryAttempt = Type.Object(
     ),
     status: Type.Union([Type.Integer(), Type.Null()]),
     answer: Type.Union([Type.String(), Type.Null()], {
-      description: "The beginning of the answer, or the fault when there was none.",
+      description: "The beginning of the answer, or the fault if there was no answer.",
     }),
   },
   closed,
@@ -200,7 +205,7 @@ export type DeliveryAttempt = Static<typeof DeliveryAttempt>;
 export const DeliveryDetails = Type.Object(
   {
     ...WebhookDelivery.properties,
-    body: Type.String({ description: "The text that is signed and sent, as it is." }),
+    body: Type.String({ description: "The exact text that the tracker signs and sends." }),
     history: Type.Array(DeliveryAttempt, { description: "The newest 100 attempts, oldest first." }),
   },
   closed,
@@ -211,7 +216,7 @@ export const DeliveryList = Type.Object(
   {
     deliveries: Type.Array(WebhookDelivery),
     next: Type.Union([Type.String(), Type.Null()], {
-      description: "`before` of the next page; null: there is none.",
+      description: "The value of `before` for the next page; null on the last page.",
     }),
   },
   closed,

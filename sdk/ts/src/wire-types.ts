@@ -1,18 +1,18 @@
 // Generated (make gen) from packages/protocol: what goes over the wire.
 /** What became of the transaction that an error is about. */ export type Outcome = "not_applied" | "applied" | "unknown";
 /** What a caller may do after an error. `never`: the request itself is wrong. `transaction`: run the whole body again, with a new id. `resolve_outcome`: ask for the state, or send the same id again. `wait`: send the same again later. */ export type Retry = "never" | "transaction" | "resolve_outcome" | "wait";
-/** How much a transaction may see of those that run beside it, by PostgreSQL's names. Default: `serializable`, but `repeatable read` for a read with `after` or `mode: local`, which may run on a replica. */ export type Isolation = "serializable" | "repeatable read" | "read committed";
-/** A value as PostgreSQL's text. A number that a 64-bit float cannot hold exactly must be sent as a string. */ export type Param = string | number | boolean | null;
+/** The isolation level, by PostgreSQL's names. Default: `serializable`; for a read with `after` or `mode: local`, which may run on a replica, `repeatable read`. */ export type Isolation = "serializable" | "repeatable read" | "read committed";
+/** A value as PostgreSQL's text. Send a number as a string if a 64-bit float cannot hold it exactly. */ export type Param = string | number | boolean | null;
 /** What became of a transaction. `active`: it is open or runs. `committed`: durability was not asked about. `pending`: committed, and not known to be durable. `durable`, `lost`, `broken`: settled at the level. `aborted`: never committed. `expired`: too old to know. `unknown`: the service does not know the id; of a token without an id, a failover may have discarded the transaction or not. */ export type TransactionState = "active" | "committed" | "pending" | "durable" | "lost" | "aborted" | "broken" | "expired" | "unknown";
-/** The judgement of a tracker. `pending` may become any other; `durable` and `lost` are final, but that a promise which a failure has violated becomes `broken`. `expired`: too old to know. `unknown`: the service does not know the id. */ export type Verdict = "pending" | "durable" | "lost" | "broken" | "expired" | "unknown";
+/** A tracker's verdict. `pending` can become any other verdict. `durable` and `lost` are final, except that `durable` becomes `broken` if a failure breaks the promise. `expired`: the transaction is too old. `unknown`: the service does not know the id. */ export type Verdict = "pending" | "durable" | "lost" | "broken" | "expired" | "unknown";
 /** A position in one epoch's log. Offsets of different epochs must not be compared. */ export interface Position {
   /** Id of the epoch: the time from one start or promotion of a primary to the next. */ epoch: string;
   /** Bytes of log, as decimal text. */ offset: string;
 }
-/** The durable part of the log now, by level, in one epoch. A level that was never observed is absent, not zero. */ export interface Marks {
+/** How far the log of one epoch is durable now, by level. A level that was never observed is absent, not zero. */ export interface Marks {
   /** Id of the epoch. */ epoch: string;
-  /** Number of the epoch: a later one has a larger one. */ seq: number;
-  /** By level: the offset up to which everything is durable at it. */ levels: Record<string, string>;
+  /** Number of the epoch. A later epoch has a higher number. */ seq: number;
+  /** For each level, the offset up to which the log is durable at the level. */ levels: Record<string, string>;
 }
 export interface EpochRecord {
   id: string;
@@ -37,52 +37,52 @@ export interface TransactionRequest {
   statements: Statement[];
   isolation?: Isolation;
   readOnly?: boolean;
-  /** Only with `serializable` and `readOnly`: waits for a snapshot that no later transaction can make unsafe. */ deferrable?: boolean;
-  /** `commit`: answered at the commit point. `durable`: answered at the durability point of the level. */ ack?: "commit" | "durable";
+  /** Only with `serializable` and `readOnly`: the transaction waits for a snapshot that no later transaction can make unsafe. */ deferrable?: boolean;
+  /** `commit`: answer at the commit point. `durable`: answer when the transaction is durable at the level. */ ack?: "commit" | "durable";
   level?: string;
-  /** Milliseconds that a durable answer may take behind the commit; then it is 202 `pending`, which is no loss. */ maxWaitMs?: number;
+  /** Maximum milliseconds that a durable answer waits after the commit. Then the answer is 202 `pending`; the transaction is not lost. */ maxWaitMs?: number;
   after?: string;
-  /** Only with `readOnly`: where it runs. `local`: on a replica in the gateway's region, if one can serve it; the default where there is `after`. */ mode?: "primary" | "local";
-  /** Not durable at the level after so many milliseconds: an event `transaction.delayed` says so. */ maxDelayMs?: number;
-  /** The application's own words; trackers hand them to webhooks. */ metadata?: Record<string, string>;
+  /** Only with `readOnly`: where the transaction runs. `local`: on a replica in the gateway's region, if one can serve it; the default with `after`. */ mode?: "primary" | "local";
+  /** The tracker sends an event `transaction.delayed` if the transaction is not durable at the level after this many milliseconds. */ maxDelayMs?: number;
+  /** The application's own data. Trackers send it with events to webhooks. */ metadata?: Record<string, string>;
 }
 export interface BeginRequest {
   id: string;
   statements?: Statement[];
   isolation?: Isolation;
   readOnly?: boolean;
-  /** Only with `serializable` and `readOnly`: waits for a snapshot that no later transaction can make unsafe. */ deferrable?: boolean;
-  /** Not durable at the level after so many milliseconds: an event `transaction.delayed` says so. */ maxDelayMs?: number;
-  /** The application's own words; trackers hand them to webhooks. */ metadata?: Record<string, string>;
+  /** Only with `serializable` and `readOnly`: the transaction waits for a snapshot that no later transaction can make unsafe. */ deferrable?: boolean;
+  /** The tracker sends an event `transaction.delayed` if the transaction is not durable at the level after this many milliseconds. */ maxDelayMs?: number;
+  /** The application's own data. Trackers send it with events to webhooks. */ metadata?: Record<string, string>;
 }
 export interface StatementsRequest {
-  /** The calls of one transaction are numbered 1, 2, 3 …; a repeated number gets its answer again. */ seq: number;
+  /** Number of the call within its transaction: 1, 2, 3 and so on. A repeated number gets its answer again. */ seq: number;
   statements: Statement[];
 }
 export interface CommitRequest {
-  /** The calls of one transaction are numbered 1, 2, 3 …; a repeated number gets its answer again. */ seq: number;
+  /** Number of the call within its transaction: 1, 2, 3 and so on. A repeated number gets its answer again. */ seq: number;
   statements?: Statement[];
-  /** `commit`: answered at the commit point. `durable`: answered at the durability point of the level. */ ack?: "commit" | "durable";
+  /** `commit`: answer at the commit point. `durable`: answer when the transaction is durable at the level. */ ack?: "commit" | "durable";
   level?: string;
-  /** Milliseconds that a durable answer may take behind the commit; then it is 202 `pending`, which is no loss. */ maxWaitMs?: number;
-  /** Not durable at the level after so many milliseconds: an event `transaction.delayed` says so. */ maxDelayMs?: number;
+  /** Maximum milliseconds that a durable answer waits after the commit. Then the answer is 202 `pending`; the transaction is not lost. */ maxWaitMs?: number;
+  /** The tracker sends an event `transaction.delayed` if the transaction is not durable at the level after this many milliseconds. */ maxDelayMs?: number;
 }
 export interface RollbackRequest {
-  /** The calls of one transaction are numbered 1, 2, 3 …; a repeated number gets its answer again. */ seq: number;
+  /** Number of the call within its transaction: 1, 2, 3 and so on. A repeated number gets its answer again. */ seq: number;
 }
 export interface StatementResult {
   /** PostgreSQL's command tag without its numbers, such as `UPDATE`. */ command: string;
-  /** Rows that were read or changed. */ rowCount: number;
+  /** Number of rows that the statement read or changed. */ rowCount: number;
   fields: { name: string; /** PostgreSQL's type. */ oid: number }[];
-  /** PostgreSQL's text of each value, or null; decoding is the client's. */ rows: (string | null)[][];
-  /** Rows were left out because of a limit of the service; a committed write is not undone for that. */ truncated?: true;
+  /** PostgreSQL's text of each value, or null. The client decodes it. */ rows: (string | null)[][];
+  /** The answer leaves rows out because of a limit of the service. A committed write stays committed. */ truncated?: true;
 }
-/** Which node served a read, and how far its snapshot may be behind the primary, as the gateway last saw that. */ export interface Served {
-  /** Its name. */ node: string;
-  /** Where it runs. */ region: string;
+/** Which node served a read, and how far its snapshot may be behind the primary, by the gateway's latest observation. */ export interface Served {
+  /** Name of the node. */ node: string;
+  /** Region of the node. */ region: string;
   /** Only a primary takes writes. */ role: "primary" | "replica";
-  /** Bytes of log, as decimal text; 0 on the primary, null while it is not known. */ behindBytes: string | null;
-  /** Age of the newest commit in it, in milliseconds; 0 on the primary, null while it is not known. */ behindMs: number | null;
+  /** Lag in bytes of log, as decimal text; 0 on the primary, null if not known. */ behindBytes: string | null;
+  /** Age of the newest commit in the snapshot, in milliseconds; 0 on the primary, null if not known. */ behindMs: number | null;
 }
 export interface TransactionResponse {
   id: string;
@@ -90,97 +90,99 @@ export interface TransactionResponse {
   token: string;
   /** A position in one epoch's log. Offsets of different epochs must not be compared. */ position: Position;
   level?: string;
-  /** One for each statement; null for a replay, whose original results are not kept. */ results: StatementResult[] | null;
+  /** One result for each statement; null for a replay, because the service does not keep results. */ results: StatementResult[] | null;
   /** The newest marks that the gateway knows; null before it knows any. */ marks: Marks | null;
-  /** A tracker had the announcement on disk when this was answered. */ announced: boolean;
-  /** The id had committed before, and nothing was run now. */ replayed?: true;
-  /** Which node served a read, and how far its snapshot may be behind the primary, as the gateway last saw that. */ served?: Served;
+  /** True if a tracker had the announcement on disk when the gateway answered. */ announced: boolean;
+  /** The id had committed before; this request ran nothing. */ replayed?: true;
+  /** Which node served a read, and how far its snapshot may be behind the primary, by the gateway's latest observation. */ served?: Served;
 }
-/** An interactive transaction that is open. */ export interface OpenTransactionResponse {
+/** An open interactive transaction. */ export interface OpenTransactionResponse {
   id: string;
   state: "active";
   /** Number of the call that this answers; 0 for begin. */ seq: number;
   results: StatementResult[];
-  /** RFC 3339, by the gateway's clock: it is rolled back then unless another call comes before. */ expiresAt: string;
+  /** When the gateway rolls the transaction back if no other call arrives. RFC 3339, by the gateway's clock. */ expiresAt: string;
   /** The newest marks that the gateway knows; null before it knows any. */ marks: Marks | null;
 }
 export interface RollbackResponse { id: string; state: "aborted" }
 /** The state of an id. */ export interface TransactionStateResponse {
-  /** The transaction's. */ id: string;
-  /** At the level. */ state: TransactionState;
-  /** Of one that has committed: for verdicts, or an SDK's `hw.promise(token)`. */ token?: string;
-  /** Of one that has committed: where. */ position?: Position;
-  /** The level that `state` is about, where it is about one. */ level?: string;
+  /** The transaction's id. */ id: string;
+  /** State at the level. */ state: TransactionState;
+  /** Token of a committed transaction, for verdicts or an SDK's `hw.promise(token)`. */ token?: string;
+  /** Position of a committed transaction. */ position?: Position;
+  /** The level that `state` refers to, if it refers to one. */ level?: string;
   /** The newest marks that the gateway knows; null before it knows any. */ marks: Marks | null;
 }
 export interface VerdictsRequest {
   tokens: string[];
   level?: string;
-  /** The answer is held until none is pending, or for so long: one that stays pending holds up the others. Default: not held. */ waitMs?: number;
+  /** Maximum milliseconds that the answer waits until no transaction is pending. One pending transaction delays the others. Default: no wait. */ waitMs?: number;
 }
-/** The judgement of one transaction at one level. */ export interface TokenVerdict {
-  /** The one that was judged. */ token: string;
-  /** Of the transaction; all zeros if the token names a position alone. */ id: string;
-  /** The judgement. */ verdict: Verdict;
-  /** The level it was judged at. */ level: string;
-  /** Where the transaction is judged now: its own position, or the one it was carried over to. */ position: Position;
-  /** The rule that gave the verdict; one that a client found by itself starts with `client:`. */ rule: string;
+/** The verdict on one transaction at one level. */ export interface TokenVerdict {
+  /** The judged token. */ token: string;
+  /** The transaction's id; all zeros for a position-only token. */ id: string;
+  /** The verdict. */ verdict: Verdict;
+  /** The level of the verdict. */ level: string;
+  /** The position at which the tracker judges the transaction now: its own, or the one to which it was carried over. */ position: Position;
+  /** The rule that gave the verdict. The rules of an SDK's own verdicts start with `client:`. */ rule: string;
   /** For `lost`: the epoch in which another attempt under the same id committed. */ retriedIn?: string;
   /** For `lost` and `broken`: the strongest level that the published tombstone had reached. */ settledAt?: string;
 }
-/** In the place of a verdict: the tracker does not judge this token for this caller. It judges the others. */ export interface RefusedToken {
-  /** The one that was refused. */ token: string;
-  /** Always so: nothing is said of it. */ verdict: "unknown";
-  /** The level that was asked about. */ level: string;
-  /** Always so. */ rule: "refused";
-  /** Why: it is no token, or another owner's. */ error: { code: "invalid_token" | "forbidden"; detail: string };
+/** Replaces the verdict: the tracker does not judge this token for this caller. It judges the others. */ export interface RefusedToken {
+  /** The refused token. */ token: string;
+  /** Always `unknown`. */ verdict: "unknown";
+  /** The level in the question. */ level: string;
+  /** Always `refused`. */ rule: "refused";
+  /** The reason: the text is not a token, or the token belongs to another owner. */ error: { code: "invalid_token" | "forbidden"; detail: string };
 }
 export interface VerdictsResponse {
-  /** One for each token, in their order. */ verdicts: (TokenVerdict | RefusedToken)[];
+  /** One verdict for each token, in the order of the tokens. */ verdicts: (TokenVerdict | RefusedToken)[];
   marks: Marks | null;
-  /** The tracker is blind: it gets nothing new from the primary. Another tracker may settle what is pending here. */ blind?: true;
+  /** True if the tracker is blind: it receives nothing from the primary. Another tracker may have verdicts on transactions that are pending here. */ blind?: true;
 }
 export interface MarksResponse {
-  /** Null while none was ever observed. */ marks: Marks | null;
-  /** Those that are configured, weakest first. */ levels: string[];
+  /** Null if no mark was ever observed. */ marks: Marks | null;
+  /** The configured levels, weakest first. */ levels: string[];
   /** The current epoch and its ancestors, oldest first. */ epochs: EpochRecord[];
-  /** The tracker is blind: it gets nothing new from the primary. Another tracker may settle what is pending here. */ blind?: true;
+  /** True if the tracker is blind: it receives nothing from the primary. Another tracker may have verdicts on transactions that are pending here. */ blind?: true;
 }
 export interface EpochEvent { epochs: EpochRecord[] }
 export interface StallEvent { level: string; epoch: string; offset: string; pending: number }
-export interface BlindEvent { /** True: it gets nothing new from the primary; another may. */ blind: boolean }
+export interface BlindEvent {
+  /** True if the tracker receives nothing from the primary. Another tracker may receive it. */ blind: boolean;
+}
 export interface TicketRequest {
   id: string;
   level?: string;
-  /** Not durable at the level after so many milliseconds: an event `transaction.delayed` says so. */ maxDelayMs?: number;
-  /** The application's own words; trackers hand them to webhooks. */ metadata?: Record<string, string>;
+  /** The tracker sends an event `transaction.delayed` if the transaction is not durable at the level after this many milliseconds. */ maxDelayMs?: number;
+  /** The application's own data. Trackers send it with events to webhooks. */ metadata?: Record<string, string>;
 }
 export interface Ticket {
   id: string;
-  /** Of the receipt. Known to the service and the transaction's owner alone: send it as a bound parameter. */ tag: string;
-  /** Of the receipt: it commits in this epoch, or not at all. */ epoch: string;
-  /** Of the receipt: a signed 64-bit number, as decimal text. */ digest: string;
-  /** The COMMIT must be answered within so many milliseconds of the request for the ticket; then trackers settle the id, as never committed if they find no receipt. */ lifeMs: number;
-  /** Proof of a deployment's gateway that it has announced the transaction. Opaque. */ ticket: string;
+  /** Tag of the receipt. Only the service and the transaction's owner know it: send it as a bound parameter. */ tag: string;
+  /** Epoch of the receipt. The transaction commits in this epoch or not at all. */ epoch: string;
+  /** Digest of the receipt: a signed 64-bit number, as decimal text. */ digest: string;
+  /** Milliseconds from the request for the ticket until COMMIT must be answered. After that trackers settle the id: it can never commit if they find no receipt. */ lifeMs: number;
+  /** Proves that a gateway of this deployment has announced the transaction. Opaque. */ ticket: string;
 }
 export interface TicketEnd {
-  /** Proof of a deployment's gateway that it has announced the transaction. Opaque. */ ticket: string;
-  /** `commit`: COMMIT was sent, whether or not its answer came. `rollback`: it was not, and never will be. */ ended: "commit" | "rollback";
+  /** Proves that a gateway of this deployment has announced the transaction. Opaque. */ ticket: string;
+  /** `commit`: COMMIT was sent, whether or not it was answered. `rollback`: COMMIT was not and will not be sent. */ ended: "commit" | "rollback";
 }
-/** The limit that was met. */ export interface ReachedLimit {
-  /** As the service's configuration calls it. */ readonly name: string;
-  /** In the unit that the name says. */ readonly value: number;
+/** The limit that the request reached. */ export interface ReachedLimit {
+  /** Name of the limit in the service's configuration. */ readonly name: string;
+  /** Value of the limit, in the unit of its name. */ readonly value: number;
 }
-/** Transactions that are committed and not durable yet, of those that the limit counts. */ export interface AtRisk {
-  /** How many they are. */ readonly transactions: number;
-  /** Of log, as decimal text. */ readonly bytes: string;
-  /** Age of the oldest in milliseconds; null when there is none. */ readonly oldestMs: number | null;
+/** Transactions that the limit counts, that are committed and not durable yet. */ export interface AtRisk {
+  /** Number of the transactions. */ readonly transactions: number;
+  /** Bytes of log, as decimal text. */ readonly bytes: string;
+  /** Age of the oldest transaction in milliseconds; null if there is none. */ readonly oldestMs: number | null;
 }
 /** The basis of a refusal: everything that the statement could see. */ export interface Evidence {
-  /** `committed`: visible; the request waited for no more. `pending`: not durable in the time. `lost`: a failover took some of it back. */ readonly state: "committed" | "durable" | "pending" | "lost";
-  /** Durable when the refusal can no longer be taken back: for an SDK's `hw.promise(token)`. */ readonly token: string;
-  /** The end of the log when the statement had been refused: everything that it could see is at or below. */ readonly position: Position;
-  /** At which it is durable, or was waited for. */ readonly level?: string | undefined;
+  /** `committed`: visible; the request did not wait for durability. `pending`: not durable in time. `lost`: a failover discarded some of it. */ readonly state: "committed" | "durable" | "pending" | "lost";
+  /** Becomes durable when no failover can change the refusal. For an SDK's `hw.promise(token)`. */ readonly token: string;
+  /** The end of the log after the refusal: everything that the statement could see is at or below it. */ readonly position: Position;
+  /** The level at which it is durable, or at which the request waited. */ readonly level?: string | undefined;
 }
 /** RFC 9457. */ export interface Problem {
   /** A path of the service: GET it for the cause, the fix and an example. */ readonly type: string;
@@ -189,15 +191,15 @@ export interface TicketEnd {
   /** Stable; a newer service may know more of them. */ readonly code: string;
   readonly outcome: Outcome;
   readonly retry: Retry;
-  /** For people; may change. */ readonly detail?: string | undefined;
-  /** PostgreSQL's code, where the database refused something. */ readonly sqlstate?: string | undefined;
-  /** Index of the statement at fault, from 0. */ readonly statement?: number | undefined;
+  /** Explanation for people. The text may change. */ readonly detail?: string | undefined;
+  /** PostgreSQL's error code, if the database refused a statement. */ readonly sqlstate?: string | undefined;
+  /** Index of the statement that failed, from 0. */ readonly statement?: number | undefined;
   /** Name of the constraint that was violated. */ readonly constraint?: string | undefined;
-  /** Milliseconds to wait before the next attempt; Retry-After has them as whole seconds. */ readonly retryAfterMs?: number | undefined;
+  /** Milliseconds to wait before the next attempt. Retry-After has whole seconds. */ readonly retryAfterMs?: number | undefined;
   /** The faults of the request, one text for each. */ readonly fields?: readonly string[] | undefined;
-  /** The limit that was met. */ readonly limit?: ReachedLimit | undefined;
-  /** Transactions that are committed and not durable yet, of those that the limit counts. */ readonly exposure?: AtRisk | undefined;
-  /** Of the transaction that the error is about. */ readonly transactionId?: string | undefined;
-  /** Of a refused statement: what the refusal rests on. An SDK's `hw.promise(error.evidence.token).durable()` waits for it. */ readonly evidence?: Evidence | undefined;
-  /** Of an interactive transaction: whether it is still open. */ readonly open?: boolean | undefined;
+  /** The limit that the request reached. */ readonly limit?: ReachedLimit | undefined;
+  /** Transactions that the limit counts, that are committed and not durable yet. */ readonly exposure?: AtRisk | undefined;
+  /** Id of the transaction that the error is about. */ readonly transactionId?: string | undefined;
+  /** For a refused statement: the data that the refusal rests on. An SDK's `hw.promise(error.evidence.token).durable()` waits for it. */ readonly evidence?: Evidence | undefined;
+  /** For an interactive transaction: true if it is still open. */ readonly open?: boolean | undefined;
 }

@@ -153,7 +153,7 @@ class Writer {
       ...(waits
         ? {
             "Retry-After": {
-              description: "Seconds. The body has milliseconds.",
+              description: "Seconds to wait. `retryAfterMs` in the body has milliseconds.",
               schema: { type: "integer", minimum: 1 },
             },
           }

@@ -24,7 +24,7 @@ export const ERROR_OPERATIONS: readonly Operation[] = [
     ...shared,
     path: "/errors",
     id: "listErrors",
-    summary: "All error codes",
+    summary: "List all error codes",
     parameters: [],
     description: "Needs no credential.",
     successes: {
@@ -37,7 +37,7 @@ export const ERROR_OPERATIONS: readonly Operation[] = [
     path: "/errors/{code}",
     id: "getError",
     summary: "Explain an error code",
-    description: "The `type` of a problem is this path. Needs no credential.",
+    description: "The `type` of a Problem is this path. Needs no credential.",
     parameters: [
       {
         name: "code",
@@ -49,7 +49,7 @@ export const ERROR_OPERATIONS: readonly Operation[] = [
     ],
     successes: {
       200: {
-        description: "Its cause, the next step, and an example of a response.",
+        description: "The cause of the error, the next step, and an example of a response.",
         schema: ErrorDescription,
         example: describeError("overloaded"),
       },

@@ -17,15 +17,15 @@ export function makeDocument(): Json {
     info: {
       title: "Highwater durability tracker",
       version: "1",
-      summary: "Which transactions are durable, and which are lost.",
-      description: "Generated from packages/protocol/src; `make gen` writes it.",
+      summary: "Reports which transactions are durable, and which are lost.",
+      description: "Generated from packages/protocol/src; `make gen` writes this document.",
     },
     tags: {
       durability: "Marks, verdicts, events, and what is at risk.",
-      webhooks: "Endpoints that are told of events, and what was sent to them.",
-      gateways: "For the gateways of the cluster.",
-      errors: "What each error means, and what to do.",
-      operation: "For probes and operators. Not to be shown to the public.",
+      webhooks: "Endpoints that receive events, and the deliveries to them.",
+      gateways: "Calls of gateways.",
+      errors: "The meaning of each error, and the next step.",
+      operation: "For probes and operators. Do not expose these calls to the public.",
     },
     operations: OPERATIONS,
     schemas: SCHEMAS,
@@ -38,7 +38,7 @@ export function makeDocument(): Json {
       service: {
         type: "http",
         scheme: "bearer",
-        description: "Made from HIGHWATER_INTERNAL_SECRET, which the services of a cluster share.",
+        description: "HIGHWATER_INTERNAL_SECRET, which all gateways and trackers share.",
       },
     },
   });

@@ -38,12 +38,12 @@ const MARKS_OPERATIONS: readonly Operation[] = [
     method: "get",
     path: "/v1/durability/marks",
     id: "getMarks",
-    summary: "The marks now",
+    summary: "Get the current marks",
     description:
-      "Everything of the epoch at or below a level's mark has reached the level. Also the configured levels, and the epochs that the current one continues.",
+      "A mark is the offset up to which the epoch's log has reached the level. The answer also has the configured levels, and the current epoch with its ancestors.",
     successes: {
       200: {
-        description: "As this tracker knows them.",
+        description: "The marks that this tracker knows.",
         schema: MarksResponse,
         example: { marks: MARKS, levels: ["disk", "region", "global"], epochs: [] },
       },
@@ -56,11 +56,15 @@ const MARKS_OPERATIONS: readonly Operation[] = [
     method: "get",
     path: "/v1/durability/stream",
     id: "streamMarks",
-    summary: "Marks and epochs as they change",
+    summary: "Stream marks and epochs as they change",
     description:
-      'Server-sent events: `epoch`, `mark`, `stalled`, `recovered` and `blind`. A new stream begins with the current state, so nothing is missed by connecting again. `blind` with `{"blind":true}`: this tracker has received nothing from the primary for a second; listen to another one. `{"blind":false}`: it does again. The streams of a tracker that stays blind end every ten seconds. A stream ends soon after its credential has ceased to be good.',
+      'Server-sent events: `epoch`, `mark`, `stalled`, `recovered` and `blind`. A new stream begins with the current state, so a client that connects again misses nothing. `blind` with `{"blind":true}`: this tracker has received nothing from the primary for a second; use another tracker. `{"blind":false}`: it receives from the primary again. While a tracker stays blind, it ends its streams every ten seconds. A stream also ends soon after its credential has expired or is revoked.',
     parameters: [
-      query("exposure", "`true`: also events `exposure`, with what is at risk.", Type.Literal("true")),
+      query(
+        "exposure",
+        "`true`: also send events `exposure`, with the transactions at risk.",
+        Type.Literal("true"),
+      ),
     ],
     successes: { 200: { description: "The stream.", contentType: "text/event-stream" } },
     errors: STREAM_ERRORS,
@@ -71,9 +75,9 @@ const MARKS_OPERATIONS: readonly Operation[] = [
     method: "get",
     path: "/v1/durability/exposure",
     id: "getExposure",
-    summary: "Transactions at risk now",
-    description: "Of owners, a caller sees its own.",
-    successes: { 200: { description: "As this tracker knows it.", schema: ExposureReport } },
+    summary: "Get the transactions at risk",
+    description: "A caller sees only its own entry in `byOwner`.",
+    successes: { 200: { description: "The exposure that this tracker knows.", schema: ExposureReport } },
     errors: [...CALLER_ERRORS, "primary_unavailable"],
     examples: [{ name: "ask", summary: "Ask", given: "nothing", status: 200 }],
   },
@@ -84,9 +88,9 @@ const VERDICTS: Operation = {
   method: "post",
   path: "/v1/durability/verdicts",
   id: "getVerdicts",
-  summary: "Verdicts of transactions",
+  summary: "Get verdicts of transactions",
   description:
-    "One answer for each token, in their order. A token that is none, or belongs to another owner, is refused by itself: its answer has an `error`, and the others are answered as if it were not there. With `waitMs` the answer is held until none is pending: one that stays so holds up the others, so ask for those that may take long by themselves.",
+    "Returns one verdict for each token, in the order of the tokens. For a text that is not a token, and for another owner's token, it returns an `error` in place of the verdict, and judges the others. With `waitMs` the answer comes when no transaction is pending. One pending transaction delays the others, so send tokens that may take long in a separate request.",
   request: VerdictsRequest,
   successes: {
     200: {
@@ -99,28 +103,28 @@ const VERDICTS: Operation = {
   examples: [
     {
       name: "ask",
-      summary: "Of one transaction, at once",
+      summary: "Ask about one transaction, without waiting",
       given: "committed",
       body: { tokens: [SAMPLE.token] },
       status: 200,
     },
     {
       name: "wait",
-      summary: "At a level, waiting for it",
+      summary: "Wait until the transaction is durable at a level",
       given: "committed",
       body: { tokens: [SAMPLE.token], level: "disk", waitMs: 2_000 },
       status: 200,
     },
     {
       name: "refused",
-      summary: "A text that is no token spoils no other",
+      summary: "A text that is not a token does not affect the others",
       given: "committed",
       body: { tokens: [SAMPLE.token, "hw2_nonsense"] },
       status: 200,
     },
     {
       name: "unknown",
-      summary: "At a level that is not configured",
+      summary: "Ask at a level that is not configured",
       given: "committed",
       body: { tokens: [SAMPLE.token], level: "moon" },
       status: 400,
@@ -133,30 +137,39 @@ const EVENTS: Operation = {
   method: "get",
   path: "/v1/durability/events",
   id: "getEvents",
-  summary: "Events of the caller's transactions, and of the cluster",
+  summary: "Get events of the caller's transactions, and of the system",
   description:
-    "As server-sent events from now on, or from where `Last-Event-ID` or `after` says; as JSON, a page of those that are kept. With `durable=true` a stream also reports transactions that have become durable, those whose metadata has every `metadata.NAME=VALUE` that is asked for; these events have no ids and are not repeated.",
+    "As a stream of server-sent events: new events, from now on or after the cursor in `Last-Event-ID` or `after`. As JSON: a page of stored events. With `durable=true` a stream also reports transactions that have become durable and whose metadata has every `metadata.NAME=VALUE` of the query. These events have no ids and are not repeated.",
   parameters: [
     query(
       "format",
-      "Otherwise the Accept header decides.",
+      "Default: the Accept header decides.",
       Type.Union([Type.Literal("json"), Type.Literal("stream")]),
     ),
-    query("after", "Those behind it.", EventCursor),
+    query("after", "Only events after this cursor.", EventCursor),
     query(
       "types",
-      "Names of types, separated by commas.",
+      "Only events of these types, separated by commas.",
       Type.String({ description: DURABILITY_EVENT_TYPES.join(", ") }),
     ),
-    query("limit", "Of a page.", Type.Integer({ minimum: 1, maximum: EVENT_LIMITS.pageEvents })),
-    query("durable", "Of a stream.", Type.Union([Type.Literal("true"), Type.Literal("false")])),
-    query("level", "At which they became durable; only with `durable=true`.", LevelName),
+    query(
+      "limit",
+      "Maximum number of events in a page.",
+      Type.Integer({ minimum: 1, maximum: EVENT_LIMITS.pageEvents }),
+    ),
+    query(
+      "durable",
+      "For a stream only: `true` also sends transactions that have become durable.",
+      Type.Union([Type.Literal("true"), Type.Literal("false")]),
+    ),
+    query("level", "The level at which transactions became durable. Only with `durable=true`.", LevelName),
     {
       name: "Last-Event-ID",
       in: "header",
       required: false,
       schema: EventCursor,
-      description: "Sent by clients that connect again.",
+      description:
+        "Cursor of the last event that the client received. Clients send it when they connect again.",
     },
   ],
   successes: {
@@ -177,12 +190,18 @@ const EVENTS: Operation = {
   examples: [
     {
       name: "page",
-      summary: "Events that are kept",
+      summary: "Get stored events",
       given: "nothing",
       query: { format: "json", after: "0.0" },
       status: 200,
     },
-    { name: "wrong", summary: "From nowhere", given: "nothing", query: { after: "nowhere" }, status: 400 },
+    {
+      name: "wrong",
+      summary: "Ask with an invalid cursor",
+      given: "nothing",
+      query: { after: "nowhere" },
+      status: 400,
+    },
   ],
 };
 
@@ -193,16 +212,16 @@ const FAILOVER: Operation = {
   method: "post",
   path: "/v1/durability/failover-preview",
   id: "previewFailover",
-  summary: "The loss if each node is promoted",
+  summary: "Preview what the promotion of each node would lose",
   description:
-    "Needs the scope `admin`, or the credential that the services share. `highwater failover-candidate` asks it, and says what to do.",
+    "Needs the scope `admin`, or HIGHWATER_INTERNAL_SECRET. The command `failover-candidate` uses it, and names the node to promote.",
   request: FailoverPreviewRequest,
-  successes: { 200: { description: "By candidate.", schema: FailoverPreview } },
+  successes: { 200: { description: "The loss for each candidate.", schema: FailoverPreview } },
   errors: PREVIEW_ERRORS,
   examples: [
     {
       name: "ask",
-      summary: "Of two candidates",
+      summary: "Compare two candidates",
       given: "nothing",
       body: {
         epoch: SAMPLE.epoch,
@@ -223,16 +242,16 @@ const ANNOUNCEMENTS: Operation = {
   method: "post",
   path: "/internal/announcements",
   id: "announce",
-  summary: "Commits of a gateway",
+  summary: "Announce commits of a gateway",
   description:
-    "Acknowledged when it is on the tracker's disk. For gateways only, which prove themselves by HIGHWATER_INTERNAL_SECRET; a proxy must not show it to the public.",
+    "The tracker answers when the announcements are on its disk. Only gateways may call this; they authenticate with HIGHWATER_INTERNAL_SECRET. A proxy must not expose it to the public.",
   request: AnnouncementBatch,
-  successes: { 204: { description: "It is on disk.", schema: null } },
+  successes: { 204: { description: "The announcements are on disk.", schema: null } },
   errors: [...CALLER_ERRORS, ...BODY_ERRORS],
   examples: [
     {
       name: "intent",
-      summary: "Before a commit",
+      summary: "Announce a transaction before its commit",
       given: "service",
       body: {
         gateway: "us-east",
@@ -252,16 +271,16 @@ const LOSSES: Operation = {
   method: "post",
   path: "/internal/losses",
   id: "losses",
-  summary: "Verdicts by id",
+  summary: "Get verdicts by id",
   description:
-    "The ledger's entries for ids under which a gateway found the tombstone of a loss, for `GET /v1/transactions/{id}`. For gateways only, which prove themselves by HIGHWATER_INTERNAL_SECRET; a proxy must not show it to the public.",
+    "Returns the ledger's entries for ids whose receipt is the tombstone of a loss. Gateways call this for `GET /v1/transactions/{id}`; they authenticate with HIGHWATER_INTERNAL_SECRET. A proxy must not expose it to the public.",
   request: LossesRequest,
-  successes: { 200: { description: "By id.", schema: LossesResponse } },
+  successes: { 200: { description: "The ledger's entry for each id.", schema: LossesResponse } },
   errors: [...CALLER_ERRORS, ...BODY_ERRORS, "unknown_level"],
   examples: [
     {
       name: "ask",
-      summary: "Of one id that it does not know",
+      summary: "Ask about an id that the tracker does not know",
       given: "service",
       body: { of: [{ id: SAMPLE.id }], level: "region" },
       status: 200,

@@ -5,8 +5,8 @@ import { SAMPLE } from "./sample.ts";
 export const HEALTH_OPERATIONS = healthOperations({
   service: "tracker",
   ready: {
-    summary: "It follows an authoritative primary",
-    description: "Verdicts are decided, and the service is not shutting down.",
+    summary: "Ask whether the tracker follows an authoritative primary",
+    description: "200 while the tracker decides verdicts and is not shutting down.",
   },
   epoch: SAMPLE.epoch,
   metricsExample: { name: "ask", summary: "Ask" },

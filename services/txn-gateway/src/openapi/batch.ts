@@ -10,14 +10,14 @@ export const BATCH_OPERATION: Operation = {
   tag: "transactions",
   summary: "Run several transactions, each on its own",
   description:
-    "As many requests for `POST /v1/transactions` in one: each has its own outcome, and none waits for another. Each counts as a request of its caller's. Where the answer ends before a transaction's line, its state shows the outcome.",
+    "Runs each transaction as its own `POST /v1/transactions`: each has its own outcome, none waits for another, and each counts as a request of the caller. If the answer ends before a transaction's line, ask for the transaction's state.",
   security: ["bearer"],
   parameters: [],
   request: BatchRequest,
   successes: {
     200: {
       description:
-        "One line of JSON for each transaction, `{index, status, body}`, in the order in which they end. `index` counts from 0, `status` and `body` are those of an answer of `POST /v1/transactions`: a TransactionResponse, or a Problem.",
+        "One line of JSON for each transaction, `{index, status, body}`, in the order in which they end. `index` counts from 0. `status` and `body` are those of an answer to `POST /v1/transactions`: a TransactionResponse, or a Problem.",
       contentType: "application/x-ndjson",
     },
   },

@@ -24,13 +24,13 @@ export const OPERATIONS: readonly Operation[] = [
 ];
 
 const TAGS: Readonly<Record<string, string>> = {
-  transactions: "One request, one transaction; and what became of it.",
-  "interactive transactions": "Begin, statements, commit or rollback, call by call.",
+  transactions: "Transactions in one request, and the state of a transaction.",
+  "interactive transactions": "Transactions in several requests: begin, statements, commit or rollback.",
   tickets: "For transactions that an application commits on its own connection to the primary.",
-  "Neon wire": "For drivers and ORMs that are written for Neon's serverless HTTP wire.",
-  gateways: "For gateways among each other.",
-  errors: "What each error means, and what to do.",
-  operation: "For probes and operators. Not to be shown to the public.",
+  "Neon wire": "For drivers and ORMs that speak Neon's serverless HTTP wire.",
+  gateways: "For calls between gateways.",
+  errors: "The meaning of each error, and the next step.",
+  operation: "For probes and operators. Do not expose these calls to the public.",
 };
 
 export function makeDocument(): Json {
@@ -38,9 +38,9 @@ export function makeDocument(): Json {
     info: {
       title: "Highwater transaction gateway",
       version: "1",
-      summary: "Transactions that are answered at commit, and promises of durability.",
+      summary: "Runs transactions, and answers at commit or at durability.",
       description:
-        "Generated from packages/protocol/src/schemas.ts; `make gen` writes it. docs/reference/http.md explains it.",
+        "Generated from packages/protocol/src/schemas.ts; `make gen` writes this document. docs/reference/http.md explains the calls.",
     },
     tags: TAGS,
     operations: OPERATIONS,
@@ -60,7 +60,7 @@ export function makeDocument(): Json {
         type: "apiKey",
         in: "header",
         name: "Neon-Connection-String",
-        description: "The same credential, as the password of a connection string.",
+        description: "An API key or JSON Web Token, as the password of a connection string.",
       },
     },
     errorShapes: {

@@ -28,14 +28,14 @@ const SESSION_TO_SEND: Parameter = {
   name: SESSION,
   in: "header",
   required: true,
-  description: "From the answer to begin. A proxy routes on its first part, the gateway's name.",
+  description: "The value from the answer to begin. A proxy routes by its first part, the gateway's name.",
   schema: SessionText,
 };
 
 const sessionAnswered = (required: boolean): ResponseHeader => ({
   name: SESSION,
   required,
-  description: "To be sent with every further call of the transaction. Opaque.",
+  description: "Send this value with every further call of the transaction. Opaque.",
   schema: SessionText,
 });
 
@@ -70,13 +70,14 @@ const begin: Operation = {
   tag: "interactive transactions",
   summary: "Open a transaction",
   description:
-    "It holds a database session until it ends: by commit, by rollback, by a failure, or at `expiresAt`. The same begin again, before any other call, gets the same answer. An id that has committed before gets the answer of that transaction. Scope `write`, or `read` for `readOnly`.",
+    "The transaction holds a database session until it commits, rolls back, fails, or reaches `expiresAt`. If you repeat begin before any other call, you get the same answer. If the id has committed before, you get the outcome of that transaction. Needs the scope `write`, or `read` for `readOnly`.",
   security: ["bearer"],
   parameters: [],
   request: BeginRequest,
   successes: {
     200: {
-      description: "Open (`active`); or, for an id that has committed before, that outcome with `replayed`.",
+      description:
+        "The transaction is open (`active`). If the id has committed before: its outcome, with `replayed`.",
       schema: Type.Union([OpenTransactionResponse, TransactionResponse]),
       headers: [sessionAnswered(false)],
       links: {
@@ -99,14 +100,14 @@ const begin: Operation = {
   examples: [
     {
       name: "empty",
-      summary: "Open it, and nothing else",
+      summary: "Open a transaction without statements",
       given: "nothing",
       body: { id: SAMPLE.id },
       status: 200,
     },
     {
       name: "withStatements",
-      summary: "The first statements ride along",
+      summary: "Open a transaction with its first statements",
       given: "nothing",
       body: { id: SAMPLE.id, isolation: "read committed", statements: [UPDATE] },
       status: 200,
@@ -121,13 +122,13 @@ const statements: Operation = {
   tag: "interactive transactions",
   summary: "Run statements in an open transaction",
   description:
-    "A statement that fails leaves the transaction open, if `open` says so, but fit only for a rollback, or for ROLLBACK TO a savepoint.",
+    "If a statement fails and `open` is true, the transaction is still open, but accepts only a rollback, or ROLLBACK TO a savepoint.",
   security: ["bearer"],
   parameters: [ID_IN_PATH, SESSION_TO_SEND],
   request: StatementsRequest,
   successes: {
     200: {
-      description: "The results of these statements. The transaction is open.",
+      description: "The results of these statements. The transaction stays open.",
       schema: OpenTransactionResponse,
       headers: [sessionAnswered(true)],
       example: { ...OPEN, seq: 1, results: [RESULT] },
@@ -138,7 +139,7 @@ const statements: Operation = {
   examples: [
     {
       name: "update",
-      summary: "The first call behind begin",
+      summary: "The first call after begin",
       given: "open",
       body: { seq: 1, statements: [UPDATE] },
       status: 200,
@@ -153,20 +154,21 @@ const commit: Operation = {
   tag: "interactive transactions",
   summary: "Commit an open transaction",
   description:
-    "The last statements may ride along. Repeated with the same `seq` it is answered again from what was committed. An error with `open: true` has left the transaction open.",
+    "The request can contain the last statements. If you repeat it with the same `seq`, you get the outcome again. After an error with `open: true` the transaction is still open.",
   security: ["bearer"],
   parameters: [ID_IN_PATH, SESSION_TO_SEND],
   request: CommitRequest,
   successes: {
     200: {
       description:
-        "Committed, or durable at the level. `results` are those of the statements that rode along.",
+        "The transaction is committed, or durable at the level. `results` has the results of the statements in this request.",
       schema: TransactionResponse,
       headers: [sessionAnswered(true)],
       example: { ...COMMITTED, state: "durable", level: "region" },
     },
     202: {
-      description: "Committed, and not yet known to be durable at the level (`pending`). This is no loss.",
+      description:
+        "The transaction is committed, and not yet known to be durable at the level (`pending`). It is not lost.",
       schema: TransactionResponse,
       headers: [sessionAnswered(true)],
     },
@@ -178,10 +180,10 @@ const commit: Operation = {
     ...(["unknown_level", "promise_broken", "exposure_limit"] as const),
   ],
   examples: [
-    { name: "fast", summary: "Answered at the commit point", given: "open", body: { seq: 1 }, status: 200 },
+    { name: "fast", summary: "Answer at the commit point", given: "open", body: { seq: 1 }, status: 200 },
     {
       name: "safe",
-      summary: "With a last statement, and answered when another region has it on disk",
+      summary: "Run a last statement, and answer when another region has the transaction on disk",
       given: "open",
       body: { seq: 1, statements: [UPDATE], ack: "durable", level: "region" },
       status: 200,
@@ -195,13 +197,14 @@ const rollback: Operation = {
   id: "rollbackTransaction",
   tag: "interactive transactions",
   summary: "Roll back an open transaction",
-  description: "Everything that it did is undone. Repeated with the same `seq` it is answered again.",
+  description:
+    "Undoes everything that the transaction did. If you repeat the request with the same `seq`, you get the same answer.",
   security: ["bearer"],
   parameters: [ID_IN_PATH, SESSION_TO_SEND],
   request: RollbackRequest,
   successes: {
     200: {
-      description: "Rolled back.",
+      description: "The transaction is rolled back.",
       schema: RollbackResponse,
       headers: [sessionAnswered(true)],
       example: { id: SAMPLE.id, state: "aborted" },
@@ -209,7 +212,7 @@ const rollback: Operation = {
   },
   errorShape: "problem",
   errors: [...CALL_ERRORS],
-  examples: [{ name: "rollback", summary: "Undo it", given: "open", body: { seq: 1 }, status: 200 }],
+  examples: [{ name: "rollback", summary: "Roll back", given: "open", body: { seq: 1 }, status: 200 }],
 };
 
 export const INTERACTIVE_OPERATIONS: readonly Operation[] = [begin, statements, commit, rollback];

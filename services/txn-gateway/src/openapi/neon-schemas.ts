@@ -20,21 +20,21 @@ export const NeonQuery = Type.Object(
       Type.Array(Type.Unknown(), {
         maxItems: LIMITS.params,
         description:
-          "Strings, numbers with all their digits, booleans and null as they are; arrays as PostgreSQL's array literals; objects as JSON.",
+          "Strings, numbers (with all their digits), booleans and null keep their values. Arrays become PostgreSQL's array literals, objects JSON.",
       }),
     ),
     arrayMode: Type.Optional(
-      orNull(Type.Boolean({ description: "Rows as arrays; comes before Neon-Array-Mode." })),
+      orNull(Type.Boolean({ description: "Rows are arrays. Overrides Neon-Array-Mode." })),
     ),
   },
-  { description: "Other fields are ignored, as by the wire's inventor." },
+  { description: "The gateway ignores other fields, as Neon does." },
 );
 
 export const NeonRequest = Type.Union([
   NeonQuery,
   Type.Object(
     { queries: Type.Array(NeonQuery, { minItems: 1, maxItems: LIMITS.statements }) },
-    { description: "A batch: one transaction." },
+    { description: "A batch: all queries run in one transaction." },
   ),
 ]);
 
@@ -66,7 +66,7 @@ export const NeonResult = Type.Object(resultFields, closed);
 const { results: _results, ...aboutTransaction } = TransactionResponse.properties;
 export const NeonTransaction = Type.Object(aboutTransaction, {
   ...closed,
-  description: "An addition of this service: the answer of POST /v1/transactions without the results.",
+  description: "Not in Neon's wire: the answer of POST /v1/transactions, without the results.",
 });
 
 export const NeonResponse = Type.Union([
@@ -80,7 +80,7 @@ const { outcome, retry } = ProblemBody.properties;
 export const NeonErrorBody = Type.Object(
   {
     message: Type.String(),
-    code: orNull(Type.String({ description: "SQLSTATE: the database's, or the nearest there is." })),
+    code: orNull(Type.String({ description: "SQLSTATE of the database, or the nearest one to the error." })),
     severity: Type.String(),
     detail: text,
     hint: text,
@@ -102,18 +102,19 @@ export const NeonErrorBody = Type.Object(
         outcome,
         retry,
         transactionId: text,
-        query: orNull(Type.Integer({ minimum: 0, description: "Index of the query at fault, from 0." })),
+        query: orNull(Type.Integer({ minimum: 0, description: "Index of the query that failed, from 0." })),
         retryAfterMs: orNull(Type.Number({ minimum: 0 })),
         fields: orNull(Type.Array(Type.String())),
         limit: orNull(Type.Object({ name: Type.String(), value: Type.Number() }, closed)),
         evidence: orNull(EvidenceBody),
       },
-      { ...closed, description: "The same as in a problem of the other calls." },
+      { ...closed, description: "The fields of a Problem, as other calls return it." },
     ),
     transaction: Type.Optional(NeonTransaction),
   },
   {
     ...closed,
-    description: "The fields that the driver reads, and `highwater`. With `transaction`: it has committed.",
+    description:
+      "The fields that the driver reads, and `highwater`. If `transaction` is present, the transaction has committed.",
   },
 );

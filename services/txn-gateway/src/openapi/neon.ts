@@ -32,47 +32,48 @@ export const NEON_OPERATIONS: readonly Operation[] = [
     tag: "Neon wire",
     summary: "Run a query or a batch, as Neon's serverless driver sends it",
     description:
-      "One transaction. The body is JSON under any content type. Isolation is `read committed` unless a batch says otherwise. docs/reference/neon.md has the details.",
+      "Runs one transaction. The body is JSON, with any content type. The isolation is `read committed` unless a batch sets another. docs/reference/neon.md has the details.",
     security: ["bearer", "connectionString"],
     parameters: [
       header(
         "Neon-Raw-Text-Output",
-        "`true`: values as PostgreSQL's text. Anything else: decoded where JSON can hold them.",
+        "`true`: values are PostgreSQL's text. Otherwise the gateway decodes the values that JSON can hold.",
       ),
-      header("Neon-Array-Mode", "`true`: rows as arrays. Anything else: as objects."),
+      header("Neon-Array-Mode", "`true`: rows are arrays. Otherwise rows are objects."),
       header(
         "Neon-Batch-Isolation-Level",
-        "Of a batch: `ReadUncommitted`, `ReadCommitted` (unless given), `RepeatableRead` or `Serializable`.",
+        "Isolation of a batch: `ReadUncommitted`, `ReadCommitted` (default), `RepeatableRead` or `Serializable`.",
       ),
       header("Neon-Batch-Read-Only", "`true`: the batch is read-only."),
       header("Neon-Batch-Deferrable", "`true`: a serializable read-only batch waits for a safe snapshot."),
-      header("Highwater-Transaction-Id", "Unless given, the gateway makes one.", IdText),
+      header("Highwater-Transaction-Id", "The transaction's id. Default: the gateway makes one.", IdText),
       header(
         "Highwater-Ack",
-        "As `ack` of POST /v1/transactions.",
+        "Like `ack` of POST /v1/transactions.",
         Type.Union([Type.Literal("commit"), Type.Literal("durable")]),
       ),
-      header("Highwater-Level", "As `level` of POST /v1/transactions.", LevelName),
+      header("Highwater-Level", "Like `level` of POST /v1/transactions.", LevelName),
       header(
         "Highwater-Max-Wait-Ms",
-        "As `maxWaitMs` of POST /v1/transactions; the answer behind it is 200 with the state `pending`.",
+        "Like `maxWaitMs` of POST /v1/transactions. After that time the answer is 200 with the state `pending`.",
         Type.Integer({ minimum: 0, maximum: LIMITS.waitMs }),
       ),
       header(
         "Highwater-Read-Only",
-        "`true`: read-only.",
+        "`true`: the transaction is read-only.",
         Type.Union([Type.Literal("true"), Type.Literal("false")]),
       ),
     ],
     request: NeonRequest,
     successes: {
       200: {
-        description: "Committed. `transaction.state` says whether it is known to be durable.",
+        description:
+          "The transaction is committed. `transaction.state` says whether it is known to be durable.",
         schema: NeonResponse,
         headers: [
           answered("Highwater-Transaction-Id", "The transaction's id.", IdText),
-          answered("Highwater-State", "Its state.", TransactionState),
-          answered("Highwater-Token", "Its token.", TokenText),
+          answered("Highwater-State", "The transaction's state.", TransactionState),
+          answered("Highwater-Token", "The transaction's token.", TokenText),
         ],
         example: {
           fields: [
@@ -106,14 +107,14 @@ export const NEON_OPERATIONS: readonly Operation[] = [
     examples: [
       {
         name: "query",
-        summary: "One query",
+        summary: "Run one query",
         given: "nothing",
         body: { query: UPDATE.sql, params: UPDATE.params },
         status: 200,
       },
       {
         name: "batch",
-        summary: "A batch, rows as arrays",
+        summary: "Run a batch, with rows as arrays",
         given: "nothing",
         body: {
           queries: [

@@ -17,14 +17,14 @@ export const TICKET_OPERATIONS: readonly Operation[] = [
     ...SHARED,
     path: "/v1/tickets",
     id: "issueTickets",
-    summary: "Announce transactions that their client will commit itself",
+    summary: "Announce transactions that the client commits on its own connection",
     description:
-      "For each transaction a ticket, issued once a tracker has the id on disk. The client writes the receipt that the ticket describes in the same transaction, before its COMMIT. The same id again gets the same ticket. Each counts as a request of its caller's.",
+      "Returns a ticket for each transaction, as soon as a tracker has the id on disk. Before its COMMIT, the client writes the receipt that the ticket describes, in the same transaction. The same id gets the same ticket. Each transaction counts as a request of the caller.",
     request: TicketsRequest,
     successes: {
       200: {
         description:
-          "For each transaction the answer that it would have had alone: a Ticket, or a Problem such as `exposure_limit` or `too_many_open`.",
+          "For each transaction, a Ticket, or a Problem such as `exposure_limit` or `too_many_open`.",
         schema: TicketsResponse,
         example: { answers: [{ status: 200, body: TICKET }] },
       },
@@ -32,7 +32,7 @@ export const TICKET_OPERATIONS: readonly Operation[] = [
     examples: [
       {
         name: "one",
-        summary: "One ticket",
+        summary: "Get one ticket",
         given: "nothing",
         body: { transactions: [{ id: SAMPLE.id, metadata: { order: "17" } }] },
         status: 200,
@@ -45,12 +45,12 @@ export const TICKET_OPERATIONS: readonly Operation[] = [
     id: "endTickets",
     summary: "Find out how these transactions ended",
     description:
-      "Of a transaction whose COMMIT was sent, the gateway looks the receipt up and reads a position behind it, and the answer has a token; the client's own word for a position counts nothing. Without a receipt the id is settled: it never commits from then on. That can take 10 s, and all are answered together, so ask for one whose COMMIT was not answered in a request of its own. A request may be sent again.",
+      "For a transaction whose COMMIT was sent, the gateway looks for the receipt. If the receipt exists, the answer has a token with a position that the gateway reads itself. Without a receipt the gateway settles the id: it can never commit. This can take 10 s, and the answers come together. So send a transaction whose COMMIT had no answer in a separate request. You can repeat the request.",
     request: TicketEndsRequest,
     successes: {
       200: {
         description:
-          "For each ticket the answer that it would have had alone: a TransactionResponse for one that has committed, a RollbackResponse for one that was rolled back, or a Problem, such as `transaction_aborted`, `transaction_lost` or `commit_unconfirmed`.",
+          "For each ticket, a TransactionResponse if its transaction committed, a RollbackResponse if it was rolled back, or a Problem such as `transaction_aborted`, `transaction_lost` or `commit_unconfirmed`.",
         schema: TicketEndsResponse,
         example: { answers: [{ status: 200, body: { ...COMMITTED, results: [] } }] },
       },
@@ -58,7 +58,7 @@ export const TICKET_OPERATIONS: readonly Operation[] = [
     examples: [
       {
         name: "rollback",
-        summary: "A ticket that is not needed any more",
+        summary: "Return a ticket that is not needed",
         given: "nothing",
         body: { tickets: [{ ticket: SAMPLE.ticket, ended: "rollback" }] },
         status: 200,

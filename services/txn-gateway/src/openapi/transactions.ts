@@ -35,13 +35,13 @@ const runTransaction: Operation = {
   tag: "transactions",
   summary: "Run a transaction",
   description:
-    "All statements, in one transaction, in one round trip to the database. The same id again never runs again: the answer is the original outcome, with `replayed`. Scope `write`, or `read` for `readOnly`.",
+    "Runs all statements in one transaction, in one round trip to the database. A request with the same id does not run again: it gets the original outcome, with `replayed`. Needs the scope `write`, or `read` for `readOnly`.",
   security: ["bearer"],
   parameters: [],
   request: TransactionRequest,
   successes: {
     200: {
-      description: "Committed (`committed`), or durable at the level (`durable`).",
+      description: "The transaction is committed (`committed`), or durable at the level (`durable`).",
       schema: TransactionResponse,
       links: {
         state: { operationId: "getTransaction", parameters: { "path.id": "$response.body#/id" } },
@@ -49,7 +49,8 @@ const runTransaction: Operation = {
       example: COMMITTED,
     },
     202: {
-      description: "Committed, and not yet known to be durable at the level (`pending`). This is no loss.",
+      description:
+        "The transaction is committed, and not yet known to be durable at the level (`pending`). It is not lost.",
       schema: TransactionResponse,
       example: { ...COMMITTED, state: "pending", level: "region" },
     },
@@ -66,14 +67,14 @@ const runTransaction: Operation = {
   examples: [
     {
       name: "fast",
-      summary: "Answered at the commit point",
+      summary: "Answer at the commit point",
       given: "nothing",
       body: { id: SAMPLE.id, statements: [UPDATE] },
       status: 200,
     },
     {
       name: "safe",
-      summary: "Answered when another region has it on disk",
+      summary: "Answer when another region has the transaction on disk",
       given: "nothing",
       body: {
         id: SAMPLE.id,
@@ -88,7 +89,7 @@ const runTransaction: Operation = {
     },
     {
       name: "readNearby",
-      summary: "Read one's own write on a replica nearby, if it has got there",
+      summary: "Read your own write on a replica nearby, if the write has arrived there",
       given: "committed",
       body: {
         id: SAMPLE.otherId,
@@ -101,7 +102,7 @@ const runTransaction: Operation = {
     },
     {
       name: "replay",
-      summary: "The same id again: nothing runs, the outcome is answered",
+      summary: "Send the same id again: nothing runs, and the answer is the original outcome",
       given: "committed",
       body: { id: SAMPLE.id, statements: [UPDATE] },
       status: 200,
@@ -114,9 +115,9 @@ const getTransaction: Operation = {
   path: "/v1/transactions/{id}",
   id: "getTransaction",
   tag: "transactions",
-  summary: "State of a transaction",
+  summary: "Get the state of a transaction",
   description:
-    "By its receipt, a tracker's verdict and the marks. A client that lost an answer asks here. Every owner has ids of its own: what another owner has run under the same id is `unknown`. A credential with the scope `admin` may name another owner.",
+    "Use it after a lost answer. The gateway finds the state by the transaction's receipt, a tracker's verdict and the marks. Each owner has its own ids: another owner's transaction with the same id is `unknown`. A credential with the scope `admin` can name another owner.",
   security: ["bearer"],
   parameters: [
     ID_IN_PATH,
@@ -125,14 +126,15 @@ const getTransaction: Operation = {
       in: "query",
       required: false,
       description:
-        "Seconds, up to six decimals: the answer waits so long for the transaction to end and to become durable at the level, or lost.",
+        "Maximum seconds, with up to six decimals, that the answer waits until the transaction has ended and is durable at the level, or lost.",
       schema: Type.Number({ minimum: 0, maximum: LIMITS.waitMs / 1_000, default: 0 }),
     },
     {
       name: "level",
       in: "query",
       required: false,
-      description: "Default: `region`, or the strongest level where there is no `region`.",
+      description:
+        "The level to ask about. Default: `region`, or the strongest level if `region` is not configured.",
       schema: LevelName,
     },
     {
@@ -140,7 +142,7 @@ const getTransaction: Operation = {
       in: "query",
       required: false,
       description:
-        "The owner whose transaction it is, by its tag, as the exposure's `byOwner` has it; default: the caller's own. Another one needs the scope `admin`.",
+        "The owner of the transaction: its tag, as in `byOwner` of the exposure. Default: the caller. Another owner needs the scope `admin`.",
       schema: OwnerText,
     },
   ],
@@ -165,10 +167,10 @@ const getTransaction: Operation = {
     ...(["invalid_request", "invalid_id", "unknown_level"] as const),
   ],
   examples: [
-    { name: "now", summary: "The state now", given: "committed", status: 200 },
+    { name: "now", summary: "Get the state now", given: "committed", status: 200 },
     {
       name: "untilDurable",
-      summary: "Wait up to five seconds until another region has it",
+      summary: "Wait up to five seconds until another region has the transaction",
       given: "committed",
       query: { wait: "5", level: "region" },
       status: 200,

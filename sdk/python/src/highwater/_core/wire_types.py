@@ -3,9 +3,9 @@ from typing import Annotated, Literal, NotRequired, TypeAlias, TypedDict
 Uuid: TypeAlias = Annotated[str, "Uuid"]
 OffsetText: TypeAlias = Annotated[str, "OffsetText"]
 Ack: TypeAlias = Literal["commit", "durable"]
-"""`commit`: answered at the commit point. `durable`: answered at the durability point of the level."""
+"""`commit`: answer at the commit point. `durable`: answer when the transaction is durable at the level."""
 Mode: TypeAlias = Literal["primary", "local"]
-"""Only with `readOnly`: where it runs. `local`: on a replica in the gateway's region, if one can serve it; the default where there is `after`."""
+"""Only with `readOnly`: where the transaction runs. `local`: on a replica in the gateway's region, if one can serve it; the default with `after`."""
 class Field(TypedDict):
     name: str
     oid: int
@@ -17,13 +17,13 @@ Outcome: TypeAlias = Literal["not_applied", "applied", "unknown"]
 Retry: TypeAlias = Literal["never", "transaction", "resolve_outcome", "wait"]
 """What a caller may do after an error. `never`: the request itself is wrong. `transaction`: run the whole body again, with a new id. `resolve_outcome`: ask for the state, or send the same id again. `wait`: send the same again later."""
 Isolation: TypeAlias = Literal["serializable", "repeatable read", "read committed"]
-"""How much a transaction may see of those that run beside it, by PostgreSQL's names. Default: `serializable`, but `repeatable read` for a read with `after` or `mode: local`, which may run on a replica."""
+"""The isolation level, by PostgreSQL's names. Default: `serializable`; for a read with `after` or `mode: local`, which may run on a replica, `repeatable read`."""
 Param: TypeAlias = str | float | bool | None
-"""A value as PostgreSQL's text. A number that a 64-bit float cannot hold exactly must be sent as a string."""
+"""A value as PostgreSQL's text. Send a number as a string if a 64-bit float cannot hold it exactly."""
 TransactionState: TypeAlias = Literal["active", "committed", "pending", "durable", "lost", "aborted", "broken", "expired", "unknown"]
 """What became of a transaction. `active`: it is open or runs. `committed`: durability was not asked about. `pending`: committed, and not known to be durable. `durable`, `lost`, `broken`: settled at the level. `aborted`: never committed. `expired`: too old to know. `unknown`: the service does not know the id; of a token without an id, a failover may have discarded the transaction or not."""
 Verdict: TypeAlias = Literal["pending", "durable", "lost", "broken", "expired", "unknown"]
-"""The judgement of a tracker. `pending` may become any other; `durable` and `lost` are final, but that a promise which a failure has violated becomes `broken`. `expired`: too old to know. `unknown`: the service does not know the id."""
+"""A tracker's verdict. `pending` can become any other verdict. `durable` and `lost` are final, except that `durable` becomes `broken` if a failure breaks the promise. `expired`: the transaction is too old. `unknown`: the service does not know the id."""
 class Position(TypedDict):
     epoch: Uuid
     offset: OffsetText
