@@ -188,7 +188,7 @@ export const systemAlerts: readonly Alert[] = [
     for: "2m",
     severity: "ticket",
     summary: '{{ printf "%.0f" $value }} unknown outcomes cannot be settled',
-    says: "Connections died during COMMIT, and the database does not say what became of the transactions.",
+    says: "Connections died during COMMIT, and the gateway cannot find out whether the transactions committed.",
   },
   {
     name: "HighwaterPoolQueue",

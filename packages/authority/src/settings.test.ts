@@ -50,6 +50,9 @@ describe("the authority's settings", () => {
     assert.ok(faults.every((fault) => !fault.includes("hush")));
     assert.equal(readAuthority({ HIGHWATER_AUTHORITY: "both" }).faults.length, 1);
     const stray = readAuthority({ HIGHWATER_AUTHORITY: "operator", HIGHWATER_LEASE_SCOPE: "shop" });
-    assert.match(stray.faults.join(), /^HIGHWATER_LEASE_SCOPE is set, and HIGHWATER_AUTHORITY is not lease$/);
+    assert.match(
+      stray.faults.join(),
+      /^HIGHWATER_LEASE_SCOPE is set, but HIGHWATER_AUTHORITY is not lease; remove it or set HIGHWATER_AUTHORITY=lease$/,
+    );
   });
 });

@@ -44,7 +44,9 @@ export function readAuthority(env: Env): { readonly settings: AuthoritySettings;
     return { settings: { kind, lease: readLease(env, faults) }, faults };
   }
   const strays = Object.values(LEASE_VARIABLES).filter((variable) => env[variable] !== undefined);
-  const faults = strays.map((variable) => `${variable} is set, and ${VARIABLE} is not lease`);
+  const faults = strays.map(
+    (variable) => `${variable} is set, but ${VARIABLE} is not lease; remove it or set ${VARIABLE}=lease`,
+  );
   if (kind === "ancestry" || kind === "operator") return { settings: { kind }, faults };
   return {
     settings: { kind: "ancestry" },

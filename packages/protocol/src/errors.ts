@@ -415,7 +415,7 @@ export const ERRORS = {
     cause:
       "The URL is not https, has credentials in it, is longer than 2,048 characters, or its host has no address or one that is not public. `detail` says which.",
     fix: "Use an https URL of a public host. An operator can allow other hosts and addresses with TRACKER_WEBHOOK_ALLOW.",
-    example: { detail: "It must be an https URL." },
+    example: { detail: "The URL must begin with https." },
   }),
   webhook_limit: entry(409, "not_applied", "never", {
     title: "The number of webhook endpoints is at its limit.",

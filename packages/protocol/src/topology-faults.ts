@@ -76,7 +76,7 @@ function nodeFaults(nodes: readonly NodeSpec[]): string[] {
     const address = serverOf(url);
     const same = address === null || ids.has(id) ? undefined : addresses.get(address);
     if (same !== undefined)
-      faults.push(`nodes ${same} and ${id} have the same address: one server counts once`);
+      faults.push(`nodes ${same} and ${id} have the same address; list each server once`);
     ids.add(id);
     if (address !== null && same === undefined) addresses.set(address, id);
     if (replication !== undefined && "address" in replication && replication.address !== undefined)

@@ -193,7 +193,7 @@ export class Watcher {
     const { epoch } = this.pendingSet;
     const successor = retriedIn ?? (epoch === position.epoch ? undefined : epoch);
     const details = { level, position, metadata, verdict: settlement, successor };
-    const what = "no tracker knows what became of the transaction";
+    const what = "no tracker knows the outcome of the transaction";
     return (
       stateError(id, verdict, details) ??
       failure("transaction_unknown", what, { transactionId: id, ...details })

@@ -139,7 +139,7 @@ export function loadConfig(env: Env, readFile: ReadFile): LoadedConfig {
   const { keys, jwt } = identity.settings;
   // Gateways speak for all their callers, and no key or token may do that.
   if ((keys || jwt !== null) && (env["HIGHWATER_INTERNAL_SECRET"] ?? "") === "")
-    faults.push("HIGHWATER_INTERNAL_SECRET is required where TRACKER_AUTH asks for credentials");
+    faults.push("HIGHWATER_INTERNAL_SECRET is required unless TRACKER_AUTH is none");
   if (faults.length > 0) return { ok: false, faults };
   const { levels } = values.topology;
   faults.push(...tlsFaults(values));
@@ -166,7 +166,7 @@ export function leaseFaults({ kind }: AuthoritySettings, levels: Levels): string
   return Object.entries(levels).flatMap(([level, rule]) =>
     "synchronous" in rule && kind !== "lease"
       ? [
-          `HIGHWATER_TOPOLOGY: level ${level} counts synchronous standbys, and HIGHWATER_AUTHORITY is not lease`,
+          `HIGHWATER_TOPOLOGY: level ${level} counts synchronous standbys, which needs HIGHWATER_AUTHORITY=lease`,
         ]
       : [],
   );

@@ -106,7 +106,7 @@ class Reader {
   jwt(): JwtSettings {
     const required = (name: string): string => {
       const value = this.#text(name);
-      if (value === null) this.#fault(name, "is required where tokens are accepted");
+      if (value === null) this.#fault(name, `is required because ${this.#prefix}_AUTH accepts jwt`);
       return value ?? "";
     };
     const jwksUrl = required("JWT_JWKS_URL");

@@ -32,18 +32,15 @@ def token_of(connection: object) -> str:
     elif hasattr(driver, "get_settings"):
         token = getattr(driver.get_settings(), _NAME, None)
     else:
-        raise usage_error(
-            "invalid_options", f"a {type(driver).__name__} is no connection of psycopg, asyncpg or SQLAlchemy on them"
-        )
+        raise usage_error("invalid_options", f"a {type(driver).__name__} is not a connection of psycopg or asyncpg")
     if not token:
-        raise _no_token("it has none")
+        raise _no_token("the server sent none")
     return str(token)
 
 
 def _no_token(why: str) -> InvalidRequestError:
     return usage_error(
         "no_token",
-        f"no token of the connection's last transaction: {why}. With highwater.ack = durable, the default, the answer "
-        "to COMMIT says that it is durable; for a token, SET highwater.ack = 'commit' and commit something through a "
-        "gateway",
+        f"no token for the connection's last transaction: {why}. With highwater.ack = durable, the default, the answer "
+        "to COMMIT already means durable. For a token, SET highwater.ack = 'commit' and commit through a gateway",
     )

@@ -119,7 +119,7 @@ export function tokenOf(
   if (read === undefined)
     throw refused("not_watched", "call `watchTokens` with the connection or its pool before it commits");
   const token = read();
-  if (!token) throw noToken("it has none");
+  if (!token) throw noToken("the server sent none");
   const promise = hw.promise(token, level === undefined ? {} : { level });
   session?.remember(promise);
   return promise;
@@ -128,7 +128,7 @@ export function tokenOf(
 function pgOf(client: Reporting): Read {
   const { connection } = client;
   if (connection?.on === undefined)
-    throw refused("invalid_options", "the client does not pass on what the server reports: use pg's own");
+    throw refused("invalid_options", "the client hides the server's parameters: use a client of pg");
   let tokens: string[] = [];
   let isAnswered = false;
   connection.on("parameterStatus", ({ parameterName, parameterValue }) => {
@@ -140,7 +140,7 @@ function pgOf(client: Reporting): Read {
   connection.on("readyForQuery", () => (isAnswered = true));
   return () => {
     if (client.pipeline === true || tokens.length > 1)
-      throw noToken("several transactions were answered together, and only one of them is meant");
+      throw noToken("several transactions were answered together, so their tokens are mixed");
     return tokens[0];
   };
 }
@@ -168,8 +168,8 @@ function refused(code: string, message: string): InvalidRequestError {
 function noToken(why: string): InvalidRequestError {
   return refused(
     "no_token",
-    `no token of the connection's last transaction: ${why}. With highwater.ack = durable, the default, ` +
-      "the answer to COMMIT says that it is durable; for a token, SET highwater.ack = 'commit' and commit " +
-      "something, one transaction at a time, through a gateway",
+    `no token for the connection's last transaction: ${why}. With highwater.ack = durable, the default, ` +
+      "the answer to COMMIT already means durable. For a token, SET highwater.ack = 'commit' and commit " +
+      "one transaction at a time through a gateway",
   );
 }

@@ -54,10 +54,10 @@ export function parseAllowList(entries: readonly string[]): { list: AllowList; f
 export function checkUrl(text: string, allow: AllowList): URL {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null || (url.protocol !== "https:" && url.protocol !== "http:"))
-    throw refused("It must be an https URL.");
-  if (url.username !== "" || url.password !== "") throw refused("It must not contain credentials.");
+    throw refused("The URL must begin with https.");
+  if (url.username !== "" || url.password !== "") throw refused("The URL must not contain credentials.");
   if (url.href.length > WEBHOOK_LIMITS.urlChars)
-    throw refused(`It must have at most ${String(WEBHOOK_LIMITS.urlChars)} characters.`);
+    throw refused(`The URL must have at most ${String(WEBHOOK_LIMITS.urlChars)} characters.`);
   url.hash = "";
   if (mayBePrivate(url, allow)) return url;
   const fault = publicFormFault(url);
@@ -67,11 +67,11 @@ export function checkUrl(text: string, allow: AllowList): URL {
 
 /** The fault of a URL that leads to a public address. */
 function publicFormFault(url: URL): string | null {
-  if (url.protocol !== "https:") return "It must be an https URL.";
+  if (url.protocol !== "https:") return "The URL must begin with https.";
   const port = url.port === "" ? HTTPS_PORT : Number(url.port);
   return port === HTTPS_PORT || port >= FREE_PORT_MIN
     ? null
-    : `Its port must be ${String(HTTPS_PORT)} or above ${String(FREE_PORT_MIN - 1)}.`;
+    : `The port must be ${String(HTTPS_PORT)} or above ${String(FREE_PORT_MIN - 1)}.`;
 }
 
 /** The URL's host as resolvers and sockets expect it. */
@@ -87,12 +87,12 @@ export async function checkedAddresses(
   const hostname = hostnameOf(url);
   const literal = isAddress(hostname);
   const found = literal ? [literalAddress(hostname)] : await resolve(hostname, signal);
-  if (found.length === 0) throw refused("Its host has no address.");
+  if (found.length === 0) throw refused("The host has no address.");
   if (isAllowedHost(hostname, allow)) return found;
   for (const { address } of found) {
     if (isAllowedAddress(address, allow)) continue;
     // Without the address, which would show how this machine's network resolves the name.
-    const fault = isPublic(address) ? publicFormFault(url) : "Its host has an address that is not public.";
+    const fault = isPublic(address) ? publicFormFault(url) : "The host has an address that is not public.";
     if (fault !== null) throw refused(fault);
   }
   return found;

@@ -110,7 +110,7 @@ export class Webhooks {
   #session(): Open {
     if (this.#open === null)
       throw new HighwaterError("primary_unavailable", {
-        detail: "The webhooks' store is not reachable now; retry.",
+        detail: "The tracker cannot reach the webhooks' tables now; retry.",
         retryAfterMs: REOPEN_MS,
       });
     return this.#open;

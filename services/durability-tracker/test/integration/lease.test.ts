@@ -263,7 +263,7 @@ test("a level that counts synchronous standbys is refused where no lease is foll
     const loaded = loadFor("none", { safe: { synchronous: 1 } }, { HIGHWATER_AUTHORITY: authority });
     assert.ok(!loaded.ok);
     assert.deepEqual(loaded.faults, [
-      "HIGHWATER_TOPOLOGY: level safe counts synchronous standbys, and HIGHWATER_AUTHORITY is not lease",
+      "HIGHWATER_TOPOLOGY: level safe counts synchronous standbys, which needs HIGHWATER_AUTHORITY=lease",
     ]);
   }
 });

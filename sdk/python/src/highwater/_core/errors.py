@@ -440,7 +440,7 @@ def verdict_error(
     error = state_error(verdict.id, verdict.verdict)
     if error is None:
         error = UnknownOutcomeError(
-            f"no tracker knows what became of transaction {verdict.id}",
+            f"no tracker knows the outcome of transaction {verdict.id}",
             code="transaction_unknown",
             outcome="unknown",
             retry="resolve_outcome",

@@ -293,7 +293,9 @@ def check_kind(connection: Any, *, is_async: bool) -> None:
     """Errors: `invalid_options` for another driver's connection, or that of the other client."""
     if not hasattr(connection, "pgconn") or not hasattr(connection, "_exec_command"):
         kind = type(connection).__name__
-        raise usage_error("invalid_options", f"a {kind} is no connection of psycopg 3, and no engine of SQLAlchemy")
+        raise usage_error(
+            "invalid_options", f"a {kind} is neither a connection of psycopg 3 nor an engine of SQLAlchemy"
+        )
     if inspect.iscoroutinefunction(connection.wait) != is_async:
         which = "Highwater" if is_async else "AsyncHighwater"
         raise usage_error("invalid_options", f"enlist this connection with a client of its kind: {which}")
