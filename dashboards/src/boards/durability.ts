@@ -50,7 +50,7 @@ const atRisk = [
   }),
   stat({
     title: "A level stands still",
-    says: "Whether the mark of a level stands still although something waits for it.",
+    says: "Whether the mark of a level does not rise although transactions wait for it.",
     queries: [{ expr: max("highwater_level_stalled", "level"), legend: "{{level}}" }],
     unit: "short",
     width: 4,
@@ -165,7 +165,7 @@ const verdicts = [
   }),
   graph({
     title: "In doubt",
-    says: "Attempts whose verdict no mark alone can give. Some after a failover; back at zero when all is settled.",
+    says: "Attempts that no mark alone can judge, by state. The number rises after a failover, and returns to 0 when every attempt has a verdict.",
     queries: [{ expr: max("highwater_in_doubt_transactions", "state"), legend: "{{state}}" }],
     unit: "short",
     width: 12,

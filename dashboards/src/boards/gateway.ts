@@ -142,7 +142,7 @@ const outcomes = [
   }),
   graph({
     title: "Unknown outcomes",
-    says: "Connections that died during COMMIT, by what the id was settled as, and those that are being settled now.",
+    says: "Connections that broke during COMMIT, by the result of settling the id, and outcomes that are not settled yet.",
     queries: [
       {
         expr: sum(located(rate("highwater_gateway_unknown_outcomes_total")), "resolution"),
@@ -215,7 +215,7 @@ const waits = [
   }),
   graph({
     title: "Announcements on their way",
-    says: "To each tracker, not acknowledged yet. One that only grows: that tracker is down or cut off.",
+    says: "Announcements that a tracker has not acknowledged. If the number only grows, the tracker is down or cut off.",
     queries: [
       {
         expr: sum(located("highwater_gateway_announcement_queue_length"), "name", "tracker"),
@@ -254,7 +254,7 @@ const wire = [
   }),
   graph({
     title: "PostgreSQL commits by answer",
-    says: "At the commit point (commit), when durable (held; receipted with an id), when durable for want of a receipt (unreceipted), before it by max_wait or cancel (released, counted again).",
+    says: "commit: at the commit point. receipted, held: when durable, with or without a receipt. unreceipted: when durable although the client asked for an early answer. released: before it was durable, by max_wait or cancel; counted a second time.",
     queries: [{ expr: sum(located(rate("highwater_gateway_wire_answers_total")), "how"), legend: "{{how}}" }],
     unit: "ops",
     width: 8,

@@ -20,7 +20,7 @@ const now = [
   }),
   stat({
     title: "Split brain",
-    says: "Two writable nodes, and neither history contains the other. All writes stop until somebody decides.",
+    says: "Two writable nodes, and neither history contains the other. All writes stop until an operator chooses a node.",
     queries: [{ expr: max("highwater_split_brain"), legend: "split" }],
     unit: "short",
     width: 4,
@@ -63,7 +63,7 @@ const now = [
 const nodes = [
   table({
     title: "Nodes",
-    says: "As the trackers see them; of several that differ, the one which knows most.",
+    says: "Nodes as the trackers report them. If trackers differ, the row has the value of the one that knows most: the lowest lag.",
     queries: [
       { expr: max("highwater_node_alive", "node", "region", "zone"), legend: "" },
       { expr: max("highwater_node_primary", "node", "region"), legend: "" },

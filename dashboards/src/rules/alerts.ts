@@ -28,35 +28,35 @@ export const promiseAlerts: readonly Alert[] = [
     expr: `${max(increase("highwater_broken_promises_total", "10m"), "level")} > 0`,
     severity: "page",
     summary: "A promise of level {{ $labels.level }} was broken",
-    says: "A failover gave up what the level had promised to survive, or something that was reported lost is back. The only copy may be on the node that was passed over.",
+    says: "A failover discarded transactions that were durable at the level, or a transaction that was reported lost is back. The only copy may be on the old primary or on a replica that was not promoted.",
   },
   {
     name: "HighwaterTransactionsLost",
     expr: `${max(increase("highwater_lost_total", "10m"))} > 0`,
     severity: "page",
     summary: '{{ printf "%.0f" $value }} transactions were lost in ten minutes',
-    says: "Committed, not durable, and gone after a failure. Trackers report each of them: as a verdict, by event and by webhook.",
+    says: "A failure discarded committed transactions that were not durable. Trackers report each of them by verdict, event and webhook.",
   },
   {
     name: "HighwaterLossesWait",
     expr: `${max("highwater_waiting_losses", "level")} and ${max("highwater_waiting_losses_oldest_seconds", "level")} > ${String(waitingLossSeconds)}`,
     severity: "page",
     summary: '{{ printf "%.0f" $value }} losses wait for level {{ $labels.level }} to be reported',
-    says: "The current history lacks them, and the proof has not reached the exposure level. Their verdict is pending until the level is in reach again or an operator decides.",
+    says: "The current history lacks these transactions, and the proof has not reached the exposure level. Their verdict is pending until the level is reachable again or an operator decides.",
   },
   {
     name: "HighwaterPrimaryWentBack",
     expr: `${max(increase("highwater_primary_went_back_total", "10m"))} > 0`,
     severity: "page",
     summary: "An older state was put under the running primary",
-    says: "It had less on disk than before within one epoch. That epoch is disowned and a new one begins; replicas may have what the primary lacks.",
+    says: "The primary has less log on disk than before, within one epoch. The epoch ends and a new one begins. Replicas may have log that the primary lacks.",
   },
   {
     name: "HighwaterSplitBrain",
     expr: `max(highwater_split_brain) == 1 or max(highwater_gateway_split_brain) == 1`,
     severity: "page",
     summary: "Two writable nodes of different histories: all writes have stopped",
-    says: "Neither history contains the other's epoch. Nothing commits until an operator chooses.",
+    says: "Neither history contains the other's epoch. Nothing commits until an operator chooses a node.",
   },
   {
     name: "HighwaterNoPrimary",
@@ -64,7 +64,7 @@ export const promiseAlerts: readonly Alert[] = [
     for: "30s",
     severity: "page",
     summary: "No gateway can commit",
-    says: "No gateway knows of an authoritative primary. A failover is needed, or under way.",
+    says: "No gateway knows an authoritative primary. A failover is needed or in progress.",
   },
   {
     name: "HighwaterGatewayNotReady",
@@ -72,7 +72,7 @@ export const promiseAlerts: readonly Alert[] = [
     for: "2m",
     severity: "ticket",
     summary: "The gateway at {{ $labels.instance }} cannot commit, others can",
-    says: "It does not reach the primary, or not the trackers and the lease that say who it is.",
+    says: "The gateway does not reach the primary, or does not reach the trackers or the lease that name it.",
   },
   {
     name: "HighwaterLevelStalled",
@@ -80,7 +80,7 @@ export const promiseAlerts: readonly Alert[] = [
     for: "1m",
     severity: "page",
     summary: "Nothing becomes durable at level {{ $labels.level }}",
-    says: "The level's mark stands still although something waits for it. Nothing is lost by waiting; what is at risk grows.",
+    says: "The level's mark does not rise although transactions wait for it. Waiting loses nothing, but more transactions are at risk.",
   },
   {
     name: "HighwaterExposureOld",
@@ -88,7 +88,7 @@ export const promiseAlerts: readonly Alert[] = [
     for: "1m",
     severity: "page",
     summary: "A transaction has been at risk for {{ $value | humanizeDuration }}",
-    says: "Committed, and still not durable at the exposure level.",
+    says: "The transaction is committed, and still not durable at the exposure level.",
   },
   {
     name: "HighwaterExposureNearLimit",
@@ -96,7 +96,7 @@ export const promiseAlerts: readonly Alert[] = [
     for: "2m",
     severity: "ticket",
     summary: "{{ $labels.limit }} is used to {{ $value | humanizePercentage }}: fast commits are delayed",
-    says: "At the limit fast commits are refused.",
+    says: "At the limit gateways refuse fast commits.",
   },
   {
     name: "HighwaterExposureRefusing",
@@ -104,7 +104,7 @@ export const promiseAlerts: readonly Alert[] = [
     for: "1m",
     severity: "page",
     summary: "Fast commits are refused at the limit {{ $labels.limit }}",
-    says: "Clients get 503 exposure_limit. Safe transactions go on, up to twice the limit.",
+    says: "Clients get 503 exposure_limit. Safe transactions continue up to twice the limit.",
   },
   {
     name: "HighwaterVerdictsInDoubt",
@@ -113,7 +113,7 @@ export const promiseAlerts: readonly Alert[] = [
     severity: "ticket",
     summary:
       '{{ printf "%.0f" $value }} transactions have had no verdict for ten minutes ({{ $labels.state }})',
-    says: "After a failover every attempt is looked up in the new history. These could not be yet.",
+    says: "After a failover trackers look for the receipt of every attempt in the new history. They could not do so for these attempts yet.",
   },
 ];
 
@@ -125,7 +125,7 @@ export const systemAlerts: readonly Alert[] = [
     for: "1m",
     severity: "ticket",
     summary: "{{ $labels.job }} at {{ $labels.instance }} does not answer",
-    says: "The process is gone, or Prometheus cannot reach it. One of several: clients use the others.",
+    says: "The process has stopped, or Prometheus cannot reach it. Clients use the other services.",
   },
   {
     name: "HighwaterAllGatewaysDown",
@@ -141,7 +141,7 @@ export const systemAlerts: readonly Alert[] = [
     for: "1m",
     severity: "page",
     summary: "No tracker answers",
-    says: "Nothing becomes durable for anybody, and at the limit of exposure fast commits stop.",
+    says: "No client learns that anything is durable. At the exposure limit fast commits stop.",
   },
   {
     name: "HighwaterGatewayWithoutTracker",
@@ -149,7 +149,7 @@ export const systemAlerts: readonly Alert[] = [
     for: "1m",
     severity: "page",
     summary: "The gateway at {{ $labels.instance }} reaches no tracker",
-    says: "It does not learn what is durable: safe transactions wait, and fast ones go on to its share of the limit.",
+    says: "The gateway does not learn what is durable. Safe transactions wait. Fast ones continue up to the gateway's share of the limit.",
   },
   {
     name: "HighwaterTrackerBehind",
@@ -157,14 +157,14 @@ export const systemAlerts: readonly Alert[] = [
     for: "2m",
     severity: "ticket",
     summary: "The tracker at {{ $labels.instance }} does not follow the primary",
-    says: "The primary does not answer it, or others have seen a newer epoch. Its gateways and clients use other trackers, if there are any.",
+    says: "The primary does not answer the tracker, or other trackers know a newer epoch. Gateways and clients use other trackers, if there are any.",
   },
   {
     name: "HighwaterFailedOver",
     expr: `${max(increase('highwater_epochs_begun_total{cause=~"promotion|crash_recovery|reinstated"}', "10m"), "cause")} > 0`,
     severity: "info",
     summary: "A new epoch is current ({{ $labels.cause }})",
-    says: "The primary crashed or changed. Transactions that were not durable have been judged.",
+    says: "The primary crashed, restarted or changed. Trackers give verdicts on the transactions that were not durable.",
   },
   {
     name: "HighwaterNodeDown",
@@ -172,7 +172,7 @@ export const systemAlerts: readonly Alert[] = [
     for: "2m",
     severity: "ticket",
     summary: "The node {{ $labels.node }} in {{ $labels.region }} answers no tracker",
-    says: "While it is away it counts for no level, and too few may answer in the next election.",
+    says: "Meanwhile the node counts for no level. Too few nodes may answer in the next failover.",
   },
   {
     name: "HighwaterReplicationLag",
@@ -180,7 +180,7 @@ export const systemAlerts: readonly Alert[] = [
     for: "2m",
     severity: "ticket",
     summary: "The replica {{ $labels.node }} is {{ $value | humanizeDuration }} behind",
-    says: "Levels that need it wait as long.",
+    says: "Levels that need the replica wait as long.",
   },
   {
     name: "HighwaterUnknownOutcomes",
@@ -197,7 +197,7 @@ export const systemAlerts: readonly Alert[] = [
     severity: "ticket",
     summary:
       "The queue of the gateway at {{ $labels.instance }} is filled to {{ $value | humanizePercentage }}",
-    says: "All sessions to the primary are busy. When the queue is full, more are refused: 503 overloaded.",
+    says: "All sessions to the primary are busy. When the queue is full, the gateway refuses transactions with 503 overloaded.",
   },
   {
     name: "HighwaterWireSessionsNearLimit",
@@ -206,7 +206,7 @@ export const systemAlerts: readonly Alert[] = [
     severity: "ticket",
     summary:
       "The gateway at {{ $labels.instance }} has {{ $value | humanizePercentage }} of the sessions of PostgreSQL that it may have",
-    says: "At the limit it refuses new connections: sorry, too many clients already (53300).",
+    says: "At the limit the gateway refuses new connections: sorry, too many clients already (53300).",
   },
   {
     name: "HighwaterWireUnreceipted",
@@ -214,7 +214,7 @@ export const systemAlerts: readonly Alert[] = [
     for: "10m",
     severity: "ticket",
     summary: "{{ $value | humanizePercentage }} of the commits in commit mode have no receipt",
-    says: "Clients of PostgreSQL asked for answers at the commit point, and wait until their commits are durable.",
+    says: "PostgreSQL clients asked for answers at the commit point, but wait until their commits are durable.",
   },
   {
     name: "HighwaterEventLoopBusy",
@@ -223,7 +223,7 @@ export const systemAlerts: readonly Alert[] = [
     severity: "ticket",
     summary:
       "{{ $labels.job }} at {{ $labels.instance }} is busy {{ $value | humanizePercentage }} of the time",
-    says: "The process uses its one thread up; latencies grow from here.",
+    says: "The process uses all of its only thread. More load makes latency grow.",
   },
   {
     name: "HighwaterTopologyRefused",
@@ -231,14 +231,14 @@ export const systemAlerts: readonly Alert[] = [
     for: "1m",
     severity: "ticket",
     summary: "{{ $labels.job }} at {{ $labels.instance }} has refused the topology's file",
-    says: "It goes on with the one before; others may have taken the new one.",
+    says: "The service continues with the previous topology. Other services may have taken the new one.",
   },
   {
     name: "HighwaterLockFlood",
     expr: `${max(increase("highwater_lock_floods_total", "10m"))} > 0`,
     severity: "ticket",
     summary: "A session took so many locks that a tracker ended it",
-    says: "Without a free lock a server admits no login, begins no epoch, and a replica may stop.",
+    says: "Without a free lock a server accepts no login, begins no epoch, and a replica may stop.",
   },
   {
     name: "HighwaterNotificationQueue",
@@ -246,7 +246,7 @@ export const systemAlerts: readonly Alert[] = [
     for: "1m",
     severity: "ticket",
     summary: "{{ $value | humanizePercentage }} of the notification queue of {{ $labels.node }} is taken",
-    says: "When it is full, no transaction that notifies commits. A session that listens and does not read holds it up.",
+    says: "When the queue is full, no transaction that notifies can commit. A session that listens and does not read blocks the queue.",
   },
   {
     name: "HighwaterCertificateExpires",
@@ -254,7 +254,7 @@ export const systemAlerts: readonly Alert[] = [
     severity: "ticket",
     summary:
       "The certificate of {{ $labels.job }} at {{ $labels.instance }} expires in {{ $value | humanizeDuration }}",
-    says: "From then on no other service and no edge connects to it.",
+    says: "After that no other service and no edge can connect to the service.",
   },
 ];
 
@@ -265,21 +265,21 @@ export const webhookAlerts: readonly Alert[] = [
     for: "5m",
     severity: "ticket",
     summary: "A webhook has been waiting for {{ $value | humanizeDuration }}",
-    says: "An endpoint does not take it, or no tracker sends.",
+    says: "The endpoint does not accept the message, or no tracker sends.",
   },
   {
     name: "HighwaterWebhooksGivenUp",
     expr: `sum(${increase('highwater_webhook_delivery_age_seconds_count{result="failed"}', "1h")}) > 0`,
     severity: "ticket",
     summary: '{{ printf "%.0f" $value }} webhook deliveries were given up in an hour',
-    says: "The whole schedule of attempts has failed. They are kept, and can be sent again.",
+    says: "All attempts of the schedule failed. The store keeps the deliveries, and the owner can send them again.",
   },
   {
     name: "HighwaterWebhookEndpointDisabled",
     expr: `max(highwater_webhook_endpoints{disabled="yes"}) > max(highwater_webhook_endpoints{disabled="yes"} offset 1h)`,
     severity: "ticket",
     summary: "A webhook endpoint was disabled within the last hour",
-    says: "It answered 410 or failed for days, or its owner did it. Its deliveries are held.",
+    says: "The endpoint answered 410, failed for days, or was disabled by its owner. Its deliveries are held.",
   },
   {
     name: "HighwaterEventsSetAside",
@@ -287,6 +287,6 @@ export const webhookAlerts: readonly Alert[] = [
     for: "5m",
     severity: "ticket",
     summary: '{{ printf "%.0f" $value }} events could not be recorded for five minutes',
-    says: "They are not published yet, neither by stream nor by webhook.",
+    says: "Trackers have not published these events, neither by stream nor by webhook.",
   },
 ];
