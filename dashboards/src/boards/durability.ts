@@ -10,7 +10,7 @@ const LAG = "highwater_durability_lag_seconds";
 const atRisk = [
   stat({
     title: "Transactions at risk",
-    says: "Committed, and not durable at the exposure level: the next failure may take these. The trackers' knowledge of all gateways.",
+    says: "Committed transactions of all gateways that are not durable at the exposure level: the next failure may discard them.",
     queries: [{ expr: max("highwater_exposed_transactions"), legend: "at risk" }],
     unit: "short",
     width: 4,
@@ -41,7 +41,7 @@ const atRisk = [
   }),
   stat({
     title: "Broken in this time",
-    says: "Transactions whose promise a later failover violated. Never an ordinary day: see the runbook.",
+    says: "Transactions whose promise a failure broke. Always an incident: see the runbook.",
     queries: [{ expr: max(increase("highwater_broken_total", "$__range")), legend: "broken" }],
     unit: "short",
     width: 4,
@@ -62,7 +62,7 @@ const atRisk = [
 const exposure = [
   graph({
     title: "At risk, by the region of the gateway",
-    says: "Transactions that are not durable at the exposure level, by where they were committed.",
+    says: "Transactions that are not durable at the exposure level, by the region of their gateway.",
     queries: [{ expr: max("highwater_exposed_region_transactions", "region"), legend: "{{region}}" }],
     unit: "short",
     width: 12,
@@ -70,14 +70,14 @@ const exposure = [
   }),
   graph({
     title: "Waiting, by level",
-    says: "Committed transactions that the mark of each level has not passed. Stronger levels wait longer: that is distance, no fault.",
+    says: "Committed transactions that the mark of each level has not reached. Stronger levels wait longer because of the distance.",
     queries: [{ expr: max("highwater_pending_transactions", "level"), legend: "{{level}}" }],
     unit: "short",
     width: 12,
   }),
   graph({
     title: "Age of the oldest at risk",
-    says: "Grows by a second in each second while nothing becomes durable. The line is the alert's bound.",
+    says: "Grows by a second per second while nothing becomes durable. The line is the alert's threshold.",
     queries: [{ expr: max("highwater_exposed_oldest_seconds", "level"), legend: "{{level}}" }],
     unit: "s",
     width: 12,
@@ -86,7 +86,7 @@ const exposure = [
   }),
   bars({
     title: "How near the limits of exposure are",
-    says: "Of each limit that is set, what the fullest gateway counts. From 80% on fast commits are delayed, at 100% refused.",
+    says: "For each limit, the share that the fullest gateway counts. From 80% gateways delay fast commits, at 100% they refuse them.",
     queries: [
       {
         expr: max("highwater_gateway_exposure_used / (highwater_gateway_exposure_bound > 0)", "limit"),
@@ -104,7 +104,7 @@ const exposure = [
 const lag = [
   graph({
     title: "From commit to durable, by level",
-    says: "As the trackers measure it: from the announcement to the mark that passed. Half and 99% of the writes.",
+    says: "Time from the announcement to the mark, as trackers measure it, for 50% and 99% of the writes.",
     queries: [
       { expr: quantile(0.5, LAG, "level"), legend: "{{level}} p50" },
       { expr: quantile(0.99, LAG, "level"), legend: "{{level}} p99" },
@@ -114,7 +114,7 @@ const lag = [
   }),
   graph({
     title: "From commit to durable, as gateways see it",
-    says: "At the exposure level, every write, with the way of the mark to the gateway. The line is the objective.",
+    says: "For every write, at the exposure level, until the gateway has the mark. The line is the objective.",
     queries: [0.5, 0.9, 0.99].map((share) => ({
       expr: quantile(share, "highwater_gateway_durability_lag_seconds", "level"),
       legend: `{{level}} p${String(share * 100)}`,
@@ -133,7 +133,7 @@ const lag = [
   }),
   graph({
     title: "How fast marks advance",
-    says: "Bytes of log that become durable in a second. Flat at zero under load: the level stands still.",
+    says: "Bytes of log that become durable per second. Zero under load: the level has stalled.",
     queries: [{ expr: max(rate("highwater_mark_bytes"), "level"), legend: "{{level}}" }],
     unit: "Bps",
     width: 12,
@@ -157,7 +157,7 @@ const verdicts = [
   }),
   graph({
     title: "Verdicts that were asked for",
-    says: "Tokens that trackers judged, by answer. Clients that listen to marks ask seldom.",
+    says: "Tokens that trackers judged, by verdict. Clients that listen to marks seldom ask.",
     queries: [{ expr: sum(rate("highwater_verdicts_total"), "verdict"), legend: "{{verdict}}" }],
     unit: "ops",
     width: 12,
@@ -172,7 +172,7 @@ const verdicts = [
   }),
   graph({
     title: "Age of the oldest loss that waits",
-    says: "Proven and not reported: the proof has not reached the exposure level, and no operator's command releases it. The line is the alert's bound.",
+    says: "Proven losses that are not reported: the proof has not reached the exposure level, and no operator's command releases it. The line is the alert's threshold.",
     queries: [{ expr: max("highwater_waiting_losses_oldest_seconds", "level"), legend: "{{level}}" }],
     unit: "s",
     width: 12,

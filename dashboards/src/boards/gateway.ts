@@ -20,7 +20,7 @@ const now = [
   }),
   stat({
     title: "Transactions",
-    says: "All that were answered, failed ones too.",
+    says: "All answered transactions, also failed ones.",
     queries: [{ expr: sum(located(rate(TRANSACTIONS))), legend: "transactions" }],
     unit: "ops",
     width: 4,
@@ -58,7 +58,7 @@ const now = [
 const latency = [
   graph({
     title: "Commit latency, fast",
-    says: "Writes with ack: commit, by isolation (unknown: clients of PostgreSQL); from the accepted commit to its answer. The line is the objective for 99%.",
+    says: "Writes with ack: commit, by isolation (unknown: PostgreSQL clients), from the accepted commit to its answer. The line is the objective for 99%.",
     queries: [0.5, 0.99].map((share) => ({
       expr: locatedQuantile(share, `${COMMIT}{ack="commit", access="write"}`, "isolation"),
       legend: `{{isolation}} p${String(share * 100)}`,
@@ -70,7 +70,7 @@ const latency = [
   }),
   graph({
     title: "Commit latency, safe",
-    says: "Writes with ack: durable, by isolation (unknown: clients of PostgreSQL): with the wait for the mark, which costs the round trip to the level and holds no lock.",
+    says: "Writes with ack: durable, by isolation (unknown: PostgreSQL clients), with the wait for the mark. The wait holds no lock.",
     queries: [0.5, 0.99].map((share) => ({
       expr: locatedQuantile(share, `${COMMIT}{ack="durable", access="write"}`, "isolation"),
       legend: `{{isolation}} p${String(share * 100)}`,
@@ -80,7 +80,7 @@ const latency = [
   }),
   graph({
     title: "Time in the database",
-    says: "Of the transactions above and of reads, with the wait for a session: what is left of the commit latency is the gateway's own.",
+    says: "Time in the database of the transactions above and of reads, with the wait for a session. The rest of the commit latency is the gateway's.",
     queries: [0.5, 0.99].map((share) => ({
       expr: locatedQuantile(share, "highwater_gateway_store_seconds", "access", "form"),
       legend: `{{access}} {{form}} p${String(share * 100)}`,
@@ -111,7 +111,7 @@ const outcomes = [
   }),
   graph({
     title: "Transactions by outcome",
-    says: "The state that was answered, or the error's code: docs/reference/errors.md.",
+    says: "The state in the answer, or the error code: docs/reference/errors.md.",
     queries: [{ expr: sum(located(rate(TRANSACTIONS)), "ack", "outcome"), legend: "{{ack}}: {{outcome}}" }],
     unit: "ops",
     width: 8,
@@ -130,7 +130,7 @@ const outcomes = [
   }),
   graph({
     title: "Interactive transactions that ended",
-    says: "By how. Many that expired: clients hold transactions open.",
+    says: "By the way they ended. Many expired ones: clients hold transactions open.",
     queries: [
       {
         expr: sum(located(rate("highwater_gateway_open_transactions_ended_total")), "how"),
@@ -182,7 +182,7 @@ const waits = [
   }),
   graph({
     title: "Sessions to the nodes",
-    says: "Of all login roles, by node and state. All busy and a queue: the pool is the limit.",
+    says: "Sessions of all login roles, by node and state. If all are busy and transactions queue, the pool is the bottleneck.",
     queries: [
       {
         expr: sum(located("highwater_gateway_pool_sessions"), "node", "state"),
@@ -194,7 +194,7 @@ const waits = [
   }),
   graph({
     title: "Waiting for a session",
-    says: "Transactions in the queue, by region of the gateway; the bound is where more are refused.",
+    says: "Transactions in the queue, by region of the gateway. At the limit gateways refuse more.",
     queries: [
       { expr: sum(located("highwater_gateway_pool_queue_length"), "region"), legend: "{{region}}" },
       { expr: max(located("highwater_gateway_pool_queue_bound")), legend: "bound" },
@@ -227,7 +227,7 @@ const waits = [
   }),
   graph({
     title: "Reads near the user",
-    says: "Reads that a replica of the region was asked for, by who served them.",
+    says: "Reads that asked for a replica of the region, by the role of the node that served them.",
     queries: [
       {
         expr: sum(located(rate("highwater_gateway_nearby_reads_total")), "region", "served"),
@@ -242,7 +242,7 @@ const waits = [
 const wire = [
   graph({
     title: "PostgreSQL sessions",
-    says: "Clients of the PostgreSQL wire by gateway, and those of them whose answer waits to be durable. At the bound more are refused.",
+    says: "Clients of the PostgreSQL wire by gateway, and those of them whose answer waits for durability. At the limit the gateway refuses more.",
     queries: [
       { expr: sum(located("highwater_gateway_wire_sessions"), "name"), legend: "{{name}}" },
       { expr: sum(located("highwater_gateway_wire_holds"), "name"), legend: "{{name}} waiting" },
@@ -261,7 +261,7 @@ const wire = [
   }),
   graph({
     title: "Tickets without an end",
-    says: "Transactions on the applications' own connections that were announced and not reported as ended. Many: applications do not report.",
+    says: "Transactions on the applications' own connections whose end no application has reported. Many: applications do not report ends.",
     queries: [{ expr: sum(located("highwater_gateway_open_tickets"), "name"), legend: "{{name}}" }],
     unit: "short",
     width: 8,

@@ -12,7 +12,7 @@ const named = (expression: string): string =>
 const now = [
   stat({
     title: "Current primary",
-    says: "Whether every tracker has settled it. While it is not, nothing commits.",
+    says: "Whether every tracker knows the primary. Without a primary nothing commits.",
     queries: [{ expr: min("highwater_authority_settled"), legend: "settled" }],
     unit: "short",
     width: 4,
@@ -28,7 +28,7 @@ const now = [
   }),
   stat({
     title: "Epoch",
-    says: "Number of the current epoch: one more with every restart, crash, promotion or restore of the primary.",
+    says: "Number of the current epoch. It rises with every restart, crash, promotion or restore of the primary.",
     queries: [{ expr: max("highwater_epoch"), legend: "epoch" }],
     unit: "none",
     width: 4,
@@ -52,7 +52,7 @@ const now = [
   }),
   stat({
     title: "Largest replication lag",
-    says: "Since when the oldest part of the log that some replica lacks has been on the primary's disk.",
+    says: "How long the oldest log that a replica lacks has been on the primary's disk.",
     queries: [{ expr: max(min("highwater_replication_lag_seconds", "node")), legend: "lag" }],
     unit: "s",
     width: 4,
@@ -100,7 +100,7 @@ const nodes = [
 const replication = [
   graph({
     title: "Log written and received",
-    says: "Bytes of log in a second that are known to be on each node's disk.",
+    says: "Bytes of log per second that reach each node's disk.",
     queries: [{ expr: max(rate("highwater_node_position_bytes"), "node"), legend: "{{node}}" }],
     unit: "Bps",
     width: 12,
@@ -114,7 +114,7 @@ const replication = [
   }),
   graph({
     title: "Since when",
-    says: "How long the oldest of that has been on the primary's disk. The line is the alert's bound.",
+    says: "How long the oldest log that the replica lacks has been on the primary's disk. The line is the alert's threshold.",
     queries: [{ expr: min("highwater_replication_lag_seconds", "node"), legend: "{{node}}" }],
     unit: "s",
     width: 12,
@@ -123,7 +123,7 @@ const replication = [
   }),
   graph({
     title: "Nodes that answer, by tracker",
-    says: "Trackers that differ: a link is cut.",
+    says: "If trackers differ, a link is cut.",
     queries: [{ expr: `sum by (name) (${named("highwater_node_alive")})`, legend: "{{name}}" }],
     unit: "none",
     width: 12,
@@ -135,7 +135,7 @@ const replication = [
 const trackers = [
   graph({
     title: "Epoch that each tracker follows",
-    says: "One that is behind for long cannot reach the primary.",
+    says: "A tracker that stays behind cannot reach the primary.",
     queries: [{ expr: named("highwater_epoch"), legend: "{{name}}" }],
     unit: "none",
     width: 8,
@@ -161,7 +161,7 @@ const trackers = [
   }),
   graph({
     title: "Events",
-    says: "Recorded in the store by each tracker, and those that wait for it.",
+    says: "Events that each tracker has recorded in the store, and events that wait for that.",
     queries: [
       { expr: named(rate("highwater_events_recorded_total")), legend: "{{name}} recorded per second" },
       { expr: named("highwater_events_set_aside"), legend: "{{name}} set aside" },

@@ -69,7 +69,7 @@ const parts = [
   }),
   graph({
     title: "Share that misses",
-    says: "Of the events of the last five minutes.",
+    says: "For the events of the last five minutes.",
     queries: [{ expr: errorsOf("5m"), legend: "{{slo}}" }],
     unit: "percentunit",
     width: 6,

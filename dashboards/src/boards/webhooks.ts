@@ -1,4 +1,4 @@
-// Whether webhooks arrive, how late, and whose do not.
+// Whether webhooks arrive, how late, and at which endpoints they fail.
 import { type Board } from "../board.ts";
 import { BOUNDS } from "../config.ts";
 import { graph, row, stat } from "../panels.ts";
@@ -18,14 +18,14 @@ const GOOD_AND_BAD = {
 const now = [
   stat({
     title: "Pending",
-    says: "Deliveries in the store that are yet to be made, first attempts and repetitions.",
+    says: "Pending deliveries in the store, first attempts and repetitions.",
     queries: [{ expr: max('highwater_webhook_deliveries{status="pending"}'), legend: "pending" }],
     unit: "short",
     width: 4,
   }),
   stat({
     title: "Oldest pending",
-    says: "Old ones are mostly those of an endpoint that fails: the schedule goes on for three days.",
+    says: "Old deliveries mostly belong to an endpoint that fails: the schedule lasts three days.",
     queries: [{ expr: max("highwater_webhook_oldest_pending_seconds"), legend: "oldest" }],
     unit: "s",
     width: 4,
@@ -47,7 +47,7 @@ const now = [
   }),
   stat({
     title: "Given up",
-    says: "Deliveries that failed to the end of the schedule. They can be sent again: recover.",
+    says: "Deliveries that failed at every attempt of the schedule. Recover them to send them again.",
     queries: [{ expr: max('highwater_webhook_deliveries{status="failed"}'), legend: "failed" }],
     unit: "short",
     width: 4,
@@ -55,7 +55,7 @@ const now = [
   }),
   stat({
     title: "Held",
-    says: "Deliveries of disabled endpoints. Enable the endpoint, then recover.",
+    says: "Deliveries to disabled endpoints. Enable the endpoint, then recover them.",
     queries: [{ expr: max('highwater_webhook_deliveries{status="held"}'), legend: "held" }],
     unit: "short",
     width: 4,
@@ -77,7 +77,7 @@ const now = [
 const deliveries = [
   graph({
     title: "Attempts by outcome",
-    says: "status: an answer that is no 2xx. refused: the address may not be called.",
+    says: "status: the answer is not 2xx. refused: the address is not allowed.",
     queries: [{ expr: sum(rate(ATTEMPTS), "outcome"), legend: "{{outcome}}" }],
     unit: "ops",
     width: 12,
@@ -103,7 +103,7 @@ const deliveries = [
   }),
   graph({
     title: "How long receivers take",
-    says: "Exchanges by outcome, 99%. An attempt is ended after 15 s.",
+    says: "Time of attempts by outcome, 99%. An attempt ends after 15 s at the latest.",
     queries: [
       { expr: quantile(0.99, "highwater_webhook_attempt_seconds", "outcome"), legend: "{{outcome}} p99" },
     ],
@@ -124,7 +124,7 @@ const queue = [
   }),
   graph({
     title: "Oldest pending",
-    says: "The line is the alert's bound.",
+    says: "The line is the alert's threshold.",
     queries: [{ expr: max("highwater_webhook_oldest_pending_seconds"), legend: "oldest" }],
     unit: "s",
     width: 12,
@@ -136,7 +136,7 @@ const queue = [
 export const webhooks: Board = {
   name: "webhooks",
   title: "Webhooks",
-  says: "Whether webhooks arrive, how late, and whose do not.",
+  says: "Whether webhooks arrive, how late, and at which endpoints they fail.",
   from: "now-6h",
   rows: [
     { row: row("Now"), panels: now },
