@@ -136,13 +136,6 @@ function renameTables(body: Buffer, renamed: (oid: number) => number): void {
   }
 }
 
-/** True when the gateway ended the session because it could not follow the server. */
-export function isGivenUp({ frames: all, end }: Played): boolean {
-  const last = all.findLast(({ type }) => type === "E");
-  const fields = last === undefined ? null : frames.fieldsOf(last.body);
-  return end !== "answered" && fields?.get("V") === "FATAL" && !fields.has("F");
-}
-
 const REFUSED_BY_TYPE =
   /^(?:unexpected message type 0x[0-9A-F]{2} during COPY from stdin|invalid frontend message type \d+)$/;
 

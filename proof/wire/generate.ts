@@ -129,7 +129,10 @@ function run(sql: string, random: Random): Line[] {
 function copy(random: Random): Line[] {
   const sql = random.pick([...VOCABULARY.copies, ...VOCABULARY.texts]);
   const lines: Line[] = random.chance(0.6) ? [["Q", sql]] : run(sql, random);
-  for (let rows = random.below(4); rows > 0; rows--) lines.push(["d", random.pick(COPY_LINES)]);
+  for (let rows = random.below(4); rows > 0; rows--) {
+    lines.push(["d", random.pick(COPY_LINES)]);
+    if (random.chance(0.15)) lines.push(["S"]);
+  }
   if (random.chance(0.2)) lines.push(random.pick<Line>([["S"], ["H"], ["Q", "SELECT 4"]]));
   lines.push(random.chance(0.75) ? ["c"] : ["f", "changed its mind"]);
   return random.chance(0.5) ? [...lines, ["S"]] : lines;

@@ -93,16 +93,6 @@ function encode(type: unknown, rest: readonly unknown[], functions: Functions): 
   }
 }
 
-/**
- * COPY data is followed by a message that is neither more data nor the end. Whether the server
- * reads it or ignores it depends on the row at which the COPY fails, which the gateway does not
- * see, so it may end the session.
- */
-export function leavesCopyOpen({ messages }: Script): boolean {
-  const types = messages.map((message) => message.toString("latin1", 0, 1)).join("");
-  return /d[^dcf]/.test(types);
-}
-
 /** A message's type and length. */
 const HEADER_BYTES = 5;
 

@@ -392,6 +392,40 @@ it("a Sync behind data that makes a COPY fail is answered, and one that the COPY
   });
 });
 
+it("a Sync among COPY data is answered as by PostgreSQL, wherever the COPY fails", async () => {
+  const good = copyLine("copied 1");
+  const bad = copyLine("bad", "not a number");
+  const [done, fail] = [message("c"), message("f", "no\0")];
+  const next = [parse("", "SELECT 3"), bind("", ""), execute(""), SYNC];
+  /** What makes the COPY fail at its end, among its data, and not at all. */
+  const data: Readonly<Record<string, readonly Buffer[]>> = {
+    CopyFail: [good, SYNC, fail],
+    "CopyFail behind two": [good, SYNC, good, SYNC, fail],
+    "a row that does not end": [good, SYNC, message("d", "one column"), done],
+    "a row between two": [good, SYNC, bad, SYNC, SYNC, good, done],
+    "a row in front of both": [bad, SYNC, good, SYNC, done],
+    nothing: [good, SYNC, copyLine("copied 2"), SYNC, FLUSH, done],
+  };
+  const behind: Readonly<Record<string, readonly Buffer[]>> = {
+    "a Sync": [SYNC, query("SELECT 2")],
+    "a statement": [...next, query("SELECT 2"), ...next],
+    "a Query": [query("SELECT 2"), SYNC, ...next],
+    "more data": [good, SYNC, SYNC, query("SELECT 2")],
+  };
+  const ways: Record<string, readonly Buffer[]> = {};
+  for (const [what, sent] of Object.entries(data))
+    for (const [where, more] of Object.entries(behind)) {
+      // PostgreSQL's own answer to what follows the next Sync would be an internal error.
+      if (what === "nothing" && where === "a Query") continue;
+      for (const pause of [[PAUSE], []]) {
+        const name = `${what}, then ${where}, ${pause.length === 0 ? "at once" : "with a pause"}`;
+        ways[name] = [...COPY_STEPS, ...pause, ...sent, ...more, SYNC];
+        ways[`${name}, in a Query`] = [query("COPY kv FROM STDIN"), ...pause, ...sent, ...more, SYNC];
+      }
+    }
+  await assertSameTypes(ways);
+});
+
 it("the second COPY of a Query reads its own data, and a Sync among it is not answered", async () => {
   const first = [copyLine("copied 1"), message("c")];
   const second = [copyLine("copied 2"), SYNC, copyLine("copied 3"), message("c")];

@@ -76,8 +76,6 @@ export class ClientLeg implements FrameSink {
   #isSlowed = false;
   /** The block of a Query that begins with COMMIT, and goes on behind it, has been checked. */
   #isCommitChecked = false;
-  /** Skips everything up to the client's Sync, as the server does after an error. */
-  #isDiscarding = false;
   /** Drops the remaining parts of the current frame. */
   #isRefusing = false;
   /** A statement of the batch certainly writes, and none can be a COPY. */
@@ -174,6 +172,11 @@ export class ClientLeg implements FrameSink {
   }
 
   /** A new unit has to wait for an idle server where the decision on its receipt needs one. */
+    if (expected.isUnclear) {
+      this.#run.flush();
+      this.#state.clarify();
+      return true;
+    }
   #mustWait(type: number): boolean {
     const { expected, wantsReceipts, mayHaveSet, doubts } = this.#state;
     if (this.#isInBatch || expected.isWaiting) return false;
@@ -213,7 +216,7 @@ export class ClientLeg implements FrameSink {
     const { client, status } = this.#state;
     client.push(error);
     if (type === QUERY || type === CALL) client.push(status === "E" ? READY_FAILED : READY_IDLE);
-    else this.#isDiscarding = true;
+    else this.#state.isDiscarding = true;
   }
 
   /**
@@ -247,9 +250,9 @@ export class ClientLeg implements FrameSink {
       this.#defer(type, bytes, start, end);
       return;
     }
-    if (this.#isDiscarding) {
+    if (this.#state.isDiscarding) {
       if (type !== SYNC_TYPE && type !== TERMINATE) return;
-      this.#isDiscarding = false;
+      this.#state.isDiscarding = false;
     }
     if (this.#isUnreadable(type, bytes, start, end)) return;
     if (this.#mustWait(type)) {
@@ -292,7 +295,7 @@ export class ClientLeg implements FrameSink {
 
   part(type: number, bytes: Buffer, range: PartRange): void {
     const { start, end, isFirst } = range;
-    if (this.#deferred === null && isFirst && !this.#isDiscarding) {
+    if (this.#deferred === null && isFirst && !this.#state.isDiscarding) {
       this.#isRefusing = this.#isUnreadable(type, bytes, start, end);
       if (!this.#isRefusing) this.#beginPart(type);
     }
@@ -302,7 +305,7 @@ export class ClientLeg implements FrameSink {
       return;
     }
     if (this.#isRefusing) this.#isRefusing = !range.isLast;
-    else if (!this.#isDiscarding) this.#pass(type, bytes, range);
+    else if (!this.#state.isDiscarding) this.#pass(type, bytes, range);
   }
 
   #beginPart(type: number): void {
@@ -548,7 +551,7 @@ export class ClientLeg implements FrameSink {
     this.#run.flush();
     const next = this.#commitSteps.next(this.#beganIdleInBlock && this.#executed === 0);
     if (next === "wait") this.#defer(EXECUTE_TYPE, bytes, start, end);
-    if (next === "skip") this.#isDiscarding = true;
+    if (next === "skip") this.#state.isDiscarding = true;
     return next === "send";
   }
 

@@ -5,13 +5,15 @@ import { type Kind } from "./statement.ts";
 
 /**
  * Messages that were sent. `flush`, `copyData` and `copyEnd` have no answer. Nor has `copySync`, a
- * Sync among the COPY data, unless the COPY fails before it.
+ * Sync among the COPY data, unless the COPY fails before it. `fence` stands for what the gateway
+ * sends to learn how many of these Syncs are answered.
  */
-type Message = "parse" | "bind" | "close" | "describe" | "execute" | "sync" | "query" | "call" | Unanswered;
+type Message = Extended | "sync" | "fence" | "query" | "call" | Unanswered;
+type Extended = "parse" | "bind" | "close" | "describe" | "execute";
 type Unanswered = "flush" | "copyData" | "copyEnd" | "copySync";
 const UNANSWERED: ReadonlySet<Message> = new Set<Unanswered>(["flush", "copyData", "copyEnd", "copySync"]);
 /** The server keeps the answers to the other messages in its buffer until it reads one of these. */
-const SENDS: ReadonlySet<Message> = new Set<Message>(["sync", "query", "call", "flush"]);
+const SENDS: ReadonlySet<Message> = new Set<Message>(["sync", "fence", "query", "call", "flush"]);
 
 /** `quiet`: part of a Query sent in another form; the client gets only rows and errors. */
 type Whose = "client" | "quiet" | "own";
@@ -25,6 +27,11 @@ export interface Expected {
   readonly changes?: Change | null;
   /** Set for `query` and `sync`: an id that is set in the Query or the batch may come too late. */
   readonly mayLoseId?: boolean;
+  /**
+   * Set for a `copyEnd` behind a Sync among its data: how its COPY ends decides whether the server
+   * skips what follows. Set for a Sync that the server may have ignored.
+   */
+  readonly isUnclear?: boolean;
   /** Set for an own `execute`. */
   readonly purpose?: Purpose;
 }
@@ -47,6 +54,8 @@ export const CLIENT = {
   copyData: { message: "copyData", whose: "client" },
   copyEnd: { message: "copyEnd", whose: "client" },
   copySync: { message: "copySync", whose: "client" },
+  unclearEnd: { message: "copyEnd", whose: "client", isUnclear: true },
+  unclearSync: { message: "sync", whose: "client", isUnclear: true },
 } as const satisfies Record<string, Expected>;
 
 export const QUIET = {
@@ -63,7 +72,10 @@ export const OWN = {
   sync: { message: "sync", whose: "own" },
   query: { message: "query", whose: "own" },
   flush: { message: "flush", whose: "own" },
+  fence: { message: "fence", whose: "own" },
 } as const satisfies Record<string, Expected>;
+
+const isSending = ({ message, isUnclear }: Expected): boolean => SENDS.has(message) && isUnclear !== true;
 
 export class ExpectedAnswers {
   #queue: Expected[] = [];
@@ -81,6 +93,8 @@ export class ExpectedAnswers {
   #sending = 0;
   /** The head's COPY reads data that is sent, or still reads it. */
   #hasCopy = false;
+  /** An extended COPY has failed, and the server has answered no Sync since then. */
+  #isUnsyncedCopy = false;
 
   /** The server owes no answer. COPY data that it does not read needs none. */
   get isEmpty(): boolean {
@@ -133,10 +147,41 @@ export class ExpectedAnswers {
     if (message === "flush" && this.isCopying) return;
     const isSame = this.#queue.at(-1)?.message === message;
     if (isSame && (message === "copyData" || message === "flush")) return;
-    if (message === "copyEnd") this.isCopying = false;
+    // Any other message than data ends the COPY, or reaches the server when it has failed.
+    if (message !== "copyData") this.isCopying = false;
     if (UNANSWERED.has(message) && this.isEmpty) return;
-    this.#queue.push(expected);
-    if (SENDS.has(message)) this.#sending++;
+    const isUnclear = message === "copyEnd" && this.#endsSyncs();
+    this.#queue.push(isUnclear ? CLIENT.unclearEnd : expected);
+    if (isSending(expected)) this.#sending++;
+  }
+
+  /** All of the text of the Query that was sent last is known, and it may change settings. */
+  amendQuery(changes: Change | null, mayLoseId: boolean): void {
+    const last = this.#queue.at(-1);
+    if (!this.isEmpty && last?.message === "query")
+      this.#queue[this.#queue.length - 1] = { ...last, changes, mayLoseId };
+  }
+
+  /** True when a Sync was sent behind the first data of the COPY that ends now. */
+  #endsSyncs(): boolean {
+    let hasSync = false;
+    for (let at = this.#queue.length - 1; at >= this.#at; at--) {
+      const message = this.#queue[at]?.message;
+      if (message === "copyData" && hasSync) return true;
+      if (message === "sync" || message === "copySync") hasSync = true;
+      else if (message !== "copyData" && message !== "flush") return false;
+    }
+    return false;
+  }
+
+  /** What the server does with the next message depends on an answer that is not here yet. */
+  get isUnclear(): boolean {
+    return !this.isEmpty && this.#queue.at(-1)?.isUnclear === true;
+  }
+
+  /** A COPY has failed, and it is not known which Syncs among its data are answered. */
+  get hasUnclearSync(): boolean {
+    return this.isUnclear && this.#queue.at(-1)?.message === "sync";
   }
 
   /** True when the message sent last belongs to the data of the current COPY. */
@@ -145,17 +190,74 @@ export class ExpectedAnswers {
     return last === "copyData" || last === "copySync";
   }
 
-  /** A COPY that was running has failed: the server answers each Sync that it has yet to read. */
+  /**
+   * A COPY that was running has failed. Of the Syncs among its data the server answers those that
+   * it had yet to read. If there was none, it skips what is behind an extended COPY.
+   */
   failCopy(): void {
     this.isCopying = false;
+    if (!this.#hasCopy) return;
     this.#hasCopy = false;
-    for (let at = this.#at; at < this.#queue.length; at++) {
-      const message = this.#queue[at]?.message;
-      if (message === "copyEnd") break;
-      if (message !== "copySync") continue;
-      this.#queue[at] = CLIENT.sync;
-      this.#sending++;
+    const queue = this.#queue;
+    let last = -1;
+    let hasData = false;
+    for (let at = this.#at + 1; at < queue.length; at++) {
+      const message = queue[at]?.message;
+      if (message === "copySync") {
+        queue[at] = CLIENT.unclearSync;
+        last = at;
+      } else if (message === "copyData") hasData = true;
+      else if (hasData) break;
     }
+    if (last < 0) return;
+    this.#isUnsyncedCopy = this.head?.message === "execute";
+    this.#dropUnanswered(last + 1);
+  }
+
+  /** Drops what has no answer, if there is nothing else from here on. */
+  #dropUnanswered(from: number): void {
+    const queue = this.#queue;
+    let sending = 0;
+    for (let at = from; at < queue.length; at++) {
+      const expected = queue[at];
+      if (expected === undefined || !UNANSWERED.has(expected.message)) return;
+      if (isSending(expected)) sending++;
+    }
+    this.#sending -= sending;
+    queue.length = from;
+  }
+
+  /** The fence goes to the server. It stands for the Syncs that are unclear. */
+  pushFence(): void {
+    const queue = this.#queue;
+    while (queue.length > this.#at) {
+      const last = queue.at(-1);
+      // Data may stand between them.
+      if (last?.isUnclear !== true && last?.message !== "copyData") break;
+      queue.pop();
+    }
+    for (const expected of [OWN.fence, OWN.close, OWN.sync]) this.push(expected);
+  }
+
+  /** The server has answered a Sync in front of the fence. */
+  answerBeforeFence(): void {
+    this.#isUnsyncedCopy = false;
+  }
+
+  /**
+   * The server has reached the fence. True: it was skipping up to there, so the client's messages
+   * up to its next Sync do not count.
+   */
+  endFence(): boolean {
+    this.pop();
+    const wasSkipping = this.#isUnsyncedCopy;
+    this.#isUnsyncedCopy = false;
+    return wasSkipping;
+  }
+
+  /** The server has answered what is behind the unclear Syncs, so it answers none of them. */
+  dropUnclear(): void {
+    while (this.head?.isUnclear === true) this.pop();
   }
 
   /** A statement of the head has ended. If it was a COPY, only data of the next one is left. */
@@ -173,9 +275,12 @@ export class ExpectedAnswers {
 
   pop(): void {
     const popped = this.#queue[this.#at];
-    if (popped !== undefined && SENDS.has(popped.message)) this.#sending--;
+    if (popped !== undefined && isSending(popped)) this.#sending--;
     if (popped?.message === "execute") this.isUnsynced = true;
-    else if (popped?.message === "sync") this.isUnsynced = false;
+    else if (popped?.message === "sync") {
+      this.isUnsynced = false;
+      this.#isUnsyncedCopy = false;
+    }
     this.#at++;
     if (this.#at === this.#queue.length) {
       this.#queue = [];
@@ -211,8 +316,13 @@ export class ExpectedAnswers {
     const queue = this.#queue;
     let end = this.#at;
     let data = -1;
-    for (; end < queue.length && queue[end]?.message !== "copyEnd"; end++)
-      if (data < 0 && queue[end]?.message === "copyData") data = end;
+    for (; end < queue.length; end++) {
+      const message = queue[end]?.message;
+      if (message === "copyEnd") break;
+      if (message === "copyData" && data < 0) data = end;
+      // Any other message behind data reaches the server when the COPY has failed.
+      else if (data >= 0 && message !== "copyData" && message !== "sync" && message !== "flush") break;
+    }
     this.isCopying = end === queue.length;
     // Moves the remaining messages up to the end of the data and leaves all later ones in place.
     let to = end;

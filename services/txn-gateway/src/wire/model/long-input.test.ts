@@ -105,3 +105,23 @@ test("each COPY of a long pipeline takes what stands before the end of its data"
   }
   assert.equal(copied, pairs);
 });
+
+test("each COPY of a long pipeline that fails in front of a Sync looks at its own data", () => {
+  const expected = new ExpectedAnswers();
+  const copies = 200_000;
+  for (let copy = 0; copy < copies; copy++) {
+    expected.push({ message: "query", whose: "client", kind: "copy" });
+    expected.push({ message: "copyData", whose: "client" });
+    expected.push({ message: "sync", whose: "client" });
+  }
+  let failed = 0;
+  for (; !expected.isEmpty; failed++) {
+    assert.equal(expected.head?.message, "query");
+    expected.beginCopy();
+    expected.failCopy();
+    expected.pop();
+    assert.equal(expected.head?.message, "sync");
+    expected.pop();
+  }
+  assert.equal(failed, copies);
+});

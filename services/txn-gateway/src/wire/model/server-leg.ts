@@ -35,6 +35,8 @@ import { readTag, type Tag } from "./tags.ts";
 
 const HEADER_BYTES = 5;
 const WHOLE_TYPES = "CZEKSNA123tnsIGHWV";
+/** Messages that come at any time, and therefore belong to no message of the client. */
+const ANYTIME = new Set([NOTICE, NOTIFICATION, PARAMETER]);
 const PROMOTED = "in_hot_standby\0off\0";
 
 /** Statements that cannot commit before they end. */
@@ -59,6 +61,8 @@ export class ServerLeg implements FrameSink {
   readonly #own: OwnAnswers;
   /** The client must not see the frame that is arriving in parts. */
   #isOwnPart = false;
+  /** The last ReadyForQuery in front of a fence: the client's, or that of the fence. */
+  #lastReady: Buffer | null = null;
 
   constructor(options: ServerLegOptions) {
     this.#state = options.state;
@@ -83,7 +87,8 @@ export class ServerLeg implements FrameSink {
 
   frame(type: number, bytes: Buffer, start: number, end: number): void {
     const { expected } = this.#state;
-    const { head } = expected;
+    const head = this.#headOf(type);
+    if (head?.message === "fence" && this.#fenced(type, bytes, start, end)) return;
     if (head?.whose === "own" && this.#own.take(type, head, bytes, start, end)) return;
     switch (type) {
       case ROW:
@@ -148,6 +153,15 @@ export class ServerLeg implements FrameSink {
     }
     if (type !== ROW) this.#holds.grown(end - start);
     this.#run.add(bytes, start, end);
+  }
+
+  /** The client's message that an answer of this type belongs to. */
+  #headOf(type: number): Expected | undefined {
+    const { expected } = this.#state;
+    const { head } = expected;
+    if (head?.isUnclear !== true || type === READY || ANYTIME.has(type)) return head;
+    expected.dropUnclear();
+    return expected.head;
   }
 
   wantsWhole(): boolean {
@@ -325,13 +339,20 @@ export class ServerLeg implements FrameSink {
   /** False: the client must not see the message. */
   #ready(bytes: Buffer, start: number, head: Expected | undefined): boolean {
     const state = this.#state;
-    const progress = this.#progress;
     const status = statusAt(bytes, start);
     if (head?.message !== "sync" && head?.message !== "query" && head?.message !== "call") {
       this.#unexpected("ReadyForQuery", head);
       return false;
     }
     state.expected.pop();
+    this.#ended(status, head.mayLoseId === true);
+    return true;
+  }
+
+  /** The client's ReadyForQuery follows. */
+  #ended(status: TransactionStatus, mayLoseId: boolean): void {
+    const state = this.#state;
+    const progress = this.#progress;
     state.status = status;
     if (status === "I") state.expected.isUnsynced = false;
     const mustHold = status === "I" && progress.hasWritten;
@@ -342,9 +363,30 @@ export class ServerLeg implements FrameSink {
       progress.result = null;
     }
     if (status === "I" && !mustHold) state.rolledBack();
-    this.#holds.ended(status === "I", head.mayLoseId === true);
+    this.#holds.ended(status === "I", mayLoseId);
     progress.ready();
     this.#options.onReady(status);
+  }
+
+  /**
+   * The server answers a Sync in front of a fence, or has reached it. Each ReadyForQuery waits for
+   * what follows, because the last one belongs to the fence. True: the frame is not passed on now.
+   */
+  #fenced(type: number, bytes: Buffer, start: number, end: number): boolean {
+    if (type !== READY && type !== CLOSED) return false;
+    const { expected } = this.#state;
+    const last = this.#lastReady;
+    this.#lastReady = null;
+    if (type === CLOSED) {
+      if (expected.endFence()) this.#state.isDiscarding = true;
+      return false;
+    }
+    if (last !== null) {
+      expected.answerBeforeFence();
+      this.#ended(statusAt(last, 0), false);
+      this.#run.add(last, 0, last.length);
+    }
+    this.#lastReady = Buffer.from(bytes.subarray(start, end));
     return true;
   }
 }

@@ -3,7 +3,7 @@ import { ExpectedAnswers, type Expected, OWN, type Purpose, QUIET } from "./expe
 import { type Change, Doubts } from "./doubts.ts";
 import { type HoldQueue, type Gate } from "./hold-queue.ts";
 import { type OwnAttempt } from "./attempt.ts";
-import { query, type Report } from "../frames/build.ts";
+import { FLUSH, query, type Report, SYNC } from "../frames/build.ts";
 import {
   DEFAULT_SETTINGS,
   OWN_BORDER,
@@ -101,6 +101,8 @@ export class SessionState {
   failure: Failure | null = null;
   /** The client has a token of an earlier transaction. */
   hasOldToken = false;
+  /** The client's messages up to its next Sync are dropped, as the server does after an error. */
+  isDiscarding = false;
   /** The gate of its last transaction's answer; null when that transaction has not committed. */
   lastCommit: Gate | null = null;
   /** What the check before a COMMIT found; null when there was no check. */
@@ -193,6 +195,22 @@ export class SessionState {
 
   /** The server may have dropped all prepared statements. */
   forgetPrepared(): void {
+  /**
+   * Makes the server show how a COPY has ended that had Syncs among its data. The fence ends the
+   * skipping behind a failed COPY. Its Close is answered behind its first Sync, so the last
+   * ReadyForQuery before that answer belongs to the fence.
+   */
+  clarify(): void {
+    const { expected, outside } = this;
+    if (expected.hasUnclearSync) {
+      for (const bytes of [SYNC, OWN_BORDER, SYNC]) outside.toServer(bytes);
+      expected.pushFence();
+    } else {
+      outside.toServer(FLUSH);
+      expected.push(OWN.flush);
+    }
+  }
+
     this.isPrepared = false;
     this.isReceiptPrepared = false;
   }
