@@ -83,6 +83,56 @@ it("a commit that is released before its position is known leaves no older token
   client.end();
 });
 
+it("the outcome of an id's earlier transaction waits at the level of the COMMIT that asked for it", async () => {
+  const parameters = { options: "-c highwater.level=disk" };
+  const [client, other] = [await wire.open({ parameters }), await wire.open({ parameters })];
+  const begin = async (id: string, ...texts: readonly string[]): Promise<void> => {
+    const insert = "INSERT INTO kv VALUES (gen_random_uuid()::text, 1)";
+    for (const text of ["BEGIN", `SET LOCAL highwater.id = '${id}'`, ...texts, insert])
+      await client.query(text);
+  };
+  const activity = async (where: string): Promise<number[]> => {
+    const rows = await wire.system.cluster.query(HOME, `SELECT pid FROM pg_stat_activity WHERE ${where}`);
+    return rows.map((row) => Number(row["pid"]));
+  };
+  const [known, id] = [newId(), newId()];
+  for (const code of ["", "23505"]) {
+    await begin(known);
+    assert.equal((await client.query("COMMIT")).code, code);
+  }
+  await wire.cut();
+  let lookUps: number[] = [];
+  try {
+    await begin(id);
+    assert.deepEqual((await client.query("COMMIT")).tags, ["COMMIT"]);
+    await begin(id, "SET LOCAL highwater.level = 'region'");
+    // The look-up takes so long that the session's settings are read meanwhile.
+    lookUps = await activity(`application_name = 'highwater:${HOME}:settle'`);
+    assert.equal(lookUps.length, 1);
+    for (const pid of lookUps) process.kill(pid, "SIGSTOP");
+    const behind = "SELECT 1; SELECT 2";
+    const isIdle = (what: string): Promise<true> =>
+      eventually(`${what} is idle`, async () => (await activity(`${what} AND state = 'idle'`)).length === 1);
+    client.send(query("COMMIT"), query(behind));
+    await isIdle(`query = '${behind}'`);
+    assert.equal(client.untaken.length, 0);
+    const [pid = 0] = lookUps.splice(0);
+    const [now] = await wire.system.cluster.query(HOME, "SELECT clock_timestamp()::text AS now");
+    process.kill(pid, "SIGCONT");
+    await isIdle(`pid = ${String(pid)} AND state_change > '${String(now?.["now"])}'`);
+    // What is durable on the disk is answered.
+    for (let count = 0; count < 5; count++)
+      await other.query("INSERT INTO kv VALUES (gen_random_uuid()::text, 1)");
+    assert.equal(client.untaken.length, 0, "the first is not durable at region");
+  } finally {
+    for (const pid of lookUps) process.kill(pid, "SIGCONT");
+    await wire.heal();
+  }
+  assert.equal(new ServerAnswer(await client.until("Z")).code, "23505");
+  client.end();
+  other.end();
+});
+
 it("our statement is there behind a text that drops all", async () => {
   const client = await wire.open();
   await client.query("SELECT 1");

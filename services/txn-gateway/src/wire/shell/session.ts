@@ -7,7 +7,7 @@ import { FrameError } from "../frames/scanner.ts";
 import { ClientLeg } from "../model/client-leg.ts";
 import { type Gate, HoldQueue } from "../model/hold-queue.ts";
 import { TOKEN_PARAMETER } from "../model/holds.ts";
-import { type ReceiptValues } from "../model/own.ts";
+import { type ReceiptValues, type Settings } from "../model/own.ts";
 import { ServerLeg } from "../model/server-leg.ts";
 import { type Outside, SessionState, type TransactionStatus } from "../model/state.ts";
 import { type Positions } from "../positions.ts";
@@ -330,10 +330,9 @@ export class WireSession {
     return levels().at(-1) ?? defaultLevel();
   }
 
-  #wait(gate: Gate): void {
+  #wait(gate: Gate, settings = this.#state.inForce): void {
     gate.decision = "waits";
     const { positions, primaryEpoch, defaultLevel } = this.#options;
-    const settings = this.#state.inForce;
     const attempt = gate.attempt as WireAttempt | null;
     if (attempt !== null) this.#positioned.add(attempt);
     const isEarly = attempt !== null && settings.ack === "commit";
@@ -376,22 +375,23 @@ export class WireSession {
         });
       },
     });
-    this.#releaseInTime(gate);
+    this.#releaseInTime(gate, settings);
   }
 
   /** Explains to the client that its transaction's id is used, and by which outcome. */
   async #explain(used: ReceiptValues, gate: Gate): Promise<void> {
     const { attempts, primaryEpoch } = this.#options;
+    // Those of the transaction: when the outcome is known, the session may have others.
+    const settings = this.#state.inForce;
     const outcome = await attempts.outcomeOf(used, primaryEpoch.epoch);
     if (this.#isClosed) return;
     gate.prefix = errorResponse(USED[outcome]);
     // In safe mode the answer must not reveal a commit that can still be lost.
-    if (outcome === "committed" && this.#state.inForce.ack === "durable") this.#wait(gate);
+    if (outcome === "committed" && settings.ack === "durable") this.#wait(gate, settings);
     else this.#open(gate);
   }
 
-  #releaseInTime(gate: Gate): void {
-    const { maxWaitMs } = this.#state.inForce;
+  #releaseInTime(gate: Gate, { maxWaitMs }: Settings): void {
     if (maxWaitMs <= 0) return;
     const cancel = this.#options.after(maxWaitMs, () => {
       this.#release(gate);
@@ -404,7 +404,8 @@ export class WireSession {
    */
   #waitAtReplica(gate: Gate, reader: Reader, replica: string): void {
     gate.decision = "waits";
-    const { readsDurably, level: asked } = this.#state.inForce;
+    const settings = this.#state.inForce;
+    const { readsDurably, level: asked } = settings;
     const { signal } = this.#ended;
     const level = asked ?? this.#options.defaultLevel();
     this.#reads?.holds(gate, readsDurably ? level : null);
@@ -412,7 +413,7 @@ export class WireSession {
     void opens.then(() => {
       this.#open(gate);
     });
-    if (readsDurably) this.#releaseInTime(gate);
+    if (readsDurably) this.#releaseInTime(gate, settings);
   }
 
   #arrived(refusal: Report | null): void {
