@@ -95,7 +95,7 @@ def test_texts_of_begin_and_commit_are_enlisted_too(system: System, hw: Highwate
         assert (count(system, "by text"), count(system, "rolled back")) == (1, 0)
 
 
-def test_a_commit_with_comments_is_enlisted_and_one_with_more_behind_it_is_refused(
+def test_a_commit_with_comments_is_enlisted_and_one_among_other_statements_is_refused(
     system: System, hw: Highwater
 ) -> None:
     with psycopg.connect(app_address(system), autocommit=True) as connection:
@@ -111,7 +111,8 @@ def test_a_commit_with_comments_is_enlisted_and_one_with_more_behind_it_is_refus
         assert (len(set(seen)), count(system, "%commented")) == (4, 4)
         connection.execute("BEGIN")
         connection.execute("INSERT INTO enlisted VALUES ('with more')")
-        more: list[Any] = ["COMMIT; SELECT 1", "-- x\nEND; BEGIN", SQL("COMMIT -- x\nAND CHAIN")]
+        insert = "INSERT INTO enlisted VALUES ('with more; end')"
+        more: list[Any] = ["COMMIT; SELECT 1", "-- x\nEND; BEGIN", SQL("COMMIT -- x\nAND CHAIN"), f"{insert}; COMMIT"]
         for end in more:
             with pytest.raises(InvalidRequestError) as refused:
                 connection.execute(end)
@@ -119,7 +120,10 @@ def test_a_commit_with_comments_is_enlisted_and_one_with_more_behind_it_is_refus
         with pytest.raises(errors.ActiveSqlTransaction):
             connection.execute("COMMIT PREPARED 'none'")
         connection.execute("-- undo\nROLLBACK")
-        assert count(system, "with more") == 0
+        assert count(system, "with more%") == 0
+        # Outside an enlisted transaction it goes to the server as it is.
+        connection.execute(f"BEGIN; {insert}; COMMIT".encode())
+        assert count(system, "with more%") == 1
         assert enlisted.last(connection) is seen[-1]
 
 

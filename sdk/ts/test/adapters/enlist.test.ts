@@ -150,7 +150,7 @@ test("pg: a failed transaction, a rollback and a refused COMMIT are answered as 
   await enlisted.last(client)?.durable({ timeout: 60_000 });
 });
 
-test("pg: a COMMIT with comments is enlisted, and one with more statements behind it is refused", async () => {
+test("pg: a COMMIT with comments is enlisted, and one among other statements is refused", async () => {
   await using at = await connect();
   const { client, enlisted } = at;
   const ids = new Set<string | undefined>();
@@ -163,11 +163,15 @@ test("pg: a COMMIT with comments is enlisted, and one with more statements behin
   assert.deepEqual([ids.size, ids.has(undefined), await count("%commented")], [4, false, 4]);
   await client.query("BEGIN");
   await client.query("INSERT INTO note VALUES ('with more')");
-  for (const end of ["COMMIT; SELECT 1", "-- x\nEND; BEGIN", "COMMIT -- x\nAND CHAIN"])
+  const insert = "INSERT INTO note VALUES ('with more; end')";
+  for (const end of ["COMMIT; SELECT 1", "-- x\nEND; BEGIN", "COMMIT -- x\nAND CHAIN", `${insert}; COMMIT`])
     await assert.rejects(client.query(end), { code: "transaction_control", outcome: "not_applied" }, end);
   await assert.rejects(client.query("COMMIT PREPARED 'none'"), { code: "25001" });
   await client.query("-- undo\nROLLBACK");
-  assert.equal(await count("with more"), 0);
+  assert.equal(await count("with more%"), 0);
+  // Outside an enlisted transaction it goes to the server as it is.
+  await client.query(`BEGIN; ${insert}; COMMIT`);
+  assert.equal(await count("with more%"), 1);
   assert.ok(ids.has(enlisted.last(client)?.id), "the last one that committed");
 });
 

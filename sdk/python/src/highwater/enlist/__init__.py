@@ -50,8 +50,8 @@ def enlist(
     """Enlists a connection, or every connection that an engine of SQLAlchemy opens from now on.
 
     What commits without BEGIN, a text of several statements and READ ONLY transactions are passed
-    on as they are. In an enlisted transaction `COMMIT AND CHAIN`, PREPARE TRANSACTION and a text of
-    several statements that begins with COMMIT are refused.
+    on as they are. In an enlisted transaction these are refused: `COMMIT AND CHAIN`, PREPARE
+    TRANSACTION, and a text of several statements with a COMMIT among them.
 
     Args:
         hw: Client of the same kind: `Highwater` for `psycopg.Connection` and `Engine`,

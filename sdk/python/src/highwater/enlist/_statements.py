@@ -33,6 +33,7 @@ Boundary = Literal["begin", "commit", "rollback", "refused"]
 
 #: Other texts are not looked at.
 _FIRST: Final = re.compile(r"\s*(?:begin|start|commit|end|rollback|abort|prepare|--|/\*|;)", re.IGNORECASE)
+_ENDS: Final = re.compile(r"\b(?:commit|end|prepare)\b", re.IGNORECASE)
 _BEGIN: Final = re.compile(r"(?:begin|start\s+transaction)\b[^;]*[\s;]*", re.IGNORECASE)
 _END: Final = re.compile(
     r"(?:(commit|end)|rollback|abort)(?:\s+(?:work|transaction))?(?:\s+and\s+no\s+chain)?[\s;]*", re.IGNORECASE
@@ -42,8 +43,15 @@ _END: Final = re.compile(
 _REFUSED: Final = re.compile(
     r"(?:commit(?!\s+prepared)|end|(?:rollback|abort)[^;]*and\s+chain|prepare\s+transaction)\b", re.IGNORECASE
 )
+#: The same for a later statement of a text.
+_REFUSED_LATER: Final = re.compile(r";\s*(?:commit(?!\s+prepared)|end|prepare\s+transaction)\b", re.IGNORECASE)
+#: The body of a function, whose END ends no transaction.
+_ATOMIC: Final = re.compile(r"\bbegin\s+atomic\b", re.IGNORECASE)
+_REFUSED_LATER_ATOMIC: Final = re.compile(r";\s*(?:commit(?!\s+prepared)|prepare\s+transaction)\b", re.IGNORECASE)
 _READ_ONLY: Final = re.compile(r"\bread\s+only\b", re.IGNORECASE)
-_PARTS: Final = re.compile(r"/\*|\*/|--|[^-/*\n\r]+|[\s\S]")
+_MARK: Final = re.compile(r"""['"]|(?<![\w$])\$(?:[^\W\d]\w*)?\$|--|/\*""")
+_NEWLINE: Final = re.compile(r"[\n\r]")
+_COMMENT: Final = re.compile(r"/\*|\*/")
 
 
 def receipt_values(issued: Issued) -> list[bytes]:
@@ -51,29 +59,50 @@ def receipt_values(issued: Issued) -> list[bytes]:
 
 
 def boundary_of(text: str) -> Boundary | None:
-    """A text of several statements is passed on as it is, but refused where COMMIT is the first."""
-    if _FIRST.match(text) is None:
+    """A text of several statements is passed on as it is, but refused if one of them is COMMIT."""
+    if _FIRST.match(text) is None and not (";" in text and _ENDS.search(text)):
         return None
-    bare = _without_comments(text).lstrip(" \t\n\r\f\v;")
+    bare = _bare(text).lstrip(" \t\n\r\f\v;")
     end = _END.fullmatch(bare)
     if end is not None:
         return "commit" if end[1] else "rollback"
-    if _REFUSED.match(bare):
+    later = _REFUSED_LATER_ATOMIC if _ATOMIC.search(bare) else _REFUSED_LATER
+    if _REFUSED.match(bare) or later.search(bare):
         return "refused"
     return "begin" if _BEGIN.fullmatch(bare) and not _READ_ONLY.search(bare) else None
 
 
-def _without_comments(text: str) -> str:
-    """Puts blanks for comments. The texts that are meant have no quotes before their semicolon."""
+def _bare(text: str) -> str:
+    """Puts blanks for comments, and `''` for what is quoted.
+
+    It ends where it is not certain what is quoted: a backslash may hide the end of the quotes.
+    """
     kept: list[str] = []
-    depth, is_line = 0, False
-    for part in _PARTS.findall(text):
-        is_line = (is_line or (depth == 0 and part == "--")) and part not in {"\n", "\r"}
-        is_comment = is_line or depth > 0 or part == "/*"
-        kept.append(" " if is_comment else part)
-        if not is_line:
-            depth += (part == "/*") - (depth > 0 and part == "*/")
-    return "".join(kept)
+    at = 0
+    while (found := _MARK.search(text, at)) is not None:
+        mark, start = found[0], found.end()
+        kept.append(text[at : found.start()])
+        if mark in {"--", "/*"}:
+            kept.append(" ")
+            at = _end_of_comment(text, start, mark)
+            continue
+        kept.append("''")
+        end = text.find(mark, start)
+        if end < 0 or (mark in {"'", '"'} and "\\" in text[start:end]):
+            return "".join(kept)
+        at = end + len(mark)
+    return "".join([*kept, text[at:]])
+
+
+def _end_of_comment(text: str, start: int, mark: str) -> int:
+    """Comments nest. One without an end is as long as the text."""
+    ends = _NEWLINE if mark == "--" else _COMMENT
+    depth = 1
+    for found in ends.finditer(text, start):
+        depth += 1 if found[0] == "/*" else -1
+        if depth == 0:
+            return found.end()
+    return len(text)
 
 
 def is_refusal(error: BaseException) -> bool:

@@ -58,8 +58,8 @@ export class Enlisted {
  * answer is looked up, and resolves if it took effect.
  *
  * What commits without BEGIN, a text of several statements and READ ONLY transactions are passed on
- * as they are. In an enlisted transaction `COMMIT AND CHAIN`, PREPARE TRANSACTION and a text of
- * several statements that begins with COMMIT are refused.
+ * as they are. In an enlisted transaction these are refused: `COMMIT AND CHAIN`, PREPARE
+ * TRANSACTION, and a text of several statements with a COMMIT among them.
  * Errors of COMMIT: `TransactionAbortedError` if a failover ended the transaction, or its ticket's
  * time is over. Those of the service if there is no ticket for it, such as `ExposureLimitError`.
  * Nothing was applied in all these cases. `UnknownOutcomeError` if its outcome is not known in

@@ -22,6 +22,7 @@ export type Boundary = "begin" | "commit" | "rollback" | "refused" | undefined;
 
 /** Other texts are not looked at. */
 const FIRST = /^\s*(?:begin|start|commit|end|rollback|abort|prepare|--|\/\*|;)/i;
+const ENDS = /\b(?:commit|end|prepare)\b/i;
 const BEGIN = /^(?:begin|start\s+transaction)\b[^;]*[\s;]*$/i;
 const END = /^(?:(commit|end)|rollback|abort)(?:\s+(?:work|transaction))?(?:\s+and\s+no\s+chain)?[\s;]*$/i;
 /**
@@ -29,28 +30,59 @@ const END = /^(?:(commit|end)|rollback|abort)(?:\s+(?:work|transaction))?(?:\s+a
  * PostgreSQL itself refuses COMMIT PREPARED inside a transaction.
  */
 const REFUSED = /^(?:commit(?!\s+prepared)|end|(?:rollback|abort)[^;]*and\s+chain|prepare\s+transaction)\b/i;
+/** The same for a later statement of a text. */
+const REFUSED_LATER = /;\s*(?:commit(?!\s+prepared)|end|prepare\s+transaction)\b/i;
+/** The body of a function, whose END ends no transaction. */
+const ATOMIC = /\bbegin\s+atomic\b/i;
+const REFUSED_LATER_ATOMIC = /;\s*(?:commit(?!\s+prepared)|prepare\s+transaction)\b/i;
 
-/** A text of several statements is passed on as it is, but refused where COMMIT is the first. */
+/** A text of several statements is passed on as it is, but refused if one of them is COMMIT. */
 export function boundaryOf(text: string): Boundary {
-  if (!FIRST.test(text)) return undefined;
-  const bare = withoutComments(text).replace(/^[\s;]+/, "");
+  if (!FIRST.test(text) && !(text.includes(";") && ENDS.test(text))) return undefined;
+  const bare = bareOf(text).replace(/^[\s;]+/, "");
   const end = END.exec(bare);
   if (end !== null) return end[1] === undefined ? "rollback" : "commit";
-  if (REFUSED.test(bare)) return "refused";
+  const later = ATOMIC.test(bare) ? REFUSED_LATER_ATOMIC : REFUSED_LATER;
+  if (REFUSED.test(bare) || later.test(bare)) return "refused";
   return BEGIN.test(bare) && !/\bread\s+only\b/i.test(bare) ? "begin" : undefined;
 }
 
-/** Puts blanks for comments. The texts that are meant have no quotes before their semicolon. */
-function withoutComments(text: string): string {
-  let [depth, isLine] = [0, false];
-  return text.replace(/\/\*|\*\/|--|[^-/*\n\r]+|[^]/g, (part) => {
-    if (depth === 0 && part === "--") isLine = true;
-    if (isLine) isLine = part !== "\n" && part !== "\r";
-    else if (part === "/*") depth++;
-    else if (depth === 0) return part;
-    else if (part === "*/") depth--;
-    return " ";
-  });
+const MARK = /['"]|(?<![\w$\x80-\uffff])\$(?:[a-z_\x80-\uffff][\w\x80-\uffff]*)?\$|--|\/\*/gi;
+const NEWLINE = /[\n\r]/g;
+const COMMENT = /\/\*|\*\//g;
+
+/**
+ * Puts blanks for comments, and `''` for what is quoted. It ends where it is not certain what is
+ * quoted: a backslash may hide the end of the quotes.
+ */
+function bareOf(text: string): string {
+  let bare = "";
+  for (let at = 0; ;) {
+    MARK.lastIndex = at;
+    const mark = MARK.exec(text);
+    if (mark === null) return bare + text.slice(at);
+    bare += text.slice(at, mark.index);
+    const isComment = mark[0] === "--" || mark[0] === "/*";
+    const start = MARK.lastIndex;
+    const end = isComment ? endOfComment(text, start, mark[0]) : text.indexOf(mark[0], start);
+    const isPlain = mark[0] === "'" || mark[0] === '"';
+    const isCertain = isComment || (end >= 0 && !(isPlain && text.slice(start, end).includes("\\")));
+    bare += isComment ? " " : "''";
+    if (!isCertain) return bare;
+    at = isComment ? end : end + mark[0].length;
+  }
+}
+
+/** Comments nest. One without an end is as long as the text. */
+function endOfComment(text: string, start: number, mark: string): number {
+  const ends = mark === "--" ? NEWLINE : COMMENT;
+  ends.lastIndex = start;
+  for (let depth = 1; depth > 0;) {
+    const found = ends.exec(text);
+    if (found === null) return text.length;
+    depth += found[0] === "/*" ? 1 : -1;
+  }
+  return ends.lastIndex;
 }
 
 interface ServerError {
