@@ -8,7 +8,28 @@ const AT_DISK = { options: "-c highwater.level=disk" };
 const TO_REGION = "SET highwater.level = 'region'";
 const BLOCK_AT_DISK = ["BEGIN", "SET LOCAL highwater.level = 'disk'", INSERT, "COMMIT"];
 /** More than the gateway reads of a text. */
-const LONG = `INSERT INTO kv VALUES (gen_random_uuid()::text || '${"x".repeat(100_000)}', 1)`;
+const LENGTH = 100_000;
+const longInsert = (value: string): string =>
+  `INSERT INTO kv VALUES (gen_random_uuid()::text || '${value}${"x".repeat(LENGTH)}', 1)`;
+const HIDDEN = "SELECT set_config('highwater.level', 'region', false)";
+/** Longer than the names that the gateway keeps. */
+const LONG_NAME = "n".repeat(80);
+
+/** Prepares statements in the extended protocol. The server refuses a second one of a name. */
+const prepared =
+  (...statements: readonly (readonly [name: string, text: string])[]) =>
+  async (client: WireClient): Promise<void> => {
+    for (const [name, text] of statements) {
+      client.send(parse(name, text), SYNC);
+      await client.until("Z");
+    }
+    await atDisk(client);
+  };
+const asked =
+  (...texts: readonly string[]) =>
+  async (client: WireClient): Promise<void> => {
+    for (const text of [...texts, "SET highwater.level = 'disk'"]) await client.query(text);
+  };
 
 export const CHANGED: readonly Form[] = [
   {
@@ -125,7 +146,101 @@ export const CHANGED: readonly Form[] = [
     early: "TDC",
     late: "CZ",
   },
+  {
+    name: "set_config in a long text",
+    prepare: atDisk,
+    send: sending(query(`${HIDDEN} WHERE '${"x".repeat(LENGTH)}' <> ''; ${INSERT}`)),
+    early: "TDC",
+    late: "CZ",
+  },
+  {
+    name: "the level in a long statement of a batch",
+    prepare: atDisk,
+    send: sending(
+      ...step(`SELECT '${"x".repeat(LENGTH)}' <> '' AND ${HIDDEN.slice(7)} <> ''`),
+      ...[...step(INSERT), SYNC],
+    ),
+    early: "12DC12",
+    late: "CZ",
+  },
+  {
+    name: "EXECUTE of what sets the level, in front of a write",
+    prepare: asked(`PREPARE p AS ${HIDDEN}`),
+    send: sending(query(`EXECUTE p; ${INSERT}`)),
+    early: "TDC",
+    late: "CZ",
+  },
+  {
+    name: "the same in a pipeline",
+    prepare: asked(`PREPARE p AS ${HIDDEN}`),
+    send: sending(query("EXECUTE p"), query(INSERT)),
+    early: "TD",
+    late: "CZCZ",
+  },
+  {
+    name: "the same behind its PREPARE in a text of several statements",
+    prepare: asked(`SELECT 1; PREPARE p AS ${HIDDEN}`),
+    send: sending(query("EXECUTE p"), query(INSERT)),
+    early: "TD",
+    late: "CZCZ",
+  },
+  {
+    name: "FETCH of what sets the level, in front of COMMIT",
+    prepare: asked("BEGIN", INSERT, `DECLARE c CURSOR FOR ${HIDDEN}`),
+    send: sending(query("FETCH c; COMMIT")),
+    early: "TDC",
+    late: "CZ",
+  },
+  {
+    name: "a Bind of what PREPARE has prepared",
+    prepare: asked(`PREPARE p AS ${HIDDEN}`),
+    send: sending(bind("", "p"), execute(""), ...step(INSERT), SYNC),
+    early: "2DC12",
+    late: "CZ",
+  },
+  {
+    name: "EXECUTE of what a Parse has prepared",
+    prepare: prepared(["s", HIDDEN]),
+    send: sending(query(`EXECUTE s; ${INSERT}`)),
+    early: "TDC",
+    late: "CZ",
+  },
+  {
+    name: "a statement with a name that is not kept",
+    prepare: prepared([LONG_NAME, HIDDEN]),
+    send: sending(bind("", LONG_NAME), execute(""), ...step(INSERT), SYNC),
+    early: "2DC12",
+    late: "CZ",
+  },
+  {
+    name: "a statement whose name was prepared again, which the server has refused",
+    prepare: prepared(["s", HIDDEN], ["s", "SELECT 1"]),
+    send: sending(bind("", "s"), execute(""), ...step(INSERT), SYNC),
+    early: "2DC12",
+    late: "CZ",
+  },
   // What follows may be answered at once.
+  {
+    name: "EXECUTE at disk of what sets nothing",
+    prepare: asked(`PREPARE p AS ${HIDDEN}`, "PREPARE q AS SELECT 1"),
+    send: sending(query("EXECUTE q"), query(INSERT)),
+    early: "TDCZCZ",
+    late: "",
+  },
+  {
+    name: "a text with EXECUTE at disk, where nothing prepared sets anything",
+    prepare: asked("PREPARE q AS SELECT 1"),
+    send: sending(query(`EXECUTE q; ${INSERT}`)),
+    early: "TDCCZ",
+    late: "",
+  },
+  {
+    name: "a long value at disk that looks like a setting",
+    prepare: atDisk,
+    send: sending(query(longInsert("highwater.level "))),
+    early: "CZ",
+    late: "",
+  },
   {
     name: "the reset of asyncpg's pool, at the level of the session's start",
     prepare: (client) => client.query(INSERT),
@@ -185,7 +300,13 @@ export const CHANGED: readonly Form[] = [
     early: "12C12CZ",
     late: "",
   },
-  { name: "a long text at disk", prepare: atDisk, send: sending(query(LONG)), early: "CZ", late: "" },
+  {
+    name: "a long text at disk",
+    prepare: atDisk,
+    send: sending(query(longInsert(""))),
+    early: "CZ",
+    late: "",
+  },
   {
     name: "a value at disk that looks like a setting",
     prepare: atDisk,

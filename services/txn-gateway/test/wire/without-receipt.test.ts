@@ -195,6 +195,31 @@ for (const port of ["main", "read"])
     client.end();
   });
 
+it("an id that comes too late gets a warning in a long text, and where the text does not show it", async () => {
+  const client = await wire.open();
+  const long = `INSERT INTO kv VALUES (gen_random_uuid()::text || '${"x".repeat(100_000)}', 1)`;
+  const named = await answers(client, [query(`SET highwater.id = '${newId()}'; ${long}`)]);
+  assert.deepEqual(
+    texts(named, "N", "M").map((text) => SET_TOO_LATE.test(text)),
+    [true],
+  );
+  await answers(client, [
+    query("RESET highwater.id"),
+    query(`PREPARE names AS SELECT set_config('highwater.id', '${newId()}', false)`),
+  ]);
+  const hidden = await answers(client, [
+    query(`EXECUTE names; ${INSERT}`),
+    query("SELECT 1"),
+    query("SELECT 1"),
+  ]);
+  assert.deepEqual(
+    texts(hidden, "N", "M").map((text) => SET_TOO_LATE.test(text)),
+    [true],
+    "once, with the answer to the next message",
+  );
+  client.end();
+});
+
 it("an id that is set in the batch whose COMMIT ends it gets no warning", async () => {
   const client = await wire.open();
   const batch = ["BEGIN", `SET LOCAL highwater.id = '${newId()}'`, INSERT, "COMMIT"].flatMap(step);

@@ -15,13 +15,12 @@ import {
 } from "../frames/build.ts";
 import { CommitSteps } from "./commit-steps.ts";
 import { CLIENT, type Expected, QUIET } from "./expected.ts";
+import { Names } from "./names.ts";
 import { ownError } from "./own.ts";
 import { Questions } from "./questions.ts";
 import { Run } from "./run.ts";
 import { type Admission, type Failure, type SessionState } from "./state.ts";
 import { type StatementInfo, statementInfo, takesSnapshot, UNSEEN_STATEMENT } from "./statement.ts";
-import { SqlNames } from "./sql-names.ts";
-import { Statements } from "./statements.ts";
 
 const HEADER_BYTES = 5;
 /** These messages are read in full. Only a Sync can end a batch. */
@@ -54,8 +53,7 @@ export class ClientLeg implements FrameSink {
   readonly #run: Run;
   readonly #commitSteps: CommitSteps;
   readonly #questions: Questions;
-  readonly #statements = new Statements();
-  readonly #sqlNames = new SqlNames();
+  readonly #names = new Names();
   /** Extended messages have been sent since the last Sync. */
   #isInBatch = false;
   /** A check may follow every statement of the batch. */
@@ -172,13 +170,13 @@ export class ClientLeg implements FrameSink {
   }
 
   /** A new unit has to wait for an idle server where the decision on its receipt needs one. */
+  #mustWait(type: number): boolean {
+    const { expected, wantsReceipts, mayHaveSet, doubts } = this.#state;
     if (expected.isUnclear) {
       this.#run.flush();
       this.#state.clarify();
       return true;
     }
-  #mustWait(type: number): boolean {
-    const { expected, wantsReceipts, mayHaveSet, doubts } = this.#state;
     if (this.#isInBatch || expected.isWaiting) return false;
     if (!UNIT_TYPES.has(type)) return false;
     return wantsReceipts || this.#questions.isReading || mayHaveSet || !doubts.isEmpty || doubts.mayRevert;
@@ -266,10 +264,12 @@ export class ClientLeg implements FrameSink {
         this.#query(bytes, start, end);
         return;
       case PARSE:
-        this.#parse(bytes, start, end);
+        this.#names.parsed(bytes, start, end);
+        this.#begin(CLIENT.parse);
         break;
       case BIND:
-        this.#bind(bytes, start, end);
+        this.#names.bound(bytes, start, end);
+        this.#begin(CLIENT.bind);
         break;
       case DESCRIBE:
         this.#begin(CLIENT.describe);
@@ -278,10 +278,7 @@ export class ClientLeg implements FrameSink {
         this.#execute(bytes, start, end);
         return;
       case CLOSE:
-        this.#statements.closed(
-          String.fromCharCode(bytes[start + HEADER_BYTES] ?? 0),
-          textAt(bytes, start + HEADER_BYTES + 1, end),
-        );
+        this.#names.closed(bytes, start, end);
         this.#begin(CLIENT.close);
         break;
       case SYNC_TYPE:
@@ -320,22 +317,25 @@ export class ClientLeg implements FrameSink {
     }
   }
 
-  #pass(type: number, bytes: Buffer, { start, end, isFirst }: PartRange): void {
+  #pass(type: number, bytes: Buffer, range: PartRange): void {
+    const { start, end, isFirst } = range;
     if (isFirst) {
       this.#closeUnnamed(type);
       // Only a part of the text is here, so the statement counts as unknown.
       if (type === QUERY) this.#expectQuery(UNSEEN_STATEMENT);
-      else if (type === PARSE) {
-        const name = textAt(bytes, start + HEADER_BYTES, end);
-        this.#statements.parsed(name, this.#partialInfo(bytes, start, end));
-        this.#sqlNames.parsed(name);
-        this.#begin(CLIENT.parse);
-      } else if (type === BIND) this.#bind(bytes, start, end);
-      else if (type === DESCRIBE) this.#begin(CLIENT.describe);
+      else if (type === PARSE) this.#begin(CLIENT.parse);
+      else if (type === BIND) {
+        this.#names.bound(bytes, start, end);
+        this.#begin(CLIENT.bind);
+      } else if (type === DESCRIBE) this.#begin(CLIENT.describe);
       else if (type === CLOSE) this.#begin(CLIENT.close);
       else if (type === EXECUTE) this.#expectExecute(UNSEEN_STATEMENT);
       else this.#other(type);
     }
+    if (type === QUERY) {
+      const found = this.#names.queryPart(bytes, range);
+      if (found !== null) this.#state.expected.amendQuery(found.changes, found.namesId && found.isSeveral);
+    } else if (type === PARSE) this.#names.parsePart(bytes, range);
     this.#run.add(bytes, start, end);
   }
 
@@ -432,11 +432,11 @@ export class ClientLeg implements FrameSink {
     this.#state.client.push(READY_IDLE);
   }
 
-  #expectQuery(info: StatementInfo): void {
-    const { kind, changes, dropsStatements } = info;
-    if (dropsStatements) this.#state.forgetPrepared();
+  #expectQuery(statement: StatementInfo): void {
+    const info = this.#names.used(statement);
+    const { kind, isLocking, changes } = info;
+    if (info.dropsStatements) this.#state.forgetPrepared();
     this.#noteChanges(info);
-    const isLocking = this.#mayLock(info);
     const mayLoseId = info.namesId && info.isSeveral;
     this.#state.expected.push({ message: "query", whose: "client", kind, isLocking, changes, mayLoseId });
   }
@@ -444,10 +444,6 @@ export class ClientLeg implements FrameSink {
   #noteChanges({ callsSetConfig, changes }: StatementInfo): void {
     if (callsSetConfig) this.#state.isStale = true;
     if (changes !== null) this.#state.mayHaveSet = true;
-  }
-
-  #mayLock({ isLocking, names }: StatementInfo): boolean {
-    return (names !== null && this.#sqlNames.used(names)) || isLocking;
   }
 
   /** Sends a Query as Parse, Bind, Describe, Execute, our check and Sync. */
@@ -483,36 +479,8 @@ export class ClientLeg implements FrameSink {
     this.#state.expected.push(QUIET.close);
   }
 
-  #parse(bytes: Buffer, start: number, end: number): void {
-    const nameEnd = bytes.indexOf(0, start + HEADER_BYTES);
-    const textEnd = nameEnd < 0 ? -1 : bytes.indexOf(0, nameEnd + 1);
-    if (nameEnd >= 0 && textEnd >= 0 && textEnd < end) {
-      const name = bytes.toString("utf8", start + HEADER_BYTES, nameEnd);
-      const info = statementInfo(bytes, nameEnd + 1, textEnd);
-      this.#statements.parsed(name, info);
-      this.#sqlNames.parsed(name);
-    }
-    this.#begin(CLIENT.parse);
-  }
-
-  #partialInfo(bytes: Buffer, start: number, end: number): StatementInfo {
-    const nameEnd = bytes.indexOf(0, start + HEADER_BYTES);
-    if (nameEnd < 0 || nameEnd >= end) return UNSEEN_STATEMENT;
-    const { names } = UNSEEN_STATEMENT;
-    return { ...statementInfo(bytes, nameEnd + 1, end), isLocking: true, isPlain: false, names };
-  }
-
-  #bind(bytes: Buffer, start: number, end: number): void {
-    const portal = textAt(bytes, start + HEADER_BYTES, end);
-    const portalEnd = bytes.indexOf(0, start + HEADER_BYTES);
-    const statement = portalEnd < 0 ? "" : textAt(bytes, portalEnd + 1, end);
-    this.#statements.bound(portal, statement);
-    this.#sqlNames.bound(portal);
-    this.#begin(CLIENT.bind);
-  }
-
   #execute(bytes: Buffer, start: number, end: number): void {
-    const info = this.#statements.ofPortal(textAt(bytes, start + HEADER_BYTES, end));
+    const info = this.#names.ofExecute(bytes, start, end);
     if (info.kind === "commit" && !this.#beforeCommit(bytes, start, end)) return;
     const admission = this.#admitExecute(info);
     if (admission === "later") {
@@ -555,9 +523,9 @@ export class ClientLeg implements FrameSink {
     return next === "send";
   }
 
-  #expectExecute(info: StatementInfo): void {
-    const { kind, changes } = info;
-    const isLocking = this.#mayLock(info);
+  #expectExecute(statement: StatementInfo): void {
+    const info = this.#names.used(statement);
+    const { kind, isLocking, changes } = info;
     this.#noteChanges(info);
     this.#begin({ message: "execute", whose: "client", kind, isLocking, changes });
     this.#executed++;
@@ -591,12 +559,6 @@ export class ClientLeg implements FrameSink {
   /** The server is ready. If it is idle, the transaction has ended. */
   ready(): void {
     if (this.#state.status !== "I") return;
-    this.#statements.transactionEnded();
-    this.#sqlNames.transactionEnded();
+    this.#names.transactionEnded();
   }
-}
-
-function textAt(bytes: Buffer, start: number, end: number): string {
-  const stop = bytes.indexOf(0, start);
-  return bytes.toString("utf8", start, stop < 0 || stop > end ? end : stop);
 }

@@ -15,6 +15,9 @@ export interface Change {
   readonly resets: boolean;
 }
 
+/** By what the gateway does not know. */
+export const ANY_CHANGE: Change = { when: "always", settings: ALL_SETTINGS, resets: false };
+
 export class Doubts {
   /** At this point of the server's answers. */
   readonly #open = new Set<Setting>(ALL_SETTINGS);
@@ -25,6 +28,10 @@ export class Doubts {
 
   get isEmpty(): boolean {
     return this.#open.size === 0;
+  }
+
+  has(name: Setting): boolean {
+    return this.#open.has(name);
   }
 
   /** The transaction's end may change settings back. */

@@ -28,7 +28,7 @@ const WITHOUT_RECEIPT = withoutReceipt(
   "Send it between BEGIN and COMMIT, each statement in a message of its own, as a role that can write receipts.",
 );
 const ON_READ_PORT = withoutReceipt("Send it to the gateway's main port.");
-const SET_TOO_LATE =
+export const SET_TOO_LATE =
   "highwater.id has no effect on what the text that sets it has committed; set it in a message of its own";
 
 export class Holds {
@@ -196,9 +196,11 @@ export class Holds {
    */
   ended(isEnd: boolean, mayLoseId: boolean): void {
     const state = this.#state;
-    if (mayLoseId && this.#lacksReceipt && !this.#hasWarned) {
-      this.#run.flush();
-      state.outside.warn([SET_TOO_LATE]);
+    if (this.#lacksReceipt && !this.#hasWarned) {
+      if (mayLoseId) {
+        this.#run.flush();
+        state.outside.warn([SET_TOO_LATE]);
+      } else if (state.doubts.has("id")) state.mayHaveLostId = true;
     }
     this.#lacksReceipt = false;
     this.#hasWarned = false;

@@ -16,6 +16,7 @@ import { errorResponse, reportField, rowTexts } from "../frames/build.ts";
 import { type OwnAttempt } from "./attempt.ts";
 import { type Expected, type Purpose } from "./expected.ts";
 import { type CheckAnswer, readCheck, readSettings } from "./own.ts";
+import { SET_TOO_LATE } from "./holds.ts";
 import { type Progress } from "./progress.ts";
 import { type Run } from "./run.ts";
 import { type Failure, type SessionState, statusAt } from "./state.ts";
@@ -160,6 +161,8 @@ export class OwnAnswers {
     }
     const isInTransaction = this.#progress.isInBlock || purpose !== "settings";
     const before = state.settings;
+    const mayHaveLostId = state.mayHaveLostId;
+    state.mayHaveLostId = false;
     if (settingsText === state.settingsText) {
       state.doubts.read(before, before, isInTransaction);
       return;
@@ -168,9 +171,12 @@ export class OwnAnswers {
     const read = readSettings(settings, this.#levels());
     state.settings = read.settings;
     state.doubts.read(before, read.settings, isInTransaction);
-    if (read.faults.length > 0) {
+    const { id } = read.settings;
+    const isLate = mayHaveLostId && id !== null && id !== before.id;
+    const faults = isLate ? [...read.faults, SET_TOO_LATE] : read.faults;
+    if (faults.length > 0) {
       this.#run.flush();
-      state.outside.warn(read.faults);
+      state.outside.warn(faults);
     }
   }
 

@@ -81,6 +81,8 @@ export class SessionState {
    */
   mayHaveSet = false;
   readonly doubts = new Doubts();
+  /** Something without a receipt has committed while it was in doubt whether an id is set. */
+  mayHaveLostId = false;
   /** Why they could not be read. */
   unread: Buffer | null = null;
   /** The check is prepared. */
@@ -99,10 +101,10 @@ export class SessionState {
   hasWrittenInBlock = false;
   /** The error of our statement before a COMMIT. The client gets it instead of the answer. */
   failure: Failure | null = null;
-  /** The client has a token of an earlier transaction. */
-  hasOldToken = false;
   /** The client's messages up to its next Sync are dropped, as the server does after an error. */
   isDiscarding = false;
+  /** The client has a token of an earlier transaction. */
+  hasOldToken = false;
   /** The gate of its last transaction's answer; null when that transaction has not committed. */
   lastCommit: Gate | null = null;
   /** What the check before a COMMIT found; null when there was no check. */
@@ -193,8 +195,6 @@ export class SessionState {
     if (!isPrepared) this.expected.push(OWN.parse);
   }
 
-  /** The server may have dropped all prepared statements. */
-  forgetPrepared(): void {
   /**
    * Makes the server show how a COPY has ended that had Syncs among its data. The fence ends the
    * skipping behind a failed COPY. Its Close is answered behind its first Sync, so the last
@@ -211,6 +211,8 @@ export class SessionState {
     }
   }
 
+  /** The server may have dropped all prepared statements. */
+  forgetPrepared(): void {
     this.isPrepared = false;
     this.isReceiptPrepared = false;
   }

@@ -97,9 +97,10 @@ const UPDATE_OR_SHARE = /\b(?:update|share)\b/i;
 const READS_BY_NAME = /\b(?:execute|fetch|move)\b/i;
 const DROPS = /\b(?:discard|deallocate)\b/i;
 const MAKES_NAMES = /\b(?:prepare|declare)\b/i;
-const ID = /\bhighwater\.id\b/i;
+export const ID = /\bhighwater\.id\b/i;
 const ANYTHING: NameUse = { does: "anything" };
-const HIGHWATER = /highwater/i;
+const UNKNOWN_NAME: NameUse = { does: "execute", name: null };
+export const HIGHWATER = /highwater/i;
 const NAMED = /highwater[^\w.]*\.[^\w.]*(\w*)/gi;
 const COMMENT = /\/\*|--/;
 const SETTINGS: ReadonlyMap<string, readonly Setting[]> = new Map<string, readonly Setting[]>([
@@ -113,7 +114,7 @@ const SETTINGS: ReadonlyMap<string, readonly Setting[]> = new Map<string, readon
 ]);
 const RESETS = /\b(?:reset|discard)\b/i;
 const ALL = /\ball\b/i;
-const SET_CONFIG = /\bset_config\b/i;
+export const SET_CONFIG = /\bset_config\b/i;
 const LONGEST_WORD = 10;
 const [DOLLAR, QUOTE, DOUBLE_QUOTE, BACKSLASH] = [36, 39, 34, 92];
 const [SLASH, STAR, DASH, NEWLINE, RETURN, OPEN, SEMICOLON] = [47, 42, 45, 10, 13, 40, 59];
@@ -131,12 +132,22 @@ const UNKNOWN: StatementInfo = {
   names: ANYTHING,
 };
 
+function kindAt(bytes: Buffer, at: number, word: string): Kind {
+  return bytes[at] === OPEN ? "read" : (KINDS.get(word) ?? "other");
+}
+
+/** By its first word alone. */
+export function firstKind(bytes: Buffer, start: number, end: number): Kind {
+  const at = firstWord(bytes, start, end);
+  return at < 0 ? "other" : kindAt(bytes, at, wordAt(bytes, at, end));
+}
+
 /** `bytes[start..end)` is the text without its final zero byte. */
 export function statementInfo(bytes: Buffer, start: number, end: number): StatementInfo {
   const at = firstWord(bytes, start, end);
   if (at < 0) return UNKNOWN;
   const word = wordAt(bytes, at, end);
-  let kind: Kind = bytes[at] === OPEN ? "read" : (KINDS.get(word) ?? "other");
+  let kind = kindAt(bytes, at, word);
   // PREPARE TRANSACTION begins a two-phase commit. `PREPARE name AS` is an ordinary statement.
   if (kind === "checkable" && word === "prepare" && /^prepare\s+transaction\b/i.test(head(bytes, at, end)))
     kind = "other";
@@ -147,21 +158,22 @@ export function statementInfo(bytes: Buffer, start: number, end: number): Statem
   const canLock = isRead || isSeveral || kind === "copy";
   const text = bytes.toString("latin1", at, end);
   const callsSetConfig = SET_CONFIG.test(text);
+  const readsByName = isSeveral && READS_BY_NAME.test(text);
   return {
     kind,
     writes:
       kind === "data" ||
       (kind === "other" && ALSO_WRITES.has(word)) ||
       (kind === "copy" && COPY_FROM.test(text)),
-    isLocking: canLock && (locks(text) || (isSeveral && READS_BY_NAME.test(text))),
+    isLocking: canLock && (locks(text) || readsByName),
     takesSnapshot: isSeveral || !WITHOUT_SNAPSHOT.has(word),
     callsSetConfig,
     dropsStatements: word === "discard" || word === "deallocate" || (isSeveral && DROPS.test(text)),
     isPlain: (isRead || WRITES.has(word)) && isOne(bytes, at, end),
-    changes: changeOf(text, { kind, isSeveral, callsSetConfig }),
+    changes: changeOf(text, { kind, isSeveral, callsSetConfig, readsByName }),
     namesId: ID.test(text),
     isSeveral,
-    names: isSeveral ? (MAKES_NAMES.test(text) ? ANYTHING : null) : nameUse(word, text),
+    names: isSeveral ? nameUseOfSeveral(text, readsByName) : nameUse(word, text),
   };
 }
 
@@ -174,6 +186,11 @@ const FETCH = new RegExp(String.raw`^\w+\s+(?:[-+]?\w+\s+)*?${NAME}[\s;]*$`, "i"
 /** How much of a text goes to expressions that may look at a character more than once. */
 const MATCHED_MAX = 512;
 const HOLDABLE = /\bwith\s+hold\b/i;
+
+function nameUseOfSeveral(text: string, readsByName: boolean): NameUse | null {
+  if (MAKES_NAMES.test(text)) return ANYTHING;
+  return readsByName ? UNKNOWN_NAME : null;
+}
 
 /** For a single statement. */
 function nameUse(word: string, text: string): NameUse | null {
@@ -213,13 +230,18 @@ function nameOf(text: string | undefined): string | null {
  */
 function changeOf(
   text: string,
-  { kind, isSeveral, callsSetConfig }: Pick<StatementInfo, "kind" | "isSeveral" | "callsSetConfig">,
+  {
+    kind,
+    isSeveral,
+    callsSetConfig,
+    readsByName,
+  }: Pick<StatementInfo, "kind" | "isSeveral" | "callsSetConfig"> & { readonly readsByName: boolean },
 ): Change | null {
   const named = callsSetConfig && text.includes("$") ? ALL_SETTINGS : settingsIn(text);
   const resets = RESETS.test(text) && ALL.test(text);
   const isValue = kind === "data" && !isSeveral && !callsSetConfig;
   if (!resets && (named === null || isValue)) return null;
-  const isSure = named !== null && (callsSetConfig || !isSeveral || READS_BY_NAME.test(text));
+  const isSure = named !== null && (callsSetConfig || !isSeveral || readsByName);
   return { when: isSure ? "always" : "by_tag", settings: named ?? [], resets };
 }
 

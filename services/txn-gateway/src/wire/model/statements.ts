@@ -16,7 +16,7 @@ class Named {
     if (name.length > NAME_BYTES_MAX) return;
     const known = this.#infos.get(name);
     // The server may keep either of two statements with one name: if they differ, it is unseen.
-    const isDoubtful = name !== "" && known !== undefined && known.kind !== info.kind;
+    const isDoubtful = name !== "" && known !== undefined && differ(known, info);
     if (known === undefined && this.#infos.size >= NAMES_MAX) return;
     this.#infos.set(name, isDoubtful ? UNSEEN_STATEMENT : info);
   }
@@ -24,6 +24,11 @@ class Named {
   delete(name: string): void {
     this.#infos.delete(name);
   }
+}
+
+function differ(one: StatementInfo, other: StatementInfo): boolean {
+  if (one.kind !== other.kind || one.isLocking !== other.isLocking) return true;
+  return (one.changes === null) !== (other.changes === null);
 }
 
 export class Statements {
