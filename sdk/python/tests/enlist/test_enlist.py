@@ -200,7 +200,7 @@ def test_without_a_gateway_the_transaction_is_rolled_back(system: System) -> Non
 
 
 def test_only_connections_of_its_kind(system: System, hw: Highwater) -> None:
-    with pytest.raises(InvalidRequestError, match="no connection of psycopg 3"):
+    with pytest.raises(InvalidRequestError, match="neither a connection of psycopg 3"):
         enlist(hw, object())
     with psycopg.connect(app_address(system)) as connection, pytest.raises(InvalidRequestError, match="of its kind"):
         enlist(AsyncHighwater("http://127.0.0.1:1"), connection)

@@ -109,7 +109,7 @@ async def test_an_engine_of_sqlalchemy(system: System, async_hw: AsyncHighwater)
     await engine.dispose()
     other = create_async_engine(app_address(system).replace("postgresql://", "postgresql+asyncpg://"))
     enlist(async_hw, other)
-    with pytest.raises(InvalidRequestError, match="no connection of psycopg 3"):
+    with pytest.raises(InvalidRequestError, match="neither a connection of psycopg 3"):
         async with other.connect() as connection:
             await connection.execute(sqlalchemy.text("SELECT 1"))
     await other.dispose()
