@@ -4,6 +4,9 @@ import { ProblemBody } from "./problem-schema.ts";
 import { closed } from "./schema-helpers.ts";
 import { LIMITS, TransactionResponse } from "./schemas.ts";
 
+/** Version 00 takes 55 characters; a later one may have more. */
+const TRACEPARENT_CHARS_MAX = 256;
+
 export const BatchRequest = Type.Object(
   {
     // What each must be is checked one by one, so that a bad one harms no other.
@@ -12,6 +15,13 @@ export const BatchRequest = Type.Object(
       maxItems: LIMITS.transactionsPerBatch,
       description: "Each as the body of `POST /v1/transactions`, and judged on its own.",
     }),
+    traceparents: Type.Optional(
+      Type.Array(Type.String({ maxLength: TRACEPARENT_CHARS_MAX }), {
+        maxItems: LIMITS.transactionsPerBatch,
+        description:
+          "The header `traceparent` of each transaction, in their order. Empty, or absent: the transaction belongs to the request's trace.",
+      }),
+    ),
   },
   closed,
 );

@@ -2,43 +2,73 @@
 // answer is sent as soon as it has ended, so that a slow one does not delay the others.
 import { type FastifyInstance } from "fastify";
 import { HighwaterError, type Problem } from "@highwater/protocol";
-import { type Caller, callerOf, type Log, noteFailure, problemOf } from "@highwater/service";
+import {
+  type Caller,
+  callerOf,
+  type Log,
+  noteFailure,
+  problemOf,
+  type RequestTrace,
+} from "@highwater/service";
 import { AnswerStream } from "../answers/answer-stream.ts";
 import { type ResultHold } from "../answers/result-memory.ts";
 import { type Gateway } from "../gateway.ts";
 import { acceptBatch, acceptRequest } from "../txn/request.ts";
 
+const PATH = "/v1/transactions/batch";
 const NDJSON = "application/x-ndjson";
+const SERVER_FAULT = 500;
 
 export function batchRoutes(app: FastifyInstance, gateway: Gateway, log: Pick<Log, "error">): void {
   app.post(
-    "/v1/transactions/batch",
+    PATH,
     {
       onRequest: (_request, _reply, done) => {
         done(gateway.transactions.refusal() ?? undefined);
       },
     },
     (request, reply) => {
-      const { transactions } = acceptBatch(request.body);
-      const caller = callerOf(request);
+      const { transactions, traceparents = [] } = acceptBatch(request.body);
+      const sender = callerOf(request);
       const lines = new AnswerStream(gateway.pace);
       let left = transactions.length;
       for (const [index, body] of transactions.entries()) {
+        const caller = inOwnTrace(sender, traceparents[index]);
         // The request itself counts as the first.
         const count = index === 0 ? () => () => undefined : () => gateway.callers.also(caller);
         runOne(gateway, body, { caller, count })
           .catch((cause: unknown) => refusalOf(cause, log, caller))
           .then(({ hold, ...answer }) => {
             lines.add({ index, ...answer }, hold, "\n");
+            if (caller !== sender && caller.trace !== undefined) endTrace(caller.trace, answer);
             if (--left === 0) lines.finish();
           })
           .catch((cause: unknown) => {
             lines.readable.destroy(cause as Error);
           });
       }
+      // A proxy that collects lines would delay all of them until the last.
+      void reply.header("x-accel-buffering", "no");
       return reply.header("content-type", NDJSON).send(lines.readable);
     },
   );
+}
+
+/** The caller of a transaction that has a trace of its own, as if it had come alone. */
+function inOwnTrace(sender: Caller, traceparent = ""): Caller {
+  const { trace } = sender;
+  if (trace === undefined || traceparent === "") return sender;
+  return { ...sender, trace: trace.tracer.request(traceparent) };
+}
+
+function endTrace(trace: RequestTrace, { status }: Pick<BatchOutcome, "status">): void {
+  if (status >= SERVER_FAULT) trace.fail(String(status));
+  trace.end(`POST ${PATH}`, () => ({
+    "http.request.method": "POST",
+    "http.route": PATH,
+    "http.response.status_code": status,
+    ...(status >= SERVER_FAULT ? { "error.type": String(status) } : {}),
+  }));
 }
 
 interface BatchOutcome {
@@ -66,7 +96,7 @@ async function runOne(
 export function refusalOf(
   cause: unknown,
   log: Pick<Log, "error">,
-  { trace, route = "/v1/transactions/batch" }: Pick<Caller, "trace"> & { readonly route?: string },
+  { trace, route = PATH }: Pick<Caller, "trace"> & { readonly route?: string },
 ): { readonly status: number; readonly body: Problem; readonly hold: null } {
   if (cause instanceof HighwaterError) noteFailure(trace, cause);
   if (!(cause instanceof HighwaterError) || cause.code === "internal")

@@ -3,6 +3,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { BatchLine, LIMITS, type Problem, validate } from "@highwater/protocol";
+import { realClock } from "@highwater/runtime";
+import { type FinishedSpan, Tracer } from "@highwater/service";
 import { type Database } from "../support/database.ts";
 import { newId } from "../support/fakes.ts";
 import { problemOf, type TestGateway } from "../support/gateway.ts";
@@ -33,6 +35,7 @@ async function send(transactions: readonly unknown[], signal?: AbortSignal): Pro
     ...(signal === undefined ? {} : { signal }),
   });
   assert.deepEqual([answer.status, answer.headers.get("content-type")], [200, "application/x-ndjson"]);
+  assert.equal(answer.headers.get("x-accel-buffering"), "no");
   return { answer, lines: linesOf(answer) };
 }
 
@@ -139,9 +142,75 @@ describe("a batch", () => {
     await bench.poolIsWhole(gateway);
   });
 
+  it("keeps each transaction in the trace that its client has named, and the others in the request's", async () => {
+    const spans: FinishedSpan[] = [];
+    const sampling = { parent: true, ratio: 0 };
+    const tracer = new Tracer({
+      sampling,
+      clock: realClock,
+      random: Math.random,
+      onSpan: (span) => spans.push(span),
+    });
+    const traced = await bench.start({}, { tracer });
+    const [mine, unsampled] = [1, 2].map((digit) => `00-${String(digit).repeat(32)}-${"a".repeat(16)}`);
+    const transactions = [insert(60), insert(61), insert(62), { id: "order-7" }, insert(63)];
+    const answer = await fetch(`${traced.url}/v1/transactions/batch`, {
+      method: "POST",
+      headers: {
+        "content-type": "application/json",
+        traceparent: `00-${"9".repeat(32)}-${"b".repeat(16)}-01`,
+      },
+      body: JSON.stringify({
+        transactions,
+        traceparents: ["", `${String(mine)}-01`, `${String(unsampled)}-00`, `${String(mine)}-01`],
+      }),
+    });
+    await answer.text();
+    await traced.close();
+    const found = spans.map(({ name, context, parentSpanId, attributes }) => [
+      context.traceId.slice(0, 1),
+      name,
+      parentSpanId?.slice(0, 1) === "a" || parentSpanId?.slice(0, 1) === "b"
+        ? parentSpanId.slice(0, 1)
+        : "its own",
+      attributes["highwater.transaction.id"] ?? attributes["http.response.status_code"],
+    ]);
+    const [first, second, , , last] = transactions.map((each) => (each as { id: string }).id);
+    const of = (trace: string, name: string): unknown[] =>
+      found
+        .filter((each) => each[0] === trace && each[1] === name)
+        .map((each) => each.slice(2))
+        .sort();
+    assert.deepEqual(of("1", "highwater transaction"), [["its own", second]]);
+    assert.deepEqual(of("1", "COMMIT"), [["its own", second]]);
+    assert.deepEqual(of("1", "POST /v1/transactions/batch"), [
+      ["a", 200],
+      ["a", 400],
+    ]);
+    assert.deepEqual(
+      of("9", "highwater transaction"),
+      [
+        ["its own", first],
+        ["its own", last],
+      ].sort(),
+    );
+    assert.deepEqual(of("9", "POST /v1/transactions/batch"), [["b", 200]]);
+    assert.ok(
+      found.every(([trace]) => trace === "1" || trace === "9"),
+      "what its client does not sample is not kept",
+    );
+  });
+
   it("is refused as a whole only for what is wrong with the whole", async () => {
     const tooMany = Array.from({ length: LIMITS.transactionsPerBatch + 1 }, (_, at) => insert(1_000 + at));
-    for (const body of [{}, { transactions: [] }, { transactions: tooMany }, { transactions: [1], more: 1 }])
+    const traces = { transactions: [insert(1_000)], traceparents: [1] };
+    for (const body of [
+      traces,
+      {},
+      { transactions: [] },
+      { transactions: tooMany },
+      { transactions: [1], more: 1 },
+    ])
       assert.equal(problemOf(await gateway.call("/batch", body)).code, "invalid_request");
     assert.equal(await bench.notes(1_000), 0);
   });

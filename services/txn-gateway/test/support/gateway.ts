@@ -15,7 +15,7 @@ import {
   validate,
 } from "@highwater/protocol";
 import { realClock } from "@highwater/runtime";
-import { jsonLog } from "@highwater/service";
+import { jsonLog, type Tracer } from "@highwater/service";
 import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 import { buildApp, loadConfig, makeDeps } from "../../src/app.ts";
 import { SESSION_HEADER } from "../../src/interactive/session-header.ts";
@@ -34,6 +34,7 @@ export interface GatewayOptions {
   readonly from?: string;
   /** Of the cluster's only node, where the gateway shall not reach it directly. */
   readonly url?: string;
+  readonly tracer?: Tracer;
 }
 
 const LEVELS: Record<string, LevelRule> = { disk: { primary: true }, global: { regions: "all" } };
@@ -103,7 +104,10 @@ export class TestGateway {
       if (process.env["GATEWAY_TEST_LOG"] !== undefined) process.stderr.write(line);
     });
     const patience = isLinked(options) ? {} : { callTimeoutMs: PATIENT_MS };
-    const app = buildApp(loaded.config, makeDeps(loaded.config, { log, ...patience }));
+    const app = buildApp(
+      loaded.config,
+      makeDeps(loaded.config, { log, tracer: options.tracer, ...patience }),
+    );
     const url = await app.listen({ port: 0, host: "127.0.0.1" });
     return new TestGateway(name, url, logLines, () => app.close());
   }
