@@ -52,8 +52,8 @@ async function subjectsOf(system: BenchSystem, bench: Bench): Promise<Subject[]>
     });
   };
   const sdks = LANGUAGES.filter((language) => whyNotHere(language) === false).flatMap((language) =>
-    (["sdk", "batched"] as const).map((way) => {
-      const row = `${SDK_ROWS[language]}${way === "batched" ? " batched" : ""}`;
+    (["sdk", "unshared"] as const).map((way) => {
+      const row = `${SDK_ROWS[language]}${way === "unshared" ? " unshared" : ""}`;
       return bench.sdk({ workload: MANY, row, clients: 64 }, { language, way }, gateway);
     }),
   );

@@ -1,8 +1,8 @@
 // The orders of the benchmark to its subjects, in either language: an order is a line of JSON on
 // their standard input, and they answer with a line on their standard output.
 
-/** The client that a subject uses. */
-export type Way = "bare" | "sdk" | "batched";
+/** The client that a subject uses: with defaults, or each transaction in a request of its own. */
+export type Way = "bare" | "sdk" | "unshared";
 
 export type Order =
   /** Runs transactions for so long, `concurrency` at a time. */

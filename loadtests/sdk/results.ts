@@ -5,12 +5,12 @@ import type { Turn } from "../rounds/turns.ts";
 import type { Way } from "./protocol.ts";
 import { type Language, LANGUAGES } from "./subject.ts";
 
-/** A batch of one is no batch. */
+/** What runs alone has nothing to share. */
 export const COMMITS: Readonly<
   Record<string, { readonly concurrency: number; readonly ways: readonly Way[] }>
 > = {
   "one commit at a time": { concurrency: 1, ways: ["bare", "sdk"] },
-  "64 commits at a time": { concurrency: 64, ways: ["bare", "sdk", "batched"] },
+  "64 commits at a time": { concurrency: 64, ways: ["bare", "sdk", "unshared"] },
 };
 export const PROMISES = "10,000 promises";
 

@@ -1,6 +1,5 @@
 // The TypeScript SDK as a subject of the benchmark.
 import { Highwater, HighwaterError, sql } from "@highwater/sdk";
-import { batched } from "@highwater/sdk/batch";
 import { ISOLATION } from "../gateway/workload.ts";
 import type { Client } from "./client.ts";
 
@@ -9,8 +8,8 @@ const TIMEOUT_MS = 60_000;
 export class Sdk implements Client {
   readonly #hw: Highwater;
 
-  constructor(url: string, inBatches: boolean) {
-    this.#hw = new Highwater({ url, ...(inBatches ? { fetch: batched() } : {}) });
+  constructor(url: string, shareRequests: boolean) {
+    this.#hw = new Highwater({ url, shareRequests });
   }
 
   async commit(row: number): Promise<boolean> {

@@ -50,7 +50,7 @@ test("the fixed answers have the shapes of the wire", async () => {
   assertFits(VerdictsResponse, await ask("/v1/durability/verdicts", { tokens }));
 });
 
-for (const way of ["bare", "sdk", "batched"] as const)
+for (const way of ["bare", "sdk", "unshared"] as const)
   test(`the TypeScript subject commits, and has its promises kept: ${way}`, async () => {
     const subject = new ClientProcess("typescript", way);
     try {

@@ -1,6 +1,6 @@
-// A subject: the TypeScript SDK, the same with batches, or what a program would write by hand with
-// `fetch` alone.
-// Usage: typescript-process.ts bare|sdk|batched, with orders on standard input.
+// A subject: the TypeScript SDK, the same without shared requests, or what a program would write by
+// hand with `fetch` alone.
+// Usage: typescript-process.ts bare|sdk|unshared, with orders on standard input.
 import { createInterface } from "node:readline";
 import { Bare } from "./bare.ts";
 import type { Client } from "./client.ts";
@@ -14,7 +14,7 @@ let pending: Promise<unknown>[] = [];
 function clientOf(url: string): Client {
   let client = clients.get(url);
   if (client === undefined)
-    clients.set(url, (client = way === "bare" ? new Bare(url) : new Sdk(url, way === "batched")));
+    clients.set(url, (client = way === "bare" ? new Bare(url) : new Sdk(url, way === "sdk")));
   return client;
 }
 

@@ -37,7 +37,10 @@ const cell = (workload: string, row: string, median: number) => ({
   figures: { per_second: { median, min: 7, max: 2_000 } },
 });
 const RESULT: Result = {
-  cells: [cell("64 clients", "TypeScript SDK batched", 1_950), cell("1 client, one statement", "fast", 8.25)],
+  cells: [
+    cell("64 clients", "TypeScript SDK unshared", 1_950),
+    cell("1 client, one statement", "fast", 8.25),
+  ],
   ratios: { "typescript, 10,000 promises: bytes of sdk to bare": 1.28 },
   bars: [],
   turns: [],
@@ -98,7 +101,7 @@ const EXCERPTS: readonly (readonly [stage: string, output: string, ...figures: s
   [
     "bench-gateway",
     reportOf({ ...RESULT, bars: [MISSED] }, { figures: ["per_second"], parts: ["gateway"] }),
-    "64 clients TypeScript SDK batched, transactions a second: 1950",
+    "64 clients TypeScript SDK unshared, transactions a second: 1950",
     "1 client, one statement fast, transactions a second: 8.25",
     "64 clients: fast at least 1.3 times prepared node-postgres: 0.9, MISSED",
   ],

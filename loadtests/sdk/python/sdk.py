@@ -15,8 +15,8 @@ _SELECT = "SELECT n FROM bench WHERE id = {row}"
 
 
 class AsyncSdk:
-    def __init__(self, url: str, *, is_batched: bool) -> None:
-        self._hw = highwater.AsyncHighwater(url, batch=is_batched)
+    def __init__(self, url: str, *, share_requests: bool) -> None:
+        self._hw = highwater.AsyncHighwater(url, share_requests=share_requests)
 
     async def commit(self, row: int) -> bool:
         try:
@@ -43,8 +43,8 @@ class AsyncSdk:
 
 
 class SyncSdk:
-    def __init__(self, url: str, *, is_batched: bool) -> None:
-        self._hw = highwater.Highwater(url, batch=is_batched)
+    def __init__(self, url: str, *, share_requests: bool) -> None:
+        self._hw = highwater.Highwater(url, share_requests=share_requests)
 
     def commit(self, row: int) -> bool:
         try:

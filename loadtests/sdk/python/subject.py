@@ -1,6 +1,6 @@
 """A subject of the benchmark: the Python SDK, or a program by hand with httpx alone.
 
-Usage: subject.py sync|async bare|sdk|batched, with orders on standard input; see ../protocol.ts.
+Usage: subject.py sync|async bare|sdk|unshared, with orders on standard input; see ../protocol.ts.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class AsyncSubject:
     def _client(self, url: str) -> AsyncClient:
         if url not in self._clients:
             self._clients[url] = (
-                AsyncBare(url) if self._way == "bare" else AsyncSdk(url, is_batched=self._way == "batched")
+                AsyncBare(url) if self._way == "bare" else AsyncSdk(url, share_requests=self._way == "sdk")
             )
         return self._clients[url]
 
@@ -148,7 +148,7 @@ class SyncSubject:
     def _client(self, url: str) -> SyncClient:
         if url not in self._clients:
             self._clients[url] = (
-                SyncBare(url) if self._way == "bare" else SyncSdk(url, is_batched=self._way == "batched")
+                SyncBare(url) if self._way == "bare" else SyncSdk(url, share_requests=self._way == "sdk")
             )
         return self._clients[url]
 

@@ -7,7 +7,6 @@ import { pythonModules, typescriptModules } from "./pages.ts";
 
 /** Another name for the same thing, TypeScript's first. */
 const OTHER_NAMES: Readonly<Record<string, string>> = {
-  BatchOptions: "Batch",
   DurableListener: "Listener",
   LostListener: "Listener",
   TokenVerdict: "Verdict",
@@ -43,14 +42,12 @@ const ONLY_TYPESCRIPT: Readonly<Record<string, string>> = {
   FetchLike: "Python's transport is httpx",
   "HighwaterOptions.fetch": "Python's transport is httpx",
   "HighwaterOptions.random": "only tests give it",
-  "BatchOptions.fetch": "Python's transport is httpx",
   Log: "Python has a logger of its own",
   "OpenTelemetryApi OpenTelemetrySpan OpenTelemetryTracer TracingOptions": "Python imports the API itself",
   "RefusedToken.error RefusedToken.rule": "Python has its code and detail without a box, and no rule",
   SqlValue: "Python says object: types of one's own join in",
   TransactBody: "Python's is a Callable",
   Verdict: "the word alone; Python's Verdict is the judgement that has it",
-  batched: "in Python an option of the client: batch",
   observers: "in Python the client takes several",
   "BeginOptions.signal CommitOptions.signal TransactOptions.signal TransactionOptions.signal":
     "in Python a keyword of the call, `cancel`; an async one is cancelled as its task",
@@ -59,7 +56,7 @@ const ONLY_TYPESCRIPT: Readonly<Record<string, string>> = {
 
 const ONLY_PYTHON: Readonly<Record<string, string>> = {
   Cancellation: "what AbortSignal is to JavaScript",
-  "Highwater.batch Highwater.debug": "in TypeScript entries of their own, for its size",
+  "Highwater.debug": "in TypeScript an entry of its own, for its size",
   "Highwater.token_of Session.token_of": "in TypeScript an entry of its own, for its size",
   "Highwater.verify": "a platform's fetch decides on TLS",
   "Field Statement": "in TypeScript they are written out where they are used",

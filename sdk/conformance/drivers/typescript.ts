@@ -15,7 +15,6 @@ import {
   type Transaction,
   type TokenVerdict,
 } from "@highwater/sdk";
-import { batched } from "@highwater/sdk/batch";
 import { verifyWebhook, WebhookVerificationError } from "@highwater/sdk/webhooks";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -131,21 +130,18 @@ function showTransaction(tx: Transaction): Json {
 
 type Run = (scope: Scope, given: Json, signal: AbortSignal) => unknown;
 
-const BATCH = { batchDelayMs: "maxDelayMs", batchCount: "maxCount" };
-
 const client = (scope: Scope, given: Json): Highwater => get(scope.clients, given["client"] ?? "hw");
 const executor = (scope: Scope, given: Json): Highwater | Session =>
   given["session"] === undefined ? client(scope, given) : get(scope.sessions, given["session"]);
 
 const COMMANDS: Readonly<Record<string, Run>> = {
   client: (scope, given) => {
-    const { as = "hw", endpoints, quick, raw, tuning = {}, batchDelayMs } = given;
+    const { as = "hw", endpoints, quick, raw, tuning = {} } = given;
     const observed: string[] = [];
-    const names = ["level", "apiKey", "requestTimeoutMs", "totalTimeoutMs"];
+    const names = ["level", "apiKey", "requestTimeoutMs", "totalTimeoutMs", "shareRequests"];
     const options = pick(given, Object.fromEntries(names.map((name) => [name, name])));
     const hw = new Highwater({
       ...options,
-      ...(batchDelayMs === undefined ? {} : { fetch: batched(pick(given, BATCH)) }),
       ...(raw === true ? { types: "raw" } : {}),
       observe: ({ type }) => {
         observed.push(type);
@@ -161,7 +157,8 @@ const COMMANDS: Readonly<Record<string, Run>> = {
   transaction: async (scope, given, signal) => {
     const options = {
       ...pick(given, { ...EXECUTION, ...ACK, id: "id", after: "after", mode: "mode" }),
-      signal,
+      // With a signal it shares no request.
+      ...(given["cancellable"] === true && { signal }),
     };
     const tx = await executor(scope, given).transaction(statements(given["statements"]), options);
     scope.promises.set(String(given["as"]), tx);

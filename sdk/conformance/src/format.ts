@@ -45,10 +45,7 @@ const ClientOptions = object({
   apiKey: Optional(Type.String()),
   requestTimeoutMs: Optional(Ms),
   totalTimeoutMs: Optional(Ms),
-  /** One-shot transactions that begin within this many milliseconds share a request. */
-  batchDelayMs: Optional(Ms),
-  /** This many transactions do not wait any longer. */
-  batchCount: Optional(Type.Integer()),
+  shareRequests: Optional(Type.Boolean()),
   tuning: Optional(Type.Record(Type.String(), Type.Number())),
   /** All values stay text. */
   raw: Optional(Type.Boolean()),

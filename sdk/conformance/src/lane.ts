@@ -11,6 +11,8 @@ import { differences } from "./match.ts";
 type Json = Readonly<Record<string, unknown>>;
 
 const SEEN_LIMIT_MS = 20_000;
+/** Asks a driver for a call that its caller can end. */
+const CANCELLABLE = { cancellable: true };
 let lanes = 0;
 
 interface Background {
@@ -88,7 +90,7 @@ export class Lane {
     if (!isSdkVerb(step.verb)) throw new Error(`${step.verb} is not a verb of a lane`);
     const driver = this.#party(step.by);
     if (step.verb === "client") return this.#client(driver, body);
-    const given = await this.#resolve(step.verb, body);
+    const given = { ...(await this.#resolve(step.verb, body)), ...(this.#isCancelled(step) && CANCELLABLE) };
     const begun = driver.start(this.scope, step.verb, given);
     const made = (body["as"] ?? (step.verb === "commit" ? body["tx"] : undefined)) as string | undefined;
     if (made !== undefined) this.#owners.set(made, driver);
@@ -105,6 +107,10 @@ export class Lane {
   /** As `truth` and faults see them. */
   render(value: unknown): unknown {
     return this.#render(value);
+  }
+
+  #isCancelled({ background }: Step): boolean {
+    return this.#scenario.steps.some(({ verb, body }) => verb === "cancel" && body["name"] === background);
   }
 
   #party(name: string | undefined): Driver {

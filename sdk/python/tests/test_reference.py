@@ -38,7 +38,6 @@ from highwater import *
 PRINTS = {
     "highwater": r"durable\n",
     "AsyncHighwater.transaction": r"3 are durable\n",
-    "Batch": r"3\n",
     "DurabilityPromise.durable": r"",
     "DurabilityPromise.after_durable": r"now the e-mail can go out\n",
     "Highwater.transaction": r"durable\n",

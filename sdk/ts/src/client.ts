@@ -8,7 +8,7 @@ import { type Exposure, type Subscriber } from "./live.ts";
 import { type HighwaterOptions } from "./options.ts";
 import { sharedOf } from "./shared.ts";
 import { type DurableListener, DurabilityPromise, type LostListener } from "./promise.ts";
-import { callUser, within } from "./runtime.ts";
+import { callUser, monotonicMs, within } from "./runtime.ts";
 import { Service } from "./service.ts";
 import { OneShotSession, type SessionOptions } from "./session.ts";
 import { type StatementInput } from "./sql.ts";
@@ -135,7 +135,7 @@ export class OneShotClient {
     ownLevel: string,
     { metadata, remember }: Committed,
   ): Transaction {
-    const { watcher, monotonicMs, observe } = this.core;
+    const { watcher, observe } = this.core;
     const { id, token, position, state, marks, level = ownLevel } = response;
     const entry =
       watcher.pendingSet.find(token) ?? makeEntry(token, { id, position, nowMs: monotonicMs(), metadata });
@@ -163,7 +163,7 @@ export class OneShotClient {
    * ```
    */
   promise(token: string, options: { level?: string } = {}): DurabilityPromise {
-    const { watcher, monotonicMs } = this.core;
+    const { watcher } = this.core;
     const content = decodeToken(token);
     const entry = watcher.pendingSet.find(token) ?? makeEntry(token, { ...content, nowMs: monotonicMs() });
     this.#keep(entry);
@@ -198,7 +198,7 @@ export class OneShotClient {
     tokens: readonly string[],
     options: VerdictsOptions = {},
   ): Promise<(TokenVerdict | RefusedToken)[]> {
-    const { service, watcher, verdictBatch, monotonicMs, level: ownLevel } = this.core;
+    const { service, watcher, verdictBatch, level: ownLevel } = this.core;
     const { waitMs = 0, level = ownLevel, timeout } = options;
     const startedMs = monotonicMs();
     const byToken = new Map<string, TokenVerdict | RefusedToken>();

@@ -3,6 +3,9 @@
 import { doubled } from "./runtime.ts";
 import { type Tuning } from "./tuning.ts";
 
+/** A failed endpoint is never skipped for longer. */
+const COOLDOWN_MAX_MS = 60_000;
+
 export class EndpointPool {
   readonly #urls: readonly string[];
   readonly #tuning: Tuning;
@@ -33,9 +36,9 @@ export class EndpointPool {
   }
 
   failed(url: string, nowMs: number): void {
-    const { cooldownBaseMs, cooldownMaxMs } = this.#tuning;
+    const { cooldownBaseMs } = this.#tuning;
     const [failures = 0] = this.#resting.get(url) ?? [];
-    this.#resting.set(url, [failures + 1, nowMs + doubled(cooldownBaseMs, failures, cooldownMaxMs)]);
+    this.#resting.set(url, [failures + 1, nowMs + doubled(cooldownBaseMs, failures, COOLDOWN_MAX_MS)]);
   }
 
   #restMs(url: string, nowMs: number): number {

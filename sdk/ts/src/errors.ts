@@ -239,7 +239,7 @@ export function answerError(status: number, body: unknown, retryAfterMs: number 
   // A proxy that lost patience (408) may have passed the request on.
   const isUncertain = status === 408 || status >= 500;
   const code = status === 429 ? "overloaded" : isUncertain ? "bad_answer" : "unexpected_status";
-  const message = `status ${String(status)} without the service's body: a proxy may have answered`;
+  const message = `a proxy may have answered: status ${String(status)}`;
   return failure(code, message, { status, retryAfterMs });
 }
 
@@ -263,16 +263,11 @@ export function endError(
     : failure("request_timeout", "the call timed out", { outcome, transactionId });
 }
 
-const ABORT_MESSAGES: Readonly<Record<Outcome, string>> = {
-  applied: "the signal ended the wait; the transaction stays committed",
-  not_applied: "the signal ended the call before anything was applied",
-  unknown: "the signal ended the call; the transaction may have committed: look up its status",
-};
-
 /** Creates the error of a call that a signal ended. The signal's reason may be any value. */
 export function abortError(cause: unknown, outcome: Outcome, transactionId?: string): HighwaterError {
   const retry = outcome === "unknown" ? "resolve_outcome" : "never";
-  return failure("call_aborted", ABORT_MESSAGES[outcome], { outcome, retry, transactionId, cause });
+  const message = `the signal ended the call; the outcome of the transaction is ${outcome}`;
+  return failure("call_aborted", message, { outcome, retry, transactionId, cause });
 }
 
 export function unknownOutcome(transactionId: string | undefined, cause: unknown): HighwaterError {
@@ -285,7 +280,7 @@ const SETTLED: Readonly<Partial<Record<string, readonly [code: string, message: 
   lost: ["transaction_lost", "a failover discarded the committed transaction: run it again with a new id"],
   aborted: ["transaction_aborted", "the transaction will never commit: run it again with a new id"],
   broken: ["promise_broken", "a failure discarded the transaction after it was durable"],
-  expired: ["id_expired", "the transaction is too old: its receipt is no longer kept"],
+  expired: ["id_expired", "the receipt of the transaction is no longer kept"],
 };
 
 /** Returns the error of a settled state other than committed, or undefined for any other state. */
@@ -298,10 +293,10 @@ export function stateError(
   if (code === undefined || message === undefined) return undefined;
   // A late copy of the request has run in the new history. Running the body again under a new id
   // would do it twice.
-  return details.verdict?.retriedIn === undefined
-    ? failure(code, message, { ...details, transactionId })
-    : failure(code, "a failover discarded this attempt, and another one under the same id committed", {
-        ...details,
-        ...({ transactionId, outcome: "applied", retry: "resolve_outcome" } as const),
-      });
+  const isRetried = details.verdict?.retriedIn !== undefined;
+  return failure(code, isRetried ? "a failover discarded this attempt, and another one committed" : message, {
+    ...details,
+    transactionId,
+    ...(isRetried && ({ outcome: "applied", retry: "resolve_outcome" } as const)),
+  });
 }

@@ -59,5 +59,5 @@ export function decodeToken(token: string): TokenContent {
   } catch {
     // Not base64, or without an offset.
   }
-  throw failure("invalid_token", "not a token: pass the `token` of a committed transaction");
+  throw failure("invalid_token", "not a token: pass the `token` of a transaction");
 }

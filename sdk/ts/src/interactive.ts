@@ -7,7 +7,7 @@ import { AbortError, abortError, endError, failure, HighwaterError } from "./err
 import { newTransactionId } from "./ids.ts";
 import { PinnedCalls } from "./pinned.ts";
 import { type DurableOptions } from "./promise.ts";
-import { within } from "./runtime.ts";
+import { monotonicMs, within } from "./runtime.ts";
 import { sql, type StatementInput, toStatement } from "./sql.ts";
 import {
   acknowledgement,
@@ -17,6 +17,7 @@ import {
   type ExecutionOptions,
   type Remember,
   type Transaction,
+  type TransactionOptions,
 } from "./transaction.ts";
 import { type Outcome, type TokenVerdict } from "./wire.ts";
 
@@ -168,7 +169,7 @@ export class InteractiveTransaction {
         committed = this.#core.committed(response, level, given);
       } else {
         // Nothing was sent yet: the whole transaction is one request.
-        const own = { ...given, ...call, id: this.id };
+        const own = { ...given, ...call, id: this.id } as TransactionOptions;
         committed = await this.#core.transaction(statements.length > 0 ? statements : [sql`SELECT`], own);
       }
       this.#isOpen = false;
@@ -187,7 +188,7 @@ export class InteractiveTransaction {
    * Errors: `transaction_ended` after a commit. `AbortError`.
    */
   rollback({ timeout = this.#core.totalMs, signal }: CallOptions = {}): Promise<void> {
-    return this.#inTurn({ timeout, ...(signal && { signal }) }, async (call) => {
+    return this.#inTurn({ timeout, signal }, async (call) => {
       if (this.#committed) throw this.#ended();
       if (!this.#isOpen) return;
       this.#isOpen = false;
@@ -227,7 +228,7 @@ export class InteractiveTransaction {
   ): Promise<T> {
     const { leftMs, timeout: ownMs = this.#core.totalMs, signal: ownSignal } = this.#options;
     const { timeout: callMs = leftMs?.() ?? ownMs, signal = ownSignal } = options;
-    return this.#inTurn({ timeout: callMs, ...(signal && { signal }) }, async (call) => {
+    return this.#inTurn({ timeout: callMs, signal }, async (call) => {
       const found = committed?.();
       if (found) return found;
       if (!this.#isOpen) throw this.#ended();
@@ -250,7 +251,6 @@ export class InteractiveTransaction {
    * out or its signal is aborted in the meantime, nothing is sent.
    */
   #inTurn<T>(call: TimedCall, run: (call: TimedCall) => Promise<T>): Promise<T> {
-    const { monotonicMs } = this.#core;
     const { timeout, signal } = call;
     const untilMs = monotonicMs() + timeout;
     const before = this.#queue;
@@ -264,8 +264,9 @@ export class InteractiveTransaction {
   }
 }
 
-interface TimedCall extends CallOptions {
+interface TimedCall {
   readonly timeout: number;
+  readonly signal: AbortSignal | undefined;
 }
 
 /**

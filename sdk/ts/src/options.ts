@@ -35,9 +35,11 @@ export interface HighwaterOptions {
   /** Headers sent with every request, in addition to the client's own. */
   readonly headers?: Readonly<Record<string, string>>;
   /**
-   * Function that sends the requests, such as `batched()` of `@highwater/sdk/batch`. Default: the
-   * platform's `fetch`.
+   * Whether one-shot transactions of this client that are under way at the same time share
+   * requests. Each keeps its own outcome and gets its answer as soon as it ends. Default: true.
    */
+  readonly shareRequests?: boolean;
+  /** Function that sends the requests. Default: the platform's `fetch`. */
   readonly fetch?: FetchLike;
   /**
    * Decoders by type OID. They replace the built-in ones, which the README lists, also for array

@@ -1,8 +1,8 @@
 // The numbered calls of one open transaction. All go to the gateway that holds it. After a lost
 // reply a call is repeated there, and runs once. Owns what the loss of that gateway means: nothing
 // was committed, unless a commit was on its way.
-import { failure, HighwaterError, stateError } from "./errors.ts";
-import { isConnectionFault, isSettled } from "./retry.ts";
+import { ConnectionError, failure, HighwaterError, stateError } from "./errors.ts";
+import { isSettled } from "./retry.ts";
 import { sleep } from "./runtime.ts";
 import type { Accepts, Budget, Call, CallOptions, Pin, Service, Sought } from "./service.ts";
 import {
@@ -17,6 +17,9 @@ import {
 } from "./wire.ts";
 
 type Body = Partial<CommitRequest>;
+
+/** How often a call is sent to a gateway that does not answer. */
+const ATTEMPTS_MAX = 4;
 
 /**
  * The calls of one transaction. `begin` comes first and goes to the best gateway; the others follow
@@ -160,7 +163,6 @@ export class PinnedCalls {
     onUncertain?: (budget: Budget, held: HighwaterError) => Promise<T>,
   ): Promise<T> {
     const service = this.#service;
-    const { pinnedAttempts } = service.deps;
     for (let faults = 0; ;) {
       const wasUncertain = budget.isUncertain;
       const answer = await service.attempt(call, budget);
@@ -173,11 +175,11 @@ export class PinnedCalls {
       // yet.
       const isAnswered = isSettled(answer) || (open !== undefined && outcome === "not_applied");
       if (isAnswered && !isMisplaced && retry !== "wait") throw answer;
-      const isUnreachable = isMisplaced || isConnectionFault(answer);
+      const isUnreachable = isMisplaced || answer instanceof ConnectionError;
       // A gateway that was silent for the whole attempt is asked only once more.
-      if (isUnreachable) faults += code === "request_timeout" ? pinnedAttempts - 1 : 1;
+      if (isUnreachable) faults += code === "request_timeout" ? ATTEMPTS_MAX - 1 : 1;
       const decision = service.decide(answer, { ...call, isCommit: false }, budget);
-      const isOver = decision.action !== "send" || faults >= pinnedAttempts;
+      const isOver = decision.action !== "send" || faults >= ATTEMPTS_MAX;
       if (onUncertain && budget.isUncertain && (isOver || isMisplaced)) return onUncertain(budget, answer);
       // The COMMIT was never sent, so the transaction never commits.
       if (isOver)

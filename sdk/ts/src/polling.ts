@@ -1,6 +1,6 @@
 // Polls for marks if no stream gets through, for example behind a proxy that buffers responses.
 import { type Shared } from "./shared.ts";
-import { doubled, sleep } from "./runtime.ts";
+import { doubled, monotonicMs, sleep } from "./runtime.ts";
 import { exchange } from "./transport.ts";
 import { isMarksResponse, type MarksResponse } from "./wire.ts";
 
@@ -13,8 +13,7 @@ export async function poll(
   base: string,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const { headers, monotonicMs, trackers, observe, random, streamOpenMs, pollForMs, pollBaseMs, pollMaxMs } =
-    shared;
+  const { headers, trackers, observe, random, streamOpenMs, pollForMs, pollBaseMs, pollMaxMs } = shared;
   const untilMs = monotonicMs() + pollForMs;
   const url = `${base}/v1/durability/marks`;
   let isAnswered = false;

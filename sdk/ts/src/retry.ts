@@ -30,12 +30,9 @@ export type Decision =
 
 /** Whether the error is about the endpoint, so that another one may do better. */
 export function isEndpointFault(error: HighwaterError): boolean {
-  return isConnectionFault(error) || error.code === "primary_unavailable" || error.code === "overloaded";
-}
-
-/** Whether no answer came, or none of the service. */
-export function isConnectionFault(error: HighwaterError): boolean {
-  return error instanceof ConnectionError;
+  return (
+    error instanceof ConnectionError || error.code === "primary_unavailable" || error.code === "overloaded"
+  );
 }
 
 export function decide(error: HighwaterError, situation: Situation, tuning: Tuning): Decision {
@@ -48,7 +45,7 @@ export function decide(error: HighwaterError, situation: Situation, tuning: Tuni
   const atOnce = isFinal || (isWait && elsewhere && isEndpointFault(error));
   // In addition to the delay that the service asked for, so that clients it refused together do not
   // return together.
-  const jitterMs = fullJitter(attempt, tuning.backoffBaseMs, tuning.backoffMaxMs, random);
+  const jitterMs = fullJitter(attempt, tuning, random);
   const delayMs = atOnce ? 0 : (error.retryAfterMs ?? 0) + jitterMs;
   if (delayMs + tuning.attemptMinMs > remainingMs) return { action: "give_up" };
   return { action: isWait ? "send" : "resolve", delayMs };

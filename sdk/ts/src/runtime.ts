@@ -1,6 +1,7 @@
 // The platform as this package uses it: web standards only. Other modules get time, randomness and
 // `fetch` from here.
 import { type Observer } from "./observer.ts";
+import { type Tuning } from "./tuning.ts";
 
 /** Function that sends a request: the part of the platform's `fetch` that the client uses. */
 export type FetchLike = (url: string, init: RequestInit) => Promise<Response>;
@@ -9,9 +10,11 @@ export interface Runtime {
   readonly fetch: FetchLike;
   /** For jitter only, never for ids. */
   readonly random: () => number;
-  readonly monotonicMs: () => number;
   readonly observe: Observer;
 }
+
+/** Milliseconds, for durations. */
+export const monotonicMs = (): number => performance.now();
 
 /** The largest delay that every platform's timer accepts. */
 const MAX_TIMER_MS = 2_147_483_647;
@@ -85,6 +88,14 @@ export function within<T>(
   });
 }
 
+/** Reads a body in chunks, or in one if the platform's responses are no streams. */
+export async function* chunksOf(response: Response): AsyncGenerator<Uint8Array> {
+  const reader = response.body?.getReader();
+  if (!reader) yield new Uint8Array(await response.arrayBuffer());
+  // Not every platform can iterate over a stream.
+  for (let next; (next = await reader?.read()) && !next.done;) yield next.value;
+}
+
 /**
  * Runs a callback of the application. An error that it throws surfaces as an uncaught error and
  * never disturbs this package.
@@ -108,6 +119,11 @@ export function doubled(base: number, steps: number, max: number): number {
 /**
  * Draws a delay evenly between zero and a limit that doubles with every attempt ("full jitter").
  */
-export function fullJitter(attempt: number, baseMs: number, maxMs: number, random: number): number {
-  return random * doubled(baseMs, attempt, maxMs);
+export function fullJitter(
+  attempt: number,
+  { backoffBaseMs, backoffMaxMs }: Pick<Tuning, "backoffBaseMs" | "backoffMaxMs">,
+  random: number,
+  baseMs = backoffBaseMs,
+): number {
+  return random * doubled(baseMs, attempt, backoffMaxMs);
 }

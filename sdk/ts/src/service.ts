@@ -6,8 +6,8 @@ import { abortError, answerError, closedError, HighwaterError, unknownOutcome } 
 import { type ObservedEvent } from "./observer.ts";
 import { type Shared } from "./shared.ts";
 import { decide, type Decision, isEndpointFault, isSettled, resolve } from "./retry.ts";
-import { fullJitter, sleep } from "./runtime.ts";
-import { badAnswer, exchange } from "./transport.ts";
+import { fullJitter, monotonicMs, sleep } from "./runtime.ts";
+import { badAnswer, exchange, type Send } from "./transport.ts";
 import {
   isTicketsResponse,
   isTransactionResponse,
@@ -55,6 +55,8 @@ export interface Call<T> {
   /** The only endpoint to use. Default: the best one. */
   readonly pin?: Partial<Pin>;
   readonly onAnswer?: (pin: Pin) => void;
+  /** Sends the request. Default: alone. */
+  readonly send?: Send | undefined;
 }
 
 /** What to look for after the answer to a commit was lost. */
@@ -118,7 +120,7 @@ export class Service {
     call: (budget: Budget) => Promise<T>,
   ): Promise<T> {
     const headers: Record<string, string> = {};
-    const { observe, monotonicMs } = this.deps;
+    const { observe } = this.deps;
     const { id, type } = about;
     const end = type && observe({ ...about, type, headers });
     const budget: Budget = {
@@ -156,6 +158,8 @@ export class Service {
       isCommit: true,
       heldMs: request.maxWaitMs ?? 0,
       accepts: isTransactionResponse,
+      // Alone, its end cancels the transaction at the gateway.
+      send: options.signal ? undefined : this.deps.share,
     };
     return this.runOpen(options, { type: "commit", id, level, statements: statements.length }, (budget) =>
       this.repeat(call, budget, (error) => {
@@ -220,9 +224,9 @@ export class Service {
 
   /** Sleeps before the next attempt. Throws `outcome_unknown` if no time is left for it. */
   async pause(budget: Budget, cause: unknown): Promise<void> {
-    const { backoffBaseMs, backoffMaxMs, attemptMinMs, random } = this.deps;
-    const delayMs = fullJitter(budget.attempt, backoffBaseMs, backoffMaxMs, random());
-    if (delayMs + attemptMinMs > this.remaining(budget)) throw unknownOutcome(budget.id, cause);
+    const { deps } = this;
+    const delayMs = fullJitter(budget.attempt, deps, deps.random());
+    if (delayMs + deps.attemptMinMs > this.remaining(budget)) throw unknownOutcome(budget.id, cause);
     await sleep(delayMs, budget.signal);
   }
 
@@ -242,7 +246,7 @@ export class Service {
    * is asked about pending promises.
    */
   async verdicts(request: VerdictsRequest, options: CallOptions): Promise<VerdictsResponse> {
-    const { trackers, monotonicMs } = this.deps;
+    const { trackers } = this.deps;
     for (let asked = 1; ; asked++) {
       let url = "";
       const call: Call<VerdictsResponse> = {
@@ -261,15 +265,11 @@ export class Service {
   }
 
   #statusCall(id: string, waitMs: number, level: string | undefined): Call<TransactionStateResponse> {
-    const seconds = Math.ceil(waitMs / 1_000);
-    const query = new URLSearchParams({
-      ...(seconds > 0 && { wait: String(seconds) }),
-      ...(level && { level }),
-    });
+    const at = level ? `&level=${encodeURIComponent(level)}` : "";
     return {
       pool: this.deps.gateways,
-      heldMs: seconds * 1_000,
-      path: `/v1/transactions/${id}?${String(query)}`,
+      heldMs: waitMs,
+      path: `/v1/transactions/${id}?wait=${String(waitMs / 1_000)}${at}`,
       accepts: isTransactionStateResponse,
     };
   }
@@ -310,9 +310,9 @@ export class Service {
   /** Makes one attempt on the best endpoint. Returns typed errors and throws all others. */
   async attempt<T>(call: Call<T>, budget: Budget): Promise<T | HighwaterError> {
     const { deps } = this;
-    const { pool, path, pin, body, heldMs: held, isCommit = false } = call;
+    const { pool, path, pin, heldMs: held, isCommit = false } = call;
     const { id, signal } = budget;
-    const base = pin?.url ?? pool.pick(deps.monotonicMs());
+    const base = pin?.url ?? pool.pick(monotonicMs());
     const url = base + path;
     if (budget.failed) deps.observe(budget.failed);
     budget.failed = undefined;
@@ -320,8 +320,8 @@ export class Service {
     signal?.throwIfAborted();
     try {
       const answer = await exchange(deps, {
+        ...call,
         url,
-        body,
         signal,
         headers: {
           ...deps.headers,
@@ -337,13 +337,13 @@ export class Service {
       });
       if (!call.accepts(answer.body)) throw badAnswer(`unexpected response to ${path}`);
       pool.succeeded(base);
-      call.onAnswer?.({ url: base, session: answer.headers.get(SESSION_HEADER) ?? "" });
+      call.onAnswer?.({ url: base, session: answer.headers?.get(SESSION_HEADER) ?? "" });
       return answer.body;
     } catch (error) {
       const isTyped = isAnswer(error, signal);
       budget.isUncertain ||= isCommit && !(isTyped && error.outcome === "not_applied");
       if (!isTyped) throw error;
-      if (isEndpointFault(error)) pool.failed(base, deps.monotonicMs());
+      if (isEndpointFault(error)) pool.failed(base, monotonicMs());
       else pool.succeeded(base);
       // Reported when another attempt follows.
       budget.failed = { type: "retry", id, url, attempt: budget.attempt, error };
@@ -358,14 +358,14 @@ export class Service {
       attempt: attempt - 1,
       remainingMs: this.remaining(budget),
       random: deps.random(),
-      elsewhere: attempt < pool.size && pool.hasAwake(deps.monotonicMs()),
+      elsewhere: attempt < pool.size && pool.hasAwake(monotonicMs()),
       uncertain: isCommit && isUncertain,
     };
     return decide(error, situation, deps);
   }
 
   remaining({ deadlineMs }: Budget): number {
-    return Math.max(0, deadlineMs - this.deps.monotonicMs());
+    return Math.max(0, deadlineMs - monotonicMs());
   }
 }
 

@@ -142,7 +142,7 @@ export class OneShotSession {
   async resume(token: string, options: ResumeOptions = {}): Promise<(TokenVerdict | RefusedToken)[]> {
     const [prefix, ...tokens] = token.split(".");
     if (prefix !== TOKEN_PREFIX)
-      throw failure("invalid_token", "not a session token: pass the value of `session.token`");
+      throw failure("invalid_token", "not a session token: pass the `token` of a session");
     const entries = tokens.map((each) => this.#hw.promise(each).entry);
     const verdicts = await this.#hw.verdicts(tokens, options);
     for (const [at, verdict] of verdicts.entries()) {

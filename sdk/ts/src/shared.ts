@@ -3,7 +3,9 @@ import { type Decoder, decoderOf } from "./decode.ts";
 import { EndpointPool } from "./endpoints.ts";
 import { failure } from "./errors.ts";
 import { type HighwaterOptions } from "./options.ts";
-import { callUser, type Runtime } from "./runtime.ts";
+import { callUser, type FetchLike, type Runtime } from "./runtime.ts";
+import { sharing } from "./shared-requests.ts";
+import { type Send } from "./transport.ts";
 import { DEFAULT_TUNING, type Tuning } from "./tuning.ts";
 
 export interface Shared extends Runtime, Tuning {
@@ -16,25 +18,33 @@ export interface Shared extends Runtime, Tuning {
   readonly gateways: EndpointPool;
   readonly trackers: EndpointPool;
   readonly decode: Decoder;
+  /** Sends a one-shot transaction that may share its request. Absent: each goes alone. */
+  readonly share: Send | undefined;
 }
 
 /** Checks the options and adds defaults. Errors: `invalid_options`. */
 export function sharedOf(options: HighwaterOptions): Shared {
   const { url = [], endpoints, apiKey, observe } = options;
-  const { level = "region", requestTimeoutMs = 10_000, totalTimeoutMs = 30_000 } = options;
-  const urls = typeof url === "string" ? [url] : url;
+  const {
+    level = "region",
+    requestTimeoutMs = 10_000,
+    totalTimeoutMs = 30_000,
+    shareRequests = true,
+  } = options;
+  const urls = [url].flat();
   const list = endpoints ?? urls.map((each) => ({ gateway: each, tracker: each }));
   if (list.length === 0 || (endpoints && urls.length > 0))
     throw failure("invalid_options", "set either url or endpoints");
   const tuning = { ...DEFAULT_TUNING, ...options.tuning };
+  const send: FetchLike = options.fetch ?? ((address, init) => fetch(address, init));
   return {
     ...tuning,
     level,
     attemptMs: requestTimeoutMs,
     totalMs: totalTimeoutMs,
-    fetch: options.fetch ?? ((address, init) => fetch(address, init)),
+    fetch: send,
+    share: shareRequests ? sharing(send, tuning.gatherMs) : undefined,
     random: options.random ?? Math.random,
-    monotonicMs: () => performance.now(),
     // What an observer throws, at the beginning or at the end of a call, does not reach the call.
     observe: (event) => {
       const end = observe && callUser(() => observe(event));

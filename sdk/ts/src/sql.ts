@@ -109,7 +109,7 @@ function raw(text: string): Sql {
  */
 function ident(...parts: readonly string[]): Sql {
   if (parts.length === 0 || parts.some((part) => part === "" || part.includes("\0")))
-    throw failure("invalid_identifier", "a part of the name is empty or contains a NUL character");
+    throw failure("invalid_identifier", "a part of the name is empty or contains NUL");
   return raw(parts.map((part) => `"${part.replaceAll('"', '""')}"`).join("."));
 }
 

@@ -1,5 +1,6 @@
 // Parses server-sent events from bytes, in chunks of any size. No I/O: bytes in, events out. Owns
 // the framing only.
+import { LineSplitter } from "./lines.ts";
 
 export interface SseEvent {
   readonly type: string;
@@ -12,10 +13,7 @@ export interface SseEvent {
 const MAX_EVENT_CHARS = 16 * 1024 * 1024;
 
 export class SseParser {
-  readonly #decoder = new TextDecoder();
-  /** An incomplete line. */
-  #rest = "";
-  #isAfterCr = false;
+  readonly #lines = new LineSplitter();
   #type = "";
   /** The lines of data so far, each with a line end. */
   #data = "";
@@ -30,14 +28,7 @@ export class SseParser {
    */
   push(bytes: Uint8Array): SseEvent[] {
     const events: SseEvent[] = [];
-    const text = this.#decoder.decode(bytes, { stream: true });
-    if (text === "") return events;
-    // A line ends at CR, LF or CRLF. If a chunk ends between CR and LF, that LF does not end a
-    // line.
-    const lines = (this.#rest + (this.#isAfterCr ? text.replace(/^\n/, "") : text)).split(/\r\n|\r|\n/);
-    this.#isAfterCr = text.endsWith("\r");
-    this.#rest = lines.pop() ?? "";
-    for (const line of lines) {
+    for (const line of this.#lines.push(bytes)) {
       // Comments (an empty field name), `retry` and unknown fields are ignored.
       const [, field, value = ""] = /^([^:]*):? ?(.*)$/s.exec(line) ?? [];
       if (field === "event") this.#type = value;
@@ -48,7 +39,7 @@ export class SseParser {
       if (this.#data) events.push({ type: this.#type || "message", data, lastEventId: this.#lastEventId });
       this.#type = this.#data = "";
     }
-    if (this.#rest.length + this.#data.length > MAX_EVENT_CHARS) throw new RangeError("event too long");
+    if (this.#lines.rest.length + this.#data.length > MAX_EVENT_CHARS) throw new RangeError("event too long");
     return events;
   }
 }

@@ -4,10 +4,16 @@
 // the watcher decides what events mean.
 import { type Shared } from "./shared.ts";
 import { poll } from "./polling.ts";
-import { fullJitter, sleep, startTimer } from "./runtime.ts";
+import { chunksOf, fullJitter, monotonicMs, sleep, startTimer } from "./runtime.ts";
 import { SseParser } from "./sse.ts";
 import { tryJson } from "./transport.ts";
 import { isBlindEvent, isEpochEvent, isMarks, isStallEvent, type MarksResponse } from "./wire.ts";
+
+/**
+ * How long a stream may take to open after a blind tracker. At a failover all trackers are blind
+ * for a moment, and that of the lost region does not answer.
+ */
+const OPEN_AFTER_BLIND_MS = 1_000;
 
 /** A report: marks, epochs (the current one and its ancestors, oldest first), or both. */
 export type MarksUpdate = Partial<Pick<MarksResponse, "marks" | "epochs">>;
@@ -62,7 +68,7 @@ export class DurabilityStream {
   }
 
   async #run(stop: AbortSignal): Promise<void> {
-    const { trackers, monotonicMs, observe, random, backoffBaseMs, backoffMaxMs } = this.#shared;
+    const { trackers, observe, random } = this.#shared;
     while (!stop.aborted) {
       const url = trackers.pick(monotonicMs());
       this.#failures += 1;
@@ -79,7 +85,7 @@ export class DurabilityStream {
         if (this.#failures <= trackers.size && trackers.hasAwake(monotonicMs())) continue;
         this.#hasLeftBlind = false;
       }
-      const delayMs = fullJitter(this.#failures, backoffBaseMs, backoffMaxMs, random());
+      const delayMs = fullJitter(this.#failures, this.#shared, random());
       await sleep(delayMs, stop, true).catch(() => undefined);
     }
   }
@@ -88,14 +94,13 @@ export class DurabilityStream {
    * Reads one connection. Rejects if it does not open, breaks before its first event, or is silent.
    */
   async #connect(url: string, stop: AbortSignal): Promise<void> {
-    const { trackers, fetch, headers, observe, monotonicMs, streamSilenceMs } = this.#shared;
-    const { streamOpenMs, streamOpenAfterBlindMs } = this.#shared;
+    const { trackers, fetch, headers, observe, streamOpenMs, streamSilenceMs } = this.#shared;
     const connection = new AbortController();
     const { signal } = connection;
     const end = (isAborted: boolean): void => {
       connection.abort(isAborted ? undefined : new Error("silent stream"));
     };
-    let cancel = startTimer(this.#hasLeftBlind ? streamOpenAfterBlindMs : streamOpenMs, end, stop, true);
+    let cancel = startTimer(this.#hasLeftBlind ? OPEN_AFTER_BLIND_MS : streamOpenMs, end, stop, true);
     let hasSpoken = false;
     let isBlind = false;
     try {
@@ -109,13 +114,11 @@ export class DurabilityStream {
       });
       const { body, ok, status } = answer;
       if (!ok || !body || !/^text\/event-stream/.test(answer.headers.get("content-type") ?? ""))
-        throw new Error(`no event stream: status ${String(status)}`);
+        throw new Error(`no stream: status ${String(status)}`);
       observe({ type: "stream_open", url });
       const parser = new SseParser(this.#lastEventId);
-      const reader: { read(): Promise<{ done: boolean; value?: Uint8Array | undefined }> } = body.getReader();
-      for (;;) {
-        const { done, value } = await reader.read();
-        if (done || !value || signal.aborted) return;
+      for await (const value of chunksOf(answer)) {
+        if (signal.aborted) return;
         cancel();
         cancel = startTimer(streamSilenceMs, end, stop, true);
         for (const event of parser.push(value)) {

@@ -3,7 +3,8 @@
 import { type Core } from "./core.ts";
 import { abortError, HighwaterError } from "./errors.ts";
 import { type BeginOptions, InteractiveTransaction } from "./interactive.ts";
-import { fullJitter, sleep } from "./runtime.ts";
+import { fullJitter, monotonicMs, sleep } from "./runtime.ts";
+import { type DurableOptions } from "./promise.ts";
 import { type AckOptions } from "./transaction.ts";
 
 /** Options of `Highwater.transact`. */
@@ -23,8 +24,8 @@ export type TransactBody<T> = (tx: InteractiveTransaction) => Promise<T> | T;
 /** @internal See `Highwater.transact`. */
 export async function transact<T>(core: Core, body: TransactBody<T>, options: TransactOptions): Promise<T> {
   const { maxAttempts = 10, timeout = core.totalMs, signal } = options;
-  const deadlineMs = core.monotonicMs() + timeout;
-  const leftMs = (): number => Math.max(0, deadlineMs - core.monotonicMs());
+  const deadlineMs = monotonicMs() + timeout;
+  const leftMs = (): number => Math.max(0, deadlineMs - monotonicMs());
   for (let attempt = 1; ; attempt++) {
     if (signal?.aborted) throw abortError(signal.reason, "not_applied");
     core.service.checkOpen();
@@ -38,14 +39,14 @@ export async function transact<T>(core: Core, body: TransactBody<T>, options: Tr
       else if (tx.failure) throw tx.failure;
       // The service may have stopped waiting before the transaction was durable.
       if (options.ack === "durable")
-        await tx.committed?.durable({ timeout: leftMs(), ...(signal && { signal }) });
+        await tx.committed?.durable({ timeout: leftMs(), signal } as DurableOptions);
       return value;
     } catch (cause) {
       await tx[Symbol.asyncDispose]();
       // A commit that the body has not awaited may have ended the transaction.
       const error = isReturned ? (tx.failure ?? cause) : cause;
       const conflict = isReturned ? error : tx.failure;
-      const delayMs = fullJitter(attempt, core.conflictBaseMs, core.backoffMaxMs, core.random());
+      const delayMs = fullJitter(attempt, core, core.random(), core.conflictBaseMs);
       // The body's own errors pass through. So does an unknown outcome: a transaction that may have
       // committed is not run again.
       const isUndone = conflict instanceof HighwaterError && conflict.retry === "transaction";

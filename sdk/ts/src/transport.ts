@@ -1,7 +1,7 @@
 // One HTTP exchange: sends a request and returns JSON or a typed error. Retries and endpoints are
 // decided elsewhere.
-import { answerError, failure, HighwaterError } from "./errors.ts";
-import { type Runtime, startTimer } from "./runtime.ts";
+import { answerError, failure } from "./errors.ts";
+import { type FetchLike, type Runtime, startTimer } from "./runtime.ts";
 
 export interface Exchange {
   readonly url: string;
@@ -17,12 +17,27 @@ export interface Exchange {
   /** How many times `probeMs` the probe may take. Default: 1. */
   readonly patience?: number;
   readonly signal?: AbortSignal | undefined;
+  /** Sends the request. Default: alone. */
+  readonly send?: Send | undefined;
 }
 
-export interface TransportResponse {
-  readonly body: unknown;
-  readonly headers: Headers;
+/** What a request is sent with. */
+export interface Init extends RequestInit {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
+  readonly signal: AbortSignal;
 }
+
+export interface Answer {
+  readonly status: number;
+  /** Absent if the answer shared a response with others. */
+  readonly headers?: Headers;
+  /** Undefined if it is not JSON. */
+  readonly body: unknown;
+}
+
+/** Sends a request and returns its answer. */
+export type Send = (url: string, init: Init) => Promise<Answer>;
 
 /** Codes with which platforms report that no connection was made, so that nothing was sent. */
 const NEVER_SENT = /REFUSED|UNREACH|NOTFOUND|EAI_AGAIN|CONNECT_TIMEOUT/;
@@ -33,10 +48,9 @@ const NEVER_SENT = /REFUSED|UNREACH|NOTFOUND|EAI_AGAIN|CONNECT_TIMEOUT/;
  * `bad_answer`, with outcome `unknown` unless the request provably never left. The signal's reason
  * if it is aborted.
  */
-export async function exchange(runtime: Runtime, request: Exchange): Promise<TransportResponse> {
-  const { fetch } = runtime;
+export async function exchange(runtime: Runtime, request: Exchange): Promise<Answer> {
   const { url, body, signal, probeMs, patience = 1, timeoutMs } = request;
-  signal?.throwIfAborted();
+  const { send = (to, init) => ask(runtime.fetch, to, init) } = request;
   const attempt = new AbortController();
   let isLate = false;
   const end = (isAborted: boolean): void => {
@@ -44,57 +58,46 @@ export async function exchange(runtime: Runtime, request: Exchange): Promise<Tra
     attempt.abort();
   };
   const ends = [startTimer(timeoutMs, end, signal)];
-  /** Waits one step after another: a process that was suspended misses one of them, not all. */
-  const listen = (ms: number, times: number): void => {
-    cancel = startTimer(
-      ms,
-      times > 1
-        ? () => {
-            listen(ms, times - 1);
-          }
-        : end,
-    );
-  };
-  let cancel = (): void => undefined;
-  const onEvent = (): void => {
-    cancel();
-  };
   const probe = (): void => {
-    listen(probeMs ?? 0, patience);
-    // The probe ends with the attempt. Without a probe there is nothing to abort, and aborting
-    // would cost more than all the rest.
-    ends.push(onEvent, () => {
-      attempt.abort();
-    });
     // Any answer will do, even a refusal: only a black hole gives none. A slow statement keeps its
     // time.
-    void fetch(new URL("/", url).href, { signal: attempt.signal }).then((response) => {
-      onEvent();
-      return response.body?.cancel();
-    }, onEvent);
+    let isAlive = false;
+    const onAnswer = (response?: Response): unknown => {
+      isAlive = true;
+      return response?.body?.cancel();
+    };
+    void runtime.fetch(new URL("/", url).href, { signal: attempt.signal }).then(onAnswer, () => onAnswer());
+    /** Waits one step after another: a process that was suspended misses one of them, not all. */
+    const listen = (times: number): void => {
+      const onTime = (): void => {
+        if (times > 1) listen(times - 1);
+        else if (!isAlive) end(false);
+      };
+      ends.push(startTimer(probeMs ?? 0, onTime));
+    };
+    listen(patience);
+    // The probe ends with the attempt. Without a probe there is nothing to abort, and aborting
+    // would cost more than all the rest.
+    ends.push(() => {
+      attempt.abort();
+    });
   };
   if (probeMs !== undefined) ends.push(startTimer(probeMs, probe));
+  let answer: Answer;
   try {
-    const post = body && { method: "POST", body: JSON.stringify(body) };
-    const response = await fetch(url, {
+    answer = await send(url, {
       headers: {
         accept: "application/json",
-        ...(post && { "content-type": "application/json" }),
+        ...(body && { "content-type": "application/json" }),
         ...request.headers,
       },
-      ...post,
+      ...(body && { method: "POST", body: JSON.stringify(body) }),
       signal: attempt.signal,
     });
-    const { headers, ok, status } = response;
-    const answer = tryJson(await response.text());
-    if (!ok) throw answerError(status, answer, retryAfter(headers.get("retry-after"), Date.now()));
-    if (answer === undefined) throw badAnswer(`the response from ${url} is not JSON`);
-    return { body: answer, headers };
   } catch (cause) {
     signal?.throwIfAborted();
     if (isLate)
       throw failure("request_timeout", `${url} did not answer within ${String(timeoutMs)} ms`, { cause });
-    if (cause instanceof HighwaterError) throw cause;
     const { code } = ((cause as Error | undefined)?.cause ?? {}) as { code?: string };
     throw failure("connection_failed", `${url} cannot be reached`, {
       ...(NEVER_SENT.test(code ?? "") && { outcome: "not_applied" }),
@@ -103,6 +106,20 @@ export async function exchange(runtime: Runtime, request: Exchange): Promise<Tra
   } finally {
     for (const each of ends) each();
   }
+  const { status, headers } = answer;
+  if (status < 200 || status > 299)
+    throw answerError(status, answer.body, retryAfter(headers?.get("retry-after"), Date.now()));
+  return answer;
+}
+
+/** Sends a request alone and returns its answer. */
+export async function ask(fetch: FetchLike, url: string, init: RequestInit): Promise<Answer> {
+  return answerOf(await fetch(url, init));
+}
+
+export async function answerOf(response: Response): Promise<Answer> {
+  const { status, headers } = response;
+  return { status, headers, body: tryJson(await response.text()) };
 }
 
 /** The error of an unexpected response. */
@@ -111,8 +128,8 @@ export function badAnswer(message: string): Error {
 }
 
 /** Parses a Retry-After header, in seconds or as an HTTP date, to milliseconds. */
-export function retryAfter(header: string | null, wallMs: number): number | undefined {
-  if (header === null) return undefined;
+export function retryAfter(header: string | null | undefined, wallMs: number): number | undefined {
+  if (header == null) return undefined;
   const ms = /^\s*\d+\s*$/.test(header) ? Number(header) * 1_000 : Date.parse(header) - wallMs;
   return Number.isNaN(ms) ? undefined : Math.max(0, ms);
 }

@@ -1,4 +1,4 @@
-// Every limit and delay of the package that is not an option of a call.
+// The limits and delays that tests shorten.
 
 export interface Tuning {
   /** Upper limit of the jittered delay between attempts: the first one, and the largest. */
@@ -8,24 +8,18 @@ export interface Tuning {
   readonly attemptMinMs: number;
   /** Time without an answer after which an endpoint is probed, if there is another endpoint. */
   readonly probeMs: number;
-  /** How often a call of an open transaction is sent to a gateway that does not answer. */
-  readonly pinnedAttempts: number;
+  /** Least time between requests with transactions, unless one is answered or full before. */
+  readonly gatherMs: number;
   /** How many times `probeMs` the gateway of an open transaction may take to answer a probe. */
   readonly pinnedPatience: number;
   /** First upper limit of the jittered delay after a conflict; doubles up to `backoffMaxMs`. */
   readonly conflictBaseMs: number;
-  /** How long a failed endpoint is skipped: after the first failure, and at most. */
+  /** How long a failed endpoint is skipped after the first failure. */
   readonly cooldownBaseMs: number;
-  readonly cooldownMaxMs: number;
   /** How long the stream stays open after the last promise was settled; a script can exit then. */
   readonly streamIdleMs: number;
   /** How long a stream may take to send its first bytes. */
   readonly streamOpenMs: number;
-  /**
-   * The same after a blind tracker. At a failover all trackers are blind for a moment, and that of
-   * the lost region does not answer.
-   */
-  readonly streamOpenAfterBlindMs: number;
   /** Polling interval without streams: while marks rise, and the longest while they do not. */
   readonly pollBaseMs: number;
   readonly pollMaxMs: number;
@@ -38,7 +32,6 @@ export interface Tuning {
   /** Delay before a promise that is still pending is asked about again, plus or minus half. */
   readonly askAgainMs: number;
   readonly verdictBatch: number;
-  readonly verdictRequestsMax: number;
   /** A promise that has waited this long is asked about even if nothing says that it must be. */
   readonly recheckMs: number;
 }
@@ -48,14 +41,12 @@ export const DEFAULT_TUNING: Tuning = {
   backoffMaxMs: 5_000,
   attemptMinMs: 250,
   probeMs: 750,
-  pinnedAttempts: 4,
+  gatherMs: 1,
   pinnedPatience: 4,
   conflictBaseMs: 10,
   cooldownBaseMs: 1_000,
-  cooldownMaxMs: 60_000,
   streamIdleMs: 2_000,
   streamOpenMs: 5_000,
-  streamOpenAfterBlindMs: 1_000,
   pollBaseMs: 100,
   pollMaxMs: 2_000,
   pollForMs: 60_000,
@@ -63,6 +54,5 @@ export const DEFAULT_TUNING: Tuning = {
   verdictWaitMs: 5_000,
   askAgainMs: 1_000,
   verdictBatch: 1_000,
-  verdictRequestsMax: 4,
   recheckMs: 15_000,
 };

@@ -12,7 +12,7 @@ import { abortError, closedError, failure, HighwaterError, refusedError, stateEr
 import { type Exposure, type Subscriber } from "./live.ts";
 import { type ObservedEvent } from "./observer.ts";
 import { type Shared } from "./shared.ts";
-import { callUser, sleep, startTimer } from "./runtime.ts";
+import { callUser, monotonicMs, sleep, startTimer } from "./runtime.ts";
 import { type Service } from "./service.ts";
 import { DurabilityStream } from "./stream.ts";
 import { type Marks, type TokenVerdict } from "./wire.ts";
@@ -22,6 +22,9 @@ import { type Marks, type TokenVerdict } from "./wire.ts";
  * and lets those of one client go together.
  */
 const ASK_SPREAD_MS = 50;
+
+/** Maximum number of questions at a time. */
+const QUESTIONS_MAX = 4;
 
 /** Default time limit of a wait. There is no wait without a limit. */
 const DURABLE_TIMEOUT_MS = 30_000;
@@ -72,7 +75,7 @@ export class Watcher {
 
   get exposure(): Exposure {
     const { entries } = this.pendingSet;
-    const nowMs = this.#shared.monotonicMs();
+    const nowMs = monotonicMs();
     let oldestMs = 0;
     for (const { sinceMs } of entries) oldestMs = Math.max(oldestMs, nowMs - sinceMs);
     return { count: entries.size, oldestMs };
@@ -129,7 +132,7 @@ export class Watcher {
       };
     }
     this.#service.checkOpen();
-    this.pendingSet.watch(entry, level, waiter, this.#shared.monotonicMs());
+    this.pendingSet.watch(entry, level, waiter, monotonicMs());
     this.#stream.open();
     this.#schedule();
     this.#publish();
@@ -217,7 +220,7 @@ export class Watcher {
 
   /** Calls the waiters of the settled entries and arranges what is left. */
   #finish(): void {
-    const nowMs = this.#shared.monotonicMs();
+    const nowMs = monotonicMs();
     const settled = this.pendingSet.takeSettled();
     for (const { wait, waiters, settlement, isLoss } of settled) {
       const { entry, level, sinceMs } = wait;
@@ -243,7 +246,7 @@ export class Watcher {
 
   #schedule(): void {
     if (this.#service.isClosed || this.pendingSet.entries.size === 0) return;
-    const { recheckMs, verdictRequestsMax, verdictBatch, monotonicMs, random } = this.#shared;
+    const { recheckMs, verdictBatch, random } = this.#shared;
     const recheck = (): void => {
       this.#cancelRecheck = undefined;
       this.pendingSet.recheck(monotonicMs() - recheckMs);
@@ -251,7 +254,7 @@ export class Watcher {
     };
     this.#cancelRecheck ??= startTimer(recheckMs, recheck, undefined, true);
     // A question that ends makes room and comes back here.
-    const canAsk = (): boolean => this.pendingSet.toAsk.size > 0 && this.#questions.size < verdictRequestsMax;
+    const canAsk = (): boolean => this.pendingSet.toAsk.size > 0 && this.#questions.size < QUESTIONS_MAX;
     if (!canAsk()) return;
     const ask = (): void => {
       this.#cancelAsk = undefined;
@@ -263,11 +266,11 @@ export class Watcher {
   async #ask(waits: readonly Wait[]): Promise<void> {
     const question: Question = { waits, abort: new AbortController() };
     this.#questions.add(question);
-    const { verdictRequestsMax, verdictWaitMs, attemptMs, random, askAgainMs } = this.#shared;
+    const { verdictWaitMs, attemptMs, random, askAgainMs } = this.#shared;
     const byToken = new Map(waits.map((wait) => [wait.entry.token, wait]));
     const level = waits[0]?.level ?? "";
     // One slow promise delays its whole request, so do not let it be held while others queue.
-    const isCrowded = this.pendingSet.toAsk.size > 0 && this.#questions.size >= verdictRequestsMax;
+    const isCrowded = this.pendingSet.toAsk.size > 0 && this.#questions.size >= QUESTIONS_MAX;
     const waitMs = isCrowded ? 0 : verdictWaitMs;
     try {
       const { verdicts, marks } = await this.#service.verdicts(

@@ -5,7 +5,6 @@ import { getEventListeners } from "node:events";
 import { test, type TestContext } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import { type FakeServer, type LiveScript, token } from "@highwater/conformance/fake";
-import { batched } from "../src/batch.ts";
 import {
   type CallOptions,
   type Highwater,
@@ -74,12 +73,6 @@ const CASES: Readonly<Record<string, Case>> = {
     isUnderWay: isPaused,
     ...{ before: "not_applied", middle: "not_applied", late: ["overloaded", "not_applied"] },
     lateMs: ANSWERED_MS,
-  },
-  "a place in a batch": {
-    options: { fetch: batched({ maxDelayMs: PAUSE_MS }) },
-    ...{ wait: (hw, options) => hw.transaction(statement, options), isUnderWay: isPaused },
-    script: HANGS,
-    ...{ before: "not_applied", middle: "unknown", late: ["outcome_unknown", "unknown"] },
   },
   begin: {
     script: { begin: "hang" },

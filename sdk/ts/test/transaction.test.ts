@@ -133,7 +133,7 @@ test("what questions say of the answer that is wanted: level, and how long to wa
   await hw.verdicts([tx.token], { level: "disk", waitMs: 10 });
   assert.deepEqual(
     fake.of("states").map(({ query }) => query.toString()),
-    ["wait=2&level=region", "wait=1&level=disk"],
+    ["wait=1.5&level=region", "wait=0.01&level=disk"],
   );
   assert.deepEqual(fake.of("verdicts")[0]?.body, { tokens: [tx.token], level: "disk", waitMs: 10 });
 });

@@ -20,7 +20,6 @@ from typing import Any
 
 from highwater import (
     AsyncHighwater,
-    Batch,
     Cancellation,
     Endpoint,
     Highwater,
@@ -131,22 +130,20 @@ class Call:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(POOL, lambda: method(*args, **options, cancel=self.cancellation))
 
-    async def ask_plainly(self, method: Callable[..., Any]) -> Any:
-        """A method that cannot be cancelled."""
+    async def ask_plainly(self, method: Callable[..., Any], *args: object, **options: object) -> Any:
+        """A call that cannot be cancelled."""
         if not IS_SYNC:
-            return await method()
-        return await asyncio.get_running_loop().run_in_executor(POOL, method)
+            return await method(*args, **options)
+        return await asyncio.get_running_loop().run_in_executor(POOL, lambda: method(*args, **options))
 
 
 async def make_client(call: Call) -> None:
     given = call.given
     names = {"level": "level", "apiKey": "api_key", "requestTimeoutMs": "request_timeout"}
-    options = pick(given, {**names, "totalTimeoutMs": "total_timeout"})
+    options = pick(given, {**names, "totalTimeoutMs": "total_timeout", "shareRequests": "share_requests"})
     tuning = {
         re.sub(r"[A-Z]", lambda m: f"_{m[0].lower()}", name): value for name, value in given.get("tuning", {}).items()
     }
-    if "batchDelayMs" in given:
-        options["batch"] = Batch(**pick(given, {"batchDelayMs": "max_delay_ms", "batchCount": "max_count"}))
     quick = QUICK if given.get("quick") else {}
     endpoints = [Endpoint(each["gateway"], each["tracker"]) for each in given["endpoints"]]
     kind = Highwater if IS_SYNC else AsyncHighwater
@@ -180,7 +177,9 @@ def observer_of(told: list[str]) -> Observer:
 async def transaction(call: Call) -> Json:
     given = call.given
     options = pick(given, {**EXECUTION, **ACK, "id": "id", "after": "after", "mode": "mode"})
-    tx = await call.ask(call.origin.transaction, statements(given["statements"]), **options)
+    # One that can be cancelled shares no request.
+    ask = call.ask if given.get("cancellable") else call.ask_plainly
+    tx = await ask(call.origin.transaction, statements(given["statements"]), **options)
     call.scope.promises[given.get("as", "")] = tx
     return show_transaction(tx)
 

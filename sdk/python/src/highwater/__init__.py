@@ -15,7 +15,6 @@ Example:
             print("lost: none of its changes exist", error.transaction_id)
 """
 
-from ._batch import Batch
 from ._core.ids import new_transaction_id
 from ._core.observer import ObservedEnd, ObservedEvent, Observer
 from ._core.sql import Sql, StatementInput, sql
@@ -81,7 +80,6 @@ __all__ = [
     "AsyncSession",
     "AsyncTransaction",
     "AtRisk",
-    "Batch",
     "BeginOptions",
     "Cancellation",
     "CommitOptions",

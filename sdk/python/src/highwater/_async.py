@@ -112,7 +112,7 @@ class AsyncCalls(BaseClient[P, T], Generic[P, T]):
         self._idle: asyncio.Future[None] | None = None
         self._is_closed = False
         self._closing: asyncio.Task[None] | None = None
-        return LoopHost(self._certificates, self._batch, lambda: self._renew(forked=False))
+        return LoopHost(self._certificates, self._lanes, lambda: self._renew(forked=False))
 
     def _renew(self, *, forked: bool) -> None:
         super()._renew(forked=forked)

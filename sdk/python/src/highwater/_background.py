@@ -15,9 +15,9 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
-from ._batch import Batch
 from ._core.effects import Effect, Send, Sleep
 from ._core.errors import usage_error
+from ._lanes import Lanes
 from ._transport import AsyncTransport, Certificates, load
 
 LOG = logging.getLogger("highwater")
@@ -60,9 +60,9 @@ class Host(Protocol):
 class _Base:
     """Connections of one loop, and tasks, held until they end because a loop does not hold them."""
 
-    def __init__(self, certificates: Certificates, batch: Batch | None) -> None:
+    def __init__(self, certificates: Certificates, lanes: Lanes | None) -> None:
         self._certificates = certificates
-        self._batch = batch
+        self._lanes = lanes
         self._loop: asyncio.AbstractEventLoop | None = None
         self._http: AsyncTransport | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -77,7 +77,7 @@ class _Base:
 
     def transport(self) -> AsyncTransport:
         if self._http is None:
-            self._http = AsyncTransport(self._certificates, self._batch)
+            self._http = AsyncTransport(self._certificates, self._lanes)
         return self._http
 
     def prepare(self) -> None:
@@ -196,8 +196,8 @@ class LoopHost(_Base):
     `on_over` is called if that loop is closed and another one takes over.
     """
 
-    def __init__(self, certificates: Certificates, batch: Batch | None, on_over: Callable[[], None]) -> None:
-        super().__init__(certificates, batch)
+    def __init__(self, certificates: Certificates, lanes: Lanes | None, on_over: Callable[[], None]) -> None:
+        super().__init__(certificates, lanes)
         self._on_over = on_over
 
     @property

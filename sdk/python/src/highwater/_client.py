@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NoReturn, TypeVar
 
 from ._background import LOG, Host
-from ._batch import Batch
 from ._core.effects import Steps
 from ._core.endpoints import EndpointPool
 from ._core.ids import check_transaction_id, decode_token
@@ -38,6 +37,7 @@ from ._core.wire import (
     VerdictsResponse,
 )
 from ._drivers import Outcome, drive_async
+from ._lanes import Lanes
 from ._listeners import Listeners
 from ._observers import log_events, print_events
 from ._options import BeginOptions, Endpoint, TransactionOptions, TransactOptions, ack_of, endpoints_of, execution_of
@@ -84,9 +84,9 @@ class BaseClient(Generic[P, T]):
             metrics.
         debug: Whether to print the life of each transaction to standard error. Default: the
             environment variable `HIGHWATER_DEBUG`.
-        batch: Whether one-shot transactions that begin within a millisecond share a request. Each
-            keeps its own outcome and is answered as soon as it ends. Worthwhile when many run at
-            the same time, on one loop or in threads. A `Batch` has the settings.
+        share_requests: Whether one-shot transactions of this client that are under way at the same
+            time share requests, on one loop or in threads. Each keeps its own outcome and gets its
+            answer as soon as it ends. One with `cancel` has a request of its own.
         verify: TLS verification, as in httpx: True, False or an `ssl.SSLContext`.
         tuning: Internal: delays and bounds that tests shorten.
 
@@ -107,7 +107,7 @@ class BaseClient(Generic[P, T]):
         types: TypeDecoders | None = None,
         observer: Observer | Sequence[Observer] = (),
         debug: bool | None = None,
-        batch: bool | Batch = False,
+        share_requests: bool = True,
         verify: Verify = True,
         tuning: Tuning = DEFAULT_TUNING,
     ) -> None:
@@ -118,7 +118,7 @@ class BaseClient(Generic[P, T]):
         self._tuning = tuning
         self._decode = result_decoder(types)
         self._certificates = Certificates(verify)
-        self._batch = Batch() if batch is True else batch or None
+        self._lanes = Lanes(tuning.gather_ms / 1_000) if share_requests else None
         self._observer = _observer_of(observer, debug)
         self._runtime = Runtime(log=_log)
         own = {} if api_key is None else {"authorization": f"Bearer {api_key}"}
@@ -400,6 +400,8 @@ class BaseClient(Generic[P, T]):
     def _renew(self, *, forked: bool) -> None:
         """Starts over after a fork or on another loop, without connections, waits and questions."""
         self._certificates.renew()
+        if self._lanes is not None:
+            self._lanes.renew()
         self._host.renew(forked=forked)
         self._watcher.renew()
         self._listeners.renew()

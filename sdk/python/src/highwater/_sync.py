@@ -14,7 +14,6 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from ._background import ThreadHost, abandoned
-from ._batch import is_one_shot
 from ._client import BaseClient
 from ._core.effects import AwaitDurable, CallBody, Effect, Raised, Returned, Send, Sleep, Steps
 from ._core.errors import ConnectionError, closed_error  # noqa: A004 - the name in every SDK
@@ -22,8 +21,10 @@ from ._core.pending_set import PendingPromise
 from ._core.wire import Verdict
 from ._drivers import Outcome, Visit, drive
 from ._interactive import no_turn
+from ._lanes import Lanes
 from ._options import DURABLE_TIMEOUT, Cancellation
 from ._promise import BasePromise
+from ._shared_requests import may_share
 from ._transaction import BaseTransaction
 from ._transport import Certificates, SyncTransport
 from ._waits import Waiting
@@ -37,9 +38,9 @@ T = TypeVar("T", bound=BaseTransaction)
 class Caller:
     """Performs the core's effects in the calling thread. Owns the connections of those threads."""
 
-    def __init__(self, host: ThreadHost, certificates: Certificates, *, is_batched: bool) -> None:
+    def __init__(self, host: ThreadHost, certificates: Certificates, lanes: Lanes | None) -> None:
         self._host = host
-        self._is_batched = is_batched
+        self._lanes = lanes
         self._certificates = certificates
         self._lock = threading.Lock()
         self._http: SyncTransport | None = None
@@ -51,17 +52,36 @@ class Caller:
         check(cancel)
         match effect:
             case Send():
-                # Requests that threads share are assembled on the loop.
-                is_shared = self._is_batched and is_one_shot(effect)
-                if effect.probe is None and cancel is None and not is_shared:
-                    return self._transport().send(effect)
                 # A thread that reads a socket cannot watch a timer or be stopped; a loop can.
-                return result_of(self._host.run(lambda: self._host.perform(effect)), cancel)
+                if effect.probe is None and cancel is None:
+                    return self._send(effect)
+                return self._on_loop(effect, cancel)
             case Sleep(seconds):
                 sleep(seconds, cancel)
                 return None
             case _:
                 raise TypeError(f"the synchronous client does not perform {type(effect).__name__}")
+
+    def _send(self, request: Send) -> object:
+        """Sends the request from the calling thread, unless others are to share it."""
+        if self._lanes is None or not may_share(request):
+            return self._transport().send(request)
+        lane = self._lanes.of(request)
+        if not lane.begins_alone():
+            return self._on_loop(request)
+        try:
+            return self._transport().send(request)
+        finally:
+            lane.ended()
+
+    def _on_loop(self, request: Send, cancel: Cancellation | None = None) -> object:
+        # A request of its own, so that its end cancels the transaction at the gateway.
+        is_alone = cancel is not None
+
+        async def send() -> object:
+            return await self._host.transport().send(request, is_alone=is_alone)
+
+        return result_of(self._host.run(send), cancel)
 
     def _transport(self) -> SyncTransport:
         with self._lock:
@@ -219,7 +239,7 @@ class SyncCalls(BaseClient[P, T], Generic[P, T]):
     _host: ThreadHost
 
     def _make_host(self) -> ThreadHost:
-        host = ThreadHost(self._certificates, self._batch)
+        host = ThreadHost(self._certificates, self._lanes)
         self._begin_calls(host)
         # A client that is garbage-collected stops its threads. At process exit they end by
         # themselves.
@@ -227,7 +247,7 @@ class SyncCalls(BaseClient[P, T], Generic[P, T]):
         return host
 
     def _begin_calls(self, host: ThreadHost) -> None:
-        self._caller = Caller(host, self._certificates, is_batched=self._batch is not None)
+        self._caller = Caller(host, self._certificates, self._lanes)
         self._calls: Counter[int] = Counter()
         self._ended = threading.Condition()
         self._is_closed = False

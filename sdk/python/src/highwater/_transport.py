@@ -1,7 +1,7 @@
 """HTTP exchanges over httpx: one request, and one answer or the lack of one.
 
-Only this module and `_batch` know the HTTP library. `_core` interprets answers and decides about
-retries.
+Only this module and `_shared_requests` know the HTTP library. `_core` interprets answers and
+decides about retries.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ import importlib
 import ssl
 import threading
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from typing import Any
 from urllib.parse import urljoin
 
 import httpx
 
-from ._batch import Batch, Batches
 from ._core.effects import HttpResponse, NoResponse, Send
+from ._lanes import Lanes
+from ._shared_requests import SharedRequests
 
 #: Idle connections to keep, and for how long: longer than a pause between two transactions.
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=30.0)
@@ -104,28 +105,33 @@ class SyncTransport:
 class AsyncTransport:
     """Exchanges and streams on one event loop.
 
-    With `batch`, one-shot transactions share requests.
+    With `lanes`, one-shot transactions share requests.
     """
 
-    def __init__(self, certificates: Certificates, batch: Batch | None = None) -> None:
+    def __init__(self, certificates: Certificates, lanes: Lanes | None = None) -> None:
         self._client = httpx.AsyncClient(verify=certificates(), limits=_LIMITS)
-        self._batches = None if batch is None else Batches(self._client, self._alone, batch)
+        self._shared = None if lanes is None else SharedRequests(self._client, self._alone, lanes)
 
-    async def send(self, request: Send) -> HttpResponse | NoResponse:
-        """Makes an exchange. Cancelling it closes its connection and no other."""
+    async def send(self, request: Send, *, is_alone: bool = False) -> HttpResponse | NoResponse:
+        """Makes an exchange.
+
+        Cancelling it affects no other. `is_alone`: it shares no request, so cancelling it closes
+        its connection.
+        """
+        exchange = self._alone if is_alone else self._exchange
         try:
             async with asyncio.timeout(request.timeout):
                 if request.probe is None or request.probe >= request.timeout:
-                    return await self._exchange(request)
-                return await self._watched(request, request.probe, request.patience)
+                    return await exchange(request)
+                return await self._watched(exchange(request), request, request.probe)
         except TimeoutError as error:
             return NoResponse("timeout", error)
         except _FAILURES as error:
             return _no_answer(error)
 
     async def _exchange(self, request: Send) -> HttpResponse:
-        if self._batches is not None and self._batches.takes(request):
-            return await self._batches.exchange(request)
+        if self._shared is not None and self._shared.takes(request):
+            return await self._shared.exchange(request)
         return await self._alone(request)
 
     async def _alone(self, request: Send) -> HttpResponse:
@@ -139,11 +145,13 @@ class AsyncTransport:
         )
         return HttpResponse(response.status_code, response.headers, response.content)
 
-    async def _watched(self, request: Send, probe: float, patience: int) -> HttpResponse | NoResponse:
-        exchange = asyncio.ensure_future(self._exchange(request))
+    async def _watched(
+        self, work: Coroutine[Any, Any, HttpResponse], request: Send, probe: float
+    ) -> HttpResponse | NoResponse:
+        exchange = asyncio.ensure_future(work)
         try:
             done, _ = await asyncio.wait({exchange}, timeout=probe)
-            if not done and not await self._gives_sign_of_life(request.url, exchange, probe, patience):
+            if not done and not await self._gives_sign_of_life(request.url, exchange, probe, request.patience):
                 return NoResponse("timeout")
             return await exchange
         finally:
@@ -188,8 +196,8 @@ class AsyncTransport:
             raise kind(f"{type(error).__name__}: {error}") from error
 
     async def close(self) -> None:
-        if self._batches is not None:
-            await self._batches.close()
+        if self._shared is not None:
+            await self._shared.close()
         await self._client.aclose()
 
 

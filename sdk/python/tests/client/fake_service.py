@@ -39,6 +39,7 @@ class BatchRequest:
     """Several transactions in one request, which a script answers line by line."""
 
     transactions: list[Json]
+    traceparents: list[str]
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
@@ -211,7 +212,9 @@ class FakeService:
             return False
         if path == "/v1/transactions/batch" and self.on_batch is not None:
             self.headers.append(headers)
-            self.batches.append(BatchRequest(json.loads(body)["transactions"], reader, writer))
+            sent = json.loads(body)
+            self.batches.append(BatchRequest(sent["transactions"], sent.get("traceparents", []), reader, writer))
+            self._notify()
             reply: Any = await self.on_batch(self.batches[-1])
             if reply is None:
                 return True

@@ -175,7 +175,7 @@ EACH_TOO_LATE = pytest.mark.parametrize(
 )
 
 
-async def scene_of(world: World, *, is_batched: bool = False) -> Scene:
+async def scene_of(world: World) -> Scene:
     def held(answer: Any) -> Any:
         return "hang" if scene.hangs else answer
 
@@ -192,7 +192,7 @@ async def scene_of(world: World, *, is_batched: bool = False) -> Scene:
         verdicts=judged,
         state=lambda sought, *_: held(ok({"id": sought, "state": "unknown", "marks": None})),
     )
-    scene = Scene(world, fake, world.client(fake, request_timeout=60, total_timeout=60, batch=is_batched))
+    scene = Scene(world, fake, world.client(fake, request_timeout=60, total_timeout=60))
     return scene
 
 
@@ -273,26 +273,6 @@ async def test_a_call_whose_time_is_over_leaves_nothing_and_can_be_made_again(wo
     await scene.fake.until(lambda: scene.fake.held == 0)
     await made_again(scene, row, call)
     await nothing_is_left(scene, tasks)
-
-
-@pytest.mark.late
-async def test_of_a_batch_too(world: World) -> None:
-    """Alone in it, the call takes the request along."""
-    for is_late in (False, True):
-        scene = await scene_of(world, is_batched=True)
-        tasks = asyncio.all_tasks()
-        if is_late:
-            with pytest.raises(UnknownOutcomeError):
-                await scene.hw.transaction(STATEMENT, timeout=SENT_S)
-        else:
-            running, cancel = start(world, await transaction(scene))
-            await under_way(scene, ROWS["transaction"])
-            await cancel()
-            with pytest.raises(CANCELLED):
-                await running
-        scene.hangs = False
-        assert (await scene.hw.transaction(STATEMENT)).state == "committed"
-        await nothing_is_left(scene, tasks)
 
 
 @pytest.mark.parametrize("how", ["cancelled", "too late"])

@@ -34,12 +34,12 @@ from highwater.sqlalchemy._url import options_of
             },
         ),
         (
-            "highwater://a/?level=zone&total_timeout=2.5&batch=true&ack=durable&timeout=5",
+            "highwater://a/?level=zone&total_timeout=2.5&share_requests=false&ack=durable&timeout=5",
             {
                 "endpoints": [Endpoint("https://a", "https://a")],
                 "level": "zone",
                 "total_timeout": 2.5,
-                "batch": True,
+                "share_requests": False,
                 "transaction": {"ack": "durable", "timeout": 5.0},
             },
         ),

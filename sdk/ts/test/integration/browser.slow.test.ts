@@ -17,7 +17,7 @@ const EAST = "us-east";
 /** Where the page is: outside of the regions, so that it reaches all that are left. */
 const LOCATION = "page";
 const IMPORTS = Object.fromEntries(
-  ["", "/batch", "/edge"].map((entry) => [`@highwater/sdk${entry}`, `/sdk${entry || "/index"}.js`]),
+  ["", "/edge"].map((entry) => [`@highwater/sdk${entry}`, `/sdk${entry || "/index"}.js`]),
 );
 const HTML = `<!doctype html><script type="importmap">${JSON.stringify({ imports: IMPORTS })}</script>
 <script type="module" src="/page.mjs"></script>`;

@@ -1,6 +1,5 @@
 // A page of a browser that uses the published package: what its test has it do, one function a step. Each answers with plain data.
 import { Highwater, sql, TransactionLostError } from "@highwater/sdk";
-import { batched } from "@highwater/sdk/batch";
 import { Highwater as OneShot } from "@highwater/sdk/edge";
 
 const { endpoints, apiKey } = await (await fetch("/settings")).json();
@@ -38,10 +37,10 @@ globalThis.steps = {
       requestTimeoutMs: 60_000,
       totalTimeoutMs: 120_000,
     };
-    const [single, shared] = [new Highwater(near), new Highwater({ ...near, fetch: batched() })];
+    const [single, shared] = [new Highwater({ ...near, shareRequests: false }), new Highwater(near)];
     const texts = Array.from({ length: count }, (_, index) => String(index));
     const each = await Promise.all(texts.map((text) => putNote(`one ${text}`, single)));
-    const together = await Promise.all(texts.map((text) => putNote(`batched ${text}`, shared)));
+    const together = await Promise.all(texts.map((text) => putNote(`shared ${text}`, shared)));
     const promises = [...each, ...together].map(({ token }) => hw.promise(token));
     const verdicts = await Promise.all(promises.map((promise) => promise.durable({ timeout: 60_000 })));
     await Promise.all([single.close(), shared.close()]);

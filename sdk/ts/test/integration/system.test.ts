@@ -47,6 +47,74 @@ test("a session: causal reads near the user, and what a later process learns", a
   await later.durable();
 });
 
+test("64 at the same time: each has its own answer, beside a conflict, an error, a huge result and one that is cancelled", async (context) => {
+  const paths: string[] = [];
+  const hw = await client(context, EAST, {
+    fetch: (url, init) => {
+      if (init.method === "POST") paths.push(new URL(url).pathname.replace("/v1/transactions", ""));
+      return fetch(url, init);
+    },
+  });
+  await hw.transaction([
+    sql`CREATE TABLE many (id int PRIMARY KEY, n int)`,
+    sql`INSERT INTO many VALUES (0, 0)`,
+  ]);
+  const witness = await client(context, EAST);
+  const until = async (count: number, what: StatementInput): Promise<void> => {
+    for (;;) {
+      const { rows } = await witness.transaction(what, { isolation: "read committed" });
+      if (rows[0]?.["n"] === count) return;
+    }
+  };
+  const raise = sql`UPDATE many SET n = n + 1 WHERE id = 0`;
+  const holder = await hw.begin();
+  await holder.query(raise);
+  paths.length = 0;
+
+  const cancel = new AbortController();
+  const cancelled = hw.transaction(sql`SELECT pg_sleep(600) AS sixty_four`, { signal: cancel.signal });
+  const conflict = hw.transaction(raise);
+  const failing = hw.transaction([
+    sql`INSERT INTO many VALUES (1000, 1)`,
+    sql`INSERT INTO many VALUES (0, 1)`,
+  ]);
+  const huge = hw.transaction(sql`SELECT repeat('x', 3000000) AS text`, { isolation: "read committed" });
+  const keys = Array.from({ length: 60 }, (_, at) => at + 1);
+  const plain = keys.map((key) =>
+    hw.transaction(sql`INSERT INTO many VALUES (${key}, ${key * key}) RETURNING id, n`, {
+      isolation: "read committed",
+    }),
+  );
+  // Their waits come later.
+  for (const each of [cancelled, conflict, failing]) each.catch(() => undefined);
+  await until(
+    1,
+    sql`SELECT count(*)::int AS n FROM (SELECT FROM pg_locks WHERE NOT granted LIMIT 1) AS waiting`,
+  );
+  await holder.commit();
+  assert.deepEqual(
+    (await Promise.all(plain)).map(({ rows }) => rows[0]),
+    keys.map((key) => ({ id: key, n: key * key })),
+  );
+  await assert.rejects(failing, {
+    code: "constraint_violation",
+    outcome: "not_applied",
+    constraint: "many_pkey",
+  });
+  assert.equal((await huge).rows[0]?.["text"], "x".repeat(3_000_000));
+  await assert.rejects(conflict, { code: "serialization_failure", outcome: "not_applied" });
+  const shared = paths.filter((path) => !path.endsWith("/commit")).sort();
+  assert.deepEqual(shared, ["", "/batch"], "all that cannot be cancelled share a request");
+  const sleeping = sql`SELECT count(*)::int AS n FROM pg_stat_activity
+    WHERE query LIKE '%sixty_four%' AND pid <> pg_backend_pid() AND state = 'active'`;
+  await until(1, sleeping);
+  cancel.abort();
+  await assert.rejects(cancelled, { code: "call_aborted", outcome: "unknown" });
+  await until(0, sleeping);
+  const { rows } = await hw.transaction(sql`SELECT count(*)::int AS n, sum(n)::int AS sum FROM many`);
+  assert.deepEqual(rows, [{ n: 61, sum: 1 + keys.reduce((sum, key) => sum + key * key, 0) }]);
+});
+
 test("values of every base type, and arrays of them, come back as they were sent", async (context) => {
   const hw = await client(context, EAST, { totalTimeoutMs: 120_000 });
   const { rows: types } = await hw.transaction(

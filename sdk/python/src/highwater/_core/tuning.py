@@ -15,6 +15,8 @@ class Tuning:
     """No attempt begins with less time: cut short, it would make a known outcome unknown."""
     probe_ms: float = 750
     """If there is another endpoint, one that is silent this long must give a sign of life."""
+    gather_ms: float = 1
+    """Least time between requests with transactions, unless one is answered or full before."""
     pinned_attempts: int = 4
     """How often a call of an open transaction is sent to a gateway that does not answer."""
     pinned_patience: int = 4

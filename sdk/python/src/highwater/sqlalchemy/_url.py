@@ -30,7 +30,7 @@ _OF_CLIENT: Final[dict[str, Callable[[str], Any]]] = {
     "level": str,
     "request_timeout": float,
     "total_timeout": float,
-    "batch": _truth,
+    "share_requests": _truth,
     "debug": _truth,
 }
 _OF_TRANSACTION: Final[dict[str, Callable[[str], Any]]] = {
