@@ -103,7 +103,7 @@ async function send(
           if (item) settle(item);
           item?.resolve(answer);
         }
-      if (missing.size > 0) throw new Error("the response is not complete");
+      if (missing.size > 0) throw new Error("unexpected response");
     } else {
       const answer = await answerOf(response);
       const { status } = answer;
