@@ -24,7 +24,7 @@ const READMES: readonly Readme[] = [
   {
     path: "sdk/ts/README.md",
     setup: SETUP,
-    prints: ["", "to customer@example.org\n", "… [ { text: 'hello' } ]\n", "", "", "", ""],
+    prints: ["", "to customer@example.org\n", "… [ { text: 'hello' } ]\n", "", "", ""],
   },
 ];
 
