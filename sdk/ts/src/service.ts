@@ -265,11 +265,12 @@ export class Service {
   }
 
   #statusCall(id: string, waitMs: number, level: string | undefined): Call<TransactionStateResponse> {
-    const at = level ? `&level=${encodeURIComponent(level)}` : "";
+    // The service takes no more than six decimals of a second.
+    const wait = Math.ceil(waitMs);
     return {
       pool: this.deps.gateways,
-      heldMs: waitMs,
-      path: `/v1/transactions/${id}?wait=${String(waitMs / 1_000)}${at}`,
+      heldMs: wait,
+      path: `/v1/transactions/${id}?wait=${String(wait / 1_000)}${level ? `&level=${encodeURIComponent(level)}` : ""}`,
       accepts: isTransactionStateResponse,
     };
   }

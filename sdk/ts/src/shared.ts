@@ -34,7 +34,7 @@ export function sharedOf(options: HighwaterOptions): Shared {
   const urls = [url].flat();
   const list = endpoints ?? urls.map((each) => ({ gateway: each, tracker: each }));
   if (list.length === 0 || (endpoints && urls.length > 0))
-    throw failure("invalid_options", "set either url or endpoints");
+    throw failure("invalid_options", "set url or endpoints");
   const tuning = { ...DEFAULT_TUNING, ...options.tuning };
   const send: FetchLike = options.fetch ?? ((address, init) => fetch(address, init));
   return {

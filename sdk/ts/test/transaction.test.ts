@@ -138,6 +138,19 @@ test("what questions say of the answer that is wanted: level, and how long to wa
   assert.deepEqual(fake.of("verdicts")[0]?.body, { tokens: [tx.token], level: "disk", waitMs: 10 });
 });
 
+test("a look-up waits for what is left of the time, in the decimals that the service takes", async (context) => {
+  const fake = await service(context, {
+    transactions: { problem: "commit_unconfirmed" },
+    states: { ok: { state: "committed" } },
+  });
+  const hw = client(context, [fake], { totalTimeoutMs: 20_000 });
+  await hw.transaction(statement, { ack: "durable", maxWaitMs: 30_000 });
+  await hw.status(newTransactionId(), { waitMs: 1_234.567_891_2 });
+  const waits = fake.of("states").map(({ query }) => query.get("wait") ?? "");
+  assert.equal(waits.length, 2);
+  for (const wait of waits) assert.match(wait, /^[0-9]{1,5}([.][0-9]{1,6})?$/);
+});
+
 test("mistakes of the caller are reported at once", async (context) => {
   const fake = await service(context);
   for (const options of [{}, { url: [] }, { url: "here" }, { url: fake.url, endpoints: [] }])
