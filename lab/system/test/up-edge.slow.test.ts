@@ -13,8 +13,10 @@ import { eventually } from "../src/testing.ts";
 const COMMAND = fileURLToPath(new URL("../src/cli.ts", import.meta.url));
 const REGIONS = 3;
 
-test("psql reaches the system through the edges of make up", { skip: whyNoEnvoy() }, async () => {
+test("psql reaches the system through the edges of make up", { skip: whyNoEnvoy() }, async (context) => {
   const child = spawn(process.execPath, [COMMAND], { stdio: ["pipe", "pipe", "inherit"] });
+  // It quits at the end of its input, also where an assertion has failed.
+  context.after(() => child.stdin.end());
   let output = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => (output += text));
   const isOver = once(child, "close").then(() => true);
@@ -39,7 +41,7 @@ test("psql reaches the system through the edges of make up", { skip: whyNoEnvoy(
     });
     assert.deepEqual(rows, [{ current_user: "app" }]);
   }
-  const offered = / {2}psql (postgresql:\S+)\n/.exec(output.slice(output.indexOf("any client")))?.[1];
+  const offered = / {2}psql (postgresql:\S+)\n/.exec(output.slice(output.indexOf("any PostgreSQL client")))?.[1];
   assert.equal(offered, lines("psql")[0]);
   child.stdin.end("quit\n");
   assert.equal(await isOver, true);
