@@ -29,15 +29,15 @@ const RECHECK_MS = 60_000;
 export class Callers {
   readonly #options: CallersOptions;
 
-  /** By principal: functions that check a stream's credential again. */
-  readonly #streams = new Map<string, Set<() => void>>();
+  /** By principal: functions that check a credential again. */
+  readonly #watching = new Map<string, Set<() => void>>();
   readonly #refused: RefusedAddresses;
 
   constructor(options: CallersOptions) {
     this.#options = options;
     this.#refused = new RefusedAddresses(options.clock);
     options.authenticator.watch?.((id) => {
-      for (const lookAgain of this.#streams.get(id) ?? []) lookAgain();
+      for (const lookAgain of this.#watching.get(id) ?? []) lookAgain();
     });
   }
 
@@ -63,11 +63,7 @@ export class Callers {
         if (admitted !== null) admission.leave(admitted);
       };
       const watch = (onRevoked: () => void): (() => void) =>
-        this.#watchStream(principal.id, () => {
-          void this.#isStillGood(authorization, principal).then((isGood) => {
-            if (!isGood) onRevoked();
-          }, onRevoked);
-        });
+        this.#watch(authorization, principal, { onEnded: onRevoked, recheckMs: null });
       return { principal, signal: goneSignal(response, leave), watch };
     });
   }
@@ -93,28 +89,12 @@ export class Callers {
   enterStream(authorization: string | undefined, response: ServerResponse): Promise<Caller> {
     return this.#admitted(authorization, response, (principal) => {
       if (principal.isService !== true) this.#options.admission.touch(principal);
-      let cancel = (): void => undefined;
-      const lookAgain = (): void => {
-        cancel();
-        this.#isStillGood(authorization, principal).then(
-          (isGood) => {
-            if (isGood) wait();
-            else response.end();
-          },
-          () => response.destroy(),
-        );
+      const onEnded = (failure?: unknown): void => {
+        if (failure === undefined) response.end();
+        else response.destroy();
       };
-      const leave = this.#watchStream(principal.id, lookAgain);
-      const signal = goneSignal(response, () => {
-        cancel();
-        leave();
-      });
-      const wait = (): void => {
-        cancel();
-        if (!signal.aborted) cancel = this.#options.clock.after(RECHECK_MS, lookAgain);
-      };
-      wait();
-      return { principal, signal };
+      const leave = this.#watch(authorization, principal, { onEnded, recheckMs: RECHECK_MS });
+      return { principal, signal: goneSignal(response, leave) };
     });
   }
 
@@ -132,37 +112,41 @@ export class Callers {
     this.#counted(() => {
       this.#options.admission.touch(principal);
     });
+    return { principal, leave: this.#watch(authorization, principal, { onEnded, recheckMs: RECHECK_MS }) };
+  }
+
+  /**
+   * Checks the credential again when it is changed, and every `recheckMs`. `onEnded`: called when it
+   * is no longer valid or has other rights, and with the failure when the check has failed. Returns
+   * the function that ends the watch.
+   */
+  #watch(
+    authorization: string | undefined,
+    began: Principal,
+    { onEnded, recheckMs }: { onEnded: (failure?: unknown) => void; recheckMs: number | null },
+  ): () => void {
     let cancel = (): void => undefined;
     let hasLeft = false;
-    const wait = (): void => {
-      cancel();
-      // It may have left while its credential was checked.
-      if (!hasLeft) cancel = this.#options.clock.after(RECHECK_MS, lookAgain);
-    };
     const lookAgain = (): void => {
-      this.#isStillGood(authorization, principal).then((isGood) => {
+      cancel();
+      this.#isStillGood(authorization, began).then((isGood) => {
         if (isGood) wait();
         else onEnded();
       }, onEnded);
     };
-    const unwatch = this.#watchStream(principal.id, lookAgain);
-    wait();
-    return {
-      principal,
-      leave: () => {
-        hasLeft = true;
-        cancel();
-        unwatch();
-      },
+    const wait = (): void => {
+      cancel();
+      // It may have been left while its credential was checked.
+      if (!hasLeft && recheckMs !== null) cancel = this.#options.clock.after(recheckMs, lookAgain);
     };
-  }
-
-  #watchStream(id: string, lookAgain: () => void): () => void {
-    const streams = this.#streams.get(id) ?? new Set();
-    this.#streams.set(id, streams.add(lookAgain));
+    const watching = this.#watching.get(began.id) ?? new Set();
+    this.#watching.set(began.id, watching.add(lookAgain));
+    wait();
     return () => {
-      streams.delete(lookAgain);
-      if (streams.size === 0) this.#streams.delete(id);
+      hasLeft = true;
+      cancel();
+      watching.delete(lookAgain);
+      if (watching.size === 0) this.#watching.delete(began.id);
     };
   }
 
