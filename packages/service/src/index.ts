@@ -102,6 +102,7 @@ export {
 } from "./openapi/operation.ts";
 export { type Json, Schemas } from "./openapi/schemas.ts";
 export { callerOf, installCallers, traced } from "./plugins/caller.ts";
+export { endRequest } from "./plugins/trace.ts";
 export { responseOf } from "./plugins/cors.ts";
 export {
   bodyTooLarge,

@@ -1,7 +1,7 @@
 // Starts a trace for every request, by the semantic conventions for HTTP. Without a tracer there
 // are no hooks, and `request.trace` is null.
 import { type FastifyInstance } from "fastify";
-import { type RequestTrace, type Tracer } from "../telemetry/tracer.ts";
+import { type Attributes, type RequestTrace, type Tracer } from "../telemetry/tracer.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -22,22 +22,31 @@ export function installTracing(app: FastifyInstance, tracer: Tracer | undefined)
   });
   app.addHook("onResponse", (request, reply, done) => {
     const { trace, method } = request;
-    if (trace !== null) {
-      const { statusCode } = reply;
-      if (statusCode >= SERVER_FAULT) trace.fail(String(statusCode));
-      const route = request.routeOptions.url;
-      trace.end(route === undefined ? method : `${method} ${route}`, () => ({
-        "http.request.method": method,
-        "http.route": route,
+    if (trace !== null)
+      endRequest(trace, { method, route: request.routeOptions.url, status: reply.statusCode }, () => ({
         "url.scheme": request.protocol,
         "url.path": pathOf(request.url),
-        "http.response.status_code": statusCode,
         "user_agent.original": request.headers["user-agent"],
-        ...(statusCode >= SERVER_FAULT ? { "error.type": String(statusCode) } : {}),
       }));
-    }
     done();
   });
+}
+
+/** Ends the server's span of a request, or of one of several that share it. */
+export function endRequest(
+  trace: RequestTrace,
+  ended: { readonly method: string; readonly route: string | undefined; readonly status: number },
+  more: () => Attributes = () => ({}),
+): void {
+  const { method, route, status } = ended;
+  if (status >= SERVER_FAULT) trace.fail(String(status));
+  trace.end(route === undefined ? method : `${method} ${route}`, () => ({
+    "http.request.method": method,
+    "http.route": route,
+    "http.response.status_code": status,
+    ...more(),
+    ...(status >= SERVER_FAULT ? { "error.type": String(status) } : {}),
+  }));
 }
 
 function pathOf(url: string): string {

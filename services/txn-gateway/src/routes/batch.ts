@@ -2,14 +2,7 @@
 // answer is sent as soon as it has ended, so that a slow one does not delay the others.
 import { type FastifyInstance } from "fastify";
 import { HighwaterError, type Problem } from "@highwater/protocol";
-import {
-  type Caller,
-  callerOf,
-  type Log,
-  noteFailure,
-  problemOf,
-  type RequestTrace,
-} from "@highwater/service";
+import { type Caller, callerOf, endRequest, type Log, noteFailure, problemOf } from "@highwater/service";
 import { AnswerStream } from "../answers/answer-stream.ts";
 import { type ResultHold } from "../answers/result-memory.ts";
 import { type Gateway } from "../gateway.ts";
@@ -17,7 +10,6 @@ import { acceptBatch, acceptRequest } from "../txn/request.ts";
 
 const PATH = "/v1/transactions/batch";
 const NDJSON = "application/x-ndjson";
-const SERVER_FAULT = 500;
 
 export function batchRoutes(app: FastifyInstance, gateway: Gateway, log: Pick<Log, "error">): void {
   app.post(
@@ -40,7 +32,8 @@ export function batchRoutes(app: FastifyInstance, gateway: Gateway, log: Pick<Lo
           .catch((cause: unknown) => refusalOf(cause, log, caller))
           .then(({ hold, ...answer }) => {
             lines.add({ index, ...answer }, hold, "\n");
-            if (caller !== sender && caller.trace !== undefined) endTrace(caller.trace, answer);
+            if (caller !== sender && caller.trace !== undefined)
+              endRequest(caller.trace, { method: "POST", route: PATH, status: answer.status });
             if (--left === 0) lines.finish();
           })
           .catch((cause: unknown) => {
@@ -59,16 +52,6 @@ function inOwnTrace(sender: Caller, traceparent = ""): Caller {
   const { trace } = sender;
   if (trace === undefined || traceparent === "") return sender;
   return { ...sender, trace: trace.tracer.request(traceparent) };
-}
-
-function endTrace(trace: RequestTrace, { status }: Pick<BatchOutcome, "status">): void {
-  if (status >= SERVER_FAULT) trace.fail(String(status));
-  trace.end(`POST ${PATH}`, () => ({
-    "http.request.method": "POST",
-    "http.route": PATH,
-    "http.response.status_code": status,
-    ...(status >= SERVER_FAULT ? { "error.type": String(status) } : {}),
-  }));
 }
 
 interface BatchOutcome {
