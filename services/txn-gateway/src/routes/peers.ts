@@ -17,9 +17,12 @@ export function peerRoutes(scope: FastifyInstance, { onlyServices, wire }: PeerC
   scope.post(CANCELS_PATH, { bodyLimit: BODY_BYTES_MAX }, async (request): Promise<CancelResponse> => {
     // The client with the key could cancel anywhere; a caller that guesses keys must not.
     if (onlyServices && callerOf(request).principal.isService !== true)
-      throw new HighwaterError("forbidden", {
-        detail: "Only gateways may call this, with HIGHWATER_INTERNAL_SECRET.",
-      });
+      throw new HighwaterError(
+        request.headers.authorization === undefined ? "unauthenticated" : "forbidden",
+        {
+          detail: "Only gateways may call this, with HIGHWATER_INTERNAL_SECRET.",
+        },
+      );
     const checked = validate(CancelRequest, request.body);
     if (!checked.ok)
       throw new HighwaterError("invalid_request", {

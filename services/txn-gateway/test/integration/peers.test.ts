@@ -34,7 +34,7 @@ const CASES: readonly (readonly [
   status: number,
 ])[] = [
   ["a gateway with the secret", GUARDED, RIGHT, KEY, 200],
-  ["a caller without a credential", GUARDED, null, KEY, 403],
+  ["a caller without a credential", GUARDED, null, KEY, 401],
   ["a caller with another secret", GUARDED, internalCredential(`${SECRET}!`), KEY, 401],
   ["a caller with an API key", GUARDED, `hwk_aaaaaaaa_${"A".repeat(43)}`, KEY, 403],
   ["any caller, if no gateway can prove itself", { GATEWAY_AUTH: "keys" }, RIGHT, KEY, 401],
