@@ -116,9 +116,9 @@ export class Callers {
   }
 
   /**
-   * Checks the credential again when it is changed, and every `recheckMs`. `onEnded`: called when it
-   * is no longer valid or has other rights, and with the failure when the check has failed. Returns
-   * the function that ends the watch.
+   * Checks the credential again when it is changed, and every `recheckMs`. `onEnded`: called when
+   * it is no longer valid or has other rights, and with the failure when the check has failed.
+   * Returns the function that ends the watch.
    */
   #watch(
     authorization: string | undefined,
