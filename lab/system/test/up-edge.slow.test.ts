@@ -41,7 +41,9 @@ test("psql reaches the system through the edges of make up", { skip: whyNoEnvoy(
     });
     assert.deepEqual(rows, [{ current_user: "app" }]);
   }
-  const offered = / {2}psql (postgresql:\S+)\n/.exec(output.slice(output.indexOf("any PostgreSQL client")))?.[1];
+  const offered = / {2}psql (postgresql:\S+)\n/.exec(
+    output.slice(output.indexOf("any PostgreSQL client")),
+  )?.[1];
   assert.equal(offered, lines("psql")[0]);
   child.stdin.end("quit\n");
   assert.equal(await isOver, true);
