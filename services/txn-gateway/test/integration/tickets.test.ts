@@ -352,6 +352,10 @@ it("a ticket that was withdrawn is issued to no other who still waits for it", a
 it("a ticket whose end cannot be looked up while there is no primary stays open, and counts", async () => {
   const ticket = await issue();
   await cluster.stop("a");
+  await eventually(
+    "the gateway knows that there is no primary",
+    async () => (await fetch(`${gateway.url}/readyz`)).status === 503,
+  );
   isCode(await end(ticket.ticket), 503, "primary_unavailable");
   assert.deepEqual([await reserved(), await gateway.metric("highwater_gateway_open_tickets")], [1, 1]);
   await cluster.start("a");
