@@ -450,7 +450,7 @@ export class Gateway {
     metrics.read(GATEWAY.activeTransactions, () => this.#active.size);
     metrics.read(GATEWAY.resultMemory, () => this.#memory.usedBytes);
     metrics.read(GATEWAY.durabilityWaits, () => marks.waiting);
-    metrics.read(GATEWAY.wireSessions, () => this.wire?.size ?? null);
+    metrics.read(GATEWAY.wireSessions, () => this.wire?.places ?? null);
     metrics.read(GATEWAY.wireSessionsBound, () =>
       this.wire === null ? null : this.#config.pgMaxConnections,
     );

@@ -124,6 +124,11 @@ export class Wire {
     return this.#sessions.size;
   }
 
+  /** Sessions that take places: also those that clients have left and servers have not ended. */
+  get places(): number {
+    return this.#ends.size;
+  }
+
   /** Open sessions with an answer that waits. */
   get holding(): number {
     let count = 0;

@@ -129,7 +129,7 @@ export const GATEWAY = {
   }),
 
   wireSessions: gauge("highwater_gateway_wire_sessions", {
-    help: "Sessions of PostgreSQL clients.",
+    help: "Sessions of PostgreSQL clients, until their servers have ended them.",
     question: "How many PostgreSQL clients are connected, and how near is the limit?",
   }),
   wireSessionsBound: gauge("highwater_gateway_wire_sessions_bound", {
