@@ -17,6 +17,7 @@ import {
 } from "../src/testing.ts";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
+const PAGE = 8_192n;
 
 async function eventsOf(tracker: string, ...types: DurabilityEventType[]): Promise<DurabilityEvent[]> {
   const url = `${tracker}/v1/durability/events?format=json&after=0.0&limit=1000&types=${types.join(",")}`;
@@ -24,6 +25,14 @@ async function eventsOf(tracker: string, ...types: DurabilityEventType[]): Promi
   const text = await response.text();
   assert.equal(response.status, 200, text);
   return [...(JSON.parse(text) as EventPage).events] as DurabilityEvent[];
+}
+
+/**
+ * The replica's disk may have had part of a record, up to the end of a page. A server that was
+ * restarted does not say so, and no transaction is in it.
+ */
+function isPartOfRecord(from: bigint, to: bigint): boolean {
+  return to % PAGE === 0n && to - from < 4n * PAGE;
 }
 
 test("a stalled level and a late transaction are reported, and both recover when the region is back", async () => {
@@ -99,7 +108,10 @@ test("a promise that a promotion has broken is reported with its range, and so i
       });
     return found.some(covers) && found;
   });
-  for (const { level, epoch } of ranges) assert.deepEqual([level, epoch], ["region", before]);
+  for (const { level, epoch, from, to } of ranges) {
+    assert.equal(epoch, before);
+    if (level !== "region") assert.ok(isPartOfRecord(BigInt(from), BigInt(to)), `${level}: ${from}, ${to}`);
+  }
   const single = await eventually("each of them is reported", async () => {
     const found = await eventsOf(tracker, "transaction.broken");
     return found.length >= promised.length && found;
