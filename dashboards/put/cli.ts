@@ -36,6 +36,10 @@ function readEnvironment(env: NodeJS.ProcessEnv): Destination | readonly string[
   return faults.length > 0 ? faults : destination;
 }
 
+if (process.argv.slice(2).some((argument) => argument === "--help" || argument === "-h")) {
+  console.log(USAGE);
+  process.exit(0);
+}
 const destination = readEnvironment(process.env);
 if ("url" in destination) {
   try {
