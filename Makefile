@@ -36,7 +36,7 @@ SLOW_FILES = $(filter %.slow.test.ts,$(TEST_FILES))
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
 
-$(STAMP): package.json package-lock.json $(wildcard packages/*/package.json lab/*/package.json proof/*/package.json services/*/package.json sdk/*/package.json examples/*/package.json infra/*/package.json dashboards/package.json)
+$(STAMP): package.json package-lock.json $(wildcard packages/*/package.json lab/*/package.json proof/*/package.json services/*/package.json sdk/*/package.json examples/*/package.json infra/*/package.json dashboards/package.json cli/package.json)
 	@node -e 'if (+process.versions.node.split(".")[0] < 20) { console.error("Node 20 or newer is needed to install; this is " + process.version); process.exit(1) }'
 	npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
@@ -86,7 +86,7 @@ setup: $(STAMP) $(VENV) $(PROMETHEUS) $(FAKETIME) $(ENVOY_HERE) ## Install what 
 
 up: $(STAMP) ## Start a three-region system and keep it until Ctrl-C
 	@$(MAKE) -s $(ENVOY) || true
-	$(NODE) lab/system/src/cli.ts $(if $(PORT_BASE),--port-base $(PORT_BASE))
+	$(NODE) cli/src/main.ts dev $(if $(PORT_BASE),--port-base $(PORT_BASE))
 
 demo: $(STAMP) ## Run auctions, lose a region, and check every verdict against the database
 	@$(NODE) examples/ad-exchange/src/demo.ts
@@ -127,10 +127,11 @@ experiments: $(STAMP) $(PGBOUNCER) ## Run the papers' experiments against Postgr
 experiments-page: $(STAMP) ## Redraw the figures and tables of docs/benchmarks.md from the stored results
 	@$(NODE) loadtests/experiments/cli.ts --page
 
-dist: $(STAMP) $(VENV) ## Build what users install into dist/: the npm package, the Python wheel and its source distribution
+dist: $(STAMP) $(VENV) ## Build what users install into dist/: the npm packages, the Python wheel and its source distribution
 	@rm -rf dist .tools/dist && mkdir -p dist
-	@$(NODE) sdk/ts/scripts/build.ts .tools/dist
-	@cd .tools/dist && npm pack --silent --pack-destination ../../dist > /dev/null
+	@$(NODE) sdk/ts/scripts/build.ts .tools/dist/sdk
+	@$(NODE) cli/scripts/build.ts .tools/dist/cli
+	@for package in sdk cli; do (cd .tools/dist/$$package && npm pack --silent --pack-destination ../../../dist > /dev/null) || exit 1; done
 	@$(PYTHON) -m build --no-isolation --outdir dist sdk/python > .tools/dist.log 2>&1 || { cat .tools/dist.log; exit 1; }
 	@ls -1 dist
 
@@ -156,22 +157,22 @@ dashboards-pictures: $(STAMP) $(PICTURES) $(PROMETHEUS) ## Draw every dashboard 
 	@$(NODE) dashboards/pictures/cli.ts $(if $(filter command,$(firstword $(origin SECONDS))),--seconds $(SECONDS)) $(if $(OUT),--out "$(OUT)")
 
 dashboards-put: $(STAMP) ## Put the dashboards into a running Grafana (GRAFANA_URL= GRAFANA_TOKEN= PROMETHEUS_URL= PROMETHEUS_REGION=)
-	@$(NODE) dashboards/put/cli.ts
+	@$(NODE) cli/src/main.ts dashboards
 
 failover-candidate: $(STAMP) ## Name the node to promote, and what a promotion would lose (ARGS=--help)
-	@$(NODE) services/durability-tracker/src/cli/failover-candidate/main.ts $(ARGS)
+	@$(NODE) cli/src/main.ts failover candidate $(ARGS)
 
 adopt: $(STAMP) ## Continue with a database that lacks earlier epochs (ARGS=--help)
-	@$(NODE) services/durability-tracker/src/cli/adopt/main.ts $(ARGS)
+	@$(NODE) cli/src/main.ts adopt $(ARGS)
 
 keys: $(STAMP) ## Create, list, revoke and expire API keys (ARGS="create --name …"; ARGS=--help)
-	@$(NODE) services/txn-gateway/src/cli/keys/main.ts $(ARGS)
+	@$(NODE) cli/src/main.ts keys $(ARGS)
 
 audit: $(STAMP) ## Print who changed keys, webhooks and authority, as JSON lines (ARGS="--since 7d"; needs HIGHWATER_TOPOLOGY)
-	@$(NODE) services/txn-gateway/src/cli/keys/main.ts audit $(ARGS)
+	@$(NODE) cli/src/main.ts audit $(ARGS)
 
 edge: $(STAMP) ## Write the files of a region's Envoy from its source (ARGS="SOURCE --out FOLDER"; ARGS=--help)
-	@$(NODE) infra/envoy/src/cli.ts $(ARGS)
+	@$(NODE) cli/src/main.ts edge $(ARGS)
 
 # A stand-in for AWS, in a folder of its own: only this needs it, and it is large.
 $(INFRA): infra/terraform/test/requirements.txt

@@ -2,6 +2,7 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { commandSections } from "@highwater/cli/reference";
 import { jsonLines } from "@highwater/lab-tools/json";
 import { classOf, describeError, type ErrorCode, ERRORS } from "@highwater/protocol";
 import { configRows as trackerConfigRows } from "@highwater/durability-tracker/config-reference";
@@ -41,6 +42,7 @@ export const GENERATED: readonly Page[] = [
   { name: "errors.md", render: renderErrors },
   { name: "gateway-config.md", render: (current) => withRows(current, configRows()) },
   { name: "tracker-config.md", render: (current) => withRows(current, trackerConfigRows()) },
+  { name: "cli.md", render: (current) => withSections(current, commandSections()) },
   { name: "metrics.md", render: (current) => withSections(current, metricSections()) },
   { name: "logs.md", render: (current) => withSections(current, logSections()) },
   { name: "terraform.md", render: renderTerraform },

@@ -127,6 +127,7 @@ function fuzz(output: string): Figure[] {
  * is in none of them.
  */
 export const OWN_FOLDERS: Readonly<Record<string, readonly string[]>> = {
+  cli: [],
   dashboards: ["infra-test"],
   examples: ["bench", "experiments", "failover-rounds", "infra-test", "soak"],
   "infra/image": ["infra-test"],
