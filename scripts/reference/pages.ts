@@ -15,6 +15,7 @@ import { metricSections } from "./metrics.ts";
 import { SDK_PAGES } from "./sdk/pages.ts";
 import { renderSync } from "./sdk/sync-client.ts";
 import { renderModule, renderTerraform } from "./terraform.ts";
+import { renderTopology } from "./topology.ts";
 import { renderPython, renderTypescript } from "./wire.ts";
 
 export interface Page {
@@ -45,6 +46,7 @@ export const GENERATED: readonly Page[] = [
   { name: "cli.md", render: (current) => withSections(current, commandSections()) },
   { name: "metrics.md", render: (current) => withSections(current, metricSections()) },
   { name: "logs.md", render: (current) => withSections(current, logSections()) },
+  { name: "topology.md", render: renderTopology },
   { name: "terraform.md", render: renderTerraform },
   ...readdirSync(join(INFRA, "modules")).map((module) => ({
     name: `../../infra/terraform/modules/${module}/README.md`,

@@ -19,7 +19,7 @@ const KEYS = "[keys.md](keys.md)";
 
 /** Variables that all services read. */
 export const ABOUT_SHARED: AboutVariables = {
-  HIGHWATER_TOPOLOGY: about("nodes and levels as JSON, or `@file`", REQUIRED),
+  HIGHWATER_TOPOLOGY: about("nodes and levels as JSON, or `@file`: [topology.md](topology.md)", REQUIRED),
   HIGHWATER_DEPLOYMENT: about(
     "name of the deployment; the same on every gateway and tracker: [keys.md](keys.md#deployment-keys)",
     REQUIRED,
