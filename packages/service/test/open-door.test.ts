@@ -66,6 +66,30 @@ test("a page that was not allowed by name is refused", async () => {
   assert.equal(await send(loopback, "/v1/transactions", { ...JSON_BODY, origin: PAGE }), 200);
 });
 
+test("the service's own page may call it, by an address or as localhost, and a page of a name may not", async () => {
+  for (const host of [`127.0.0.1:${String(loopback)}`, "localhost:1", "[::1]:1"])
+    assert.equal(
+      await send(loopback, "/v1/transactions", { ...JSON_BODY, host, origin: `http://${host}` }),
+      200,
+      host,
+    );
+  assert.equal(
+    await send(anywhere, "/v1/transactions", {
+      ...JSON_BODY,
+      host: "10.0.0.1:1",
+      origin: "http://10.0.0.1:1",
+    }),
+    200,
+  );
+  // A name that another party can point at this address.
+  const rebound = { host: "evil.example:1", origin: "http://evil.example:1" };
+  for (const port of [loopback, anywhere])
+    assert.equal(await send(port, "/v1/transactions", { ...JSON_BODY, ...rebound }), 403);
+  // Another service of the same machine.
+  const neighbour = { host: "localhost:1", origin: "http://localhost:2" };
+  assert.equal(await send(loopback, "/v1/transactions", { ...JSON_BODY, ...neighbour }), 403);
+});
+
 test("on loopback only requests for loopback are taken, however a name was made to lead there", async () => {
   for (const host of [
     "evil.example",

@@ -1,6 +1,9 @@
 // Protects a service without authentication from web pages. A browser on this machine connects to
 // loopback for any page, and a page whose host name resolves to this address counts as same-origin.
-// So pages have to be allowed by name, and requests have to name this machine.
+// So pages have to be allowed by name, and requests have to name this machine. The service's own
+// page may call it where the browser reached it by an address, or as localhost: no other page can
+// have that origin.
+import { isIP } from "node:net";
 import { type FastifyInstance, type FastifyRequest } from "fastify";
 import { HighwaterError } from "@highwater/protocol";
 import { isLoopback } from "../settings/readers.ts";
@@ -27,7 +30,7 @@ export function installOpenDoor(app: FastifyInstance, door: OpenDoor): void {
 function refusalOf({ headers }: FastifyRequest, door: OpenDoor): HighwaterError | undefined {
   const { origin, host = "" } = headers;
   const isOfPage = origin !== undefined || !OWN_SITES.has(headers["sec-fetch-site"]);
-  if (isOfPage && !door.origins.includes(origin ?? ""))
+  if (isOfPage && !door.origins.includes(origin ?? "") && !isOwnPage(origin, host))
     return new HighwaterError("forbidden", {
       detail: `This service has no authentication, so it accepts pages of configured CORS origins only, not of ${origin ?? "another site"}.`,
     });
@@ -36,6 +39,12 @@ function refusalOf({ headers }: FastifyRequest, door: OpenDoor): HighwaterError 
       detail: `This service has no authentication and listens on loopback, so it accepts requests for localhost, 127.0.0.1 or [::1] only, not for ${host}.`,
     });
   return undefined;
+}
+
+function isOwnPage(origin: string | undefined, host: string): boolean {
+  const name = nameOf(host);
+  if (origin === undefined || (!isLoopback(name) && isIP(name) === 0)) return false;
+  return URL.canParse(origin) && new URL(origin).host === host.toLowerCase();
 }
 
 function nameOf(host: string): string {
