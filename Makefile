@@ -15,6 +15,7 @@ CHECKOV := .tools/checkov/.installed
 POSTGRES := .tools/postgres/.installed
 PGBOUNCER := .tools/pgbouncer
 K6 := .tools/k6-v1.8.1/k6
+CONSOLE := services/console/dist/index.html
 PICTURES := dashboards/pictures/node_modules/.installed
 FOREIGN := .tools/foreign/.installed
 PRISMA := proof/clients/foreign/prisma/node_modules/.installed
@@ -31,7 +32,7 @@ SLOW_FILES = $(filter %.slow.test.ts,$(TEST_FILES))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-pgwire bench-tracker bench-sdk experiments experiments-page failover-candidate adopt dist infra-test infra-rendered infra-tools tofu keys test test-slow test-unit fmt lint typecheck gen gen-check ratchet check clean
-.PHONY: audit foreign-suites bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put verify attack chaos-mutants
+.PHONY: audit console console-pictures foreign-suites bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put verify attack chaos-mutants
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -82,13 +83,22 @@ envoy: $(ENVOY) ## Install Envoy, for tests and `make up`
 jaeger: $(STAMP) ## Build Jaeger for the test of traces (needs Go; five minutes of a core)
 	@$(NODE) lab/tools/src/jaeger/build.ts
 
+# What trackers serve at /console.
+$(CONSOLE): $(STAMP) $(wildcard services/console/src/*.ts services/console/src/page/* packages/protocol/src/ids.ts)
+	@$(NODE) services/console/src/cli.ts
+
+console: $(CONSOLE) ## Build the console, the page for operators that trackers serve at /console
+
+console-pictures: $(STAMP) ## Draw the views of the console in Chromium, before and after the loss of a region (OUT=folder ARGS="--widths 390 --schemes dark")
+	@$(NODE) services/console/test/pictures-cli.ts $(if $(OUT),--out "$(OUT)") $(ARGS)
+
 setup: $(STAMP) $(VENV) $(PROMETHEUS) $(FAKETIME) $(ENVOY_HERE) ## Install what package-lock.json and the requirement files pin
 
-up: $(STAMP) ## Start a three-region system and keep it until Ctrl-C
+up: $(STAMP) $(CONSOLE) ## Start a three-region system and keep it until Ctrl-C
 	@$(MAKE) -s $(ENVOY) || true
 	$(NODE) cli/src/main.ts dev $(if $(PORT_BASE),--port-base $(PORT_BASE))
 
-demo: $(STAMP) ## Run auctions, lose a region, and check every verdict against the database
+demo: $(STAMP) $(CONSOLE) ## Run auctions, lose a region, and check every verdict against the database
 	@$(NODE) examples/ad-exchange/src/demo.ts
 
 failover-rounds: $(STAMP) ## Run N failovers in a row (N=20) and check every verdict
@@ -289,6 +299,7 @@ lint: $(STAMP) $(VENV) ## Run Oxlint with typed rules, knip, ruff, and the rules
 
 typecheck: $(STAMP) $(VENV) ## Run tsc --noEmit and mypy --strict
 	$(BIN)/tsc -p tsconfig.json
+	$(BIN)/tsc -p services/console/src/page
 	$(MYPY) sdk/python/src sdk/python/tests
 	@for folder in $(PYTHON_PROGRAMS); do echo mypy $$folder; MYPYPATH=$$folder $(MYPY) $$folder || exit 1; done
 
@@ -304,4 +315,4 @@ ratchet: $(STAMP) ## Measure the ratchets again and write scripts/ratchets.json 
 	$(NODE) scripts/ratchets.ts --write
 
 clean: ## Remove what was installed or built
-	rm -rf .venv .tools dist node_modules proof/clients/foreign/prisma/{node_modules,dist} packages/*/node_modules lab/*/node_modules proof/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules dashboards/node_modules dashboards/pictures/node_modules dashboards/pictures/dist
+	rm -rf .venv .tools dist services/console/dist node_modules proof/clients/foreign/prisma/{node_modules,dist} packages/*/node_modules lab/*/node_modules proof/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules dashboards/node_modules dashboards/pictures/node_modules dashboards/pictures/dist

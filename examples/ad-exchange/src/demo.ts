@@ -31,6 +31,7 @@ async function demo(system: System, interrupted: AbortSignal): Promise<boolean> 
   display.say(
     `${String(MODERATE.publishers)} publishers beside ${PRIMARY} run auctions for ${round(LOAD_MS / 1_000).toString()} s`,
   );
+  display.say(`watch it in a browser: ${consoleOf(system)}`);
   await sleep(LOAD_MS);
   const failover = await failOver(system, {
     primary: PRIMARY,
@@ -50,6 +51,12 @@ async function demo(system: System, interrupted: AbortSignal): Promise<boolean> 
   const findings = await check({ client, cluster: system.cluster, primary: failover.to, claims });
   await client.close();
   return report({ publishers, claims, failover, times, findings });
+}
+
+/** The console of a tracker that survives. */
+function consoleOf(system: System): string {
+  const region = system.regions.find((each) => each !== PRIMARY) ?? PRIMARY;
+  return `${system.tracker(region).url}/console`;
 }
 
 interface Results {

@@ -44,8 +44,8 @@ describe("the image", () => {
 
   it("is built on the base that a digest names, and on none without one", () => {
     const bases = STEPS.filter(({ word }) => word === "FROM");
-    assert.equal(bases.length, 2);
-    for (const { rest } of bases) assert.match(rest, /^[^ @]+@\$\{NODE_DIGEST\}( AS build)?$/);
+    assert.equal(bases.length, 3);
+    for (const { rest } of bases) assert.match(rest, /^[^ @]+@\$\{NODE_DIGEST\}( AS (console|build))?$/);
     // An argument without a default: an empty digest is no reference that a builder takes.
     assert.deepEqual(
       STEPS.filter(({ word }) => word === "ARG").map(({ rest }) => rest),
@@ -71,7 +71,7 @@ describe("the image", () => {
     it("holds the authorities of RDS, and no development packages", () => {
       const authorities = readFileSync(join(files, "etc/highwater/rds-authorities.pem"), "utf8");
       assert.ok(authorities.split("BEGIN CERTIFICATE").length > 50);
-      for (const name of ["typescript", "oxlint", "oxfmt"])
+      for (const name of ["typescript", "oxlint", "oxfmt", "esbuild", "preact"])
         assert.ok(!existsSync(join(files, "app/node_modules", name)), `${name} is in the image`);
       for (const path of ["var/lib/highwater", "etc/highwater-edge"])
         assert.ok(existsSync(join(files, path)));
@@ -99,6 +99,10 @@ describe("the image", () => {
         const url = await addressOf(child);
         const answer = await fetch(`${url}/healthz`, { signal: AbortSignal.timeout(START_LIMIT_MS) });
         assert.equal(answer.status, 200);
+        if (program.includes("tracker")) {
+          const page = await fetch(`${url}/console/app.js`, { signal: AbortSignal.timeout(START_LIMIT_MS) });
+          assert.equal(page.status, 200, "the console is in the image");
+        }
         child.kill("SIGTERM");
         assert.equal(await ended, 0);
       });

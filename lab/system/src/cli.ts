@@ -84,6 +84,7 @@ async function describe(system: System): Promise<string> {
           ]),
       `  gateway   ${system.gateway(region).url}`,
       `  tracker   ${system.tracker(region).url}`,
+      `  console   ${system.tracker(region).url}/console`,
       `  psql      ${system.pgUrl(region)}`,
       `  reads     ${system.pgReadUrl(region)}`,
     );

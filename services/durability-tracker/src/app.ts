@@ -23,6 +23,7 @@ import { type TrackerDeps } from "./deps.ts";
 import { DurabilityEvents, EVENT_DEFAULTS } from "./events/durability-events.ts";
 import { ledgerOutbox } from "./events/ledger-outbox.ts";
 import { announcementRoutes } from "./routes/announcements.ts";
+import { consoleRoutes } from "./routes/console.ts";
 import { durabilityRoutes, streamRoutes } from "./routes/durability.ts";
 import { registerFailoverRoutes } from "./routes/failover.ts";
 import { healthRoutes } from "./routes/health.ts";
@@ -295,6 +296,12 @@ function addRoutes(app: FastifyInstance, config: Config, deps: TrackerDeps, part
     streamRoutes(scope, { loop, stream, limits: config });
     eventRoutes(scope, { events, levels: () => levelNames(loop.state) });
     done();
+  });
+  consoleRoutes(app, {
+    folder: deps.consoleFolder,
+    tracker: config.name,
+    region: config.region,
+    authority: config.authority.kind,
   });
   healthRoutes(app, {
     loop,

@@ -18,6 +18,8 @@ export interface TrackerDeps {
   readonly events: (onRecorded: NonNullable<PostgresEventsOptions["onRecorded"]>) => EventStore;
   /** How the names of webhooks' hosts are looked up. */
   readonly resolve: Resolve;
+  /** The folder with the built console; it may be empty. */
+  readonly consoleFolder: string;
   /** Evenly distributed in [0, 1). */
   readonly random: () => number;
   /** Where requests are traced. */

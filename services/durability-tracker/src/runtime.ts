@@ -1,4 +1,5 @@
 // The real store and ledger. The only file of this service that touches them.
+import { fileURLToPath } from "node:url";
 import { realClock } from "@highwater/runtime";
 import { type Log, type TopologyFile, type Tracer } from "@highwater/service";
 import { PostgresEvents, PostgresKeys, PostgresStore, POSTGRES_DEFAULTS } from "@highwater/store";
@@ -6,6 +7,9 @@ import { type Config } from "./config.ts";
 import { type TrackerDeps } from "./deps.ts";
 import { LedgerFile } from "./shell/ledger-file.ts";
 import { resolveName } from "./webhooks/index.ts";
+
+/** Built by `make console`. */
+const CONSOLE_FOLDER = fileURLToPath(new URL("../../console/dist", import.meta.url));
 
 export function makeDeps(
   config: Config,
@@ -47,6 +51,7 @@ export function makeDeps(
     keys: () => new PostgresKeys(shared),
     events: (onRecorded) => new PostgresEvents({ ...shared, onRecorded }),
     resolve: resolveName,
+    consoleFolder: CONSOLE_FOLDER,
     random: Math.random,
   };
 }

@@ -1,0 +1,4 @@
+// Builds the console (`make console`).
+import { buildConsole } from "./build.ts";
+
+await buildConsole();

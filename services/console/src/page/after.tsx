@@ -1,0 +1,238 @@
+// After a failover: which epochs began, what each discarded, and the recorded events with filters
+// and export.
+import { useEffect, useMemo, useState } from "preact/hooks";
+import {
+  type AnyEvent,
+  describeEvent,
+  EVENT_TYPES,
+  type EventFilter,
+  type EventType,
+  failoversIn,
+  filterEvents,
+  isOfTransaction,
+  toJsonLines,
+} from "./event-filter.ts";
+import { MAX_EVENTS } from "./event-log.ts";
+import { formatCount, formatDay, formatLsn, formatTime, shortId } from "./format.ts";
+import { causeText } from "./live.ts";
+import { Badge, DataTable, Notice, Section } from "./parts.tsx";
+import { clock, type Session } from "./session.ts";
+
+const ROWS = 100;
+const KEEP_LINK_MS = 60_000;
+
+export function AfterView({ session }: { session: Session }) {
+  const { log } = session;
+  useEffect(() => {
+    log.open();
+  }, [log]);
+  return (
+    <>
+      {log.state.value === "lost" && (
+        <Notice tone="bad">The events cannot be read now; the page tries again. {log.fault.value}</Notice>
+      )}
+      {log.isShortened.value && (
+        <Notice tone="waiting">
+          Older events are missing: the tracker has dropped them, or there are more than{" "}
+          {formatCount(MAX_EVENTS)}.
+        </Notice>
+      )}
+      <Failovers session={session} />
+      <Events session={session} />
+    </>
+  );
+}
+
+function Failovers({ session }: { session: Session }) {
+  const events = session.log.events.value;
+  const failovers = useMemo(() => failoversIn(events), [events]);
+  return (
+    <Section title="Epochs">
+      {failovers.length === 0 ? (
+        <p class="muted">The first epoch is still the current one: nothing was discarded.</p>
+      ) : (
+        <DataTable
+          label="Epochs"
+          head={["Began", "Epoch", "Primary", "Cause", "Kept up to", "Lost", "Broken", "Unlisted"]}
+        >
+          {failovers.map(({ atMs, data, lost, broken }) => (
+            <tr key={data.epoch}>
+              <td>{`${formatDay(atMs)} ${formatTime(atMs)}`}</td>
+              <th scope="row">
+                {data.seq} <code>{shortId(data.epoch)}</code>
+              </th>
+              <td>{data.node}</td>
+              <td>{causeText(data.cause)}</td>
+              <td class="number">{formatLsn(data.forkOffset)}</td>
+              <td>{lost === 0 ? "0" : <Badge tone="bad">{formatCount(lost)}</Badge>}</td>
+              <td>{broken === 0 ? "0" : <Badge tone="bad">{formatCount(broken)}</Badge>}</td>
+              <td>
+                {data.unlisted === 0 ? "0" : `at most ${formatCount(data.unlisted)}`}
+                {data.complete ? "" : " *"}
+              </td>
+            </tr>
+          ))}
+        </DataTable>
+      )}
+      {failovers.some(({ data }) => !data.complete) && (
+        <p class="muted">
+          * A transaction that a lost gateway announced to a lost tracker alone can be missing without an
+          event.
+        </p>
+      )}
+    </Section>
+  );
+}
+
+function Events({ session }: { session: Session }) {
+  const [filter, setFilter] = useState<EventFilter>({ type: "", search: "" });
+  const [rows, setRows] = useState(ROWS);
+  const { log } = session;
+  const [events, durable] = [log.events.value, log.durable.value];
+  const found = useMemo(
+    () => filterEvents([...events, ...durable], filter).sort(newestFirst),
+    [events, durable, filter],
+  );
+  const change = (changed: EventFilter): void => {
+    setFilter(changed);
+    setRows(ROWS);
+  };
+  return (
+    <Section title="Events">
+      <Filters session={session} filter={filter} onChange={change} />
+      <div class="row">
+        <p role="status" class="grow">
+          {log.state.value === "reading" ? "Reading. " : ""}
+          {formatCount(found.length)} {found.length === 1 ? "event" : "events"}
+        </p>
+        <button
+          type="button"
+          disabled={found.length === 0}
+          onClick={() => {
+            save(found);
+          }}
+        >
+          Export as JSON lines
+        </button>
+      </div>
+      <DataTable label="Events" head={["Time", "Event", "Transaction", "What", "Metadata"]}>
+        {found.slice(0, rows).map((event) => (
+          <EventLine key={"id" in event ? event.id : `${event.data.id} ${event.at}`} event={event} />
+        ))}
+      </DataTable>
+      {found.length > rows && (
+        <button
+          type="button"
+          onClick={() => {
+            setRows(rows + ROWS);
+          }}
+        >
+          Show {Math.min(ROWS, found.length - rows)} more
+        </button>
+      )}
+    </Section>
+  );
+}
+
+function newestFirst(one: AnyEvent, other: AnyEvent): number {
+  return one.at === other.at ? 0 : one.at > other.at ? -1 : 1;
+}
+
+function Filters(props: { session: Session; filter: EventFilter; onChange: (filter: EventFilter) => void }) {
+  const { session, filter, onChange } = props;
+  const levels = session.live.levels.value;
+  return (
+    <div class="row">
+      <div>
+        <label for="type">Type</label>
+        <select
+          id="type"
+          value={filter.type}
+          onChange={({ currentTarget: { value } }) => {
+            onChange({ ...filter, type: value as EventType | "" });
+          }}
+        >
+          <option value="">All types</option>
+          {EVENT_TYPES.map((type) => (
+            <option key={type}>{type}</option>
+          ))}
+        </select>
+      </div>
+      <div class="grow">
+        <label for="search">Search: an id, or name=value of the metadata</label>
+        <input
+          id="search"
+          type="search"
+          value={filter.search}
+          autocomplete="off"
+          spellcheck={false}
+          onInput={({ currentTarget: { value } }) => {
+            onChange({ ...filter, search: value });
+          }}
+        />
+      </div>
+      <div>
+        <label for="durable">Show as they become durable at</label>
+        <select
+          id="durable"
+          onChange={({ currentTarget: { value } }) => {
+            session.log.wantDurable(value === "" ? null : value);
+          }}
+        >
+          <option value="">no level</option>
+          {levels.map((level) => (
+            <option key={level} selected={level === session.log.durableLevel}>
+              {level}
+            </option>
+          ))}
+        </select>
+      </div>
+    </div>
+  );
+}
+
+const TONES: Partial<Record<EventType, string>> = {
+  "transaction.lost": "bad",
+  "transaction.broken": "bad",
+  "promise.broken": "bad",
+  "transactions.unlisted": "bad",
+  "transaction.delayed": "waiting",
+  "durability.stalled": "waiting",
+  "transaction.durable": "good",
+  "durability.recovered": "good",
+};
+
+function EventLine({ event }: { event: AnyEvent }) {
+  const atMs = Date.parse(event.at);
+  const data = isOfTransaction(event) ? event.data : null;
+  const metadata = Object.entries(data?.metadata ?? {}).map(([name, value]) => `${name}=${value}`);
+  return (
+    <tr>
+      <td>{`${formatDay(atMs)} ${formatTime(atMs)}`}</td>
+      <td>
+        <Badge tone={TONES[event.type] ?? ""}>{event.type}</Badge>
+      </td>
+      <td>
+        {data !== null && (
+          <a href={`#/transaction/${data.id}`}>
+            <code>{data.id}</code>
+          </a>
+        )}
+      </td>
+      <td class="text">{describeEvent(event)}</td>
+      <td class="text">{metadata.join(", ")}</td>
+    </tr>
+  );
+}
+
+/** Gives the browser a file. */
+function save(events: readonly AnyEvent[]): void {
+  const url = URL.createObjectURL(new Blob([toJsonLines(events)], { type: "application/jsonl" }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = "highwater-events.jsonl";
+  link.click();
+  clock.after(KEEP_LINK_MS, () => {
+    URL.revokeObjectURL(url);
+  });
+}

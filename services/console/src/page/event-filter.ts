@@ -1,0 +1,147 @@
+// Which events a view shows, what they say in one line, and how they are exported. Pure.
+import type {
+  BrokenPromiseData,
+  DurabilityEvent,
+  EpochEventData,
+  LiveDurableEvent,
+  StallEvent,
+  TransactionEventData,
+  UnlistedData,
+  WebhookDisabledData,
+} from "@highwater/protocol";
+
+export type AnyEvent = DurabilityEvent | LiveDurableEvent;
+export type EventType = AnyEvent["type"];
+
+/** In the order in which the view offers them. */
+export const EVENT_TYPES = [
+  "transaction.lost",
+  "transaction.broken",
+  "transaction.durable",
+  "transaction.delayed",
+  "transactions.unlisted",
+  "promise.broken",
+  "epoch.started",
+  "durability.stalled",
+  "durability.recovered",
+  "webhook.disabled",
+] as const satisfies readonly EventType[];
+
+/** Its data are those of one transaction. */
+export type TransactionEvent = AnyEvent & { readonly data: TransactionEventData };
+
+export function isOfTransaction(event: AnyEvent): event is TransactionEvent {
+  return event.type.startsWith("transaction.");
+}
+
+export interface EventFilter {
+  /** Empty: every type. */
+  readonly type: EventType | "";
+  /**
+   * Words, all of which an event must have: `name=value` of its metadata, or a part of its id, its
+   * metadata or its other values.
+   */
+  readonly search: string;
+}
+
+export function filterEvents(events: readonly AnyEvent[], { type, search }: EventFilter): AnyEvent[] {
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  return events.filter(
+    (event) => (type === "" || event.type === type) && words.every((word) => hasWord(event, word)),
+  );
+}
+
+function hasWord(event: AnyEvent, word: string): boolean {
+  const pairs = isOfTransaction(event) ? Object.entries(event.data.metadata ?? {}) : [];
+  const at = word.indexOf("=");
+  if (at > 0) {
+    const [wantedName, wantedValue] = [word.slice(0, at), word.slice(at + 1)];
+    return pairs.some(
+      ([name, value]) => name.toLowerCase() === wantedName && value.toLowerCase().includes(wantedValue),
+    );
+  }
+  return event.type.includes(word) || isIn(event.data, word);
+}
+
+/** In a value at any depth. The names of fields say nothing of one event. */
+function isIn(value: unknown, word: string): boolean {
+  if (typeof value === "object" && value !== null)
+    return Object.values(value).some((inner) => isIn(inner, word));
+  return String(value).toLowerCase().includes(word);
+}
+
+/** One event a line, as the tracker sent it. */
+export function toJsonLines(events: readonly AnyEvent[]): string {
+  return events.map((event) => `${JSON.stringify(event)}\n`).join("");
+}
+
+/** What happened, in one line; of a transaction's event, without its id and metadata. */
+export function describeEvent(event: AnyEvent): string {
+  const { data } = event;
+  switch (event.type) {
+    case "transaction.lost":
+    case "transaction.broken":
+    case "transaction.durable":
+    case "transaction.delayed":
+      return verdictsText(data as TransactionEventData);
+    case "transactions.unlisted": {
+      const { count } = data as UnlistedData;
+      return `${count === 1 ? "1 transaction has" : `At most ${String(count)} transactions have`} no event of their own and may be lost`;
+    }
+    case "promise.broken": {
+      const { level, transactions } = data as BrokenPromiseData;
+      return `The promise of level ${level} is broken; the ledger holds ${String(transactions)} of its transactions`;
+    }
+    case "epoch.started": {
+      const { seq, node, cause } = data as EpochEventData;
+      return `Epoch ${String(seq)} has begun on ${node} (${cause.replaceAll("_", " ")})`;
+    }
+    case "durability.stalled":
+    case "durability.recovered": {
+      const { level, pending } = data as StallEvent;
+      return event.type === "durability.stalled"
+        ? `Level ${level} is stalled; ${String(pending)} transactions wait`
+        : `Level ${level} has recovered`;
+    }
+    case "webhook.disabled":
+      return `Webhook ${(data as WebhookDisabledData).endpoint} is disabled (${(data as WebhookDisabledData).why.replaceAll("_", " ")})`;
+  }
+}
+
+function verdictsText({ verdicts, rule }: TransactionEventData): string {
+  const byVerdict = Map.groupBy(Object.entries(verdicts), ([, verdict]) => verdict);
+  const parts = Array.from(
+    byVerdict,
+    ([verdict, levels]) => `${verdict} at ${levels.map(([level]) => level).join(", ")}`,
+  );
+  return `${parts.join("; ")} (${rule})`;
+}
+
+const transactionOf = ({ type, data: { id, attempt } }: TransactionEvent) => ({ type, id, attempt });
+
+export interface Failover {
+  readonly atMs: number;
+  readonly data: EpochEventData;
+  readonly lost: number;
+  readonly broken: number;
+}
+
+/** The epochs after the first, newest first, with what each discarded of the one before it. */
+export function failoversIn(events: readonly DurabilityEvent[]): Failover[] {
+  const transactions = events.flatMap((event) => (isOfTransaction(event) ? [transactionOf(event)] : []));
+  const countOf = (type: EventType, epoch: string | null): number =>
+    new Set(
+      transactions.filter((event) => event.type === type && event.attempt === epoch).map(({ id }) => id),
+    ).size;
+  return events
+    .filter((event) => event.type === "epoch.started")
+    .map(({ at, data }) => ({ atMs: Date.parse(at), data: data as EpochEventData }))
+    .filter(({ data }) => data.previous !== null)
+    .map(({ atMs, data }) => ({
+      atMs,
+      data,
+      lost: countOf("transaction.lost", data.previous),
+      broken: countOf("transaction.broken", data.previous),
+    }))
+    .reverse();
+}

@@ -1,0 +1,254 @@
+// What is true now: the primary, nodes and levels, what is at risk, and stalls as they happen.
+import { formatBytes, formatCount, formatLsn, formatMs, formatTime, shortId } from "./format.ts";
+import { LinkMap } from "./map.tsx";
+import { causeText, type Happening, type Live } from "./live.ts";
+import type { LevelRow, NodeRow } from "./metrics-text.ts";
+import { Badge, DataTable, Figure, Notice, Section } from "./parts.tsx";
+import { Plot } from "./plot.tsx";
+import { served } from "./session.ts";
+
+export function NowView({ live }: { live: Live }) {
+  return (
+    <>
+      <Alarms live={live} />
+      <div class="cards">
+        <PrimaryCard live={live} />
+        <RiskCard live={live} />
+        <LevelsCard live={live} />
+        <HappeningsCard happenings={live.happenings.value} />
+        <NodesCard live={live} />
+        <PlotsCard live={live} />
+      </div>
+    </>
+  );
+}
+
+function Alarms({ live }: { live: Live }) {
+  const measured = live.measured.value;
+  const stalled = measured?.levels.filter(({ isStalled }) => isStalled).map(({ level }) => level) ?? [];
+  return (
+    <>
+      {live.connection.value === "lost" && (
+        <Notice tone="bad">
+          The stream of this tracker is interrupted. The page connects again by itself; until then it shows
+          the last state. {live.fault.value}
+        </Notice>
+      )}
+      {live.isBlind.value && (
+        <Notice tone="bad">
+          This tracker is blind: the primary does not answer it. Another tracker may still see the primary.
+        </Notice>
+      )}
+      {measured?.authority.isSplit === true && (
+        <Notice tone="bad">
+          Two nodes are writable, and neither has ended the other. An operator must choose one.
+        </Notice>
+      )}
+      {measured?.authority.isSettled === false && !measured.authority.isSplit && (
+        <Notice tone="bad">No node is known to be the primary.</Notice>
+      )}
+      {stalled.length > 0 && (
+        <Notice tone="bad">
+          Stalled: {stalled.join(", ")}. Transactions wait, and the mark does not rise.
+        </Notice>
+      )}
+    </>
+  );
+}
+
+const AUTHORITIES: Readonly<Record<string, string>> = {
+  ancestry: "the ancestry of its epochs",
+  operator: "an operator's command",
+  lease: "the HA manager's lease",
+};
+
+function PrimaryCard({ live }: { live: Live }) {
+  const current = live.epochs.value.at(-1);
+  const node = live.measured.value?.nodes.find(({ node: name }) => name === current?.node);
+  if (current === undefined)
+    return (
+      <Section title="Primary">
+        <p>No epoch is known yet.</p>
+      </Section>
+    );
+  const ageMs = live.measured.value?.epochAgeMs ?? null;
+  const authority = current.commanded ? "operator" : served("authority");
+  return (
+    <Section title="Primary">
+      <p class="primary">
+        <strong>{current.node}</strong> {node === undefined ? "" : `in ${node.region}`}
+      </p>
+      <dl class="pairs">
+        <dt>By authority of</dt>
+        <dd>{AUTHORITIES[authority] ?? authority}</dd>
+        <dt>Epoch</dt>
+        <dd>
+          {current.seq} <code>{shortId(current.id)}</code>, {causeText(current.cause)}
+        </dd>
+        {ageMs !== null && <dt>Followed for</dt>}
+        {ageMs !== null && <dd>{formatMs(ageMs)}</dd>}
+      </dl>
+    </Section>
+  );
+}
+
+function RiskCard({ live }: { live: Live }) {
+  const risk = live.exposure.value;
+  if (risk === null)
+    return (
+      <Section title="At risk">
+        <p>Not known yet.</p>
+      </Section>
+    );
+  const tone = risk.transactions > 0 ? "waiting" : "good";
+  const regions = Object.entries(risk.byRegion).filter(([, count]) => count > 0);
+  return (
+    <Section title="At risk">
+      <dl class="figures">
+        <Figure label="Transactions" value={formatCount(risk.transactions)} tone={tone} />
+        <Figure label="Log" value={formatBytes(BigInt(risk.bytes))} />
+        <Figure label="Oldest" value={risk.oldestMs === null ? "none" : formatMs(risk.oldestMs)} />
+      </dl>
+      <p class="muted">
+        Committed and not durable at level {risk.level}: a failover may discard them.
+        {regions.length > 0 &&
+          ` By region: ${regions.map(([name, count]) => `${name} ${formatCount(count)}`).join(", ")}.`}
+      </p>
+    </Section>
+  );
+}
+
+function LevelsCard({ live }: { live: Live }) {
+  const marks = live.marks.value;
+  const rows = new Map(live.measured.value?.levels.map((row) => [row.level, row]));
+  const last = live.points.value.findLast(({ durableMs }) => durableMs.some((value) => value !== null));
+  return (
+    <Section title="Marks">
+      <DataTable label="Marks" head={["Level", "Mark", "Behind", "Waiting", "Durable after", "State"]}>
+        {live.levels.value.map((level, at) => {
+          const durableMs = last?.durableMs[at] ?? null;
+          return (
+            <LevelLine
+              key={level}
+              level={level}
+              mark={marks?.levels[level] ?? null}
+              row={rows.get(level)}
+              durableMs={durableMs}
+            />
+          );
+        })}
+      </DataTable>
+    </Section>
+  );
+}
+
+function LevelLine(props: {
+  level: string;
+  mark: string | null;
+  row: LevelRow | undefined;
+  durableMs: number | null;
+}) {
+  const { level, mark, row, durableMs } = props;
+  return (
+    <tr>
+      <th scope="row">{level}</th>
+      <td class="number">{mark === null ? "none" : formatLsn(mark)}</td>
+      <td class="number">{row?.lagBytes == null ? "" : formatBytes(row.lagBytes)}</td>
+      <td class="number">{row?.pending == null ? "" : formatCount(row.pending)}</td>
+      <td class="number">{durableMs === null ? "" : formatMs(durableMs)}</td>
+      <td>
+        {row?.isStalled === true ? <Badge tone="bad">stalled</Badge> : <Badge tone="good">rising</Badge>}
+      </td>
+    </tr>
+  );
+}
+
+function NodesCard({ live }: { live: Live }) {
+  const measured = live.measured.value;
+  if (measured === null)
+    return (
+      <Section title="Nodes" wide>
+        <p>
+          {live.metricsFault.value === ""
+            ? "Reading the tracker's metrics."
+            : `Nodes come from the tracker's /metrics, which this page cannot read: ${live.metricsFault.value}`}
+        </p>
+      </Section>
+    );
+  const most = Math.max(1, ...measured.nodes.map(({ lagBytes }) => lagBytes ?? 0));
+  return (
+    <Section title="Nodes" wide>
+      <LinkMap nodes={measured.nodes} />
+      <DataTable label="Nodes" head={["Region", "Node", "Role", "Flushed", "Behind", "For", "Answers"]}>
+        {measured.nodes.map((row) => (
+          <NodeLine key={row.node} row={row} most={most} />
+        ))}
+      </DataTable>
+    </Section>
+  );
+}
+
+function NodeLine({ row, most }: { row: NodeRow; most: number }) {
+  return (
+    <tr>
+      <td>{row.region}</td>
+      <th scope="row">{row.node}</th>
+      <td>{row.isPrimary ? <Badge tone="accent">primary</Badge> : "replica"}</td>
+      <td class="number">{row.position === null ? "not known" : formatLsn(row.position)}</td>
+      <td class="number">
+        {row.lagBytes === null ? "" : formatBytes(row.lagBytes)}
+        <meter
+          class="lag"
+          min={0}
+          max={most}
+          value={row.lagBytes ?? 0}
+          aria-label={`Log that ${row.node} lacks`}
+        />
+      </td>
+      <td class="number">{row.lagMs === null || row.isPrimary ? "" : formatMs(row.lagMs)}</td>
+      <td>{row.isAlive ? <Badge tone="good">yes</Badge> : <Badge tone="bad">no</Badge>}</td>
+    </tr>
+  );
+}
+
+function PlotsCard({ live }: { live: Live }) {
+  const [levels, points] = [live.levels.value, live.points.value];
+  return (
+    <Section title="Latency and lag" wide>
+      <div class="plots">
+        <Plot
+          title="Time until durable, median"
+          levels={levels}
+          points={points}
+          valuesOf={({ durableMs }) => durableMs}
+          format={formatMs}
+        />
+        <Plot
+          title="Log above the mark"
+          levels={levels}
+          points={points}
+          valuesOf={({ lagBytes }) => lagBytes}
+          format={formatBytes}
+        />
+      </div>
+    </Section>
+  );
+}
+
+function HappeningsCard({ happenings }: { happenings: readonly Happening[] }) {
+  return (
+    <Section title="Since the page is open">
+      {happenings.length === 0 ? (
+        <p class="muted">No stall and no new epoch.</p>
+      ) : (
+        <ol class="happenings">
+          {happenings.map(({ atMs, text, isBad }) => (
+            <li key={`${String(atMs)} ${text}`}>
+              <time>{formatTime(atMs)}</time> <span class={isBad ? "bad-text" : ""}>{text}</span>
+            </li>
+          ))}
+        </ol>
+      )}
+    </Section>
+  );
+}

@@ -1,0 +1,108 @@
+// A live plot of one value for each level. uPlot draws it on a canvas; the legend beside it says
+// the newest values as text.
+import { useEffect, useRef } from "preact/hooks";
+import uPlot from "uplot";
+import type { Point } from "./live.ts";
+
+const HEIGHT = 180;
+
+export interface PlotProps {
+  readonly title: string;
+  readonly levels: readonly string[];
+  readonly points: readonly Point[];
+  readonly valuesOf: (point: Point) => readonly (number | null)[];
+  readonly format: (value: number) => string;
+}
+
+export function Plot({ title, levels, points, valuesOf, format }: PlotProps) {
+  const frame = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const data: uPlot.AlignedData = [
+    points.map(({ atMs }) => atMs / 1_000),
+    ...levels.map((_, at) => points.map((point) => valuesOf(point)[at] ?? null)),
+  ];
+  const newest = useRef(data);
+  newest.current = data;
+  const names = levels.join(" ");
+
+  useEffect(() => {
+    const element = frame.current;
+    if (element === null || names === "") return undefined;
+    const draw = (): void => {
+      plot.current?.destroy();
+      plot.current = new uPlot(optionsFor(element, names.split(" "), format), newest.current, element);
+    };
+    const scheme = matchMedia("(prefers-color-scheme: dark)");
+    const resized = new ResizeObserver(() => {
+      plot.current?.setSize({ width: element.clientWidth, height: HEIGHT });
+    });
+    draw();
+    resized.observe(element);
+    scheme.addEventListener("change", draw);
+    return () => {
+      resized.disconnect();
+      scheme.removeEventListener("change", draw);
+      plot.current?.destroy();
+      plot.current = null;
+    };
+  }, [names]);
+
+  useEffect(() => {
+    plot.current?.setData(data);
+  }, [points]);
+
+  const last = points.at(-1);
+  return (
+    <figure class="plot">
+      <figcaption>{title}</figcaption>
+      <div ref={frame} class="canvas" role="img" aria-label={`${title} in the last five minutes`} />
+      <ul class="legend">
+        {levels.map((level, at) => {
+          const value = last === undefined ? null : (valuesOf(last)[at] ?? null);
+          return (
+            <li key={level}>
+              <span class={`swatch level-${String(at % 4)}`} aria-hidden="true" />
+              {level} <strong>{value === null ? "none" : format(value)}</strong>
+            </li>
+          );
+        })}
+      </ul>
+    </figure>
+  );
+}
+
+function optionsFor(
+  element: HTMLElement,
+  levels: readonly string[],
+  format: (value: number) => string,
+): uPlot.Options {
+  const style = getComputedStyle(element);
+  const colour = (name: string): string => style.getPropertyValue(name).trim();
+  const axis = {
+    stroke: colour("--muted"),
+    grid: { stroke: colour("--line"), width: 1 },
+    ticks: { stroke: colour("--line"), width: 1 },
+    font: "12px system-ui, sans-serif",
+  };
+  return {
+    width: element.clientWidth,
+    height: HEIGHT,
+    legend: { show: false },
+    cursor: { show: false },
+    scales: { y: { range: (_plot, _min, max) => [0, max > 0 ? max * 1.1 : 1] } },
+    axes: [
+      { ...axis, space: 90 },
+      { ...axis, size: 70, values: (_plot, splits) => splits.map((value) => format(value)) },
+    ],
+    series: [
+      {},
+      ...levels.map((label, at) => ({
+        label,
+        stroke: colour(`--level-${String(at % 4)}`),
+        width: 2,
+        points: { size: 4 },
+        spanGaps: true,
+      })),
+    ],
+  };
+}

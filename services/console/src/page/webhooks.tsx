@@ -1,0 +1,276 @@
+// The webhooks of the key's owner: endpoints, their deliveries, and what can be sent again.
+import { useEffect, useState } from "preact/hooks";
+import type {
+  DeliveryDetails,
+  DeliveryList,
+  DeliveryStatus,
+  RecoverResponse,
+  Webhook,
+  WebhookDelivery,
+  WebhookList,
+} from "@highwater/protocol";
+import { type Api, messageOf } from "./api.ts";
+import { formatCount, formatDay, formatMs, formatTime } from "./format.ts";
+import { Badge, DataTable, Notice, Section } from "./parts.tsx";
+import { clock, type Session } from "./session.ts";
+
+const REFRESH_MS = 3_000;
+const HOUR_MS = 3_600_000;
+const STATUSES = ["pending", "delivered", "failed", "held"] as const satisfies readonly DeliveryStatus[];
+const TONES: Readonly<Record<DeliveryStatus, string>> = {
+  pending: "waiting",
+  delivered: "good",
+  failed: "bad",
+  held: "bad",
+};
+
+const timeOf = (text: string): string => `${formatDay(Date.parse(text))} ${formatTime(Date.parse(text))}`;
+
+/** Asks again and again while the view is open. `path`: null asks nothing. */
+function useAnswer<T>(api: Api, path: string | null): { answer: T | null; fault: string; again: () => void } {
+  const [answer, setAnswer] = useState<T | null>(null);
+  const [fault, setFault] = useState("");
+  const [turn, setTurn] = useState(0);
+  useEffect(() => {
+    if (path === null) return undefined;
+    const stop = new AbortController();
+    const ask = async (): Promise<void> => {
+      try {
+        const found = await api.get<T>(path);
+        if (stop.signal.aborted) return;
+        setAnswer(found);
+        setFault("");
+      } catch (cause) {
+        if (!stop.signal.aborted) setFault(messageOf(cause));
+      }
+      stop.signal.addEventListener(
+        "abort",
+        clock.after(REFRESH_MS, () => void ask()),
+        { once: true },
+      );
+    };
+    void ask();
+    return () => {
+      stop.abort();
+    };
+  }, [api, path, turn]);
+  return {
+    answer,
+    fault,
+    again: () => {
+      setTurn(turn + 1);
+    },
+  };
+}
+
+/** `argument`: the endpoint whose deliveries are shown. */
+export function WebhooksView({ session, argument }: { session: Session; argument: string }) {
+  const { answer, fault, again } = useAnswer<WebhookList>(session.api, "/v1/webhooks");
+  const chosen = answer?.webhooks.find(({ id }) => id === argument);
+  return (
+    <>
+      {fault !== "" && <Notice tone="bad">{fault}</Notice>}
+      {answer !== null && <Endpoints session={session} webhooks={answer.webhooks} onChanged={again} />}
+      {chosen !== undefined && <Deliveries key={chosen.id} session={session} webhook={chosen} />}
+    </>
+  );
+}
+
+/** Runs one call at a time, and says how it ended. */
+function useAction(onDone: () => void): {
+  said: string;
+  run: (what: string, call: () => Promise<unknown>) => void;
+} {
+  const [said, say] = useState("");
+  const run = (what: string, call: () => Promise<unknown>): void => {
+    say(`${what}: sending.`);
+    call().then(
+      (result) => {
+        say(`${what}: ${typeof result === "string" ? result : "done."}`);
+        onDone();
+      },
+      (cause: unknown) => {
+        say(`${what}: ${messageOf(cause)}`);
+      },
+    );
+  };
+  return { said, run };
+}
+
+function Endpoints(props: { session: Session; webhooks: readonly Webhook[]; onChanged: () => void }) {
+  const { session, webhooks, onChanged } = props;
+  const { said, run } = useAction(onChanged);
+  if (webhooks.length === 0)
+    return (
+      <Section title="Endpoints">
+        <p>
+          This owner has no endpoint. <code>POST /v1/webhooks</code> creates one.
+        </p>
+      </Section>
+    );
+  return (
+    <Section title="Endpoints">
+      <DataTable label="Endpoints" head={["Address", "State", "Events", "Actions"]}>
+        {webhooks.map((webhook) => {
+          const path = `/v1/webhooks/${webhook.id}`;
+          return (
+            <tr key={webhook.id}>
+              <th scope="row" class="text">
+                <a href={`#/webhooks/${webhook.id}`}>{webhook.url}</a>
+                <div class="muted">{webhook.description}</div>
+              </th>
+              <td>
+                <EndpointState webhook={webhook} />
+              </td>
+              <td class="text">{webhook.events.join(", ")}</td>
+              <td>
+                <button
+                  type="button"
+                  aria-label={`Send a test message to ${webhook.url}`}
+                  onClick={() => {
+                    run("Test message", () => session.api.send("POST", `${path}/test`, {}));
+                  }}
+                >
+                  Test
+                </button>{" "}
+                <button
+                  type="button"
+                  aria-label={`${webhook.disabled ? "Enable" : "Disable"} ${webhook.url}`}
+                  onClick={() => {
+                    const change = { disabled: !webhook.disabled };
+                    run(webhook.disabled ? "Enable" : "Disable", () =>
+                      session.api.send("PATCH", path, change),
+                    );
+                  }}
+                >
+                  {webhook.disabled ? "Enable" : "Disable"}
+                </button>
+              </td>
+            </tr>
+          );
+        })}
+      </DataTable>
+      <p role="status">{said}</p>
+    </Section>
+  );
+}
+
+function EndpointState({ webhook: { disabled, disabledWhy, failingSince } }: { webhook: Webhook }) {
+  if (disabled) return <Badge tone="bad">disabled: {(disabledWhy ?? "").replaceAll("_", " ")}</Badge>;
+  if (failingSince !== null) return <Badge tone="waiting">failing since {timeOf(failingSince)}</Badge>;
+  return <Badge tone="good">enabled</Badge>;
+}
+
+function Deliveries({ session, webhook }: { session: Session; webhook: Webhook }) {
+  const [status, setStatus] = useState<DeliveryStatus | "">("");
+  const [opened, open] = useState<string | null>(null);
+  const path = `/v1/webhooks/${webhook.id}`;
+  const query = status === "" ? "" : `?status=${status}`;
+  const { answer, fault, again } = useAnswer<DeliveryList>(session.api, `${path}/deliveries${query}`);
+  const { said, run } = useAction(again);
+  const recover = async (): Promise<string> => {
+    const since = new Date(clock.wallMs() - 24 * HOUR_MS).toISOString();
+    const { recovered, more } = await session.api.send<RecoverResponse>("POST", `${path}/recover`, { since });
+    return `${formatCount(recovered)} will be sent again${more ? "; there are more" : ""}.`;
+  };
+  return (
+    <Section title={`Deliveries to ${webhook.url}`}>
+      {fault !== "" && <Notice tone="bad">{fault}</Notice>}
+      <div class="row">
+        <div>
+          <label for="status">Status</label>
+          <select
+            id="status"
+            value={status}
+            onChange={({ currentTarget: { value } }) => {
+              setStatus(value as DeliveryStatus | "");
+            }}
+          >
+            <option value="">All</option>
+            {STATUSES.map((one) => (
+              <option key={one}>{one}</option>
+            ))}
+          </select>
+        </div>
+        <button
+          type="button"
+          onClick={() => {
+            run("Recover", recover);
+          }}
+        >
+          Send again what failed in the last 24 hours
+        </button>
+      </div>
+      <p role="status">{said}</p>
+      <DataTable label="Deliveries" head={["Created", "Event", "Status", "Attempts", "Next", "Actions"]}>
+        {(answer?.deliveries ?? []).map((delivery) => (
+          <DeliveryLine
+            key={delivery.id}
+            delivery={delivery}
+            onOpen={() => {
+              open(delivery.id);
+            }}
+            onRedeliver={() => {
+              run("Send again", () =>
+                session.api.send("POST", `${path}/deliveries/${delivery.id}/redeliver`, {}),
+              );
+            }}
+          />
+        ))}
+      </DataTable>
+      {answer?.deliveries.length === 0 && <p class="muted">No delivery.</p>}
+      {opened !== null && <Attempts key={opened} session={session} path={`${path}/deliveries/${opened}`} />}
+    </Section>
+  );
+}
+
+function DeliveryLine(props: { delivery: WebhookDelivery; onOpen: () => void; onRedeliver: () => void }) {
+  const { id, type, status, attempts, createdAt, nextAttemptAt } = props.delivery;
+  return (
+    <tr>
+      <td>{timeOf(createdAt)}</td>
+      <th scope="row">{type}</th>
+      <td>
+        <Badge tone={TONES[status]}>{status}</Badge>
+      </td>
+      <td class="number">{attempts}</td>
+      <td>{nextAttemptAt === null ? "" : timeOf(nextAttemptAt)}</td>
+      <td>
+        <button type="button" onClick={props.onOpen} aria-label={`Show the attempts of delivery ${id}`}>
+          Attempts
+        </button>{" "}
+        <button type="button" onClick={props.onRedeliver} aria-label={`Send delivery ${id} again`}>
+          Send again
+        </button>
+      </td>
+    </tr>
+  );
+}
+
+function Attempts({ session, path }: { session: Session; path: string }) {
+  const { answer, fault } = useAnswer<DeliveryDetails>(session.api, path);
+  if (answer === null) return <p role="status">{fault === "" ? "Reading the delivery." : fault}</p>;
+  return (
+    <>
+      <h3>
+        Attempts of <code>{answer.id}</code>
+      </h3>
+      <DataTable label="Attempts" head={["Attempt", "Time", "Took", "Outcome", "Answer"]}>
+        {answer.history.map(({ n, at, durationMs, outcome, status, answer: text }) => (
+          <tr key={n}>
+            <th scope="row">{n}</th>
+            <td>{timeOf(at)}</td>
+            <td class="number">{formatMs(durationMs)}</td>
+            <td>
+              {outcome} {status}
+            </td>
+            <td class="text">{text}</td>
+          </tr>
+        ))}
+      </DataTable>
+      <pre tabIndex={0} aria-label="The message">
+        {answer.body}
+      </pre>
+    </>
+  );
+}

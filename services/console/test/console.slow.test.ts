@@ -1,0 +1,176 @@
+// Goal: an operator sees in the console what the system does: a transaction that becomes durable, what is at risk, a stall, and what the loss
+// of a region discards. It works with the keyboard, at phone width, and has names for screen readers. Method: Chromium opens the console of a
+// tracker that survives, in a real system of three regions that asks for keys; axe-core looks at each view.
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { after, before, describe, test } from "node:test";
+import axe from "axe-core";
+import { type DevBrowser, launchBrowser, type Page, whyNoBrowser } from "@highwater/lab-tools/browser";
+import { eventually } from "@highwater/lab-tools/process";
+import type { DurabilityEvent, TransactionResponse } from "@highwater/protocol";
+import { openConsole, Scene, show, signIn } from "./scene.ts";
+
+const LIMIT_MS = 120_000;
+const PHONE = { width: 360, height: 740 };
+const DESKTOP = { width: 1280, height: 800 };
+
+let scene: Scene;
+let launched: DevBrowser;
+let page: Page;
+let lost: TransactionResponse;
+const faults: string[] = [];
+
+/** In both colour schemes, and at phone width, where nothing may be wider than the screen. */
+async function assertAccessible(where: string): Promise<void> {
+  for (const colorScheme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme });
+    for (const size of [DESKTOP, PHONE]) {
+      await page.setViewportSize(size);
+      await page.evaluate(axe.source);
+      const found = await page.evaluate<string[]>(
+        "axe.run(document).then(({ violations, passes }) => passes.length < 5 ? ['axe has not looked'] : violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => id + ': ' + html)))",
+      );
+      assert.deepEqual(found, [], `${where}, ${colorScheme}, ${String(size.width)} pixels`);
+      const tooWide = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
+      assert.ok(Number(tooWide) <= 0, `${where} is ${String(tooWide)} pixels too wide`);
+    }
+  }
+  await page.emulateMedia({ colorScheme: "light" });
+  await page.setViewportSize(DESKTOP);
+}
+
+const row = (text: string) => page.getByRole("row").filter({ hasText: text });
+
+/** Shows a transaction by its token or id. */
+async function showTransaction(text: string): Promise<void> {
+  await show(page, "A transaction");
+  await page.getByLabel("Token or id of a transaction").fill(text);
+  await page.keyboard.press("Enter");
+}
+
+describe("the console", { skip: whyNoBrowser() }, () => {
+  before(async () => {
+    scene = await Scene.start();
+    launched = await launchBrowser();
+    page = await openConsole(launched.browser, { url: scene.url, faults });
+    page.setDefaultTimeout(LIMIT_MS);
+  });
+
+  after(async () => {
+    await launched.close();
+    await scene[Symbol.asyncDispose]();
+  });
+
+  test("a wrong key is refused, a right one opens the console, and the browser keeps nothing of it", async () => {
+    await page.getByLabel("API key or token").waitFor();
+    await assertAccessible("signing in");
+    const isFocused = await page.evaluate("document.activeElement.id");
+    assert.equal(isFocused, "key", "the field has the focus");
+    await page.keyboard.type("hwk_wrong");
+    await page.keyboard.press("Enter");
+    await page.getByRole("alert").waitFor();
+    await signIn(page, scene.key);
+    const kept = await page.evaluate<unknown[]>(
+      "[localStorage.length, sessionStorage.length, document.cookie, location.href.includes('hwk_')]",
+    );
+    assert.deepEqual(kept, [0, 0, "", false]);
+  });
+
+  test("the page shows the primary, the nodes and the marks of all levels", async () => {
+    const nodes = page.getByRole("region", { name: "Nodes" });
+    for (const node of ["us-east", "us-west", "eu-west"])
+      await nodes.getByRole("rowheader", { name: node }).waitFor();
+    await nodes.getByRole("row").filter({ hasText: "primary" }).filter({ hasText: "us-east" }).waitFor();
+    const marks = page.getByRole("region", { name: "Marks" });
+    for (const level of ["disk", "region", "global"])
+      await marks.getByRole("rowheader", { name: level }).waitFor();
+    await page.getByText("the ancestry of its epochs").waitFor();
+    await assertAccessible("Now");
+  });
+
+  test("a transaction becomes durable, on its time line and in the events, with its metadata", async () => {
+    await show(page, "After a failover");
+    await page.getByLabel("Show as they become durable at").selectOption("region");
+    // Reported from the moment when the tracker knows of the subscription.
+    let number = 0;
+    let last: TransactionResponse | undefined;
+    await eventually("a durable transaction is shown", async () => {
+      last = await scene.order(`kept-${String(++number)}`);
+      return (await row("transaction.durable").count()) > 0;
+    });
+    await row("shop=Porto").first().waitFor();
+    await showTransaction(last?.token ?? "");
+    await page.getByText("Durable at global").waitFor();
+    await page
+      .getByRole("listitem")
+      .filter({ hasText: "Committed" })
+      .getByText("epoch 1 on us-east")
+      .waitFor();
+    await assertAccessible("A transaction");
+  });
+
+  test("before a failover, the page names the candidates, what they would lose and the commands", async () => {
+    await show(page, "Before a failover");
+    await row("most advanced").waitFor();
+    for (const node of ["us-west", "eu-west"]) await row(node).getByText("none").waitFor();
+    await page.getByText(`--tracker ${new URL(scene.url).origin}`).waitFor();
+    await page.getByText("SELECT pg_promote();").waitFor();
+    await assertAccessible("Before a failover");
+  });
+
+  test("the page shows what is at risk and a stall as it happens", async () => {
+    await show(page, "Now");
+    await scene.starve();
+    lost = await scene.order("at-risk-1");
+    await scene.order("at-risk-2");
+    await scene.untilPending(2);
+    await page.getByText("Stalled: region").waitFor();
+    const risk = page.getByRole("region", { name: "At risk" });
+    await eventually("two transactions are at risk", async () =>
+      /Transactions\s*2/.test((await risk.textContent()) ?? ""),
+    );
+    await page.getByRole("listitem").filter({ hasText: "Level region is stalled" }).waitFor();
+    await assertAccessible("Now, with a stall");
+    await show(page, "Before a failover");
+    await row("us-west")
+      .getByText(/^(at least )?2$/)
+      .waitFor();
+  });
+
+  test("after the region is lost, the page shows the loss: on the time line, as an event, and in the export", async () => {
+    await showTransaction(lost.token);
+    await page.getByText("Pending at region").waitFor();
+    const heir = await scene.loseRegion();
+    await page.getByText("Lost at region").waitFor();
+    await page.getByText("Reported as lost").waitFor();
+    await page.getByText(`epoch 2 on ${heir}`).first().waitFor();
+    await assertAccessible("A lost transaction");
+
+    await show(page, "After a failover");
+    await row("order=at-risk-1").getByText("transaction.lost").waitFor();
+    await page.getByLabel("Type").selectOption("transaction.lost");
+    await page.getByLabel(/^Search/).fill("order=at-risk");
+    await page.getByText("2 events").waitFor();
+    await assertAccessible("After a failover");
+    const downloading = page.waitForEvent("download");
+    await page.getByRole("button", { name: "Export as JSON lines" }).click();
+    const file = await readFile(await (await downloading).path(), "utf8");
+    const exported = file
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line) as DurabilityEvent);
+    assert.deepEqual(
+      exported.map(({ type }) => type),
+      ["transaction.lost", "transaction.lost"],
+    );
+    assert.ok(exported.some(({ data }) => "id" in data && data.id === lost.id));
+    await show(page, "Now");
+    await row("primary").filter({ hasText: heir }).waitFor();
+  });
+
+  test("a reload forgets the key, and the browser had nothing to complain about", async () => {
+    await page.reload();
+    await page.getByLabel("API key or token").waitFor();
+    assert.deepEqual(faults, []);
+  });
+});

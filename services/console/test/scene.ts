@@ -1,0 +1,125 @@
+// A three-region system with keys for the console's test and its pictures: it commits transactions
+// with metadata, and loses the primary's region with transactions that no other region has.
+import assert from "node:assert/strict";
+import { System } from "@highwater/lab-system";
+import { newId, post, starve } from "@highwater/lab-system/testing";
+import type { Browser, Page } from "@highwater/lab-tools/browser";
+import { eventually } from "@highwater/lab-tools/process";
+import type { TransactionResponse } from "@highwater/protocol";
+import { buildConsole } from "../src/build.ts";
+
+const EAST = "us-east";
+/** The region of the tracker that serves the console. It survives. */
+const WEST = "us-west";
+const EUROPE = "eu-west";
+
+export class Scene implements AsyncDisposable {
+  readonly system: System;
+  readonly key: string;
+
+  private constructor(system: System, key: string) {
+    this.system = system;
+    this.key = key;
+  }
+
+  static async start(): Promise<Scene> {
+    await buildConsole();
+    const system = await System.start({
+      env: {
+        ...{
+          GATEWAY_AUTH: "keys",
+          TRACKER_AUTH: "keys",
+          HIGHWATER_INTERNAL_SECRET: "a secret of the services",
+        },
+        ...{ TRACKER_STALL_AFTER_MS: "1500", TRACKER_PUBLISH_PATIENCE_MS: "300" },
+      },
+    });
+    const key = await system.createKey({ name: "shop", scopes: ["read", "write", "webhooks", "admin"] });
+    const scene = new Scene(system, key);
+    await scene.run("CREATE TABLE purchase (number text)", {});
+    return scene;
+  }
+
+  get url(): string {
+    return `${this.system.tracker(WEST).url}/console`;
+  }
+
+  /** Commits an order. Sends it again while the gateway asks to wait. */
+  order(number: string): Promise<TransactionResponse> {
+    return this.run("INSERT INTO purchase VALUES ($1)", { order: number, shop: "Porto" }, [number]);
+  }
+
+  run(
+    sql: string,
+    metadata: Readonly<Record<string, string>>,
+    params: readonly string[] = [],
+  ): Promise<TransactionResponse> {
+    const body = { id: newId(), statements: [{ sql, params }], metadata };
+    return eventually("the transaction commits", async () => {
+      const answer = await post<TransactionResponse>(
+        `${this.system.gateway(EAST).url}/v1/transactions`,
+        body,
+        {
+          authorization: `Bearer ${this.key}`,
+        },
+      );
+      if (answer.status === 503) return undefined;
+      assert.equal(answer.status, 200, JSON.stringify(answer.body));
+      return answer.body;
+    });
+  }
+
+  /** From here on no log leaves the primary's region, while announcements do. */
+  async starve(): Promise<void> {
+    await this.system.cluster.waitForStreaming();
+    for (const replica of [EUROPE, WEST]) await starve(this.system, replica);
+  }
+
+  /** Until the console's tracker holds them. */
+  async untilPending(count: number): Promise<void> {
+    await eventually("the tracker holds the transactions", async () => {
+      const text = await (await fetch(`${this.system.tracker(WEST).url}/metrics`)).text();
+      const [, pending] = /^highwater_pending_transactions\{level="region"\} ([0-9]+)$/m.exec(text) ?? [];
+      return Number(pending) >= count;
+    });
+  }
+
+  async loseRegion(): Promise<string> {
+    await this.system.killRegion(EAST);
+    const node = await this.system.cluster.mostAdvancedReplica();
+    await this.system.cluster.promote(node);
+    return node;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.system.close();
+  }
+}
+
+/** A page with the console; `faults` gets what its browser complains about. */
+export async function openConsole(
+  browser: Browser,
+  { url, faults }: { url: string; faults: string[] },
+): Promise<Page> {
+  const context = await browser.newContext({ locale: "en-US", timezoneId: "UTC" });
+  const page = await context.newPage();
+  page.on("pageerror", (error) => faults.push(error.message));
+  page.on("console", (message) => {
+    // A refused call is what signing in and a failover look like, and the browser notes each.
+    if (message.type() === "error" && !message.text().startsWith("Failed to load resource"))
+      faults.push(message.text());
+  });
+  await page.goto(url);
+  return page;
+}
+
+export async function signIn(page: Page, key: string): Promise<void> {
+  await page.getByLabel("API key or token").fill(key);
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "Now", level: 1 }).waitFor();
+}
+
+export async function show(page: Page, view: string): Promise<void> {
+  await page.getByRole("navigation").getByRole("link", { name: view, exact: true }).click();
+  await page.getByRole("heading", { name: view, level: 1 }).waitFor();
+}
