@@ -118,6 +118,19 @@ describe("the console", { skip: whyNoBrowser() }, () => {
     await assertAccessible("Before a failover");
   });
 
+  test("a webhook's deliveries are shown with their attempts, and a test message is sent", async () => {
+    await scene.makeWebhook();
+    await show(page, "Webhooks");
+    await page.getByRole("button", { name: /^Send a test message/ }).click();
+    await page.getByText("Test message: done.").waitFor();
+    await page.getByRole("link", { name: "https://127.0.0.1:9/orders" }).click();
+    await row("webhook.test")
+      .getByRole("button", { name: /^Show the attempts/ })
+      .click();
+    await row("connection").first().waitFor();
+    await assertAccessible("Webhooks");
+  });
+
   test("the page shows what is at risk and a stall as it happens", async () => {
     await show(page, "Now");
     await scene.starve();

@@ -31,7 +31,11 @@ export class Scene implements AsyncDisposable {
           TRACKER_AUTH: "keys",
           HIGHWATER_INTERNAL_SECRET: "a secret of the services",
         },
-        ...{ TRACKER_STALL_AFTER_MS: "1500", TRACKER_PUBLISH_PATIENCE_MS: "300" },
+        ...{
+          TRACKER_STALL_AFTER_MS: "1500",
+          TRACKER_PUBLISH_PATIENCE_MS: "300",
+          TRACKER_WEBHOOK_ALLOW: "127.0.0.1",
+        },
       },
     });
     const key = await system.createKey({ name: "shop", scopes: ["read", "write", "webhooks", "admin"] });
@@ -66,6 +70,22 @@ export class Scene implements AsyncDisposable {
       if (answer.status === 503) return undefined;
       assert.equal(answer.status, 200, JSON.stringify(answer.body));
       return answer.body;
+    });
+  }
+
+  /** An endpoint that does not answer. */
+  async makeWebhook(): Promise<void> {
+    const webhook = {
+      url: "https://127.0.0.1:9/orders",
+      events: ["transaction.lost"],
+      description: "Orders",
+    };
+    await eventually("the endpoint is made", async () => {
+      const url = `${this.system.tracker(WEST).url}/v1/webhooks`;
+      const answer = await post(url, webhook, { authorization: `Bearer ${this.key}` });
+      if (answer.status === 503) return undefined;
+      assert.equal(answer.status, 201, JSON.stringify(answer.body));
+      return true;
     });
   }
 

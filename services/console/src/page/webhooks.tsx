@@ -239,7 +239,7 @@ function DeliveryLine(props: { delivery: WebhookDelivery; onOpen: () => void; on
         <button type="button" onClick={props.onOpen} aria-label={`Show the attempts of delivery ${id}`}>
           Attempts
         </button>{" "}
-        <button type="button" onClick={props.onRedeliver} aria-label={`Send delivery ${id} again`}>
+        <button type="button" onClick={props.onRedeliver} aria-label={`Send again: delivery ${id}`}>
           Send again
         </button>
       </td>
