@@ -17,6 +17,7 @@ PGBOUNCER := .tools/pgbouncer
 K6 := .tools/k6-v1.8.1/k6
 CONSOLE := services/console/dist/index.html
 PICTURES := dashboards/pictures/node_modules/.installed
+SITE := site/node_modules/.installed
 FOREIGN := .tools/foreign/.installed
 PRISMA := proof/clients/foreign/prisma/node_modules/.installed
 PYRIGHT := sdk/python/node_modules/.installed
@@ -32,7 +33,7 @@ SLOW_FILES = $(filter %.slow.test.ts,$(TEST_FILES))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-pgwire bench-tracker bench-sdk experiments experiments-page failover-candidate adopt dist infra-test infra-rendered infra-tools tofu keys test test-slow test-unit fmt lint typecheck gen gen-check ratchet check clean
-.PHONY: audit console console-pictures foreign-suites bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put verify attack chaos-mutants
+.PHONY: audit console console-pictures foreign-suites bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put site verify attack chaos-mutants
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -156,8 +157,8 @@ load: $(STAMP) $(K6) ## Run load with k6: SCENARIO=steady, stress, spike, soak o
 	@$(NODE) loadtests/k6/run.ts --scenario $(or $(SCENARIO),steady) $(if $(GATEWAYS),--gateways $(GATEWAYS)) $(if $(TRACKERS),--trackers $(TRACKERS)) $(addprefix --env ,$(K6_ENV))
 
 # What only one command needs, and `make test` need not wait for: half a gigabyte for pictures,
-# thousands of files for the Python SDK.
-$(PICTURES) $(PYRIGHT): %/node_modules/.installed: %/package.json %/package-lock.json | $(STAMP)
+# thousands of files for the Python SDK, the builder of the documentation site.
+$(PICTURES) $(PYRIGHT) $(SITE): %/node_modules/.installed: %/package.json %/package-lock.json | $(STAMP)
 	cd $* && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
@@ -165,6 +166,9 @@ dashboards-pictures: $(STAMP) $(PICTURES) $(PROMETHEUS) ## Draw every dashboard 
 	$(BIN)/tsc -p dashboards/pictures/tsconfig.json
 	cd dashboards/pictures && node_modules/.bin/esbuild page/main.tsx --bundle --minify --outdir=dist --jsx=automatic --loader:.ttf=empty --log-level=warning --define:process.env.NODE_ENV='"production"' --define:global=globalThis
 	@$(NODE) dashboards/pictures/cli.ts $(if $(filter command,$(firstword $(origin SECONDS))),--seconds $(SECONDS)) $(if $(OUT),--out "$(OUT)")
+
+site: $(STAMP) $(SITE) ## Build the documentation site into site/dist and check its links
+	@$(NODE) site/cli.ts
 
 dashboards-put: $(STAMP) ## Put the dashboards into a running Grafana (GRAFANA_URL= GRAFANA_TOKEN= PROMETHEUS_URL= PROMETHEUS_REGION=)
 	@$(NODE) cli/src/main.ts dashboards
@@ -270,7 +274,7 @@ verify: $(STAMP) ## Run the checks that take hours at this commit and write docs
 # Without Go there is no k6 and no Jaeger; their tests are skipped and say so. Two side by side:
 # most of them run whole systems, and three keep two cores so busy that clocks inside the systems
 # run out.
-test-slow: $(STAMP) $(VENV) $(PYRIGHT) $(PROMETHEUS) $(FAKETIME) $(POSTGRES) $(PGBOUNCER) $(ENVOY_HERE) ## Run the slow tests (*.slow.test.ts): chaos, Envoy, Jaeger, Prometheus, browsers, other runtimes, the image
+test-slow: $(STAMP) $(VENV) $(PYRIGHT) $(SITE) $(PROMETHEUS) $(FAKETIME) $(POSTGRES) $(PGBOUNCER) $(ENVOY_HERE) ## Run the slow tests (*.slow.test.ts): chaos, Envoy, Jaeger, Prometheus, browsers, other runtimes, the image
 	@for program in $(K6) jaeger; do $(MAKE) -s --no-print-directory $$program || true; done
 	$(NODE) scripts/run-tests.ts --concurrency 2 $(SLOW_FILES)
 
@@ -315,4 +319,4 @@ ratchet: $(STAMP) ## Measure the ratchets again and write scripts/ratchets.json 
 	$(NODE) scripts/ratchets.ts --write
 
 clean: ## Remove what was installed or built
-	rm -rf .venv .tools dist services/console/dist node_modules proof/clients/foreign/prisma/{node_modules,dist} packages/*/node_modules lab/*/node_modules proof/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules dashboards/node_modules dashboards/pictures/node_modules dashboards/pictures/dist
+	rm -rf .venv .tools dist services/console/dist node_modules proof/clients/foreign/prisma/{node_modules,dist} packages/*/node_modules lab/*/node_modules proof/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules dashboards/node_modules dashboards/pictures/node_modules dashboards/pictures/dist site/node_modules site/dist site/.tmp site/.astro

@@ -5,11 +5,11 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { loadConfig as loadTracker } from "@highwater/durability-tracker/config";
 import { BLOCK } from "@highwater/lab-tools/markdown";
-import { Topology, topologyWarnings } from "@highwater/protocol";
+import { type Topology, topologyWarnings } from "@highwater/protocol";
 import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 import { loadConfig as loadGateway } from "@highwater/txn-gateway/config";
 import { pathOf } from "./pages.ts";
-import { fieldsOf } from "./topology.ts";
+import { FIELDS_OF_TOPOLOGY } from "./topology.ts";
 
 const PAGE = readFileSync(pathOf("topology.md"), "utf8");
 const FILE = "/etc/highwater/topology.json";
@@ -27,8 +27,13 @@ const EXAMPLES = PAGE.split("\n### ")
     const blocks = [...section.matchAll(BLOCK)].map(({ groups = {} }) => groups);
     const textOf = (kind: string): string => blocks.find((block) => block["kind"] === kind)?.["text"] ?? "";
     const lines = textOf("sh").split("\n").filter(Boolean);
-    const env = Object.fromEntries(lines.map((line) => line.split(/=(.*)/, 2)));
-    return { title, topology: textOf("json"), env: env as Record<string, string> };
+    const env = Object.fromEntries(
+      lines.map((line): [string, string] => {
+        const [name = "", value = ""] = line.split(/=(.*)/);
+        return [name, value];
+      }),
+    );
+    return { title, topology: textOf("json"), env };
   });
 
 /** What stands in the files that the variables of an example name. */
@@ -82,7 +87,7 @@ test("the example with TLS has no password in a connection string", () => {
 
 test("both tables of the page have a row for each field of the schema", () => {
   const rows = [...PAGE.matchAll(/^\| `([a-z][^`]*)` \|/gm)].map(([, path = ""]) => path);
-  const fields = [...fieldsOf(Topology).keys()];
+  const fields = [...FIELDS_OF_TOPOLOGY.keys()];
   assert.deepEqual(rows, [...fields, ...fields]);
   assert.ok(fields.length >= 15);
 });

@@ -148,7 +148,7 @@ const ABOUT: Readonly<Record<string, About>> = {
 };
 
 /** Every field of the schema by its path. Alternatives share a path. */
-export function fieldsOf(schema: Schema, path = "", isRequired = true): Map<string, [Schema, boolean]> {
+function fieldsOf(schema: Schema, path = "", isRequired = true): Map<string, [Schema, boolean]> {
   const fields = new Map<string, [Schema, boolean]>();
   if (path !== "" && !path.endsWith("[]") && !path.endsWith(".NAME")) fields.set(path, [schema, isRequired]);
   const inner: [string, Schema, boolean][] = [];
@@ -164,6 +164,9 @@ export function fieldsOf(schema: Schema, path = "", isRequired = true): Map<stri
     for (const [found, value] of fieldsOf(field, at, required)) fields.set(found, value);
   return fields;
 }
+
+/** The fields of the topology, by path. */
+export const FIELDS_OF_TOPOLOGY = fieldsOf(Topology as Schema);
 
 function typeOf(schema: Schema): string {
   if (schema.const !== undefined) return code(schema.const);
@@ -183,7 +186,7 @@ function typeOf(schema: Schema): string {
 const code = (value: unknown): string => `\`${typeof value === "string" ? value : JSON.stringify(value)}\``;
 
 function fieldRows(): { fields: string[]; faults: string[] } {
-  const fields = fieldsOf(Topology as Schema);
+  const fields = FIELDS_OF_TOPOLOGY;
   const unknown = Object.keys(ABOUT).filter((path) => !fields.has(path));
   if (unknown.length > 0) throw new Error(`the schema has no field ${unknown.join(", ")}`);
   const rows = [...fields].map(([path, [schema, isRequired]]) => {

@@ -148,6 +148,7 @@ export const OWN_FOLDERS: Readonly<Record<string, readonly string[]>> = {
   "proof/soak": ["soak"],
   "proof/wire": ["fuzz"],
   scripts: [],
+  site: [],
   "sdk/conformance": [],
   "sdk/python/tests": [],
   "services/durability-tracker/sim": ["sim"],
