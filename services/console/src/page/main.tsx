@@ -2,7 +2,7 @@
 // names.
 import { signal } from "@preact/signals";
 import { type ComponentChildren, render } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import type { ConsoleScope } from "./access.ts";
 import { AfterView } from "./after.tsx";
 import { BeforeView } from "./before.tsx";
@@ -134,7 +134,8 @@ function Header(props: {
 /** Moves the focus to the heading of a view that was chosen, and names the view in the title. */
 function Main({ title, children }: { title: string; children: ComponentChildren }) {
   const heading = useRef<HTMLHeadingElement>(null);
-  useEffect(() => {
+  // At once: later it would take the focus from a field that is already being filled in.
+  useLayoutEffect(() => {
     document.title = `${title} - Highwater console`;
     heading.current?.focus({ preventScroll: true });
   }, []);
