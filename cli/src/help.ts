@@ -55,7 +55,7 @@ export function capital(text: string): string {
 }
 
 /** Breaks a text into lines of at most so many characters. */
-export function wrap(text: string, width: number): string[] {
+function wrap(text: string, width: number): string[] {
   const lines: string[] = [];
   let line = "";
   for (const word of text.split(" ")) {

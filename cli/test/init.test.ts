@@ -147,11 +147,8 @@ describe("highwater init", () => {
     const [europe = "", east = "", west = ""] = urls;
     const alone = await init([europe, west]);
     assert.equal(alone.code, 1);
-    const { port } = new URL(east);
-    assert.match(
-      alone.err,
-      new RegExp(`are all replicas\\. They follow 127\\.0\\.0\\.1:${port}\\. Name the primary`),
-    );
+    // Behind the relay of a link: the port is not that of the primary itself.
+    assert.match(alone.err, /are all replicas\. They follow 127\.0\.0\.1:[0-9]+\. Name the primary/);
     assert.match((await init([east, west, west])).err, /are the same server: name each server once/);
   });
 

@@ -71,7 +71,7 @@ function parsePlace(text: string): Place | null {
   return region === undefined ? null : { region, zone };
 }
 
-export function proposalOf({ id, server }: PlannedNode): Place {
+function proposalOf({ id, server }: PlannedNode): Place {
   const found = CLOUD_REGION.exec(server.address) ?? CLOUD_REGION.exec(id);
   return { region: found?.[0] ?? id, zone: DEFAULT_ZONE };
 }

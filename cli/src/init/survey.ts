@@ -6,13 +6,13 @@ import { withServer } from "../postgres.ts";
 export const OLDEST_VERSION = 150_000;
 
 /** A stream of the log to another server. */
-export interface Stream {
+interface Stream {
   readonly applicationName: string;
   readonly slot: string | null;
 }
 
 /** The stream that feeds a replica. */
-export interface Receiver {
+interface Receiver {
   readonly status: string | null;
   readonly conninfo: string | null;
   readonly senderHost: string | null;
