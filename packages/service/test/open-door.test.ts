@@ -85,9 +85,12 @@ test("the service's own page may call it, by an address or as localhost, and a p
   const rebound = { host: "evil.example:1", origin: "http://evil.example:1" };
   for (const port of [loopback, anywhere])
     assert.equal(await send(port, "/v1/transactions", { ...JSON_BODY, ...rebound }), 403);
-  // Another service of the same machine.
-  const neighbour = { host: "localhost:1", origin: "http://localhost:2" };
-  assert.equal(await send(loopback, "/v1/transactions", { ...JSON_BODY, ...neighbour }), 403);
+  // Other services of the same machine. Browsers leave out the ports 80 and 443.
+  for (const neighbour of [
+    { host: "localhost:1", origin: "http://localhost:2" },
+    { host: "localhost", origin: "https://localhost" },
+  ])
+    assert.equal(await send(loopback, "/v1/transactions", { ...JSON_BODY, ...neighbour }), 403);
 });
 
 test("on loopback only requests for loopback are taken, however a name was made to lead there", async () => {

@@ -27,10 +27,10 @@ export function installOpenDoor(app: FastifyInstance, door: OpenDoor): void {
   });
 }
 
-function refusalOf({ headers }: FastifyRequest, door: OpenDoor): HighwaterError | undefined {
+function refusalOf({ headers, protocol }: FastifyRequest, door: OpenDoor): HighwaterError | undefined {
   const { origin, host = "" } = headers;
   const isOfPage = origin !== undefined || !OWN_SITES.has(headers["sec-fetch-site"]);
-  if (isOfPage && !door.origins.includes(origin ?? "") && !isOwnPage(origin, host))
+  if (isOfPage && !door.origins.includes(origin ?? "") && !isOwnPage(origin, protocol, host))
     return new HighwaterError("forbidden", {
       detail: `This service has no authentication, so it accepts pages of configured CORS origins only, not of ${origin ?? "another site"}.`,
     });
@@ -41,10 +41,9 @@ function refusalOf({ headers }: FastifyRequest, door: OpenDoor): HighwaterError 
   return undefined;
 }
 
-function isOwnPage(origin: string | undefined, host: string): boolean {
+function isOwnPage(origin: string | undefined, protocol: string, host: string): boolean {
   const name = nameOf(host);
-  if (origin === undefined || (!isLoopback(name) && isIP(name) === 0)) return false;
-  return URL.canParse(origin) && new URL(origin).host === host.toLowerCase();
+  return (isLoopback(name) || isIP(name) !== 0) && origin === `${protocol}://${host.toLowerCase()}`;
 }
 
 function nameOf(host: string): string {
