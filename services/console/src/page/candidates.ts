@@ -43,7 +43,7 @@ export function rank(candidates: readonly PreviewCandidate[]): PreviewCandidate[
 
 /** Names are letters, digits, '-' and '_': nothing to quote. */
 export function candidateCommand(tracker: string): string {
-  return `make failover-candidate ARGS="--tracker ${tracker} --list 20"`;
+  return `highwater failover candidate --tracker ${tracker} --list 20`;
 }
 
 export interface Step {
@@ -66,7 +66,7 @@ export function promotionSteps(
     },
     { text: `On ${node}, promote it:`, command: "SELECT pg_promote();" },
     {
-      text: `On ${node}, as Highwater's service role, name it as the primary. If failover-candidate lists epochs to overrule, put them between the braces:`,
+      text: `On ${node}, as Highwater's service role, name it as the primary. If the command above lists epochs to overrule, put them between the braces:`,
       command: `SET synchronous_commit = local; INSERT INTO highwater.authority_command (node, reason, overrules) VALUES ${values};`,
     },
   ];
