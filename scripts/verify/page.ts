@@ -5,8 +5,9 @@ import type { Stage } from "./stages.ts";
 const HEAD = `# Verification
 
 \`make verify\` runs the checks that take hours and are not part of CI, and writes this page.
-[reliability.md](reliability.md) says what each program looks for. The column *commit* has the last
-commit that changed something that the stage runs.
+[reliability.md](reliability.md) says what each program looks for, and the
+[glossary](reference/glossary.md) explains the words. The column *commit* has the last commit that
+changed something that the stage runs.
 
 * **passed**: the stage ended without a failure.
 * **not run**: the stage has not finished at its commit.
