@@ -15,7 +15,7 @@ import {
 import { MAX_EVENTS } from "./event-log.ts";
 import { formatCount, formatDay, formatLsn, formatTime, shortId } from "./format.ts";
 import { causeText } from "./live.ts";
-import { Badge, DataTable, Notice, Section } from "./parts.tsx";
+import { Badge, Choice, DataTable, Notice, Section } from "./parts.tsx";
 import { clock, type Session } from "./session.ts";
 
 const ROWS = 100;
@@ -143,21 +143,16 @@ function Filters(props: { session: Session; filter: EventFilter; onChange: (filt
   const levels = session.live.levels.value;
   return (
     <div class="row">
-      <div>
-        <label for="type">Type</label>
-        <select
-          id="type"
-          value={filter.type}
-          onChange={({ currentTarget: { value } }) => {
-            onChange({ ...filter, type: value as EventType | "" });
-          }}
-        >
-          <option value="">All types</option>
-          {EVENT_TYPES.map((type) => (
-            <option key={type}>{type}</option>
-          ))}
-        </select>
-      </div>
+      <Choice<EventType | "">
+        id="type"
+        label="Type"
+        value={filter.type}
+        choices={EVENT_TYPES}
+        none="All types"
+        onChoose={(type) => {
+          onChange({ ...filter, type });
+        }}
+      />
       <div class="grow">
         <label for="search">Search: an id, or name=value of the metadata</label>
         <input
@@ -171,22 +166,16 @@ function Filters(props: { session: Session; filter: EventFilter; onChange: (filt
           }}
         />
       </div>
-      <div>
-        <label for="durable">Show as they become durable at</label>
-        <select
-          id="durable"
-          onChange={({ currentTarget: { value } }) => {
-            session.log.wantDurable(value === "" ? null : value);
-          }}
-        >
-          <option value="">no level</option>
-          {levels.map((level) => (
-            <option key={level} selected={level === session.log.durableLevel}>
-              {level}
-            </option>
-          ))}
-        </select>
-      </div>
+      <Choice
+        id="durable"
+        label="Show as they become durable at"
+        value={session.log.durableLevel ?? ""}
+        choices={levels}
+        none="no level"
+        onChoose={(level) => {
+          session.log.wantDurable(level === "" ? null : level);
+        }}
+      />
     </div>
   );
 }

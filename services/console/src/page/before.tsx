@@ -1,8 +1,8 @@
 // Before a failover: the replicas that could be promoted, what each would lose as far as this
 // tracker knows, and the commands to copy.
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import type { EpochRecord } from "@highwater/protocol";
-import { type Api, messageOf } from "./api.ts";
+import type { Api } from "./api.ts";
 import {
   candidateCommand,
   candidatesOf,
@@ -13,36 +13,19 @@ import {
   unjudged,
 } from "./candidates.ts";
 import { formatBytes, formatCount, formatLsn } from "./format.ts";
-import { Badge, Command, DataTable, Notice, Section } from "./parts.tsx";
-import { clock, served, type Session } from "./session.ts";
+import { Badge, Choice, Command, DataTable, Notice, Section } from "./parts.tsx";
+import { served, type Session } from "./session.ts";
+import { useAnswer } from "./use-answer.ts";
 
 const ASK_AGAIN_MS = 2_000;
 const LISTED = 20;
 
 export function BeforeView({ session }: { session: Session }) {
   const current = session.live.epochs.value.at(-1);
-  const [preview, setPreview] = useState<Preview | null>(null);
-  const [fault, setFault] = useState("");
-  useEffect(() => {
-    if (current === undefined) return undefined;
-    const stop = new AbortController();
-    const ask = async (): Promise<void> => {
-      try {
-        const found = await previewOf(session.api, current);
-        if (stop.signal.aborted) return;
-        setPreview(found);
-        setFault("");
-      } catch (cause) {
-        if (!stop.signal.aborted) setFault(messageOf(cause));
-      }
-      const cancel = clock.after(ASK_AGAIN_MS, () => void ask());
-      stop.signal.addEventListener("abort", cancel, { once: true });
-    };
-    void ask();
-    return () => {
-      stop.abort();
-    };
-  }, [current?.id]);
+  const { answer: preview, fault } = useAnswer(
+    current === undefined ? null : { ask: () => previewOf(session.api, current), everyMs: ASK_AGAIN_MS },
+    [current?.id],
+  );
   if (current === undefined) return <p role="status">No epoch is known yet.</p>;
   return (
     <>
@@ -105,20 +88,13 @@ function Candidates(props: { session: Session; preview: Preview; current: EpochR
       {node !== "" && (
         <Section title="Promote by hand">
           <div class="row">
-            <div>
-              <label for="candidate">Node</label>
-              <select
-                id="candidate"
-                value={node}
-                onChange={({ currentTarget: { value } }) => {
-                  setChosen(value);
-                }}
-              >
-                {candidates.map((one) => (
-                  <option key={one.node}>{one.node}</option>
-                ))}
-              </select>
-            </div>
+            <Choice
+              id="candidate"
+              label="Node"
+              value={node}
+              choices={candidates.map((one) => one.node)}
+              onChoose={setChosen}
+            />
           </div>
           <Steps node={node} primary={current.node} />
         </Section>

@@ -38,36 +38,36 @@ export interface EventFilter {
   /** Empty: every type. */
   readonly type: EventType | "";
   /**
-   * Words, all of which an event must have: `name=value` of its metadata, or a part of its id, its
-   * metadata or its other values.
+   * An event must match every term: `name=value` of its metadata, or a part of its id, its metadata
+   * or its other values.
    */
   readonly search: string;
 }
 
 export function filterEvents(events: readonly AnyEvent[], { type, search }: EventFilter): AnyEvent[] {
-  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  const terms = search.toLowerCase().split(/\s+/).filter(Boolean);
   return events.filter(
-    (event) => (type === "" || event.type === type) && words.every((word) => hasWord(event, word)),
+    (event) => (type === "" || event.type === type) && terms.every((term) => matches(event, term)),
   );
 }
 
-function hasWord(event: AnyEvent, word: string): boolean {
+function matches(event: AnyEvent, term: string): boolean {
   const pairs = isOfTransaction(event) ? Object.entries(event.data.metadata ?? {}) : [];
-  const at = word.indexOf("=");
+  const at = term.indexOf("=");
   if (at > 0) {
-    const [wantedName, wantedValue] = [word.slice(0, at), word.slice(at + 1)];
+    const [wantedName, wantedValue] = [term.slice(0, at), term.slice(at + 1)];
     return pairs.some(
       ([name, value]) => name.toLowerCase() === wantedName && value.toLowerCase().includes(wantedValue),
     );
   }
-  return event.type.includes(word) || isIn(event.data, word);
+  return event.type.includes(term) || isIn(event.data, term);
 }
 
 /** In a value at any depth. The names of fields say nothing of one event. */
-function isIn(value: unknown, word: string): boolean {
+function isIn(value: unknown, term: string): boolean {
   if (typeof value === "object" && value !== null)
-    return Object.values(value).some((inner) => isIn(inner, word));
-  return String(value).toLowerCase().includes(word);
+    return Object.values(value).some((inner) => isIn(inner, term));
+  return String(value).toLowerCase().includes(term);
 }
 
 /** One event a line, as the tracker sent it. */

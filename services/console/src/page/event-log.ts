@@ -5,6 +5,7 @@ import { signal } from "@preact/signals";
 import type { DurabilityEvent, EventPage, LiveDurableEvent } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
 import { type Api, ApiError, messageOf } from "./api.ts";
+import { makeSoon } from "./timing.ts";
 
 export const MAX_EVENTS = 20_000;
 const MAX_DURABLE = 1_000;
@@ -27,16 +28,19 @@ export class EventLog {
   readonly #api: Api;
   readonly #clock: Clock;
   readonly #stop = new AbortController();
+  readonly #showSoon: () => void;
   readonly #byId = new Map<string, DurabilityEvent>();
   #newDurable: LiveDurableEvent[] = [];
   #after = OLDEST;
-  #isShowing = false;
   #following = new AbortController();
   #durableAt: string | null = null;
 
   constructor(api: Api, clock: Clock) {
     this.#api = api;
     this.#clock = clock;
+    this.#showSoon = makeSoon(clock, SHOW_MS, () => {
+      this.#showNow();
+    });
   }
 
   /** Reads the events when a view first needs them. */
@@ -124,15 +128,6 @@ export class EventLog {
     if (this.#byId.size <= MAX_EVENTS || oldest === undefined) return;
     this.#byId.delete(oldest);
     this.isShortened.value = true;
-  }
-
-  #showSoon(): void {
-    if (this.#isShowing) return;
-    this.#isShowing = true;
-    this.#clock.after(SHOW_MS, () => {
-      this.#isShowing = false;
-      this.#showNow();
-    });
   }
 
   #showNow(): void {

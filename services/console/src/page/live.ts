@@ -27,6 +27,7 @@ import {
   quantileBetween,
   type Samples,
 } from "./metrics-text.ts";
+import { makeSoon } from "./timing.ts";
 
 const SHOW_MS = 200;
 const METRICS_MS = 2_000;
@@ -73,13 +74,19 @@ export class Live {
   readonly #clock: Clock;
   readonly #stop = new AbortController();
   readonly #buckets = new Map<string, Buckets>();
-  /** What has come since views were last shown anything. */
-  #unseen: (() => void)[] = [];
+  readonly #showSoon: () => void;
   #newestMarks: Marks | null = null;
+  #newestExposure: ExposureReport | null = null;
 
   constructor(api: Api, clock: Clock) {
     this.#api = api;
     this.#clock = clock;
+    this.#showSoon = makeSoon(clock, SHOW_MS, () => {
+      batch(() => {
+        this.marks.value = this.#newestMarks;
+        this.exposure.value = this.#newestExposure;
+      });
+    });
   }
 
   start(): void {
@@ -108,14 +115,11 @@ export class Live {
       const marks = data as Marks;
       this.history.note(this.#clock.wallMs(), marks);
       this.#newestMarks = marks;
-      this.#show(() => {
-        this.marks.value = this.#newestMarks;
-      });
-    } else if (event === "exposure")
-      this.#show(() => {
-        this.exposure.value = data as ExposureReport;
-      });
-    else if (event === "epoch") this.#takeEpochs((data as EpochEvent).epochs);
+      this.#showSoon();
+    } else if (event === "exposure") {
+      this.#newestExposure = data as ExposureReport;
+      this.#showSoon();
+    } else if (event === "epoch") this.#takeEpochs((data as EpochEvent).epochs);
     else if (event === "blind") {
       const { blind } = data as BlindEvent;
       if (blind !== this.isBlind.peek())
@@ -148,19 +152,6 @@ export class Live {
   #happened(text: string, isBad: boolean): void {
     const happening = { atMs: this.#clock.wallMs(), text, isBad };
     this.happenings.value = [happening, ...this.happenings.peek()].slice(0, MAX_HAPPENINGS);
-  }
-
-  /** Runs it soon, together with all that comes until then. */
-  #show(change: () => void): void {
-    this.#unseen.push(change);
-    if (this.#unseen.length > 1) return;
-    this.#clock.after(SHOW_MS, () => {
-      const changes = this.#unseen;
-      this.#unseen = [];
-      batch(() => {
-        for (const one of changes) one();
-      });
-    });
   }
 
   async #readLevels(): Promise<void> {

@@ -48,6 +48,35 @@ export function Figure(props: {
   );
 }
 
+/** A list to choose from. `none`: the text of the empty choice, if there is one. */
+export function Choice<T extends string>(props: {
+  id: string;
+  label: string;
+  value: T;
+  choices: readonly T[];
+  none?: string;
+  onChoose: (value: T) => void;
+}) {
+  const { id, label, value, choices, none, onChoose } = props;
+  return (
+    <div>
+      <label for={id}>{label}</label>
+      <select
+        id={id}
+        value={value}
+        onChange={({ currentTarget }) => {
+          onChoose(currentTarget.value as T);
+        }}
+      >
+        {none !== undefined && <option value="">{none}</option>}
+        {choices.map((choice) => (
+          <option key={choice}>{choice}</option>
+        ))}
+      </select>
+    </div>
+  );
+}
+
 export function Badge(props: { tone: string; children: ComponentChildren }) {
   return <span class={`badge ${props.tone}`}>{props.children}</span>;
 }

@@ -1,13 +1,13 @@
 // The life of one transaction, found by its token or its id.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { VerdictsResponse } from "@highwater/protocol";
 import { parseTxnId } from "@highwater/protocol/ids";
-import { messageOf } from "./api.ts";
 import { formatDay, formatTime } from "./format.ts";
 import { Badge, Command, DataTable, Notice, Section } from "./parts.tsx";
-import { clock, type Session } from "./session.ts";
+import type { Session } from "./session.ts";
 import { explainRule } from "./rules.ts";
 import { type LevelVerdict, type Life, type Moment, momentsOf, toneOf } from "./timeline.ts";
+import { useAnswer } from "./use-answer.ts";
 
 const ASK_AGAIN_MS = 1_000;
 const TOKEN = /^hw2_[\w-]+$/;
@@ -57,34 +57,21 @@ interface Judged {
 }
 
 function ByToken({ session, token }: { session: Session; token: string }) {
-  const [judged, setJudged] = useState<Judged | null>(null);
-  const [fault, setFault] = useState("");
   const levels = session.live.levels.value;
   const names = levels.join(" ");
   useEffect(() => {
     session.log.open();
   }, [session]);
-  useEffect(() => {
-    if (names === "") return undefined;
-    const stop = new AbortController();
-    const ask = async (): Promise<void> => {
-      try {
-        const found = await judge(session, token, names.split(" "));
-        if (stop.signal.aborted) return;
-        setFault("");
-        setJudged(found);
-        if (!found.verdicts.some(({ verdict }) => verdict === "pending")) return;
-      } catch (cause) {
-        if (!stop.signal.aborted) setFault(messageOf(cause));
-      }
-      const cancel = clock.after(ASK_AGAIN_MS, () => void ask());
-      stop.signal.addEventListener("abort", cancel, { once: true });
-    };
-    void ask();
-    return () => {
-      stop.abort();
-    };
-  }, [token, names, session.live.epochs.value]);
+  const { answer: judged, fault } = useAnswer<Judged>(
+    names === ""
+      ? null
+      : {
+          ask: () => judge(session, token, names.split(" ")),
+          everyMs: ASK_AGAIN_MS,
+          isLast: ({ verdicts }) => !verdicts.some(({ verdict }) => verdict === "pending"),
+        },
+    [token, names, session.live.epochs.value],
+  );
   if (judged === null)
     return fault === "" ? <p role="status">Asking the tracker.</p> : <Notice tone="bad">{fault}</Notice>;
   return (

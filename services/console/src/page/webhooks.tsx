@@ -1,5 +1,5 @@
 // The webhooks of the key's owner: endpoints, their deliveries, and what can be sent again.
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import type {
   DeliveryDetails,
   DeliveryList,
@@ -11,8 +11,9 @@ import type {
 } from "@highwater/protocol";
 import { type Api, messageOf } from "./api.ts";
 import { formatCount, formatDay, formatMs, formatTime } from "./format.ts";
-import { Badge, DataTable, Notice, Section } from "./parts.tsx";
+import { Badge, Choice, DataTable, Notice, Section } from "./parts.tsx";
 import { clock, type Session } from "./session.ts";
+import { useAnswer } from "./use-answer.ts";
 
 const REFRESH_MS = 3_000;
 const HOUR_MS = 3_600_000;
@@ -26,37 +27,12 @@ const TONES: Readonly<Record<DeliveryStatus, string>> = {
 
 const timeOf = (text: string): string => `${formatDay(Date.parse(text))} ${formatTime(Date.parse(text))}`;
 
-/** Asks again and again while the view is open. `path`: null asks nothing. */
-function useAnswer<T>(api: Api, path: string | null): { answer: T | null; fault: string; again: () => void } {
-  const [answer, setAnswer] = useState<T | null>(null);
-  const [fault, setFault] = useState("");
+/** Reads the path again and again while the view is open. `again` does so at once. */
+function useRead<T>(api: Api, path: string): { answer: T | null; fault: string; again: () => void } {
   const [turn, setTurn] = useState(0);
-  useEffect(() => {
-    if (path === null) return undefined;
-    const stop = new AbortController();
-    const ask = async (): Promise<void> => {
-      try {
-        const found = await api.get<T>(path);
-        if (stop.signal.aborted) return;
-        setAnswer(found);
-        setFault("");
-      } catch (cause) {
-        if (!stop.signal.aborted) setFault(messageOf(cause));
-      }
-      stop.signal.addEventListener(
-        "abort",
-        clock.after(REFRESH_MS, () => void ask()),
-        { once: true },
-      );
-    };
-    void ask();
-    return () => {
-      stop.abort();
-    };
-  }, [api, path, turn]);
+  const found = useAnswer<T>({ ask: () => api.get<T>(path), everyMs: REFRESH_MS }, [api, path, turn]);
   return {
-    answer,
-    fault,
+    ...found,
     again: () => {
       setTurn(turn + 1);
     },
@@ -65,7 +41,7 @@ function useAnswer<T>(api: Api, path: string | null): { answer: T | null; fault:
 
 /** `argument`: the endpoint whose deliveries are shown. */
 export function WebhooksView({ session, argument }: { session: Session; argument: string }) {
-  const { answer, fault, again } = useAnswer<WebhookList>(session.api, "/v1/webhooks");
+  const { answer, fault, again } = useRead<WebhookList>(session.api, "/v1/webhooks");
   const chosen = answer?.webhooks.find(({ id }) => id === argument);
   return (
     <>
@@ -166,7 +142,7 @@ function Deliveries({ session, webhook }: { session: Session; webhook: Webhook }
   const [opened, open] = useState<string | null>(null);
   const path = `/v1/webhooks/${webhook.id}`;
   const query = status === "" ? "" : `?status=${status}`;
-  const { answer, fault, again } = useAnswer<DeliveryList>(session.api, `${path}/deliveries${query}`);
+  const { answer, fault, again } = useRead<DeliveryList>(session.api, `${path}/deliveries${query}`);
   const { said, run } = useAction(again);
   const recover = async (): Promise<string> => {
     const since = new Date(clock.wallMs() - 24 * HOUR_MS).toISOString();
@@ -177,21 +153,14 @@ function Deliveries({ session, webhook }: { session: Session; webhook: Webhook }
     <Section title={`Deliveries to ${webhook.url}`}>
       {fault !== "" && <Notice tone="bad">{fault}</Notice>}
       <div class="row">
-        <div>
-          <label for="status">Status</label>
-          <select
-            id="status"
-            value={status}
-            onChange={({ currentTarget: { value } }) => {
-              setStatus(value as DeliveryStatus | "");
-            }}
-          >
-            <option value="">All</option>
-            {STATUSES.map((one) => (
-              <option key={one}>{one}</option>
-            ))}
-          </select>
-        </div>
+        <Choice<DeliveryStatus | "">
+          id="status"
+          label="Status"
+          value={status}
+          choices={STATUSES}
+          none="All"
+          onChoose={setStatus}
+        />
         <button
           type="button"
           onClick={() => {
@@ -248,7 +217,7 @@ function DeliveryLine(props: { delivery: WebhookDelivery; onOpen: () => void; on
 }
 
 function Attempts({ session, path }: { session: Session; path: string }) {
-  const { answer, fault } = useAnswer<DeliveryDetails>(session.api, path);
+  const { answer, fault } = useRead<DeliveryDetails>(session.api, path);
   if (answer === null) return <p role="status">{fault === "" ? "Reading the delivery." : fault}</p>;
   return (
     <>
