@@ -2,6 +2,8 @@
 import { PostgresClient } from "@highwater/store";
 import type pg from "pg";
 
+/** The oldest server that the services support, as server_version_num. */
+export const OLDEST_VERSION = 150_000;
 const CONNECT_LIMIT_MS = 5_000;
 const QUERY_LIMIT_MS = 10_000;
 
@@ -23,6 +25,31 @@ export async function withServer<T>(url: string, work: (client: pg.Client) => Pr
   } finally {
     await client.end().catch(() => undefined);
   }
+}
+
+export async function rows<T extends object>(
+  client: pg.Client,
+  sql: string,
+  values?: readonly unknown[],
+): Promise<T[]> {
+  return (await client.query<T>(sql, values === undefined ? undefined : [...values])).rows;
+}
+
+/** The stream that feeds a replica, as the replica shows it. */
+export interface Receiver {
+  readonly status: string | null;
+  readonly conninfo: string | null;
+  readonly senderHost: string | null;
+  readonly senderPort: number | null;
+}
+
+/** Null: no stream feeds the server. */
+export async function receiverOf(client: pg.Client): Promise<Receiver | null> {
+  const [receiver = null] = await rows<Receiver>(
+    client,
+    `SELECT status, conninfo, sender_host AS "senderHost", sender_port AS "senderPort" FROM pg_stat_wal_receiver`,
+  );
+  return receiver;
 }
 
 /** By SQLSTATE, or by the code of the system's error. */
@@ -72,4 +99,16 @@ export function streamNameOf(conninfo: string): string {
   const parameters = conninfoOf(conninfo);
   const name = parameters.get("application_name") ?? "";
   return name === "" ? (parameters.get("fallback_application_name") ?? "") : name;
+}
+
+/**
+ * The line that gives a server's stream this name. `conninfo`: its present one, whose password the
+ * line leaves out.
+ */
+export function nameStream(conninfo: string, name: string): string {
+  const kept = conninfo
+    .replaceAll(/\s*\b(?:fallback_)?application_name\s*=\s*(?:'[^']*'|\S*)/g, "")
+    .replaceAll(/\bpassword\s*=\s*(?:'(?:[^'\\]|\\.)*'|\S+)/g, "password=…")
+    .trim();
+  return `ALTER SYSTEM SET primary_conninfo = '${`${kept} application_name=${name}`.replaceAll("'", "''")}'; SELECT pg_reload_conf();`;
 }

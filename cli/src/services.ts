@@ -1,5 +1,6 @@
 // Calls to gateways and trackers over HTTP.
 import { readFileSync } from "node:fs";
+import { type Problem } from "@highwater/protocol";
 import { tlsAuthority, trustAuthority } from "@highwater/service";
 import { type Call } from "./command.ts";
 import { badInput, EXIT_REFUSED, Refusal } from "./refusal.ts";
@@ -64,11 +65,7 @@ async function ask(url: string, init: RequestInit): Promise<Response> {
 
 /** The problem that the service describes. */
 async function refusalOf(response: Response, url: string): Promise<Refusal> {
-  const problem = (await response.json().catch(() => ({}))) as {
-    readonly code?: string;
-    readonly title?: string;
-    readonly detail?: string;
-  };
+  const problem = (await response.json().catch(() => ({}))) as Partial<Problem>;
   const { code = `status ${String(response.status)}`, title = "", detail = title } = problem;
   const lines = [`${url} answers ${code}${detail === "" ? "" : `: ${detail}`}`];
   if (response.status === 401) lines.push("Set HIGHWATER_API_KEY to a key with the scope read.");

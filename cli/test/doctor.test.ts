@@ -300,10 +300,10 @@ describe("highwater doctor", () => {
       /its stream is called us-west, and the topology knows it by application_name oregon/,
     );
     assert.match(finding.change ?? "", /"replication": \{ "applicationName": "us-west" \}/);
-    const told = renamed.map((node) =>
+    const recognised = renamed.map((node) =>
       node.id === "oregon" ? { ...node, replication: { applicationName: "us-west" } } : node,
     );
-    assert.equal((await examine(write("told.json", told))).exitCode, 0);
+    assert.equal((await examine(write("recognised.json", recognised))).exitCode, 0);
   });
 
   test("a replica that the topology lacks is a stranger, and a level without its lease is wrong", async () => {

@@ -1,14 +1,13 @@
 // Asks every node of a topology, as the services log in. Changes nothing.
 import { type NodeSpec } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
-import { hostOf, isLoopback } from "@highwater/service";
+import { isLoopback } from "@highwater/service";
 import { KEY_GROUPS, POSTGRES_DEFAULTS, PostgresStore } from "@highwater/store";
 import type pg from "pg";
-import { whyNot, withServer } from "../postgres.ts";
+import { receiverOf, rows, whyNot, withServer } from "../postgres.ts";
 import {
   type Application,
   type NodeFacts,
-  type Receiver,
   type Server,
   type ServiceRole,
   type Slot,
@@ -56,8 +55,6 @@ WHERE a.datid IS NULL AND r.state IS DISTINCT FROM 'backup'`;
 const SLOTS = `SELECT slot_name::text AS name, active AS "isActive", wal_status AS "walStatus",
   coalesce(pg_current_wal_lsn() - restart_lsn, 0)::float8 AS "keptBytes"
 FROM pg_replication_slots WHERE NOT temporary AND slot_type = 'physical'`;
-
-const RECEIVER = `SELECT status, conninfo, sender_host AS "senderHost", sender_port AS "senderPort" FROM pg_stat_wal_receiver`;
 
 const APPLICATION = `SELECT current_user::text AS name, r.rolsuper AS "isSuperuser",
   coalesce(pg_has_role(to_regrole('highwater_app'), 'USAGE'), false) AS "isMember"
@@ -114,7 +111,7 @@ function askServer(spec: NodeSpec, store: PostgresStore, clock: Clock): Promise<
       isLocal: isLocal(spec.url),
       streams: isPrimary ? await rows<Stream>(client, STREAMS) : [],
       slots: isPrimary ? await rows<Slot>(client, SLOTS) : [],
-      receiver: isPrimary ? null : ((await rows<Receiver>(client, RECEIVER))[0] ?? null),
+      receiver: isPrimary ? null : await receiverOf(client),
       clock: offset,
     };
   });
@@ -155,17 +152,15 @@ async function askApplication(url: string): Promise<Application> {
 
 /** Over a socket of this machine, or its loopback. */
 function isLocal(url: string): boolean {
-  const host = hostOf(url)
-    .replace(/:[0-9]+$/, "")
-    .replaceAll(/[[\]]/g, "");
+  const host = new URL(url).hostname.replaceAll(/[[\]]/g, "");
   return host === "" || isLoopback(host);
 }
 
-async function rows<T extends object>(client: pg.Client, sql: string, values?: unknown[]): Promise<T[]> {
-  return (await client.query<T>(sql, values)).rows;
-}
-
-async function one<T extends object>(client: pg.Client, sql: string, values?: unknown[]): Promise<T> {
+async function one<T extends object>(
+  client: pg.Client,
+  sql: string,
+  values?: readonly unknown[],
+): Promise<T> {
   const [row] = await rows<T>(client, sql, values);
   if (row === undefined) throw new Error("the server did not describe itself");
   return row;

@@ -2,7 +2,7 @@
 // levels can be reached. Pure.
 import { type NodeSpec, topologyFaults, topologyWarnings } from "@highwater/protocol";
 import { ReplicaStreams } from "@highwater/store";
-import { streamNameOf } from "../postgres.ts";
+import { nameStream, streamNameOf } from "../postgres.ts";
 import { type Deployment, type Finding, type NodeFacts, type Server, type Stream } from "./facts.ts";
 
 /** Without events, retention and ids: what trackers and gateways take as a difference of clocks. */
@@ -160,6 +160,7 @@ function whyNotCounted(replica: Answered, primary: Answered, nodes: readonly Nod
       }),
     ];
   const name = streamNameOf(receiver.conninfo ?? "");
+  const toName = nameStream(server.settings["primary_conninfo"] ?? "…", spec.id);
   const { streams } = primary.server;
   const same = streams.filter(({ applicationName }) => applicationName === name);
   if (same.length === 0)
@@ -177,7 +178,7 @@ function whyNotCounted(replica: Answered, primary: Answered, nodes: readonly Nod
         severity: "danger",
         check: "application_name",
         says: `${String(same.length)} streams are called ${name}, so none of them counts`,
-        change: nameLine(spec.id, server),
+        change: toName,
       }),
     ];
   const isOther = nodes.some(({ id }) => id === name && id !== spec.id);
@@ -186,18 +187,9 @@ function whyNotCounted(replica: Answered, primary: Answered, nodes: readonly Nod
       severity: "danger",
       check: "application_name",
       says: `its stream is called ${name}${isOther ? ", like another node" : ""}, and the topology knows it by ${criteriaOf(spec)}: it does not count`,
-      change: `${nameLine(spec.id, server)} -- or in the topology: "replication": { "applicationName": ${JSON.stringify(name)} }`,
+      change: `${toName} -- or in the topology: "replication": { "applicationName": ${JSON.stringify(name)} }`,
     }),
   ];
-}
-
-/** The line that names a replica's stream, without the password that the server shows. */
-function nameLine(name: string, { settings: { primary_conninfo: conninfo = "…" } }: Server): string {
-  const kept = conninfo
-    .replaceAll(/\s*\bapplication_name\s*=\s*(?:'[^']*'|\S*)/g, "")
-    .replaceAll(/\bpassword\s*=\s*(?:'(?:[^'\\]|\\.)*'|\S+)/g, "password=…")
-    .trim();
-  return `ALTER SYSTEM SET primary_conninfo = '${`${kept} application_name=${name}`.replaceAll("'", "''")}'; SELECT pg_reload_conf();`;
 }
 
 function timelines({ spec, server }: Answered, primary: Answered): Finding[] {

@@ -2,6 +2,7 @@
 import { type NodeReport } from "@highwater/authority";
 import { type NodeSpec, type Topology } from "@highwater/protocol";
 import { type ReplicaStream } from "@highwater/store";
+import { type Receiver } from "../postgres.ts";
 
 export interface Deployment {
   readonly topology: Topology;
@@ -79,13 +80,6 @@ export interface Slot {
   /** Of the log that the server keeps for it. */
   readonly keptBytes: number;
   readonly walStatus: string | null;
-}
-
-export interface Receiver {
-  readonly status: string | null;
-  readonly conninfo: string | null;
-  readonly senderHost: string | null;
-  readonly senderPort: number | null;
 }
 
 /** `danger`: promises may break, or are never kept. */

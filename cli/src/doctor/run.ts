@@ -3,7 +3,7 @@ import { readAuthority } from "@highwater/authority";
 import { leaseFaults } from "@highwater/durability-tracker/config";
 import { type Topology } from "@highwater/protocol";
 import { realClock } from "@highwater/runtime";
-import { Faults, parseTopology } from "@highwater/service";
+import { Faults, parseTopology, topologyPath } from "@highwater/service";
 import { POSTGRES_DEFAULTS } from "@highwater/store";
 import { type Call } from "../command.ts";
 import { badInput, EXIT_BAD_INPUT, EXIT_REFUSED } from "../refusal.ts";
@@ -45,13 +45,14 @@ export async function run({ given, env, print }: Call): Promise<number> {
 
 /** Errors: Refusal. */
 function topologyOf(path: string | null, env: Call["env"]): Topology {
-  const value = path === null ? (env["HIGHWATER_TOPOLOGY"] ?? "") : `@${path}`;
-  if (value === "") throw badInput("name the topology file, or set HIGHWATER_TOPOLOGY");
-  if (value.startsWith("@")) {
-    const { topology, faults } = readTopology(value.slice(1));
+  const file = path ?? topologyPath(env);
+  if (file !== null) {
+    const { topology, faults } = readTopology(file);
     if (topology === null) throw badInput(...faults);
     return topology;
   }
+  const value = env["HIGHWATER_TOPOLOGY"] ?? "";
+  if (value === "") throw badInput("name the topology file, or set HIGHWATER_TOPOLOGY");
   try {
     return parseTopology(value);
   } catch (cause) {

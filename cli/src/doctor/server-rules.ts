@@ -1,6 +1,6 @@
 // The rules about one server: its settings and the roles of the services. Pure.
 import { pgIdentifier } from "../sql-names.ts";
-import { OLDEST_VERSION } from "../init/survey.ts";
+import { OLDEST_VERSION } from "../postgres.ts";
 import { type Deployment, type Finding, type NodeFacts, type Server } from "./facts.ts";
 
 /** Sessions of a tracker on a node, with those of its queue of webhooks. */

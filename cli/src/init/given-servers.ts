@@ -1,4 +1,5 @@
 // Reads the connection strings of the command line.
+import { NAME_PATTERN } from "@highwater/protocol";
 import { badInput } from "../refusal.ts";
 import { addressOf } from "../postgres.ts";
 
@@ -10,8 +11,8 @@ export interface GivenServer {
   readonly address: string;
 }
 
-/** As the topology's schema has it. */
-export const NODE_NAME = /^[a-z0-9][a-z0-9_-]{0,62}$/;
+/** Of nodes and regions. */
+export const NAME = new RegExp(NAME_PATTERN);
 
 /** Errors: Refusal with every fault. */
 export function readServers(args: readonly string[]): GivenServer[] {
@@ -29,7 +30,7 @@ export function readServers(args: readonly string[]): GivenServer[] {
       );
       return [];
     }
-    if (name !== null && !NODE_NAME.test(name))
+    if (name !== null && !NAME.test(name))
       faults.push(
         `${which}: a node's name has small letters, digits, "-" and "_" alone, and ${name} has not`,
       );

@@ -1,5 +1,6 @@
 // Where the nodes are: from the options, from a person, or as proposed.
 import { badInput } from "../refusal.ts";
+import { NAME } from "./given-servers.ts";
 import { type PlannedNode } from "./plan.ts";
 
 export interface Place {
@@ -7,8 +8,8 @@ export interface Place {
   readonly zone: string;
 }
 
-/** The region's name as the topology's schema has it; any zone. */
-const PLACE = /^([a-z0-9][a-z0-9_-]{0,62})(?:\/([^/]{1,63}))?$/;
+/** Any text of this length. */
+const ZONE = /^[^/]{1,63}$/;
 /** As the large clouds call their regions, alone or in a host's name. */
 const CLOUD_REGION = /(?<![a-z0-9])(?:us|eu|ap|sa|ca|me|af|il|mx)(?:-gov)?-[a-z]+-?[0-9](?![0-9])/;
 /** Nodes of one region without zones share one: that promises less, and never too much. */
@@ -67,8 +68,8 @@ function readPlaces(given: readonly string[], nodes: readonly PlannedNode[]): Ma
 }
 
 function parsePlace(text: string): Place | null {
-  const [, region, zone = DEFAULT_ZONE] = PLACE.exec(text) ?? [];
-  return region === undefined ? null : { region, zone };
+  const [region = "", zone = DEFAULT_ZONE, ...more] = text.split("/");
+  return NAME.test(region) && ZONE.test(zone) && more.length === 0 ? { region, zone } : null;
 }
 
 function proposalOf({ id, server }: PlannedNode): Place {

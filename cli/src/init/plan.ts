@@ -1,8 +1,8 @@
 // Makes nodes of what the servers say about themselves, or says why these servers make no topology.
 // Pure.
 import { type NodeSpec } from "@highwater/protocol";
-import { streamNameOf } from "../postgres.ts";
-import { type GivenServer, NODE_NAME } from "./given-servers.ts";
+import { nameStream, type Receiver, streamNameOf } from "../postgres.ts";
+import { type GivenServer, NAME } from "./given-servers.ts";
 import { type Survey } from "./survey.ts";
 
 export interface Surveyed {
@@ -130,27 +130,16 @@ function sharedNames(replicas: readonly Surveyed[]): string[] {
   );
 }
 
-/** The exact line, with the password that the server shows replaced. */
 function howToName({ server, survey }: Surveyed): string {
-  const conninfo = (survey.primaryConninfo ?? survey.receiver?.conninfo ?? "")
-    .replaceAll(/\s*\b(?:fallback_)?application_name\s*=\s*(?:'[^']*'|\S*)/g, "")
-    .replaceAll(/\bpassword\s*=\s*(?:'(?:[^'\\]|\\.)*'|\S+)/g, "password=…")
-    .trim();
-  const name = server.name ?? suggestedName(server);
-  return `Run on ${server.address}: ALTER SYSTEM SET primary_conninfo = '${`${conninfo} application_name=${name}`.replaceAll("'", "''")}'; SELECT pg_reload_conf();`;
+  const conninfo = survey.primaryConninfo ?? survey.receiver?.conninfo ?? "";
+  return `Run on ${server.address}: ${nameStream(conninfo, server.name ?? suggestedName(server))}`;
 }
 
 function addresses(all: readonly Surveyed[]): string {
   return all.map(({ server }) => server.address).join(", ");
 }
 
-function senderOf({
-  senderHost,
-  senderPort,
-}: {
-  senderHost: string | null;
-  senderPort: number | null;
-}): string {
+function senderOf({ senderHost, senderPort }: Receiver): string {
   return `${senderHost ?? "a server"}:${String(senderPort ?? 5_432)}`;
 }
 
@@ -158,7 +147,7 @@ function senderOf({
 function suggestedName({ url }: GivenServer): string {
   const { hostname, port } = new URL(url);
   const [label = ""] = hostname.toLowerCase().split(".");
-  const isName = NODE_NAME.test(label) && !/^[0-9]+$/.test(label) && label !== "localhost";
+  const isName = NAME.test(label) && !/^[0-9]+$/.test(label) && label !== "localhost";
   return isName ? label : `node-${port === "" ? "5432" : port}`;
 }
 
@@ -190,5 +179,5 @@ function nameNodes(
 
 function asNodeName(text: string): string | null {
   const name = text.toLowerCase().replaceAll(/[^a-z0-9_-]+/g, "-");
-  return NODE_NAME.test(name) && !UNNAMED.has(name) ? name : null;
+  return NAME.test(name) && !UNNAMED.has(name) ? name : null;
 }

@@ -1,22 +1,9 @@
 // Asks a server who it is and whom it follows.
-import type pg from "pg";
-import { withServer } from "../postgres.ts";
-
-/** The oldest server that the services support, as server_version_num. */
-export const OLDEST_VERSION = 150_000;
+import { OLDEST_VERSION, type Receiver, receiverOf, rows, withServer } from "../postgres.ts";
 
 /** A stream of the log to another server. */
 interface Stream {
   readonly applicationName: string;
-  readonly slot: string | null;
-}
-
-/** The stream that feeds a replica. */
-interface Receiver {
-  readonly status: string | null;
-  readonly conninfo: string | null;
-  readonly senderHost: string | null;
-  readonly senderPort: number | null;
 }
 
 export interface Survey {
@@ -48,11 +35,9 @@ const SELF = `SELECT pg_is_in_recovery() AS "isReplica",
   (SELECT setting FROM pg_settings WHERE name = 'primary_conninfo') AS "primaryConninfo"`;
 
 /** Without those of backups and of logical replication. */
-const STREAMS = `SELECT r.application_name AS "applicationName", s.slot_name::text AS slot
-FROM pg_stat_replication r JOIN pg_stat_activity a USING (pid) LEFT JOIN pg_replication_slots s ON s.active_pid = r.pid
+const STREAMS = `SELECT r.application_name AS "applicationName"
+FROM pg_stat_replication r JOIN pg_stat_activity a USING (pid)
 WHERE a.datid IS NULL AND r.state IS DISTINCT FROM 'backup'`;
-
-const RECEIVER = `SELECT status, conninfo, sender_host AS "senderHost", sender_port AS "senderPort" FROM pg_stat_wal_receiver`;
 
 /** Errors: those of the connection and of the server. */
 export function survey(url: string): Promise<Survey> {
@@ -66,8 +51,7 @@ export function survey(url: string): Promise<Survey> {
     const [self] = await rows<Self>(client, SELF);
     if (self === undefined) throw new Error("the server did not describe itself");
     const streams = await rows<Stream>(client, STREAMS);
-    const [receiver = null] = await rows<Receiver>(client, RECEIVER);
-    return { ...self, version, isOld: false, streams, receiver };
+    return { ...self, version, isOld: false, streams, receiver: await receiverOf(client) };
   });
 }
 
@@ -83,7 +67,3 @@ const UNKNOWN: Omit<Survey, "version" | "isOld"> = {
   receiver: null,
   primaryConninfo: null,
 };
-
-async function rows<T extends object>(client: pg.Client, sql: string): Promise<T[]> {
-  return (await client.query<T>(sql)).rows;
-}

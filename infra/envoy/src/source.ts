@@ -2,9 +2,9 @@
 // defaults, and the faults that a schema cannot see.
 import { isIP } from "node:net";
 import Type, { type Static } from "typebox";
-import { validate } from "@highwater/protocol";
+import { NAME_PATTERN, validate } from "@highwater/protocol";
 
-const regionName = Type.String({ pattern: "^[a-z0-9][a-z0-9_-]{0,62}$" });
+const regionName = Type.String({ pattern: NAME_PATTERN });
 /** As GATEWAY_NAME and TRACKER_NAME. */
 const serviceName = Type.String({ pattern: "^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$" });
 const host = Type.String({ pattern: "^[A-Za-z0-9:][A-Za-z0-9.:-]{0,252}$" });

@@ -2,7 +2,9 @@
 // of the services. Has the schemas; topology-faults.ts has the rules beyond them.
 import Type, { type Static } from "typebox";
 
-const name = Type.String({ pattern: "^[a-z0-9][a-z0-9_-]{0,62}$" });
+/** Of the names of nodes and regions. */
+export const NAME_PATTERN = "^[a-z0-9][a-z0-9_-]{0,62}$";
+const name = Type.String({ pattern: NAME_PATTERN });
 
 /** A promise by more names than that is none that anybody can choose from. */
 export const MAX_LEVELS = 16;
