@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { existsSync, globSync, readFileSync, statSync } from "node:fs";
 import { test } from "node:test";
+import { anchorOf } from "@highwater/lab-tools/markdown";
 
 const ROOT = new URL("../../", import.meta.url);
 const PAGES = globSync("**/*.md", {
@@ -15,10 +16,7 @@ function anchorsOf(markdown: string): string[] {
   const seen = new Map<string, number>();
   const prose = markdown.replaceAll(/^```.*?^```$/gms, "");
   return [...prose.matchAll(/^#+ (.*)$/gm)].map(([, title = ""]) => {
-    const name = title
-      .toLowerCase()
-      .replaceAll(/[^\p{L}\p{N}\s_-]/gu, "")
-      .replaceAll(" ", "-");
+    const name = anchorOf(title);
     const before = seen.get(name) ?? 0;
     seen.set(name, before + 1);
     return before === 0 ? name : `${name}-${String(before)}`;

@@ -1,5 +1,6 @@
 // Inputs and outputs of what is in infra/terraform: of each module in its README, and of the
 // examples in docs/reference/terraform.md.
+import { tableOf } from "@highwater/lab-tools/markdown";
 import { type Configuration, readConfigurations, type Variable } from "./hcl.ts";
 
 const HEAD = `# Terraform modules and examples
@@ -105,8 +106,5 @@ function valueOf(value: unknown): string {
 const code = (text: string): string => `\`${text}\``;
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  if (rows.length === 0) return "";
-  const line = (cells: readonly string[]): string =>
-    `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
-  return [line(head), line(head.map(() => "---")), ...rows.map(line)].join("\n");
+  return rows.length === 0 ? "" : tableOf(head, rows);
 }

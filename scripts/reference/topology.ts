@@ -1,6 +1,7 @@
 // The generated sections of docs/reference/topology.md: every field of the topology from its
 // schema, and what the product's own reader says about mistakes. The examples that follow them are
 // written by hand; topology.test.ts reads them.
+import { tableOf } from "@highwater/lab-tools/markdown";
 import { MAX_LEVELS, type NodeSpec, Topology } from "@highwater/protocol";
 import { Faults, parseTopology } from "@highwater/service";
 
@@ -77,7 +78,7 @@ const ABOUT: Readonly<Record<string, About>> = {
   "nodes[].replication": {
     readBy: SERVICES,
     fallback: "by `id` as application name",
-    text: "how the primary's report about a stream is known to be about this node: criteria, all of which must match, or `ask`",
+    text: "how the node's stream is recognised on the primary: criteria, all of which must match, or `ask`",
     ifWrong: "the replica counts for no level; a level that needs it stalls (event `durability.stalled`)",
   },
   "nodes[].replication.applicationName": {
@@ -185,7 +186,7 @@ function typeOf(schema: Schema): string {
 
 const code = (value: unknown): string => `\`${typeof value === "string" ? value : JSON.stringify(value)}\``;
 
-function fieldRows(): { fields: string[]; faults: string[] } {
+function fieldRows(): { fields: string[][]; faults: string[][] } {
   const fields = FIELDS_OF_TOPOLOGY;
   const unknown = Object.keys(ABOUT).filter((path) => !fields.has(path));
   if (unknown.length > 0) throw new Error(`the schema has no field ${unknown.join(", ")}`);
@@ -195,8 +196,8 @@ function fieldRows(): { fields: string[]; faults: string[] } {
     const fallback = isRequired ? "required" : about.fallback;
     if (fallback === undefined) throw new Error(`the default of ${path} is not said`);
     return {
-      field: row(code(path), typeOf(schema), fallback, about.readBy, about.text),
-      fault: row(code(path), about.ifWrong),
+      field: [code(path), typeOf(schema), fallback, about.readBy, about.text],
+      fault: [code(path), about.ifWrong],
     };
   });
   return { fields: rows.map(({ field }) => field), faults: rows.map(({ fault }) => fault) };
@@ -248,9 +249,6 @@ function faultsOf(file: string): readonly string[] {
   throw new Error(`the reader accepts ${file}`);
 }
 
-const row = (...cells: readonly string[]): string =>
-  `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
-
 const FIELDS = "## Fields";
 const EXAMPLES = "## Examples";
 
@@ -267,9 +265,7 @@ export function renderTopology(page: string): string {
     "There are no other fields: an unknown one is a fault. *Commands* are `keys`, `audit`, `adopt` and",
     "`failover-candidate`.",
     "",
-    row("field", "type", "default", "read by", "meaning"),
-    row("---", "---", "---", "---", "---"),
-    ...fields,
+    tableOf(["field", "type", "default", "read by", "meaning"], fields),
     "",
     "## Faults",
     "",
@@ -277,15 +273,14 @@ export function renderTopology(page: string): string {
     "value matches none of several alternatives, other lines before the message below say why each of",
     "them does not match.",
     "",
-    row("mistake", "message"),
-    row("---", "---"),
-    ...MISTAKES.map(([what, file]) => row(what, code(faultsOf(file).at(-1) ?? ""))),
+    tableOf(
+      ["mistake", "message"],
+      MISTAKES.map(([what, file]) => [what, code(faultsOf(file).at(-1) ?? "")]),
+    ),
     "",
     "A value can be valid and still be wrong:",
     "",
-    row("field", "if it is wrong"),
-    row("---", "---"),
-    ...faults,
+    tableOf(["field", "if it is wrong"], faults),
     "",
     EXAMPLES,
     examples,

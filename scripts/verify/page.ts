@@ -1,4 +1,5 @@
 // Writes docs/verification.md: the stages that ran, at which commit, and with which result.
+import { tableOf } from "@highwater/lab-tools/markdown";
 import { type Done, readDone } from "./run.ts";
 import type { Stage } from "./stages.ts";
 
@@ -75,7 +76,11 @@ function durationOf({ seconds }: Done): string {
 }
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
-  const line = (cells: readonly string[]): string =>
-    `| ${cells.map((cell) => cell.replaceAll("|", "\\|").replaceAll("\n", "; ")).join(" | ")} |`;
-  return [line(head), line(head.map(() => "---")), ...rows.map(line), ""];
+  return [
+    tableOf(
+      head,
+      rows.map((cells) => cells.map((cell) => cell.replaceAll("\n", "; "))),
+    ),
+    "",
+  ];
 }

@@ -1,6 +1,7 @@
 // A page for each OpenAPI document: every call with its parameters, body and responses, and every
 // schema. Plain Markdown: it needs no program in the reader's browser, and the search finds it.
-import { anchorOf, type SitePage } from "./markdown.ts";
+import { anchorOf, tableOf } from "@highwater/lab-tools/markdown";
+import { capital, type SitePage } from "./markdown.ts";
 
 interface Schema {
   readonly $ref?: string;
@@ -185,10 +186,10 @@ function bounds(least?: number, most?: number): string {
 }
 
 const code = (value: unknown): string => `\`${typeof value === "string" ? value : JSON.stringify(value)}\``;
-const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const line = (cells: readonly string[]): string =>
-    `| ${cells.map((cell) => cell.replaceAll(/\s*\n\s*/g, " ").replaceAll("|", "\\|")).join(" | ")} |`;
-  return [line(head), line(head.map(() => "---")), ...rows.map(line)].join("\n");
+  return tableOf(
+    head,
+    rows.map((cells) => cells.map((cell) => cell.replaceAll(/\s*\n\s*/g, " "))),
+  );
 }

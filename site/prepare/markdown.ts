@@ -54,14 +54,6 @@ export function splitTitle(markdown: string): { readonly title: string; readonly
   return { title: (match[1] ?? "").replaceAll("`", ""), body: body.trimStart() };
 }
 
-/** As a host of Git names a heading in an address. */
-export function anchorOf(heading: string): string {
-  return heading
-    .toLowerCase()
-    .replaceAll(/[^\p{L}\p{N}\s_-]/gu, "")
-    .replaceAll(" ", "-");
-}
-
 /** A page's parts: the text before the first heading of level two, and each such section. */
 export function sectionsOf(markdown: string): { readonly heading: string; readonly text: string }[] {
   const starts: number[] = [0];
@@ -72,6 +64,10 @@ export function sectionsOf(markdown: string): { readonly heading: string; readon
     const heading = at === 0 ? "" : (/^## (.*)/.exec(text)?.[1] ?? "");
     return { heading, text: at === 0 ? text : text.slice(text.indexOf("\n") + 1) };
   });
+}
+
+export function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 /** A page of the site: its address, such as `/guide/sessions/`, its title, and its Markdown. */

@@ -2,7 +2,8 @@
 // pages of other folders that these link to, and the files that any of them link to.
 import { existsSync, globSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
-import { anchorOf, changeLinks, linksIn, type SitePage, splitTitle, withoutComments } from "./markdown.ts";
+import { anchorOf } from "@highwater/lab-tools/markdown";
+import { changeLinks, linksIn, type SitePage, splitTitle, withoutComments } from "./markdown.ts";
 
 /** The first page, which home.ts makes. */
 export const README = "README.md";

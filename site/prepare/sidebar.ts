@@ -1,7 +1,7 @@
 // The sidebar, from the index pages of docs: the guide's sections with the pages that they link to,
 // in their order, then the runbooks and the decisions as their indexes list them. A page stands
 // where it is named first. The pages that no index names follow by folder.
-import { linksIn, sectionsOf, type SitePage } from "./markdown.ts";
+import { capital, linksIn, sectionsOf, type SitePage } from "./markdown.ts";
 
 export type SidebarItem =
   | { readonly label: string; readonly link: string }
@@ -64,6 +64,5 @@ function group(label: string, items: readonly SidebarItem[], collapsed: boolean)
 function labelOf({ title }: SitePage): string {
   const [name = title, ...rest] = title.split(": ");
   if (title.length <= LABEL_MAX || rest.length === 0) return title;
-  const label = name.length < NAME_MIN ? rest.join(": ") : name;
-  return label.charAt(0).toUpperCase() + label.slice(1);
+  return capital(name.length < NAME_MIN ? rest.join(": ") : name);
 }

@@ -2,16 +2,10 @@
 // is built.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { anchorOf } from "@highwater/lab-tools/markdown";
 import { ERRORS } from "@highwater/protocol";
 import { pairLanguages } from "../prepare/languages.ts";
-import {
-  anchorOf,
-  changeLinks,
-  fileOf,
-  sectionsOf,
-  splitTitle,
-  withoutComments,
-} from "../prepare/markdown.ts";
+import { changeLinks, fileOf, sectionsOf, splitTitle, withoutComments } from "../prepare/markdown.ts";
 import { addressOf } from "../prepare/pages.ts";
 import { makePages, sourcesHere } from "../prepare/prepare.ts";
 import { type SidebarItem, sidebarOf } from "../prepare/sidebar.ts";
