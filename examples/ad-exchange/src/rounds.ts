@@ -21,6 +21,9 @@ const AFTERWARDS_MS = 700;
 const DOUBLE_EVERY = 3;
 /** The bar for verdicts after a promotion. Programs beside this one can make them miss it. */
 const VERDICTS_MAX_MS = 2_000;
+/** How long a tracker of a revived region may take until it is ready or says what it waits for. */
+const REVIVED_MS = 60_000;
+const READINESS_POLL_MS = 200;
 
 interface Round {
   readonly failovers: readonly { readonly failover: Failover; readonly times: VerdictTimes }[];
@@ -40,10 +43,14 @@ async function rounds(system: System): Promise<boolean> {
   for (let number = 1; number <= ROUNDS; number++) {
     const result = await runRound(system, { recorder, client, primary, double: number % DOUBLE_EVERY === 0 });
     done.push(result);
-    report(number, result, complaints);
+    const faults = faultsOf(number, result);
+    complaints.push(...faults);
+    report(number, result, faults);
     primary = result.failovers.at(-1)?.failover.to ?? primary;
     await cluster.healAll();
-    await Promise.all(result.failovers.map(({ failover }) => system.reviveRegion(failover.from)));
+    const revived = result.failovers.map(({ failover }) => failover.from);
+    await Promise.all(revived.map((region) => system.reviveRegion(region)));
+    for (const region of revived) await giveUpUnseenEpoch(system, region, primary);
     await system.ready();
     await client.close();
     client = await clientBeside(system, primary);
@@ -77,6 +84,33 @@ async function rounds(system: System): Promise<boolean> {
     `${isSoon ? "met   " : "MISSED"} ms from a promotion to the last verdict, at most ${String(VERDICTS_MAX_MS)}: ${String(slowestMs)}`,
   );
   return isGood && isSoon;
+}
+
+/**
+ * A region that is lost right after its promotion may have begun an epoch that no other node has
+ * seen. Its tracker comes back with that epoch and waits until an operator overrules it.
+ */
+async function giveUpUnseenEpoch(system: System, region: string, primary: string): Promise<void> {
+  const deadlineMs = performance.now() + REVIVED_MS;
+  while (performance.now() < deadlineMs) {
+    const { ok, body } = await readiness(system.tracker(region).url);
+    if (ok) return;
+    const epoch = /none has epoch (\S+) in its history/.exec(body)?.[1];
+    if (epoch !== undefined) {
+      console.log(`          only ${region}'s tracker knows epoch ${epoch}: the operator gives it up`);
+      return system.cluster.authorize(primary, `epoch of ${region} is lost`, { overrules: [epoch] });
+    }
+    await sleep(READINESS_POLL_MS);
+  }
+}
+
+async function readiness(tracker: string): Promise<{ ok: boolean; body: string }> {
+  try {
+    const response = await fetch(`${tracker}/readyz`, { signal: AbortSignal.timeout(REVIVED_MS) });
+    return { ok: response.ok, body: await response.text() };
+  } catch (error) {
+    return { ok: false, body: String(error) };
+  }
 }
 
 /** A client that is beside the primary, as the publishers are. */
@@ -114,23 +148,27 @@ async function runRound(
   return { failovers, findings, unsettled };
 }
 
-function report(number: number, { failovers, findings, unsettled }: Round, complaints: string[]): void {
+function report(number: number, { failovers, findings }: Round, faults: readonly string[]): void {
   const way = [failovers[0]?.failover.from, ...failovers.map(({ failover }) => failover.to)].join(" > ");
   const verdicts = failovers.map(({ times }) => `${times.afterCallMs.toFixed(0)} ms`).join(" and ");
-  const { committed, durable, lost, pending, wrong, faults } = findings;
+  const { committed, durable, lost, pending, wrong } = findings;
   const counts = `${String(committed)} committed, ${String(durable)} durable, ${String(lost)} lost, ${String(pending)} pending, ${String(wrong)} wrong`;
   console.log(`round ${String(number).padStart(2)}  ${way}: ${counts}; verdicts after ${verdicts}`);
-  for (const { failover, times } of failovers)
-    if (times.open > 0)
-      complaints.push(
-        `round ${String(number)}, ${failover.from} > ${failover.to}: ${String(times.open)} verdicts missing`,
-      );
-  for (const { id, name, token, error } of unsettled)
-    complaints.push(
-      `round ${String(number)}: no verdict for ${name} ${id} (${String(token)}): ${String(error)}`,
-    );
-  for (const fault of faults) complaints.push(`round ${String(number)}: ${fault}`);
-  if (pending > 0) complaints.push(`round ${String(number)}: ${String(pending)} pending`);
+  for (const fault of faults) console.log(`          ${fault}`);
+}
+
+function faultsOf(number: number, { failovers, findings, unsettled }: Round): string[] {
+  const { pending } = findings;
+  return [
+    ...failovers
+      .filter(({ times }) => times.open > 0)
+      .map(({ failover: { from, to }, times }) => `${from} > ${to}: ${String(times.open)} verdicts missing`),
+    ...unsettled.map(
+      ({ id, name, token, error }) => `no verdict for ${name} ${id} (${String(token)}): ${String(error)}`,
+    ),
+    ...findings.faults,
+    ...(pending > 0 ? [`${String(pending)} pending`] : []),
+  ].map((fault) => `round ${String(number)}: ${fault}`);
 }
 
 if (!Number.isInteger(ROUNDS) || ROUNDS < 1) {

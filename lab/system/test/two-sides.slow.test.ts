@@ -134,3 +134,21 @@ it("what committed in an epoch that no survivor has seen is lost by its token al
     assert.equal((await send(url, [put("unseen")], { id: write.id })).body.code, "transaction_lost", region);
   }
 });
+
+it("the tracker that alone has seen an epoch waits when its region is back, until a command overrules that epoch", async () => {
+  const { cluster } = system;
+  const known = await epochOf(system.tracker(EAST).url);
+  await system.reviveRegion(WEST);
+  const unseen = await eventually("the tracker says which epoch it waits for", async () => {
+    const answer = await (await fetch(`${system.tracker(WEST).url}/readyz`)).text();
+    return /every writable node that answers is behind: none has epoch (\S+) in its history/.exec(
+      answer,
+    )?.[1];
+  });
+  await cluster.authorize(EAST, "that epoch is given up", { overrules: [unseen] });
+  for (const region of [EAST, EUROPE, WEST]) await epochAfter(system.tracker(region).url, known);
+  await system.ready();
+  const { token } = await commit(system.gateway(WEST).url, [put("afterwards")], { ack: "durable" });
+  for (const region of [EAST, EUROPE, WEST])
+    assert.equal((await verdict(system.tracker(region).url, token)).verdict, "durable", region);
+});
