@@ -283,7 +283,7 @@ export class Wire {
     const primaryEpoch = await primary.admit();
     const replica = isReadPort ? replicas.near : null;
     const admitted = await this.#authentication.admit(greeted, user, replica ?? primaryEpoch.node);
-    const { address, isBoundToDatabase } = admitted;
+    const { address, isBoundToDatabase, relay, leave: leaveKey } = admitted;
     const database = packet.parameters.get("database") ?? user;
     let uncount = (): void => undefined;
     // A role's connections are for clients that may log in as that role.
@@ -292,7 +292,7 @@ export class Wire {
       onAdmitted();
     };
     const leave = (): void => {
-      admitted.leave();
+      leaveKey();
       uncount();
     };
     try {
@@ -301,7 +301,7 @@ export class Wire {
           detail: `a key that only reads connects to the database "${address.database}", not to "${database}"`,
         });
       // Where the server checks the password, the client enters when the server has let it in.
-      if (admitted.relay === null) enter();
+      if (relay === null) enter();
       await this.#open(greeted, packet, { primaryEpoch, isReadPort, replica, admitted, enter, leave });
     } catch (cause) {
       leave();

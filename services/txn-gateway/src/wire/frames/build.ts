@@ -125,3 +125,10 @@ export function reportField(bytes: Buffer, start: number, end: number, field: st
   }
   return "";
 }
+
+/** A copy to keep for long: one from the pool would keep a whole slab of the pool in memory. */
+export function copyOf(bytes: Buffer, start = 0, end = bytes.length): Buffer {
+  const copy = Buffer.alloc(end - start);
+  bytes.copy(copy, 0, start, end);
+  return copy;
+}

@@ -42,6 +42,19 @@ const WHOLE_BYTES_MAX = 16_384;
 
 const NO_BYTES: Buffer = Buffer.alloc(0);
 
+/** All sessions look the types of their frames up in the same few tables. */
+const tables = new Map<string, Uint8Array>();
+
+function tableOf(wholeTypes: string): Uint8Array {
+  let table = tables.get(wholeTypes);
+  if (table === undefined) {
+    table = new Uint8Array(256);
+    for (const type of wholeTypes) table[type.charCodeAt(0)] = 1;
+    tables.set(wholeTypes, table);
+  }
+  return table;
+}
+
 export class FrameScanner {
   readonly #sink: FrameSink;
   /** Indexed by type: 1 where a frame has to be whole. */
@@ -54,8 +67,7 @@ export class FrameScanner {
 
   constructor(sink: FrameSink, wholeTypes: string) {
     this.#sink = sink;
-    this.#isWhole = new Uint8Array(256);
-    for (const type of wholeTypes) this.#isWhole[type.charCodeAt(0)] = 1;
+    this.#isWhole = tableOf(wholeTypes);
   }
 
   /** True when no frame has been passed on in part. */

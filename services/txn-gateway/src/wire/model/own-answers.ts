@@ -12,7 +12,7 @@ import {
   NOTIFICATION,
   PARAMETER,
 } from "../frames/answers.ts";
-import { errorResponse, reportField, rowTexts } from "../frames/build.ts";
+import { copyOf, errorResponse, reportField, rowTexts } from "../frames/build.ts";
 import { type OwnAttempt } from "./attempt.ts";
 import { type Expected, type Purpose } from "./expected.ts";
 import { type CheckAnswer, readCheck, readSettings } from "./own.ts";
@@ -126,7 +126,7 @@ export class OwnAnswers {
   #read(bytes: Buffer, start: number, end: number): CheckAnswer | null {
     if (this.#last?.row.compare(bytes, start, end) === 0) return this.#last.answer;
     const answer = readCheck(rowTexts(bytes, start));
-    this.#last = answer === null ? null : { row: Buffer.from(bytes.subarray(start, end)), answer };
+    this.#last = answer === null ? null : { row: copyOf(bytes, start, end), answer };
     return answer;
   }
 

@@ -101,7 +101,8 @@ export class WireSession {
   readonly #metrics: SessionMetrics;
   /** Null: the session came to the main port, or reads are not traced. */
   readonly #reads: ReadTraces | null;
-  readonly #ended = new AbortController();
+  /** Null: nothing was asked yet that the session's end stops. */
+  #ended: AbortController | null = null;
   /** Null: the session came to the main port. */
   readonly #afterWait: AfterWait | null;
   readonly #slowdown: Slowdown;
@@ -406,7 +407,7 @@ export class WireSession {
     gate.decision = "waits";
     const settings = this.#state.inForce;
     const { readsDurably, level: asked } = settings;
-    const { signal } = this.#ended;
+    const { signal } = (this.#ended ??= new AbortController());
     const level = asked ?? this.#options.defaultLevel();
     this.#reads?.holds(gate, readsDurably ? level : null);
     const opens = readsDurably ? reader.shown(replica, level, signal) : reader.confirmed(replica, signal);
@@ -582,7 +583,7 @@ export class WireSession {
 
   /** `error`: the SQLSTATE at the session's end; null: the client has left. */
   #end(error: string | null, how: SessionEnd): void {
-    this.#ended.abort();
+    this.#ended?.abort();
     this.#afterWait?.stop();
     this.#slowdown.stop();
     for (const attempt of [this.#state.asked, this.#state.receipted, ...this.#positioned])

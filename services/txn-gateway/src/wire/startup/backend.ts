@@ -5,7 +5,7 @@ import { parseIntoClientConfig } from "pg-connection-string";
 import sasl from "pg/lib/crypto/sasl.js";
 import { HighwaterError } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
-import { int32, message } from "../frames/build.ts";
+import { copyOf, int32, message } from "../frames/build.ts";
 import { Inbox } from "./inbox.ts";
 import { writeCancel } from "./packet.ts";
 
@@ -87,6 +87,7 @@ export async function openSocket(
   const keepAlive = { keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS };
   const socket =
     path === null ? connectSocket({ host, port, noDelay: true, ...keepAlive }) : connectSocket(path);
+  socket.on("error", ignore);
   const cancel = limit.clock.after(limit.ms, () => {
     socket.destroy(new Error(`no connection within ${String(limit.ms)} ms`));
   });
@@ -99,6 +100,7 @@ export async function openSocket(
     inbox.release();
     if (answer !== "S") throw new Error("the server does not speak TLS");
     const secured = connectTls({ ...tls, socket, servername: host });
+    secured.on("error", ignore);
     await once(secured, "secureConnect");
     return secured;
   } catch (cause) {
@@ -109,13 +111,22 @@ export async function openSocket(
   }
 }
 
+/** Whoever waits also hears of the close. An error that nobody hears would end the process. */
+function ignore(): void {
+  return undefined;
+}
+
 function once(socket: Socket, event: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    socket.once(event, resolve);
-    socket.once("error", reject);
-    socket.once("close", () => {
+    const closed = (): void => {
       reject(new Error("the connection was closed"));
+    };
+    socket.once(event, () => {
+      socket.off("error", reject).off("close", closed);
+      resolve();
     });
+    socket.once("error", reject);
+    socket.once("close", closed);
   });
 }
 
@@ -148,7 +159,7 @@ export async function logIn(
       if (type === "R" && !isProven) throw new HighwaterError("forbidden", { detail: UNPROVEN });
       if (type === "R") how.onLoggedIn?.();
       greeting.push(frame);
-      if (type === "K") key = Buffer.from(frame.subarray(5));
+      if (type === "K") key = copyOf(frame, 5);
       if (type !== "Z") continue;
       // Paused, so that no message is lost before the session reads, such as why it ends.
       socket.pause();
@@ -156,7 +167,6 @@ export async function logIn(
     }
   } catch (cause) {
     inbox.release();
-    socket.on("error", () => undefined);
     socket.destroy();
     throw cause;
   }
@@ -210,7 +220,6 @@ export async function forwardCancel(
 ): Promise<void> {
   try {
     const socket = await openSocket(address, limit);
-    socket.on("error", () => undefined);
     socket.resume();
     socket.end(writeCancel(key));
     const cancel = limit.clock.after(limit.ms, () => socket.destroy());

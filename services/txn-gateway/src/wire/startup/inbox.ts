@@ -69,11 +69,13 @@ export class Inbox {
     });
   }
 
-  /** Stops reading the socket. Returns the bytes that no one has taken. */
+  /** Stops reading the socket. Returns the bytes that no one has taken, and keeps none. */
   release(): Buffer {
+    const left = this.#bytes;
+    this.#bytes = NO_BYTES;
     this.#socket.off("data", this.#onData);
     this.#socket.off("error", this.#onError);
     this.#socket.off("close", this.#onClose);
-    return this.#bytes;
+    return left;
   }
 }
