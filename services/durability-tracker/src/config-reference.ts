@@ -31,7 +31,7 @@ const ABOUT: AboutVariables = {
     "replaces `TRACKER_PROBE_INTERVAL_MS` once every node has answered, and the primary has been the same, for 5 s",
   ),
   TRACKER_BUSY_POLL_MS: about(
-    "pause between two queries for positions while a transaction is pending; at least 4 while nearly every query finds that the log has moved",
+    "pause between two queries for positions while a transaction is pending; at least 4 while nearly every query finds that the log has moved; below 4, none around the time when a replica's acknowledgement can arrive",
   ),
   TRACKER_IDLE_POLL_MS: about("pause between two queries for positions while no transaction is pending"),
   TRACKER_HEARTBEAT_MS: about("how often a stream sends a sign of life"),

@@ -461,6 +461,7 @@ export class TrackerLoop {
     while (!ended.aborted) {
       const { standing } = this.#state.topology;
       let pauseMs = this.#config.idlePollMs;
+      let isAwaited = false;
       if (standing.kind === "following") {
         const askedAtMs = clock.monotonicMs();
         const term = this.#watcher?.term ?? null;
@@ -476,19 +477,20 @@ export class TrackerLoop {
           } else {
             const nowMs = clock.monotonicMs();
             this.sight.answered();
-            this.#pace.looked(report.flushed);
+            this.#pace.looked(report, nowMs);
             const event = { kind: "positions_reported", nowMs, askedAtMs } as const;
             this.dispatch({ ...event, ...report, ...confirmed });
             this.#report("onPositions", nowMs, report, this.#state);
             this.#askNewcomers();
           }
-          if (this.#interested > 0 || wantsPositions(this.#state)) pauseMs = this.#pace.pauseMs;
+          isAwaited = this.#interested > 0 || wantsPositions(this.#state);
+          if (isAwaited) pauseMs = this.#pace.pauseMs(clock.monotonicMs());
         } catch {
           this.#watcher?.wake();
         }
       }
-      this.#rests = pauseMs > this.#pace.pauseMs;
-      await sleep(clock, pauseMs, this.#wake.signal);
+      this.#rests = !isAwaited;
+      if (pauseMs > 0) await sleep(clock, pauseMs, this.#wake.signal);
       this.#rests = false;
     }
   }
