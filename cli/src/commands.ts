@@ -282,7 +282,7 @@ const COMPLETION: Command = {
   does: "print the completion of a shell",
   args: "bash|zsh",
   notes: [
-    "For bash, put `source <(highwater completion bash)` into ~/.bashrc. For zsh, put `source <(highwater completion zsh)` into ~/.zshrc, behind compinit.",
+    "For bash, put `source <(highwater completion bash)` into ~/.bashrc. For zsh, put `source <(highwater completion zsh)` into ~/.zshrc, after compinit.",
   ],
   exits: { 0: "printed", 2: "wrong arguments" },
   run: { kind: "own", load: () => import("./completion.ts"), options: [] },

@@ -49,7 +49,7 @@ const ABOUT: Readonly<Record<string, About>> = {
     readBy: ALL,
     text: "name of the node, in logs, metrics, `/readyz`, operator's commands and `HIGHWATER_LEASE_MEMBERS`. Unique",
     ifWrong:
-      "if the replica's `application_name` is another and `replication` is absent, its stream is not recognised: the replica counts for no level",
+      "if the replica's `application_name` differs from it and `replication` is absent, the services do not recognise its stream: the replica counts for no level",
   },
   "nodes[].region": {
     readBy: ALL,
@@ -71,14 +71,14 @@ const ABOUT: Readonly<Record<string, About>> = {
   "nodes[].appUrl": {
     readBy: "gateway",
     fallback: "`url`",
-    text: "connection string of the role as which transactions run if their caller has no role of its own ([keys.md](keys.md))",
+    text: "connection string of the role under which transactions run if their caller has no role of its own ([keys.md](keys.md))",
     ifWrong:
       "transactions without a role of their own get no session. If it is absent or has the services' own role, and every client may connect without a key, the gateway does not start",
   },
   "nodes[].replication": {
     readBy: SERVICES,
     fallback: "by `id` as application name",
-    text: "how the node's stream is recognised on the primary: criteria, all of which must match, or `ask`",
+    text: "how to recognise the node's stream on the primary: criteria that must all match, or `ask`",
     ifWrong: "the replica counts for no level; a level that needs it stalls (event `durability.stalled`)",
   },
   "nodes[].replication.applicationName": {
@@ -144,7 +144,7 @@ const ABOUT: Readonly<Record<string, About>> = {
     fallback: ONE_RULE,
     text: "durable when all of the synchronous standbys that an HA manager may promote have flushed: exactly this many, and only with `HIGHWATER_AUTHORITY=lease` ([patroni.md](../guide/patroni.md))",
     ifWrong:
-      "another number than Patroni's `synchronous_node_count`: nothing becomes durable at the level, and `/readyz` of a tracker says why. Without a lease the tracker does not start",
+      "if the number differs from Patroni's `synchronous_node_count`, nothing becomes durable at the level, and `/readyz` of a tracker says why. Without a lease the tracker does not start",
   },
 };
 
@@ -215,19 +215,19 @@ const west = (replication: NodeSpec["replication"] | object): object => ({ ...WE
 
 /** Mistakes that operators make, with a file that has one. */
 const MISTAKES: readonly (readonly [what: string, file: string])[] = [
-  ["a comma too many, or text that is not JSON", of([EAST, WEST]).replace("}", "},")],
+  ["an extra comma, or text that is not JSON", of([EAST, WEST]).replace("}", "},")],
   ["a field that does not exist", of([EAST, { ...WEST, port: 5432 }])],
-  ["a field is missing", of([EAST, { id: "west", region: "us-west", url: WEST.url }])],
+  ["a missing field", of([EAST, { id: "west", region: "us-west", url: WEST.url }])],
   ["an id or a region with capitals or spaces", of([EAST, { ...WEST, id: "US West" }])],
-  ["two nodes with one id", of([EAST, { ...WEST, id: "east" }])],
-  ["two nodes with one address", of([EAST, { ...WEST, url: EAST.url }])],
-  ["an address that is none", of([EAST, west({ address: "10.1" })])],
+  ["two nodes with the same id", of([EAST, { ...WEST, id: "east" }])],
+  ["two nodes with the same address", of([EAST, { ...WEST, url: EAST.url }])],
+  ["an invalid address", of([EAST, west({ address: "10.1" })])],
   [
     "two nodes whose streams look the same",
     of([{ ...EAST, replication: { slot: "replica" } }, west({ slot: "replica" })]),
   ],
-  ["`ask` beside criteria", of([EAST, west({ ask: true, slot: "west" })])],
-  ["no level", of([EAST, WEST], {})],
+  ["`ask` together with other criteria", of([EAST, west({ ask: true, slot: "west" })])],
+  ["no levels", of([EAST, WEST], {})],
   ["a rule that does not exist", of([EAST, WEST], { disk: { primary: false } })],
   ["`replicas` without `outside`", of([EAST, WEST], { region: { replicas: 1 } })],
   [
@@ -269,9 +269,9 @@ export function renderTopology(page: string): string {
     "",
     "## Faults",
     "",
-    "The messages for common mistakes. A service names the variable first: `HIGHWATER_TOPOLOGY …`. If a",
-    "value matches none of several alternatives, other lines before the message below say why each of",
-    "them does not match.",
+    "The table has the messages for common mistakes. A service names the variable first:",
+    "`HIGHWATER_TOPOLOGY …`. If a value matches none of several alternatives, other lines before the",
+    "message say why each of them does not match.",
     "",
     tableOf(
       ["mistake", "message"],
