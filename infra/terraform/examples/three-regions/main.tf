@@ -1,7 +1,7 @@
-# Highwater in three regions: the primary's at first is us-east-1, and every other holds a replica
-# that may be promoted. Composition only: what a region is made of is in the modules. For two
-# regions, delete eu-west-1.tf, and from the other files every block whose name contains europe and
-# every other line that contains europe or eu-west-1.
+# Highwater in three regions. The first primary is in us-east-1, and each of the other regions has a
+# replica that may be promoted. The example only combines the modules. For two regions, delete
+# eu-west-1.tf, and from the other files every block whose name contains europe and every other line
+# that contains europe or eu-west-1.
 
 locals {
   cidrs = {

@@ -1,10 +1,10 @@
 output "url" {
-  description = "For `gateway` and `tracker` of the SDK's endpoints."
+  description = "URL of the system, for `gateway` and `tracker` of the SDK's endpoints."
   value       = module.edge_east.url
 }
 
 output "postgres_host" {
-  description = "Host of PostgreSQL clients' connection strings, with port 5432, or 5433 for reads; null where there is no way in for them."
+  description = "Host for the connection strings of PostgreSQL clients, with port 5432, or 5433 for reads; null if PostgreSQL clients cannot connect."
   value       = module.edge_east.postgres_host
 }
 
@@ -14,7 +14,7 @@ output "topology_json" {
 }
 
 output "environments" {
-  description = "The environment of each gateway and tracker, by region and slot, without its secrets."
+  description = "Environment of each gateway and tracker, by region and slot, without the secrets."
   value = {
     us-east-1 = module.service_east.environments
     us-west-2 = module.service_west.environments
@@ -32,7 +32,7 @@ output "collectors" {
 }
 
 output "metrics" {
-  description = "By region that has a workspace: where it answers queries, and its Grafana, where there is one (docs/deploy-aws.md)."
+  description = "For each region with a workspace: the URL for its queries, and its Grafana if there is one (docs/deploy-aws.md)."
   value = {
     for region, its in { us-east-1 = module.observability_east, us-west-2 = module.observability_west } : region => {
       query_url                    = its[0].query_url
@@ -75,12 +75,12 @@ output "clusters" {
 }
 
 output "setup_command" {
-  description = "Run once after the first apply: makes the roles of the database."
+  description = "Command to run once after the first apply. It creates the roles of the database."
   value       = module.service_east.setup_command
 }
 
 output "failover_commands" {
-  description = "By the region whose node is to be promoted, what an operator runs when the primary's region dies; null without `failover_approval`."
+  description = "Command that an operator runs when the primary's region dies, by the region whose node should be promoted; null without `failover_approval`."
   value = {
     us-east-1 = one(module.failover_east[*].start_command)
     us-west-2 = one(module.failover_west[*].start_command)
@@ -89,6 +89,6 @@ output "failover_commands" {
 }
 
 output "fences" {
-  description = "By region, the database's subnets and the ACL that cuts them off: for a failover by hand."
+  description = "The database's subnets and the ACL that cuts them off, by region, for a failover by hand."
   value       = local.fences
 }

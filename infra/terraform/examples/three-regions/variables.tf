@@ -1,5 +1,5 @@
 variable "name" {
-  description = "Name of the system; the beginning of all names."
+  description = "Name of the system. All other names begin with it."
   type        = string
   default     = "highwater"
 
@@ -21,13 +21,13 @@ variable "domain_name" {
 }
 
 variable "postgres_domain_name" {
-  description = "Name under which PostgreSQL clients reach the system, on port 5432, and on port 5433 those of them that only read; null: there is no way in for them."
+  description = "Name under which PostgreSQL clients reach the system, on port 5432, or on port 5433 if they only read; null: PostgreSQL clients cannot connect."
   type        = string
   default     = null
 }
 
 variable "zone_id" {
-  description = "Public hosted zone in which the name is."
+  description = "Public hosted zone that contains `domain_name`."
   type        = string
 }
 
@@ -38,7 +38,7 @@ variable "private_domain" {
 }
 
 variable "images" {
-  description = "Names and digests in the account's ECR: `service` (this repository's Dockerfile), `envoy`, and `collector` where telemetry is wanted; as `NAME@sha256:DIGEST`."
+  description = "Names and digests in the account's ECR: `service` (this repository's Dockerfile), `envoy`, and `collector` if you want telemetry; as `NAME@sha256:DIGEST`."
   type        = object({ service = string, envoy = string, collector = optional(string) })
 }
 
@@ -53,19 +53,19 @@ variable "levels" {
 }
 
 variable "exposure_level" {
-  description = "Level below which a transaction counts as exposed."
+  description = "The exposure level: a transaction that is not durable at this level counts as exposed."
   type        = string
   default     = "region"
 }
 
 variable "gateways" {
-  description = "Gateways of each region: so many always, so many more under load."
+  description = "Gateways of each region: `base` always run, and up to `burst` more under load."
   type        = object({ base = number, burst = number })
   default     = { base = 2, burst = 2 }
 }
 
 variable "trackers" {
-  description = "Trackers of each region: so many always, so many more under load."
+  description = "Trackers of each region: `base` always run, and up to `burst` more under load."
   type        = object({ base = number, burst = number })
   default     = { base = 2, burst = 0 }
 }
@@ -77,7 +77,7 @@ variable "environment" {
 }
 
 variable "database_class" {
-  description = "Class of every node: each may have to be the primary."
+  description = "Instance class of every node, because each may become the primary."
   type        = string
   default     = "db.r7g.xlarge"
 }
@@ -89,7 +89,7 @@ variable "max_connections" {
 }
 
 variable "postgres_sessions" {
-  description = "Sessions of PostgreSQL clients that one gateway takes. Those of all gateways count in `max_connections`."
+  description = "Sessions of PostgreSQL clients that one gateway accepts. Those of all gateways count towards `max_connections`."
   type        = number
   default     = 80
 }
@@ -101,7 +101,7 @@ variable "internet_egress" {
 }
 
 variable "requests_per_address" {
-  description = "Requests of one address in five minutes above which WAF refuses it; null: no WAF."
+  description = "Number of requests from one address in five minutes above which WAF refuses the address; null: no WAF."
   type        = number
   default     = null
 }
@@ -117,19 +117,19 @@ variable "notification_targets" {
 }
 
 variable "grafana" {
-  description = "Amazon Managed Grafana beside each workspace of metrics, and how people log in (`AWS_SSO`, `SAML`); null: none."
+  description = "Amazon Managed Grafana for each workspace of metrics, and how people log in (`AWS_SSO`, `SAML`); null: no Grafana."
   type        = object({ authentication = set(string), version = optional(string, "10.4") })
   default     = null
 }
 
 variable "secrets_version" {
-  description = "Raised to make all passwords and shared secrets anew (docs/deploy-aws.md)."
+  description = "Raise it to create new passwords and shared secrets (docs/deploy-aws.md)."
   type        = number
   default     = 1
 }
 
 variable "protected" {
-  description = "Whether databases and load balancers refuse to be deleted, and secrets can be brought back. False only for systems that are thrown away."
+  description = "Whether databases and load balancers refuse to be deleted, and deleted secrets can be restored. Set it to false only before you delete the system."
   type        = bool
   default     = true
 }
@@ -141,7 +141,7 @@ variable "wait_for_steady_state" {
 }
 
 variable "failover_approval" {
-  description = "Approval of a failover (module `failover`): ARNs of the IAM users and roles that may approve, how many of them must, and who gets an e-mail. Null: no runbook for it; everything by hand (docs/deploy-aws.md)."
+  description = "Approval of a failover (module `failover`): ARNs of the IAM users and roles that may approve, how many of them must, and who gets an e-mail. Null: there is no runbook, and you do every step by hand (docs/deploy-aws.md)."
   type        = object({ approvers = set(string), minimum = optional(number, 1), hours = optional(number, 24), emails = optional(set(string), []) })
   default     = null
 }
