@@ -19,8 +19,8 @@ const YOUR_SERVERS: readonly Command[] = [
     does: "write a topology from the connection strings of your servers",
     args: "[NAME=]CONNECTION-STRING…",
     notes: [
-      "Asks each server who it is and whom it follows, and changes nothing there. Name all servers of one cluster: the primary and its replicas. Give the strings of an administrator, or of a role with pg_monitor.",
-      "A replica's name is the application_name of its stream. The primary's name is its cluster_name, or stands before the equals sign.",
+      "Asks each server for its name and for the server that it follows, and changes nothing there. List all servers of one cluster: the primary and its replicas. Use the connection strings of an administrator, or of a role with pg_monitor.",
+      "A replica's name is the application_name of its stream. The primary's name is its cluster_name, or the NAME before the equals sign.",
     ],
     page: GUIDE,
     exits: {
@@ -77,7 +77,7 @@ const YOUR_SERVERS: readonly Command[] = [
     args: "[TOPOLOGY]",
     notes: [
       "Logs in to every node as the services do, and changes nothing. Without TOPOLOGY it takes HIGHWATER_TOPOLOGY. It also reads HIGHWATER_AUTHORITY, GATEWAY_POOL_SIZE and GATEWAY_ROLE_POOL_SIZE, so run it with the services' environment.",
-      "danger: promises may break, or are never kept. warning: something else may stop working. note: good to know.",
+      "A danger means that promises may break, or are never kept. A warning means that something else may stop working. A note is for information.",
     ],
     page: GUIDE,
     exits: {
@@ -148,7 +148,7 @@ const TRANSACTIONS: readonly Command[] = [
     does: "show the state of a transaction",
     args: "ID|TOKEN",
     notes: [
-      "An id is a question to a gateway, a token one to a tracker. HIGHWATER_API_KEY has the key (or @FILE), if the services require one.",
+      "The command asks a gateway about an id, and a tracker about a token. HIGHWATER_API_KEY has the key (or @FILE), if the services require one.",
     ],
     page: "reference/http.md",
     exits: {
