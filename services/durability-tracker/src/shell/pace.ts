@@ -53,7 +53,7 @@ export class Pace {
   }
 }
 
-/** A longer time than the shortest one counts so much: the route to the replica may have changed. */
+/** The weight of a time that is longer than the shortest: the route may have changed. */
 const LONGER_WEIGHT = 1 / 16;
 
 /** How long a replica takes to acknowledge, and what it has not acknowledged. */

@@ -24,7 +24,7 @@ export interface Admitted {
   readonly relay: Relay | null;
   /** Calls back when the credential expires or is revoked, or the role may no longer be used. */
   onEnded(callback: () => void): void;
-  leave(): void;
+  readonly leave: () => void;
 }
 
 export interface AuthenticationContext {

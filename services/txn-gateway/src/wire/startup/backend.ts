@@ -111,7 +111,7 @@ export async function openSocket(
   }
 }
 
-/** Whoever waits also hears of the close. An error that nobody hears would end the process. */
+/** An error without a listener would end the process. The close that follows is handled. */
 function ignore(): void {
   return undefined;
 }
