@@ -20,6 +20,7 @@ const METRICS = {
   durable_latency: trend(70),
 };
 const FAULTS = {
+  postgres: "18.4",
   faults: { "kill gateway": 3, "cut link": 2 },
   failedFaults: [],
   judgement: null,

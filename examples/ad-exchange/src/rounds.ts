@@ -35,6 +35,10 @@ interface Round {
 async function rounds(system: System): Promise<boolean> {
   const { cluster } = system;
   let primary: string = REGIONS[0];
+  const [version] = await cluster.query(
+    primary,
+    "SELECT split_part(current_setting('server_version'), ' ', 1) AS postgres",
+  );
   let client = await clientBeside(system, primary);
   await new Exchange(client).createTables();
   const recorder = new Recorder(client);
@@ -62,6 +66,7 @@ async function rounds(system: System): Promise<boolean> {
   const { committed, durable, lost, pending, wrong } = findings;
   const times = done.flatMap(({ failovers }) => failovers.map(({ times }) => times.afterCallMs));
   const summary = {
+    ...version,
     rounds: done.length,
     committed,
     durable,

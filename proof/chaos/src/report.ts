@@ -5,12 +5,12 @@ import { type ChaosResult } from "./run.ts";
 const EXAMPLES_MAX = 3;
 
 export function readable(seed: number, result: ChaosResult): string {
-  const { judgement, failedFaults, faults } = result;
+  const { postgres, judgement, failedFaults, faults } = result;
   const kinds = Object.entries(faults);
   const total = kinds.reduce((sum, [, count]) => sum + count, 0);
   const lines = [
     "",
-    `seed ${String(seed)}: ${String(total)} faults of ${String(kinds.length)} kinds`,
+    `seed ${String(seed)}${postgres === null ? "" : `, PostgreSQL ${postgres}`}: ${String(total)} faults of ${String(kinds.length)} kinds`,
     `  ${kinds.map(([kind, count]) => `${kind} ${String(count)}`).join(", ") || "none"}`,
     ...failedFaults.map((fault) => `  did not take effect: ${fault}`),
   ];
@@ -51,9 +51,10 @@ export function readable(seed: number, result: ChaosResult): string {
   return lines.join("\n");
 }
 
-export function machineReadable(seed: number, { judgement, faults, error }: ChaosResult): string {
+export function machineReadable(seed: number, { postgres, judgement, faults, error }: ChaosResult): string {
   return JSON.stringify({
     seed,
+    postgres,
     faults,
     committed: judgement?.committed ?? null,
     durable: judgement?.durable ?? null,

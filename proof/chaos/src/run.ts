@@ -7,7 +7,7 @@ import { TemporaryFolder } from "@highwater/lab-tools/process";
 import { nowMs, reasonOf, within } from "./clock.ts";
 import { FaultFile } from "./fault-log.ts";
 import { judge, type Judgement } from "./judge.ts";
-import { type Workload, type WorkloadOptions } from "./parts.ts";
+import { type Target, type Workload, type WorkloadOptions } from "./parts.ts";
 import { type Rig } from "./system.ts";
 
 const START_LIMIT_MS = 120_000;
@@ -33,6 +33,8 @@ export interface ChaosOptions {
 }
 
 export interface ChaosResult {
+  /** The version of the servers; null if they did not start. */
+  readonly postgres: string | null;
   readonly faults: Readonly<Record<string, number>>;
   /** Faults that did not take effect. */
   readonly failedFaults: readonly string[];
@@ -54,17 +56,21 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
   const history = join(dir, "history");
   await mkdir(history, { recursive: true });
   const log = new FaultFile(history, "nemesis");
+  let postgres: string | null = null;
   let judgement: Judgement | null = null;
   let error: string | null = null;
+  const onStarted = async ({ system }: Rig): Promise<void> => {
+    postgres = await versionOf(system.target);
+  };
   try {
-    await underFaults(options, { dir, history, log });
+    await underFaults({ ...options, onStarted }, { dir, history, log });
     judgement = await judge(history);
   } catch (cause) {
     error = fullReasonOf(cause);
     options.say(`the run broke off: ${error}`);
   }
   log.close();
-  const result = { faults: log.counts, failedFaults: log.failed, judgement, error, kept: dir };
+  const result = { postgres, faults: log.counts, failedFaults: log.failed, judgement, error, kept: dir };
   if (options.keep !== undefined || !isClean(result)) {
     await folder?.keep();
     return result;
@@ -79,7 +85,10 @@ interface Folders {
   readonly log: FaultFile;
 }
 
-async function underFaults(options: ChaosOptions, folders: Folders): Promise<void> {
+async function underFaults(
+  options: ChaosOptions & { readonly onStarted: (rig: Rig) => Promise<void> },
+  folders: Folders,
+): Promise<void> {
   const { seed, rate, durationMs } = options;
   const startedAtMs = nowMs();
   const say = (line: string): void => {
@@ -92,6 +101,7 @@ async function underFaults(options: ChaosOptions, folders: Folders): Promise<voi
   let workload: Workload | undefined;
   let ticker: NodeJS.Timeout | undefined;
   try {
+    await options.onStarted(rig);
     const { target, levels } = system;
     const starting = options.startWorkload({ target, seed, dir: folders.history, levels, rate });
     workload = await within("the workload starts", START_LIMIT_MS, starting);
@@ -124,6 +134,13 @@ async function underFaults(options: ChaosOptions, folders: Folders): Promise<voi
       );
     await within("the system ends", CLOSE_LIMIT_MS, system.close());
   }
+}
+
+/** For example "18.4". */
+async function versionOf(target: Target): Promise<string> {
+  const sql = "SELECT split_part(current_setting('server_version'), ' ', 1) AS version";
+  const [row] = await target.query(target.regions[0] ?? "", sql);
+  return String(row?.["version"]);
 }
 
 /** The error's message and those of its causes. */
