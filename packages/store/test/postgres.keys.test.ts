@@ -327,6 +327,26 @@ describe("a role of keys that only read", () => {
     }
   });
 
+  it("may not maintain a table: MAINTAIN rewrites it, and locks it against everyone", async (t) => {
+    const [version] = await query("SELECT current_setting('server_version_num')::int AS number");
+    if (Number(version?.["number"]) < 170_000) return t.skip("MAINTAIN is a right since PostgreSQL 17");
+    await query("CREATE TABLE kept (id int)");
+    await query("CREATE ROLE keeper LOGIN IN ROLE highwater_read");
+    await query("GRANT MAINTAIN ON kept TO keeper");
+    const client = await asReader("keeper");
+    try {
+      await client.query("BEGIN READ ONLY; LOCK TABLE kept IN ACCESS EXCLUSIVE MODE; ROLLBACK");
+    } finally {
+      await client.end();
+    }
+    assert.match(await facts("keeper", "read"), /may write public\.kept/);
+    await query("REVOKE ALL ON kept FROM keeper");
+    assert.equal(await facts("keeper", "read"), "canLogin");
+    await query("CREATE ROLE locker LOGIN IN ROLE highwater_app");
+    await query("GRANT MAINTAIN ON highwater.receipt TO locker");
+    assert.match(await facts("locker"), /change what the service keeps in the database/);
+  });
+
   it("belongs to the owner and the access that were recorded first", async () => {
     const first = { owner: "shop", access: "read" } as const;
     const claims = await Promise.all([

@@ -1,7 +1,7 @@
 // The limits of keys that only read: what their login role must not be able to do, and what PUBLIC
 // must not have.
 import type pg from "pg";
-import { isAboutSettings, roleFaults } from "./role-faults.ts";
+import { isAboutSettings, roleFaults, withMaintain } from "./role-faults.ts";
 
 /** Keeps for all other roles that are there what PUBLIC loses. */
 export const OTHERS = "highwater_others";
@@ -33,7 +33,7 @@ const foreign = (owner: string): string =>
 const WRITES = `c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
     AND (c.relowner = s.oid OR CASE
       WHEN c.relkind = 'S' THEN c.relacl IS NOT NULL AND has_sequence_privilege(s.oid, c.oid, 'USAGE, UPDATE')
-      ELSE c.relacl IS NOT NULL AND has_table_privilege(s.oid, c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER')
+      ELSE c.relacl IS NOT NULL AND has_table_privilege(s.oid, c.oid, ${withMaintain("INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER")})
         OR EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attacl IS NOT NULL
           AND has_column_privilege(s.oid, c.oid, a.attnum, 'INSERT, UPDATE')) END)`;
 

@@ -7,6 +7,13 @@ const OWN_SETTINGS = "has settings of its own";
 export const isAboutSettings = (fault: string): boolean => fault.startsWith(OWN_SETTINGS);
 
 /**
+ * An expression for rights on a table, with MAINTAIN on servers that know it (PostgreSQL 17): it
+ * rewrites the table, and locks it against everyone. For SQL with the search path `pg_catalog`.
+ */
+export const withMaintain = (rights: string): string =>
+  `(SELECT '${rights}' || CASE WHEN current_setting('server_version_num')::int >= 170000 THEN ', MAINTAIN' ELSE '' END)`;
+
+/**
  * For dangers MEMBER, not USAGE: SET ROLE is open to a member that does not inherit. `role`: an
  * expression for its name. The query has no qualified names: run it with the search path
  * `pg_catalog`.
@@ -29,7 +36,7 @@ export const roleFaults = (role: string): string => `SELECT fault FROM (
     EXISTS (SELECT FROM pg_db_role_setting s WHERE s.setrole = r.oid)),
   (3, 'can read keys, or change what the service keeps in the database', NOT super AND (EXISTS (
     SELECT FROM pg_class c WHERE c.relnamespace = to_regnamespace('highwater') AND c.relkind IN ('r', 'p')
-    AND (pg_has_role(r.oid, c.relowner, 'MEMBER') OR has_table_privilege(r.oid, c.oid, 'UPDATE, DELETE, TRUNCATE')
+    AND (pg_has_role(r.oid, c.relowner, 'MEMBER') OR has_table_privilege(r.oid, c.oid, ${withMaintain("UPDATE, DELETE, TRUNCATE")})
       OR (c.relname IN ('api_key', 'webhook_endpoint') AND has_any_column_privilege(r.oid, c.oid, 'SELECT, INSERT, UPDATE'))))
     OR coalesce(has_schema_privilege(r.oid, to_regnamespace('highwater_jobs'), 'USAGE, CREATE'), false)))
 ) AS f (place, fault, holds) WHERE holds ORDER BY place, fault`;
