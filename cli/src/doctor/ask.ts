@@ -20,6 +20,8 @@ const SETTINGS = [
   ...["max_standby_streaming_delay", "max_wal_senders", "primary_conninfo", "recovery_min_apply_delay"],
   ...["reserved_connections", "superuser_reserved_connections", "synchronous_standby_names", "wal_keep_size"],
   ...["wal_level", "wal_log_hints", "wal_receiver_status_interval", "wal_sender_timeout"],
+  // Since PostgreSQL 19.
+  "wal_sender_shutdown_timeout",
 ];
 
 const SELF = `SELECT current_setting('server_version') AS version, current_setting('server_version_num')::int AS number,

@@ -196,6 +196,16 @@ for (const [name, parts, says] of [
     ["warning max_standby_streaming_delay west"],
   ],
   [
+    "PostgreSQL 19: a clean stop that waits for replicas",
+    { east: { settings: { ...server(EAST).settings, wal_sender_shutdown_timeout: "-1" } } },
+    [],
+  ],
+  [
+    "PostgreSQL 19: a clean stop that leaves replicas behind",
+    { east: { settings: { ...server(EAST).settings, wal_sender_shutdown_timeout: "0" } } },
+    ["warning wal_sender_shutdown_timeout east"],
+  ],
+  [
     "no way back by pg_rewind",
     { west: { hasChecksums: false, settings: { ...server(WEST).settings, wal_log_hints: "off" } } },
     ["note pg_rewind west"],

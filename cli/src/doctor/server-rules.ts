@@ -110,6 +110,14 @@ function replication({ settings }: Server, { topology, isLease }: Deployment): S
       says: "wal_sender_timeout is 0: the stream of a dead replica looks open for ever",
       change: set("wal_sender_timeout = '60s'", RELOAD),
     });
+  const shutdown = settings["wal_sender_shutdown_timeout"] ?? "-1";
+  if (shutdown !== "-1")
+    found.push({
+      severity: "warning",
+      check: "wal_sender_shutdown_timeout",
+      says: `wal_sender_shutdown_timeout is ${shutdown} ms: a clean stop of this node, as the primary, may leave its replicas behind`,
+      change: set("wal_sender_shutdown_timeout = -1", RELOAD),
+    });
   return found;
 }
 

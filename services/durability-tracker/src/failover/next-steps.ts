@@ -42,17 +42,25 @@ export function nextSteps({ decision, refusal, wishes, isLease }: NextStepsInput
     return [
       `HIGHWATER_AUTHORITY is lease: the HA manager promotes, not you. Tell it to choose ${chosen.node}.`,
     ];
-  if (wishes.isSwitchover)
-    return [
-      `Stop ${primary ?? "the primary"} cleanly (pg_ctl stop -m fast): it first sends its connected replicas what they lack.`,
-      "Ask again without --switchover: the positions are then final.",
-    ];
+  if (wishes.isSwitchover) return handOver(primary ?? "the primary");
   return [
     `Make sure that ${primary ?? "the old primary"} is off and stays off: anything it accepts from now on is lost.`,
     `On ${chosen.node}: SELECT pg_promote();`,
     informHighwater(chosen.node, decision),
     "On the other replicas: point primary_conninfo to it (ALTER SYSTEM SET primary_conninfo = '…'; SELECT pg_reload_conf();).",
     WATCH,
+  ];
+}
+
+/**
+ * A clean stop does not prove that replicas have everything: a stream may break, and since
+ * PostgreSQL 19 a time limit may end it. Only the positions afterwards show it.
+ */
+function handOver(primary: string): string[] {
+  return [
+    `On ${primary}, if it is PostgreSQL 19 or newer: ALTER SYSTEM SET wal_sender_shutdown_timeout = -1; SELECT pg_reload_conf(); With another value, a clean stop may leave replicas behind.`,
+    `Stop ${primary} cleanly (pg_ctl stop -m fast): it first sends what they lack to the replicas whose streams stay open.`,
+    "Ask again without --switchover: the positions are then final, and the report says what a promotion would lose.",
   ];
 }
 

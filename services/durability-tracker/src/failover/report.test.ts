@@ -122,6 +122,19 @@ test("what to do next: the command that Highwater follows names what it overrule
   assert.match(underLease.nextSteps.join(), /the HA manager promotes, not you\. Tell it to choose north/);
 });
 
+test("what to do next for a planned change: nothing says that a clean stop leaves no replica behind", () => {
+  const { nextSteps } = report([primary("east", 100, [FIRST]), ...BOTH], [], { isSwitchover: true });
+  // With the setting of PostgreSQL 19 a server stops cleanly before its replicas have everything.
+  const [limit, stop, again, ...more] = nextSteps;
+  assert.match(
+    limit ?? "",
+    /^On east, .*: ALTER SYSTEM SET wal_sender_shutdown_timeout = -1; SELECT pg_reload_conf\(\);/,
+  );
+  assert.match(stop ?? "", /^Stop east cleanly .* to the replicas whose streams stay open\.$/);
+  assert.match(again ?? "", /^Ask again without --switchover: .* what a promotion would lose\.$/);
+  assert.deepEqual(more, []);
+});
+
 test("no node is named while the primary answers, and a node that is promoted already is to be authorized", () => {
   const answering = report([primary("east", 100, [FIRST]), ...BOTH], []);
   assert.deepEqual([answering.candidate, answering.exitCode], [null, EXIT_CODES.primary_answers]);
