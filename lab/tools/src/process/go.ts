@@ -1,6 +1,6 @@
 // Builds a program from its source in the Go module proxy, if no distribution, npm or PyPI packages
-// it. The module's hash pins its source, and its own go.sum pins its dependencies. Nothing is
-// installed outside the given path.
+// it. The module's hash pins its source, and its own go.sum pins its dependencies; or a go.sum of
+// ours pins both. Nothing is installed outside the given path.
 import { execFile } from "node:child_process";
 import { mkdir, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -46,20 +46,40 @@ export async function buildGoProgram(
   { module, version, sum, folder = ".", values = {} }: GoProgram,
   path: string,
 ): Promise<void> {
-  await go(["version"]).catch((cause: unknown) => {
-    throw new Error(`Go is needed to build ${module}, and there is none`, { cause });
-  });
+  await needGo(module);
   const listed = JSON.parse(await go(["mod", "download", "-json", `${module}@${version}`])) as Record<
     string,
     string
   >;
   if (listed["Sum"] !== sum)
     throw new Error(`${module}@${version} has another checksum: ${String(listed["Sum"])}`);
+  const flags = Object.entries(values).map(([name, value]) => `-X ${name}=${value}`);
+  await build(folder, { cwd: listed["Dir"] ?? "", flags, path });
+}
+
+/**
+ * Builds the program of a package whose module cannot be built by itself: its go.mod replaces
+ * modules by folders of its repository. `folder`: with a go.mod and a go.sum that pin it.
+ */
+export async function buildPinnedProgram(name: string, folder: string, path: string): Promise<void> {
+  await needGo(name);
+  await build(name, { cwd: folder, flags: [], path });
+}
+
+async function needGo(what: string): Promise<void> {
+  await go(["version"]).catch((cause: unknown) => {
+    throw new Error(`Go is needed to build ${what}, and there is none`, { cause });
+  });
+}
+
+async function build(
+  what: string,
+  { cwd, flags, path }: { readonly cwd: string; readonly flags: readonly string[]; readonly path: string },
+): Promise<void> {
   const fresh = `${path}.${String(process.pid)}`;
   await mkdir(dirname(path), { recursive: true });
   try {
-    const flags = ["-s", "-w", ...Object.entries(values).map(([name, value]) => `-X ${name}=${value}`)];
-    await go(["build", "-trimpath", `-ldflags=${flags.join(" ")}`, "-o", fresh, folder], listed["Dir"]);
+    await go(["build", "-trimpath", `-ldflags=${["-s", "-w", ...flags].join(" ")}`, "-o", fresh, what], cwd);
     await rename(fresh, path);
   } finally {
     await rm(fresh, { force: true });

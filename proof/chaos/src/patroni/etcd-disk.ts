@@ -25,8 +25,8 @@ export function withoutStrace(): Promise<string | null> {
 export async function slowDownDisk(etcd: Etcd, delayMs: number): Promise<() => Promise<void>> {
   const release = await tamper(etcd, `delay_enter=${String(Math.round(delayMs * 1_000))}`);
   const beganAtMs = performance.now();
-  // A lone member answers the first request before it writes it (etcd issue 14370). The second one
-  // waits for that write.
+  // Before etcd 3.5.5, a lone member answers the first request before it writes it (etcd issue
+  // 14370). The second one waits for that write.
   const isSlow = await put(etcd)
     .then(() => put(etcd))
     .then(
