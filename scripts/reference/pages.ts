@@ -9,11 +9,15 @@ import { configRows as trackerConfigRows } from "@highwater/durability-tracker/c
 import { configRows } from "@highwater/txn-gateway/config-reference";
 import { makeDocument as makeTrackerDocument } from "@highwater/durability-tracker/openapi";
 import { makeDocument } from "@highwater/txn-gateway/openapi";
+import { ROOT } from "../tree.ts";
+import { readRecord } from "../verify/run.ts";
+import { versionsPage } from "../verify/versions-page.ts";
 import { INFRA } from "./hcl.ts";
 import { logSections } from "./logs.ts";
 import { metricSections } from "./metrics.ts";
 import { SDK_PAGES } from "./sdk/pages.ts";
 import { renderSync } from "./sdk/sync-client.ts";
+import { withRows } from "./rows.ts";
 import { renderModule, renderTerraform } from "./terraform.ts";
 import { renderTopology } from "./topology.ts";
 import { renderPython, renderTypescript } from "./wire.ts";
@@ -46,6 +50,7 @@ export const GENERATED: readonly Page[] = [
   { name: "cli.md", render: (current) => withSections(current, commandSections()) },
   { name: "metrics.md", render: (current) => withSections(current, metricSections()) },
   { name: "logs.md", render: (current) => withSections(current, logSections()) },
+  { name: "postgresql-versions.md", render: (current) => versionsPage(current, readRecord(ROOT)) },
   { name: "topology.md", render: renderTopology },
   { name: "terraform.md", render: renderTerraform },
   ...readdirSync(join(INFRA, "modules")).map((module) => ({
@@ -76,15 +81,4 @@ function renderErrors(page: string): string {
   });
   const [head = ""] = withRows(page, rows).split("\n## ");
   return [head.trimEnd(), "", ...sections].join("\n");
-}
-
-/** Behind the page's one line that begins a table's body; what is not a row stays. */
-function withRows(page: string, rows: readonly string[]): string {
-  const lines = page.split("\n");
-  const heads = lines.flatMap((line, at) => (/^\| --- /.test(line) ? [at] : []));
-  const [head] = heads;
-  if (head === undefined || heads.length > 1) throw new Error("the page must have exactly one table");
-  let end = head + 1;
-  while (lines[end]?.startsWith("|") === true) end++;
-  return [...lines.slice(0, head + 1), ...rows, ...lines.slice(end)].join("\n");
 }

@@ -7,10 +7,11 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { exitCodeOf, readOptions } from "@highwater/lab-tools/process";
 import { describeMachine } from "../../loadtests/record.ts";
-import { findBinaries } from "@highwater/lab-cluster";
+import { findBinaries, namedBinDir } from "@highwater/lab-cluster";
 import { pageOf, stateOf } from "./page.ts";
-import { PAGE, readDone, runStages } from "./run.ts";
+import { PAGE, readDone, readRecord, runStages, VERSIONS_PAGE } from "./run.ts";
 import { chosen, STAGES } from "./stages.ts";
+import { versionsPage } from "./versions-page.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 
@@ -37,7 +38,7 @@ function environment(): NodeJS.ProcessEnv {
 async function machine(): Promise<string> {
   const { processor, cores, memory_gib, kernel, node } = describeMachine();
   const { version } = await findBinaries({
-    binDir: process.env["HIGHWATER_PG_BIN"],
+    binDir: namedBinDir(),
     identity: undefined,
     copyTo: join(ROOT, ".tools/verify/postgres"),
   });
@@ -67,7 +68,9 @@ async function main(): Promise<number> {
   }
   if (values.page || STAGES.some((stage) => readDone(ROOT, stage) !== null)) {
     writeFileSync(join(ROOT, PAGE), pageOf(ROOT, STAGES));
-    console.log(`written: ${PAGE}`);
+    const versions = join(ROOT, VERSIONS_PAGE);
+    writeFileSync(versions, versionsPage(readFileSync(versions, "utf8"), readRecord(ROOT)));
+    console.log(`written: ${PAGE}, ${VERSIONS_PAGE}`);
   }
   return code;
 }

@@ -13,9 +13,11 @@ import { jsonLines } from "@highwater/lab-tools/json";
 import { eventually, isRunning, processesWith } from "@highwater/lab-tools/process";
 import { type Outcome, outcomeOf, type Stage } from "./stages.ts";
 
-/** Written by a run, so changes of these two do not count as changes of the tree. */
 export const PAGE = "docs/verification.md";
+export const VERSIONS_PAGE = "docs/reference/postgresql-versions.md";
 export const RECORD = "docs/verification.json";
+/** Written by a run, so changes of these do not count as changes of the tree. */
+const WRITTEN = [PAGE, VERSIONS_PAGE, RECORD];
 const GRACE_MS = 60_000;
 const MINUTE_MS = 60_000;
 
@@ -29,7 +31,7 @@ export interface Done extends Outcome {
   readonly machine: string;
 }
 
-type Recorded = Readonly<Record<string, Done>>;
+export type Recorded = Readonly<Record<string, Done>>;
 
 export interface RunOptions {
   readonly machine: string;
@@ -51,25 +53,26 @@ function commitOf(root: string, stage: Stage): string {
   return git(root, "log", "-1", "--format=%H", "--", ".", ...unread);
 }
 
-/** What is not committed, the page and the record excepted; empty if nothing is. */
+/** What is not committed, except what a run writes; empty if nothing is. */
 function changesIn(root: string): string {
-  return git(root, "status", "--porcelain", "--", ".", `:!${PAGE}`, `:!${RECORD}`);
+  return git(root, "status", "--porcelain", "--", ".", ...WRITTEN.map((path) => `:!${path}`));
 }
 
-function read(root: string): Recorded {
+/** The last result of each stage, at whichever commit. */
+export function readRecord(root: string): Recorded {
   const file = join(root, RECORD);
   return existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as Recorded) : {};
 }
 
 /** Null also if the result is of what the stage ran at an earlier commit. */
 export function readDone(root: string, stage: Stage): Done | null {
-  const done = read(root)[stage.name];
+  const done = readRecord(root)[stage.name];
   return done?.commit === commitOf(root, stage) ? done : null;
 }
 
 /** Reads the record again first: another run may have added to it. */
 function write(root: string, stage: Stage, done: Done): void {
-  const recorded: Recorded = { ...read(root), [stage.name]: done };
+  const recorded: Recorded = { ...readRecord(root), [stage.name]: done };
   writeFileSync(join(root, RECORD), jsonLines(recorded, 2));
 }
 

@@ -77,6 +77,11 @@ const EXCERPTS: readonly (readonly [stage: string, output: string, ...figures: s
     "128 hot direct on, transactions a second: 430",
     "128 hot: safe at least 8 times the best synchronous row: 7.5, MISSED",
   ],
+  [
+    "versions-16",
+    `wire on PostgreSQL 16.14: 90 passed\n{"postgres":"16.14","from":"PyPI","wire":"90 passed","chaos":"seed 6"}`,
+    ...["postgres: 16.14", "from: PyPI", "wire: 90 passed", "chaos: seed 6"],
+  ],
   ["patroni-rows", `{"rows":13,"failed":0,"outcomes":[]}`, "rows: 13", "failed: 0"],
   [
     "soak-steady",

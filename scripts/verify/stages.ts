@@ -129,7 +129,7 @@ function fuzz(output: string): Figure[] {
 export const OWN_FOLDERS: Readonly<Record<string, readonly string[]>> = {
   cli: [],
   dashboards: ["infra-test"],
-  examples: ["bench", "experiments", "failover-rounds", "infra-test", "soak"],
+  examples: ["bench", "experiments", "failover-rounds", "infra-test", "soak", "versions"],
   "infra/image": ["infra-test"],
   "infra/terraform": ["infra-test"],
   "loadtests/experiments": ["bench", "experiments", "soak"],
@@ -141,11 +141,12 @@ export const OWN_FOLDERS: Readonly<Record<string, readonly string[]>> = {
   "loadtests/sdk": ["bench-gateway", "bench-sdk"],
   "loadtests/tracker": ["bench", "experiments", "soak"],
   "proof/attack": [],
-  "proof/chaos": ["chaos", "patroni-rows"],
-  "proof/checker": ["chaos", "patroni-rows"],
-  "proof/clients": ["foreign-suites"],
+  "proof/chaos": ["chaos", "patroni-rows", "versions"],
+  "proof/checker": ["chaos", "patroni-rows", "versions"],
+  "proof/clients": ["foreign-suites", "versions"],
   "proof/fuzz": ["fuzz"],
   "proof/soak": ["soak"],
+  "proof/versions": ["versions"],
   "proof/wire": ["fuzz"],
   scripts: [],
   site: [],
@@ -153,7 +154,14 @@ export const OWN_FOLDERS: Readonly<Record<string, readonly string[]>> = {
   "sdk/python/tests": [],
   "services/durability-tracker/sim": ["sim"],
   // Sessions: every gateway listens for them, and only these stages open any.
-  "services/txn-gateway/src/wire/model": ["bench-pgwire", "chaos", "foreign-suites", "fuzz", "load-smoke"],
+  "services/txn-gateway/src/wire/model": [
+    "bench-pgwire",
+    "chaos",
+    "foreign-suites",
+    "fuzz",
+    "load-smoke",
+    "versions",
+  ],
   // Positions and attempts of the wire: the simulation calls these itself.
   "services/txn-gateway/src/wire": [
     "bench-pgwire",
@@ -163,6 +171,7 @@ export const OWN_FOLDERS: Readonly<Record<string, readonly string[]>> = {
     "infra-test",
     "load-smoke",
     "sim",
+    "versions",
   ],
 };
 
@@ -176,15 +185,21 @@ export const IDLE_IMPORTS: Readonly<Record<string, string>> = {
 /** `chaos` is the beginning of `chaos-5`. */
 const beginsWith = (name: string, beginning: string): boolean => `${name}-`.startsWith(`${beginning}-`);
 
-const WITH_OTHER_TESTS = ["docs", "examples", "lab", "loadtests", "packages", "proof", "sdk", "services"];
+/** The stages that run test files, and the folders whose tests each of them does not run. */
+const WITH_OTHER_TESTS: Readonly<Record<string, readonly string[]>> = {
+  "infra-test": ["docs", "examples", "lab", "loadtests", "packages", "proof", "sdk", "services"],
+  versions: [
+    ...["docs", "examples", "infra", "loadtests", "sdk"],
+    ...["lab/cluster", "lab/tools", "packages/*/src", "services/*/src"],
+  ],
+};
 
 function unreadBy(name: string): string[] {
   const foreign = Object.entries(OWN_FOLDERS)
     .filter(([, names]) => !names.some((beginning) => beginsWith(name, beginning)))
     .map(([folder]) => folder);
-  // Only this one runs test files, those of the infrastructure.
-  const tests =
-    name === "infra-test" ? WITH_OTHER_TESTS.map((folder) => `${folder}/*.test.ts`) : ["*.test.ts"];
+  const runner = Object.keys(WITH_OTHER_TESTS).find((beginning) => beginsWith(name, beginning)) ?? "";
+  const tests = WITH_OTHER_TESTS[runner]?.map((folder) => `${folder}/*.test.ts`) ?? ["*.test.ts"];
   return [...foreign, ...tests];
 }
 
@@ -207,6 +222,10 @@ const SOAK = {
   figures: all(matches(/^(steady|tracker down|overload): (.+)$/gm), bars),
   limitMinutes: 30,
 };
+/** What `make versions` says of a version, in the order of the page. */
+export const VERSION_FIGURES = "postgres from conformance executions wire rounds chaos skipped";
+/** PostgreSQL's; each has a stage `versions-15` and so on. */
+export const MAJORS = ["15", "16", "17", "18"] as const;
 const TESTS = matches(/^ℹ (tests|pass|fail|skipped) ([0-9]+)$/gm);
 const SMOKE = all(
   matches(/^ +(commits\/s .+)\n\w* +(.+)$/gm),
@@ -252,6 +271,12 @@ export const STAGES: readonly Stage[] = [
   { name: "soak-tracker-down", command: "make soak SCENARIO=tracker-down", ...SOAK },
   { name: "soak-overload", command: "make soak SCENARIO=overload", ...SOAK },
   { command: "make failover-rounds N=20", figures: ROUNDS, ...BENCHMARK, limitMinutes: 45 },
+  ...MAJORS.map((major) => ({
+    name: `versions-${major}`,
+    command: `make versions PG=${major}`,
+    limitMinutes: 120,
+    figures: last(VERSION_FIGURES),
+  })),
   {
     command: "make foreign-suites",
     limitMinutes: 120,
