@@ -142,6 +142,13 @@ export class System implements AsyncDisposable {
     return [gateway, ...moreGateways];
   }
 
+  /** Every tracker, or every gateway. */
+  services(which: ServiceKind): ServiceProcess[] {
+    return this.regions.flatMap((region) =>
+      which === "tracker" ? [this.tracker(region)] : this.gateways(region),
+    );
+  }
+
   /**
    * Adds a gateway to the region, with its own name, that knows all others; they do not know it.
    * Resolves when it is ready.
@@ -275,28 +282,27 @@ export class System implements AsyncDisposable {
   }
 
   /**
-   * The addresses of all regions as a place sees them, own region first. Links to others are
-   * delayed and can be cut.
+   * The addresses of all gateways as a place sees them, each with its region's tracker, own region
+   * first. Links to others are delayed and can be cut.
    */
   async endpoints(from: string): Promise<Endpoint[]> {
     const order = [from, ...this.regions.filter((region) => region !== from)].filter((region) =>
       this.#services.has(region),
     );
     return Promise.all(
-      order.map(async (region) => {
-        const { gateway, tracker } = this.#of(region);
-        return {
+      order.flatMap((region) =>
+        this.gateways(region).map(async (gateway) => ({
           region,
           gateway: await this.#reach(from, region, gateway),
-          tracker: await this.#reach(from, region, tracker),
-          postgres: await this.#reachPostgres(from, region),
-        };
-      }),
+          tracker: await this.#reach(from, region, this.tracker(region)),
+          postgres: await this.#reachPostgres(from, region, nameOf(gateway)),
+        })),
+      ),
     );
   }
 
-  async #reachPostgres(from: string, to: string): Promise<string> {
-    const url = new URL(this.pgUrl(to));
+  async #reachPostgres(from: string, to: string, gateway: string): Promise<string> {
+    const url = new URL(this.pgUrl(gateway));
     const reached = await this.#reach(from, to, { url: url.href, port: Number(url.port) });
     url.port = new URL(reached).port;
     return url.href;
@@ -366,16 +372,27 @@ export class System implements AsyncDisposable {
   }
 
   /** Restarts the region's gateway or tracker, at the same address and with its data on disk. */
-  async restartService(region: string, which: ServiceKind): Promise<void> {
-    const services = this.#of(region);
-    const at = this.regions.indexOf(region);
-    await services[which].stop();
-    if (which === "tracker") services.tracker = await this.#startTracker(region, at, services.tracker.port);
-    else
-      services.gateway = await this.#startGateway(
-        region,
-        this.regions.map((name) => this.#of(name).tracker),
-      );
+  restartService(region: string, which: ServiceKind): Promise<void> {
+    return this.restart(this.#of(region)[which]);
+  }
+
+  /** The same for any service of the system, also an added gateway. */
+  async restart(service: ServiceProcess): Promise<void> {
+    const found = [...this.#services].find(([region, { tracker }]) =>
+      [tracker, ...this.gateways(region)].includes(service),
+    );
+    if (found === undefined) throw new Error(`${service.name} is no service of the system`);
+    const [region, services] = found;
+    await service.stop();
+    if (service === services.tracker) {
+      const at = this.regions.indexOf(region);
+      services.tracker = await this.#startTracker(region, at, service.port);
+      return;
+    }
+    const trackers = this.regions.map((name) => this.#of(name).tracker);
+    const started = await this.#startGateway(nameOf(service), trackers);
+    if (service === services.gateway) services.gateway = started;
+    else services.moreGateways.splice(services.moreGateways.indexOf(service), 1, started);
   }
 
   async close(): Promise<void> {
