@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { type Invocation, type Operation } from "@highwater/checker";
+import { beginningWith } from "../src/workload/clients.ts";
 import { Journal } from "../src/workload/journal.ts";
 import { better, type Outcome } from "../src/workload/outcomes.ts";
 import { type Plan, Planner } from "../src/workload/plan.ts";
@@ -57,6 +58,16 @@ test("a body that runs again does the same to the same, with values of its own",
     operations.map((operation) => ({ ...operation, value: 0 }));
   assert.deepEqual(shape(again), shape(plan));
   for (const value of valuesOf(again)) assert.ok(!valuesOf(plan).includes(value));
+});
+
+test("processes of one region begin with different gateways of it, and know all others", () => {
+  const at = (region: string, gateway: string) => ({ region, gateway, tracker: region });
+  const [one, two, west, europe] = [at("east", "1"), at("east", "2"), at("west", "3"), at("europe", "4")];
+  const all = [one, two, west, europe];
+  assert.deepEqual(beginningWith(0, all), all);
+  assert.deepEqual(beginningWith(1, all), [two, one, west, europe]);
+  assert.deepEqual(beginningWith(2, all), all);
+  assert.deepEqual(beginningWith(1, [one, west]), [one, west], "there is only one");
 });
 
 test("results are read as what each operation has shown", () => {

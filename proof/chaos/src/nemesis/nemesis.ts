@@ -149,12 +149,9 @@ export class ThreeRegionNemesis implements Nemesis {
 
   async #reviveServices(): Promise<void> {
     const { system } = this.#options;
-    for (const region of system.regions) {
-      for (const which of ["tracker", "gateway"] as const) {
-        const service = system[which](region);
-        if (service.pid !== undefined && service.running) process.kill(service.pid, "SIGCONT");
-        else await this.#world.revive(region, which);
-      }
+    for (const service of [...system.services("tracker"), ...system.services("gateway")]) {
+      if (service.pid !== undefined && service.running) process.kill(service.pid, "SIGCONT");
+      else await this.#world.revive(service);
     }
   }
 

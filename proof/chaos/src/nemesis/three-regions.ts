@@ -1,9 +1,9 @@
 // The system of `make chaos`: three regions, each with a database node, a gateway and a tracker, on
-// our own cluster.
+// our own cluster. The first region has a second gateway.
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { findFaketime } from "@highwater/lab-cluster";
-import { ownRole, System } from "@highwater/lab-system";
+import { ownRole, System, type SystemOptions } from "@highwater/lab-system";
 import { type Owner, USUAL_RETENTION_MS } from "../parts.ts";
 import { type Rig } from "../system.ts";
 import { type LevelRule } from "./kept.ts";
@@ -68,7 +68,7 @@ export async function startThreeRegions(
   { mutant, asksReplicas = false, hasKeys = false, forgets = false, hasClocks = false }: ThreeRegions = {},
 ): Promise<Rig> {
   const wallClocks = hasClocks ? findFaketime() : undefined;
-  const system = await System.start({
+  const system = await startWithFourGateways({
     ...(wallClocks !== undefined && { cluster: { wallClocks } }),
     levels: RULES,
     env: {
@@ -105,6 +105,17 @@ export async function startThreeRegions(
         ...(only !== undefined && { only }),
       }),
   };
+}
+
+async function startWithFourGateways(options: SystemOptions): Promise<System> {
+  const system = await System.start(options);
+  try {
+    await system.addGateway(system.regions[0] ?? "");
+    return system;
+  } catch (cause) {
+    await system.close();
+    throw cause;
+  }
 }
 
 async function ownersOf(system: System): Promise<Owner[]> {

@@ -4,7 +4,7 @@
 import { rm } from "node:fs/promises";
 import { type Cluster, type NodeInfo } from "@highwater/lab-cluster";
 import { eventually } from "@highwater/lab-tools/process";
-import { type TrackerView, trackerViews, type System } from "@highwater/lab-system";
+import { type ServiceProcess, type System, type TrackerView, trackerViews } from "@highwater/lab-system";
 import { nowMs, reasonOf } from "../clock.ts";
 import { type EpochSummary, type FaultLog } from "../parts.ts";
 import { FINAL_QUERIES } from "../workload/schema.ts";
@@ -299,11 +299,17 @@ export class World {
     );
   }
 
+  /** The tracker first, because the gateways announce to it. */
+  async reviveServices(region: string): Promise<void> {
+    await this.revive(this.system.tracker(region));
+    await Promise.all(this.system.gateways(region).map((gateway) => this.revive(gateway)));
+  }
+
   /** On a busy machine a service may exceed the time limit for its start. */
-  async revive(region: string, service: "gateway" | "tracker"): Promise<void> {
+  async revive(service: ServiceProcess): Promise<void> {
     for (let attempt = 1; ; attempt++) {
       try {
-        await this.system.restartService(region, service);
+        await this.system.restart(service);
         return;
       } catch (cause) {
         if (attempt === START_ATTEMPTS) throw cause;

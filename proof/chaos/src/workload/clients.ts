@@ -2,7 +2,7 @@
 // is killed from time to time, as applications are, and another process with a new name replaces
 // it.
 import { setTimeout as pause } from "node:timers/promises";
-import { type Progress, type WorkloadOptions } from "../parts.ts";
+import { type Endpoint, type Progress, type WorkloadOptions } from "../parts.ts";
 import { ClientProcess } from "./client-process.ts";
 import { type ClientOptions, type NamedTracker } from "./messages.ts";
 import { Random } from "./random.ts";
@@ -36,10 +36,23 @@ export async function clientOptionsOf(options: WorkloadOptions): Promise<ClientO
       listenAs: owners,
       retentionMs: target.retentionMs,
       rate: rate / regions.length,
-      endpoints: await target.endpoints(region),
+      endpoints: beginningWith(
+        regions.slice(0, ordinal).filter((other) => other === region).length,
+        await target.endpoints(region),
+      ),
       listenTo: trackers.filter((_, at) => at % (regions.length - 1) === ordinal),
     })),
   );
+}
+
+/**
+ * Processes of one region begin with different gateways of it. `at`: how many were there before
+ * this one.
+ */
+export function beginningWith(at: number, endpoints: readonly Endpoint[]): Endpoint[] {
+  const near = endpoints.filter(({ region }) => region === endpoints[0]?.region);
+  const first = at % Math.max(1, near.length);
+  return [...near.slice(first), ...near.slice(0, first), ...endpoints.slice(near.length)];
 }
 
 export class Clients {

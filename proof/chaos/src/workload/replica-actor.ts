@@ -91,7 +91,7 @@ export class ReplicaActor implements Actor {
   /** Tries gateways of other regions; a read may run more than once. */
   async #send(body: unknown): Promise<Reply> {
     const { shared, random } = this.#options;
-    const [, ...elsewhere] = shared.endpoints;
+    const elsewhere = shared.endpoints.filter(({ region }) => region !== shared.endpoints[0]?.region);
     let reply: Reply = { kind: "silence", why: "connection_failed" };
     for (let sent = 0; sent < SENT_MAX; sent++) {
       const { gateway } = random.pick(elsewhere.length > 0 ? elsewhere : shared.endpoints);

@@ -87,10 +87,10 @@ function ofService(service: "gateway" | "tracker"): Scenario {
     impossible: withoutClocks,
     run: async (stage) => {
       const { world, random } = stage;
-      const region = random.pick(world.system.regions);
+      const chosen = random.pick(world.system.services(service));
       const startsSo = random.chance(0.4);
-      await withWrongTime(stage, { of: "service", names: [`${service}-${region}`] }, async () => {
-        if (startsSo) await world.revive(region, service);
+      await withWrongTime(stage, { of: "service", names: [chosen.name] }, async () => {
+        if (startsSo) await world.revive(chosen);
         await awhile(stage);
       });
     },

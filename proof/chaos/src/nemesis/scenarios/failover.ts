@@ -18,11 +18,6 @@ export function best(observed: Parameters<typeof byPosition>[0]): string {
 
 const degraded = ({ random }: Stage): Promise<void> => pause(random.between(DEGRADED_MIN, DEGRADED_MAX));
 
-async function reviveServices(world: World, region: string): Promise<void> {
-  await world.revive(region, "tracker");
-  await world.revive(region, "gateway");
-}
-
 /** True: an operator's command names the new primary. False: the services find it themselves. */
 const byCommand = ({ random }: Stage): boolean => random.chance(0.7);
 
@@ -41,7 +36,7 @@ export const FAILOVER: readonly Scenario[] = [
       await world.promote(best(observed), observed, { kind: "promotion", command });
       await world.followed(world.system.regions.filter((region) => region !== lost));
       await degraded(stage);
-      await Promise.all([reviveServices(world, lost), world.mend()]);
+      await Promise.all([world.reviveServices(lost), world.mend()]);
     },
   },
   {

@@ -89,19 +89,18 @@ export const PRIMARY_IN_PLACE: readonly Scenario[] = [
       const { system, cluster } = world;
       aim("everything");
       const awayMs = random.between(0, 1_500);
-      const services = system.regions.flatMap((region) => [system.gateway(region), system.tracker(region)]);
+      const services = [...system.services("gateway"), ...system.services("tracker")];
       await Promise.all([
         ...services.map((service) => service.kill()),
         ...cluster.nodes.map(({ id }) => cluster.kill(id)),
       ]);
       await pause(awayMs);
       world.wentOnInPlace("crash");
-      const order = random.shuffle(system.regions);
       await Promise.all([
         ...cluster.nodes.map(({ id }) => cluster.start(id)),
-        ...order.map((region) => world.revive(region, "tracker")),
+        ...random.shuffle(system.services("tracker")).map((tracker) => world.revive(tracker)),
       ]);
-      await Promise.all(order.map((region) => world.revive(region, "gateway")));
+      await Promise.all(random.shuffle(system.services("gateway")).map((gateway) => world.revive(gateway)));
     },
   },
   {

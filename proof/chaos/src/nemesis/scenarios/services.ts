@@ -1,25 +1,13 @@
-// Faults of gateways and trackers: killed, restarted, paused, all trackers at once, and a ledger
-// with a torn end. None causes a loss.
+// Faults of gateways and trackers: killed, restarted, paused, fewer gateways, all trackers at once,
+// and a ledger with a torn end. None causes a loss.
 import { appendFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { type ServiceKind, trackerLocation } from "@highwater/lab-system";
 import { type Scenario } from "../scenario.ts";
-import { type World } from "../world.ts";
 
 /** The remains of an unfinished write after a power failure. */
 const TORN_BYTES = 777;
-
-async function killThenStart(
-  world: World,
-  region: string,
-  service: ServiceKind,
-  awayMs: number,
-): Promise<void> {
-  await world.system[service](region).kill();
-  await pause(awayMs);
-  await world.revive(region, service);
-}
 
 function killed(service: ServiceKind): Scenario {
   return {
@@ -27,9 +15,11 @@ function killed(service: ServiceKind): Scenario {
     oneIn: 1,
     needs: ["services"],
     run: async ({ world, random, aim }) => {
-      const region = random.pick(world.system.regions);
-      aim(region);
-      await killThenStart(world, region, service, random.between(0, 4_000));
+      const chosen = random.pick(world.system.services(service));
+      aim(chosen.name);
+      await chosen.kill();
+      await pause(random.between(0, 4_000));
+      await world.revive(chosen);
     },
   };
 }
@@ -40,9 +30,9 @@ function restarted(service: ServiceKind): Scenario {
     oneIn: 1,
     needs: ["services"],
     run: async ({ world, random, aim }) => {
-      const region = random.pick(world.system.regions);
-      aim(region);
-      await world.revive(region, service);
+      const chosen = random.pick(world.system.services(service));
+      aim(chosen.name);
+      await world.revive(chosen);
     },
   };
 }
@@ -50,6 +40,8 @@ function restarted(service: ServiceKind): Scenario {
 const EXTRA_LEVEL = "both";
 /** Longer than every time limit of clients and of the services themselves. */
 const LONG_PAUSE_MS = 60_000;
+/** Of the gateways. */
+const TAKEN_AWAY = 2;
 
 function paused(service: ServiceKind, isLong: boolean): Scenario {
   return {
@@ -57,10 +49,9 @@ function paused(service: ServiceKind, isLong: boolean): Scenario {
     oneIn: isLong ? 4 : 1,
     needs: ["services"],
     run: async ({ world, random, aim }) => {
-      const region = random.pick(world.system.regions);
-      aim(region);
-      const { pid } = world.system[service](region);
-      if (pid === undefined) throw new Error(`the ${service} of ${region} has no process`);
+      const { name, pid } = random.pick(world.system.services(service));
+      aim(name);
+      if (pid === undefined) throw new Error(`${name} has no process`);
       try {
         process.kill(pid, "SIGSTOP");
         await pause(isLong ? LONG_PAUSE_MS : random.between(500, 7_000));
@@ -76,6 +67,22 @@ export const SERVICES: readonly Scenario[] = [
   restarted("gateway"),
   paused("gateway", false),
   paused("gateway", true),
+  {
+    // An operator takes two of the four gateways away, and starts them again one by one, under the
+    // same load.
+    kind: "fewer_gateways",
+    oneIn: 1,
+    needs: ["services"],
+    run: async ({ world, random, aim }) => {
+      const gateways = random.shuffle(world.system.services("gateway")).slice(0, TAKEN_AWAY);
+      aim(gateways.map(({ name }) => name).join(", "));
+      await Promise.all(gateways.map((gateway) => gateway.stop()));
+      for (const gateway of gateways) {
+        await pause(random.between(1_000, 5_000));
+        await world.revive(gateway);
+      }
+    },
+  },
   killed("tracker"),
   restarted("tracker"),
   paused("tracker", false),
@@ -129,9 +136,10 @@ export const SERVICES: readonly Scenario[] = [
       const { system } = world;
       aim(system.regions.join(", "));
       const awayMs = random.between(0, 3_000);
-      await Promise.all(system.regions.map((region) => system.tracker(region).kill()));
+      const trackers = system.services("tracker");
+      await Promise.all(trackers.map((tracker) => tracker.kill()));
       await pause(awayMs);
-      for (const region of random.shuffle(system.regions)) await world.revive(region, "tracker");
+      for (const tracker of random.shuffle(trackers)) await world.revive(tracker);
     },
   },
   {
@@ -141,10 +149,11 @@ export const SERVICES: readonly Scenario[] = [
     run: async ({ world, random, aim }) => {
       const region = random.pick(world.system.regions);
       aim(region);
-      await world.system.tracker(region).kill();
+      const tracker = world.system.tracker(region);
+      await tracker.kill();
       const log = join(world.cluster.dir, "services", `ledger-${region}.sqlite-wal`);
       await appendFile(log, Buffer.alloc(TORN_BYTES, Math.floor(random.next() * 256)));
-      await world.revive(region, "tracker");
+      await world.revive(tracker);
     },
   },
 ];
