@@ -1,12 +1,12 @@
-// Sections of docs/benchmarks.md: what people wrote stays as it is, and between two marks stands
-// what the result of a run says.
+// Sections of docs/benchmarks.md and docs/capacity.md: what people wrote stays as it is, and
+// between two marks stands what the result of a run says.
 import { readFileSync, writeFileSync } from "node:fs";
 import { type Result, verdictOf } from "./bars.ts";
 import type { Machine } from "../record.ts";
 import { type Cell, type Spread, spreadText } from "./figures.ts";
 import { FOREIGN_CORES_MAX, STEAL_MAX } from "./machine.ts";
 
-const PAGE = new URL("../../docs/benchmarks.md", import.meta.url);
+const BENCHMARKS = new URL("../../docs/benchmarks.md", import.meta.url);
 const UNKNOWN = "–";
 /** Of prose; a table's row stays on its line. */
 const COLUMNS = 100;
@@ -18,18 +18,18 @@ export interface Recorded extends Result {
 }
 
 /** Replaces sections by their names. */
-export function writeSections(sections: Readonly<Record<string, string>>): void {
-  const page = Object.entries(sections).reduce(
+export function writeSections(sections: Readonly<Record<string, string>>, page = BENCHMARKS): void {
+  const written = Object.entries(sections).reduce(
     (text, [name, section]) => replaced(text, name, section),
-    readFileSync(PAGE, "utf8"),
+    readFileSync(page, "utf8"),
   );
-  writeFileSync(PAGE, page);
+  writeFileSync(page, written);
 }
 
 export function replaced(page: string, name: string, section: string): string {
   const [begin, end] = [`<!-- ${name}: measured -->`, `<!-- ${name}: end -->`];
   const [from, to] = [page.indexOf(begin), page.indexOf(end)];
-  if (from < 0 || to < from) throw new Error(`docs/benchmarks.md has no place for ${name}`);
+  if (from < 0 || to < from) throw new Error(`the page has no place for ${name}`);
   const lines = section.split("\n").map((line) => (line.startsWith("|") ? line : wrapped(line)));
   return `${page.slice(0, from + begin.length)}\n${lines.join("\n")}\n${page.slice(to)}`;
 }

@@ -97,11 +97,12 @@ export class BenchSystem implements AsyncDisposable {
     });
   }
 
-  async startGateway(tracker: ServiceProcess): Promise<ServiceProcess> {
-    return this.#services.start("gateway", "gateway", {
-      GATEWAY_NAME: "gateway",
+  /** `trackers`: the addresses to which it announces; it follows the first one's marks. */
+  async startGateway(trackers: readonly string[], name = "gateway"): Promise<ServiceProcess> {
+    return this.#services.start("gateway", name, {
+      GATEWAY_NAME: name,
       GATEWAY_REGION: PRIMARY,
-      GATEWAY_TRACKERS: tracker.url,
+      GATEWAY_TRACKERS: trackers.join(","),
       HIGHWATER_TOPOLOGY: await this.#topology(),
     });
   }

@@ -106,7 +106,7 @@ async function measureServing(
 ): Promise<Pick<Parts, "idle" | "mark_latency" | "streams">> {
   const name = "tracker";
   const tracker = await system.startTracker(name);
-  const gateway = await system.startGateway(tracker);
+  const gateway = await system.startGateway([tracker.url]);
   using commits = new Helper<CommitOrders>(new URL("./commits-process.ts", import.meta.url));
   await commits.ask("open", { gateway: gateway.url, tracker: tracker.url });
   const parts = { system, commits, tracker: { name, url: tracker.url, pid: tracker.pid } };
