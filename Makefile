@@ -37,7 +37,7 @@ SLOW_FILES = $(filter %.slow.test.ts,$(TEST_FILES))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-pgwire bench-tracker bench-sdk experiments experiments-page failover-candidate adopt dist infra-test infra-rendered infra-tools tofu keys test test-slow test-unit fmt lint typecheck gen gen-check ratchet check clean
-.PHONY: audit console console-pictures foreign-suites bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put site verify attack chaos-mutants versions
+.PHONY: audit console console-pictures foreign-suites bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put site verify attack chaos-mutants versions bench-capacity
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -148,6 +148,9 @@ bench-overload: $(STAMP) ## Measure refusals, memory and recovery under ten time
 
 bench-tracker: $(STAMP) ## Measure the tracker: mark latency, cost, 2,000 streams, a full ledger, a failover (PROFILE=folder profiles it, PART=serving|ledger|failover)
 	@$(NODE) loadtests/tracker/cli.ts $(if $(PROFILE),--profile "$(PROFILE)") $(if $(PART),--part "$(PART)")
+
+bench-capacity: $(STAMP) ## Measure one and two gateways, one to three trackers, and 500 to 5,000 streams, against the model of docs/capacity.md (QUICK=1 ARGS=--page)
+	@$(NODE) loadtests/capacity/cli.ts $(if $(QUICK),--quick) $(ARGS)
 
 bench-pgwire: $(STAMP) $(POSTGRES) $(PGBOUNCER) ## Measure unmodified pgbench through the PostgreSQL wire, with and without PgBouncer, against the bars (QUICK=1 ARGS="--only …" PROFILE=folder)
 	@$(NODE) loadtests/pgwire/cli.ts $(if $(QUICK),--quick) $(if $(PROFILE),--profile "$(PROFILE)") $(ARGS)

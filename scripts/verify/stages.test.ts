@@ -117,6 +117,19 @@ const EXCERPTS: readonly (readonly [stage: string, output: string, ...figures: s
     "typescript, 10,000 promises: bytes of sdk to bare: 1.280",
   ],
   [
+    "bench-capacity",
+    reportOf(
+      {
+        ...RESULT,
+        ratios: { "2 gateways, 1 tracker: per_second, predicted to measured": 1.04 },
+        bars: [{ ...MISSED, what: "ratio of predicted to measured at most 1.33" }],
+      },
+      { figures: [], parts: [] },
+    ),
+    "2 gateways, 1 tracker: per_second, predicted to measured: 1.040",
+    "ratio of predicted to measured at most 1.33: 0.9, MISSED",
+  ],
+  [
     "bench-telemetry",
     `bytes sent: {}\n${verdictOf({ ...MISSED, what: "64 clients: on keeps at least 0.95 of the throughput" })}`,
     "64 clients: on keeps at least 0.95 of the throughput: 0.9, MISSED",

@@ -132,6 +132,7 @@ export const OWN_FOLDERS: Readonly<Record<string, readonly string[]>> = {
   examples: ["bench", "experiments", "failover-rounds", "infra-test", "soak", "versions"],
   "infra/image": ["infra-test"],
   "infra/terraform": ["infra-test"],
+  "loadtests/capacity": ["bench-capacity"],
   "loadtests/experiments": ["bench", "experiments", "soak"],
   "loadtests/gateway": ["bench", "experiments", "soak"],
   "loadtests/k6": ["load-smoke"],
@@ -240,10 +241,13 @@ const GATEWAY = all(
   ),
   bars,
 );
-const SDK: Figures = (output) =>
-  [...output.matchAll(/^ +([0-9.]+) {2}(\w+, .+ to bare)$/gm)].map(([, ratio, name = ""]) =>
-    figure(name, ratio),
-  );
+/** Ratios whose names end so. */
+function ratios(ending: string): Figures {
+  const pattern = new RegExp(`^ +([0-9.]+) {2}(.+ ${ending})$`, "gm");
+  return (output) => [...output.matchAll(pattern)].map(([, ratio, name = ""]) => figure(name, ratio));
+}
+const SDK = ratios("to bare");
+const CAPACITY = all(ratios("predicted to measured"), bars);
 const PGWIRE = all(
   matches(/^((?:one client|128 \w+) +(?:direct on|wire \w+)) +([0-9.]+)/gm, ", transactions a second"),
   bars,
@@ -286,6 +290,7 @@ export const STAGES: readonly Stage[] = [
   { command: "make load-smoke", limitMinutes: 60, figures: SMOKE },
   { command: "make bench-gateway", figures: GATEWAY, ...BENCHMARK, limitMinutes: 60 },
   { command: "make bench-tracker", figures: bars, ...BENCHMARK },
+  { command: "make bench-capacity", figures: CAPACITY, ...BENCHMARK, limitMinutes: 60 },
   { command: "make bench-pgwire", figures: PGWIRE, ...BENCHMARK, limitMinutes: 120 },
   { command: "make bench-sdk", figures: SDK, ...BENCHMARK, limitMinutes: 60 },
   { command: "make bench-telemetry", figures: bars, ...BENCHMARK },
