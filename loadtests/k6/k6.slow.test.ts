@@ -101,6 +101,7 @@ test(
     assert.equal(code, 0, output);
     assert.match(output, /met {4}broken count==0/);
     assert.match(output, /wire: [1-9]\d* safe commits, .* 0 clients failed: met/);
+    assert.match(output, /sdk: [1-9]\d* fast commits, .* with shared requests, 0 failed: met/);
     assert.doesNotMatch(output, /_latency/, "a limit of a latency is held against a busy machine");
     assert.match(output, /"missing":0,"returned":0,"unreported":0/);
   },

@@ -10,6 +10,7 @@ import { record } from "../record.ts";
 import { findK6, whyNoK6 } from "./find.ts";
 import { type Ended, runScript, TABLES, unfinished } from "./script.ts";
 import { compareReported } from "./reported.ts";
+import { judgeSharing, SharingLoad } from "./sharing.ts";
 import { judgeWire, WireLoad } from "./wire.ts";
 
 const SCENARIOS = ["smoke", "steady", "stress", "spike", "soak", "failover"] as const;
@@ -86,6 +87,7 @@ async function onOwnSystem(program: string, name: Scenario): Promise<boolean> {
   const endpoints = await system.endpoints(CLIENTS);
   const postgres = endpoints[0]?.postgres;
   const wire = name === "smoke" && postgres !== undefined ? new WireLoad(postgres) : null;
+  const sharing = name === "smoke" ? new SharingLoad(endpoints) : null;
   const running = runK6(program, name, {
     GATEWAYS: endpoints.map(({ gateway }) => gateway).join(","),
     TRACKERS: endpoints.map(({ tracker }) => tracker).join(","),
@@ -95,21 +97,28 @@ async function onOwnSystem(program: string, name: Scenario): Promise<boolean> {
   // Waits for both even if one of them fails: the system may only be closed after them.
   const [ended, primary] = await Promise.allSettled([running, failing]);
   const onWire = await wire?.stop();
+  const bySdk = await sharing?.stop();
   if (ended.status === "rejected") throw ended.reason;
   if (primary.status === "rejected") throw primary.reason;
   const { code, summary, reported } = ended.value;
   const rows = await system.cluster.query(primary.value, "SELECT id::text AS id FROM load_entry");
-  const all = [...reported, ...(onWire?.reported ?? [])];
+  const all = [...reported, ...(onWire?.reported ?? []), ...(bySdk?.reported ?? [])];
   const table = compareReported(all, new Set(rows.map(({ id }) => String(id))));
-  record(`k6-${name}`, { ...summary, ...(onWire !== undefined && { wire: onWire.figures }), table });
+  const beside = {
+    ...(onWire !== undefined && { wire: onWire.figures }),
+    ...(bySdk !== undefined && { sdk: bySdk.figures }),
+  };
+  record(`k6-${name}`, { ...summary, ...beside, table });
   console.log(`table: ${JSON.stringify(table)}`);
   const settled = (summary.counts["durable"] ?? 0) + (summary.counts["lost"] ?? 0);
   if (reported.length < settled)
     console.error(`${String(reported.length)} of ${String(settled)} verdicts were written down`);
-  const isGood = onWire === undefined || judgeWire(onWire.figures, settingOf("DURABLE_P95_MS"));
+  const isWireGood = onWire === undefined || judgeWire(onWire.figures, settingOf("DURABLE_P95_MS"));
+  const isSdkGood = bySdk === undefined || judgeSharing(bySdk.figures);
   return (
     code === 0 &&
-    isGood &&
+    isWireGood &&
+    isSdkGood &&
     table.missing + table.returned === 0 &&
     table.kept > 0 &&
     reported.length >= settled

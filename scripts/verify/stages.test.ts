@@ -99,10 +99,11 @@ const EXCERPTS: readonly (readonly [stage: string, output: string, ...figures: s
   ["infra-test", "ℹ tests 4\nℹ suites 0\nℹ pass 4\nℹ skipped 1", "tests: 4", "pass: 4", "skipped: 1"],
   [
     "load-smoke",
-    `${textOf(summaryOf({ metrics: METRICS }, { smoke: { duration: "10s" } }))}\ntable: {"kept":368,"missing":0}`,
+    `${textOf(summaryOf({ metrics: METRICS }, { smoke: { duration: "10s" } }))}\ntable: {"kept":368,"missing":0}\nsdk: 40 fast commits, 0 failed: met`,
     "commits/s ack p50 p95 p99 ms durable p50 p95 p99 ms gap p50 ms safe p50 p95 ms dropped: 37.0 3.0 6.0 9.0 70.0 140.0 210.0 - - - 0",
     "370 committed: 0 durable, 0 lost, 0 broken, 0 unsettled, 0 conflicts, 0 refused, 0 unanswered",
-    ...["table: {kept:368,missing:0}", "committed count>0: met", "commit_latency p(95)<50: MISSED"],
+    ...["table: {kept:368,missing:0}", "sdk: 40 fast commits, 0 failed: met"],
+    ...["committed count>0: met", "commit_latency p(95)<50: MISSED"],
   ],
   [
     "bench-gateway",

@@ -231,7 +231,7 @@ const TESTS = matches(/^ℹ (tests|pass|fail|skipped) ([0-9]+)$/gm);
 const SMOKE = all(
   matches(/^ +(commits\/s .+)\n\w* +(.+)$/gm),
   matches(/^([0-9]+ committed), (.+)$/gm),
-  matches(/^(table): (.+)$/gm),
+  matches(/^(table|wire|sdk): (.+)$/gm),
   bars,
 );
 const GATEWAY = all(
