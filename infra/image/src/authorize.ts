@@ -3,10 +3,14 @@
 // that was not fenced, another history, a node that is a replica still. The command's id follows
 // from what it says, so writing it again changes nothing. Exit codes: 0 the command is there, 1
 // failed, 2 wrong environment, 3 refused, 4 the node is not writable yet.
-import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
-import { type CandidateReport } from "@highwater/durability-tracker/failover";
+import {
+  type AuthorityCommand,
+  authorityCommand,
+  type CandidateReport,
+  writeCommand,
+} from "@highwater/durability-tracker/failover";
 import { parseTopology } from "@highwater/service";
 import pg from "pg";
 import { type Origin, readReport, finish } from "./failover-lines.ts";
@@ -27,34 +31,11 @@ export function whyNot(report: CandidateReport, node: string, stage: string | nu
   return null;
 }
 
-export interface Command {
-  readonly id: string;
-  readonly node: string;
-  readonly reason: string;
-  readonly overrules: readonly string[];
-  /** The epoch that it ends, which the node's history must have. */
-  readonly ends: string;
-}
-
-/** The same words have the same id: what was written is not written again. */
-export function commandOf(report: CandidateReport, node: string): Command {
-  if (report.epoch === null) throw new Error("the report has no epoch, so it names no node");
-  const { id: ends, primary } = report.epoch;
-  const overrules = [...report.overrules].sort();
-  const digest = createHash("sha256")
-    .update(JSON.stringify(["highwater/authorize", ends, node, overrules]))
-    .digest();
-  digest.writeUInt8((digest.readUInt8(6) & 0x0f) | 0x80, 6);
-  digest.writeUInt8((digest.readUInt8(8) & 0x3f) | 0x80, 8);
-  const hex = digest.toString("hex");
-  const id = [
-    hex.slice(0, 8),
-    hex.slice(8, 12),
-    hex.slice(12, 16),
-    hex.slice(16, 20),
-    hex.slice(20, 32),
-  ].join("-");
-  return { id, node, reason: `failover from ${primary}`, overrules, ends };
+/** The operator's command that the report asks for. */
+export function commandOf(report: CandidateReport, node: string): AuthorityCommand {
+  const { epoch, overrules } = report;
+  if (epoch === null) throw new Error("the report has no epoch, so it names no node");
+  return authorityCommand({ node, ends: epoch.id, overrules, reason: `failover from ${epoch.primary}` });
 }
 
 type Attempt =
@@ -62,28 +43,20 @@ type Attempt =
   | { readonly kind: "refused" | "not_yet"; readonly why: string };
 
 /** One try on one connection. Errors: those of the connection, which may pass. */
-async function attempt(client: pg.Client, command: Command): Promise<Attempt> {
+async function attempt(client: pg.Client, command: AuthorityCommand): Promise<Attempt> {
   const replica = await client.query<{ replica: boolean }>("SELECT pg_is_in_recovery() AS replica");
   if (replica.rows[0]?.replica !== false)
     return { kind: "not_yet", why: `${command.node} is still a replica: it has not been promoted` };
-  const history = await client.query("SELECT FROM highwater.epoch WHERE id = $1", [command.ends]);
-  if (history.rowCount !== 1)
-    return {
-      kind: "refused",
-      why: `${command.node} is of another history: it has no record of epoch ${command.ends}, which the report speaks of. Ask again`,
-    };
-  // A replica that hangs must not hold the operator's word up.
-  await client.query("SET synchronous_commit = local");
-  const written = await client.query(
-    `INSERT INTO highwater.authority_command (id, node, reason, overrules) VALUES ($1, $2, $3, $4)
-     ON CONFLICT (id) DO NOTHING`,
-    [command.id, command.node, command.reason, command.overrules],
-  );
-  return { kind: written.rowCount === 1 ? "written" : "there" };
+  const done = await writeCommand(client, command, null);
+  if (done !== "other_history") return { kind: done };
+  return {
+    kind: "refused",
+    why: `${command.node} is of another history: it has no record of epoch ${command.ends}, which the report speaks of. Ask again`,
+  };
 }
 
 /** Tried again while the node restarts, which RDS lets it do when it promotes. */
-async function write(url: string, command: Command, waitMs: number): Promise<Attempt> {
+async function write(url: string, command: AuthorityCommand, waitMs: number): Promise<Attempt> {
   const untilMs = performance.now() + waitMs;
   for (;;) {
     const found = await once(url, command);
@@ -98,7 +71,7 @@ async function write(url: string, command: Command, waitMs: number): Promise<Att
  */
 const PASSING = /^(08|57P0[123]|25006|53300)/;
 
-async function once(url: string, command: Command): Promise<Attempt> {
+async function once(url: string, command: AuthorityCommand): Promise<Attempt> {
   const client = new pg.Client({
     connectionString: url,
     connectionTimeoutMillis: CONNECT_LIMIT_MS,

@@ -205,7 +205,11 @@ function boundsOf(nodes: readonly NodeFinding[], { ignored }: Wishes): (node: st
 }
 
 /** Known epochs outside the node's history. */
-function strangersOf(node: string, { reports }: ClusterReports, { graph }: KnownEpochs): EpochId[] {
+export function strangersOf(
+  node: string,
+  { reports }: Pick<ClusterReports, "reports">,
+  { graph }: Pick<KnownEpochs, "graph">,
+): EpochId[] {
   const own = new Set(reports.get(node)?.epochs.map(({ id }) => id));
   return graph
     .ids()

@@ -173,7 +173,7 @@ export function makeReport({ decision, answers, wishes, isLease }: ReportInput):
 }
 
 /** What trackers have counted of each node: evidence that outlives the node's answer. */
-function countedBy(previews: readonly FailoverPreview[]): Map<string, Offset> {
+export function countedBy(previews: readonly FailoverPreview[]): Map<string, Offset> {
   const counted = new Map<string, Offset>();
   for (const { nodes } of previews)
     for (const { node, position } of nodes) {
@@ -211,7 +211,11 @@ function nodeReport(
  * Trackers hold the same unless one was away: of each number the highest is the nearest to the
  * truth.
  */
-function lossOf(node: string, position: Offset, { previews, end }: Evidence): Loss {
+export function lossOf(
+  node: string,
+  position: Offset,
+  { previews, end }: Pick<Evidence, "previews" | "end">,
+): Loss {
   const previewed = previews.flatMap(({ follows, candidates }) =>
     candidates.filter((candidate) => candidate.node === node).map((candidate) => ({ follows, ...candidate })),
   );
