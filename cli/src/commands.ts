@@ -1,9 +1,9 @@
 // The table of all commands. Help, completion, docs/reference/cli.md and the program's own dispatch
 // are made from it.
 import { type Command } from "./command.ts";
-import { type Option } from "./given.ts";
+import { JSON_OUTPUT } from "./commands/options.ts";
+import { WEBHOOKS } from "./commands/webhooks.ts";
 
-const JSON_OUTPUT: Option = { name: "json", does: "print JSON" };
 const GUIDE = "guide/your-own-postgres.md";
 
 const SERVICE_EXITS = {
@@ -294,6 +294,7 @@ export const GROUPS: Readonly<Record<string, readonly Command[]>> = {
   Services: SERVICES,
   Transactions: TRANSACTIONS,
   Operation: OPERATION,
+  Webhooks: WEBHOOKS,
   "This command": [COMPLETION],
 };
 

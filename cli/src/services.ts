@@ -13,8 +13,16 @@ export interface Service {
   fetch(path: string, init?: RequestInit): Promise<Response>;
 }
 
-/** `asked`: the URL from an option, or null. `variables`: the first that is set counts. */
-export function serviceAt(asked: string | null, variables: readonly string[], env: Env): Service {
+/**
+ * `asked`: the URL from an option, or null. `variables`: the first that is set counts. `scope`:
+ * what the key needs.
+ */
+export function serviceAt(
+  asked: string | null,
+  variables: readonly string[],
+  env: Env,
+  scope = "read",
+): Service {
   const found = asked ?? variables.map((name) => (env[name] ?? "").split(",")[0]?.trim() ?? "").find(Boolean);
   if (found === undefined)
     throw badInput(`no address: set ${variables.join(" or ")}, or give it as an option`);
@@ -27,7 +35,7 @@ export function serviceAt(asked: string | null, variables: readonly string[], en
     url,
     fetch: async (path, init = {}) => {
       const response = await ask(`${url}${path}`, { ...init, headers: { ...headers, ...init.headers } });
-      if (!response.ok) throw await refusalOf(response, url);
+      if (!response.ok) throw await refusalOf(response, url, scope);
       return response;
     },
   };
@@ -64,11 +72,11 @@ async function ask(url: string, init: RequestInit): Promise<Response> {
 }
 
 /** The problem that the service describes. */
-async function refusalOf(response: Response, url: string): Promise<Refusal> {
+async function refusalOf(response: Response, url: string, scope: string): Promise<Refusal> {
   const problem = (await response.json().catch(() => ({}))) as Partial<Problem>;
   const { code = `status ${String(response.status)}`, title = "", detail = title } = problem;
   const lines = [`${url} answers ${code}${detail === "" ? "" : `: ${detail}`}`];
-  if (response.status === 401) lines.push("Set HIGHWATER_API_KEY to a key with the scope read.");
+  if (response.status === 401) lines.push(`Set HIGHWATER_API_KEY to a key with the scope ${scope}.`);
   if (response.status === 404 && problem.code === undefined)
     lines.push("Is that an edge, or the right service? A gateway knows ids, a tracker tokens and events.");
   return new Refusal(lines, EXIT_REFUSED);
