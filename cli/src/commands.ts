@@ -1,6 +1,7 @@
 // The table of all commands. Help, completion, docs/reference/cli.md and the program's own dispatch
 // are made from it.
 import { type Command } from "./command.ts";
+import { FAILOVER } from "./commands/failover.ts";
 import { JSON_OUTPUT } from "./commands/options.ts";
 import { WEBHOOKS } from "./commands/webhooks.ts";
 
@@ -224,27 +225,6 @@ const OPERATION: readonly Command[] = [
     run: { ...KEYS, before: ["audit"], options: "after since" },
   },
   {
-    name: "failover candidate",
-    does: "name the node to promote, and what a promotion would lose",
-    page: "guide/failover-candidate.md",
-    exits: {
-      0: "a node is named, and every level keeps its promises (or loss is accepted)",
-      1: "the command failed",
-      2: "wrong arguments or configuration",
-      3: "the primary answers, or a node is already promoted",
-      4: "split brain",
-      5: "no node can be promoted",
-      6: "a level's promise is at risk or broken",
-      7: "a stream is still open: the old primary may be alive",
-    },
-    run: {
-      kind: "program",
-      module: "@highwater/durability-tracker/cli/failover-candidate",
-      options:
-        "switchover fenced accept-loss prefer-region prefer-zone exclude ignore list tracker wait json",
-    },
-  },
-  {
     name: "adopt",
     does: "continue with a database that lacks earlier epochs",
     page: "guide/adopt.md",
@@ -293,6 +273,7 @@ export const GROUPS: Readonly<Record<string, readonly Command[]>> = {
   "Your servers": YOUR_SERVERS,
   Services: SERVICES,
   Transactions: TRANSACTIONS,
+  "Change of the primary": FAILOVER,
   Operation: OPERATION,
   Webhooks: WEBHOOKS,
   "This command": [COMPLETION],

@@ -7,15 +7,26 @@ export const OLDEST_VERSION = 150_000;
 const CONNECT_LIMIT_MS = 5_000;
 const QUERY_LIMIT_MS = 10_000;
 
+interface SessionOptions {
+  /** Default: its transactions are read-only. */
+  readonly writes?: boolean;
+  /** Of one statement. Default: 10 s. */
+  readonly limitMs?: number;
+}
+
 /** Errors: those of the connection and of `work`. */
-export async function withServer<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
+export async function withServer<T>(
+  url: string,
+  work: (client: pg.Client) => Promise<T>,
+  { writes = false, limitMs = QUERY_LIMIT_MS }: SessionOptions = {},
+): Promise<T> {
   const client = new PostgresClient({
     connectionString: url,
     application_name: "highwater:cli",
     connectionTimeoutMillis: CONNECT_LIMIT_MS,
-    query_timeout: QUERY_LIMIT_MS,
-    statement_timeout: QUERY_LIMIT_MS,
-    options: "-c search_path=pg_catalog -c default_transaction_read_only=on",
+    query_timeout: limitMs,
+    statement_timeout: limitMs,
+    options: `-c search_path=pg_catalog -c default_transaction_read_only=${writes ? "off" : "on"}`,
   });
   // An error between two queries fails the next one.
   client.on("error", () => undefined);

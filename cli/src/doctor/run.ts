@@ -1,13 +1,11 @@
 // The command `doctor`: asks the nodes of a topology, and prints what the rules say.
 import { readAuthority } from "@highwater/authority";
 import { leaseFaults } from "@highwater/durability-tracker/config";
-import { type Topology } from "@highwater/protocol";
 import { realClock } from "@highwater/runtime";
-import { Faults, parseTopology, topologyPath } from "@highwater/service";
 import { POSTGRES_DEFAULTS } from "@highwater/store";
 import { type Call } from "../command.ts";
+import { topologyOf } from "../deployment.ts";
 import { badInput, EXIT_BAD_INPUT, EXIT_REFUSED } from "../refusal.ts";
-import { readTopology } from "../topology-check.ts";
 import { askNodes } from "./ask.ts";
 import { judgeDeployment } from "./deployment-rules.ts";
 import { type Deployment, type Finding, type NodeFacts, type Severity } from "./facts.ts";
@@ -41,23 +39,6 @@ export async function run({ given, env, print }: Call): Promise<number> {
   const exitCode = exitCodeOf(deployment, findings);
   print(given.flag("json") ? asJson(deployment, findings, exitCode) : asText(deployment, findings, exitCode));
   return exitCode;
-}
-
-/** Errors: Refusal. */
-function topologyOf(path: string | null, env: Call["env"]): Topology {
-  const file = path ?? topologyPath(env);
-  if (file !== null) {
-    const { topology, faults } = readTopology(file);
-    if (topology === null) throw badInput(...faults);
-    return topology;
-  }
-  const value = env["HIGHWATER_TOPOLOGY"] ?? "";
-  if (value === "") throw badInput("name the topology file, or set HIGHWATER_TOPOLOGY");
-  try {
-    return parseTopology(value);
-  } catch (cause) {
-    throw cause instanceof Faults ? badInput(...cause.faults) : cause;
-  }
 }
 
 function sizeOf(env: Call["env"], variable: string, fallback: number): number {

@@ -1,0 +1,87 @@
+// The rows of the table that change the primary, or prepare for it.
+import { type Command } from "../command.ts";
+import { BY, JSON_OUTPUT, REASON, TRACKERS_TO_ASK } from "./options.ts";
+
+export const FAILOVER: readonly Command[] = [
+  {
+    name: "failover candidate",
+    does: "name the node to promote, and what a promotion would lose",
+    page: "guide/failover-candidate.md",
+    exits: {
+      0: "a node is named, and every level keeps its promises (or loss is accepted)",
+      1: "the command failed",
+      2: "wrong arguments or configuration",
+      3: "the primary answers, or a node is already promoted",
+      4: "split brain",
+      5: "no node can be promoted",
+      6: "a level's promise is at risk or broken",
+      7: "a stream is still open: the old primary may be alive",
+    },
+    run: {
+      kind: "program",
+      module: "@highwater/durability-tracker/cli/failover-candidate",
+      options:
+        "switchover fenced accept-loss prefer-region prefer-zone exclude ignore list tracker wait json",
+    },
+  },
+  {
+    name: "failover preview",
+    does: "show what the loss of the primary would cost now, as trackers know it",
+    notes: [
+      "Asks trackers alone, so it needs no database: for each replica that they have counted, the transactions that its promotion would lose, and the promises that it would break. The key needs the scopes read and admin.",
+      "Before you promote a node, ask every node: highwater failover candidate.",
+    ],
+    page: "guide/failover-candidate.md",
+    exits: { 0: "shown", 1: "no tracker can say", 2: "wrong arguments or configuration" },
+    run: {
+      kind: "own",
+      load: () => import("../failover/preview.ts"),
+      options: [
+        {
+          name: "list",
+          value: "N",
+          does: "list the first N transactions that each choice would lose, by id",
+        },
+        TRACKERS_TO_ASK,
+        JSON_OUTPUT,
+      ],
+    },
+  },
+  {
+    name: "failover authorize",
+    does: "name a promoted node as the primary, for Highwater",
+    args: "NODE",
+    notes: [
+      "Writes the operator's command on the node, and waits until the services have carried it out. It names every epoch that the node's history lacks; you have to name those that are given up. A second time it changes nothing.",
+      "It reads HIGHWATER_TOPOLOGY, HIGHWATER_AUTHORITY, HIGHWATER_TRACKERS and HIGHWATER_API_KEY (or HIGHWATER_INTERNAL_SECRET) as failover candidate does.",
+    ],
+    page: "reference/authority.md",
+    exits: {
+      0: "the epoch that the command names has begun",
+      1: "the command failed",
+      2: "wrong arguments or configuration",
+      3: "refused; nothing is written",
+      4: "written, and no service carried it out in time",
+    },
+    run: {
+      kind: "own",
+      load: () => import("../failover/authorize.ts"),
+      options: [
+        {
+          name: "fenced",
+          does: "you confirm that a former primary, which does not answer, is off and stays off",
+        },
+        {
+          name: "overrule",
+          value: "EPOCH",
+          isMany: true,
+          does: "give this epoch up, with everything that committed in it",
+        },
+        BY,
+        REASON,
+        TRACKERS_TO_ASK,
+        JSON_OUTPUT,
+      ],
+    },
+  },
+];
