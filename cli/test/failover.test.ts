@@ -116,8 +116,8 @@ describe("a failover by hand", () => {
     assert.equal(row?.["epoch"], named.epoch);
   });
 
-  test("authorize in an HA manager's cluster, or of another node, is refused", async () => {
-    for (const command of [["failover", "authorize"]]) {
+  test("authorize and switchover of an HA manager's cluster, or of another node, are refused", async () => {
+    for (const command of [["failover", "authorize"], ["switchover"]]) {
       const unknown = await highwater([...command, "moon"], { env });
       assert.deepEqual([unknown.code, unknown.err], [2, "moon is not a node of the topology"]);
       const lease = {

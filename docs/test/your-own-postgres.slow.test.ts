@@ -29,6 +29,7 @@ const PROGRAMS = globSync("/usr/lib/postgresql/*/bin")
   .filter((folder) => existsSync(join(folder, "initdb")))
   .at(-1);
 const UNPRIVILEGED = 65_534;
+const AS_UNPRIVILEGED = "setpriv --reuid 65534 --regid 65534 --clear-groups";
 
 interface Identity {
   readonly uid?: number;
@@ -89,6 +90,7 @@ test(
     );
     const settings: Record<string, string> = {
       ...Object.fromEntries(free),
+      AS_SERVERS: identity.uid === undefined ? "" : AS_UNPRIVILEGED,
       SERVERS: servers.path,
       HIGHWATER_FILES: join(folder.path, "files"),
       PATH: [folder.path, PROGRAMS, process.env["PATH"]].join(delimiter),
@@ -120,9 +122,11 @@ test(
       assert.match(output, /nothing endangers promises: 0 danger/);
       assert.match(output, /"state":"durable"/);
       assert.match(output, /^durable at global: it survives/m);
+      assert.match(output, /^DONE: us-west is the primary[^]*^DONE: us-east is the primary/m);
       assert.deepEqual(await query("SELECT id, item FROM orders ORDER BY id"), [
         { id: 1, item: "chair" },
         { id: 2, item: "table" },
+        { id: 3, item: "lamp" },
       ]);
       assert.deepEqual(await query("SELECT rolname FROM pg_roles WHERE rolname ~ 'highwater'"), []);
       assert.deepEqual(await query("SELECT nspname FROM pg_namespace WHERE nspname ~ 'highwater'"), []);

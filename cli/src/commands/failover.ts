@@ -84,4 +84,46 @@ export const FAILOVER: readonly Command[] = [
       ],
     },
   },
+  {
+    name: "switchover",
+    does: "make another node the primary, as planned, without losing anything",
+    args: "NODE",
+    notes: [
+      "Hands the present primary over, waits until NODE has everything that it has, promotes NODE, authorizes it, and lets all others follow it. It refuses where something would be lost. If it is interrupted, the same command continues; while no other node is promoted, the name of the old primary calls it off.",
+      "One step needs the old primary's machine: a clean restart. --restart-command does it, with the name of the node in HIGHWATER_NODE; without it the command asks you to.",
+    ],
+    page: "guide/switchover.md",
+    exits: {
+      0: "NODE is the primary, and all others follow it; or, with --plan, that can be done",
+      1: "a step failed",
+      2: "wrong arguments or configuration",
+      3: "refused",
+      4: "not finished: interrupted, or it waited too long. The same command continues",
+    },
+    run: {
+      kind: "own",
+      load: () => import("../switchover/run.ts"),
+      options: [
+        { name: "plan", does: "only check, and say what would be done" },
+        { name: "yes", does: "do not ask" },
+        { name: "admin", value: "ROLE", does: "a superuser to log in as (default: the topology's role)" },
+        { name: "restart-command", value: "COMMAND", does: "restarts a node cleanly, by the shell" },
+        {
+          name: "address",
+          value: "HOST[:PORT]",
+          does: "where other servers reach NODE (default: as in the topology)",
+        },
+        { name: "without", value: "NODE", isMany: true, does: "a standby that is down: leave it out" },
+        { name: "accept-unlogged", does: "rows of UNLOGGED tables, which no standby has, may go" },
+        {
+          name: "wait",
+          value: "SECONDS",
+          does: "wait this long for what it waits for: a restart, a standby (default: 300)",
+        },
+        BY,
+        TRACKERS_TO_ASK,
+        JSON_OUTPUT,
+      ],
+    },
+  },
 ];

@@ -42,7 +42,11 @@ export function nextSteps({ decision, refusal, wishes, isLease }: NextStepsInput
     return [
       `HIGHWATER_AUTHORITY is lease: the HA manager promotes, not you. Tell it to choose ${chosen.node}.`,
     ];
-  if (wishes.isSwitchover) return handOver(primary ?? "the primary");
+  if (wishes.isSwitchover)
+    return [
+      `highwater switchover ${chosen.node} does everything that follows, and loses nothing. By hand:`,
+      ...handOver(primary ?? "the primary"),
+    ];
   return [
     `Make sure that ${primary ?? "the old primary"} is off and stays off: anything it accepts from now on is lost.`,
     `On ${chosen.node}: SELECT pg_promote();`,
@@ -70,5 +74,5 @@ const WATCH =
 /** Names are letters, digits, '-' and '_', and epochs are UUIDs: nothing to quote. */
 function informHighwater(node: string, { overrules, primary }: Decision): string {
   const reason = primary === null ? "failover" : `failover from ${primary}`;
-  return `On ${node}, as Highwater's service role: SET synchronous_commit = local; INSERT INTO highwater.authority_command (node, reason, overrules) VALUES ('${node}', '${reason}', '{${overrules.join(",")}}');`;
+  return `highwater failover authorize ${node}; or on ${node}, as Highwater's service role: SET synchronous_commit = local; INSERT INTO highwater.authority_command (node, reason, overrules) VALUES ('${node}', '${reason}', '{${overrules.join(",")}}');`;
 }

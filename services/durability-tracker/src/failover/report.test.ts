@@ -125,7 +125,8 @@ test("what to do next: the command that Highwater follows names what it overrule
 test("what to do next for a planned change: nothing says that a clean stop leaves no replica behind", () => {
   const { nextSteps } = report([primary("east", 100, [FIRST]), ...BOTH], [], { isSwitchover: true });
   // With the setting of PostgreSQL 19 a server stops cleanly before its replicas have everything.
-  const [limit, stop, again, ...more] = nextSteps;
+  const [command, limit, stop, again, ...more] = nextSteps;
+  assert.match(command ?? "", /^highwater switchover (north|west|south)/);
   assert.match(
     limit ?? "",
     /^On east, .*: ALTER SYSTEM SET wal_sender_shutdown_timeout = -1; SELECT pg_reload_conf\(\);/,

@@ -179,6 +179,6 @@ Trackers:
 Next:
   1. Make sure that east is off and stays off: anything it accepts from now on is lost.
   2. On west: SELECT pg_promote();
-  3. On west, as Highwater's service role: SET synchronous_commit = local; INSERT INTO highwater.authority_command (node, reason, overrules) VALUES ('west', 'failover from east', '{}');
+  3. highwater failover authorize west; or on west, as Highwater's service role: SET synchronous_commit = local; INSERT INTO highwater.authority_command (node, reason, overrules) VALUES ('west', 'failover from east', '{}');
   4. On the other replicas: point primary_conninfo to it (ALTER SYSTEM SET primary_conninfo = '…'; SELECT pg_reload_conf();).
   5. Watch GET /readyz of a tracker: it is ready, and names the node and the new epoch, once Highwater follows.`;
