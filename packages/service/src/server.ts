@@ -7,7 +7,7 @@ import { installErrorReference } from "./plugins/error-reference.ts";
 import { installErrorHandling, makeErrorHandler, refuseConnection } from "./plugins/error-handler.ts";
 import { installJsonBody } from "./plugins/json-body.ts";
 import { installOpenDoor } from "./plugins/open-door.ts";
-import { installRouteTable } from "./plugins/route-table.ts";
+import { type Elsewhere, installRouteTable } from "./plugins/route-table.ts";
 import { installTracing } from "./plugins/trace.ts";
 import { type ServerCertificate } from "./settings/tls.ts";
 import { type Tracer } from "./telemetry/tracer.ts";
@@ -23,6 +23,8 @@ export interface ServerOptions {
   readonly openOn?: string | undefined;
   /** Cuts open connections when the application closes. */
   readonly cutOnClose?: boolean;
+  /** What another service serves; a 404 of this one says so. */
+  readonly elsewhere?: Elsewhere;
   /** Absent: nothing is traced. */
   readonly tracer?: Tracer | undefined;
 }
@@ -62,7 +64,7 @@ export function makeServer(options: ServerOptions): FastifyInstance {
   installErrorHandling(app, log);
   installCors(app, corsOrigins);
   if (openOn !== undefined) installOpenDoor(app, { host: openOn, origins: corsOrigins });
-  installRouteTable(app);
+  installRouteTable(app, options.elsewhere);
   installJsonBody(app);
   installErrorReference(app);
   if (certificate !== null) noteFailedHandshakes(app, log);

@@ -43,6 +43,7 @@ export function buildGateway(
     log: deps.log,
     tracer: deps.tracer,
     certificate: serverCertificate(config),
+    elsewhere: { "a tracker": ["/v1/durability/", "/v1/webhooks", "/console"] },
   });
   app.addHook("onRequest", (request, reply, done) => {
     if (!gateway.isStopping || isOfOpenTransaction(request.url, gateway) || !isWork(request.url)) {

@@ -19,8 +19,14 @@ const ANY_PATH = "*";
 
 const tables = new WeakMap<FastifyInstance, ReadonlyMap<string, Path>>();
 
-/** Install it before the routes: 404 for an unknown path, 405 for a method that the path lacks. */
-export function installRouteTable(app: FastifyInstance): void {
+/** The beginnings of the paths that another service has, by what serves them. */
+export type Elsewhere = Readonly<Record<string, readonly string[]>>;
+
+/**
+ * Install it before the routes: 404 for an unknown path, which says what there is; 405 for a method
+ * that the path lacks.
+ */
+export function installRouteTable(app: FastifyInstance, elsewhere: Elsewhere = {}): void {
   const paths = new Map<string, Path>();
   tables.set(app, paths);
   app.addHook("onRoute", ({ method, url }) => {
@@ -39,19 +45,28 @@ export function installRouteTable(app: FastifyInstance): void {
     }
     const [asked = ""] = request.url.split("?", 1);
     const literal = paths.get(asked);
-    // A literal path is never an id, whatever the method.
-    if (!is404 && (literal === undefined || literal.methods.has(method))) {
-      done();
-      return;
-    }
     const methods = literal?.methods ?? methodsAt(asked.split("/"), [...paths.values()]);
-    if (methods.size === 0) done(new HighwaterError("not_found"));
+    // A literal path is never an id, whatever the method; nor is nothing at all.
+    if (!is404 && methods.size > 0 && (literal === undefined || methods.has(method))) done();
+    else if (methods.size === 0)
+      done(new HighwaterError("not_found", { detail: whatThereIs(asked, paths.keys(), elsewhere) }));
     else {
       void reply.header("allow", [...methods].sort().join(", "));
       done(new HighwaterError("method_not_allowed"));
     }
   });
 }
+
+function whatThereIs(asked: string, paths: Iterable<string>, elsewhere: Elsewhere): string {
+  for (const [service, beginnings] of Object.entries(elsewhere)) {
+    const beginning = beginnings.find((each) => asked.startsWith(each));
+    if (beginning !== undefined) return `There is no such path here: ${service} serves ${beginning}.`;
+  }
+  const own = [...paths].filter((path) => !path.startsWith("/internal/"));
+  return `There is no such path here. There are ${own.map(asInOpenApi).join(", ")}.`;
+}
+
+const asInOpenApi = (path: string): string => path.replaceAll(/:(\w+)/g, "{$1}");
 
 /** Every route of the application. With GET there is HEAD, too. */
 export function routesOf(app: FastifyInstance): Route[] {

@@ -60,6 +60,8 @@ describe("paths and methods", () => {
     }
     const { problem } = await refused(`/v1/transactions/${newId()}/commit/`, { method: "POST" });
     assert.equal(problem.code, "not_found");
+    // Nothing is no id.
+    assert.equal((await refused("/v1/transactions/", {})).problem.code, "not_found");
   });
 
   it("405 for a method that there is not, and which there are", async () => {
@@ -116,7 +118,7 @@ describe("ids", () => {
   });
 
   it("what is no UUIDv7 is refused as such, wherever it stands", async () => {
-    for (const id of ["", "order-7", crypto.randomUUID(), `${newId()}%20`, "%00"]) {
+    for (const id of ["order-7", crypto.randomUUID(), `${newId()}%20`, "%00"]) {
       const { problem } = await refused(`/v1/transactions/${id}`, {});
       assert.deepEqual([problem.status, problem.code], [400, "invalid_id"], id);
     }
