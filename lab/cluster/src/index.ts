@@ -187,6 +187,7 @@ class RemoteCluster implements Cluster {
       setRoundTripMs: (ms) => this.#supervisor.call("setRoundTripMs", from, to, ms),
       cut: (options = {}) => this.#supervisor.call("cut", from, to, options),
       heal: () => this.#supervisor.call("heal", from, to),
+      isCut: () => this.#supervisor.call("isCut", from, to),
     };
   }
 

@@ -51,6 +51,10 @@ export class Link {
     return from === this.a ? this.#aToB : this.#bToA;
   }
 
+  get isCut(): boolean {
+    return this.refusing || this.#aToB.blocked || this.#bToA.blocked;
+  }
+
   setRoundTripMs(ms: number): void {
     this.#aToB.delayMs = ms / 2;
     this.#bToA.delayMs = ms / 2;

@@ -73,6 +73,10 @@ export class Network {
     this.#links.get(a, b).heal();
   }
 
+  isCut(a: string, b: string): boolean {
+    return this.#links.get(a, b).isCut;
+  }
+
   async isolate(location: string, except: readonly string[]): Promise<void> {
     this.#links.isolate(location, except);
   }

@@ -37,6 +37,7 @@ const api: SupervisorApi = {
   setRoundTripMs: async (a, b, ms) => current().network.setRoundTripMs(a, b, ms),
   cut: async (from, to, options) => current().network.cut(from, to, options),
   heal: async (a, b) => current().network.heal(a, b),
+  isCut: async (a, b) => current().network.isCut(a, b),
   isolate: async (location, except) => current().network.isolate(location, except),
   healAll: async () => current().network.healAll(),
   start: async (id) => current().start(id),

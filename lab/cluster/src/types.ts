@@ -98,6 +98,8 @@ export interface LinkControl {
   cut(options?: CutOptions): Promise<void>;
   /** Stalled bytes go on, as after a retransmission by TCP. */
   heal(): Promise<void>;
+  /** True if something that one end sends does not reach the other. */
+  isCut(): Promise<boolean>;
 }
 
 export interface RelayTarget {
@@ -154,6 +156,7 @@ export interface SupervisorApi {
   setRoundTripMs(a: string, b: string, ms: number): Promise<void>;
   cut(from: string, to: string, options: CutOptions): Promise<void>;
   heal(a: string, b: string): Promise<void>;
+  isCut(a: string, b: string): Promise<boolean>;
   isolate(location: string, except: readonly string[]): Promise<void>;
   healAll(): Promise<void>;
   start(nodeId: string): Promise<void>;

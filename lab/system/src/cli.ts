@@ -29,7 +29,7 @@ const COMMANDS: Readonly<
     run: (system, name) => system.cluster.promote(name),
   },
   "revive REGION": {
-    does: "bring a lost region back, as a replica",
+    does: "bring a lost region back, as a replica (heal first)",
     run: (system, name) => system.reviveRegion(name),
   },
 };

@@ -354,9 +354,13 @@ export class System implements AsyncDisposable {
 
   /**
    * Brings a lost region back: nodes as fresh copies of the primary, services with their data on
-   * disk. Heal the links first. Resolves when its nodes stream and its services have started.
+   * disk. Resolves when its nodes stream and its services have started. Rejects at once if the
+   * link to the primary is cut: they could not follow it.
    */
   async reviveRegion(region: string): Promise<void> {
+    for (const { state, region: other } of await this.cluster.status())
+      if (state === "primary" && other !== region && (await this.cluster.link(region, other).isCut()))
+        throw new Error(`${region} is cut off from the primary in ${other}: heal the links first`);
     const nodes = this.cluster.nodes.filter((node) => node.region === region).map((node) => node.id);
     await Promise.all([
       Promise.all(nodes.map((id) => this.cluster.rejoin(id))).then(() =>

@@ -21,7 +21,7 @@ import {
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 
-test("a killed region: replicated transactions are durable, the rest is lost, and the service continues elsewhere", async () => {
+test("a killed region: replicated transactions are durable, the rest is lost, and the service continues elsewhere until the region is back", async () => {
   await using system = await System.start();
   await createTable(system, EAST);
   const early = await commitKeys(system.gateway(EAST).url, "early", 10);
@@ -37,6 +37,12 @@ test("a killed region: replicated transactions are durable, the rest is lost, an
   for (const { key } of late) assert.equal(judged.get(key)?.verdict, "lost");
   // The other surviving tracker agrees.
   await assertTruth(system, { tracker: system.tracker(WEST).url, node: heir }, [...early, ...late]);
+  // A region that is still cut off could not follow: it does not come back by half.
+  await assert.rejects(system.reviveRegion(EAST), /^Error: us-east is cut off .*: heal the links first$/);
+  assert.equal((await system.cluster.status()).find(({ id }) => id === EAST)?.state, "stopped");
+  await system.cluster.healAll();
+  await system.reviveRegion(EAST);
+  await assertTruth(system, { tracker: system.tracker(EAST).url, node: EAST }, [...early, ...late]);
 });
 
 describe("what takes nothing away", () => {
