@@ -321,11 +321,11 @@ export const ERRORS = {
   too_many_open: entry(503, "not_applied", "wait", {
     title: "Too many transactions are open.",
     cause:
-      "As many interactive transactions are open as `limit` allows: `maxOpen` (GATEWAY_MAX_OPEN) on the gateway, `openTransactions` (GATEWAY_MAX_OPEN_PER_KEY, or the key's own) of the key, `openTransactionsOfRole` and `openTransactionsShare` of its database role. Or as many tickets are open as `maxTickets` (GATEWAY_MAX_TICKETS) allows, or half as many of one owner.",
+      "As many interactive transactions are open as `limit` allows, and none of them ended within 5 seconds: `maxOpen` (GATEWAY_MAX_OPEN) on the gateway, `openTransactions` (GATEWAY_MAX_OPEN_PER_KEY, or the key's own) of the key, `openTransactionsOfRole` and `openTransactionsShare` of its database role. Or as many tickets are open as `maxTickets` (GATEWAY_MAX_TICKETS) allows, or half as many of one owner.",
     fix: "Commit or roll back an open transaction, then send the same request again after Retry-After. A transaction in one request needs no such place.",
     example: {
-      detail: "All 8 interactive transactions are in use (openTransactions); commit or roll back one first.",
-      limit: { name: "openTransactions", value: 8 },
+      detail: "All 32 interactive transactions are in use (openTransactions); commit or roll back one first.",
+      limit: { name: "openTransactions", value: 32 },
       retryAfterMs: 1_000,
     },
   }),

@@ -170,8 +170,8 @@ const SETTINGS = {
   tlsAuthority,
   ...STORE_SETTINGS,
   /** Interactive transactions: all of them, and of one key. Each holds a database session. */
-  maxOpen: integer("GATEWAY_MAX_OPEN", { fallback: 64, min: 0, max: 100_000 }),
-  maxOpenPerKey: integer("GATEWAY_MAX_OPEN_PER_KEY", { fallback: 8, min: 0, max: 100_000 }),
+  maxOpen: integer("GATEWAY_MAX_OPEN", { fallback: 256, min: 0, max: 100_000 }),
+  maxOpenPerKey: integer("GATEWAY_MAX_OPEN_PER_KEY", { fallback: 32, min: 0, max: 100_000 }),
   /**
    * An open transaction is rolled back when no call has come for `idleTimeoutMs`, and when it has
    * been open for `totalTimeoutMs`.

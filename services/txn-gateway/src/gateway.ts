@@ -386,6 +386,7 @@ export class Gateway {
   drain(): void {
     this.#stopping = true;
     this.wire?.drain();
+    this.interactive.drain();
     this.marks.stop();
     this.#verdicts.stop();
     this.#settler.stop();

@@ -76,7 +76,7 @@ export const POSTGRES_DEFAULTS = {
   callTimeoutMs: 2_000,
   statementTimeoutMs: 30_000,
   lockTimeoutMs: 10_000,
-  rolePoolSize: 8,
+  rolePoolSize: 24,
 } as const;
 
 /**

@@ -65,7 +65,7 @@ export class Interactive {
     const { config, deps, keys } = parts;
     this.#parts = parts;
     this.headers = new SessionHeaders(config.name, keys);
-    this.#limits = new OpenLimits(config);
+    this.#limits = new OpenLimits(config, deps.clock);
     this.#ended = new EndedTransactions(deps.clock);
   }
 
@@ -119,7 +119,7 @@ export class Interactive {
     // begin.
     if (!request.readOnly) this.#parts.exposure.check(principal.owner, "durable");
     this.#parts.memory.refuse(principal.owner);
-    const leave = this.#enter(id, principal);
+    const leave = await this.#enter(id, caller);
     const hold = this.#parts.memory.hold(principal.owner);
     try {
       return await this.#begin(request, caller, { leave, hold });
@@ -131,13 +131,14 @@ export class Interactive {
   }
 
   /**
-   * Takes the id, and a place among the open transactions. Returns the function that frees both.
+   * Takes the id, and waits for a place among the open transactions. Returns the function that
+   * frees both.
    */
-  #enter(id: TxnId, principal: Principal): () => void {
+  async #enter(id: TxnId, { principal, signal }: Caller): Promise<() => void> {
     const freeId = this.#parts.active.begin({ id, owner: principal.owner });
     if (freeId === null) throw idInUse(id);
     try {
-      const freePlace = this.#limits.enter(principal);
+      const freePlace = await this.#limits.enter(principal, signal);
       let hasLeft = false;
       return () => {
         if (hasLeft) return;
@@ -537,6 +538,11 @@ export class Interactive {
         detail: "The store failed over, and the transaction was rolled back.",
       });
     }
+  }
+
+  /** Nothing new is opened from now on. */
+  drain(): void {
+    this.#limits.drain();
   }
 
   /** Rolls back all open transactions at a shutdown, except those that are committing. */
