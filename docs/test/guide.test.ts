@@ -61,7 +61,7 @@ before(async () => {
     page.languages.flatMap((language) => new OwnTables(page, language).apply(page.setup).split(";")),
   );
   const statements = setup.filter((text) => text.trim() !== "").map((text) => sql.raw(text));
-  await hw.transaction(statements, { ack: "durable", level: "global", maxWaitMs: 60_000, timeout: 90_000 });
+  await hw.transaction(statements, { ack: "durable", level: "global", maxWaitMs: 60_000, timeoutMs: 90_000 });
   await webhooksAreOpen(endpoints.map(({ tracker }) => tracker));
   for (const page of pages) {
     const run = runPage(page, { stage, address, endpoints, reservePort }).finally(() => {

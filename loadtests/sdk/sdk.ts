@@ -36,6 +36,6 @@ export class Sdk implements Client {
   }
 
   durable(token: string): Promise<unknown> {
-    return this.#hw.promise(token).durable({ timeout: TIMEOUT_MS });
+    return this.#hw.promise(token).durable({ timeoutMs: TIMEOUT_MS });
   }
 }

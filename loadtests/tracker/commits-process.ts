@@ -48,7 +48,7 @@ async function run({ level, ...load }: Load & { readonly level: string | null })
     const at = commits.offsets.push(offset) - 1;
     commits.answeredMs.push(hostMs());
     if (level === null) return;
-    await client?.promise(token).durable({ level, timeout: DURABLE_LIMIT_MS });
+    await client?.promise(token).durable({ level, timeoutMs: DURABLE_LIMIT_MS });
     commits.durableMs[at] = hostMs();
   };
   const startedMs = performance.now();

@@ -121,7 +121,7 @@ class Run {
     const options = {
       id,
       level,
-      timeout: ATTEMPT_MS,
+      timeoutMs: ATTEMPT_MS,
       isolation: "read committed" as const,
       ...(chance(SAFE) ? { ack: "durable" as const } : {}),
       ...(chance(WATCHED_SHARE) ? { metadata: WATCHED } : {}),
@@ -135,7 +135,7 @@ class Run {
       isAcknowledged = true;
       const committedMs = performance.now();
       this.#commitMs.push(committedMs - beganMs);
-      await repeated(committedMs, () => done.durable({ timeout: ATTEMPT_MS }));
+      await repeated(committedMs, () => done.durable({ timeoutMs: ATTEMPT_MS }));
       this.tally.durable++;
       this.#durableMs.push(performance.now() - committedMs);
     } catch (cause) {

@@ -118,7 +118,7 @@ class Shots {
     if (at % FOLLOW_EVERY !== 0) return;
     const answeredMs = performance.now();
     const followed = followers.map(async (follower, which) => {
-      await follower.promise(token).durable({ level: LEVEL, timeout: DURABLE_LIMIT_MS });
+      await follower.promise(token).durable({ level: LEVEL, timeoutMs: DURABLE_LIMIT_MS });
       const atMs = answeredMs - this.#startedMs;
       this.durable[which]?.push({ atMs, tookMs: performance.now() - answeredMs });
     });

@@ -18,7 +18,7 @@ from exchange import LEVEL
 from highwater import AsyncHighwater, HighwaterError, Verdict
 from recorder import Claim
 
-VERDICT_WAIT_MS = 10_000
+VERDICT_WAIT_S = 10
 RESOLVE_TIMEOUT_S = 15.0
 RESOLVE_PAUSE_S = 0.2
 CONNECT_TIMEOUT_S = 3
@@ -63,7 +63,7 @@ async def check(client: AsyncHighwater, claims: Sequence[Claim], databases: Sequ
     fates = {claim.id: await _resolve(client, claim) for claim in unanswered}
     with_token = [claim for claim in claims if claim.token is not None]
     tokens = [claim.token for claim in with_token if claim.token is not None]
-    verdicts = await client.verdicts(tokens, level=LEVEL, wait_ms=VERDICT_WAIT_MS)
+    verdicts = await client.verdicts(tokens, level=LEVEL, wait=VERDICT_WAIT_S)
     for claim, verdict in zip(with_token, verdicts, strict=True):
         fates[claim.id] = Fate(verdict.verdict, isinstance(verdict, Verdict) and verdict.retried_in is not None)
     marks = client.marks

@@ -190,12 +190,7 @@ class Exchange:
             try:
                 execution: TransactionOptions = {"isolation": "serializable", "metadata": {"name": name}}
                 own: TransactionOptions = {**options, **execution, "id": transaction_id}
-                transaction = await self._client.transaction(body(transaction_id), **own)
-                # Committed, but not durable within the time that the gateway waits: go on waiting
-                # here.
-                if options.get("ack") == "durable" and transaction.state != "durable":
-                    await transaction.durable(level=LEVEL)
-                return transaction
+                return await self._client.transaction(body(transaction_id), **own)
             except HighwaterError as error:
                 if error.retry != "transaction" or attempt == ATTEMPTS_MAX:
                     raise

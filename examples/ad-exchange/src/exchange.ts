@@ -170,16 +170,12 @@ export class Exchange {
     for (let attempt = 1; ; attempt++) {
       const id = newTransactionId();
       try {
-        const transaction = await this.#client.transaction(body(id), {
+        return await this.#client.transaction(body(id), {
           ...options,
           id,
           isolation: "serializable",
           metadata: { name },
         });
-        // Committed, but not durable within the time that the gateway waits: go on waiting here.
-        if (options.ack === "durable" && transaction.state !== "durable")
-          await transaction.durable({ level: options.level ?? LEVEL });
-        return transaction;
       } catch (error) {
         const again = error instanceof HighwaterError && error.retry === "transaction";
         if (!again || attempt === ATTEMPTS_MAX) throw error;

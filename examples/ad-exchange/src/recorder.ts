@@ -116,7 +116,7 @@ export class Recorder implements Client {
     transaction.onLost((verdict) => {
       report(claim, verdict.verdict === "broken" ? "broken" : "lost");
     });
-    claim.settled = transaction.durable({ level: LEVEL, timeout: PROMISE_TIMEOUT_MS }).then(
+    claim.settled = transaction.durable({ level: LEVEL, timeoutMs: PROMISE_TIMEOUT_MS }).then(
       () => {
         report(claim, "durable");
       },

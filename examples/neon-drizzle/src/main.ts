@@ -19,6 +19,6 @@ const { result: bought, tokens } = await tracked(() => shop.buy({ productId: 1, 
 console.log(`committed: purchase ${bought.id} for ${String(bought.total)} cents`);
 
 const client = new Highwater({ endpoints: [{ gateway, tracker }] });
-for (const token of tokens) await client.promise(token).durable({ timeout: 10_000 });
+for (const token of tokens) await client.promise(token).durable({ timeoutMs: 10_000 });
 console.log("durable: it would survive the loss of this region");
 await client.close();

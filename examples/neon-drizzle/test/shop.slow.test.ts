@@ -91,7 +91,7 @@ describe("promises for what the shop commits", () => {
     assert.equal(tokens.length, 1);
     const [token = ""] = tokens;
     const promise = client.promise(token);
-    const verdict = await promise.durable({ level: "region", timeout: TIMEOUT_MS });
+    const verdict = await promise.durable({ level: "region", timeoutMs: TIMEOUT_MS });
     assert.deepEqual([verdict.verdict, verdict.level], ["durable", "region"]);
     const [judged] = await client.verdicts([token], { level: "region", waitMs: TIMEOUT_MS });
     assert.equal(judged?.verdict, "durable");

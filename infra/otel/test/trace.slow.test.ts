@@ -106,7 +106,7 @@ test(
     });
     try {
       const done = await hw.transaction([sql`INSERT INTO kv (key, value) VALUES (${"traced"}, 1)`]);
-      await done.durable({ level: "region", timeout: LIMIT_MS });
+      await done.durable({ level: "region", timeoutMs: LIMIT_MS });
       const traceId = own
         .getFinishedSpans()
         .find(({ name }) => name === "highwater commit")

@@ -156,14 +156,14 @@ describe("what Terraform would deploy", () => {
       await client.transaction([sql`CREATE TABLE note (level text PRIMARY KEY)`]);
       for (const level of Object.keys(levels)) {
         const transaction = await client.transaction([sql`INSERT INTO note VALUES (${level})`]);
-        await transaction.durable({ level, timeout: LIMIT_MS });
+        await transaction.durable({ level, timeoutMs: LIMIT_MS });
       }
       const open = await client.begin({ isolation: "serializable" });
       const found = await open.query(sql`SELECT level FROM note`);
       assert.equal(found.rows.length, Object.keys(levels).length);
       await open.query(sql`INSERT INTO note VALUES ('interactive')`);
       await open.commit();
-      await open.durable({ timeout: LIMIT_MS });
+      await open.durable({ timeoutMs: LIMIT_MS });
     });
 
     it("sends nothing between its services unencrypted", () => {
@@ -196,7 +196,7 @@ describe("what Terraform would deploy", () => {
         const transaction = await connected().transaction([
           sql`INSERT INTO note VALUES (${`renewed ${kind}`})`,
         ]);
-        await transaction.durable({ timeout: LIMIT_MS });
+        await transaction.durable({ timeoutMs: LIMIT_MS });
       }
     });
 
@@ -262,7 +262,7 @@ describe("what Terraform would deploy", () => {
           async () => (await task.ask("/readyz")).status === 200,
           LIMIT_MS,
         );
-      await client.transaction([sql`INSERT INTO note VALUES ('after')`], { timeout: LIMIT_MS });
+      await client.transaction([sql`INSERT INTO note VALUES ('after')`], { timeoutMs: LIMIT_MS });
 
       // The replica that is left follows no node any more: it is made anew from the promoted node.
       const other = survivors.find((region) => region !== next) ?? "";

@@ -21,7 +21,7 @@ for (let i = 0; i < SAMPLES; i++) {
   const started = performance.now();
   const tx = await hw.transaction([sql`INSERT INTO sample VALUES (${i})`]);
   const committed = performance.now();
-  await tx.durable({ level: "region", timeout: 10_000 });
+  await tx.durable({ level: "region", timeoutMs: 10_000 });
   const durable = performance.now();
   await hw.transaction([sql`INSERT INTO sample VALUES (${i})`], { ack: "durable", level: "region" });
   commits.push(committed - started);

@@ -99,10 +99,10 @@ describe("the nearest tracker receives no reports from the primary", () => {
     await refuse(trackerRole(EAST));
     try {
       const early = await hw.transaction(sql`INSERT INTO kv (key, value) VALUES ('fast', 1)`);
-      assert.equal((await early.durable({ timeout: 60_000 })).verdict, "durable");
+      assert.equal((await early.durable({ timeoutMs: 60_000 })).verdict, "durable");
       await untilBlind();
       const late = await hw.transaction(sql`INSERT INTO kv (key, value) VALUES ('fast and blind', 1)`);
-      assert.equal((await late.durable({ timeout: 60_000 })).verdict, "durable");
+      assert.equal((await late.durable({ timeoutMs: 60_000 })).verdict, "durable");
     } finally {
       await admit(trackerRole(EAST));
       await hw.close();

@@ -103,7 +103,7 @@ describe("the product behind its edge", { skip: whyNoEnvoy() }, () => {
             await tx.query(sql`INSERT INTO kv VALUES (${`sdk-${String(n)}`}, ${n})`);
             await tx.query(sql`UPDATE kv SET value = value + 1 WHERE key = ${`sdk-${String(n)}`}`);
           },
-          { ack: "durable", level: "region", timeout: LIMIT_MS },
+          { ack: "durable", level: "region", timeoutMs: LIMIT_MS },
         ),
       ),
     );
@@ -261,7 +261,7 @@ describe("the product behind its edge", { skip: whyNoEnvoy() }, () => {
     await system.killRegion(EAST);
     await system.cluster.promote(WEST);
     const after = await hw.transaction([sql`INSERT INTO kv VALUES ('after the east', 1)`], {
-      timeout: LIMIT_MS,
+      timeoutMs: LIMIT_MS,
     });
     assert.ok((await keysOn(system, WEST)).has("after the east"), after.id);
   });

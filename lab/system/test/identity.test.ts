@@ -209,13 +209,13 @@ test("a token is judged for its owner; one that is not spoils no other", async (
 
 test("the SDK keeps its promises by an authenticated stream, and says why another's token is not judged", async () => {
   const tx = await client.transaction(insert("sdk"));
-  await tx.durable({ level: "global", timeout: WAIT_MS });
+  await tx.durable({ level: "global", timeoutMs: WAIT_MS });
   await using stranger = new Highwater({ endpoints: await system.endpoints(EAST), apiKey: bob });
   const [refused] = await stranger.verdicts([tx.token]);
   assert.ok(refused !== undefined && "error" in refused);
   assert.equal(refused.error.code, "forbidden");
   const own = await stranger.transaction(insert("bob's"));
-  await own.durable({ timeout: WAIT_MS });
+  await own.durable({ timeoutMs: WAIT_MS });
 });
 
 test("a gateway announces: the tracker acknowledges what it says", async () => {

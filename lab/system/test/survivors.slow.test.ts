@@ -26,7 +26,7 @@ async function commitAll(client: Highwater, prefix: string): Promise<Open[]> {
     Array.from({ length: COUNT }, async (_, at) => {
       const key = `${prefix}-${String(at)}`;
       const done = await client.transaction([sql`INSERT INTO kv (key, value) VALUES (${key}, 1)`]);
-      const settled = done.durable({ level: "region", timeout: WAIT_MS }).then(
+      const settled = done.durable({ level: "region", timeoutMs: WAIT_MS }).then(
         ({ verdict }) => verdict,
         (cause: unknown) => {
           if (cause instanceof TransactionLostError) return "lost" as const;

@@ -110,9 +110,8 @@ class SdkSession implements Session {
   async run({ sql, params }: Statement, readOnly: boolean): Promise<boolean> {
     const { ack, isolation } = this.#target;
     try {
-      const { state } = await this.#client.transaction({ sql, params }, { ack, isolation, readOnly });
-      if (ack === "durable" && state !== "durable")
-        throw new Error(`a safe transaction was answered ${state}`);
+      // The caller counts conflicts, and runs them again for every kind of session.
+      await this.#client.transaction({ sql, params }, { ack, isolation, readOnly, maxAttempts: 1 });
       return true;
     } catch (cause) {
       if (!(cause instanceof HighwaterError) || cause.retry !== "transaction") throw cause;

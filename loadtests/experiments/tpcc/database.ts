@@ -77,9 +77,7 @@ class HighwaterDatabase implements Database {
         await open.rollback();
         return "rolled_back";
       }
-      const { state } = await open.commit({ statements: ending, ack: fast ? "commit" : this.#ack });
-      if (!fast && this.#ack === "durable" && state !== "durable")
-        throw new Error(`a safe transaction was answered ${state}`);
+      await open.commit({ statements: ending, ack: fast ? "commit" : this.#ack });
       return "committed";
     } catch (cause) {
       if (open.isOpen) await open.rollback();

@@ -44,7 +44,7 @@ export async function run(
   await session.transaction(sql`SELECT 6`);
   const [verdict] = await hw.verdicts([first.token]);
   printed.push(verdict.verdict, session.token.length > 10);
-  const never = hw.promise(first.token).durable({ level: "global", timeout: 1 });
+  const never = hw.promise(first.token).durable({ level: "global", timeoutMs: 1 });
   await never.catch((error) => printed.push(error instanceof DurabilityTimeoutError || error.code));
   off();
   await hw.close();

@@ -2,6 +2,7 @@
 // endpoints, stream and listeners.
 import { type PendingPromise, keep, makeEntry } from "./pending-set.ts";
 import { type Committed, type Core } from "./core.ts";
+import { type Row } from "./decode.ts";
 import { answerError, endError } from "./errors.ts";
 import { checkTransactionId, decodeToken, newTransactionId } from "./ids.ts";
 import { type Exposure, type Subscriber } from "./live.ts";
@@ -11,8 +12,14 @@ import { type DurableListener, DurabilityPromise, type LostListener } from "./pr
 import { callUser, monotonicMs, within } from "./runtime.ts";
 import { Service } from "./service.ts";
 import { OneShotSession, type SessionOptions } from "./session.ts";
-import { type StatementInput } from "./sql.ts";
-import { buildRequest, type CallOptions, Transaction, type TransactionOptions } from "./transaction.ts";
+import { type LastRow, type ResultsOf, type RowOf, type StatementInput } from "./sql.ts";
+import {
+  acknowledged,
+  buildRequest,
+  type CallOptions,
+  Transaction,
+  type TransactionOptions,
+} from "./transaction.ts";
 import { Watcher } from "./watcher.ts";
 import {
   type Marks,
@@ -34,7 +41,7 @@ export interface VerdictsOptions {
   /**
    * Time limit of the call, in milliseconds. Default: the client's `totalTimeoutMs` plus `waitMs`.
    */
-  readonly timeout?: number;
+  readonly timeoutMs?: number;
   /** Signal that ends the call. */
   readonly signal?: AbortSignal;
 }
@@ -51,7 +58,7 @@ export interface StatusOptions {
   /**
    * Time limit of the call, in milliseconds. Default: the client's `totalTimeoutMs` plus `waitMs`.
    */
-  readonly timeout?: number;
+  readonly timeoutMs?: number;
   /** Signal that ends the call. */
   readonly signal?: AbortSignal;
 }
@@ -65,12 +72,12 @@ type ListenerKind = "lost" | "broken" | "durable";
 export class OneShotClient {
   /** @internal */
   readonly core: Core;
-  /** One key per registration: a listener that is added twice is called twice, removed once. */
-  readonly #listeners = new Map<symbol, readonly [ListenerKind, LostListener]>();
+  /** One item per registration: a listener that is added twice is called twice, removed once. */
+  readonly #listeners = new Set<readonly [ListenerKind, LostListener]>();
   /** Functions that stop watching an entry. The client watches entries while it has listeners. */
   readonly #kept = new Map<PendingPromise, () => void>();
 
-  constructor(options: HighwaterOptions) {
+  constructor(options: HighwaterOptions = {}) {
     const shared = sharedOf(options);
     const service = new Service(shared);
     const watcher = new Watcher(shared, service, (entry, verdict) => {
@@ -82,63 +89,77 @@ export class OneShotClient {
       service,
       watcher,
       answerError,
-      transaction: (statements, own) => this.transaction(statements, own),
+      transaction: (statements, own) => this.#run(statements, own),
       committed: (...answer) => this.#committed(...answer),
     };
   }
 
   /**
    * Runs the statements as one transaction. Resolves when it has committed or, with
-   * `ack: "durable"`, when it is durable at the level. If the service stops waiting first, `state`
-   * is `pending`, which is not a loss.
+   * `ack: "durable"`, when it is durable at the level.
    *
-   * After a lost answer the client sends the same id again, so the transaction never runs twice. A
-   * conflict is thrown, and the caller decides whether to run the transaction again. After an
-   * unanswered copy of the request, a conflict is not thrown: that copy may still commit, so the
-   * client sends the same id again. If the call times out or its signal is aborted, the transaction
-   * may still commit.
-   * Errors: `StatementError` or a subclass if the database refused a statement. `UnavailableError`
-   * if the service could not run it in time; nothing was applied. `UnknownOutcomeError` if the
-   * outcome was not known in time; it has the id to look up. `TransactionAbortedError` or
-   * `TransactionLostError` if the given `id` was settled as aborted or lost. `InvalidRequestError`,
-   * `AbortError`.
+   * After a lost answer or a conflict the client sends the same id again, so the transaction never
+   * takes effect twice. If the call times out or its signal is aborted, the transaction may still
+   * commit. A function in place of the statements is a body for `transact`, except in
+   * `@highwater/sdk/edge`.
+   * Errors: `StatementError` or a subclass if the database refused a statement;
+   * `SerializationError` if there were conflicts until time or attempts ran out.
+   * `DurabilityTimeoutError` with `ack: "durable"`: it has committed and is still pending.
+   * `TransactionLostError` or `PromiseBrokenError` with `ack: "durable"`: a failure discarded it.
+   * `UnavailableError` if the service could not run it in time; nothing was applied.
+   * `UnknownOutcomeError` if the outcome was not known in time; it has the id to look up.
+   * `TransactionAbortedError` or `TransactionLostError` if the given `id` was settled as aborted or
+   * lost. `InvalidRequestError`, `AbortError`.
    *
    * @param statements One statement, or several that run in order.
+   * @param body See `transact`.
    * @example
    * ```ts
    * const insert = sql`INSERT INTO note VALUES (${"hello"})`;
-   * const count = sql`SELECT count(*) AS notes FROM note`;
-   * const options = { ack: "durable", level: "region", timeout: 10_000 } as const;
+   * const count = sql<{ notes: bigint }>`SELECT count(*) AS notes FROM note`;
+   * const options = { ack: "durable", level: "region", timeoutMs: 10_000 } as const;
    * const tx = await hw.transaction([insert, count], options);
-   * console.log(tx.state, tx.rows); // "pending": not durable yet, and not lost
+   * console.log(tx.state, tx.rows[0]?.notes); // "durable"
    * ```
    */
+  transaction<const S extends readonly StatementInput[]>(
+    statements: S,
+    options?: TransactionOptions,
+  ): Promise<Transaction<LastRow<S>, ResultsOf<S>>>;
+  transaction<R = Row>(
+    statements: StatementInput<R> | readonly StatementInput[],
+    options?: TransactionOptions,
+  ): Promise<Transaction<RowOf<R>>>;
   async transaction(
     statements: StatementInput | readonly StatementInput[],
     options: TransactionOptions = {},
   ): Promise<Transaction> {
-    const core = this.core;
+    const untilMs = monotonicMs() + (options.timeoutMs ?? this.core.totalMs);
+    return acknowledged(await this.#run(statements, options), options, untilMs);
+  }
+
+  async #run(
+    statements: StatementInput | readonly StatementInput[],
+    options: TransactionOptions,
+  ): Promise<Transaction> {
+    const { core } = this;
     const id = checkTransactionId(options.id ?? newTransactionId());
-    const { level = core.level, timeout = core.totalMs } = options;
-    const request = buildRequest([statements].flat<(typeof statements)[], 1>(), {
-      ...options,
-      id,
-      level,
-      attemptMs: core.attemptMs,
-      totalMs: timeout,
-    });
+    const { level = core.level, timeoutMs: totalMs = core.totalMs } = options;
+    const list = [statements].flat<(typeof statements)[], 1>();
+    const request = buildRequest(list, { ...options, id, level, attemptMs: core.attemptMs, totalMs });
     return this.#committed(await core.service.transaction(request, options), level, options);
   }
 
   #committed(
     response: TransactionResponse,
     ownLevel: string,
-    { metadata, remember }: Committed,
+    { metadata, readOnly = false, remember }: Committed,
   ): Transaction {
     const { watcher, observe } = this.core;
     const { id, token, position, state, marks, level = ownLevel } = response;
+    const about = { ...(metadata && { metadata }), readOnly };
     const entry =
-      watcher.pendingSet.find(token) ?? makeEntry(token, { id, position, nowMs: monotonicMs(), metadata });
+      watcher.pendingSet.find(token) ?? makeEntry(token, { id, position, nowMs: monotonicMs(), about });
     if (state === "durable")
       observe({ type: state, id, level, verdict: keep(entry, level, "client:acknowledged") });
     const transaction = new Transaction(this.core, entry, response, ownLevel);
@@ -159,7 +180,7 @@ export class OneShotClient {
    * ```ts
    * const { token } = await hw.transaction(sql`INSERT INTO note VALUES (${"hello"})`);
    * // In another process that has the token:
-   * await hw.promise(token).durable({ timeout: 10_000 });
+   * await hw.promise(token).durable({ timeoutMs: 10_000 });
    * ```
    */
   promise(token: string, options: { level?: string } = {}): DurabilityPromise {
@@ -199,17 +220,17 @@ export class OneShotClient {
     options: VerdictsOptions = {},
   ): Promise<(TokenVerdict | RefusedToken)[]> {
     const { service, watcher, verdictBatch, level: ownLevel } = this.core;
-    const { waitMs = 0, level = ownLevel, timeout } = options;
-    const startedMs = monotonicMs();
-    const byToken = new Map<string, TokenVerdict | RefusedToken>();
+    const { waitMs = 0, level = ownLevel, timeoutMs } = options;
+    const untilMs = monotonicMs() + (timeoutMs ?? 0);
+    const all: (TokenVerdict | RefusedToken)[] = [];
     for (let at = 0; at < tokens.length; at += verdictBatch) {
       const request = { tokens: tokens.slice(at, at + verdictBatch), level, waitMs };
-      const left = timeout === undefined ? {} : { timeout: startedMs + timeout - monotonicMs() };
-      const { verdicts, marks } = await service.verdicts(request, { ...options, ...left });
+      const leftMs = timeoutMs === undefined ? undefined : untilMs - monotonicMs();
+      const { verdicts, marks } = await service.verdicts(request, { ...options, timeoutMs: leftMs });
       watcher.learnMarks(marks);
-      for (const verdict of verdicts) byToken.set(verdict.token, verdict);
+      all.push(...verdicts);
     }
-    return tokens.flatMap((token) => byToken.get(token) ?? []);
+    return all;
   }
 
   /**
@@ -235,13 +256,15 @@ export class OneShotClient {
 
   /**
    * Calls the listener once for each transaction that turns out lost or broken before it is durable
-   * at the client's level. It covers the transactions that this client commits from now on, and
-   * tokens passed to `promise()`. The stream stays open while one of them is pending. Returns a
-   * function that removes the listener.
+   * at the client's level. It covers the transactions that this client commits from now on, also
+   * reads (`readOnly`), which have seen what is lost, and tokens passed to `promise()`. The stream
+   * stays open while one of them is pending. Returns a function that removes the listener.
    *
    * @example
    * ```ts
-   * const off = hw.onLost(({ id, level, rule }) => console.error("lost:", id, level, rule));
+   * const off = hw.onLost(({ id, readOnly, metadata }) => {
+   *   if (!readOnly) console.error("lost:", id, metadata);
+   * });
    * await hw.transaction(sql`INSERT INTO note VALUES (${"hello"})`);
    * off();
    * ```
@@ -297,15 +320,15 @@ export class OneShotClient {
   /**
    * Closes the client: ends waits with `client_closed`, removes listeners and closes the stream.
    * Resolves when the calls under way have been answered. Another client can judge stored tokens
-   * later. If `timeout` or `signal` ends the call, closing continues in the background.
+   * later. If `timeoutMs` or `signal` ends the call, closing continues in the background.
    * Errors: `request_timeout` and `AbortError`, only with options.
    */
-  async close({ timeout = Infinity, signal }: CallOptions = {}): Promise<void> {
+  async close({ timeoutMs = Infinity, signal }: CallOptions = {}): Promise<void> {
     this.#listeners.clear();
     this.#unkeep();
     const { service, watcher } = this.core;
     const closed = Promise.all([service.close(), watcher.close()]);
-    await within(closed, timeout, signal, (isAborted) => endError(isAborted, signal, "unknown"));
+    await within(closed, timeoutMs, signal, (isAborted) => endError(isAborted, signal, "unknown"));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -313,10 +336,10 @@ export class OneShotClient {
   }
 
   #listen(kind: ListenerKind, listener: LostListener): () => void {
-    const key = Symbol();
-    this.#listeners.set(key, [kind, listener]);
+    const added = [kind, listener] as const;
+    this.#listeners.add(added);
     return () => {
-      this.#listeners.delete(key);
+      this.#listeners.delete(added);
       if (this.#listeners.size === 0) this.#unkeep();
     };
   }
@@ -338,10 +361,6 @@ export class OneShotClient {
   }
 
   #notify(kind: ListenerKind, verdict: TokenVerdict): void {
-    for (const [wanted, listener] of this.#listeners.values())
-      if (kind === wanted)
-        callUser(() => {
-          listener(verdict);
-        });
+    for (const [wanted, listener] of this.#listeners) if (kind === wanted) callUser(() => listener(verdict));
   }
 }

@@ -10,12 +10,14 @@ import { type TransactionResponse } from "./wire.ts";
 /** The options of a commit that matter once it has an answer. */
 export interface Committed {
   readonly metadata?: TransactionOptions["metadata"];
+  readonly readOnly?: boolean | undefined;
   readonly remember?: Remember | undefined;
 }
 
 export interface Core extends Shared {
   readonly service: Service;
   readonly watcher: Watcher;
+  /** Runs a transaction, and does not wait for its durability. */
   readonly transaction: (
     statements: readonly StatementInput[],
     options: TransactionOptions,

@@ -71,7 +71,7 @@ for (const gap of (
   "3z 3k 9y m 1w 1k g 5v 1 3 2 1 1 1 1 1 1 1 2 1 1 8 7 6 1 22 1v 1 4 18 13 83 2 hq 6 1 1 1 1 ki 2 7i bq 1 1 2i z " +
   "3r 2 2 2 2 e 42 h 7 2n nj uv 1 1 1 2 2"
 ).split(" "))
-  ARRAYS[(arrayOid += Number.parseInt(gap, 36))] = 0;
+  ARRAYS[(arrayOid += parseInt(gap, 36))] = 0;
 
 /**
  * Decodes one value by the OID of its type. bool becomes boolean; int2, int4, oid, float4 and
@@ -120,7 +120,7 @@ export function decodeArray(text: string, decode: TypeDecoder = (element) => ele
 
 function decodeBytes(text: string): unknown {
   if (!text.startsWith("\\x")) return text;
-  return Uint8Array.from(text.slice(2).match(/../g) ?? [], (hex) => Number.parseInt(hex, 16));
+  return Uint8Array.from(text.slice(2).match(/../g) ?? [], (hex) => parseInt(hex, 16));
 }
 
 const INSTANT = /^(\d+)(-\d\d-\d\d) (\d\d:\d\d:\d\d)(\.\d+)?([+-]\d\d)(:\d\d)?:?(\d\d)?( BC)?$/;

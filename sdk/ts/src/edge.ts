@@ -26,12 +26,12 @@ export {
 } from "./decode.ts";
 export {
   AbortError,
-  ConnectionError,
   ConstraintError,
   DurabilityTimeoutError,
   ExposureLimitError,
   HighwaterError,
   InvalidRequestError,
+  NoAnswerError,
   PromiseBrokenError,
   SerializationError,
   StatementError,
@@ -52,7 +52,15 @@ export {
 export { type FetchLike } from "./runtime.ts";
 export { type ObservedEnd, type ObservedEvent, type Observer } from "./observer.ts";
 export { OneShotSession as Session, type ResumeOptions, type SessionOptions } from "./session.ts";
-export { sql, Sql, type SqlValue, type StatementInput } from "./sql.ts";
+export {
+  type LastRow,
+  type ResultsOf,
+  type RowOf,
+  sql,
+  Sql,
+  type SqlValue,
+  type StatementInput,
+} from "./sql.ts";
 export {
   type AckOptions,
   type CallOptions,

@@ -1,6 +1,5 @@
-// Picks the next address: the nearest first; a failed one is skipped for a while. No I/O, and no
-// clock of its own.
-import { doubled } from "./runtime.ts";
+// Picks the next address: the nearest first; a failed one is skipped for a while. No I/O.
+import { doubled, monotonicMs } from "./runtime.ts";
 import { type Tuning } from "./tuning.ts";
 
 /** A failed endpoint is never skipped for longer. */
@@ -22,27 +21,30 @@ export class EndpointPool {
   }
 
   /** Returns the nearest address that is not resting; if all rest, the one that is back first. */
-  pick(nowMs: number): string {
-    return this.#urls.reduce((a, b) => (this.#restMs(b, nowMs) < this.#restMs(a, nowMs) ? b : a));
+  pick(): string {
+    return this.#urls.reduce((a, b) => (this.#restMs(b) < this.#restMs(a) ? b : a));
   }
 
   /** Whether some address is not resting, so that a failed request can go there at once. */
-  hasAwake(nowMs: number): boolean {
-    return this.#restMs(this.pick(nowMs), nowMs) === 0;
+  hasAwake(): boolean {
+    return this.#restMs(this.pick()) === 0;
   }
 
   succeeded(url: string): void {
     this.#resting.delete(url);
   }
 
-  failed(url: string, nowMs: number): void {
+  failed(url: string): void {
     const { cooldownBaseMs } = this.#tuning;
     const [failures = 0] = this.#resting.get(url) ?? [];
-    this.#resting.set(url, [failures + 1, nowMs + doubled(cooldownBaseMs, failures, COOLDOWN_MAX_MS)]);
+    this.#resting.set(url, [
+      failures + 1,
+      monotonicMs() + doubled(cooldownBaseMs, failures, COOLDOWN_MAX_MS),
+    ]);
   }
 
-  #restMs(url: string, nowMs: number): number {
+  #restMs(url: string): number {
     const [, untilMs = 0] = this.#resting.get(url) ?? [];
-    return Math.max(0, untilMs - nowMs);
+    return Math.max(0, untilMs - monotonicMs());
   }
 }

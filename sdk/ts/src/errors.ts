@@ -8,13 +8,13 @@
 // │   ├── ConstraintError         a statement violates a constraint; `constraint` names it
 // │   └── SerializationError      a conflict: run the whole body again with a new id
 // ├── UnavailableError            the service cannot do it now: wait
-// │   ├── ConnectionError         no answer, or one that cannot be understood
+// │   ├── NoAnswerError           no answer, or one that cannot be understood
 // │   └── ExposureLimitError      too much is committed but not durable; `limit` and `exposure`
 // ├── UnknownOutcomeError         it may or may not have committed; look up `transactionId`
 // ├── TransactionAbortedError     this id has not committed and never will
 // ├── TransactionLostError        it was committed, and a failure discarded it; `verdict`
 // ├── PromiseBrokenError          it was durable, and a failure discarded it; `verdict`
-// ├── DurabilityTimeoutError      still pending when the wait ended; not a loss
+// ├── DurabilityTimeoutError      still pending when the wait ended; not a loss; `token`
 // └── AbortError                  a signal ended the call; `cause` is its reason, and `outcome`
 import {
   isProblem,
@@ -24,6 +24,7 @@ import {
   type RefusedToken,
   type Retry,
   type TokenVerdict,
+  type TransactionState,
 } from "./wire.ts";
 
 export interface ErrorDetails extends Omit<Problem, "type" | "title" | "status" | "detail"> {
@@ -37,8 +38,10 @@ export interface ErrorDetails extends Omit<Problem, "type" | "title" | "status" 
   readonly retry: Retry;
   /** HTTP status of the response; absent if there was none. */
   readonly status?: number | undefined;
-  /** The refused token. */
+  /** The refused token, or the token of the transaction that was waited for. */
   readonly token?: string | undefined;
+  /** For a wait that has ended early: the state of the transaction, `pending`. */
+  readonly state?: TransactionState | undefined;
   /** Level of the wait. For a lost or broken transaction: the level of its verdict. */
   readonly level?: string | undefined;
   /** For a lost or broken transaction: where it committed, or was carried over to. */
@@ -122,8 +125,8 @@ export class UnavailableError extends HighwaterError {
  * No answer came, or it cannot be understood; the code is `client_closed` if the client was closed.
  * `outcome` says whether the transaction may have been applied.
  */
-export class ConnectionError extends UnavailableError {
-  override name = "ConnectionError";
+export class NoAnswerError extends UnavailableError {
+  override name = "NoAnswerError";
 }
 /** Too much is committed but not durable; see `limit` and `exposure`. Nothing was applied. */
 export class ExposureLimitError extends UnavailableError {
@@ -152,9 +155,14 @@ export class TransactionLostError extends HighwaterError {
 export class PromiseBrokenError extends HighwaterError {
   override name = "PromiseBrokenError";
 }
-/** The transaction was still pending when the wait ended. It is not lost; wait again. */
+/**
+ * The transaction was still pending when the wait ended. It has committed and is not lost: wait
+ * again, with `hw.promise(token).durable()`.
+ */
 export class DurabilityTimeoutError extends HighwaterError {
   override name = "DurabilityTimeoutError";
+  /** Token of the transaction; after a wait for several, of one that is still pending. */
+  declare readonly token: string;
 }
 /**
  * A signal ended the call. `cause` is the signal's reason, and `outcome` the state of the
@@ -166,43 +174,43 @@ export class AbortError extends HighwaterError {
 
 type ErrorClass = new (message: string, details: ErrorDetails) => HighwaterError;
 
-/** What a code means: its class, and the default outcome and retry rule. */
-interface Kind {
-  readonly Class: ErrorClass;
-  readonly outcome?: Outcome;
-  readonly retry?: Retry;
-}
+/** What a code means. Default: `not_applied` and `never`. */
+type Kind = readonly [Class: ErrorClass, outcome?: Outcome, retry?: Retry];
 
-const ABORTED: Kind = { Class: TransactionAbortedError, outcome: "not_applied", retry: "transaction" };
-const UNKNOWN: Kind = { Class: UnknownOutcomeError, outcome: "unknown", retry: "resolve_outcome" };
-const NO_ANSWER: Kind = { Class: ConnectionError, outcome: "unknown", retry: "wait" };
+const ABORTED: Kind = [TransactionAbortedError, "not_applied", "transaction"];
+const UNKNOWN: Kind = [UnknownOutcomeError, "unknown", "resolve_outcome"];
+const NO_ANSWER: Kind = [NoAnswerError, "unknown", "wait"];
+
+/** A table of names that come from a service: it has none but its own. */
+const tableOf = <T>(rows: Readonly<Record<string, T>>): ReadonlyMap<string, T> =>
+  new Map(Object.entries(rows));
 
 /** All other codes of this package are `InvalidRequestError`s. */
-const KINDS: Readonly<Partial<Record<string, Kind>>> = {
-  constraint_violation: { Class: ConstraintError },
-  serialization_failure: { Class: SerializationError },
-  refusal_unconfirmed: { Class: SerializationError },
-  statement_failed: { Class: StatementError },
-  statement_timeout: { Class: StatementError },
+const KINDS = tableOf<Kind>({
+  constraint_violation: [ConstraintError],
+  serialization_failure: [SerializationError],
+  refusal_unconfirmed: [SerializationError],
+  statement_failed: [StatementError],
+  statement_timeout: [StatementError],
   transaction_aborted: ABORTED,
   transaction_expired: ABORTED,
   cancelled: ABORTED,
   gateway_lost: ABORTED,
-  transaction_lost: { Class: TransactionLostError, retry: "transaction" },
-  promise_broken: { Class: PromiseBrokenError, outcome: "unknown" },
-  id_expired: { Class: UnknownOutcomeError, outcome: "unknown" },
+  transaction_lost: [TransactionLostError, "not_applied", "transaction"],
+  promise_broken: [PromiseBrokenError, "unknown"],
+  id_expired: [UnknownOutcomeError, "unknown"],
   outcome_unknown: UNKNOWN,
   transaction_unknown: UNKNOWN,
-  exposure_limit: { Class: ExposureLimitError },
-  overloaded: { Class: UnavailableError, retry: "wait" },
-  durability_timeout: { Class: DurabilityTimeoutError, outcome: "applied", retry: "wait" },
+  exposure_limit: [ExposureLimitError],
+  overloaded: [UnavailableError, "not_applied", "wait"],
+  durability_timeout: [DurabilityTimeoutError, "applied", "wait"],
   connection_failed: NO_ANSWER,
   request_timeout: NO_ANSWER,
   bad_answer: NO_ANSWER,
-  client_closed: { Class: ConnectionError },
-  call_aborted: { Class: AbortError },
-  results_not_kept: { Class: HighwaterError, outcome: "applied" },
-};
+  client_closed: [NoAnswerError],
+  call_aborted: [AbortError],
+  results_not_kept: [HighwaterError, "applied"],
+});
 
 /** Classes of the codes that this version does not know, by retry rule. */
 const BY_RETRY: Readonly<Record<Retry, ErrorClass>> = {
@@ -217,13 +225,7 @@ const BY_RETRY: Readonly<Record<Retry, ErrorClass>> = {
  * appended.
  */
 export function failure(code: string, message: string, details: Partial<ErrorDetails> = {}): HighwaterError {
-  const {
-    Class,
-    outcome = "not_applied",
-    retry = "never",
-  }: Kind = KINDS[code] ?? {
-    Class: InvalidRequestError,
-  };
+  const [Class = InvalidRequestError, outcome = "not_applied", retry = "never"] = KINDS.get(code) ?? [];
   const { transactionId } = details;
   const about = transactionId === undefined ? "" : ` (transaction ${transactionId})`;
   return new Class(message + about, { code, outcome, retry, ...details });
@@ -233,13 +235,13 @@ export function failure(code: string, message: string, details: Partial<ErrorDet
 export function answerError(status: number, body: unknown, retryAfterMs: number | undefined): HighwaterError {
   if (isProblem(body)) {
     const { type: _type, title, detail, ...problem } = body;
-    const Class = KINDS[problem.code]?.Class ?? BY_RETRY[problem.retry];
+    const [Class = BY_RETRY[problem.retry]] = KINDS.get(problem.code) ?? [];
     return new Class(detail ?? title, { retryAfterMs, ...problem, status });
   }
   // A proxy that lost patience (408) may have passed the request on.
   const isUncertain = status === 408 || status >= 500;
   const code = status === 429 ? "overloaded" : isUncertain ? "bad_answer" : "unexpected_status";
-  const message = `a proxy may have answered: status ${String(status)}`;
+  const message = `a proxy may have answered: status ${status}`;
   return failure(code, message, { status, retryAfterMs });
 }
 
@@ -266,35 +268,37 @@ export function endError(
 /** Creates the error of a call that a signal ended. The signal's reason may be any value. */
 export function abortError(cause: unknown, outcome: Outcome, transactionId?: string): HighwaterError {
   const retry = outcome === "unknown" ? "resolve_outcome" : "never";
-  const message = `the signal ended the call; the outcome of the transaction is ${outcome}`;
+  const message = `the signal ended the call; outcome: ${outcome}`;
   return failure("call_aborted", message, { outcome, retry, transactionId, cause });
 }
 
 export function unknownOutcome(transactionId: string | undefined, cause: unknown): HighwaterError {
-  const message = "the transaction may or may not have committed: look up its status";
+  const message = "it may or may not have committed: look up its status";
   return failure("outcome_unknown", message, { transactionId, cause });
 }
 
-/** Code and message of each settled state other than committed. */
-const SETTLED: Readonly<Partial<Record<string, readonly [code: string, message: string]>>> = {
-  lost: ["transaction_lost", "a failover discarded the committed transaction: run it again with a new id"],
-  aborted: ["transaction_aborted", "the transaction will never commit: run it again with a new id"],
-  broken: ["promise_broken", "a failure discarded the transaction after it was durable"],
-  expired: ["id_expired", "the receipt of the transaction is no longer kept"],
-};
+/** Code and message of each state in which nothing more can be learned, other than committed. */
+const SETTLED = tableOf<readonly [code: string, message: string]>({
+  lost: ["transaction_lost", "a failover discarded it: run it again with a new id"],
+  aborted: ["transaction_aborted", "it will never commit: run it again with a new id"],
+  broken: ["promise_broken", "a failure discarded it after it was durable"],
+  expired: ["id_expired", "its receipt is no longer kept"],
+  unknown: ["transaction_unknown", "no tracker knows its outcome"],
+});
 
-/** Returns the error of a settled state other than committed, or undefined for any other state. */
+/** Returns the error of one of these states, or undefined for any other state. */
 export function stateError(
   transactionId: string,
   state: string,
   details: Partial<ErrorDetails> = {},
 ): HighwaterError | undefined {
-  const [code, message] = SETTLED[state] ?? [];
-  if (code === undefined || message === undefined) return undefined;
+  const settled = SETTLED.get(state);
+  if (!settled) return undefined;
+  const [code, message] = settled;
   // A late copy of the request has run in the new history. Running the body again under a new id
   // would do it twice.
   const isRetried = details.verdict?.retriedIn !== undefined;
-  return failure(code, isRetried ? "a failover discarded this attempt, and another one committed" : message, {
+  return failure(code, isRetried ? "a failover discarded it, and another attempt committed" : message, {
     ...details,
     transactionId,
     ...(isRetried && ({ outcome: "applied", retry: "resolve_outcome" } as const)),

@@ -2,16 +2,21 @@
 // They are separate because pages and edge workers should not load these bytes.
 import { OneShotClient } from "./client.ts";
 import { type Core } from "./core.ts";
+import { type Row } from "./decode.ts";
 import { type BeginOptions, InteractiveTransaction } from "./interactive.ts";
 import { OneShotSession, type SessionOptions } from "./session.ts";
+import { type LastRow, type ResultsOf, type RowOf, type StatementInput } from "./sql.ts";
 import { transact, type TransactBody, type TransactOptions } from "./transact.ts";
+import { type Transaction, type TransactionOptions } from "./transaction.ts";
+
+type Statements = StatementInput | readonly StatementInput[];
 
 /**
  * Runs transactions and tracks the durability of each. Create one client per process and share it.
  * While something waits for durability, the client keeps one event stream open; otherwise it holds
  * nothing. With `await using`, it is closed at the end of the block.
- * Errors: `invalid_options` if neither or both of `url` and `endpoints` are set, or an address is
- * not a URL.
+ * Errors: `invalid_options` if no address or both `url` and `endpoints` are set, or an address is
+ * not an HTTP URL.
  *
  * @example
  * ```ts
@@ -20,12 +25,25 @@ import { transact, type TransactBody, type TransactOptions } from "./transact.ts
  *   sql`UPDATE account SET balance = balance - ${10} WHERE id = ${1} RETURNING balance`,
  * );
  * console.log("committed:", tx.rows);
- * await tx.durable({ level: "region", timeout: 5_000 });
+ * await tx.durable({ level: "region", timeoutMs: 5_000 });
  * console.log("durable");
  * await hw.close();
  * ```
  */
 export class Highwater extends OneShotClient {
+  override transaction<const S extends readonly StatementInput[]>(
+    statements: S,
+    options?: TransactionOptions,
+  ): Promise<Transaction<LastRow<S>, ResultsOf<S>>>;
+  override transaction<R = Row>(
+    statements: StatementInput<R> | readonly StatementInput[],
+    options?: TransactionOptions,
+  ): Promise<Transaction<RowOf<R>>>;
+  override transaction<T>(body: TransactBody<T>, options?: TransactOptions): Promise<T>;
+  override transaction(work: Statements | TransactBody<unknown>, options = {}): Promise<unknown> {
+    return typeof work === "function" ? this.transact(work, options) : super.transaction(work, options);
+  }
+
   /**
    * Returns an interactive transaction. Sends nothing: the first statements open the transaction.
    * Prefer one-shot transactions where they suffice, because an open transaction holds locks and a
@@ -40,7 +58,7 @@ export class Highwater extends OneShotClient {
   /**
    * Runs the body as one transaction and commits when the body returns. If a conflict undoes a run,
    * or a failure discards it before the answer, `transact` runs the body again under a new id,
-   * after a random delay: at most `maxAttempts` times, and within `timeout` milliseconds in total.
+   * after a random delay: at most `maxAttempts` times, and within `timeoutMs` in total.
    * Exactly one run takes effect.
    *
    * The body must not have effects elsewhere; put those in `afterDurable`. With `ack: "durable"`,
@@ -79,6 +97,21 @@ export class Highwater extends OneShotClient {
   }
 }
 
+// Its base passes on whatever it is given.
+// oxlint-disable-next-line typescript/no-unsafe-declaration-merging
+export interface Session {
+  /** Like `hw.transaction`; the session remembers the transaction. */
+  transaction<const S extends readonly StatementInput[]>(
+    statements: S,
+    options?: TransactionOptions,
+  ): Promise<Transaction<LastRow<S>, ResultsOf<S>>>;
+  transaction<R = Row>(
+    statements: StatementInput<R> | readonly StatementInput[],
+    options?: TransactionOptions,
+  ): Promise<Transaction<RowOf<R>>>;
+  transaction<T>(body: TransactBody<T>, options?: TransactOptions): Promise<T>;
+}
+
 /**
  * Remembers what one line of work commits and reads: one call waits for all of it, later reads see
  * it (with `causal`), and its token hands it to another process. `Highwater.session` creates one.
@@ -92,7 +125,7 @@ export class Highwater extends OneShotClient {
  * const read = await session.transaction(sql`SELECT * FROM note`, { readOnly: true });
  * console.log(read.rows.length > 0, read.served?.role);
  * const stored = session.token;
- * await session.durable({ timeout: 30_000 });
+ * await session.durable({ timeoutMs: 30_000 });
  *
  * // Later, in another process:
  * for (const { verdict } of await hw.session().resume(stored))
@@ -115,6 +148,6 @@ export class Session extends OneShotSession {
 
   /** Like `hw.transact`; the session remembers the transaction. */
   transact<T>(body: TransactBody<T>, options: TransactOptions = {}): Promise<T> {
-    return this.#hw.transact(body, { ...options, remember: this.remember });
+    return this.transaction(body, options);
   }
 }

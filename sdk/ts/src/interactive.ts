@@ -8,8 +8,9 @@ import { newTransactionId } from "./ids.ts";
 import { PinnedCalls } from "./pinned.ts";
 import { type DurableOptions } from "./promise.ts";
 import { monotonicMs, within } from "./runtime.ts";
-import { sql, type StatementInput, toStatement } from "./sql.ts";
+import { type ResultsOf, type RowOf, sql, type StatementInput, toStatement } from "./sql.ts";
 import {
+  acknowledged,
   acknowledgement,
   type AckOptions,
   type CallOptions,
@@ -22,13 +23,13 @@ import {
 import { type Outcome, type TokenVerdict } from "./wire.ts";
 
 /**
- * Options of an interactive transaction. `timeout` (milliseconds) and `signal` apply to each call
+ * Options of an interactive transaction. `timeoutMs` (milliseconds) and `signal` apply to each call
  * that sets none.
  */
 export interface BeginOptions extends CallOptions, ExecutionOptions {
   /** Default level of the commit. Default: the client's. */
   readonly level?: string;
-  /** @internal Milliseconds that are left for a call without a timeout of its own. */
+  /** @internal Milliseconds that are left for a call without a time limit of its own. */
   readonly leftMs?: () => number;
   /** @internal Called with the committed transaction. */
   readonly remember?: Remember | undefined;
@@ -118,9 +119,12 @@ export class InteractiveTransaction {
    *
    * @param statement Statement made by `sql`, or an object with `sql` and `params`.
    */
-  async query<R = Row>(statement: StatementInput, options: CallOptions = {}): Promise<StatementResult<R>> {
+  async query<R = Row>(
+    statement: StatementInput<R>,
+    options: CallOptions = {},
+  ): Promise<StatementResult<RowOf<R>>> {
     const [result] = await this.execute([statement], options);
-    return result as StatementResult<R>;
+    return result as StatementResult<RowOf<R>>;
   }
 
   /**
@@ -129,10 +133,10 @@ export class InteractiveTransaction {
    *
    * @param statements Statements made by `sql`, or objects with `sql` and `params`.
    */
-  execute(
-    statements: readonly StatementInput[],
+  execute<const S extends readonly StatementInput[]>(
+    statements: S,
     options: CallOptions = {},
-  ): Promise<readonly StatementResult[]> {
+  ): Promise<ResultsOf<S>> {
     return this.#call(options, async (call) => {
       const request = { statements: statements.map(toStatement) };
       const answer = this.#calls.isBegun
@@ -140,29 +144,29 @@ export class InteractiveTransaction {
         : await this.#calls.begin({ ...request, ...executionFields(this.#options) }, call);
       this.#expiresAt = new Date(answer.expiresAt);
       this.#core.watcher.learnMarks(answer.marks);
-      return answer.results.map(this.#core.decode);
+      return answer.results.map(this.#core.decode) as ResultsOf<S>;
     });
   }
 
   /**
-   * Commits the transaction. With `ack: "durable"`, the service waits for durability before it
-   * answers. After a lost answer the client finds out the outcome: the transaction never commits
-   * twice, nor under another id. After `exposure_limit` the transaction is still open: commit
-   * again, or roll back. If the transaction has already committed, the call resolves with the same
-   * `Transaction`.
-   * Errors: `UnknownOutcomeError` if the outcome is not known in time. Otherwise those of `query`.
-   * After an `AbortError` the transaction may have committed: look up its id with
-   * `Highwater.status`.
+   * Commits the transaction. With `ack: "durable"`, resolves once it is durable. After a lost
+   * answer the client finds out the outcome: the transaction never commits twice, nor under another
+   * id. After `exposure_limit` the transaction is still open: commit again, or roll back. If the
+   * transaction has already committed, the call resolves with the same `Transaction`, and waits for
+   * it as `ack` says.
+   * Errors: `UnknownOutcomeError` if the outcome is not known in time. With `ack: "durable"`, those
+   * of `Transaction.durable`. Otherwise those of `query`. After an `AbortError` the transaction may
+   * have committed: look up its id with `Highwater.status`.
    */
-  commit(options: CommitOptions = {}): Promise<Transaction> {
+  async commit<R = Row>(options: CommitOptions = {}): Promise<Transaction<R>> {
+    const untilMs = monotonicMs() + this.#limitMs(options);
     const { statements = [], ...given } = { ...this.#options, ...options };
     const { level = this.#core.level } = given;
-    if (this.#committed) return Promise.resolve(this.#committed);
     const run = async (call: TimedCall): Promise<Transaction> => {
       let committed: Transaction;
       if (this.#calls.isBegun) {
         const request = {
-          ...acknowledgement(options, { ...this.#core, level, totalMs: call.timeout }),
+          ...acknowledgement(options, { ...this.#core, level, totalMs: call.timeoutMs }),
           ...(statements.length > 0 && { statements: statements.map(toStatement) }),
         };
         const response = await this.#calls.commit(request, call);
@@ -178,7 +182,14 @@ export class InteractiveTransaction {
     };
     const called = this.#call(options, run, () => this.#committed);
     this.#commits += 1;
-    return called.finally(() => (this.#commits -= 1));
+    const committed = await called.finally(() => (this.#commits -= 1));
+    return acknowledged(committed as Transaction<R>, given, untilMs);
+  }
+
+  /** The time limit of a call. */
+  #limitMs({ timeoutMs }: CallOptions): number {
+    const { leftMs, timeoutMs: ownMs = this.#core.totalMs } = this.#options;
+    return timeoutMs ?? leftMs?.() ?? ownMs;
   }
 
   /**
@@ -187,8 +198,8 @@ export class InteractiveTransaction {
    * ended; rejects if it has committed.
    * Errors: `transaction_ended` after a commit. `AbortError`.
    */
-  rollback({ timeout = this.#core.totalMs, signal }: CallOptions = {}): Promise<void> {
-    return this.#inTurn({ timeout, signal }, async (call) => {
+  rollback({ timeoutMs = this.#core.totalMs, signal }: CallOptions = {}): Promise<void> {
+    return this.#inTurn({ timeoutMs, signal }, async (call) => {
       if (this.#committed) throw this.#ended();
       if (!this.#isOpen) return;
       this.#isOpen = false;
@@ -209,11 +220,11 @@ export class InteractiveTransaction {
   }
 
   #ended(): HighwaterError {
-    const [outcome, cause] = [this.#outcome, this.#failure];
-    return failure("transaction_ended", "the transaction has ended: begin a new one", {
+    const outcome = this.#outcome;
+    return failure("transaction_ended", "it has ended: begin a new one", {
       outcome,
       ...(outcome === "unknown" && { retry: "resolve_outcome", transactionId: this.id }),
-      cause,
+      cause: this.#failure,
     });
   }
 
@@ -226,9 +237,8 @@ export class InteractiveTransaction {
     run: (call: TimedCall) => Promise<T>,
     committed?: () => T | undefined,
   ): Promise<T> {
-    const { leftMs, timeout: ownMs = this.#core.totalMs, signal: ownSignal } = this.#options;
-    const { timeout: callMs = leftMs?.() ?? ownMs, signal = ownSignal } = options;
-    return this.#inTurn({ timeout: callMs, signal }, async (call) => {
+    const { signal = this.#options.signal } = options;
+    return this.#inTurn({ timeoutMs: this.#limitMs(options), signal }, async (call) => {
       const found = committed?.();
       if (found) return found;
       if (!this.#isOpen) throw this.#ended();
@@ -247,25 +257,25 @@ export class InteractiveTransaction {
   }
 
   /**
-   * Waits for the calls that were made before, which counts towards the call's timeout. If it times
-   * out or its signal is aborted in the meantime, nothing is sent.
+   * Waits for the calls that were made before, which counts towards the call's time limit. If it
+   * times out or its signal is aborted in the meantime, nothing is sent.
    */
   #inTurn<T>(call: TimedCall, run: (call: TimedCall) => Promise<T>): Promise<T> {
-    const { timeout, signal } = call;
-    const untilMs = monotonicMs() + timeout;
+    const { timeoutMs, signal } = call;
+    const untilMs = monotonicMs() + timeoutMs;
     const before = this.#queue;
     const outcome = this.#commits > 0 ? "unknown" : "not_applied";
-    const turn = within(before, timeout, signal, (isAborted) =>
+    const turn = within(before, timeoutMs, signal, (isAborted) =>
       endError(isAborted, signal, outcome, this.id),
     );
-    const called = turn.then(() => run({ ...call, timeout: untilMs - monotonicMs() }));
+    const called = turn.then(() => run({ ...call, timeoutMs: untilMs - monotonicMs() }));
     this.#queue = Promise.allSettled([before, called]);
     return called;
   }
 }
 
 interface TimedCall {
-  readonly timeout: number;
+  readonly timeoutMs: number;
   readonly signal: AbortSignal | undefined;
 }
 

@@ -16,5 +16,5 @@ export interface LiveState {
   /** Promises that are waited for. */
   readonly exposure: Exposure;
 }
-/** Callback of `Highwater.subscribe`. An error that it throws surfaces as an uncaught error. */
-export type Subscriber = (state: LiveState) => void;
+/** Callback of `Highwater.subscribe`. Its errors are treated as those of a `LostListener`. */
+export type Subscriber = (state: LiveState) => unknown;

@@ -58,6 +58,6 @@ export interface ObservedEnd {
 
 /**
  * Type of `HighwaterOptions.observe`. It must return at once. An error that it, or the function
- * that it returned, throws surfaces as an uncaught error and disturbs nothing.
+ * that it returned, throws is printed by `console.error` and disturbs nothing.
  */
 export type Observer = (event: ObservedEvent) => ((end: ObservedEnd) => void) | void;

@@ -14,7 +14,10 @@ export interface Endpoint {
 
 /** Options of a client: `url` or `endpoints`, and settings that differ from the defaults. */
 export interface HighwaterOptions {
-  /** Base URL that serves both gateway and tracker, or one URL per region, nearest first. */
+  /**
+   * Base URL that serves both gateway and tracker, or one URL per region, nearest first. Default:
+   * the environment variable `HIGHWATER_URL`, with commas between several.
+   */
   readonly url?: string | readonly string[];
   /**
    * Addresses of each region, nearest first. Use them instead of `url` if gateway and tracker have
@@ -27,10 +30,13 @@ export interface HighwaterOptions {
   readonly requestTimeoutMs?: number;
   /**
    * Time limit of a call with all its attempts, in milliseconds. Used if the call sets no
-   * `timeout`. Default: 30,000.
+   * `timeoutMs`. Default: 30,000.
    */
   readonly totalTimeoutMs?: number;
-  /** API key or JSON Web Token, sent to gateways and trackers as `Authorization: Bearer`. */
+  /**
+   * API key or JSON Web Token, sent to gateways and trackers as `Authorization: Bearer`. Default:
+   * the environment variable `HIGHWATER_API_KEY`.
+   */
   readonly apiKey?: string;
   /** Headers sent with every request, in addition to the client's own. */
   readonly headers?: Readonly<Record<string, string>>;
@@ -46,8 +52,6 @@ export interface HighwaterOptions {
    * elements. With `raw`, every value stays text. `result.values` has the text in any case.
    */
   readonly types?: TypeDecoders;
-  /** Source of numbers from 0 to 1 for retry jitter. Default: `Math.random`. Ids use `crypto`. */
-  readonly random?: () => number;
   /**
    * Observer that receives every event of the client as it happens, for logs, traces and metrics.
    */

@@ -13,7 +13,7 @@ import { type Marks, type Position, type TokenVerdict } from "./wire.ts";
 
 /** How a wait ended: with a terminal verdict, or because the question was refused. */
 export type Settlement = TokenVerdict | Error;
-export type Waiter = (settlement: Settlement) => void;
+export type Waiter = (settlement: Settlement) => unknown;
 
 interface LogPosition {
   readonly epoch: string;
@@ -30,8 +30,8 @@ export interface PendingPromise {
   /** Position at which it is judged now. */
   logPosition: LogPosition;
   readonly sinceMs: number;
-  /** Metadata of the transaction; unknown to a process that has only its token. */
-  readonly metadata?: Readonly<Record<string, string>> | undefined;
+  /** What its verdicts repeat. A process that has only its token knows nothing. */
+  readonly about: Pick<TokenVerdict, "metadata" | "readOnly">;
   /** Verdicts `durable` by level. They stay, whatever happens later. */
   readonly durable: Map<string, TokenVerdict>;
   /** The verdict `lost` or `broken`, which settles every level that is not durable. */
@@ -60,13 +60,13 @@ export interface Settled {
 
 export function makeEntry(
   token: string,
-  about: { id: string; position: Position; nowMs: number; metadata?: PendingPromise["metadata"] },
+  made: { id: string; position: Position; nowMs: number; about?: PendingPromise["about"] },
 ): PendingPromise {
-  const { id, position, nowMs, metadata } = about;
+  const { id, position, nowMs, about = {} } = made;
   return {
     id,
     token,
-    metadata,
+    about,
     logPosition: logPositionOf(position),
     sinceMs: nowMs,
     durable: new Map<string, TokenVerdict>(),
@@ -80,12 +80,12 @@ function logPositionOf({ epoch, offset }: Position): LogPosition {
 
 /** Records that the promise is durable at the level, by a rule of this client. */
 export function keep(
-  { id, token, logPosition, durable }: PendingPromise,
+  { id, token, about, logPosition, durable }: PendingPromise,
   level: string,
   rule: string,
 ): TokenVerdict {
   const position = { epoch: logPosition.epoch, offset: String(logPosition.offset) };
-  const verdict = { token, id, verdict: "durable", level, position, rule } as const;
+  const verdict = { ...about, token, id, verdict: "durable", level, position, rule } as const;
   durable.set(level, verdict);
   return verdict;
 }
@@ -93,9 +93,6 @@ export function keep(
 export function isLive(wait: Wait): boolean {
   return wait.entry.waits.get(wait.level) === wait;
 }
-
-/** How many epochs' numbers are remembered. */
-const EPOCHS_MAX = 64;
 
 export class PendingSet {
   /** Promises that are waited for. */
@@ -105,12 +102,10 @@ export class PendingSet {
   /** The newest reported epoch; empty until then. */
   epoch = "";
   #seq = -1;
-  /** Numbers of the epochs that were reported. */
+  /** Numbers of the epochs that were reported. Each is the work of a failover, so they are few. */
   readonly #seqs = new Map<string, number>();
   /** Highest marks of that epoch. A level that was never observed is absent, not zero. */
   readonly #levels = new Map<string, bigint>();
-  /** By level: lower bound of the newest epoch's promises. A mark below it settles none. */
-  readonly #lowest = new Map<string, bigint>();
   readonly #byToken = new Map<string, PendingPromise>();
   #settled: Settled[] = [];
 
@@ -173,7 +168,7 @@ export class PendingSet {
   /** Marks stay true in their epoch, so the highest count. Those of older epochs are ignored. */
   learnMarks(marks: Marks): void {
     let isMoved = this.#isNews(marks.epoch, marks.seq);
-    let isReached = isMoved;
+    let isRaised = isMoved;
     if (marks.epoch !== this.epoch) return;
     for (const [level, text] of Object.entries(marks.levels)) {
       const offset = BigInt(text);
@@ -182,9 +177,9 @@ export class PendingSet {
       this.#levels.set(level, offset);
       // The first marks also show which levels have no mark yet; see #file.
       isMoved ||= before === undefined;
-      isReached ||= isMoved || offset >= (this.#lowest.get(level) ?? Infinity);
+      isRaised = true;
     }
-    if (isReached) this.#review(isMoved);
+    if (isRaised) this.#review(isMoved);
   }
 
   learnEpoch(epoch: string, seq: number): void {
@@ -207,9 +202,10 @@ export class PendingSet {
   /**
    * Applies the answer about a wait: a tracker's verdict, or the error that refuses it for good.
    */
-  judge(wait: Wait, answer: Settlement): void {
+  judge(wait: Wait, given: Settlement): void {
     const { entry } = wait;
     if (!isLive(wait)) return;
+    const answer = given instanceof Error ? given : { ...given, ...entry.about };
     const kind = answer instanceof Error ? "refused" : answer.verdict;
     if (answer instanceof Error || (kind !== "pending" && kind !== "lost" && kind !== "broken")) {
       if (kind === "durable") entry.durable.set(wait.level, answer as TokenVerdict);
@@ -246,8 +242,6 @@ export class PendingSet {
   #isNews(epoch: string, seq: number): boolean {
     if (epoch === this.epoch) return false;
     this.#seqs.set(epoch, seq);
-    const [first = epoch] = this.#seqs.keys();
-    if (this.#seqs.size > EPOCHS_MAX) this.#seqs.delete(first);
     if (seq < this.#seq) return false;
     this.epoch = epoch;
     this.#seq = seq;
@@ -260,7 +254,6 @@ export class PendingSet {
    * files the others again.
    */
   #review(isMoved: boolean): void {
-    this.#lowest.clear();
     for (const { waits } of this.entries)
       for (const wait of waits.values()) this.#settleOrFile(wait, isMoved);
   }
@@ -268,21 +261,17 @@ export class PendingSet {
   #settleOrFile(wait: Wait, isMoved: boolean, isLoss = false): void {
     const known = this.known(wait.entry, wait.level);
     if (known) this.#settle(wait, known, isLoss);
-    else this.#file(wait, isMoved);
+    else if (isMoved) this.#file(wait);
   }
 
   /**
    * Files a wait by the source of its evidence: marks of the newest epoch, or a tracker's answer.
    */
-  #file(wait: Wait, isMoved = true): void {
-    const { level } = wait;
-    const { epoch, offset } = wait.entry.logPosition;
-    const isCurrent = epoch === this.epoch;
-    if (isCurrent && offset < (this.#lowest.get(level) ?? Infinity)) this.#lowest.set(level, offset);
-    if (!isMoved) return;
+  #file(wait: Wait): void {
+    const isCurrent = wait.entry.logPosition.epoch === this.epoch;
     // Until an epoch has been reported, it may be this one. A level without a mark may not have one
     // yet, or be misspelt: a question shows which.
-    if (!this.epoch || (isCurrent && (this.#levels.size === 0 || this.#levels.has(level)))) {
+    if (!this.epoch || (isCurrent && (this.#levels.size === 0 || this.#levels.has(wait.level)))) {
       wait.isAsked = false;
       this.toAsk.delete(wait);
     } else if (!wait.isAsked) this.toAsk.add(wait);

@@ -1,7 +1,7 @@
 // The numbered calls of one open transaction. All go to the gateway that holds it. After a lost
 // reply a call is repeated there, and runs once. Owns what the loss of that gateway means: nothing
 // was committed, unless a commit was on its way.
-import { ConnectionError, failure, HighwaterError, stateError } from "./errors.ts";
+import { NoAnswerError, failure, HighwaterError, stateError } from "./errors.ts";
 import { isSettled } from "./retry.ts";
 import { sleep } from "./runtime.ts";
 import type { Accepts, Budget, Call, CallOptions, Pin, Service, Sought } from "./service.ts";
@@ -175,7 +175,7 @@ export class PinnedCalls {
       // yet.
       const isAnswered = isSettled(answer) || (open !== undefined && outcome === "not_applied");
       if (isAnswered && !isMisplaced && retry !== "wait") throw answer;
-      const isUnreachable = isMisplaced || answer instanceof ConnectionError;
+      const isUnreachable = isMisplaced || answer instanceof NoAnswerError;
       // A gateway that was silent for the whole attempt is asked only once more.
       if (isUnreachable) faults += code === "request_timeout" ? ATTEMPTS_MAX - 1 : 1;
       const decision = service.decide(answer, { ...call, isCommit: false }, budget);
@@ -184,7 +184,7 @@ export class PinnedCalls {
       // The COMMIT was never sent, so the transaction never commits.
       if (isOver)
         throw isUnreachable || outcome === "unknown"
-          ? failure("gateway_lost", "the gateway of the open transaction is gone: begin a new one", {
+          ? failure("gateway_lost", "its gateway is gone: begin a new one", {
               transactionId: this.#id,
               cause: answer,
               open: false,

@@ -9,14 +9,17 @@ export interface DurableOptions {
   /** Level to wait for. Default: the transaction's, else the client's. */
   readonly level?: string;
   /** Time limit of the wait, in milliseconds. Default: 30,000. There is no wait without a limit. */
-  readonly timeout?: number;
+  readonly timeoutMs?: number;
   /** Signal that ends the wait with an `AbortError`. The transaction is not affected. */
   readonly signal?: AbortSignal;
 }
 
-/** Callback for a lost or broken promise. An error that it throws surfaces as an uncaught error. */
-export type LostListener = (verdict: TokenVerdict) => void;
-/** Callback for a promise that is kept. An error that it throws surfaces as an uncaught error. */
+/**
+ * Callback for a lost or broken promise. An error that it throws, or rejects with, is printed by
+ * `console.error` and disturbs nothing.
+ */
+export type LostListener = (verdict: TokenVerdict) => unknown;
+/** Callback for a promise that is kept. Its errors are treated as those of a `LostListener`. */
 export type DurableListener = LostListener;
 
 /**
@@ -50,14 +53,15 @@ export class DurabilityPromise {
    * Waits until the transaction is durable at the level, and resolves with that verdict. Ending a
    * wait changes nothing: you can wait again.
    * Errors: `TransactionLostError` or `PromiseBrokenError` if a failure discarded the transaction.
-   * `UnknownOutcomeError` if it cannot be judged. `DurabilityTimeoutError`, which is not a
-   * loss. `TokenRefusedError`, `unknown_level`, `client_closed`, `AbortError`.
+   * `UnknownOutcomeError` if it cannot be judged. `DurabilityTimeoutError`, which is not a loss.
+   * `no_tracker` if there is none at the client's addresses, or it refuses the client's credential.
+   * `TokenRefusedError`, `unknown_level`, `client_closed`, `AbortError`.
    *
    * @example
    * ```ts
    * const tx = await hw.transaction(sql`INSERT INTO note VALUES (${"hello"})`);
    * try {
-   *   await tx.durable({ level: "region", timeout: 5_000 });
+   *   await tx.durable({ level: "region", timeoutMs: 5_000 });
    * } catch (error) {
    *   if (error instanceof TransactionLostError) console.log("lost:", error.transactionId);
    *   else if (error instanceof DurabilityTimeoutError) console.log("not yet, and not lost");
@@ -85,7 +89,8 @@ export class DurabilityPromise {
 
   #on(listener: LostListener, { level = this.level }: { level?: string }, wanted: RegExp): () => void {
     return this.#watcher.watch(this.entry, level, (settlement) => {
-      if ("verdict" in settlement && wanted.test(settlement.verdict)) listener(settlement);
+      if ("verdict" in settlement && wanted.test(settlement.verdict)) return listener(settlement);
+      return undefined;
     });
   }
 
@@ -110,7 +115,7 @@ export class DurabilityPromise {
    * ```ts
    * const tx = await hw.transaction(sql`INSERT INTO note VALUES (${"hello"})`);
    * const send = () => console.log("now the e-mail can go out");
-   * await tx.afterDurable(send, { level: "region", timeout: 60_000 });
+   * await tx.afterDurable(send, { level: "region", timeoutMs: 60_000 });
    * ```
    */
   async afterDurable<T>(

@@ -1,6 +1,6 @@
 // Decides what to do after a failed attempt. Pure: maps an error and a situation to a decision, and
 // nothing else.
-import { ConnectionError, type HighwaterError, stateError } from "./errors.ts";
+import { NoAnswerError, type HighwaterError, SerializationError, stateError } from "./errors.ts";
 import { fullJitter } from "./runtime.ts";
 import { type Tuning } from "./tuning.ts";
 import { type TransactionStateResponse } from "./wire.ts";
@@ -14,7 +14,10 @@ export interface Situation {
   readonly uncertain: boolean;
   /** Whether another endpoint has not failed recently. */
   readonly elsewhere: boolean;
-  readonly random: number;
+  /** Whether the same request may run again after a conflict. */
+  readonly repeatable?: boolean;
+  /** From 0 to 1. Default: any. */
+  readonly random?: number;
 }
 
 /**
@@ -31,13 +34,14 @@ export type Decision =
 /** Whether the error is about the endpoint, so that another one may do better. */
 export function isEndpointFault(error: HighwaterError): boolean {
   return (
-    error instanceof ConnectionError || error.code === "primary_unavailable" || error.code === "overloaded"
+    error instanceof NoAnswerError || error.code === "primary_unavailable" || error.code === "overloaded"
   );
 }
 
 export function decide(error: HighwaterError, situation: Situation, tuning: Tuning): Decision {
-  const { attempt, remainingMs, uncertain, elsewhere, random } = situation;
-  const isWait = error.retry === "wait";
+  const { attempt, remainingMs, uncertain, elsewhere, repeatable, random } = situation;
+  const isConflict = repeatable && error instanceof SerializationError;
+  const isWait = error.retry === "wait" || isConflict;
   const isFinal = !isWait && error.retry !== "resolve_outcome";
   // A resend can fail because of what its own first attempt did: ask before the caller sees "not
   // applied".
@@ -45,7 +49,7 @@ export function decide(error: HighwaterError, situation: Situation, tuning: Tuni
   const atOnce = isFinal || (isWait && elsewhere && isEndpointFault(error));
   // In addition to the delay that the service asked for, so that clients it refused together do not
   // return together.
-  const jitterMs = fullJitter(attempt, tuning, random);
+  const jitterMs = fullJitter(attempt, tuning, random, isConflict ? tuning.conflictBaseMs : undefined);
   const delayMs = atOnce ? 0 : (error.retryAfterMs ?? 0) + jitterMs;
   if (delayMs + tuning.attemptMinMs > remainingMs) return { action: "give_up" };
   return { action: isWait ? "send" : "resolve", delayMs };
@@ -59,27 +63,18 @@ export function isSettled({ code }: HighwaterError): boolean {
 /**
  * `adopt`: the transaction committed, and the state has its position. `ask`: not settled yet.
  * `send`: the id is unknown, so a resend is its first run, or its receipt refuses it. `settle`: the
- * id is unknown, and a resend was refused. `throw`: settled otherwise.
+ * id is unknown, and a resend was refused. An error: settled otherwise.
  *
- * After a refused resend, the copy that got no answer may still commit. If the refusal is a
- * conflict, the transaction is sent again: if that copy commits in the meantime, its receipt
- * refuses the resend. After any other refusal, the id is settled, so that no copy can commit.
+ * After a refused resend, the copy that got no answer may still commit. So the id is settled, and
+ * no copy can commit any more.
  */
-export type Resolution =
-  | { readonly action: "adopt" }
-  | { readonly action: "ask" }
-  | { readonly action: "send" }
-  | { readonly action: "settle" }
-  | { readonly action: "throw"; readonly error: HighwaterError };
+export type Resolution = "adopt" | "ask" | "send" | "settle" | HighwaterError;
 
 /** Applies the state of an id to a failed attempt. `held`: the definite error of a resend. */
 export function resolve(
   { id, state, token, position }: TransactionStateResponse,
   held: HighwaterError | undefined,
 ): Resolution {
-  if (state === "unknown")
-    return { action: held === undefined || held.retry === "transaction" ? "send" : "settle" };
-  const error = stateError(id, state);
-  if (error !== undefined) return { action: "throw", error };
-  return { action: state !== "active" && token && position ? "adopt" : "ask" };
+  if (state === "unknown") return held ? "settle" : "send";
+  return stateError(id, state) ?? (state !== "active" && token && position ? "adopt" : "ask");
 }

@@ -1,5 +1,4 @@
-// The platform as this package uses it: web standards only. Other modules get time, randomness and
-// `fetch` from here.
+// The platform as this package uses it: web standards only.
 import { type Observer } from "./observer.ts";
 import { type Tuning } from "./tuning.ts";
 
@@ -8,8 +7,6 @@ export type FetchLike = (url: string, init: RequestInit) => Promise<Response>;
 
 export interface Runtime {
   readonly fetch: FetchLike;
-  /** For jitter only, never for ids. */
-  readonly random: () => number;
   readonly observe: Observer;
 }
 
@@ -88,25 +85,20 @@ export function within<T>(
   });
 }
 
-/** Reads a body in chunks, or in one if the platform's responses are no streams. */
-export async function* chunksOf(response: Response): AsyncGenerator<Uint8Array> {
-  const reader = response.body?.getReader();
-  if (!reader) yield new Uint8Array(await response.arrayBuffer());
-  // Not every platform can iterate over a stream.
-  for (let next; (next = await reader?.read()) && !next.done;) yield next.value;
-}
-
 /**
- * Runs a callback of the application. An error that it throws surfaces as an uncaught error and
- * never disturbs this package.
+ * Runs a callback of the application. An error that it throws, or rejects with, is printed: it
+ * would end the process as an uncaught error, and must not disturb this package.
  */
 export function callUser<T>(callback: () => T): T | undefined {
+  const report = (error: unknown): void => {
+    console.error("Highwater: a callback threw", error);
+  };
   try {
-    return callback();
+    const result = callback();
+    (result as Partial<Promise<T>> | undefined)?.catch?.(report);
+    return result;
   } catch (error) {
-    queueMicrotask(() => {
-      throw error;
-    });
+    report(error);
     return undefined;
   }
 }
@@ -122,7 +114,7 @@ export function doubled(base: number, steps: number, max: number): number {
 export function fullJitter(
   attempt: number,
   { backoffBaseMs, backoffMaxMs }: Pick<Tuning, "backoffBaseMs" | "backoffMaxMs">,
-  random: number,
+  random = Math.random(),
   baseMs = backoffBaseMs,
 ): number {
   return random * doubled(baseMs, attempt, backoffMaxMs);

@@ -2,12 +2,12 @@
 // time limit of all attempts together. `retry.ts` makes the decisions; `pinned.ts` has the calls of
 // open transactions.
 import { type EndpointPool } from "./endpoints.ts";
-import { abortError, answerError, closedError, HighwaterError, unknownOutcome } from "./errors.ts";
+import { abortError, answerError, closedError, failure, HighwaterError, unknownOutcome } from "./errors.ts";
 import { type ObservedEvent } from "./observer.ts";
 import { type Shared } from "./shared.ts";
 import { decide, type Decision, isEndpointFault, isSettled, resolve } from "./retry.ts";
 import { fullJitter, monotonicMs, sleep } from "./runtime.ts";
-import { badAnswer, exchange, type Send } from "./transport.ts";
+import { exchange, type Send } from "./transport.ts";
 import {
   isTicketsResponse,
   isTransactionResponse,
@@ -25,7 +25,7 @@ export interface CallOptions {
   /**
    * Time limit of all attempts together, in milliseconds. Default: the client's `totalTimeoutMs`.
    */
-  readonly timeout?: number | undefined;
+  readonly timeoutMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -36,6 +36,8 @@ export interface Pin {
 }
 
 const SESSION_HEADER = "highwater-session";
+/** How often conflicting statements run, unless the caller says so. */
+const RUNS_MAX = 10;
 /** How long the service may take to settle an id. */
 const SETTLE_MS = 10_000;
 
@@ -52,6 +54,8 @@ export interface Call<T> {
   readonly accepts: Accepts<T>;
   /** Whether an attempt without an answer may have committed. */
   readonly isCommit?: boolean;
+  /** How often the request may be sent, if conflicts undo it. Default: once. */
+  readonly maxRuns?: number | undefined;
   /** The only endpoint to use. Default: the best one. */
   readonly pin?: Partial<Pin>;
   readonly onAnswer?: (pin: Pin) => void;
@@ -115,7 +119,7 @@ export class Service {
 
   /** Runs a call within its time limit, and reports its begin and its end to the observer. */
   async run<T>(
-    { timeout = this.deps.totalMs, signal }: CallOptions,
+    { timeoutMs = this.deps.totalMs, signal }: CallOptions,
     about: About,
     call: (budget: Budget) => Promise<T>,
   ): Promise<T> {
@@ -125,7 +129,7 @@ export class Service {
     const end = type && observe({ ...about, type, headers });
     const budget: Budget = {
       id,
-      deadlineMs: monotonicMs() + timeout,
+      deadlineMs: monotonicMs() + timeoutMs,
       signal,
       headers,
       attempt: 0,
@@ -145,17 +149,21 @@ export class Service {
 
   /**
    * Sends a one-shot transaction until its outcome is settled, always with the same id and body.
-   * The gateway runs an id once, so a lost reply costs only a resend.
+   * The gateway commits an id once, so a lost reply costs only a resend, and so does a conflict.
    * Errors: every typed error of the service. `outcome_unknown` if time runs out and an attempt may
    * have been applied.
    */
-  transaction(request: TransactionRequest, options: CallOptions): Promise<TransactionResponse> {
+  transaction(
+    request: TransactionRequest,
+    options: CallOptions & { readonly maxAttempts?: number },
+  ): Promise<TransactionResponse> {
     const { id, statements, level } = request;
     const call: Call<TransactionResponse> = {
       pool: this.deps.gateways,
       path: "/v1/transactions",
       body: request,
       isCommit: true,
+      maxRuns: options.maxAttempts ?? RUNS_MAX,
       heldMs: request.maxWaitMs ?? 0,
       accepts: isTransactionResponse,
       // Alone, its end cancels the transaction at the gateway.
@@ -180,17 +188,11 @@ export class Service {
       const waitMs = Math.min(sought.maxWaitMs ?? 0, this.remaining(budget));
       const state = await this.repeat(this.#statusCall(sought.id, waitMs, sought.level), budget);
       const resolution = resolve(state, isDefinite ? held : undefined);
-      if (resolution.action === "adopt") return adopt(state, sought);
-      if (resolution.action === "throw") throw resolution.error;
-      if (resolution.action === "settle") {
-        await this.#settle(sought, budget, held);
-        continue;
-      }
-      // A resend met a conflict. Wait first: transactions that conflicted with each other would
-      // meet again.
-      const isConflict = resolution.action === "send";
-      if (!isConflict || isDefinite) await this.pause(budget, held);
-      if (isConflict) return undefined;
+      if (resolution instanceof HighwaterError) throw resolution;
+      if (resolution === "adopt") return adopt(state, sought);
+      if (resolution === "send") return undefined;
+      if (resolution === "settle") await this.#settle(sought, budget, held);
+      await this.pause(budget, held);
     }
   }
 
@@ -210,7 +212,6 @@ export class Service {
     const { code, retry } = answer as Partial<HighwaterError>;
     if (code === "transaction_aborted") throw held;
     if (retry === "never" && !isSettled(answer as HighwaterError)) throw unknownOutcome(id, held);
-    await this.pause(budget, held);
   }
 
   /** Sends a list of one item. Returns the item's own answer, or the error of either. */
@@ -225,7 +226,7 @@ export class Service {
   /** Sleeps before the next attempt. Throws `outcome_unknown` if no time is left for it. */
   async pause(budget: Budget, cause: unknown): Promise<void> {
     const { deps } = this;
-    const delayMs = fullJitter(budget.attempt, deps, deps.random());
+    const delayMs = fullJitter(budget.attempt, deps);
     if (delayMs + deps.attemptMinMs > this.remaining(budget)) throw unknownOutcome(budget.id, cause);
     await sleep(delayMs, budget.signal);
   }
@@ -259,8 +260,8 @@ export class Service {
       };
       const answer = await this.read(call, options);
       if (!answer.blind) return answer;
-      trackers.failed(url, monotonicMs());
-      if (asked >= trackers.size || !trackers.hasAwake(monotonicMs())) return answer;
+      trackers.failed(url);
+      if (asked >= trackers.size || !trackers.hasAwake()) return answer;
     }
   }
 
@@ -270,18 +271,18 @@ export class Service {
     return {
       pool: this.deps.gateways,
       heldMs: wait,
-      path: `/v1/transactions/${id}?wait=${String(wait / 1_000)}${level ? `&level=${encodeURIComponent(level)}` : ""}`,
+      path: `/v1/transactions/${id}?wait=${wait / 1_000}${level ? `&level=${encodeURIComponent(level)}` : ""}`,
       accepts: isTransactionStateResponse,
     };
   }
 
   /**
    * Repeats a call that is safe to repeat, until it succeeds, is refused, or time runs out. If the
-   * caller sets no timeout, the time that the service may hold the call is added.
+   * caller sets no time limit, the time that the service may hold the call is added.
    */
   read<T>(call: Call<T>, options: CallOptions, about: About = {}): Promise<T> {
-    const { timeout = this.deps.totalMs + call.heldMs, signal } = options;
-    return this.runOpen({ timeout, signal }, about, (budget) => this.repeat(call, budget));
+    const { timeoutMs = this.deps.totalMs + call.heldMs, signal } = options;
+    return this.runOpen({ timeoutMs, signal }, about, (budget) => this.repeat(call, budget));
   }
 
   /**
@@ -313,7 +314,7 @@ export class Service {
     const { deps } = this;
     const { pool, path, pin, heldMs: held, isCommit = false } = call;
     const { id, signal } = budget;
-    const base = pin?.url ?? pool.pick(monotonicMs());
+    const base = pin?.url ?? pool.pick();
     const url = base + path;
     if (budget.failed) deps.observe(budget.failed);
     budget.failed = undefined;
@@ -336,7 +337,7 @@ export class Service {
         // connection closes.
         patience: pin?.url ? deps.pinnedPatience : 1,
       });
-      if (!call.accepts(answer.body)) throw badAnswer(`unexpected response to ${path}`);
+      if (!call.accepts(answer.body)) throw failure("bad_answer", `unexpected response to ${path}`);
       pool.succeeded(base);
       call.onAnswer?.({ url: base, session: answer.headers?.get(SESSION_HEADER) ?? "" });
       return answer.body;
@@ -344,7 +345,7 @@ export class Service {
       const isTyped = isAnswer(error, signal);
       budget.isUncertain ||= isCommit && !(isTyped && error.outcome === "not_applied");
       if (!isTyped) throw error;
-      if (isEndpointFault(error)) pool.failed(base, monotonicMs());
+      if (isEndpointFault(error)) pool.failed(base);
       else pool.succeeded(base);
       // Reported when another attempt follows.
       budget.failed = { type: "retry", id, url, attempt: budget.attempt, error };
@@ -352,14 +353,18 @@ export class Service {
     }
   }
 
-  decide(error: HighwaterError, { pool, isCommit = false }: Call<unknown>, budget: Budget): Decision {
+  decide(
+    error: HighwaterError,
+    { pool, isCommit = false, maxRuns = 1 }: Call<unknown>,
+    budget: Budget,
+  ): Decision {
     const { deps } = this;
     const { attempt, isUncertain } = budget;
     const situation = {
       attempt: attempt - 1,
       remainingMs: this.remaining(budget),
-      random: deps.random(),
-      elsewhere: attempt < pool.size && pool.hasAwake(monotonicMs()),
+      elsewhere: attempt < pool.size && pool.hasAwake(),
+      repeatable: attempt < maxRuns,
       uncertain: isCommit && isUncertain,
     };
     return decide(error, situation, deps);

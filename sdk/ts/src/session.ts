@@ -2,9 +2,10 @@
 // later reads of the session see it, and the next process can ask about it.
 import { type PendingPromise } from "./pending-set.ts";
 import { type Core } from "./core.ts";
+import { type Row } from "./decode.ts";
 import { failure, type HighwaterError } from "./errors.ts";
 import { type DurabilityPromise, type DurableOptions } from "./promise.ts";
-import { type StatementInput } from "./sql.ts";
+import { type LastRow, type ResultsOf, type RowOf, type StatementInput } from "./sql.ts";
 import { type Transaction, type TransactionOptions } from "./transaction.ts";
 import { type RefusedToken, type TokenVerdict } from "./wire.ts";
 
@@ -29,7 +30,7 @@ export interface ResumeOptions {
   /**
    * Time limit of the call, in milliseconds. Default: the client's `totalTimeoutMs` plus `waitMs`.
    */
-  readonly timeout?: number;
+  readonly timeoutMs?: number;
   /** Signal that ends the call. */
   readonly signal?: AbortSignal;
 }
@@ -86,6 +87,14 @@ export class OneShotSession {
   }
 
   /** Like `hw.transaction`; the session remembers the transaction. */
+  transaction<const S extends readonly StatementInput[]>(
+    statements: S,
+    options?: TransactionOptions,
+  ): Promise<Transaction<LastRow<S>, ResultsOf<S>>>;
+  transaction<R = Row>(
+    statements: StatementInput<R> | readonly StatementInput[],
+    options?: TransactionOptions,
+  ): Promise<Transaction<RowOf<R>>>;
   async transaction(
     statements: StatementInput | readonly StatementInput[],
     options: TransactionOptions = {},

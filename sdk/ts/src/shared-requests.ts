@@ -1,8 +1,8 @@
 // One-shot transactions of a client that are under way at the same time share requests. Owns which
 // of them leave together, and whose answer is whose. Errors, retries and time limits stay each
 // transaction's own (decision 0213).
-import { LineSplitter } from "./lines.ts";
-import { chunksOf, type FetchLike, within } from "./runtime.ts";
+import { linesOf } from "./lines.ts";
+import { type FetchLike, within } from "./runtime.ts";
 import { type Answer, answerOf, ask, type Init, type Send } from "./transport.ts";
 
 /** Maximum number of transactions in a request. */
@@ -28,11 +28,9 @@ interface Item {
 export function sharing(fetch: FetchLike, gatherMs: number): Send {
   /** The transactions of the next request, while one is on its way. */
   const lanes = new Map<string, Item[]>();
-  /** Addresses of gateways that are too old for shared requests. */
-  const without = new Set<string>();
 
   return (url, init) => {
-    if ((init.body as string).length > CHARS_MAX || without.has(url)) return ask(fetch, url, init);
+    if ((init.body as string).length > CHARS_MAX) return ask(fetch, url, init);
     // A shared request has no trace of its own: each transaction's goes into the body.
     const { traceparent: _own, tracestate: _too, ...headers } = init.headers;
     // Only the same caller's requests to the same gateway can be one.
@@ -40,7 +38,7 @@ export function sharing(fetch: FetchLike, gatherMs: number): Send {
     const lane = lanes.get(key) ?? [];
     const leave = (): Promise<unknown> => {
       const items = lane.splice(0).filter((item) => !item.init.signal.aborted);
-      return send(items, fetch, url, headers, without);
+      return send(items, fetch, url, headers);
     };
     const run = async (): Promise<void> => {
       lanes.set(key, lane);
@@ -68,7 +66,6 @@ async function send(
   fetch: FetchLike,
   url: string,
   headers: Init["headers"],
-  without: Set<string>,
 ): Promise<unknown> {
   const missing = new Set(items);
   const sendAlone = (): Promise<unknown> =>
@@ -94,22 +91,18 @@ async function send(
       signal: request.signal,
     });
     if (response.ok) {
-      const splitter = new LineSplitter();
-      for await (const bytes of chunksOf(response))
-        for (const line of splitter.push(bytes)) {
-          const answer = JSON.parse(line) as Answer & { index: number };
-          const item = items[answer.index];
-          lines -= 1;
-          if (item) settle(item);
-          item?.resolve(answer);
-        }
+      for await (const line of linesOf(response)) {
+        const answer = JSON.parse(line) as Answer & { index: number };
+        const item = items[answer.index];
+        lines -= 1;
+        if (item) settle(item);
+        item?.resolve(answer);
+      }
       if (missing.size > 0) throw new Error("unexpected response");
     } else {
       const answer = await answerOf(response);
-      const { status } = answer;
-      if (status === 404 || status === 405) without.add(url);
-      // Nothing has run: the gateway is too old for this, or does not take it as a whole.
-      if ([400, 404, 405, 413].includes(status)) return await sendAlone();
+      // Nothing has run: the gateway, or a proxy, does not take it as a whole.
+      if ([400, 404, 405, 413].includes(answer.status)) return await sendAlone();
       for (const { resolve } of missing) resolve(answer);
     }
   } catch (error) {

@@ -22,9 +22,19 @@ export interface Shared extends Runtime, Tuning {
   readonly share: Send | undefined;
 }
 
+/** A variable of the environment, on platforms that have one and let the program read it. */
+function variable(name: string): string | undefined {
+  try {
+    return (globalThis as { process?: { env: Record<string, string | undefined> } }).process?.env[name];
+  } catch {
+    return undefined;
+  }
+}
+
 /** Checks the options and adds defaults. Errors: `invalid_options`. */
 export function sharedOf(options: HighwaterOptions): Shared {
-  const { url = [], endpoints, apiKey, observe } = options;
+  const { endpoints, apiKey = variable("HIGHWATER_API_KEY"), observe } = options;
+  const { url = endpoints ? [] : (variable("HIGHWATER_URL")?.split(",") ?? []) } = options;
   const {
     level = "region",
     requestTimeoutMs = 10_000,
@@ -34,7 +44,7 @@ export function sharedOf(options: HighwaterOptions): Shared {
   const urls = [url].flat();
   const list = endpoints ?? urls.map((each) => ({ gateway: each, tracker: each }));
   if (list.length === 0 || (endpoints && urls.length > 0))
-    throw failure("invalid_options", "set url or endpoints");
+    throw failure("invalid_options", "set url, endpoints or HIGHWATER_URL");
   const tuning = { ...DEFAULT_TUNING, ...options.tuning };
   const send: FetchLike = options.fetch ?? ((address, init) => fetch(address, init));
   return {
@@ -44,7 +54,6 @@ export function sharedOf(options: HighwaterOptions): Shared {
     totalMs: totalTimeoutMs,
     fetch: send,
     share: shareRequests ? sharing(send, tuning.gatherMs) : undefined,
-    random: options.random ?? Math.random,
     // What an observer throws, at the beginning or at the end of a call, does not reach the call.
     observe: (event) => {
       const end = observe && callUser(() => observe(event));
@@ -64,6 +73,8 @@ export function sharedOf(options: HighwaterOptions): Shared {
 }
 
 function baseUrl(text: string): string {
-  if (!URL.canParse(text)) throw failure("invalid_options", `${text} is not a URL`);
-  return text.replace(/\/+$/, "");
+  const url = text.trim();
+  if (!/^https?:/.test(url) || !URL.canParse(url))
+    throw failure("invalid_options", `${url} is not an HTTP URL`);
+  return url.replace(/\/+$/, "");
 }

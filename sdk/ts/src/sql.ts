@@ -1,5 +1,6 @@
 // The `sql` template tag: text with $1, $2, ... and the values beside it, never inside it. Owns the
 // conversion of JavaScript values to parameters; `decode.ts` decodes results.
+import { type Row, type StatementResult } from "./decode.ts";
 import { failure } from "./errors.ts";
 import { hexOf } from "./ids.ts";
 import { type Param, type Statement } from "./wire.ts";
@@ -21,7 +22,7 @@ type Piece = string | { readonly param: Param };
 
 /**
  * A piece of SQL with its parameters, made by `sql`. It is immutable and can be nested in another
- * one.
+ * one. `R` is the type of the rows that it returns, if the template names it.
  *
  * @example
  * ```ts
@@ -31,7 +32,10 @@ type Piece = string | { readonly param: Param };
  * console.log(query.text, query.params);
  * ```
  */
-export class Sql {
+// oxlint-disable-next-line typescript/no-explicit-any -- a statement of unknown rows fits everywhere
+export class Sql<R = any> {
+  /** For the compiler alone. */
+  declare protected readonly row?: R;
   /** @internal */
   readonly pieces: readonly Piece[];
 
@@ -57,7 +61,7 @@ export class Sql {
     let wasParam = false;
     for (const piece of this.pieces) {
       const isParam = typeof piece === "object";
-      const text = isParam ? `$${String(params.push(piece.param))}` : piece;
+      const text = isParam ? `$${params.push(piece.param)}` : piece;
       if (text === "") continue;
       // "LIMIT$1" would be an identifier, and "$1" followed by "0" another parameter.
       if ((isParam || wasParam) && WORD.test(sql.slice(-1) + text.slice(0, 1))) sql += " ";
@@ -79,7 +83,8 @@ function withParams(sql: string, params: Param[]): Statement {
  * @param strings Text of the template.
  * @param values Values, which become parameters, and fragments, which are inserted.
  */
-function tag(strings: TemplateStringsArray, ...values: readonly (SqlValue | Sql)[]): Sql {
+// oxlint-disable-next-line typescript/no-explicit-any -- as above
+function tag<R = any>(strings: TemplateStringsArray, ...values: readonly (SqlValue | Sql)[]): Sql<R> {
   return new Sql(
     strings.flatMap((text, index) => [
       ...(index === 0 ? [] : piecesOf(values[index - 1] as SqlValue | Sql, index)),
@@ -139,7 +144,7 @@ function json(value: unknown): Sql {
 
 /**
  * Builds a statement from a template: values become parameters, and fragments made by `sql` are
- * inserted.
+ * inserted. A type argument names the rows that the statement returns.
  * Shape: string, number, boolean and null are passed unchanged; bigint and Date as text; Uint8Array
  * as `\x` hex; arrays as PostgreSQL array text; other objects as JSON text.
  * Errors: `invalid_parameter` for undefined, functions, symbols and invalid dates.
@@ -152,6 +157,10 @@ function json(value: unknown): Sql {
  *   sql`SELECT id FROM ${table} WHERE id IN (${sql.join(wanted)}) ORDER BY id`,
  * );
  * console.log(tx.rows); // [ { id: 1 }, { id: 2 }, { id: 3 } ]
+ *
+ * const count = sql<{ notes: bigint }>`SELECT count(*) AS notes FROM note`;
+ * const both = await hw.transaction([sql`INSERT INTO note VALUES (${"hello"})`, count]);
+ * console.log(both.rows[0]?.notes);
  * ```
  */
 export const sql = Object.assign(tag, { raw, ident, join, json });
@@ -177,10 +186,7 @@ export function toParam(value: unknown, number: number): Param {
       if (Array.isArray(value)) return arrayText(value);
       return jsonText(value);
     default:
-      throw failure(
-        "invalid_parameter",
-        `parameter $${String(number)} is ${typeof value}, which has no SQL form: use null or a value`,
-      );
+      throw failure("invalid_parameter", `parameter $${number} is ${typeof value}: use null or a value`);
   }
 }
 
@@ -213,7 +219,22 @@ function arrayText(items: readonly unknown[]): string {
 }
 
 /** A statement: made by `sql`, or an object whose text has `$1`, `$2`, ... for its parameters. */
-export type StatementInput = Sql | { readonly sql: string; readonly params?: readonly SqlValue[] };
+// oxlint-disable-next-line typescript/no-explicit-any -- as above
+export type StatementInput<R = any> =
+  | Sql<R>
+  | { readonly sql: string; readonly params?: readonly SqlValue[] };
+
+/** Rows of type `R`, or of any type if the statement names none. */
+export type RowOf<R> = 0 extends 1 & R ? Row : R;
+type RowOfStatement<S> = S extends Sql<infer R> ? RowOf<R> : Row;
+/** Rows of the last one of the statements. */
+export type LastRow<S extends readonly StatementInput[]> = S extends readonly [...unknown[], infer L]
+  ? RowOfStatement<L>
+  : RowOfStatement<S[number]>;
+/** The results of the statements, in their order. */
+export type ResultsOf<S extends readonly StatementInput[]> = {
+  readonly [K in keyof S]: StatementResult<RowOfStatement<S[K]>>;
+};
 
 export function toStatement(input: StatementInput): Statement {
   if (input instanceof Sql) return input.toStatement();

@@ -2,12 +2,14 @@
 // and survives cuts, silence and dead endpoints in between. If no stream gets through, for example
 // behind a proxy that buffers responses, the client polls for marks instead. Owns the connection;
 // the watcher decides what events mean.
+import { type HighwaterError } from "./errors.ts";
 import { type Shared } from "./shared.ts";
 import { poll } from "./polling.ts";
-import { chunksOf, fullJitter, monotonicMs, sleep, startTimer } from "./runtime.ts";
-import { SseParser } from "./sse.ts";
+import { linesOf } from "./lines.ts";
+import { fullJitter, sleep, startTimer } from "./runtime.ts";
+import { EVENT_CHARS_MAX, sseParser } from "./sse.ts";
 import { tryJson } from "./transport.ts";
-import { isBlindEvent, isEpochEvent, isMarks, isStallEvent, type MarksResponse } from "./wire.ts";
+import { type BlindEvent, isEpochEvent, isMarks, type MarksResponse, type StallEvent } from "./wire.ts";
 
 /**
  * How long a stream may take to open after a blind tracker. At a failover all trackers are blind
@@ -21,6 +23,8 @@ export type MarksUpdate = Partial<Pick<MarksResponse, "marks" | "epochs">>;
 export class DurabilityStream {
   readonly #shared: Shared;
   readonly #onUpdate: (update: MarksUpdate) => void;
+  /** No address serves marks to this caller; the error is the last one's. */
+  readonly #onRefused: (error: HighwaterError, url: string) => void;
   #isWanted = false;
   #running: Promise<void> | undefined;
   #stop = new AbortController();
@@ -30,9 +34,14 @@ export class DurabilityStream {
   /** The last tracker that spoke is blind, and the client looks for one that sees. */
   #hasLeftBlind = false;
 
-  constructor(shared: Shared, onUpdate: (update: MarksUpdate) => void) {
+  constructor(
+    shared: Shared,
+    onUpdate: (update: MarksUpdate) => void,
+    onRefused: (error: HighwaterError, url: string) => void,
+  ) {
     this.#shared = shared;
     this.#onUpdate = onUpdate;
+    this.#onRefused = onRefused;
   }
 
   /** Connects, or stays connected, because a call waits. */
@@ -68,24 +77,26 @@ export class DurabilityStream {
   }
 
   async #run(stop: AbortSignal): Promise<void> {
-    const { trackers, observe, random } = this.#shared;
+    const { trackers, observe } = this.#shared;
     while (!stop.aborted) {
-      const url = trackers.pick(monotonicMs());
+      const url = trackers.pick();
       this.#failures += 1;
       const error: unknown = await this.#connect(url, stop).catch((cause: unknown) => cause);
       observe({ type: "stream_closed", url, error });
       if (stop.aborted) return;
       if (error !== undefined) {
         // The tracker may be fine, and only streams do not get through.
-        if (!this.#hasLeftBlind && (await poll(this.#shared, this.#onUpdate, url, stop))) {
+        const why = this.#hasLeftBlind ? error : await poll(this.#shared, this.#onUpdate, url, stop);
+        if (!why) {
           this.#failures = 0;
           continue;
         }
-        trackers.failed(url, monotonicMs());
-        if (this.#failures <= trackers.size && trackers.hasAwake(monotonicMs())) continue;
+        trackers.failed(url);
+        if (this.#failures <= trackers.size && trackers.hasAwake()) continue;
         this.#hasLeftBlind = false;
+        if ((why as HighwaterError).retry === "never") this.#onRefused(why as HighwaterError, url);
       }
-      const delayMs = fullJitter(this.#failures, this.#shared, random());
+      const delayMs = fullJitter(this.#failures, this.#shared);
       await sleep(delayMs, stop, true).catch(() => undefined);
     }
   }
@@ -114,27 +125,26 @@ export class DurabilityStream {
       });
       const { body, ok, status } = answer;
       if (!ok || !body || !/^text\/event-stream/.test(answer.headers.get("content-type") ?? ""))
-        throw new Error(`no stream: status ${String(status)}`);
+        throw new Error(`no stream: status ${status}`);
       observe({ type: "stream_open", url });
-      const parser = new SseParser(this.#lastEventId);
-      for await (const value of chunksOf(answer)) {
+      const parse = sseParser(this.#lastEventId);
+      for await (const line of linesOf(answer, EVENT_CHARS_MAX)) {
         if (signal.aborted) return;
         cancel();
         cancel = startTimer(streamSilenceMs, end, stop, true);
-        for (const event of parser.push(value)) {
+        const event = parse(line);
+        if (event) {
           hasSpoken = true;
           this.#failures = 0;
           this.#lastEventId = event.lastEventId;
           const data = tryJson(event.data);
-          if (event.type === "blind" && isBlindEvent(data)) {
-            isBlind = data.blind;
-            if (isBlind) trackers.failed(url, monotonicMs());
-          }
+          if (event.type === "blind") isBlind = (data as Partial<BlindEvent> | undefined)?.blind === true;
           if (!isBlind) trackers.succeeded(url);
+          else if (event.type === "blind") trackers.failed(url);
           this.#dispatch(event.type, data);
         }
         // This tracker gets nothing new from the primary; another one may.
-        if (isBlind && trackers.hasAwake(monotonicMs())) return;
+        if (isBlind && trackers.hasAwake()) return;
       }
     } catch (error) {
       // A connection that has delivered an event works. If it breaks, connect again, and nothing
@@ -152,7 +162,7 @@ export class DurabilityStream {
   #dispatch(type: string, body: unknown): void {
     if (type === "mark" && isMarks(body)) this.#onUpdate({ marks: body });
     else if (type === "epoch" && isEpochEvent(body)) this.#onUpdate(body);
-    else if ((type === "stalled" || type === "recovered") && isStallEvent(body))
-      this.#shared.observe({ type, level: body.level });
+    else if (type === "stalled" || type === "recovered")
+      this.#shared.observe({ type, level: (body as Partial<StallEvent> | undefined)?.level });
   }
 }

@@ -4,7 +4,6 @@ import { type Core } from "./core.ts";
 import { abortError, HighwaterError } from "./errors.ts";
 import { type BeginOptions, InteractiveTransaction } from "./interactive.ts";
 import { fullJitter, monotonicMs, sleep } from "./runtime.ts";
-import { type DurableOptions } from "./promise.ts";
 import { type AckOptions } from "./transaction.ts";
 
 /** Options of `Highwater.transact`. */
@@ -12,7 +11,7 @@ export interface TransactOptions extends BeginOptions, AckOptions {
   /** Maximum number of runs of the body. Default: 10. */
   readonly maxAttempts?: number;
   /** Time limit of all runs together, in milliseconds. Default: the client's `totalTimeoutMs`. */
-  readonly timeout?: number;
+  readonly timeoutMs?: number;
 }
 
 /**
@@ -23,8 +22,8 @@ export type TransactBody<T> = (tx: InteractiveTransaction) => Promise<T> | T;
 
 /** @internal See `Highwater.transact`. */
 export async function transact<T>(core: Core, body: TransactBody<T>, options: TransactOptions): Promise<T> {
-  const { maxAttempts = 10, timeout = core.totalMs, signal } = options;
-  const deadlineMs = monotonicMs() + timeout;
+  const { maxAttempts = 10, timeoutMs = core.totalMs, signal } = options;
+  const deadlineMs = monotonicMs() + timeoutMs;
   const leftMs = (): number => Math.max(0, deadlineMs - monotonicMs());
   for (let attempt = 1; ; attempt++) {
     if (signal?.aborted) throw abortError(signal.reason, "not_applied");
@@ -34,19 +33,16 @@ export async function transact<T>(core: Core, body: TransactBody<T>, options: Tr
     try {
       const value = await body(tx);
       isReturned = true;
-      if (tx.isOpen) await tx.commit({ ...options, timeout: leftMs() });
       // Even if the body caught the error that ended the transaction: nothing of it was applied.
-      else if (tx.failure) throw tx.failure;
-      // The service may have stopped waiting before the transaction was durable.
-      if (options.ack === "durable")
-        await tx.committed?.durable({ timeout: leftMs(), signal } as DurableOptions);
+      if (tx.failure) throw tx.failure;
+      if (tx.isOpen || tx.committed) await tx.commit({ ...options, timeoutMs: leftMs() });
       return value;
     } catch (cause) {
       await tx[Symbol.asyncDispose]();
       // A commit that the body has not awaited may have ended the transaction.
       const error = isReturned ? (tx.failure ?? cause) : cause;
       const conflict = isReturned ? error : tx.failure;
-      const delayMs = fullJitter(attempt, core, core.random(), core.conflictBaseMs);
+      const delayMs = fullJitter(attempt, core, undefined, core.conflictBaseMs);
       // The body's own errors pass through. So does an unknown outcome: a transaction that may have
       // committed is not run again.
       const isUndone = conflict instanceof HighwaterError && conflict.retry === "transaction";

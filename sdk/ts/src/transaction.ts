@@ -1,9 +1,10 @@
-// A committed transaction with its results and its promise, and the options of transactions.
-import { type Row, type StatementResult } from "./decode.ts";
+// A committed transaction with its results and its promise, and the options of transactions. Owns
+// what `ack: "durable"` means for all calls that commit.
+import { type Decoder, type Row, type StatementResult } from "./decode.ts";
 import { failure } from "./errors.ts";
 import { type PendingPromise } from "./pending-set.ts";
-import { DurabilityPromise } from "./promise.ts";
-import { type Shared } from "./shared.ts";
+import { DurabilityPromise, type DurableOptions } from "./promise.ts";
+import { monotonicMs } from "./runtime.ts";
 import { type StatementInput, toStatement } from "./sql.ts";
 import { type Watcher } from "./watcher.ts";
 import {
@@ -22,7 +23,7 @@ export interface CallOptions {
   /**
    * Time limit of all attempts together, in milliseconds. Default: the client's `totalTimeoutMs`.
    */
-  readonly timeout?: number;
+  readonly timeoutMs?: number;
   /**
    * Signal that ends the call with an `AbortError`, whose `cause` is the signal's reason. It ends
    * the wait for the answer, not the transaction: a commit may still take effect.
@@ -50,25 +51,36 @@ export interface ExecutionOptions {
   readonly metadata?: Readonly<Record<string, string>>;
 }
 
-/** When a commit is answered, and at which level. */
+/** When a commit resolves, and at which level. */
 export interface AckOptions {
-  /** When to answer: at the commit point (`commit`, the default) or once `durable` at the level. */
+  /**
+   * When the call resolves: at the commit point (`commit`, the default), or once the transaction is
+   * `durable` at the level. If it does not become durable in time, the call rejects with a
+   * `DurabilityTimeoutError`, which has the token. The transaction has committed then, and is not
+   * lost.
+   */
   readonly ack?: "commit" | "durable";
   /** Level of the transaction, also for its `durable()` and `onLost()`. Default: the client's. */
   readonly level?: string;
   /**
-   * With `ack: "durable"`: how long the service waits before it answers `pending`, in milliseconds.
-   * `pending` is not a loss. Never more than a minute, or than the call may take. Default: half of
-   * the client's `requestTimeoutMs`.
+   * With `ack: "durable"`: how long to wait after the commit, in milliseconds; at most a minute,
+   * and never longer than the call may take. Default: as long as the call may take; with
+   * `onTimeout: "pending"` half of the client's `requestTimeoutMs`.
    */
   readonly maxWaitMs?: number;
+  /**
+   * With `ack: "durable"`: what ends a wait without durability. `error` rejects with a
+   * `DurabilityTimeoutError`; `pending` resolves, and the transaction's `state` is `pending`.
+   * Default: `error`.
+   */
+  readonly onTimeout?: "error" | "pending";
   /**
    * Milliseconds after which trackers send `transaction.delayed` if it is not durable at its level.
    */
   readonly maxDelayMs?: number;
 }
 
-export type Remember = (transaction: Transaction) => void;
+export type Remember = (transaction: DurabilityPromise) => void;
 
 /** Options of a one-shot transaction. */
 export interface TransactionOptions extends CallOptions, ExecutionOptions, AckOptions {
@@ -81,24 +93,30 @@ export interface TransactionOptions extends CallOptions, ExecutionOptions, AckOp
    * Default: `local` if `after` is set, otherwise `primary`.
    */
   readonly mode?: "primary" | "local";
+  /**
+   * Maximum number of runs: after a conflict, the statements run again under the same id. Nothing
+   * was read here in between, so the same statements are still right. Default: 10.
+   */
+  readonly maxAttempts?: number;
   /** @internal Called with the committed transaction. */
   readonly remember?: Remember | undefined;
 }
 
 /** @internal The parts of the client that a transaction uses. */
-interface TransactionCore extends Pick<Shared, "decode"> {
+interface TransactionCore {
+  readonly decode: Decoder;
   readonly watcher: Watcher;
 }
 
 /**
  * A committed transaction with its results and its promise. `Highwater.transaction` and `commit` of
- * an interactive transaction return one.
+ * an interactive transaction return one. `R` is the type of the last statement's rows.
  */
-export class Transaction extends DurabilityPromise {
+export class Transaction<R = Row, S = readonly StatementResult[]> extends DurabilityPromise {
   /**
    * One result per statement. Null if the answer is `replayed`: the service does not keep results.
    */
-  readonly results: readonly StatementResult[] | null;
+  readonly results: S | null;
   /** Whether the outcome is that of an earlier attempt of this id, whose answer was lost. */
   readonly replayed: boolean;
   /** Whether a tracker had this transaction on disk when the answer came. */
@@ -115,7 +133,7 @@ export class Transaction extends DurabilityPromise {
     level: string,
   ) {
     super(watcher, entry, response.position, level);
-    this.results = response.results?.map(decode) ?? null;
+    this.results = (response.results?.map(decode) as S | undefined) ?? null;
     this.replayed = response.replayed === true;
     this.announced = response.announced;
     this.served = response.served;
@@ -131,12 +149,13 @@ export class Transaction extends DurabilityPromise {
    * Decoded rows of the last statement.
    * Errors: `results_not_kept` after a replay, because an empty list would be wrong.
    */
-  get rows(): readonly Row[] {
-    if (this.results === null)
-      throw failure("results_not_kept", "results of a replay are not kept: read the rows again", {
+  get rows(): readonly R[] {
+    const results = this.results as readonly StatementResult<R>[] | null;
+    if (results === null)
+      throw failure("results_not_kept", "a replay has no results: read the rows again", {
         transactionId: this.id,
       });
-    return this.results.at(-1)?.rows ?? [];
+    return results.at(-1)?.rows ?? [];
   }
 }
 
@@ -147,6 +166,22 @@ export class Transaction extends DurabilityPromise {
 export function executionFields(options: ExecutionOptions): Omit<BeginRequest, "id" | "statements"> {
   const { isolation, readOnly, deferrable, maxDelayMs, metadata } = options;
   return { isolation, readOnly, deferrable, maxDelayMs, metadata } as Omit<BeginRequest, "id">;
+}
+
+/**
+ * @internal Waits for durability as the options say, and returns the transaction: the service may
+ * have stopped waiting before.
+ */
+export async function acknowledged<T extends DurabilityPromise>(
+  transaction: T,
+  { ack, onTimeout, maxWaitMs, signal }: AckOptions & Pick<CallOptions, "signal">,
+  untilMs: number,
+): Promise<T> {
+  // A wait with a time of its own is over when the service has answered.
+  const timeoutMs = maxWaitMs === undefined ? untilMs - monotonicMs() : 0;
+  if (ack === "durable" && onTimeout !== "pending")
+    await transaction.durable({ timeoutMs, signal } as DurableOptions);
+  return transaction;
 }
 
 /** @internal Times and level of the client, for options that the caller did not set. */

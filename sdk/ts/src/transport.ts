@@ -39,6 +39,12 @@ export interface Answer {
 /** Sends a request and returns its answer. */
 export type Send = (url: string, init: Init) => Promise<Answer>;
 
+/**
+ * The first failure of the process is printed: with a wrong address, the program would show nothing
+ * until the time of the call is over.
+ */
+let isTold = false;
+
 /** Codes with which platforms report that no connection was made, so that nothing was sent. */
 const NEVER_SENT = /REFUSED|UNREACH|NOTFOUND|EAI_AGAIN|CONNECT_TIMEOUT/;
 
@@ -96,10 +102,12 @@ export async function exchange(runtime: Runtime, request: Exchange): Promise<Ans
     });
   } catch (cause) {
     signal?.throwIfAborted();
-    if (isLate)
-      throw failure("request_timeout", `${url} did not answer within ${String(timeoutMs)} ms`, { cause });
+    if (isLate) throw failure("request_timeout", `${url} did not answer within ${timeoutMs} ms`, { cause });
     const { code } = ((cause as Error | undefined)?.cause ?? {}) as { code?: string };
-    throw failure("connection_failed", `${url} cannot be reached`, {
+    const message = `${url} cannot be reached`;
+    if (!isTold) console.warn("Highwater:", message);
+    isTold = true;
+    throw failure("connection_failed", message, {
       ...(NEVER_SENT.test(code ?? "") && { outcome: "not_applied" }),
       cause,
     });
@@ -120,11 +128,6 @@ export async function ask(fetch: FetchLike, url: string, init: RequestInit): Pro
 export async function answerOf(response: Response): Promise<Answer> {
   const { status, headers } = response;
   return { status, headers, body: tryJson(await response.text()) };
-}
-
-/** The error of an unexpected response. */
-export function badAnswer(message: string): Error {
-  return failure("bad_answer", message);
 }
 
 /** Parses a Retry-After header, in seconds or as an HTTP date, to milliseconds. */

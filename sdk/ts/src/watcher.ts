@@ -14,7 +14,7 @@ import { type ObservedEvent } from "./observer.ts";
 import { type Shared } from "./shared.ts";
 import { callUser, monotonicMs, sleep, startTimer } from "./runtime.ts";
 import { type Service } from "./service.ts";
-import { DurabilityStream } from "./stream.ts";
+import { DurabilityStream, type MarksUpdate } from "./stream.ts";
 import { type Marks, type TokenVerdict } from "./wire.ts";
 
 /**
@@ -31,7 +31,7 @@ const DURABLE_TIMEOUT_MS = 30_000;
 
 export interface WaitOptions {
   readonly level?: string;
-  readonly timeout?: number;
+  readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
 }
 
@@ -53,7 +53,8 @@ export class Watcher {
   readonly #closers = new Set<(error: Error) => void>();
   #cancelAsk: (() => void) | undefined;
   #cancelRecheck: (() => void) | undefined;
-  readonly #subscribers = new Map<symbol, Subscriber>();
+  /** One item per subscription. */
+  readonly #subscribers = new Set<readonly [Subscriber]>();
   #isPublishing = false;
 
   constructor(
@@ -64,12 +65,17 @@ export class Watcher {
     this.#shared = shared;
     this.#service = service;
     this.#onLoss = onLoss;
-    this.#stream = new DurabilityStream(shared, ({ marks, epochs }) => {
+    const onUpdate = ({ marks, epochs }: MarksUpdate): void => {
       // The current epoch and its ancestors, oldest first.
       const last = epochs?.at(-1);
       if (last) this.pendingSet.learnEpoch(last.id, last.seq);
       if (marks) this.pendingSet.learnMarks(marks);
       this.#finish();
+    };
+    this.#stream = new DurabilityStream(shared, onUpdate, (cause, url) => {
+      this.#endWaits(
+        failure("no_tracker", `no tracker at ${url}: ${cause.message}`, { outcome: "applied", cause }),
+      );
     });
   }
 
@@ -91,12 +97,12 @@ export class Watcher {
   /** Reports the state now and after every change. Keeps the stream open until unsubscribed. */
   subscribe(subscriber: Subscriber): () => void {
     this.#service.checkOpen();
-    const key = Symbol();
-    this.#subscribers.set(key, subscriber);
+    const added = [subscriber] as const;
+    this.#subscribers.add(added);
     this.#stream.open();
     this.#publish();
     return () => {
-      this.#subscribers.delete(key);
+      this.#subscribers.delete(added);
       this.#rest();
     };
   }
@@ -109,10 +115,7 @@ export class Watcher {
       this.#isPublishing = false;
       const { exposure, pendingSet } = this;
       const { marks } = pendingSet;
-      for (const subscriber of this.#subscribers.values())
-        callUser(() => {
-          subscriber({ marks, exposure });
-        });
+      for (const [subscriber] of this.#subscribers) callUser(() => subscriber({ marks, exposure }));
     });
   }
 
@@ -124,9 +127,7 @@ export class Watcher {
     const known = this.pendingSet.known(entry, level);
     if (known) {
       let isWanted = true;
-      queueMicrotask(() => {
-        if (isWanted) waiter(known);
-      });
+      queueMicrotask(() => isWanted && callUser(() => waiter(known)));
       return () => {
         isWanted = false;
       };
@@ -150,7 +151,7 @@ export class Watcher {
    * and no listener behind.
    */
   wait(entries: readonly PendingPromise[], options: WaitOptions, ownLevel: string): Promise<TokenVerdict[]> {
-    const { level = ownLevel, timeout = DURABLE_TIMEOUT_MS, signal } = options;
+    const { level = ownLevel, timeoutMs = DURABLE_TIMEOUT_MS, signal } = options;
     const id = entries.length === 1 ? entries[0]?.id : undefined;
     return new Promise((resolve, reject) => {
       if (signal?.aborted) throw abortError(signal.reason, "applied", id);
@@ -169,47 +170,42 @@ export class Watcher {
           else if (verdicts.push(settlement as TokenVerdict) === entries.length) end();
         }),
       );
-      if (ends.length === 0) {
-        resolve(verdicts);
-        return;
-      }
       this.#closers.add(end);
       const onEnd = (isAborted: boolean): void => {
-        if (isAborted) {
-          end(abortError(signal?.reason, "applied", id));
-          return;
-        }
-        this.#shared.observe({ type: "timeout", id, level, waitedMs: timeout });
-        const count = String(entries.length - verdicts.length);
-        const message = `${count} still pending at ${level} after ${String(timeout)} ms; not a loss, wait again`;
-        end(failure("durability_timeout", message, { transactionId: id, level }));
+        if (!isAborted) this.#shared.observe({ type: "timeout", id, level, waitedMs: timeoutMs });
+        const pending = entries.filter((entry) => !this.pendingSet.known(entry, level));
+        const message = `${pending.length} pending at ${level}, committed and not lost: wait again`;
+        const about = { transactionId: id, token: pending[0]?.token, state: "pending", level } as const;
+        const late = failure("durability_timeout", message, about);
+        end(isAborted ? abortError(signal?.reason, "applied", id) : late);
       };
-      ends.push(startTimer(timeout, onEnd, signal));
+      ends.push(startTimer(timeoutMs, onEnd, signal));
+      if (entries.length === 0) end();
     });
   }
 
   /** The error of an entry that is not durable, with all that is known of the transaction. */
-  #errorOf({ id, metadata }: PendingPromise, settlement: Settlement): Error | undefined {
+  #errorOf({ id }: PendingPromise, settlement: Settlement): Error | undefined {
     if (settlement instanceof Error) return settlement;
-    const { verdict, level, position, retriedIn } = settlement;
+    const { verdict, level, position, retriedIn, metadata } = settlement;
     if (verdict === "durable") return undefined;
     const { epoch } = this.pendingSet;
     const successor = retriedIn ?? (epoch === position.epoch ? undefined : epoch);
     const details = { level, position, metadata, verdict: settlement, successor };
-    const what = "no tracker knows the outcome of the transaction";
-    return (
-      stateError(id, verdict, details) ??
-      failure("transaction_unknown", what, { transactionId: id, ...details })
-    );
+    return stateError(id, verdict, details) ?? stateError(id, "unknown", details);
   }
 
   /** Ends every wait with `client_closed`, every question, and the stream. */
   async close(): Promise<void> {
     this.#subscribers.clear();
-    for (const end of this.#closers) end(closedError());
+    this.#endWaits(closedError());
     for (const question of this.#questions) question.abort.abort();
     this.#cancelTimers();
     await this.#stream.close();
+  }
+
+  #endWaits(error: Error): void {
+    for (const end of this.#closers) end(error);
   }
 
   #cancelTimers(): void {
@@ -246,7 +242,7 @@ export class Watcher {
 
   #schedule(): void {
     if (this.#service.isClosed || this.pendingSet.entries.size === 0) return;
-    const { recheckMs, verdictBatch, random } = this.#shared;
+    const { recheckMs, verdictBatch } = this.#shared;
     const recheck = (): void => {
       this.#cancelRecheck = undefined;
       this.pendingSet.recheck(monotonicMs() - recheckMs);
@@ -260,13 +256,13 @@ export class Watcher {
       this.#cancelAsk = undefined;
       while (canAsk()) void this.#ask(this.pendingSet.takeToAsk(verdictBatch));
     };
-    this.#cancelAsk ??= startTimer(random() * ASK_SPREAD_MS, ask, undefined, true);
+    this.#cancelAsk ??= startTimer(Math.random() * ASK_SPREAD_MS, ask, undefined, true);
   }
 
   async #ask(waits: readonly Wait[]): Promise<void> {
     const question: Question = { waits, abort: new AbortController() };
     this.#questions.add(question);
-    const { verdictWaitMs, attemptMs, random, askAgainMs } = this.#shared;
+    const { verdictWaitMs, attemptMs, askAgainMs } = this.#shared;
     const byToken = new Map(waits.map((wait) => [wait.entry.token, wait]));
     const level = waits[0]?.level ?? "";
     // One slow promise delays its whole request, so do not let it be held while others queue.
@@ -275,7 +271,7 @@ export class Watcher {
     try {
       const { verdicts, marks } = await this.#service.verdicts(
         { tokens: [...byToken.keys()], level, waitMs },
-        { timeout: attemptMs + waitMs, signal: question.abort.signal },
+        { timeoutMs: attemptMs + waitMs, signal: question.abort.signal },
       );
       for (const verdict of verdicts) {
         const wait = byToken.get(verdict.token);
@@ -293,7 +289,7 @@ export class Watcher {
     // Asks again about promises that are still pending, and about tokens without an answer.
     const open = waits.filter((wait) => wait.isAsked && isLive(wait));
     if (open.length === 0) return;
-    await sleep((0.5 + random()) * askAgainMs, undefined, true);
+    await sleep((0.5 + Math.random()) * askAgainMs, undefined, true);
     for (const wait of open) this.pendingSet.giveBack(wait);
     this.#finish();
   }

@@ -34,10 +34,10 @@ export interface WebhookRequest {
   /** Signing secret, `whsec_…`; pass both while a new one replaces an old one. */
   readonly secret: string | readonly string[];
   /**
-   * Largest accepted difference between the webhook's time and now, in seconds. Default: 300. An
-   * older webhook may be a replay.
+   * Largest accepted difference between the webhook's time and now, in milliseconds. Default:
+   * 300,000. An older webhook may be a replay.
    */
-  readonly toleranceSeconds?: number;
+  readonly toleranceMs?: number;
   /** Clock in milliseconds since 1970, for tests. Default: `Date.now`. */
   readonly now?: () => number;
 }
@@ -82,13 +82,13 @@ export class WebhookVerificationError extends Error {
 export async function verifyWebhook<T = Record<string, unknown>>(
   request: WebhookRequest,
 ): Promise<VerifiedWebhook<T>> {
-  const { body, toleranceSeconds = 300, now = Date.now } = request;
+  const { body, toleranceMs = 300_000, now = Date.now } = request;
   const [id, time, signatures] = ["id", "timestamp", "signature"].map((name) =>
     header(request.headers, `webhook-${name}`),
   );
   if (!id || !time || !signatures || !/^\d{1,15}$/.test(time))
     throw new WebhookVerificationError("missing_headers", "a webhook header is missing or malformed");
-  if (Math.abs(now() / 1_000 - Number(time)) > toleranceSeconds)
+  if (Math.abs(now() - Number(time) * 1_000) > toleranceMs)
     throw new WebhookVerificationError("stale_timestamp", "the webhook is too old or in the future");
   const encoder = new TextEncoder();
   const bytes = typeof body === "string" ? encoder.encode(body) : body;

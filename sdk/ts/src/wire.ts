@@ -4,6 +4,20 @@ import type * as wire from "./wire-types.ts";
 
 export type * from "./wire-types.ts";
 
+/** The verdict on one transaction at one level, and what this client knows of the transaction. */
+export interface TokenVerdict extends wire.TokenVerdict {
+  /** Metadata from the transaction's options; absent if another process has committed it. */
+  readonly metadata?: Readonly<Record<string, string>>;
+  /** Whether the transaction was `readOnly`; absent if another process has committed it. */
+  readonly readOnly?: boolean;
+}
+
+/** A token that a tracker does not judge for this caller. It judges the others. */
+export interface RefusedToken extends wire.RefusedToken {
+  /** Always absent. */
+  readonly id?: undefined;
+}
+
 /** The longest that the service holds an answer. */
 export const WAIT_MS_MAX = 60_000;
 
@@ -29,7 +43,6 @@ export const isUuid = matches(/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/);
 const isText = matches(/^/);
 const isNumber: Guard = (value) => typeof value === "number";
 const oneOf = (alternatives: string): Guard => matches(new RegExp(`^(${alternatives})$`));
-const isState = oneOf("active|committed|pending|durable|lost|aborted|broken|expired|unknown");
 
 /**
  * Checks that a message has fields: their names with a space between, and a `?` behind those that
@@ -66,24 +79,19 @@ const FIELDS: Readonly<Record<string, Guard>> = {
   status: isNumber,
   body: isRecord,
   verdicts: listOf((each) => has("token id level verdict position")(each) || has("token error")(each)),
-  state: isState,
-  verdict: isState,
-  blind: (value) => typeof value === "boolean",
   outcome: oneOf("not_applied|applied|unknown"),
   retry: oneOf("never|transaction|resolve_outcome|wait"),
 };
 
 export const isMarks = has<wire.Marks>("epoch seq levels");
 export const isEpochEvent = has<wire.EpochEvent>("epochs");
-export const isStallEvent = has<wire.StallEvent>("level epoch");
-export const isBlindEvent = has<wire.BlindEvent>("blind");
 export const isTransactionResponse = has<wire.TransactionResponse>("id state token position results? marks?");
 export const isOpenTransactionResponse = has<wire.OpenTransactionResponse>("state results expiresAt marks?");
 export const isTransactionStateResponse = has<wire.TransactionStateResponse>(
   "id state token? position? marks?",
 );
 export const isRollbackResponse = has<wire.RollbackResponse>("state");
-export const isVerdictsResponse = has<wire.VerdictsResponse>("verdicts marks? blind?");
+export const isVerdictsResponse = has<wire.VerdictsResponse>("verdicts marks?");
 export const isTicketsResponse = has<{ answers: { status: number; body: object }[] }>("answers");
-export const isMarksResponse = has<wire.MarksResponse>("epochs marks? blind?");
+export const isMarksResponse = has<wire.MarksResponse>("epochs marks?");
 export const isProblem = has<wire.Problem>("code outcome retry");

@@ -15,7 +15,7 @@ test("a handle says how its transaction stands, and where it committed", async (
   });
   const hw = client(context, [fake]);
   const tx = await hw.transaction(statement);
-  await assert.rejects(tx.durable({ timeout: 30 }), { name: "DurabilityTimeoutError" });
+  await assert.rejects(tx.durable({ timeoutMs: 30 }), { name: "DurabilityTimeoutError" });
   assert.deepEqual([tx.state, tx.verdict(), hw.exposure.count], ["committed", undefined, 0]);
   const done = tx.afterDurable(() => "sent");
   await streaming(fake);
@@ -55,6 +55,50 @@ test("lost at every level that is waited for; each listener is called once, with
     );
   assert.equal(tx.state, "lost");
   assert.deepEqual(heard, ["client", `lost ${tx.verdict()?.level ?? "?"}`]);
+});
+
+test("what a listener throws, or rejects with later, is printed, and nothing else comes of it", async (context) => {
+  const fake = await service(context);
+  const hw = client(context, [fake]);
+  const printed: unknown[] = [];
+  const enough = Promise.withResolvers<undefined>();
+  context.mock.method(console, "error", (_text: unknown, error: unknown) => {
+    printed.push(error);
+    if (printed.length === 3) enough.resolve(undefined);
+  });
+  const [now, later] = [new Error("now"), new Error("later")];
+  const tx = await hw.transaction(statement);
+  const heard: string[] = [];
+  hw.onDurable(() => {
+    throw now;
+  });
+  tx.onDurable(() => Promise.reject(later));
+  hw.subscribe(async ({ marks }) => {
+    if (marks !== null) throw later;
+  });
+  tx.onDurable(({ verdict }) => heard.push(verdict));
+  hw.onDurable(({ verdict }) => heard.push(verdict));
+  const wait = tx.durable();
+  const next = await hw.transaction(statement);
+  await streaming(fake);
+  fake.mark({ epoch: 1, levels: { region: 20 } });
+  await Promise.all([wait, next.durable()]);
+  await enough.promise;
+  // The second listener of the first transaction, and the client's of the second one.
+  assert.deepEqual(heard, ["durable", "durable"]);
+  assert.ok(printed.includes(now) && printed.includes(later));
+});
+
+test("a wait for several that is over has a token of one that is pending", async (context) => {
+  const fake = await service(context, { transactions: [{ ok: { offset: 10 } }, { ok: { offset: 20 } }] });
+  const hw = client(context, [fake]);
+  const session = hw.session();
+  await session.transaction(statement);
+  const second = await session.transaction(statement);
+  const wait = session.durable({ timeoutMs: 1_000 });
+  await streaming(fake);
+  fake.mark({ epoch: 1, levels: { region: 10 } });
+  await assert.rejects(wait, { name: "DurabilityTimeoutError", state: "pending", token: second.token });
 });
 
 test("a transaction that no tracker knows has an unknown outcome", async (context) => {

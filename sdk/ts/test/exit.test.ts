@@ -9,7 +9,7 @@ const SCRIPT = `
   import { Highwater, sql } from "${new URL("../src/index.ts", import.meta.url).href}";
   const hw = new Highwater({ url: process.argv[1] });
   const tx = await hw.transaction(sql\`SELECT 1\`);
-  await tx.durable({ timeout: 50 }).catch((error) => console.log(error.code));
+  await tx.durable({ timeoutMs: 50 }).catch((error) => console.log(error.code));
   console.log((await tx.durable()).verdict);
 `;
 

@@ -29,7 +29,13 @@ test("the first statements ride on the begin; calls are numbered and in order", 
   assert.deepEqual(tx.expiresAt, new Date("2030-01-01T00:00:00Z"));
   assert.deepEqual(hw.marks, marks(E1, { region: 4 }));
   await assert.rejects(tx.durable(), { code: "not_committed" });
-  const done = await tx.commit({ statements: [one], ack: "durable", level: "global", maxWaitMs: 70 });
+  const done = await tx.commit({
+    statements: [one],
+    ack: "durable",
+    level: "global",
+    maxWaitMs: 70,
+    onTimeout: "pending",
+  });
   assert.deepEqual(
     fake.calls.map(({ route, body }) => [route, body["seq"]]),
     [
@@ -77,8 +83,8 @@ test("two commits at once: both have the one transaction", async (context) => {
 test("a call behind a commit without an answer does not say that nothing was applied", async (context) => {
   const fake = await service(context, { commit: "hang", states: "hang" });
   const tx = await openedOn(client(context, [fake]));
-  const committing = tx.commit({ timeout: 400 });
-  await assert.rejects(tx.commit({ timeout: 50 }), { code: "request_timeout", outcome: "unknown" });
+  const committing = tx.commit({ timeoutMs: 400 });
+  await assert.rejects(tx.commit({ timeoutMs: 50 }), { code: "request_timeout", outcome: "unknown" });
   const late = assert.rejects(tx.commit(), { code: "transaction_ended", outcome: "unknown" });
   await assert.rejects(committing, { code: "outcome_unknown" });
   await late;

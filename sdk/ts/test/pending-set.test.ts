@@ -212,8 +212,8 @@ describe("verdicts", () => {
     const verdict = verdictOf(entry, "broken");
     const settled = judge(onlyWait(entry), verdict);
     assert.deepEqual(shown(settled), ["51 region broken", "51 global broken"]);
-    for (const { settlement } of settled) assert.equal(settlement, verdict);
-    assert.equal(pendingSet.known(entry, "zone"), verdict);
+    for (const { settlement } of settled) assert.deepEqual(settlement, verdict);
+    assert.deepEqual(pendingSet.known(entry, "zone"), verdict);
   });
 
   test("expired and unknown end the wait at their level, and are asked again next time", () => {

@@ -61,7 +61,7 @@ test("its time is for all runs and calls together, and what is left of it for ea
     await tx.query(statement);
   };
   const expected = { code: "gateway_lost", outcome: "not_applied" };
-  const transact = assert.rejects(hw.transact(body, { timeout: 2_500 }), expected);
-  const tx = await hw.begin({ timeout: 2_500 });
+  const transact = assert.rejects(hw.transact(body, { timeoutMs: 2_500 }), expected);
+  const tx = await hw.begin({ timeoutMs: 2_500 });
   await Promise.all([transact, assert.rejects(body(tx), { code: "gateway_lost" })]);
 });

@@ -4,16 +4,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { token } from "@highwater/conformance/fake";
 import * as protocol from "@highwater/protocol";
-import type * as wire from "../src/wire.ts";
+import type * as wire from "../src/wire-types.ts";
 import {
   isEpochEvent,
   isMarks,
   isMarksResponse,
-  isBlindEvent,
   isOpenTransactionResponse,
   isProblem,
   isRollbackResponse,
-  isStallEvent,
   isTicketsResponse,
   isTransactionResponse,
   isTransactionStateResponse,
@@ -143,7 +141,6 @@ const examples: [string, (value: unknown) => boolean, Parameters<typeof protocol
     protocol.EpochEvent,
     { epochs: [epoch(E1), epoch(E2, { previous: E1, fork: 7, start: 9 })] },
   ],
-  ["stall", isStallEvent, protocol.StallEvent, { level: "region", epoch: E1, offset: "1", pending: 3 }],
   [
     "tickets",
     isTicketsResponse,
@@ -155,7 +152,6 @@ const examples: [string, (value: unknown) => boolean, Parameters<typeof protocol
       ],
     },
   ],
-  ["blind", isBlindEvent, protocol.BlindEvent, { blind: true }],
 ];
 
 test("every example is a message of the protocol, and this package accepts it", () => {

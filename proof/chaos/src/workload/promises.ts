@@ -61,7 +61,7 @@ export class Promises {
   /** Waits for a whole session: when the wait resolves, each of its transactions is durable. */
   async watchSession(session: Session, level: Level, txns: readonly TxnId[]): Promise<void> {
     try {
-      await session.durable({ level, timeout: SESSION_WAIT_MS });
+      await session.durable({ level, timeoutMs: SESSION_WAIT_MS });
     } catch (error) {
       if (error instanceof HighwaterError) return;
       throw error;
@@ -86,7 +86,7 @@ export class Promises {
     const attempt = attemptOf(promise.token);
     for (;;) {
       try {
-        const verdict = await promise.durable({ level, timeout: WAIT_MS, signal });
+        const verdict = await promise.durable({ level, timeoutMs: WAIT_MS, signal });
         this.#report({ txn, attempt }, level, verdict);
         return;
       } catch (error) {

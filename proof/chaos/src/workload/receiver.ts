@@ -167,7 +167,7 @@ export class Receiver {
   ): Promise<Omit<Delivery, "atMs" | "untilMs" | "answer">> {
     const { levels } = this.#options;
     // A tracker's clock may be wrong while its signature is right.
-    const isSigned = await verifyWebhook({ body, headers, secret, toleranceSeconds: Infinity }).then(
+    const isSigned = await verifyWebhook({ body, headers, secret, toleranceMs: Infinity }).then(
       () => true,
       () => false,
     );

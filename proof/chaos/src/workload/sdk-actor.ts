@@ -140,6 +140,8 @@ export class SdkActor implements Actor {
     const options: TransactionOptions = {
       id: txn,
       ack: plan.ack,
+      // The history has what was answered, and the verdict apart from it.
+      onTimeout: "pending",
       level: plan.level,
       isolation: "serializable",
       readOnly: plan.readOnly,

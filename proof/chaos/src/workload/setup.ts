@@ -38,9 +38,10 @@ export async function createTables({ endpoints, level, journal }: SetupOptions):
   const untilMs = performance.now() + LIMIT_MS;
   for (;;) {
     try {
-      const transaction = await hw.transaction(CREATE_TABLES, { id: txn, ack: "durable", level });
+      const how = { id: txn, ack: "durable", onTimeout: "pending", level } as const;
+      const transaction = await hw.transaction(CREATE_TABLES, how);
       const { token, position, replayed } = transaction;
-      const { verdict, rule } = await transaction.durable({ level, timeout: LIMIT_MS });
+      const { verdict, rule } = await transaction.durable({ level, timeoutMs: LIMIT_MS });
       journal.note({ kind: "token", txn, token, attempt: attemptOf(token) });
       journal.answered({
         txn,

@@ -4,9 +4,10 @@ import { Highwater, HighwaterError, sql } from "@highwater/sdk";
 import {
   decoderOf,
   isTransactionResponse,
+  linesOf,
   retryAfter,
   type SseEvent,
-  SseParser,
+  sseParser,
 } from "@highwater/sdk/internals";
 import { cut, jsonOf } from "../holds.ts";
 import { seedOf } from "../random.ts";
@@ -53,18 +54,28 @@ const VERDICTS = {
   marks: MARKS,
 };
 
+async function eventsIn(pieces: readonly Uint8Array[]): Promise<SseEvent[]> {
+  const body = new ReadableStream<Uint8Array>({
+    start(controller) {
+      for (const piece of pieces) controller.enqueue(piece);
+      controller.close();
+    },
+  });
+  const parse = sseParser();
+  const events: SseEvent[] = [];
+  for await (const line of linesOf(new Response(body))) events.push(...[parse(line) ?? []].flat());
+  return events;
+}
+
 const sse = pure({
   name: "sdk-stream-parser",
   about: "a stream has the same events however it is cut",
-  seeds: [STREAM, ": hello\r\n\r\nid: 1\rdata: a\rdata: b\r\r", "\ufeffdata\n\nid: \0\ndata:x\n\n"],
+  seeds: [STREAM, ": hello\r\n\r\nid: 1\r\ndata: a\r\ndata: b\r\n\r\n", "\ufeffdata\n\nid: \0\ndata:x\n\n"],
   words: ["data: ", "event: ", "id: ", "\r\n", "\r", "\n\n", ":", "\ufeff", "\0"],
   sliceRuns: 4_000,
-  run: (input) => {
-    const whole = new SseParser().push(input);
-    const parser = new SseParser();
-    const pieces: SseEvent[] = [];
-    for (const piece of cut(input, seedOf(input))) pieces.push(...parser.push(piece));
-    assert.deepEqual(pieces, whole, "it matters where the stream is cut");
+  run: async (input) => {
+    const pieces = await eventsIn(cut(input, seedOf(input)));
+    assert.deepEqual(pieces, await eventsIn([input]), "it matters where the stream is cut");
     const delay = retryAfter(input.toString("latin1"), 1_700_000_000_000);
     assert.ok(delay === undefined || delay >= 0);
   },
@@ -155,7 +166,6 @@ const client: Target = {
         fetch,
         requestTimeoutMs: 40,
         totalTimeoutMs: 60,
-        random: () => 0.5,
         tuning: {
           backoffBaseMs: 1,
           backoffMaxMs: 5,
@@ -170,7 +180,7 @@ const client: Target = {
         run(hw),
         hw.status(ID),
         hw.verdicts([TOKEN]),
-        ...["region", "disk"].map((level) => hw.promise(TOKEN).durable({ level, timeout: 20 })),
+        ...["region", "disk"].map((level) => hw.promise(TOKEN).durable({ level, timeoutMs: 20 })),
       ]);
       await hw.close();
       for (const [at, end] of ends.entries())
@@ -185,7 +195,7 @@ const client: Target = {
 async function run(hw: Highwater): Promise<void> {
   const tx = await hw.transaction([sql`SELECT 1`], { id: ID, ack: "durable" });
   void tx.rows;
-  await tx.durable({ timeout: 20 });
+  await tx.durable({ timeoutMs: 20 });
 }
 
 /** A response that no HTTP server could send becomes a transport error, as with fetch. */

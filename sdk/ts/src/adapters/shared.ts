@@ -7,7 +7,6 @@ import {
   InvalidRequestError,
   type CallOptions,
   type CommitOptions,
-  type DurableOptions,
   type Highwater,
   type Isolation,
   type SqlValue,
@@ -19,7 +18,7 @@ import {
 /** A client that runs transactions, or a session of one. */
 export type Client = Pick<Highwater, "transaction" | "begin" | "transact">;
 
-/** Default options of every transaction. With `ack: "durable"`, a commit resolves once durable. */
+/** Default options of every transaction. */
 export type TransactionDefaults = Omit<TransactionOptions, "id" | "signal">;
 
 /** A result and the transaction that committed it. */
@@ -57,8 +56,8 @@ export async function run(
   const { open } = scope;
   if (open === null) return (await runAlone(scope, statements, own)).results;
   refuseSessionBound(statements, false);
-  const { signal, timeout } = own;
-  const results = await open.execute(statements, { signal, timeout } as CallOptions);
+  const { signal, timeoutMs } = own;
+  const results = await open.execute(statements, { signal, timeoutMs } as CallOptions);
   refuseTruncated(results, { outcome: "not_applied", transactionId: open.id, open: open.isOpen });
   return results;
 }
@@ -78,7 +77,6 @@ export async function runAlone(
   if (results === null) void transaction.rows;
   const kept = results ?? [];
   refuseTruncated(kept, { outcome: "applied", transactionId: id });
-  await acknowledge(transaction, options);
   return { results: kept, transaction };
 }
 
@@ -101,12 +99,11 @@ export async function begin(scope: Scope, own: TransactionDefaults): Promise<Int
   return scope.client.begin({ ...scope.options, ...own });
 }
 
-/** Commits. With `ack: "durable"`, resolves once the transaction is durable, or rejects. */
+/** Commits, as the scope's options say. */
 export async function commit(scope: Scope, open: InteractiveTransaction): Promise<void> {
   // The execution options were set when it began.
-  const { ack, level, maxWaitMs, maxDelayMs, timeout } = scope.options;
-  const options = { ack, level, maxWaitMs, maxDelayMs, timeout } as CommitOptions;
-  await acknowledge(await open.commit(options), scope.options);
+  const { ack, level, maxWaitMs, onTimeout, maxDelayMs, timeoutMs } = scope.options;
+  await open.commit({ ack, level, maxWaitMs, onTimeout, maxDelayMs, timeoutMs } as CommitOptions);
 }
 
 /** Rolls back what is not committed. A commit stays, even if the wait for its durability failed. */
@@ -141,14 +138,6 @@ export function openOf({ open }: Scope): InteractiveTransaction {
 
 export function usage(code: string, message: string): InvalidRequestError {
   return new InvalidRequestError(message, { code, outcome: "not_applied", retry: "never" });
-}
-
-/** Waits for durability if `ack` asks for it: the service may have answered `pending`. */
-async function acknowledge(
-  transaction: Transaction,
-  { ack, timeout }: Pick<TransactionOptions, "ack" | "timeout">,
-): Promise<void> {
-  if (ack === "durable") await transaction.durable({ timeout } as DurableOptions);
 }
 
 function refuseTruncated(

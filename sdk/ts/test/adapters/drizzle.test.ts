@@ -168,7 +168,7 @@ describe("the promise of a commit", () => {
       db.insert(person).values({ name: "Dora" }).returning(),
     );
     assert.equal(result[0]?.name, "Dora");
-    assert.equal((await transaction.durable({ level: "region", timeout: 60_000 })).verdict, "durable");
+    assert.equal((await transaction.durable({ level: "region", timeoutMs: 60_000 })).verdict, "durable");
     const options = { ack: "durable", level: "region" } as const;
     const raw = await committed(db, db.execute<{ one: number }>(sql`SELECT 1 AS one`), options);
     assert.deepEqual([raw.result.rows, raw.transaction.state], [[{ one: 1 }], "durable"]);
@@ -198,7 +198,7 @@ describe("the promise of a commit", () => {
       [1, [{ id: 2, balance: 110 }], [{ balance: 90 }]],
     );
     assert.equal(requests, 1);
-    await transaction.durable({ timeout: 60_000 });
+    await transaction.durable({ timeoutMs: 60_000 });
     const broken = committed(db, [set(db, 1, 0), db.insert(account).values({ id: 2, balance: 0 })]);
     await refuses(broken, { code: "constraint_violation", statement: 1 });
     assert.equal(await balanceOf(hw, 1), 90);
@@ -207,7 +207,7 @@ describe("the promise of a commit", () => {
 
   it("with ack durable for the whole database, statements resolve when they are durable", async (context) => {
     const hw = await client(system, context);
-    const db = drizzle(hw, { transaction: { ack: "durable", level: "global", timeout: 60_000 } });
+    const db = drizzle(hw, { transaction: { ack: "durable", level: "global", timeoutMs: 60_000 } });
     const { transaction } = await committed(db, set(db, 3, 2));
     assert.equal(transaction.verdict({ level: "global" })?.verdict, "durable");
     const open = await db.transaction(async (tx) => {
@@ -222,7 +222,7 @@ describe("what is known, and what is not", () => {
   it("a transaction whose durability could not be waited for has committed all the same", async (context) => {
     const hw = await client(system, context);
     const db = drizzle(hw, {
-      transaction: { ack: "durable", level: "region", timeout: 5_000, maxWaitMs: 1_000 },
+      transaction: { ack: "durable", level: "region", timeoutMs: 5_000, maxWaitMs: 1_000 },
     });
     const pending = { code: "durability_timeout", outcome: "applied", retry: "wait" };
     await system.cluster.isolate(EAST);
@@ -236,7 +236,7 @@ describe("what is known, and what is not", () => {
       await refuses(whole, pending);
       assert.equal(await balanceOf(hw, 3), 42);
       await system.cluster.healAll();
-      assert.equal((await open?.durable({ level: "region", timeout: 60_000 }))?.verdict, "durable");
+      assert.equal((await open?.durable({ level: "region", timeoutMs: 60_000 }))?.verdict, "durable");
     } finally {
       await system.cluster.healAll();
     }
@@ -272,7 +272,7 @@ describe("transactions", () => {
       assert.equal(await balanceOf(hw, 4), 100);
       return transactionOf(tx);
     });
-    assert.equal((await open.durable({ level: "region", timeout: 60_000 })).verdict, "durable");
+    assert.equal((await open.durable({ level: "region", timeoutMs: 60_000 })).verdict, "durable");
     assert.equal(await balanceOf(hw, 4), 7);
   });
 
@@ -350,7 +350,7 @@ describe("transactions", () => {
         { isolation: "serializable", maxAttempts: 200 },
       );
       assert.ok(result >= 100);
-      await transaction.durable({ timeout: 60_000 });
+      await transaction.durable({ timeoutMs: 60_000 });
     };
     await Promise.all([add(), add(), add(), add()]);
     assert.equal(await balanceOf(hw, 7), 104);
@@ -370,7 +370,7 @@ describe("transactions", () => {
     const own = bind(db, session);
     await set(own, 8, 9);
     await own.transaction((inner) => inner.insert(person).values({ name: "Emil" }));
-    await session.durable({ level: "region", timeout: 60_000 });
+    await session.durable({ level: "region", timeoutMs: 60_000 });
     const reads = bind(own, session, { readOnly: true, mode: "local" });
     const { result, transaction } = await committed(
       reads,

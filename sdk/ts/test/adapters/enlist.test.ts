@@ -58,7 +58,7 @@ before(async () => {
               FOR EACH ROW EXECUTE FUNCTION wait_here()`,
       },
     ],
-    { ack: "durable", level: "global", maxWaitMs: 60_000, timeout: 90_000 },
+    { ack: "durable", level: "global", maxWaitMs: 60_000, timeoutMs: 90_000 },
   );
 });
 
@@ -87,10 +87,15 @@ test("the receipt is the service's own statement, where the transaction has writ
   assert.equal(RECEIPT.replace(/\nWHERE .*$/, ""), INSERT_RECEIPT);
 });
 
-test("pg: a transaction gets its promise, with savepoints", async () => {
+test("pg: a transaction gets its promise, with savepoints, whatever a listener throws", async (context) => {
   await using at = await connect();
   const { client, enlisted } = at;
   const seen: EnlistedTransaction[] = [];
+  const printed = context.mock.method(console, "error", () => undefined);
+  const thrown = new Error("of a listener");
+  const offThrower = enlisted.onCommit(() => {
+    throw thrown;
+  });
   const off = enlisted.onCommit((transaction) => seen.push(transaction));
   await client.query("BEGIN ISOLATION LEVEL SERIALIZABLE");
   await client.query("SAVEPOINT one");
@@ -100,15 +105,20 @@ test("pg: a transaction gets its promise, with savepoints", async () => {
   const { command } = await client.query("commit;");
   assert.equal(command, "COMMIT");
   off();
+  offThrower();
+  assert.deepEqual(
+    printed.mock.calls.map(({ arguments: parts }): unknown => parts.at(-1)),
+    [thrown],
+  );
   const transaction = enlisted.last(client);
   assert.ok(transaction !== undefined);
   assert.deepEqual(seen, [transaction]);
-  const verdict = await transaction.durable({ level: "global", timeout: 60_000 });
+  const verdict = await transaction.durable({ level: "global", timeoutMs: 60_000 });
   assert.deepEqual([verdict.verdict, verdict.id], ["durable", transaction.id]);
   assert.deepEqual([await count("kept"), await count("undone")], [1, 0]);
   // Another process has its token.
   const { token } = await transaction.promise();
-  await hw.promise(token).durable({ timeout: 60_000 });
+  await hw.promise(token).durable({ timeoutMs: 60_000 });
   assert.match((await hw.status(transaction.id)).state, /^(committed|durable)$/);
 });
 
@@ -147,7 +157,7 @@ test("pg: a failed transaction, a rollback and a refused COMMIT are answered as 
   assert.deepEqual([await count("rolled back"), await count("twice")], [0, 0]);
   assert.equal(enlisted.last(client), undefined);
   await commit(client, "INSERT INTO note VALUES ('afterwards')");
-  await enlisted.last(client)?.durable({ timeout: 60_000 });
+  await enlisted.last(client)?.durable({ timeoutMs: 60_000 });
 });
 
 test("pg: a COMMIT with comments is enlisted, and one among other statements is refused", async () => {
@@ -190,7 +200,7 @@ test("pg: connections of a pool are enlisted, callbacks work, and many transacti
   );
   await pool.query("INSERT INTO note VALUES ('by the pool')");
   assert.equal(new Set(seen.map(({ id }) => id)).size, 40);
-  await Promise.all(seen.map((transaction) => transaction.durable({ timeout: 60_000 })));
+  await Promise.all(seen.map((transaction) => transaction.durable({ timeoutMs: 60_000 })));
   assert.ok(requests.filter((path) => path.startsWith("/v1/tickets")).length < 80, "requests were shared");
   await pool.end();
 });
@@ -259,7 +269,7 @@ test("pg: a COMMIT whose answer is lost resolves, because it took effect", async
   };
   lose();
   assert.equal((await committing).command, "COMMIT");
-  await at.enlisted.last(client)?.durable({ timeout: 60_000 });
+  await at.enlisted.last(client)?.durable({ timeoutMs: 60_000 });
   assert.equal(await count("unanswered"), 1);
 });
 
@@ -272,8 +282,16 @@ test("postgres.js: a transaction gets its promise; bodies that throw and refused
     return "done";
   });
   assert.equal(result, "done");
-  await transaction?.durable({ level: "global", timeout: 60_000 });
-  assert.equal((await db.begin("", (tx) => tx`SELECT 1 AS one`)).transaction, null);
+  await transaction?.durable({ level: "global", timeoutMs: 60_000 });
+  const read = await db.begin("", (tx) => tx<{ one: number }[]>`SELECT 1 AS one`);
+  assert.deepEqual([read.transaction, read.result[0]?.one], [null, 1]);
+  const listed = await db.begin("", (tx) => [
+    tx`INSERT INTO note VALUES ('listed 1')`,
+    tx`INSERT INTO note VALUES ('listed 2') RETURNING text`,
+  ]);
+  assert.deepEqual([listed.result[0].count, listed.result[1][0]?.["text"]], [1, "listed 2"]);
+  await listed.transaction?.durable({ timeoutMs: 60_000 });
+  assert.deepEqual([await count("listed 1"), await count("listed 2")], [1, 1]);
   const body = new Error("of the body");
   await assert.rejects(
     db.begin("", async (tx) => {
@@ -337,7 +355,7 @@ test("postgres.js: a COMMIT whose answer is lost resolves, because it took effec
   at.socket.destroy();
   const { result, transaction } = await done;
   assert.equal(result, "done");
-  await transaction?.durable({ timeout: 60_000 });
+  await transaction?.durable({ timeoutMs: 60_000 });
   assert.equal(await count("unanswered by postgres.js"), 1);
 });
 
@@ -397,7 +415,7 @@ test("mappers on an enlisted pool: Kysely and Drizzle commit with promises, and 
     throw thrown;
   });
   await assert.rejects(failing, thrown);
-  await Promise.all(seen.map((transaction) => transaction.durable({ timeout: 60_000 })));
+  await Promise.all(seen.map((transaction) => transaction.durable({ timeoutMs: 60_000 })));
   assert.deepEqual([seen.length, await count("mapped %")], [2, 3]);
   await kysely.destroy();
 });
@@ -406,9 +424,10 @@ test("the guide's page runs as it is printed", async () => {
   const page = await readFile(new URL("../../../../docs/guide/enlist.md", import.meta.url), "utf8");
   const blocks = (kind: string): string =>
     [...page.matchAll(new RegExp(`^\`\`\`${kind}\\n(.*?)^\`\`\`$`, "gms"))].map(([, text]) => text).join("");
-  const { endpoints } = await site.describe();
+  const [endpoint] = (await site.describe()).endpoints;
   const program = blocks("ts")
-    .replace('url: "http://127.0.0.1:4600"', `endpoints: ${JSON.stringify(endpoints.slice(0, 1))}`)
+    .replace("http://127.0.0.1:4600", endpoint?.gateway ?? "")
+    .replace("http://127.0.0.1:4601", endpoint?.tracker ?? "")
     .replaceAll("postgresql://shop@127.0.0.1:5432/app", await address());
   // Inside the package, so that its name leads to it, as it does for users.
   const file = new URL(`../../.tmp-enlist-${String(process.pid)}.ts`, import.meta.url);
@@ -425,7 +444,7 @@ test("through the loss of a region: what was durable stays, what was not is lost
   await using at = await connect();
   const { client, enlisted } = at;
   await commit(client, "INSERT INTO note VALUES ('durable before')");
-  await enlisted.last(client)?.durable({ level: "global", timeout: 60_000 });
+  await enlisted.last(client)?.durable({ level: "global", timeoutMs: 60_000 });
   await site.hold();
   await commit(client, "INSERT INTO note VALUES ('lost')");
   const lost = enlisted.last(client);
@@ -442,12 +461,12 @@ test("through the loss of a region: what was durable stays, what was not is lost
   await client.query("BEGIN");
   await client.query("INSERT INTO note VALUES ('open')");
   await site.failover();
-  await assert.rejects(lost.durable({ timeout: 60_000 }), TransactionLostError);
+  await assert.rejects(lost.durable({ timeoutMs: 60_000 }), TransactionLostError);
   while (received.length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
   assert.deepEqual(received, [`${lost.id} lost`]);
   withheld = undefined;
   report.resolve(undefined);
-  await assert.rejects(unreported?.durable({ timeout: 60_000 }) ?? Promise.resolve(), TransactionLostError);
+  await assert.rejects(unreported?.durable({ timeoutMs: 60_000 }) ?? Promise.resolve(), TransactionLostError);
   while (received.length === 1) await new Promise((resolve) => setTimeout(resolve, 20));
   assert.equal(received[1], `${String(unreported?.id)} client:no_receipt `);
   // The old primary is gone, or is no longer one: the COMMIT took no effect in the new history.
@@ -457,7 +476,7 @@ test("through the loss of a region: what was durable stays, what was not is lost
   );
   await using next = await connect();
   await commit(next.client, "INSERT INTO note VALUES ('after')");
-  await next.enlisted.last(next.client)?.durable({ timeout: 60_000 });
+  await next.enlisted.last(next.client)?.durable({ timeoutMs: 60_000 });
   assert.deepEqual(
     [await count("durable before"), await count("lost%"), await count("open"), await count("after")],
     [1, 0, 0, 1],

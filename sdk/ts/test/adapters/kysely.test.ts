@@ -156,7 +156,7 @@ describe("the promise of a commit", () => {
       .returning(["name", "bornAt"]);
     const { result, transaction } = await committed(db, query);
     assert.deepEqual(result, [{ name: "Dora", bornAt: null }]);
-    assert.equal((await transaction.durable({ level: "region", timeout: 60_000 })).verdict, "durable");
+    assert.equal((await transaction.durable({ level: "region", timeoutMs: 60_000 })).verdict, "durable");
     assert.deepEqual(logged, [
       'query insert into "person" ("name", "born_at") values ($1, $2) returning "name", "born_at"',
     ]);
@@ -185,7 +185,7 @@ describe("the promise of a commit", () => {
     assert.deepEqual(result[1], [{ balance: 110n }]);
     assert.deepEqual(result[2].rows, [{ written: 1n }]);
     assert.equal(requests, 1);
-    await transaction.durable({ timeout: 60_000 });
+    await transaction.durable({ timeoutMs: 60_000 });
     const broken = committed(db, [set(db, 1, 0n), db.insertInto("account").values({ id: 2, balance: 0n })]);
     await refuses(broken, { code: "constraint_violation", statement: 1 });
     assert.equal(await balanceOf(hw, 1), 90n);
@@ -194,7 +194,7 @@ describe("the promise of a commit", () => {
 
   it("with ack durable for the whole database, statements resolve when they are durable", async (context) => {
     const hw = await client(system, context);
-    const db = database(hw, { transaction: { ack: "durable", level: "global", timeout: 60_000 } });
+    const db = database(hw, { transaction: { ack: "durable", level: "global", timeoutMs: 60_000 } });
     const verdicts: string[] = [];
     hw.onDurable(({ verdict }) => verdicts.push(verdict));
     await set(db, 3, 1n).execute();
@@ -212,7 +212,7 @@ describe("what is known, and what is not", () => {
   it("a transaction whose durability could not be waited for has committed all the same", async (context) => {
     const hw = await client(system, context);
     const db = database(hw, {
-      transaction: { ack: "durable", level: "region", timeout: 5_000, maxWaitMs: 1_000 },
+      transaction: { ack: "durable", level: "region", timeoutMs: 5_000, maxWaitMs: 1_000 },
     });
     const pending = { code: "durability_timeout", outcome: "applied", retry: "wait" };
     await system.cluster.isolate(EAST);
@@ -227,7 +227,7 @@ describe("what is known, and what is not", () => {
       await refuses(whole, pending);
       assert.equal(await balanceOf(hw, 3), 42n);
       await system.cluster.healAll();
-      assert.equal((await open?.durable({ level: "region", timeout: 60_000 }))?.verdict, "durable");
+      assert.equal((await open?.durable({ level: "region", timeoutMs: 60_000 }))?.verdict, "durable");
     } finally {
       await system.cluster.healAll();
     }
@@ -262,7 +262,7 @@ describe("transactions", () => {
       assert.equal(await balanceOf(hw, 4), 100n);
       return transactionOf(trx);
     });
-    assert.equal((await open.durable({ level: "region", timeout: 60_000 })).verdict, "durable");
+    assert.equal((await open.durable({ level: "region", timeoutMs: 60_000 })).verdict, "durable");
     assert.equal(await balanceOf(hw, 4), 7n);
     await refuses(transactionOf(db), { code: "invalid_options" });
   });
@@ -297,7 +297,7 @@ describe("transactions", () => {
     await saved.releaseSavepoint('it"s').execute();
     const open = await transactionOf(trx);
     await trx.commit().execute();
-    assert.equal((await open.durable({ timeout: 60_000 })).verdict, "durable");
+    assert.equal((await open.durable({ timeoutMs: 60_000 })).verdict, "durable");
     assert.equal(await balanceOf(hw, 6), 1n);
     const other = await database(hw).startTransaction().execute();
     await set(other, 6, 0n).execute();
@@ -328,7 +328,7 @@ describe("transactions", () => {
         { isolation: "serializable", maxAttempts: 200 },
       );
       assert.ok(result > 100n);
-      await transaction.durable({ timeout: 60_000 });
+      await transaction.durable({ timeoutMs: 60_000 });
     };
     await Promise.all([add(), add(), add(), add()]);
     assert.equal(await balanceOf(hw, 7), 104n);
@@ -351,7 +351,7 @@ describe("transactions", () => {
     await set(own, 8, 9n).execute();
     await own.transaction().execute((trx) => trx.insertInto("person").values({ name: "Emil" }).execute());
     assert.equal(session.token.split(".").filter((part) => part !== "").length > 2, true);
-    await session.durable({ level: "region", timeout: 60_000 });
+    await session.durable({ level: "region", timeoutMs: 60_000 });
     const reads = bind(own, session, { readOnly: true, mode: "local" });
     const { result, transaction } = await committed(
       reads,

@@ -18,7 +18,9 @@ import { EAST } from "./support.ts";
 
 const MODULES = fileURLToPath(new URL("../../../../node_modules", import.meta.url));
 const GUIDE = new URL("../../../../docs/guide/", import.meta.url);
-const ADDRESS = '{ url: "http://127.0.0.1:4600" }';
+const ADDRESS = `{
+  endpoints: [{ gateway: "http://127.0.0.1:4600", tracker: "http://127.0.0.1:4601" }],
+}`;
 /** Bytes, minified and gzipped, beyond the library and the client. */
 const SIZE_MAX = 3_200;
 const LIBRARIES = { kysely: "kysely", drizzle: "drizzle-orm" } as const;

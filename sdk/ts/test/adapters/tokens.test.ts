@@ -24,7 +24,7 @@ before(async () => {
   hw = new Highwater({ endpoints, ...PATIENT });
   ends.defer(() => hw.close());
   const table = { sql: "CREATE TABLE note (text text)" };
-  await hw.transaction(table, { ack: "durable", level: "global", maxWaitMs: 60_000, timeout: 90_000 });
+  await hw.transaction(table, { ack: "durable", level: "global", maxWaitMs: 60_000, timeoutMs: 90_000 });
 });
 
 after(() => ends.disposeAsync());
@@ -50,9 +50,9 @@ test("pg: a commit in a block and one by itself have their own promises, which b
   await client.query({ text: "INSERT INTO note VALUES ($1)", values: ["by itself"] });
   const second = tokenOf(hw, client, { level: "global" });
   assert.notEqual(first.token, second.token);
-  assert.equal((await first.durable({ timeout: 60_000 })).id, first.id);
-  assert.equal((await second.durable({ timeout: 60_000 })).level, "global");
-  await session.durable({ timeout: 60_000 });
+  assert.equal((await first.durable({ timeoutMs: 60_000 })).id, first.id);
+  assert.equal((await second.durable({ timeoutMs: 60_000 })).level, "global");
+  await session.durable({ timeoutMs: 60_000 });
   assert.ok(session.token.includes(first.token));
   assert.equal((await hw.status(first.id)).state, "durable");
 });
@@ -83,7 +83,7 @@ test("pg: connections of a pool each have their own; those that pipeline are ref
     Array.from({ length: 20 }, async (_, at) => {
       const client = await pool.connect();
       await client.query("INSERT INTO note VALUES ($1)", [`pool ${String(at)}`]);
-      const { id } = await tokenOf(hw, client).durable({ timeout: 60_000 });
+      const { id } = await tokenOf(hw, client).durable({ timeoutMs: 60_000 });
       client.release();
       return id;
     }),
@@ -106,7 +106,7 @@ test("postgres.js: a client of one connection has tokens, and forgets them with 
   await sql`INSERT INTO note VALUES ('alone')`;
   const alone = tokenOf(hw, sql);
   assert.notEqual(alone.token, token);
-  await alone.durable({ timeout: 60_000 });
+  await alone.durable({ timeoutMs: 60_000 });
   const [{ pid } = { pid: 0 }] = await sql<{ pid: number }[]>`SELECT pg_backend_pid() AS pid`;
   await sql`INSERT INTO note VALUES ('before the end')`;
   assert.ok(tokenOf(hw, sql).token.startsWith("hw2_"));
@@ -125,7 +125,7 @@ test("a token through the loss of a region: durable stays, a lost one calls its 
   await using impatient = await connect({ options: "-c highwater.max_wait=1000" });
   await at.client.query("INSERT INTO note VALUES ('kept')");
   const kept = tokenOf(hw, at.client);
-  await kept.durable({ level: "global", timeout: 60_000 });
+  await kept.durable({ level: "global", timeoutMs: 60_000 });
   await site.hold();
   await at.client.query("INSERT INTO note VALUES ('lost')");
   const lost = tokenOf(hw, at.client);
@@ -135,8 +135,8 @@ test("a token through the loss of a region: durable stays, a lost one calls its 
   const early = tokenOf(hw, impatient.client);
   early.onLost(({ verdict }) => received.push(`early ${verdict}`));
   await site.failover();
-  await assert.rejects(lost.durable({ timeout: 60_000 }), TransactionLostError);
-  await assert.rejects(early.durable({ timeout: 60_000 }), UnknownOutcomeError);
+  await assert.rejects(lost.durable({ timeoutMs: 60_000 }), TransactionLostError);
+  await assert.rejects(early.durable({ timeoutMs: 60_000 }), UnknownOutcomeError);
   for (const region of site.regions.filter((each) => site.system.tracker(each).running))
     assert.equal((await verdict(site.system.tracker(region).url, early.token)).verdict, "unknown", region);
   while (received.length === 0) await new Promise((resolve) => setTimeout(resolve, 20));

@@ -25,7 +25,7 @@ globalThis.steps = {
   async commit(text) {
     const tx = await putNote(text);
     const [row] = tx.rows;
-    return { row: [row.text, String(row.large)], verdict: (await tx.durable({ timeout: 60_000 })).verdict };
+    return { row: [row.text, String(row.large)], verdict: (await tx.durable({ timeoutMs: 60_000 })).verdict };
   },
 
   /** Many at a time, over as many requests as the browser likes, and over few: all wait on the same stream. */
@@ -42,7 +42,7 @@ globalThis.steps = {
     const each = await Promise.all(texts.map((text) => putNote(`one ${text}`, single)));
     const together = await Promise.all(texts.map((text) => putNote(`shared ${text}`, shared)));
     const promises = [...each, ...together].map(({ token }) => hw.promise(token));
-    const verdicts = await Promise.all(promises.map((promise) => promise.durable({ timeout: 60_000 })));
+    const verdicts = await Promise.all(promises.map((promise) => promise.durable({ timeoutMs: 60_000 })));
     await Promise.all([single.close(), shared.close()]);
     return verdicts.map(({ verdict }) => verdict);
   },
@@ -68,7 +68,7 @@ globalThis.steps = {
     const client = new OneShot({ endpoints, apiKey });
     const session = client.session();
     await putNote(text, session);
-    await session.durable({ timeout: 60_000 });
+    await session.durable({ timeoutMs: 60_000 });
     const again = await failureOf(putNote(text, session));
     await client.close();
     return again;
@@ -81,7 +81,7 @@ globalThis.steps = {
   /** A wait that goes on while the page does other things. */
   async commitAtRisk() {
     const tx = await putNote("at risk");
-    const waited = tx.durable({ timeout: 120_000 }).then(
+    const waited = tx.durable({ timeoutMs: 120_000 }).then(
       ({ verdict }) => verdict,
       (error) =>
         error instanceof TransactionLostError ? { ...plain(error), id: error.transactionId } : plain(error),

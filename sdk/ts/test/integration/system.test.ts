@@ -73,7 +73,7 @@ test("64 at the same time: each has its own answer, beside a conflict, an error,
 
   const cancel = new AbortController();
   const cancelled = hw.transaction(sql`SELECT pg_sleep(600) AS sixty_four`, { signal: cancel.signal });
-  const conflict = hw.transaction(raise);
+  const conflict = hw.transaction(raise, { maxAttempts: 1 });
   const failing = hw.transaction([
     sql`INSERT INTO many VALUES (1000, 1)`,
     sql`INSERT INTO many VALUES (0, 1)`,

@@ -4,17 +4,18 @@
  * @module
  */
 import { type Highwater } from "../../index.ts";
+import { callUser } from "../../runtime.ts";
 import { TicketService, type EnlistOptions } from "./ticket-service.ts";
 import { EnlistedClient, type PgClient, type PgPool } from "./pg.ts";
 import { EnlistedPostgres, type PostgresSql } from "./postgres.ts";
 import { EnlistedTransaction } from "./transaction.ts";
 
-export type { BodySql, Committed, PostgresSql } from "./postgres.ts";
+export type { BodyResult, BodySql, Committed, PostgresSql } from "./postgres.ts";
 export type { EnlistOptions, EnlistedPostgres, PgClient, PgPool };
 export { EnlistedTransaction };
 
-/** Callback for each transaction that commits. An error that it throws rejects the COMMIT. */
-export type CommitListener = (transaction: EnlistedTransaction) => void;
+/** Callback for each transaction that commits. Its errors are printed. */
+export type CommitListener = (transaction: EnlistedTransaction) => unknown;
 
 /** Connections of `pg` that are enlisted. */
 export class Enlisted {
@@ -25,7 +26,7 @@ export class Enlisted {
   add(service: TicketService, client: PgClient): void {
     new EnlistedClient(service, client, (of, transaction) => {
       this.#last.set(of, transaction);
-      for (const listener of this.#listeners) listener(transaction);
+      for (const listener of this.#listeners) callUser(() => listener(transaction));
     });
   }
 

@@ -145,7 +145,7 @@ export class EnlistedClient {
   #committed(transaction: EnlistedTransaction): { sent: undefined; answer: () => Promise<unknown> } {
     this.#onCommit(this.#client, transaction);
     const answer = async (): Promise<unknown> => {
-      if (this.#service.isSafe) await transaction.durable();
+      await this.#service.acknowledge(transaction);
       return committedResult();
     };
     return { sent: undefined, answer };

@@ -39,6 +39,11 @@ export type BodySql<S> = S extends {
   ? B
   : never;
 
+/** What `begin` returns for a body's result: for a list of queries, the list of their results. */
+export type BodyResult<R> = R extends readonly PromiseLike<unknown>[]
+  ? { -readonly [K in keyof R]: Awaited<R[K]> }
+  : R;
+
 /** The client of postgres.js, enlisted. */
 export class EnlistedPostgres<S extends PostgresSql> {
   readonly #service: TicketService;
@@ -58,7 +63,10 @@ export class EnlistedPostgres<S extends PostgresSql> {
    *
    * @param options Options behind BEGIN, such as `isolation level serializable`.
    */
-  async begin<R>(options: string, body: (sql: BodySql<S>) => R | Promise<R>): Promise<Committed<R>> {
+  async begin<const R>(
+    options: string,
+    body: (sql: BodySql<S>) => R | Promise<R>,
+  ): Promise<Committed<BodyResult<R>>> {
     const service = this.#service;
     const id = newTransactionId();
     const asked = service.issue(id);
@@ -73,12 +81,14 @@ export class EnlistedPostgres<S extends PostgresSql> {
     };
     /** Of the receipt, once it is on its way: how many rows it has. */
     const sent: Promise<number>[] = [];
-    const results: R[] = [];
+    const results: unknown[] = [];
     let known;
     try {
       const begin = this.#sql.begin as Begin;
       await begin(options, async (sql) => {
-        results.push(await body(sql as BodySql<S>));
+        const made = body(sql as BodySql<S>);
+        // A query runs when it is awaited: those of a list go out together.
+        results.push(await (Array.isArray(made) ? Promise.all(made) : made));
         const ticket = await asked;
         if (performance.now() > ticket.untilMs) throw aborted(id, "the ticket's time is over");
         sql
@@ -106,13 +116,13 @@ export class EnlistedPostgres<S extends PostgresSql> {
       }
       known = await service.committed(await asked, false);
     }
-    const [result] = results as [R];
+    const [result] = results as [BodyResult<R>];
     if (known === undefined && (await sent[0]) === 0) {
       withdraw();
       return { result, transaction: null };
     }
     const transaction = new EnlistedTransaction(service, await asked, known);
-    if (service.isSafe) await transaction.durable();
+    await service.acknowledge(transaction);
     return { result, transaction };
   }
 }

@@ -1,26 +1,22 @@
 // The service's side of enlisted transactions: tickets before their COMMIT, tokens behind. Requests
 // are self-clocked: one on its way, and what comes meanwhile goes together in the next.
-import { type Highwater, HighwaterError, type Transaction } from "../../index.ts";
+import {
+  type AckOptions,
+  DurabilityTimeoutError,
+  type Highwater,
+  HighwaterError,
+  type Transaction,
+} from "../../index.ts";
 import {
   type Ticket,
   type TicketEnd,
   type TicketRequest,
   type TransactionResponse,
 } from "../../wire-types.ts";
+import { type EnlistedTransaction } from "./transaction.ts";
 
 /** Options of `enlist`, for every transaction of the connection or pool. */
-export interface EnlistOptions {
-  /**
-   * With `durable`, COMMIT resolves only when the transaction is durable at the level. Other
-   * sessions see it before. Default: `commit`.
-   */
-  readonly ack?: "commit" | "durable";
-  /** Level of the transactions. Default: the client's. */
-  readonly level?: string;
-  /**
-   * Milliseconds after which trackers send `transaction.delayed` if it is not durable at its level.
-   */
-  readonly maxDelayMs?: number;
+export interface EnlistOptions extends AckOptions {
   /** Metadata that webhooks and events about the transactions carry. */
   readonly metadata?: Readonly<Record<string, string>>;
 }
@@ -118,8 +114,19 @@ export class TicketService {
     return this.#options.level ?? this.#hw.core.level;
   }
 
-  get isSafe(): boolean {
-    return this.#options.ack === "durable";
+  /**
+   * Waits as `ack` says. Errors: those of `Transaction.durable`; `DurabilityTimeoutError`, unless
+   * `onTimeout` is `pending`.
+   */
+  async acknowledge(transaction: EnlistedTransaction): Promise<void> {
+    const { ack, maxWaitMs, onTimeout } = this.#options;
+    if (ack !== "durable") return;
+    try {
+      await transaction.durable(maxWaitMs === undefined ? {} : { timeoutMs: maxWaitMs });
+    } catch (cause) {
+      const isLate = cause instanceof DurabilityTimeoutError && onTimeout === "pending";
+      if (!isLate) throw cause;
+    }
   }
 
   async issue(id: string): Promise<Issued> {
