@@ -1,7 +1,7 @@
 """PostgreSQL transactions that commit at once, become durable soon and are never silently lost.
 
-`AsyncHighwater` has the same calls for asyncio. Times are in seconds, except where a name ends in
-`_ms`. The errors are defined in `highwater.errors` and can also be imported from here.
+`AsyncHighwater` has the same calls for asyncio. Times are in seconds. The errors are defined in
+`highwater.errors` and can also be imported from here.
 
 Example:
     from highwater import Highwater, TransactionLostError, sql
@@ -57,12 +57,12 @@ from ._watcher import Exposure, LiveState, Subscriber
 from .aio import AsyncDurabilityPromise, AsyncHighwater, AsyncInteractiveTransaction, AsyncSession, AsyncTransaction
 from .client import DurabilityPromise, Highwater, InteractiveTransaction, Session, Transaction
 from .errors import (
-    ConnectionError,  # noqa: A004 - the name in every SDK
     ConstraintError,
     DurabilityTimeoutError,
     ExposureLimitError,
     HighwaterError,
     InvalidRequestError,
+    NoAnswerError,
     PromiseBrokenError,
     SerializationError,
     StatementError,
@@ -83,7 +83,6 @@ __all__ = [
     "BeginOptions",
     "Cancellation",
     "CommitOptions",
-    "ConnectionError",
     "ConstraintError",
     "DurabilityPromise",
     "DurabilityTimeoutError",
@@ -102,6 +101,7 @@ __all__ = [
     "LiveState",
     "Marks",
     "Multirange",
+    "NoAnswerError",
     "ObservedEnd",
     "ObservedEvent",
     "Observer",

@@ -15,7 +15,7 @@ from typing import Any, Generic, Self, TypeVar
 from ._background import Host, LoopHost
 from ._client import BaseClient
 from ._core.effects import AwaitDurable, CallBody, Effect, Raised, Returned, Steps
-from ._core.errors import ConnectionError, closed_error  # noqa: A004 - the name in every SDK
+from ._core.errors import NoAnswerError, closed_error
 from ._core.pending_set import PendingPromise
 from ._core.wire import Verdict
 from ._drivers import Outcome, Visit, drive_async
@@ -175,7 +175,7 @@ class AsyncCalls(BaseClient[P, T], Generic[P, T]):
         """
         try:
             await self._run(steps)
-        except ConnectionError as error:
+        except NoAnswerError as error:
             if error.code != "client_closed":
                 raise
 

@@ -147,7 +147,7 @@ class ThreadHost(_Base):
                     target=_call_listeners, args=(self._news,), name="highwater-listeners", daemon=True
                 )
                 self._notifier.start()
-            self._news.put(lambda: _call(listener, news))
+            self._news.put(lambda: call_listener(listener, news))
 
     def stop(self) -> None:
         """Ends the threads after all earlier notifications were delivered."""
@@ -233,7 +233,7 @@ class LoopHost(_Base):
         self.bind().call_soon(self._notify, listener, news)
 
     def _notify(self, listener: Callable[[Any], object], news: object) -> None:
-        result = _call(listener, news)
+        result = call_listener(listener, news)
         if inspect.iscoroutine(result):
             self.start(_awaited(result))
 
@@ -251,10 +251,11 @@ def _call_listeners(news: queue.SimpleQueue[Callable[[], object] | None]) -> Non
         call()
 
 
-def _call(listener: Callable[[Any], object], news: object) -> object:
+def call_listener(listener: Callable[[Any], object], news: object) -> object:
+    """Calls a listener of the application. Its exceptions are logged."""
     try:
         return listener(news)
-    except Exception:  # a listener's exception must not end this package's own work
+    except Exception:  # it must not end this package's own work
         LOG.exception("a listener failed")
         return None
 

@@ -15,11 +15,12 @@ from typing import Any, Generic, NoReturn, TypeVar
 from ._background import LOG, Host
 from ._core.effects import Steps
 from ._core.endpoints import EndpointPool
+from ._core.errors import HighwaterError
 from ._core.ids import check_transaction_id, decode_token
 from ._core.interactive import InteractiveCore, InteractiveDeps
 from ._core.observer import ObservedEvent, Observer, observers
-from ._core.pending_set import PendingPromise, make_entry
-from ._core.requests import AckLimits, transaction_body
+from ._core.pending_set import PendingPromise, make_entry, note_durable
+from ._core.requests import AckLimits, ExecutionOptions, transaction_body
 from ._core.runtime import LogLevel, Runtime
 from ._core.service import CallOptions, Service, ServiceDeps, Sought
 from ._core.sql import Sql, StatementInput
@@ -69,14 +70,15 @@ class BaseClient(Generic[P, T]):
 
     Args:
         url: Address of the service, or one address per region, nearest first. Each must serve both
-            the gateway and the tracker.
+            the gateway and the tracker. Default: the environment variable `HIGHWATER_URL`, with
+            commas between several.
         endpoints: Instead of `url`: endpoints where gateway and tracker have separate addresses,
             nearest first.
         level: Default level of `durable`, `on_lost` and `verdicts`.
         request_timeout: Time limit for one attempt, in seconds.
         total_timeout: Time limit for all attempts of a call without its own `timeout`, in seconds.
         api_key: API key or JSON Web Token. Sent to gateways and trackers as `Authorization:
-            Bearer`.
+            Bearer`. Default: the environment variable `HIGHWATER_API_KEY`.
         headers: Additional headers for every request.
         types: Decoders by type OID that replace the built-in ones (see the README). With `"raw"`,
             every value stays text.
@@ -90,8 +92,8 @@ class BaseClient(Generic[P, T]):
         verify: TLS verification, as in httpx: True, False or an `ssl.SSLContext`.
         tuning: Internal: delays and bounds that tests shorten.
 
-    Errors: `invalid_options` if neither or both of `url` and `endpoints` are given, or an address
-    is not a URL.
+    Errors: `invalid_options` if there is no address, both `url` and `endpoints` are given, or an
+    address is not an HTTP URL.
     """
 
     def __init__(
@@ -121,7 +123,8 @@ class BaseClient(Generic[P, T]):
         self._lanes = Lanes(tuning.gather_ms / 1_000) if share_requests else None
         self._observer = _observer_of(observer, debug)
         self._runtime = Runtime(log=_log)
-        own = {} if api_key is None else {"authorization": f"Bearer {api_key}"}
+        key = os.environ.get("HIGHWATER_API_KEY") if api_key is None else api_key
+        own = {"authorization": f"Bearer {key}"} if key else {}
         self._service = Service(
             ServiceDeps(
                 runtime=self._runtime,
@@ -158,7 +161,10 @@ class BaseClient(Generic[P, T]):
         raise NotImplementedError
 
     def _make_stream(
-        self, on_marks: Callable[[Marks], None], on_epochs: Callable[[Sequence[EpochRecord]], None]
+        self,
+        on_marks: Callable[[Marks], None],
+        on_epochs: Callable[[Sequence[EpochRecord]], None],
+        on_refused: Callable[[HighwaterError], None],
     ) -> DurabilityStream:
         deps = self._service.deps
         return DurabilityStream(
@@ -171,6 +177,7 @@ class BaseClient(Generic[P, T]):
                 observer=self._observer,
                 on_marks=on_marks,
                 on_epochs=on_epochs,
+                on_refused=on_refused,
             )
         )
 
@@ -204,9 +211,11 @@ class BaseClient(Generic[P, T]):
         )
         sought = Sought.of(transaction_id, ack, limits, read_only=execution.read_only is True)
         event = ObservedEvent(type="commit", id=transaction_id, level=level, statements=len(listed))
-        steps = self._service.transaction(body, sought, CallOptions(timeout_ms, event.headers))
+        attempts = options.get("max_attempts", MAX_ATTEMPTS)
+        call = CallOptions(timeout_ms, event.headers, attempts)
+        steps = self._service.transaction(body, sought, call)
         response = yield from self._service.observed(event, steps, lambda answer: answer.state)
-        return self._committed(response, level, execution.metadata, remember)
+        return self._committed(response, level, execution, remember)
 
     def _open(
         self,
@@ -227,7 +236,7 @@ class BaseClient(Generic[P, T]):
             total_ms=self._total_ms,
             left_ms=left_ms or (lambda: each_ms),
             learn_marks=self._watcher.learn_marks,
-            committed=lambda response, level: self._committed(response, level, execution.metadata, remember),
+            committed=lambda response, level: self._committed(response, level, execution, remember),
         )
         return InteractiveCore(deps, execution, options.get("level"))
 
@@ -243,8 +252,9 @@ class BaseClient(Generic[P, T]):
         return transact(deps, ack_of(options), timeout_ms=timeout_ms, max_attempts=attempts)
 
     def _status_steps(
-        self, transaction_id: str, *, level: str | None, wait_ms: float, timeout: float | None
+        self, transaction_id: str, *, level: str | None, wait: float, timeout: float | None
     ) -> Steps[TransactionStatus]:
+        wait_ms = wait * 1_000
         call = CallOptions(self._asking_ms(timeout, wait_ms))
         checked = check_transaction_id(transaction_id)
         status = yield from self._service.status(checked, call, wait_ms=wait_ms, level=level)
@@ -252,8 +262,9 @@ class BaseClient(Generic[P, T]):
         return status
 
     def _verdicts_steps(
-        self, tokens: Sequence[str], *, level: str | None, wait_ms: float, timeout: float | None
+        self, tokens: Sequence[str], *, level: str | None, wait: float, timeout: float | None
     ) -> Steps[list[Verdict | RefusedToken]]:
+        wait_ms = wait * 1_000
         by_token: dict[str, Verdict | RefusedToken] = {}
         size = self._tuning.verdict_batch
         monotonic_ms = self._runtime.monotonic_ms
@@ -279,21 +290,13 @@ class BaseClient(Generic[P, T]):
         self,
         response: TransactionResponse,
         level: str,
-        metadata: Mapping[str, str] | None,
+        execution: ExecutionOptions,
         remember: Remember | None,
     ) -> T:
         """Returns the transaction of an answer, and lets the client's listeners watch it."""
-        entry = self._entry(response.token, response.id, response.position, metadata)
+        entry = self._entry(response.token, response.id, response.position, execution)
         if response.state == "durable":
-            reached = response.level or level
-            entry.durable[reached] = Verdict(
-                token=response.token,
-                id=response.id,
-                verdict="durable",
-                level=reached,
-                position=response.position,
-                rule="client:acknowledged",
-            )
+            note_durable(entry, response.level or level, "client:acknowledged")
         transaction = self._make_transaction(entry, response=response, level=level)
         self._watcher.learn_marks(response.marks)
         if remember is not None:
@@ -302,13 +305,19 @@ class BaseClient(Generic[P, T]):
         return transaction
 
     def _entry(
-        self, token: str, transaction_id: str, position: Position, metadata: Mapping[str, str] | None = None
+        self, token: str, transaction_id: str, position: Position, execution: ExecutionOptions | None = None
     ) -> PendingPromise:
         waited_for = self._watcher.find(token)
         if waited_for is not None:
             return waited_for
-        now_ms = self._runtime.monotonic_ms()
-        return make_entry(token, transaction_id=transaction_id, position=position, now_ms=now_ms, metadata=metadata)
+        return make_entry(
+            token,
+            transaction_id=transaction_id,
+            position=position,
+            now_ms=self._runtime.monotonic_ms(),
+            metadata=None if execution is None else execution.metadata,
+            read_only=None if execution is None else execution.read_only is True,
+        )
 
     # Calls that need no waiting and are the same in both clients.
 
@@ -369,7 +378,8 @@ class BaseClient(Generic[P, T]):
         """Calls the listener once for each transaction that is lost or broken before it is durable.
 
         Covers transactions that this client commits from now on and tokens passed to `promise()`,
-        at the client's level. Returns a function that removes the listener. The synchronous client
+        at the client's level. Also covers reads (`read_only`), which have seen what is lost.
+        Returns a function that removes the listener. The synchronous client
         calls all listeners one after another on a thread of their own, where they may call the
         client again and wait. The asynchronous client calls them on its event loop and also runs
         coroutine functions. An exception raised by a listener is logged.

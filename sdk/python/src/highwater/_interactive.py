@@ -8,10 +8,11 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from ._core.effects import Steps
-from ._core.errors import ConnectionError, connection_error, usage_error  # noqa: A004 - the name in every SDK
+from ._core.errors import NoAnswerError, connection_error, usage_error
 from ._core.interactive import InteractiveCore
 from ._core.requests import AckOptions
 from ._core.sql import StatementInput
+from ._options import milliseconds
 from ._transaction import BaseTransaction
 from ._values import ResultDecoder, StatementResult
 
@@ -111,14 +112,10 @@ class BaseInteractive(Generic[T]):
         return f"<{type(self).__name__} {self.id} {'open' if self.is_open else 'ended'}>"
 
 
-def no_turn(cause: BaseException | None = None, *, is_committing: bool) -> ConnectionError:
+def no_turn(cause: BaseException | None = None, *, is_committing: bool) -> NoAnswerError:
     """Returns the error of a call that timed out waiting for its turn; the transaction goes on.
 
     If one of the calls before it is a commit, the transaction may be applied.
     """
     message = "other calls of the transaction used up this call's timeout; nothing was sent"
     return connection_error("request_timeout", message, sent=is_committing, cause=cause)
-
-
-def milliseconds(seconds: float | None) -> float | None:
-    return None if seconds is None else seconds * 1_000

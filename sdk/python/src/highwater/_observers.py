@@ -32,7 +32,7 @@ def _facts(event: ObservedEvent, end: ObservedEnd | None = None) -> dict[str, ob
         "url": event.url,
         "attempt": event.attempt,
         "state": None if end is None else end.state,
-        "waited_ms": None if event.waited_ms is None else round(event.waited_ms, 3),
+        "waited": None if event.waited is None else round(event.waited, 6),
         "rule": None if event.verdict is None else event.verdict.rule,
     }
     error = event.error if end is None else end.error

@@ -1,18 +1,16 @@
-"""The checked options of a client and its calls.
-
-Times are in seconds, except where a name ends in `_ms`.
-"""
+"""The checked options of a client and its calls. Times are in seconds."""
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Any, TypedDict
 from urllib.parse import urlsplit
 
 from ._core.errors import usage_error
-from ._core.requests import AckOptions, ExecutionOptions, HasToken
+from ._core.requests import AckOptions, ExecutionOptions, HasToken, OnTimeout
 from ._core.wire_types import Ack, Isolation, Mode
 
 #: Default length of a wait, in seconds. Every wait has a limit.
@@ -34,8 +32,8 @@ class ExecutionFields(TypedDict, total=False):
 
     For `read_only` and `serializable`.
     """
-    max_delay_ms: float | None
-    """Milliseconds after which the trackers send an event `transaction.delayed`.
+    max_delay: float | None
+    """Seconds after which the trackers send an event `transaction.delayed`.
 
     They send it if the transaction is not durable at its level by then.
     """
@@ -46,15 +44,25 @@ class ExecutionFields(TypedDict, total=False):
 
 
 class AckFields(TypedDict, total=False):
-    """Options for when a commit is answered."""
+    """Options for when a commit returns."""
 
     ack: Ack | None
-    """`commit` (default) answers at the commit point, `durable` when durable at the level."""
-    max_wait_ms: float | None
-    """With `ack="durable"`: milliseconds that the service waits before it answers `pending`.
+    """`commit` (default) returns at the commit point, `durable` when durable at the level.
 
-    `pending` is not a loss. At most 60,000, and less than the time limit of the call. Default: half
-    of the client's `request_timeout`.
+    If the transaction does not become durable in time, the call raises `DurabilityTimeoutError`,
+    which has the token. The transaction has committed then, and is not lost.
+    """
+    max_wait: float | None
+    """With `ack="durable"`: how long to wait after the commit, in seconds.
+
+    At most 60, and never longer than the call may take. Default: as long as the call may take; with
+    `on_timeout="pending"` half of the client's `request_timeout`.
+    """
+    on_timeout: OnTimeout | None
+    """With `ack="durable"`: what ends a wait without durability.
+
+    `error` (default) raises `DurabilityTimeoutError`; `pending` returns, and the transaction's
+    `state` is `pending`.
     """
 
 
@@ -69,6 +77,11 @@ class TransactionOptions(ExecutionFields, AckFields, total=False):
     """With `read_only`: `local` may read from a replica near the gateway, `primary` never does.
 
     Default: `local` with `after`, otherwise `primary`.
+    """
+    max_attempts: int
+    """Maximum number of runs: after a conflict, the statements run again under the same id.
+
+    Nothing was read here in between, so the same statements are still right. Default: 10.
     """
     timeout: float | None
     """Time limit for all attempts, in seconds. Default: the client's `total_timeout`."""
@@ -86,8 +99,8 @@ class CommitOptions(AckFields, total=False):
 
     level: str | None
     """The transaction's level from here on. Default: that of `begin`."""
-    max_delay_ms: float | None
-    """Milliseconds after which the trackers send an event `transaction.delayed`.
+    max_delay: float | None
+    """Seconds after which the trackers send an event `transaction.delayed`.
 
     They send it if the transaction is not durable at its level by then.
     """
@@ -109,18 +122,23 @@ def execution_of(options: ExecutionFields) -> ExecutionOptions:
         isolation=options.get("isolation"),
         read_only=options.get("read_only"),
         deferrable=options.get("deferrable"),
-        max_delay_ms=options.get("max_delay_ms"),
+        max_delay_ms=milliseconds(options.get("max_delay")),
         metadata=options.get("metadata"),
     )
 
 
-def ack_of(options: TransactionOptions | TransactOptions | CommitOptions) -> AckOptions:
+def ack_of(options: Mapping[str, Any]) -> AckOptions:
     return AckOptions(
         ack=options.get("ack"),
         level=options.get("level"),
-        max_wait_ms=options.get("max_wait_ms"),
-        max_delay_ms=options.get("max_delay_ms"),
+        max_wait_ms=milliseconds(options.get("max_wait")),
+        on_timeout=options.get("on_timeout"),
+        max_delay_ms=milliseconds(options.get("max_delay")),
     )
+
+
+def milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +152,14 @@ class Endpoint:
 
 
 def endpoints_of(url: str | Sequence[str] | None, endpoints: Sequence[Endpoint] | None) -> list[Endpoint]:
-    """Returns the endpoints of the options, with checked URLs. Errors: `invalid_options`."""
+    """Returns the endpoints of the options, with checked URLs. Errors: `invalid_options`.
+
+    Without options, it is the environment that names them.
+    """
+    if url is None and endpoints is None and (found_url := os.environ.get("HIGHWATER_URL")):
+        url = [each.strip() for each in found_url.split(",")]
     if (url is None) == (endpoints is None):
-        raise usage_error("invalid_options", "pass either url or endpoints, and not both")
+        raise usage_error("invalid_options", "pass either url or endpoints, or set HIGHWATER_URL")
     urls = [url] if isinstance(url, str) else list(url or ())
     found = list(endpoints) if endpoints is not None else [Endpoint(each, each) for each in urls]
     if not found:

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from ._background import LOG, Host
 from ._core.effects import NoResponse, Send
 from ._core.endpoints import EndpointPool
+from ._core.errors import HighwaterError, answer_error, no_tracker
 from ._core.observer import EventType, ObservedEvent, Observer, notify
 from ._core.reading import read_blind_event, read_epoch_event, read_marks, read_marks_response, read_stall_event
 from ._core.retry import full_jitter
 from ._core.runtime import Runtime
+from ._core.service import parsed
 from ._core.sse import SseEvent, SseParser
 from ._core.tuning import Tuning
 from ._core.wire import EpochRecord, Marks
@@ -38,6 +40,8 @@ class StreamDeps:
     observer: Observer | None
     on_marks: Callable[[Marks], None]
     on_epochs: Callable[[Sequence[EpochRecord]], None]
+    #: No address serves marks to this caller. Every wait ends with the error.
+    on_refused: Callable[[HighwaterError], None]
 
 
 class _NoStreamError(Exception):
@@ -102,12 +106,15 @@ class DurabilityStream:
                 # again.
                 if not self._has_spoken or isinstance(error, StreamSilentError):
                     # The tracker may be fine, and only streams do not come through.
-                    if not self._has_left_blind and await self._poll(url):
+                    refusal = None if self._has_left_blind else await self._poll(url)
+                    if refusal is True:
                         continue
                     trackers.failed(url, self._deps.runtime.monotonic_ms())
                     if self._failures <= trackers.size and trackers.has_awake(self._deps.runtime.monotonic_ms()):
                         continue
                     self._has_left_blind = False
+                    if isinstance(refusal, HighwaterError) and refusal.retry == "never":
+                        self._deps.on_refused(no_tracker(url, refusal))
             chance = self._deps.runtime.random()
             delay_ms = full_jitter(
                 self._failures, base_ms=tuning.backoff_base_ms, max_ms=tuning.backoff_max_ms, random=chance
@@ -164,10 +171,10 @@ class DurabilityStream:
             LOG.debug("stream event %s cannot be read: %s", event.type, error)
             return before
 
-    async def _poll(self, url: str) -> bool:
+    async def _poll(self, url: str) -> bool | HighwaterError:
         """Polls for marks for a while, less often while they do not rise.
 
-        Returns False if even the first request got no answer.
+        Returns False if even the first request got no answer, and the error if it was refused.
         """
         trackers, tuning = self._deps.trackers, self._deps.tuning
         until_ms = self._deps.runtime.monotonic_ms() + tuning.poll_for_ms
@@ -176,8 +183,10 @@ class DurabilityStream:
         while polls == 0 or self._deps.runtime.monotonic_ms() < until_ms:
             question = Send("GET", f"{url}{MARKS_PATH}", self._deps.headers, None, tuning.stream_open_ms / 1_000)
             answer = await self._deps.host.transport().send(question)
-            if isinstance(answer, NoResponse) or answer.status != 200:
+            if isinstance(answer, NoResponse):
                 return polls > 0
+            if answer.status != 200:
+                return polls > 0 or answer_error(answer.status, parsed(answer.body))
             try:
                 body = read_marks_response(json.loads(answer.body))
             except ValueError:

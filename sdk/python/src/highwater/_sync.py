@@ -16,7 +16,7 @@ from typing import Any, Generic, Self, TypeVar
 from ._background import ThreadHost, abandoned
 from ._client import BaseClient
 from ._core.effects import AwaitDurable, CallBody, Effect, Raised, Returned, Send, Sleep, Steps
-from ._core.errors import ConnectionError, closed_error  # noqa: A004 - the name in every SDK
+from ._core.errors import NoAnswerError, closed_error
 from ._core.pending_set import PendingPromise
 from ._core.wire import Verdict
 from ._drivers import Outcome, Visit, drive
@@ -310,7 +310,7 @@ class SyncCalls(BaseClient[P, T], Generic[P, T]):
         """
         try:
             self._run(steps)
-        except ConnectionError as error:
+        except NoAnswerError as error:
             if error.code != "client_closed":
                 raise
 

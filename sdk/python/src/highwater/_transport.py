@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import logging
 import ssl
 import threading
 import time
@@ -27,6 +28,11 @@ _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepa
 _FAILURES = (httpx.HTTPError, httpx.InvalidURL, OSError)
 #: Failures after which certainly nothing of the request was sent.
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol, httpx.InvalidURL)
+
+LOG = logging.getLogger("highwater")
+#: Set when the first failure of the process was logged. With a wrong address, the program would
+#: show nothing until the time of the call is over.
+_told = threading.Event()
 
 Verify = ssl.SSLContext | bool
 
@@ -95,7 +101,7 @@ class SyncTransport:
                     if time.monotonic() > deadline:
                         return NoResponse("timeout")
         except _FAILURES as error:
-            return _no_answer(error)
+            return _no_answer(error, request.url)
         return HttpResponse(response.status_code, response.headers, b"".join(chunks))
 
     def close(self) -> None:
@@ -127,7 +133,7 @@ class AsyncTransport:
         except TimeoutError as error:
             return NoResponse("timeout", error)
         except _FAILURES as error:
-            return _no_answer(error)
+            return _no_answer(error, request.url)
 
     async def _exchange(self, request: Send) -> HttpResponse:
         if self._shared is not None and self._shared.takes(request):
@@ -210,7 +216,11 @@ async def _end(task: asyncio.Future[Any]) -> None:
         task.exception()
 
 
-def _no_answer(error: Exception) -> NoResponse:
-    if isinstance(error, _NEVER_SENT):
-        return NoResponse("refused", error)
-    return NoResponse("timeout" if isinstance(error, httpx.TimeoutException) else "broken", error)
+def _no_answer(error: Exception, url: str) -> NoResponse:
+    is_refused = isinstance(error, _NEVER_SENT)
+    if not is_refused and isinstance(error, httpx.TimeoutException):
+        return NoResponse("timeout", error)
+    if not _told.is_set():
+        _told.set()
+        LOG.warning("%s cannot be reached: %s", url, error)
+    return NoResponse("refused" if is_refused else "broken", error)

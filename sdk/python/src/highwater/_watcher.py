@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ._background import LOG, Host
-from ._core.errors import HighwaterError, closed_error, durability_timeout, refused_error, verdict_error
+from ._core.errors import HighwaterError, closed_error, durability_timeout, fresh, refused_error, verdict_error
 from ._core.observer import ObservedEvent, Observer, notify
 from ._core.pending_set import Moment, PendingPromise, PendingSet, Settled, Wait, Waiter
 from ._core.runtime import Runtime
@@ -34,8 +34,8 @@ class Exposure:
 
     count: int
     """Number of promises."""
-    oldest_ms: float
-    """Time since the oldest wait began, in milliseconds; 0 if there is none."""
+    oldest: float
+    """Time since the oldest wait began, in seconds; 0 if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,12 @@ class WatcherDeps:
     tuning: Tuning
     runtime: Runtime
     observer: Observer | None
-    #: Makes the stream, on the loop, for the receivers of marks and epochs.
-    stream: Callable[[Callable[[Marks], None], Callable[[Sequence[EpochRecord]], None]], DurabilityStream]
+    #: Makes the stream, on the loop, for the receivers of marks, of epochs, and of the refusal by
+    #: every tracker.
+    stream: Callable[
+        [Callable[[Marks], None], Callable[[Sequence[EpochRecord]], None], Callable[[HighwaterError], None]],
+        DurabilityStream,
+    ]
     #: Asks the trackers about tokens at a level; they may hold the answer for that many
     #: milliseconds.
     ask: Callable[[list[str], str, float], Coroutine[Any, Any, VerdictsResponse]]
@@ -116,8 +120,8 @@ class Watcher:
     def exposure(self) -> Exposure:
         with self.lock:
             oldest = min((entry.since_ms for entry in self._pending_set.entries), default=None)
-            age = 0 if oldest is None else max(0.0, self._moment().now_ms - oldest)
-            return Exposure(len(self._pending_set.entries), age)
+            age_ms = 0 if oldest is None else max(0.0, self._moment().now_ms - oldest)
+            return Exposure(len(self._pending_set.entries), age_ms / 1_000)
 
     def learn_marks(self, marks: Marks | None) -> None:
         """Learns marks. An answer may have none."""
@@ -158,15 +162,16 @@ class Watcher:
     ) -> HighwaterError:
         """Makes the error of a wait that timed out."""
         only = entries[0] if len(entries) == 1 else None
+        first = next((each for each in entries if self.known(each, level) is None), entries[0])
         error = durability_timeout(
             level,
-            timeout=timeout,
             pending=pending,
+            token=first.token,
             transaction_id=None if only is None else only.id,
             metadata=None if only is None else only.metadata,
         )
         if self._deps.observer is not None:
-            event = ObservedEvent(type="timeout", id=error.transaction_id, level=level, waited_ms=timeout * 1_000)
+            event = ObservedEvent(type="timeout", id=error.transaction_id, level=level, waited=timeout)
             notify(self._deps.observer, event)
         return error
 
@@ -210,9 +215,14 @@ class Watcher:
         with self.lock:
             self.is_closed = True
             self._subscribers.clear()
+        self._end_waits(closed_error())
+
+    def _end_waits(self, error: HighwaterError) -> None:
+        with self.lock:
             waits = list(self.waits)
         for wait in waits:
-            wait.end(closed_error())
+            # A new error object for each that raises it: two threads would mix up their tracebacks.
+            wait.end(fresh(error))
 
     async def quit(self) -> None:
         """Ends questions, timers and the stream. Runs on the loop."""
@@ -252,8 +262,8 @@ class Watcher:
         if self._deps.observer is None or kind not in ("durable", "lost", "broken"):
             return
         entry = settled.entry
-        waited_ms = self._moment().now_ms - entry.since_ms
-        event = ObservedEvent(type=kind, id=entry.id, level=settled.level, verdict=verdict, waited_ms=waited_ms)
+        waited = (self._moment().now_ms - entry.since_ms) / 1_000
+        event = ObservedEvent(type=kind, id=entry.id, level=settled.level, verdict=verdict, waited=waited)
         notify(self._deps.observer, event)
 
     def _tend_soon(self) -> None:
@@ -280,7 +290,7 @@ class Watcher:
             unneeded = [question for question in self._questions if self._is_unneeded(question)]
         if is_waited_for or subscribers:
             if self._stream is None:
-                self._stream = self._deps.stream(self.learn_marks, self.learn_epochs)
+                self._stream = self._deps.stream(self.learn_marks, self.learn_epochs, self._end_waits)
             self._stream.open()
         elif self._stream is not None:
             self._stream.release()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
+from time import monotonic
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack, cast
+from typing import Any, Self, TypeVar, Unpack, cast, overload
 
 from ._async import AsyncCalls, Turns, awaited, wait_durable
 from ._client import BaseClient, Remember, Statements
@@ -12,6 +13,7 @@ from ._core.errors import closed_error
 from ._core.ids import check_transaction_id, new_transaction_id
 from ._core.interactive import InteractiveCore
 from ._core.pending_set import PendingPromise
+from ._core.requests import AckOptions
 from ._core.sql import StatementInput
 from ._core.wire import Position, RefusedToken, TransactionResponse, TransactionStatus, Verdict
 from ._drivers import Outcome
@@ -45,7 +47,8 @@ class AsyncDurabilityPromise(BasePromise):
 
         Errors: `TransactionLostError`; `PromiseBrokenError`; `UnknownOutcomeError` if the
         transaction can no longer be judged; `DurabilityTimeoutError`, which is not a loss;
-        `TokenRefusedError`; `unknown_level`; `client_closed`.
+        `TokenRefusedError`; `no_tracker` if there is none at the client's addresses, or it refuses
+        the client's credential; `unknown_level`; `client_closed`.
 
         Example:
             tx = await hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"))
@@ -98,26 +101,37 @@ class AsyncTransaction(BaseTransaction, AsyncDurabilityPromise):
 class AsyncHighwater(AsyncCalls[AsyncDurabilityPromise, AsyncTransaction]):
     __doc__ = BaseClient.__doc__
 
-    async def transaction(self, statements: Statements, **options: Unpack[TransactionOptions]) -> AsyncTransaction:
+    @overload
+    async def transaction(self, statements: Statements, **options: Unpack[TransactionOptions]) -> AsyncTransaction: ...
+
+    @overload
+    async def transaction(
+        self, statements: Callable[[AsyncInteractiveTransaction], Awaitable[R]], **options: Unpack[TransactOptions]
+    ) -> R: ...
+
+    async def transaction(
+        self, statements: Statements | Callable[[AsyncInteractiveTransaction], Awaitable[Any]], **options: Any
+    ) -> Any:
         """Runs the statements as one transaction and returns when it has committed.
 
-        With `ack="durable"` it returns when the transaction is durable at the level, or when the
-        wait for that ends: `state` is then `pending`, which is not a loss.
+        With `ack="durable"` it returns when the transaction is durable at the level.
 
-        If an answer is lost, the client sends the same id again, so the transaction never runs
-        twice. A conflict is raised for the caller to rerun, unless an earlier copy of the request
-        was never answered: that copy may still commit, so the client sends the same id again. The
-        transaction may still commit after `timeout`.
+        If an answer is lost, or after a conflict, the client sends the same id again, so the
+        transaction never takes effect twice. The transaction may still commit after `timeout`.
 
         Args:
-            statements: One statement, or a sequence of statements to run in order.
+            statements: One statement, or a sequence of statements to run in order. With a function
+                this is `transact`.
 
         Errors: `InvalidRequestError`; `StatementError` or a subclass if the database refused a
-        statement; `UnavailableError` if the service could not run the transaction in time (nothing
-        was applied). `UnknownOutcomeError` if the outcome was not known in time; look up its
-        `transaction_id`. `TransactionAbortedError` or `TransactionLostError` if the given `id` was
-        already settled that way. If the call is cancelled, the transaction may still be applied:
-        the cause of the `CancelledError` is then an `UnknownOutcomeError`.
+        statement; `SerializationError` if there were conflicts until time or attempts ran out;
+        `UnavailableError` if the service could not run the transaction in time (nothing was
+        applied). With `ack="durable"`, `DurabilityTimeoutError` if it has committed and is still
+        pending, and `TransactionLostError` or `PromiseBrokenError` if a failure discarded it.
+        `UnknownOutcomeError` if the outcome was not known in time; look up its `transaction_id`.
+        `TransactionAbortedError` or `TransactionLostError` if the given `id` was already settled
+        that way. If the call is cancelled, the transaction may still be applied: the cause of the
+        `CancelledError` is then an `UnknownOutcomeError`.
 
         Example:
             async with AsyncHighwater("https://highwater.example") as hw:
@@ -126,15 +140,26 @@ class AsyncHighwater(AsyncCalls[AsyncDurabilityPromise, AsyncTransaction]):
                 await asyncio.gather(*(tx.durable(timeout=10) for tx in committed))  # one stream
                 print(len(committed), "are durable")
         """
-        return await self._transaction(statements, options)
+        if callable(statements):
+            return await self._transact(statements, cast("TransactOptions", options))
+        return await self._transaction(statements, cast("TransactionOptions", options))
 
     async def _transaction(
         self, statements: Statements, options: TransactionOptions, remember: Remember | None = None
     ) -> AsyncTransaction:
+        until = monotonic() + self._timeout_ms(options.get("timeout")) / 1_000
         given = options.get("id")
         transaction_id = new_transaction_id() if given is None else check_transaction_id(given)
         steps = self._transaction_steps(transaction_id, statements, options, remember)
-        return await self._run(steps, Outcome(transaction_id))
+        transaction = await self._run(steps, Outcome(transaction_id))
+        return await self._acknowledged(transaction, ack_of(options), until)
+
+    async def _acknowledged(self, transaction: AsyncTransaction, ack: AckOptions, until: float) -> AsyncTransaction:
+        """Waits as `ack` says: the service may have stopped waiting before."""
+        wait_ms = ack.wait_ms((until - monotonic()) * 1_000)
+        if wait_ms is not None:
+            await transaction.durable(timeout=max(0.0, wait_ms / 1_000))
+        return transaction
 
     def begin(self, **options: Unpack[BeginOptions]) -> AsyncInteractiveTransaction:
         """Returns an interactive transaction. Use it as `async with hw.begin() as tx`.
@@ -220,33 +245,33 @@ class AsyncHighwater(AsyncCalls[AsyncDurabilityPromise, AsyncTransaction]):
         tokens: Sequence[str],
         *,
         level: str | None = None,
-        wait_ms: float = 0,
+        wait: float = 0,
         timeout: float | None = None,
     ) -> list[Verdict | RefusedToken]:
         """Returns a tracker's verdict for each token, in the order of the tokens.
 
-        An invalid token, or one of another owner, gets a `RefusedToken` instead. With `wait_ms` the
+        An invalid token, or one of another owner, gets a `RefusedToken` instead. With `wait` the
         tracker answers when no verdict is pending any more, or when that time ends.
 
         Args:
             tokens: Any number of tokens. Each request asks about 1,000 of them.
             level: Level to judge at. Default: the client's.
-            wait_ms: Time that the tracker may hold its answer while a verdict is pending, in
-                milliseconds; at most 60,000.
+            wait: Time that the tracker may hold its answer while a verdict is pending, in seconds;
+                at most 60.
             timeout: Time limit of the whole call, in seconds. Default: for each request the
-                client's `total_timeout` plus `wait_ms`.
+                client's `total_timeout` plus `wait`.
 
         Errors: `unknown_level`; `UnavailableError` if no tracker answers.
 
         Example:
             token = (await hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"))).token
-            for each in await hw.verdicts([token], wait_ms=5_000):
+            for each in await hw.verdicts([token], wait=5):
                 print(each.level, each.verdict)
         """
-        return await self._run(self._verdicts_steps(tokens, level=level, wait_ms=wait_ms, timeout=timeout))
+        return await self._run(self._verdicts_steps(tokens, level=level, wait=wait, timeout=timeout))
 
     async def status(
-        self, transaction_id: str, *, level: str | None = None, wait_ms: float = 0, timeout: float | None = None
+        self, transaction_id: str, *, level: str | None = None, wait: float = 0, timeout: float | None = None
     ) -> TransactionStatus:
         """Returns the state of a transaction by its id, even if its token was never received.
 
@@ -258,14 +283,14 @@ class AsyncHighwater(AsyncCalls[AsyncDurabilityPromise, AsyncTransaction]):
                 `UnknownOutcomeError.transaction_id`.
             level: Level to judge at. Default: the service's own (`region` if it has that level),
                 not the client's.
-            wait_ms: Time that the gateway may hold its answer until the transaction is settled at
-                the level, in milliseconds; at most 60,000.
+            wait: Time that the gateway may hold its answer until the transaction is settled at the
+                level, in seconds. At most 60.
             timeout: Time limit of the whole call, in seconds. Default: the client's `total_timeout`
-                plus `wait_ms`.
+                plus `wait`.
 
         Errors: `invalid_id`; `UnavailableError` if no gateway answers in time.
         """
-        return await self._run(self._status_steps(transaction_id, level=level, wait_ms=wait_ms, timeout=timeout))
+        return await self._run(self._status_steps(transaction_id, level=level, wait=wait, timeout=timeout))
 
     def _make_promise(self, entry: PendingPromise, *, position: Position, level: str) -> AsyncDurabilityPromise:
         return AsyncDurabilityPromise(self._watcher, self._host, entry, position=position, level=level)
@@ -322,23 +347,25 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
     ) -> AsyncTransaction:
         """Runs the statements, if any, and commits, in one round trip.
 
-        With `ack="durable"` the service waits for durability. After a lost answer the client finds
-        out the outcome; it never commits twice or under another id. `exposure_limit` leaves the
-        transaction open: commit again, or roll back. On a committed transaction this returns the
-        same result again. A cancelled call may have committed: the cause of the error is then an
-        `UnknownOutcomeError`.
+        With `ack="durable"` it returns when the transaction is durable. After a lost answer the
+        client finds out the outcome; it never commits twice or under another id. `exposure_limit`
+        leaves the transaction open: commit again, or roll back. On a committed transaction this
+        returns the same result again, and waits for it as `ack` says. A cancelled call may have
+        committed: the cause of the error is then an `UnknownOutcomeError`.
 
         Args:
             statements: Statements to run before the commit. The committed transaction has their
                 results.
 
-        Errors: `UnknownOutcomeError` if the outcome is not known in time; otherwise those of
-        `query`.
+        Errors: `UnknownOutcomeError` if the outcome is not known in time; with `ack="durable"`,
+        those of `durable()`; otherwise those of `query`.
         """
         self._check_process()
+        until = monotonic() + self._seconds(options.get("timeout"))
         async with self._turns.take(self._seconds(options.get("timeout")), is_commit=True) as left:
             steps = self._commit_steps(ack_of(options), statements, left)
-            return await self._client._run(steps, Outcome(self.id))
+            committed = await self._client._run(steps, Outcome(self.id))
+        return await self._client._acknowledged(committed, ack_of(options), until)
 
     async def rollback(self, *, timeout: float | None = None) -> None:
         """Rolls back the transaction.
@@ -407,9 +434,22 @@ class AsyncSession(BaseSession):
         super().__init__(client, causal=causal)
         self._client = client
 
-    async def transaction(self, statements: Statements, **options: Unpack[TransactionOptions]) -> AsyncTransaction:
+    @overload
+    async def transaction(self, statements: Statements, **options: Unpack[TransactionOptions]) -> AsyncTransaction: ...
+
+    @overload
+    async def transaction(
+        self, statements: Callable[[AsyncInteractiveTransaction], Awaitable[R]], **options: Unpack[TransactOptions]
+    ) -> R: ...
+
+    async def transaction(
+        self, statements: Statements | Callable[[AsyncInteractiveTransaction], Awaitable[Any]], **options: Any
+    ) -> Any:
         """Like `hw.transaction`; the session remembers the transaction."""
-        return await self._client._transaction(statements, self._seeing(options), self._rememberer())
+        if callable(statements):
+            return await self._client._transact(statements, cast("TransactOptions", options), self._remember)
+        seeing = self._seeing(cast("TransactionOptions", options))
+        return await self._client._transaction(statements, seeing, self._rememberer())
 
     def begin(self, **options: Unpack[BeginOptions]) -> AsyncInteractiveTransaction:
         """Like `hw.begin`; the session remembers the transaction once it has committed."""
@@ -444,7 +484,7 @@ class AsyncSession(BaseSession):
             await wait_durable(self._client._host, self._watcher, entries, level=at, timeout=timeout)
 
     async def resume(
-        self, token: str, *, level: str | None = None, wait_ms: float = 0, timeout: float | None = None
+        self, token: str, *, level: str | None = None, wait: float = 0, timeout: float | None = None
     ) -> list[Verdict | RefusedToken]:
         """Takes over the session of a token and returns the verdict of each of its transactions.
 
@@ -455,12 +495,12 @@ class AsyncSession(BaseSession):
         Args:
             token: The `token` of an earlier session.
             level: Level to judge at. Default: the client's.
-            wait_ms: Time that a tracker may hold its answer while a verdict is pending, in
-                milliseconds; at most 60,000.
+            wait: Time that a tracker may hold its answer while a verdict is pending, in seconds; at
+                most 60.
             timeout: Time limit of the whole call, in seconds. Default: as for `hw.verdicts`.
 
         Errors: `invalid_token` if the text is not a session token; those of `hw.verdicts`.
         """
         tokens, entries = self._entries_of(token)
-        verdicts = await self._client.verdicts(tokens, level=level, wait_ms=wait_ms, timeout=timeout)
+        verdicts = await self._client.verdicts(tokens, level=level, wait=wait, timeout=timeout)
         return self._take_over(entries, verdicts)

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import monotonic
 from types import TracebackType
-from typing import Self, TypeVar, Unpack, cast
+from typing import Any, Self, TypeVar, Unpack, cast, overload
 
 from ._client import BaseClient, Remember, Statements
 from ._core.errors import closed_error
 from ._core.ids import check_transaction_id, new_transaction_id
 from ._core.interactive import InteractiveCore
 from ._core.pending_set import PendingPromise
+from ._core.requests import AckOptions
 from ._core.sql import StatementInput
 from ._core.wire import Position, RefusedToken, TransactionResponse, TransactionStatus, Verdict
 from ._drivers import Outcome
@@ -48,7 +50,8 @@ class DurabilityPromise(BasePromise):
 
         Errors: `TransactionLostError`; `PromiseBrokenError`; `UnknownOutcomeError` if the
         transaction can no longer be judged; `DurabilityTimeoutError`, which is not a loss;
-        `TokenRefusedError`; `unknown_level`; `client_closed`; `concurrent.futures.CancelledError`.
+        `TokenRefusedError`; `no_tracker` if there is none at the client's addresses, or it refuses
+        the client's credential; `unknown_level`; `client_closed`; `concurrent.futures.CancelledError`.
 
         Example:
             tx = hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"))
@@ -103,34 +106,55 @@ class Transaction(BaseTransaction, DurabilityPromise):
 class Highwater(SyncCalls[DurabilityPromise, Transaction]):
     __doc__ = BaseClient.__doc__
 
+    @overload
     def transaction(
         self, statements: Statements, *, cancel: Cancellation | None = None, **options: Unpack[TransactionOptions]
-    ) -> Transaction:
+    ) -> Transaction: ...
+
+    @overload
+    def transaction(
+        self,
+        statements: Callable[[InteractiveTransaction], R],
+        *,
+        cancel: Cancellation | None = None,
+        **options: Unpack[TransactOptions],
+    ) -> R: ...
+
+    def transaction(
+        self,
+        statements: Statements | Callable[[InteractiveTransaction], Any],
+        *,
+        cancel: Cancellation | None = None,
+        **options: Any,
+    ) -> Any:
         """Runs the statements as one transaction and returns when it has committed.
 
-        With `ack="durable"` it returns when the transaction is durable at the level, or when the
-        wait for that ends: `state` is then `pending`, which is not a loss.
+        With `ack="durable"` it returns when the transaction is durable at the level.
 
-        If an answer is lost, the client sends the same id again, so the transaction never runs
-        twice. A conflict is raised for the caller to rerun, unless an earlier copy of the request
-        was never answered: that copy may still commit, so the client sends the same id again. The
-        transaction may still commit after `timeout`.
+        If an answer is lost, or after a conflict, the client sends the same id again, so the
+        transaction never takes effect twice. The transaction may still commit after `timeout`.
 
         Args:
-            statements: One statement, or a sequence of statements to run in order.
+            statements: One statement, or a sequence of statements to run in order. With a function
+                this is `transact`.
 
         Errors: `InvalidRequestError`; `StatementError` or a subclass if the database refused a
-        statement; `UnavailableError` if the service could not run the transaction in time (nothing
-        was applied). `UnknownOutcomeError` if the outcome was not known in time; look up its
-        `transaction_id`. `TransactionAbortedError` or `TransactionLostError` if the given `id` was
-        already settled that way. If the call is cancelled, the transaction may still be applied:
-        the cause of the `CancelledError` is then an `UnknownOutcomeError`.
+        statement; `SerializationError` if there were conflicts until time or attempts ran out;
+        `UnavailableError` if the service could not run the transaction in time (nothing was
+        applied). With `ack="durable"`, `DurabilityTimeoutError` if it has committed and is still
+        pending, and `TransactionLostError` or `PromiseBrokenError` if a failure discarded it.
+        `UnknownOutcomeError` if the outcome was not known in time; look up its `transaction_id`.
+        `TransactionAbortedError` or `TransactionLostError` if the given `id` was already settled
+        that way. If the call is cancelled, the transaction may still be applied: the cause of the
+        `CancelledError` is then an `UnknownOutcomeError`.
 
         Example:
             tx = hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"), ack="durable", timeout=10)
-            print(tx.state)  # "pending" would mean: not durable yet, and not lost
+            print(tx.state)  # "durable"
         """
-        return self._transaction(statements, options, cancel=cancel)
+        if callable(statements):
+            return self._transact(statements, cast("TransactOptions", options), cancel=cancel)
+        return self._transaction(statements, cast("TransactionOptions", options), cancel=cancel)
 
     def _transaction(
         self,
@@ -140,10 +164,21 @@ class Highwater(SyncCalls[DurabilityPromise, Transaction]):
         *,
         cancel: Cancellation | None = None,
     ) -> Transaction:
+        until = monotonic() + self._timeout_ms(options.get("timeout")) / 1_000
         given = options.get("id")
         transaction_id = new_transaction_id() if given is None else check_transaction_id(given)
         steps = self._transaction_steps(transaction_id, statements, options, remember)
-        return self._run(steps, Outcome(transaction_id), cancel=cancel)
+        transaction = self._run(steps, Outcome(transaction_id), cancel=cancel)
+        return self._acknowledged(transaction, ack_of(options), until, cancel=cancel)
+
+    def _acknowledged(
+        self, transaction: Transaction, ack: AckOptions, until: float, *, cancel: Cancellation | None = None
+    ) -> Transaction:
+        """Waits as `ack` says: the service may have stopped waiting before."""
+        wait_ms = ack.wait_ms((until - monotonic()) * 1_000)
+        if wait_ms is not None:
+            transaction.durable(timeout=max(0.0, wait_ms / 1_000), cancel=cancel)
+        return transaction
 
     def begin(self, *, cancel: Cancellation | None = None, **options: Unpack[BeginOptions]) -> InteractiveTransaction:
         """Returns an interactive transaction. Use it as `with hw.begin() as tx`.
@@ -237,38 +272,38 @@ class Highwater(SyncCalls[DurabilityPromise, Transaction]):
         tokens: Sequence[str],
         *,
         level: str | None = None,
-        wait_ms: float = 0,
+        wait: float = 0,
         timeout: float | None = None,
         cancel: Cancellation | None = None,
     ) -> list[Verdict | RefusedToken]:
         """Returns a tracker's verdict for each token, in the order of the tokens.
 
-        An invalid token, or one of another owner, gets a `RefusedToken` instead. With `wait_ms` the
+        An invalid token, or one of another owner, gets a `RefusedToken` instead. With `wait` the
         tracker answers when no verdict is pending any more, or when that time ends.
 
         Args:
             tokens: Any number of tokens. Each request asks about 1,000 of them.
             level: Level to judge at. Default: the client's.
-            wait_ms: Time that the tracker may hold its answer while a verdict is pending, in
-                milliseconds; at most 60,000.
+            wait: Time that the tracker may hold its answer while a verdict is pending, in seconds;
+                at most 60.
             timeout: Time limit of the whole call, in seconds. Default: for each request the
-                client's `total_timeout` plus `wait_ms`.
+                client's `total_timeout` plus `wait`.
 
         Errors: `unknown_level`; `UnavailableError` if no tracker answers.
 
         Example:
             token = hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello")).token
-            for each in hw.verdicts([token], wait_ms=5_000):
+            for each in hw.verdicts([token], wait=5):
                 print(each.level, each.verdict)
         """
-        return self._run(self._verdicts_steps(tokens, level=level, wait_ms=wait_ms, timeout=timeout), cancel=cancel)
+        return self._run(self._verdicts_steps(tokens, level=level, wait=wait, timeout=timeout), cancel=cancel)
 
     def status(
         self,
         transaction_id: str,
         *,
         level: str | None = None,
-        wait_ms: float = 0,
+        wait: float = 0,
         timeout: float | None = None,
         cancel: Cancellation | None = None,
     ) -> TransactionStatus:
@@ -282,16 +317,14 @@ class Highwater(SyncCalls[DurabilityPromise, Transaction]):
                 `UnknownOutcomeError.transaction_id`.
             level: Level to judge at. Default: the service's own (`region` if it has that level),
                 not the client's.
-            wait_ms: Time that the gateway may hold its answer until the transaction is settled at
-                the level, in milliseconds; at most 60,000.
+            wait: Time that the gateway may hold its answer until the transaction is settled at the
+                level, in seconds. At most 60.
             timeout: Time limit of the whole call, in seconds. Default: the client's `total_timeout`
-                plus `wait_ms`.
+                plus `wait`.
 
         Errors: `invalid_id`; `UnavailableError` if no gateway answers in time.
         """
-        return self._run(
-            self._status_steps(transaction_id, level=level, wait_ms=wait_ms, timeout=timeout), cancel=cancel
-        )
+        return self._run(self._status_steps(transaction_id, level=level, wait=wait, timeout=timeout), cancel=cancel)
 
     def _make_promise(self, entry: PendingPromise, *, position: Position, level: str) -> DurabilityPromise:
         return DurabilityPromise(self._watcher, self._host, entry, position=position, level=level)
@@ -356,24 +389,26 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
     ) -> Transaction:
         """Runs the statements, if any, and commits, in one round trip.
 
-        With `ack="durable"` the service waits for durability. After a lost answer the client finds
-        out the outcome; it never commits twice or under another id. `exposure_limit` leaves the
-        transaction open: commit again, or roll back. On a committed transaction this returns the
-        same result again. A cancelled call may have committed: the cause of the error is then an
-        `UnknownOutcomeError`.
+        With `ack="durable"` it returns when the transaction is durable. After a lost answer the
+        client finds out the outcome; it never commits twice or under another id. `exposure_limit`
+        leaves the transaction open: commit again, or roll back. On a committed transaction this
+        returns the same result again, and waits for it as `ack` says. A cancelled call may have
+        committed: the cause of the error is then an `UnknownOutcomeError`.
 
         Args:
             statements: Statements to run before the commit. The committed transaction has their
                 results.
 
-        Errors: `UnknownOutcomeError` if the outcome is not known in time; otherwise those of
-        `query`.
+        Errors: `UnknownOutcomeError` if the outcome is not known in time; with `ack="durable"`,
+        those of `durable()`; otherwise those of `query`.
         """
         self._check_process()
+        until = monotonic() + self._seconds(options.get("timeout"))
         cancel = cancel or self._cancel
         with self._turns.take(self._seconds(options.get("timeout")), is_commit=True, cancel=cancel) as left:
             steps = self._commit_steps(ack_of(options), statements, left)
-            return self._client._run(steps, Outcome(self.id), cancel=cancel)
+            committed = self._client._run(steps, Outcome(self.id), cancel=cancel)
+        return self._client._acknowledged(committed, ack_of(options), until, cancel=cancel)
 
     def rollback(self, *, timeout: float | None = None) -> None:
         """Rolls back the transaction.
@@ -439,11 +474,32 @@ class Session(BaseSession):
         super().__init__(client, causal=causal)
         self._client = client
 
+    @overload
     def transaction(
         self, statements: Statements, *, cancel: Cancellation | None = None, **options: Unpack[TransactionOptions]
-    ) -> Transaction:
+    ) -> Transaction: ...
+
+    @overload
+    def transaction(
+        self,
+        statements: Callable[[InteractiveTransaction], R],
+        *,
+        cancel: Cancellation | None = None,
+        **options: Unpack[TransactOptions],
+    ) -> R: ...
+
+    def transaction(
+        self,
+        statements: Statements | Callable[[InteractiveTransaction], Any],
+        *,
+        cancel: Cancellation | None = None,
+        **options: Any,
+    ) -> Any:
         """Like `hw.transaction`; the session remembers the transaction."""
-        return self._client._transaction(statements, self._seeing(options), self._rememberer(), cancel=cancel)
+        if callable(statements):
+            return self._client._transact(statements, cast("TransactOptions", options), self._remember, cancel=cancel)
+        seeing = self._seeing(cast("TransactionOptions", options))
+        return self._client._transaction(statements, seeing, self._rememberer(), cancel=cancel)
 
     def begin(self, *, cancel: Cancellation | None = None, **options: Unpack[BeginOptions]) -> InteractiveTransaction:
         """Like `hw.begin`; the session remembers the transaction once it has committed."""
@@ -488,7 +544,7 @@ class Session(BaseSession):
         token: str,
         *,
         level: str | None = None,
-        wait_ms: float = 0,
+        wait: float = 0,
         timeout: float | None = None,
         cancel: Cancellation | None = None,
     ) -> list[Verdict | RefusedToken]:
@@ -501,12 +557,12 @@ class Session(BaseSession):
         Args:
             token: The `token` of an earlier session.
             level: Level to judge at. Default: the client's.
-            wait_ms: Time that a tracker may hold its answer while a verdict is pending, in
-                milliseconds; at most 60,000.
+            wait: Time that a tracker may hold its answer while a verdict is pending, in seconds; at
+                most 60.
             timeout: Time limit of the whole call, in seconds. Default: as for `hw.verdicts`.
 
         Errors: `invalid_token` if the text is not a session token; those of `hw.verdicts`.
         """
         tokens, entries = self._entries_of(token)
-        verdicts = self._client.verdicts(tokens, level=level, wait_ms=wait_ms, timeout=timeout, cancel=cancel)
+        verdicts = self._client.verdicts(tokens, level=level, wait=wait, timeout=timeout, cancel=cancel)
         return self._take_over(entries, verdicts)

@@ -9,22 +9,22 @@ HighwaterError
 │   ├── ConstraintError         a statement violates a constraint; `constraint` names it
 │   └── SerializationError      a conflict: run the whole body again with a new id
 ├── UnavailableError            the service cannot do it now: wait
-│   ├── ConnectionError         no answer, or one that cannot be understood
+│   ├── NoAnswerError         no answer, or one that cannot be understood
 │   └── ExposureLimitError      too much is committed but not durable; `limit` and `exposure`
 ├── UnknownOutcomeError         it may or may not have committed; look up `transaction_id`
 ├── TransactionAbortedError     this id has not committed and never will
 ├── TransactionLostError        it was committed, and a failure discarded it; `verdict`
 ├── PromiseBrokenError          it was durable, and a failure discarded it all the same; `verdict`
-└── DurabilityTimeoutError      still pending when the wait ended; not a loss
+└── DurabilityTimeoutError      still pending when the wait ended; not a loss; `token`
 """
 
 from ._core.errors import (
-    ConnectionError,  # noqa: A004 - the name in every SDK
     ConstraintError,
     DurabilityTimeoutError,
     ExposureLimitError,
     HighwaterError,
     InvalidRequestError,
+    NoAnswerError,
     PromiseBrokenError,
     SerializationError,
     StatementError,
@@ -36,12 +36,12 @@ from ._core.errors import (
 )
 
 __all__ = [
-    "ConnectionError",
     "ConstraintError",
     "DurabilityTimeoutError",
     "ExposureLimitError",
     "HighwaterError",
     "InvalidRequestError",
+    "NoAnswerError",
     "PromiseBrokenError",
     "SerializationError",
     "StatementError",

@@ -117,7 +117,7 @@ class _Tracing:
             context=Context() if parent is None else parent,
             links=[] if commit is None else [Link(commit)],
             attributes=_present({**_about(event), "highwater.outcome": event.type}),
-            start_time=end_ns - int((event.waited_ms or 0) * 1_000_000),
+            start_time=end_ns - int((event.waited or 0) * 1_000_000_000),
         )
         if event.type in ("lost", "broken"):
             span.set_status(StatusCode.ERROR, event.type)

@@ -65,8 +65,10 @@ class BatchRequest:
 
 PROBLEMS: dict[str, tuple[int, str, str]] = {
     "serialization_failure": (409, "not_applied", "transaction"),
+    "constraint_violation": (409, "not_applied", "never"),
     "invalid_token": (400, "not_applied", "never"),
     "not_found": (404, "not_applied", "never"),
+    "marks_unavailable": (503, "not_applied", "wait"),
 }
 
 
@@ -268,7 +270,7 @@ class FakeService:
             return await self._interactive(named, body, headers)
         if path == "/v1/durability/marks":
             self.polls += 1
-            return await self._scripted(self.on_marks, self.polls) or problem("not_found")
+            return await self._scripted(self.on_marks, self.polls) or problem("marks_unavailable")
         if path == "/":
             self.probes += 1
             return "hang" if self.black_hole else problem("not_found")

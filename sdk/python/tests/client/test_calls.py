@@ -36,8 +36,9 @@ async def test_what_is_sent_and_what_comes_back(world: World) -> None:
         isolation="repeatable read",
         read_only=True,
         ack="durable",
-        max_wait_ms=100,
-        max_delay_ms=5_000,
+        max_wait=0.1,
+        on_timeout="pending",
+        max_delay=5,
         metadata={"order": "7"},
         after=seen,
         mode="local",
@@ -122,7 +123,7 @@ async def test_an_interactive_transaction_with_its_options(world: World) -> None
         with pytest.raises(InvalidRequestError) as caught:
             await tx.durable()
         assert caught.value.code == "not_committed"
-        done = await tx.commit(statements=[sql("SELECT 4")], ack="durable", level="zone")
+        done = await tx.commit(statements=[sql("SELECT 4")], ack="durable", on_timeout="pending", level="zone")
     begin, commit = fake.calls
     assert begin.body["isolation"] == "read committed"
     assert begin.body["metadata"] == {"a": "b"}

@@ -168,7 +168,7 @@ async def test_verdicts_in_the_order_of_the_tokens_and_in_batches(world: World) 
     fake = await world.service(verdicts=verdicts)
     hw = world.client(fake, tuning=replace(QUICK, verdict_batch=2))
     tokens = [token(E1, offset) for offset in (1, 2, 3)]
-    assert [each.token for each in await hw.verdicts(tokens, level="disk", wait_ms=10)] == tokens
+    assert [each.token for each in await hw.verdicts(tokens, level="disk", wait=0.01)] == tokens
     asked = [(each["level"], each["waitMs"], len(each["tokens"])) for each in fake.questions]
     assert asked == [("disk", 10, 2), ("disk", 10, 1)]
     assert (hw.marks.epoch, hw.marks.levels) == (E1, {"disk": 1})

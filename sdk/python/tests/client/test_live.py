@@ -38,7 +38,7 @@ async def test_on_durable_of_a_transaction_and_of_the_client_once_and_never_for_
     assert (await third.durable(timeout=0)).rule == "client:acknowledged"
     assert await third.after_durable(lambda verdict: verdict.level) == "region"
     off()
-    await hw.transaction(STATEMENT, ack="durable")
+    await hw.transaction(STATEMENT, ack="durable", on_timeout="pending")
     third.on_durable(late)
     await late.until(lambda news: len(news) == 1)
     assert (len(everywhere.news), removed.news) == (3, [])
@@ -110,7 +110,7 @@ async def test_subscribe_how_things_stand_now_and_after_changes(world: World) ->
     tx = await hw.transaction(STATEMENT)
     wait = asyncio.ensure_future(tx.durable())
     await received.until(lambda news: news[-1].exposure.count == 1)
-    assert hw.exposure.oldest_ms > 0
+    assert hw.exposure.oldest > 0
     fake.mark(marks(E1, region=10))
     await wait
     await received.until(lambda news: news[-1].exposure.count == 0 and news[-1].marks.levels == {"region": 10})

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from highwater import ConnectionError, Endpoint, HighwaterError, SerializationError, sql  # noqa: A004
+from highwater import ConstraintError, Endpoint, HighwaterError, NoAnswerError, sql
 from highwater._core.observer import ObservedEvent
 from tests.client.fake_service import BatchRequest, FakeResponse, FakeService, committed, problem
 from tests.client.support import refusing
@@ -95,10 +95,10 @@ async def test_what_begins_meanwhile_goes_together_and_each_has_its_own_answer(w
 
 
 async def test_each_has_its_own_outcome(world: World) -> None:
-    async def conflict_and_commit(request: BatchRequest) -> None:
-        conflict, commit = problem("serialization_failure"), committed(request.transactions[0])
+    async def refusal_and_commit(request: BatchRequest) -> None:
+        refusal, commit = problem("constraint_violation"), committed(request.transactions[0])
         lines = [
-            {"index": 1, "status": conflict.status, "body": conflict.body},
+            {"index": 1, "status": refusal.status, "body": refusal.body},
             {"index": 0, "status": commit.status, "body": commit.body},
         ]
         await request.begin()
@@ -108,9 +108,9 @@ async def test_each_has_its_own_outcome(world: World) -> None:
         await request.end()
 
     # The one whose line is missing is sent again.
-    scene = await scene_of(world, conflict_and_commit, replayed=True)
+    scene = await scene_of(world, refusal_and_commit, replayed=True)
     results = await scene.run("a", "b", "c")
-    assert len([each for each in results if isinstance(each, SerializationError)]) == 1
+    assert len([each for each in results if isinstance(each, ConstraintError)]) == 1
     kept = [each for each in results if not isinstance(each, HighwaterError)]
     assert sorted(offsets(kept)) == [1, 10]
     assert sorted(each.replayed for each in kept) == [False, True]
@@ -160,11 +160,11 @@ async def test_a_gateway_that_does_not_take_them_gets_them_one_by_one(world: Wor
 
 async def test_a_refusal_of_the_whole_is_each_ones_refusal(world: World) -> None:
     async def refuse(request: BatchRequest) -> FakeResponse:
-        return problem("serialization_failure")
+        return problem("constraint_violation")
 
     scene = await scene_of(world, refuse)
     results = await scene.run("a", "b")
-    assert [type(each) for each in results] == [SerializationError] * 2
+    assert [type(each) for each in results] == [ConstraintError] * 2
     assert requests(scene.fake) == (1, 1)
 
 
@@ -313,5 +313,5 @@ async def test_a_gateway_that_is_not_there(world: World) -> None:
         hw = world.client(endpoints=[Endpoint(gone, gone)], total_timeout=2.5, tuning=tuning)
         calls = [hw.transaction(sql("SELECT 1")) for _ in range(5)]
         for each in await asyncio.gather(*calls, return_exceptions=True):
-            assert isinstance(each, ConnectionError)
+            assert isinstance(each, NoAnswerError)
             assert each.outcome == "not_applied"

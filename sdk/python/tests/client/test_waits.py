@@ -17,10 +17,10 @@ import pytest
 
 from highwater import (
     AsyncHighwater,
-    ConnectionError,  # noqa: A004 - the name in every SDK
     DurabilityTimeoutError,
     Highwater,
     HighwaterError,
+    NoAnswerError,
     TransactionAbortedError,
     UnavailableError,
     UnknownOutcomeError,
@@ -155,7 +155,7 @@ class Row:
 
 ROWS = {
     "transaction": Row(transaction, UnknownOutcomeError, patience_s=SENT_S, may_be_applied=True),
-    "first query": Row(first_query, ConnectionError),
+    "first query": Row(first_query, NoAnswerError),
     "query": Row(query, TransactionAbortedError, patience_s=SENT_S, is_repeated=False),
     "commit": Row(commit, UnknownOutcomeError, patience_s=SENT_S, is_repeated=False, may_be_applied=True),
     "rollback": Row(rollback, None, is_repeated=False, is_cancellable=False),
@@ -297,11 +297,11 @@ async def test_a_call_that_waits_for_its_turn_is_given_up_without_a_trace(world:
                 await running
             assert caught.value.__cause__ is None
         else:
-            with pytest.raises(ConnectionError) as late:
+            with pytest.raises(NoAnswerError) as late:
                 await call(timeout=0.02)
             assert (late.value.code, late.value.outcome) == ("request_timeout", "not_applied")
     if how == "too late":
-        with pytest.raises(ConnectionError):
+        with pytest.raises(NoAnswerError):
             await tx.rollback(timeout=0.02)
     released.set()
     await before
@@ -334,7 +334,7 @@ async def test_a_call_behind_a_commit_without_an_answer_does_not_say_that_nothin
     tx = await scene.opened()
     committing = asyncio.ensure_future(tx.commit(timeout=1))
     await scene.fake.until(lambda: len(scene.fake.calls) == 2)
-    with pytest.raises(ConnectionError) as late:
+    with pytest.raises(NoAnswerError) as late:
         await tx.commit(timeout=0.02)
     assert (late.value.code, late.value.outcome) == ("request_timeout", "unknown")
     with pytest.raises(UnknownOutcomeError):

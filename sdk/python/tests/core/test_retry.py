@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from highwater._core.errors import HighwaterError, UnknownOutcomeError, answer_error, connection_error, verdict_error
-from highwater._core.retry import Decision, Situation, decide, retry_after_ms
+from highwater._core.retry import Decision, Situation, decide, retry_after
 from highwater._core.tuning import DEFAULT_TUNING
 from highwater._core.wire import Position, Verdict
 from highwater._core.wire_types import Verdict as VerdictKind
@@ -46,21 +46,21 @@ def test_delays_full_jitter_that_doubles_up_to_a_bound_on_top_of_what_the_servic
     delays = [decided(failure("split_brain"), attempt=n, random=1).delay_ms for n in (0, 1, 2, 3, 10, 60)]
     assert delays == [100, 200, 400, 800, 5_000, 5_000]
     assert decided(failure("split_brain"), random=0) == Decision("send", 0)
-    assert decided(failure("exposure_limit", retry_after=2_000)) == Decision("send", 2_050)
-    assert decided(failure("overloaded", retry_after=2_000), elsewhere=True) == Decision("send", 0)
-    assert decided(failure("exposure_limit", retry_after=2_000), elsewhere=True) == Decision("send", 2_050)
+    assert decided(failure("exposure_limit", retry_after=2)) == Decision("send", 2_050)
+    assert decided(failure("overloaded", retry_after=2), elsewhere=True) == Decision("send", 0)
+    assert decided(failure("exposure_limit", retry_after=2), elsewhere=True) == Decision("send", 2_050)
 
 
 def test_no_time_left_for_the_delay_give_up_now_not_later() -> None:
-    assert decided(failure("overloaded", retry_after=2_000), remaining_ms=1_000) == Decision("give_up")
+    assert decided(failure("overloaded", retry_after=2), remaining_ms=1_000) == Decision("give_up")
     # Nor for an attempt that could get an answer.
-    assert decided(failure("overloaded", retry_after=800), remaining_ms=1_000) == Decision("give_up")
+    assert decided(failure("overloaded", retry_after=0.8), remaining_ms=1_000) == Decision("give_up")
     assert decided(failure("serialization_failure", "transaction"), remaining_ms=0) == Decision("throw")
 
 
 @pytest.mark.parametrize("header", ["-1", "9" * 400, ""])
 def test_a_retry_after_that_is_none(header: str) -> None:
-    assert retry_after_ms(header, 0) is None
+    assert retry_after(header, 0) is None
 
 
 @pytest.mark.parametrize("verdict", ["expired", "unknown"])

@@ -13,7 +13,7 @@ from highwater._core.ids import decode_token
 from highwater._core.params import to_param
 from highwater._core.pending_set import Moment, PendingPromise, PendingSet, Settled, Settlement, make_entry
 from highwater._core.reading import read_epoch_event, read_marks, read_transaction_status
-from highwater._core.retry import Decision, Situation, decide, resolve, retry_after_ms
+from highwater._core.retry import Decision, Situation, decide, resolve, retry_after
 from highwater._core.sse import SseParser
 from highwater._core.tuning import DEFAULT_TUNING
 from highwater._core.wire import Position, Verdict
@@ -28,6 +28,10 @@ def load(name: str) -> Any:
     return json.loads((FOLDER / name).read_text("utf-8"))
 
 
+def seconds(milliseconds: float | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1_000
+
+
 def shown(error: HighwaterError | None) -> Json | None:
     if error is None:
         return None
@@ -36,7 +40,7 @@ def shown(error: HighwaterError | None) -> Json | None:
         "code": error.code,
         "outcome": error.outcome,
         "retry": error.retry,
-        "retryAfterMs": error.retry_after_ms,
+        "retryAfterMs": None if error.retry_after is None else error.retry_after * 1_000,
     }
 
 
@@ -54,6 +58,7 @@ def test_tokens() -> None:
 SITUATIONS: dict[str, Json] = {
     "certain": {},
     "uncertain": {"uncertain": True},
+    "repeatable": {"repeatable": True},
     "elsewhere": {"elsewhere": True},
     "late": {"attempt": 7, "remaining_ms": 2_000, "random": 1.0},
 }
@@ -68,7 +73,7 @@ def decided(error: HighwaterError, overrides: Json) -> Json:
 
 @pytest.mark.parametrize("vector", load("errors.json"), ids=lambda each: str(each["error"]["code"]))
 def test_errors_and_what_is_done_next(vector: Json) -> None:
-    error = answer_error(vector["status"], vector["body"], vector["retryAfterMs"])
+    error = answer_error(vector["status"], vector["body"], seconds(vector["retryAfterMs"]))
     assert shown(error) == vector["error"]
     for name, overrides in SITUATIONS.items():
         assert decided(error, overrides) == vector[name], name
@@ -87,7 +92,7 @@ def test_what_the_state_of_an_id_means(vector: Json) -> None:
 
 @pytest.mark.parametrize("vector", load("retry-after.json"))
 def test_retry_after(vector: Json) -> None:
-    assert retry_after_ms(vector["header"], vector["wallMs"]) == vector["ms"]
+    assert retry_after(vector["header"], vector["wallMs"]) == seconds(vector["ms"])
 
 
 @pytest.mark.parametrize("vector", load("events.json"))

@@ -11,9 +11,9 @@ import pytest
 
 from highwater._core import errors as all_errors
 from highwater._core.errors import (
-    ConnectionError,  # noqa: A004 - the name in every SDK
     ConstraintError,
     HighwaterError,
+    NoAnswerError,
     TransactionLostError,
     UnavailableError,
     answer_error,
@@ -144,7 +144,7 @@ def test_what_is_read() -> None:
     assert event.epochs == (EpochRecord(E2, 2, E1, 9, 7),)
     response = read_transaction_response(committed(ID.upper(), results=[RESULT], served=SERVED, replayed=True))
     assert (response.id, response.replayed, response.announced) == (ID, True, True)
-    assert response.served == Served("b", "us-west", "replica", 0, 4)
+    assert response.served == Served("b", "us-west", "replica", 0, 0.004)
     assert response.results == (WireResult("SELECT", 1, (Field("a", 23),), [["1"], [None]], truncated=True),)
     verdicts = read_verdicts_response(EXAMPLES["verdicts"][1]).verdicts
     assert verdicts == (
@@ -177,7 +177,7 @@ def test_an_offset_is_canonical_text(offset: object) -> None:
 
 def test_what_only_informs_may_be_malformed() -> None:
     problem = read_problem(PROBLEM | {"limit": "x", "exposure": {}, "retryAfterMs": "soon", "open": 1, "fields": 2})
-    assert (problem.limit, problem.exposure, problem.retry_after_ms, problem.open, problem.fields) == (
+    assert (problem.limit, problem.exposure, problem.retry_after, problem.open, problem.fields) == (
         *(None, None, None, None),
         (),
     )
@@ -199,7 +199,7 @@ def test_details_of_a_refused_statement_reach_the_caller() -> None:
     assert (error.sqlstate, error.constraint, error.statement) == ("23505", "account_pkey", 1)
     assert (error.transaction_id, error.status, str(error)) == (ID, 409, "duplicate key")
     exposed = answer_error(503, PROBLEM, 40)
-    assert (exposed.retry_after_ms, exposed.open) == (20, True)
+    assert (exposed.retry_after, exposed.open) == (0.02, True)
     assert exposed.limit is not None
     assert exposed.exposure is not None
     assert (exposed.limit.value, exposed.exposure.transactions, exposed.exposure.bytes) == (5, 7, 123)
@@ -207,9 +207,9 @@ def test_details_of_a_refused_statement_reach_the_caller() -> None:
 
 def test_answers_that_are_not_the_services_own() -> None:
     proxy = answer_error(502, "<html>")
-    assert type(proxy) is ConnectionError
+    assert type(proxy) is NoAnswerError
     assert (proxy.code, proxy.outcome, proxy.retry) == ("bad_answer", "unknown", "wait")
-    assert answer_error(429, None, 3_000).retry_after_ms == 3_000
+    assert answer_error(429, None, 3).retry_after == 3
     assert answer_error(401, {}).code == "unexpected_status"
     for code in ("tea_break", "__class__"):
         assert type(answer_error(503, PROBLEM | {"code": code})) is UnavailableError

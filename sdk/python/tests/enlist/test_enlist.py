@@ -41,10 +41,16 @@ def test_the_receipt_is_that_of_the_other_sdk() -> None:
     assert f"`{RECEIPT.decode()}`" in theirs
 
 
-def test_a_transaction_has_its_promise(system: System, hw: Highwater) -> None:
+def test_a_transaction_has_its_promise_whatever_a_listener_raises(
+    system: System, hw: Highwater, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(transaction: object) -> None:
+        raise LookupError("of a listener")
+
     with psycopg.connect(app_address(system)) as connection:
         enlisted = enlist(hw, connection)
         seen: list[EnlistedTransaction] = []
+        enlisted.on_commit(fail)
         off = enlisted.on_commit(seen.append)
         assert enlisted.last(connection) is None
         connection.execute("INSERT INTO enlisted VALUES (%s)", ("kept",))
@@ -57,6 +63,7 @@ def test_a_transaction_has_its_promise(system: System, hw: Highwater) -> None:
                 connection.execute("SELECT 1/0")
         off()
         assert seen == [first, enlisted.last(connection)]
+        assert [each.exc_info is not None for each in caplog.records if each.name == "highwater"] == [True, True]
         verdict = first.durable(level="global", timeout=60)
         assert (verdict.verdict, verdict.id) == ("durable", first.id)
         assert hw.status(first.id).state in {"committed", "durable"}
@@ -176,7 +183,7 @@ def test_a_pipeline_of_the_application(system: System, hw: Highwater) -> None:
 
 def test_a_commit_is_durable_with_that_option(system: System, hw: Highwater) -> None:
     with psycopg.connect(app_address(system)) as connection:
-        enlisted = enlist(hw, connection, ack="durable", level="global", metadata={"by": "a test"}, max_delay_ms=60_000)
+        enlisted = enlist(hw, connection, ack="durable", level="global", metadata={"by": "a test"}, max_delay=60)
         connection.execute("INSERT INTO enlisted VALUES ('safe')")
         connection.commit()
         last = enlisted.last(connection)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from highwater import Highwater
 from tests.guides import assert_typed
-from tests.readme import with_service
 from tests.system import REPOSITORY, System, app_address
 
 GUIDE = REPOSITORY / "docs/guide/enlist.md"
@@ -22,8 +21,8 @@ def blocks(kind: str) -> str:
 def test_the_program_of_the_guide(system: System, hw: Highwater, tmp_path: Path) -> None:
     del hw  # it waits until the system serves
     endpoint = system.endpoints[0]
-    text = blocks("python").replace('"http://127.0.0.1:4600"', '"https://highwater.example"')
-    program = with_service(text, endpoint.gateway, endpoint.tracker)
+    program = blocks("python").replace("http://127.0.0.1:4600", endpoint.gateway)
+    program = program.replace("http://127.0.0.1:4601", endpoint.tracker)
     shop = "postgresql+psycopg://shop@127.0.0.1:5432/app"
     address = app_address(system)
     program = program.replace(shop, address.replace("postgresql://", "postgresql+psycopg://"))

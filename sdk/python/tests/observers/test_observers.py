@@ -18,7 +18,7 @@ def play(observer: Observer) -> None:
     error = connection_error("connection_failed", "no answer", sent=True)
     notify(observer, ObservedEvent(type="retry", id=ID, attempt=1, url="https://near.example", error=error))
     commit(ObservedEnd(state="committed"))
-    notify(observer, ObservedEvent(type="lost", id=ID, level="region", waited_ms=12.3456))
+    notify(observer, ObservedEvent(type="lost", id=ID, level="region", waited=0.0123456))
 
 
 def test_the_life_of_a_transaction_in_lines() -> None:
@@ -26,11 +26,11 @@ def test_the_life_of_a_transaction_in_lines() -> None:
     play(print_events(lines.append))
     assert [line[line.index("ms  ") + 4 :].split(" in ")[0].rstrip() for line in lines] == [
         (
-            f"retry         id={ID} url=https://near.example attempt=1 error=ConnectionError code=connection_failed "
+            f"retry         id={ID} url=https://near.example attempt=1 error=NoAnswerError code=connection_failed "
             "outcome=unknown"
         ),
         f"commit        id={ID} statements=2 state=committed",
-        f"lost          id={ID} level=region waited_ms=12.346",
+        f"lost          id={ID} level=region waited=0.012346",
     ]
     assert "secret" not in "".join(lines)
 

@@ -61,7 +61,7 @@ def test_a_wait_is_a_span_beside_the_commit_and_linked_to_it(traced: Traces) -> 
     observe = tracing(tracer_provider=traced.provider)
     with traced.provider.get_tracer("test").start_as_current_span("request") as request:
         notify(observe, ObservedEvent(type="commit", id=ID))(ObservedEnd(state="committed"))
-    notify(observe, ObservedEvent(type="durable", id=ID, level="region", waited_ms=1500.0))
+    notify(observe, ObservedEvent(type="durable", id=ID, level="region", waited=1.5))
     commit, durable = traced.spans()["highwater commit"], traced.spans()["highwater durable"]
     assert [link.context for link in durable.links] == [commit.context]
     assert durable.parent == request.get_span_context()
@@ -78,7 +78,7 @@ def test_a_wait_is_a_span_beside_the_commit_and_linked_to_it(traced: Traces) -> 
 )
 def test_how_a_wait_ended_shows(traced: Traces, kind: str, status: StatusCode) -> None:
     observe = tracing(tracer_provider=traced.provider)
-    notify(observe, ObservedEvent(type=kind, id=ID, level="region", waited_ms=1.0))  # type: ignore[arg-type]
+    notify(observe, ObservedEvent(type=kind, id=ID, level="region", waited=0.001))  # type: ignore[arg-type]
     span = traced.spans()["highwater durable"]
     assert span.status.status_code == status
     assert span.parent is None
@@ -124,7 +124,7 @@ def test_memory_of_commits_is_bounded(traced: Traces, monkeypatch: pytest.Monkey
     for name in ("a", "b", "c"):
         notify(observe, ObservedEvent(type="commit", id=name))(ObservedEnd(state="committed"))
     for name in ("a", "b", "c"):
-        notify(observe, ObservedEvent(type="durable", id=name, waited_ms=1.0))
+        notify(observe, ObservedEvent(type="durable", id=name, waited=0.001))
     spans = [span for span in traced.exporter.get_finished_spans() if span.name == "highwater durable"]
     assert [len(span.links) for span in spans] == [0, 1, 1]
 

@@ -43,6 +43,13 @@ from highwater.sqlalchemy._url import options_of
                 "transaction": {"ack": "durable", "timeout": 5.0},
             },
         ),
+        (
+            "highwater://a/?max_wait=2.5&on_timeout=pending&max_attempts=3&max_delay=60",
+            {
+                "endpoints": [Endpoint("https://a", "https://a")],
+                "transaction": {"max_wait": 2.5, "on_timeout": "pending", "max_attempts": 3, "max_delay": 60.0},
+            },
+        ),
     ],
 )
 def test_what_a_url_says(url: str, expected: dict[str, Any]) -> None:
@@ -65,7 +72,8 @@ def test_what_a_url_must_not_say(url: str) -> None:
         options_of(make_url(url))
 
 
-def test_an_engine_needs_a_service_or_the_right_client() -> None:
+def test_an_engine_needs_a_service_or_the_right_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HIGHWATER_URL", raising=False)
     nowhere = sqlalchemy.create_engine("highwater://")
     with pytest.raises(exc.ArgumentError, match="no service"):
         nowhere.connect()
@@ -87,6 +95,14 @@ async def test_both_kinds_of_engines_have_their_dialects() -> None:
         await engine.dispose()
     async with AsyncHighwater("http://127.0.0.1:9") as hw:
         assert highwater.sqlalchemy.create_async_engine(hw).dialect.is_async
+
+
+def test_a_url_without_a_host_is_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIGHWATER_URL", "http://127.0.0.1:9")
+    engine = sqlalchemy.create_engine("highwater://?total_timeout=0.2")
+    with pytest.raises(exc.OperationalError, match="no answer"):
+        engine.connect()
+    engine.dispose()
 
 
 def test_a_service_that_is_not_there_is_an_operational_error() -> None:

@@ -10,13 +10,13 @@ applied.
     │   ├── ConstraintError         a statement violates a constraint; ``constraint`` names it
     │   └── SerializationError      a conflict: run the whole body again with a new id
     ├── UnavailableError            the service cannot do it now: wait
-    │   ├── ConnectionError         no answer, or one that cannot be understood
+    │   ├── NoAnswerError         no answer, or one that cannot be understood
     │   └── ExposureLimitError      too much is committed but not durable; ``limit``, ``exposure``
     ├── UnknownOutcomeError         it may or may not have committed; look up ``transaction_id``
     ├── TransactionAbortedError     this id has not committed and never will
     ├── TransactionLostError        it was committed, and a failure discarded it; ``verdict``
     ├── PromiseBrokenError          it was durable, and a failure discarded it all the same
-    └── DurabilityTimeoutError      still pending when the wait ended; not a loss
+    └── DurabilityTimeoutError      still pending when the wait ended; not a loss; ``token``
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Final, TypeVar
 
 from .reading import read_problem
 from .wire import AtRisk, Evidence, Position, Problem, ReachedLimit, RefusedToken, Verdict, WireError
-from .wire_types import Outcome, Retry
+from .wire_types import Outcome, Retry, TransactionState
 
 
 class HighwaterError(Exception):
@@ -72,10 +72,12 @@ class HighwaterError(Exception):
     """Id of the transaction."""
     open: bool | None
     """Whether an interactive transaction is still open; None if the service did not say."""
-    retry_after_ms: float | None
-    """Milliseconds that the service asked to wait before the next attempt."""
+    retry_after: float | None
+    """Seconds that the service asked to wait before the next attempt."""
     token: str | None
     """The refused token, or the token of the promise that was waited for."""
+    state: TransactionState | None
+    """For a wait that has ended early: the state of the transaction, ``pending``."""
     level: str | None
     """Level of the wait; for a lost or broken transaction, the level of its verdict."""
     position: Position | None
@@ -107,8 +109,9 @@ class HighwaterError(Exception):
         evidence: Evidence | None = None,
         transaction_id: str | None = None,
         open: bool | None = None,  # noqa: A002 - the protocol's word
-        retry_after_ms: float | None = None,
+        retry_after: float | None = None,
         token: str | None = None,
+        state: TransactionState | None = None,
         level: str | None = None,
         position: Position | None = None,
         successor: str | None = None,
@@ -130,8 +133,9 @@ class HighwaterError(Exception):
         self.evidence = evidence
         self.transaction_id = transaction_id
         self.open = open
-        self.retry_after_ms = retry_after_ms
+        self.retry_after = retry_after
         self.token = token
+        self.state = state
         self.level = level
         self.position = position
         self.successor = successor
@@ -208,7 +212,7 @@ class UnavailableError(HighwaterError):
     """The service cannot do it now: wait. The client has retried until its time limit."""
 
 
-class ConnectionError(UnavailableError):  # noqa: A001 - the name in every SDK
+class NoAnswerError(UnavailableError):
     """No answer came, or it cannot be understood.
 
     ``outcome`` says whether the transaction may have been applied. The code is ``client_closed`` if
@@ -253,8 +257,11 @@ class PromiseBrokenError(HighwaterError):
 class DurabilityTimeoutError(HighwaterError):
     """The transaction was still pending when the wait ended.
 
-    It is not lost, and can be waited for again.
+    It has committed and is not lost: wait again, with ``hw.promise(token).durable()``.
     """
+
+    token: str
+    """Token of the transaction; after a wait for several, of one that is still pending."""
 
 
 _BY_CODE: Final[Mapping[str, type[HighwaterError]]] = {
@@ -280,7 +287,7 @@ _BY_RETRY: Final[Mapping[str, type[HighwaterError]]] = {
 }
 
 
-def problem_error(problem: Problem, *, status: int, retry_after_ms: float | None = None) -> HighwaterError:
+def problem_error(problem: Problem, *, status: int, retry_after: float | None = None) -> HighwaterError:
     """Makes the typed error of a problem answer. An unknown code is typed by its retry rule."""
     kind = _BY_CODE.get(problem.code) or _BY_RETRY[problem.retry]
     return kind(
@@ -298,11 +305,11 @@ def problem_error(problem: Problem, *, status: int, retry_after_ms: float | None
         evidence=problem.evidence,
         transaction_id=problem.transaction_id,
         open=problem.open,
-        retry_after_ms=retry_after_ms if problem.retry_after_ms is None else problem.retry_after_ms,
+        retry_after=retry_after if problem.retry_after is None else problem.retry_after,
     )
 
 
-def answer_error(status: int, body: object, retry_after_ms: float | None = None) -> HighwaterError:
+def answer_error(status: int, body: object, retry_after: float | None = None) -> HighwaterError:
     """Makes the typed error of an answer outside 2xx, from the service or from a proxy."""
     try:
         problem = read_problem(body)
@@ -316,29 +323,29 @@ def answer_error(status: int, body: object, retry_after_ms: float | None = None)
             kind, code, outcome, retry = UnavailableError, "overloaded", "not_applied", "wait"
         elif status == 408 or status >= 500:
             # A proxy that lost patience (408) may have passed the request on.
-            kind, code, outcome, retry = ConnectionError, "bad_answer", "unknown", "wait"
+            kind, code, outcome, retry = NoAnswerError, "bad_answer", "unknown", "wait"
         else:
             kind, code, outcome, retry = InvalidRequestError, "unexpected_status", "not_applied", "never"
-        return kind(message, code=code, outcome=outcome, retry=retry, status=status, retry_after_ms=retry_after_ms)
-    return problem_error(problem, status=status, retry_after_ms=retry_after_ms)
+        return kind(message, code=code, outcome=outcome, retry=retry, status=status, retry_after=retry_after)
+    return problem_error(problem, status=status, retry_after=retry_after)
 
 
-def connection_error(code: str, message: str, *, sent: bool, cause: BaseException | None = None) -> ConnectionError:
+def connection_error(code: str, message: str, *, sent: bool, cause: BaseException | None = None) -> NoAnswerError:
     """Makes the error of a missing or unreadable answer.
 
     ``sent=False`` is proof that nothing of the request can have been applied.
     """
     outcome: Outcome = "unknown" if sent else "not_applied"
-    return ConnectionError(message, code=code, outcome=outcome, retry="wait", cause=cause)
+    return NoAnswerError(message, code=code, outcome=outcome, retry="wait", cause=cause)
 
 
-def bad_answer(message: str, cause: BaseException | None = None) -> ConnectionError:
+def bad_answer(message: str, cause: BaseException | None = None) -> NoAnswerError:
     """Makes the error of an answer that does not fit the request."""
     return connection_error("bad_answer", message, sent=True, cause=cause)
 
 
-def closed_error() -> ConnectionError:
-    return ConnectionError(
+def closed_error() -> NoAnswerError:
+    return NoAnswerError(
         "the client is closed; create a new one", code="client_closed", outcome="not_applied", retry="never"
     )
 
@@ -463,19 +470,28 @@ def verdict_error(
 def durability_timeout(
     level: str,
     *,
-    timeout: float,
     pending: int,
+    token: str,
     transaction_id: str | None = None,
     metadata: Mapping[str, str] | None = None,
 ) -> DurabilityTimeoutError:
-    """Makes the error of a wait that timed out. ``timeout`` is in seconds."""
+    """Makes the error of a wait that timed out."""
     what = transaction_id or f"{pending} transactions"
     return DurabilityTimeoutError(
-        f"{what} still pending at {level} after {timeout:g} s; not a loss, wait again",
+        f"{what} still pending at {level}; committed and not lost: wait again",
         code="durability_timeout",
         outcome="applied",
         retry="wait",
         level=level,
         transaction_id=transaction_id,
+        token=token,
+        state="pending",
         metadata=metadata,
+    )
+
+
+def no_tracker(url: str, cause: HighwaterError) -> InvalidRequestError:
+    """Makes the error of a wait for which no address of the client has a tracker."""
+    return InvalidRequestError(
+        f"no tracker at {url}: {cause.message}", code="no_tracker", outcome="applied", retry="never", cause=cause
     )

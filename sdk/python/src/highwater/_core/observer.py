@@ -69,8 +69,8 @@ class ObservedEvent:
     """Why an attempt failed or a stream closed."""
     verdict: Verdict | None = None
     """The verdict that settled the promise."""
-    waited_ms: float | None = None
-    """Length of the wait, in milliseconds."""
+    waited: float | None = None
+    """Length of the wait, in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import heapq
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeAlias
 
 from .errors import HighwaterError
@@ -63,6 +63,8 @@ class PendingPromise:
     """The epoch in which it committed."""
     metadata: Mapping[str, str] | None = None
     """Metadata of its options; None in a process that only has its token."""
+    read_only: bool | None = None
+    """Whether it is read-only; None in such a process."""
     durable: dict[str, Verdict] = field(default_factory=dict)
     """``durable`` verdicts by level. They stay, whatever happens later."""
     loss: Verdict | None = None
@@ -87,12 +89,29 @@ def make_entry(
     position: Position,
     now_ms: float,
     metadata: Mapping[str, str] | None = None,
+    read_only: bool | None = None,
 ) -> PendingPromise:
     # Ten thousand promises of one epoch share one string for it. Answers and tokens already have
     # that one.
     epoch = sys.intern(position.epoch)
     position = position if position.epoch is epoch else Position(epoch, position.offset)
-    return PendingPromise(transaction_id, token, position, now_ms, epoch, metadata)
+    return PendingPromise(transaction_id, token, position, now_ms, epoch, metadata, read_only)
+
+
+def note_durable(entry: PendingPromise, level: str, rule: str) -> Verdict:
+    """Records that the promise is durable at the level, by a rule of this client."""
+    verdict = Verdict(
+        token=entry.token,
+        id=entry.id,
+        verdict="durable",
+        level=level,
+        position=entry.position,
+        rule=rule,
+        metadata=entry.metadata,
+        read_only=entry.read_only,
+    )
+    entry.durable[level] = verdict
+    return verdict
 
 
 @dataclass(eq=False, slots=True)
@@ -261,6 +280,8 @@ class PendingSet:
         if not wait.live:
             return settled
         entry = wait.entry
+        if entry.read_only is not None:
+            verdict = replace(verdict, metadata=entry.metadata, read_only=entry.read_only)
         match verdict.verdict:
             case "durable":
                 entry.durable[wait.level] = verdict
@@ -334,9 +355,7 @@ class PendingSet:
         return mark is not None and mark >= entry.position.offset
 
     def _note_durable(self, entry: PendingPromise, level: str) -> Verdict:
-        verdict = Verdict(entry.token, entry.id, "durable", level, entry.position, "client:mark")
-        entry.durable[level] = verdict
-        return verdict
+        return note_durable(entry, level, "client:mark")
 
     def _carry(self, entry: PendingPromise, settled: list[Settled]) -> None:
         """Carries the entry along the ancestry as far as the evidence goes.

@@ -32,6 +32,10 @@ def _of(*kinds: type) -> _Read[Any]:
 _record, _list, _text, _number, _integer, _flag = _of(dict), _of(list), _of(str), _of(float, int), _of(int), _of(bool)
 
 
+def _seconds(milliseconds: object) -> float | None:
+    return None if milliseconds is None else _number(milliseconds) / 1_000
+
+
 def _matching(pattern: str, read: Callable[[str], _T]) -> _Read[_T]:
     matches = re.compile(pattern).fullmatch
 
@@ -45,6 +49,10 @@ def _matching(pattern: str, read: Callable[[str], _T]) -> _Read[_T]:
 
 _uuid = _matching("(?ai:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})", str.lower)
 _offset = _matching("0|[1-9][0-9]{0,63}", int)
+
+
+def _absent(_: object) -> None:
+    """For a field that this client adds."""
 
 
 def _one_of(values: Iterable[object]) -> _Read[Any]:
@@ -101,14 +109,17 @@ def _reader(make: type[_T], wire_type: object, **own: _Read[object]) -> _Read[_T
     """Reads a message of the wire's type into the dataclass.
 
     ``own`` has the fields that are not read as the wire's type says. A field without a default must
-    be there. A field with one only informs, unless the wire's type allows null.
+    be there. A field with one only informs, unless the wire's type allows null. Times are
+    milliseconds on the wire, and their names say so; here they are seconds.
     """
     types: Mapping[str, object] = cast("Any", wire_type).__annotations__
     table: list[tuple[str, _Read[Any]]] = []
     needed: set[str] = set()
     for each in fields(cast("Any", make)):
         name = re.sub("_(.)", lambda letter: letter[1].upper(), each.name)
-        read = own.get(each.name) or _reader_of(types[name])
+        is_time = name not in types and f"{name}Ms" in types
+        name = f"{name}Ms" if is_time else name
+        read = own.get(each.name) or (_seconds if is_time else _reader_of(types[name]))
         if each.default is MISSING:
             needed.add(name)
         elif each.name not in own and type(None) not in get_args(types[name]):
@@ -145,7 +156,6 @@ def _rows(value: object) -> Sequence[Sequence[str | None]]:
 
 
 _CELL_TYPES: Final = frozenset((str, type(None)))
-_milliseconds = _or(None, _number)
 
 read_position = _reader(wire.Position, wire_types.Position, epoch=lambda value: sys.intern(_uuid(value)))
 read_marks = _reader(wire.Marks, wire_types.Marks)
@@ -156,7 +166,7 @@ read_stall_event = _checked(wire_types.StallEvent, "level", "epoch")
 read_blind_event = _checked(wire_types.BlindEvent, "blind")
 _reader(wire.Field, wire_types.Field)
 _reader(wire.WireResult, wire_types.StatementResult, rows=_rows)
-_reader(wire.Served, wire_types.Served, behind_ms=_milliseconds)
+_reader(wire.Served, wire_types.Served)
 read_transaction_response = _reader(wire.TransactionResponse, wire_types.TransactionResponse)
 read_open_transaction_response = _reader(wire.OpenTransactionResponse, wire_types.OpenTransactionResponse)
 read_rollback_response = _checked(wire_types.RollbackResponse, "state")
@@ -167,7 +177,7 @@ read_transaction_status = _reader(
     token=_or(None, _text),
     position=_or(None, read_position),
 )
-_read_judged = _reader(wire.Verdict, wire_types.TokenVerdict)
+_read_judged = _reader(wire.Verdict, wire_types.TokenVerdict, metadata=_absent, read_only=_absent)
 
 
 def _read_verdict(value: object) -> wire.Verdict | wire.RefusedToken:
@@ -192,7 +202,7 @@ def read_tickets_response(value: object) -> list[tuple[int, Mapping[str, object]
 
 read_verdicts_response = _reader(wire.VerdictsResponse, wire_types.VerdictsResponse)
 _reader(wire.ReachedLimit, wire_types.ReachedLimit)
-_reader(wire.AtRisk, wire_types.AtRisk, oldest_ms=_milliseconds)
+_reader(wire.AtRisk, wire_types.AtRisk)
 _reader(wire.Evidence, wire_types.Evidence, state=_text)
 _read_problem = _reader(wire.Problem, wire_types.Problem, message=lambda _: "", fields=_texts)
 

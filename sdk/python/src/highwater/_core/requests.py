@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, cast
+from typing import Final, Literal, Protocol, TypeAlias, cast
 from urllib.parse import urlencode
 
 from .errors import usage_error
@@ -14,6 +14,9 @@ from .sql import StatementInput, to_statement
 from .wire import WAIT_MS_MAX
 from .wire_types import Ack, Isolation, Mode, Param, TransactionRequest
 from .wire_types import Statement as WireStatement
+
+OnTimeout: TypeAlias = Literal["error", "pending"]
+"""What ends a wait without durability."""
 
 #: json.dumps makes a new one for each call.
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -44,19 +47,29 @@ class ExecutionOptions:
 
 @dataclass(slots=True, kw_only=True)
 class AckOptions:
-    """When a commit is answered."""
+    """When a commit returns."""
 
     ack: Ack | None = None
-    """``commit`` (default) answers at the commit point, ``durable`` when durable at the level."""
+    """``commit`` (default) returns at the commit point, ``durable`` when durable at the level."""
     level: str | None = None
     """The transaction's level, also for later ``durable()`` and ``on_lost()``."""
     max_wait_ms: float | None = None
-    """With ``ack="durable"``: how long the service waits before it answers ``pending``.
+    """With ``ack="durable"``: how long to wait after the commit.
 
-    ``pending`` is not a loss. At most a minute, and less than the time limit of the call. Default:
-    half of the client's request timeout.
+    At most a minute, and less than the time limit of the call.
     """
+    on_timeout: OnTimeout | None = None
+    """With ``ack="durable"``: what ends a wait without durability. Default: ``error``."""
     max_delay_ms: float | None = None
+
+    def wait_ms(self, left_ms: float) -> float | None:
+        """How long to wait for durability once the service has answered; None for no wait.
+
+        A wait with a time of its own is over then.
+        """
+        if self.ack != "durable" or self.on_timeout == "pending":
+            return None
+        return left_ms if self.max_wait_ms is None else 0.0
 
 
 @dataclass(slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Final, Literal
 
-from .errors import HighwaterError, state_error
+from .errors import HighwaterError, SerializationError, state_error
 from .tuning import Tuning
 from .wire import TransactionStatus
 
@@ -27,6 +27,8 @@ class Situation:
     elsewhere: bool
     """Whether there is another endpoint that has not failed lately."""
     random: float
+    repeatable: bool = False
+    """Whether the same request may run again after a conflict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,9 @@ def is_settled(error: HighwaterError) -> bool:
 
 
 def decide(error: HighwaterError, situation: Situation, tuning: Tuning) -> Decision:
+    if situation.repeatable and isinstance(error, SerializationError):
+        delay_ms = _delay(error, situation, tuning, base_ms=tuning.conflict_base_ms)
+        return _later("send", delay_ms, situation, tuning)
     match error.retry:
         case "never" | "transaction":
             # A resend can fail because of its own first attempt: ask before the caller believes
@@ -100,12 +105,15 @@ def decide(error: HighwaterError, situation: Situation, tuning: Tuning) -> Decis
             return _later("resolve", _delay(error, situation, tuning), situation, tuning)
 
 
-def _delay(error: HighwaterError, situation: Situation, tuning: Tuning) -> float:
+def _delay(error: HighwaterError, situation: Situation, tuning: Tuning, *, base_ms: float | None = None) -> float:
     jitter_ms = full_jitter(
-        situation.attempt, base_ms=tuning.backoff_base_ms, max_ms=tuning.backoff_max_ms, random=situation.random
+        situation.attempt,
+        base_ms=tuning.backoff_base_ms if base_ms is None else base_ms,
+        max_ms=tuning.backoff_max_ms,
+        random=situation.random,
     )
     # Added to the service's delay, so that clients it sent away together do not return together.
-    return (error.retry_after_ms or 0.0) + jitter_ms
+    return (error.retry_after or 0.0) * 1_000 + jitter_ms
 
 
 def _later(action: Literal["send", "resolve"], delay_ms: float, situation: Situation, tuning: Tuning) -> Decision:
@@ -121,9 +129,8 @@ class Resolution:
     ``settle``: the id is unknown, and a resend was refused. ``throw``: settled otherwise; ``error``
     says how.
 
-    After a refused resend, the copy that got no answer may still commit. If the refusal is a
-    conflict, the transaction is sent again: if that copy commits meanwhile, its receipt refuses the
-    resend. After any other refusal, the id is settled, so that no copy can commit.
+    After a refused resend, the copy that got no answer may still commit. So the id is settled, and
+    no copy can commit any more.
     """
 
     action: Literal["adopt", "ask", "send", "settle", "throw"]
@@ -145,25 +152,25 @@ def resolve(status: TransactionStatus, held: HighwaterError | None) -> Resolutio
         is_known = status.token is not None and status.position is not None
         return Resolution("adopt" if is_known else "ask")
     if status.state == "unknown":
-        return Resolution("send" if held is None or held.retry == "transaction" else "settle")
+        return Resolution("send" if held is None else "settle")
     return Resolution("ask")
 
 
 _SECONDS: Final = re.compile(r"\s*\d{1,9}\s*\Z", re.ASCII)
 
 
-def retry_after_ms(header: str | None, wall_ms: float) -> float | None:
-    """Converts a Retry-After header (seconds or an HTTP date) to milliseconds.
+def retry_after(header: str | None, wall_ms: float) -> float | None:
+    """Converts a Retry-After header (seconds or an HTTP date) to seconds.
 
     ``wall_ms`` is milliseconds since 1970.
     """
     if header is None:
         return None
     if _SECONDS.match(header):
-        return float(header) * 1_000
+        return float(header)
     try:
         date = parsedate_to_datetime(header)
     except ValueError:
         return None
     at = date if date.tzinfo is not None else date.replace(tzinfo=UTC)
-    return max(0.0, at.timestamp() * 1_000 - wall_ms)
+    return max(0.0, at.timestamp() - wall_ms / 1_000)

@@ -23,7 +23,7 @@ from .reading import (
     read_verdicts_response,
 )
 from .requests import AckLimits, AckOptions, encode, granted_wait_ms, status_path
-from .retry import Decision, Situation, decide, full_jitter, is_endpoint_fault, is_settled, resolve, retry_after_ms
+from .retry import Decision, Situation, decide, full_jitter, is_endpoint_fault, is_settled, resolve, retry_after
 from .runtime import Runtime
 from .tuning import Tuning
 from .wire import TransactionResponse, TransactionStatus, Verdict, VerdictsResponse, WireError
@@ -33,6 +33,8 @@ SESSION_HEADER: Final = "highwater-session"
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 _SETTLE_MS: Final = 10_000.0
 """How long the service may take to settle an id."""
+_RUNS_MAX: Final = 10
+"""How often conflicting statements run, unless the caller says so."""
 _T = TypeVar("_T")
 
 
@@ -53,6 +55,8 @@ class CallOptions:
     """Time limit for all attempts."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Headers besides the client's own, such as those of a trace."""
+    max_attempts: int = _RUNS_MAX
+    """How often a one-shot transaction may be sent, if conflicts undo it."""
 
 
 @dataclass(slots=True)
@@ -125,7 +129,7 @@ class Service:
     def transaction(self, body: TransactionRequest, sought: Sought, options: CallOptions) -> Steps[TransactionResponse]:
         """Sends a one-shot transaction with the same id and body until it is settled.
 
-        The gateway runs an id once, so a lost reply only costs a resend.
+        The gateway commits an id once, so a lost reply only costs a resend, and so does a conflict.
 
         Errors: every typed error of the service; ``outcome_unknown`` if the time ends and an
         attempt may have been applied.
@@ -145,7 +149,8 @@ class Service:
             if not isinstance(answer, HighwaterError):
                 return answer
             uncertain = uncertain or answer.outcome != "not_applied"
-            decision = self.decide(answer, call.pool, budget, uncertain=uncertain)
+            repeatable = budget.attempt < options.max_attempts
+            decision = self.decide(answer, call.pool, budget, uncertain=uncertain, repeatable=repeatable)
             if decision.action == "throw":
                 raise answer
             if decision.action == "give_up":
@@ -170,7 +175,6 @@ class Service:
             wait_ms = min(sought.held_ms, self.remaining_ms(budget))
             call = self._status_call(sought.id, wait_ms=wait_ms, level=sought.level)
             status = yield from self.attempt(call, budget)
-            is_conflict = False
             if isinstance(status, HighwaterError):
                 cause = status
                 decision = self.decide(status, call.pool, budget, uncertain=False)
@@ -183,17 +187,12 @@ class Service:
                     raise resolution.error
                 if resolution.action == "adopt":
                     return _adopt(status, sought)
-                if resolution.action == "send" and not definite:
+                if resolution.action == "send":
                     return None
                 if resolution.action == "settle":
                     yield from self._settle(sought, budget, held)
-                # A conflict of a resend waits, because transactions that conflicted would meet
-                # again.
-                is_conflict = resolution.action == "send"
                 delay_ms = self.backoff_ms(budget.attempt)
             yield from self.pause(delay_ms, sought.id, budget, cause)
-            if is_conflict:
-                return None
 
     def _settle(self, sought: Sought, budget: Budget, held: HighwaterError) -> Steps[None]:
         """Settles the id, so that no copy of the request can commit, and raises ``held``.
@@ -374,7 +373,9 @@ class Service:
             headers[SESSION_HEADER] = call.session
         return headers
 
-    def decide(self, error: HighwaterError, pool: EndpointPool, budget: Budget, *, uncertain: bool) -> Decision:
+    def decide(
+        self, error: HighwaterError, pool: EndpointPool, budget: Budget, *, uncertain: bool, repeatable: bool = False
+    ) -> Decision:
         runtime = self.deps.runtime
         situation = Situation(
             attempt=budget.attempt - 1,
@@ -382,6 +383,7 @@ class Service:
             uncertain=uncertain,
             elsewhere=budget.attempt < pool.size and pool.has_awake(runtime.monotonic_ms()),
             random=runtime.random(),
+            repeatable=repeatable,
         )
         return decide(error, situation, self.deps.tuning)
 
@@ -402,17 +404,21 @@ def read_reply(
             return connection_error("request_timeout", message, sent=True, cause=reply.cause)
         sent = reply.kind != "refused"
         return connection_error("connection_failed", f"no answer to {path}", sent=sent, cause=reply.cause)
-    try:
-        body = json.loads(reply.body)
-    except (ValueError, RecursionError):
-        body = None
+    body = parsed(reply.body)
     if not 200 <= reply.status < 300:
-        wait_ms = retry_after_ms(reply.headers.get("retry-after"), wall_ms)
-        return answer_error(reply.status, body, wait_ms)
+        return answer_error(reply.status, body, retry_after(reply.headers.get("retry-after"), wall_ms))
     try:
         return read(body)
     except WireError as error:
         return bad_answer(f"the answer to {path} does not have the expected shape", error)
+
+
+def parsed(body: bytes) -> object:
+    """Returns the content of a JSON body; None if it is not JSON."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _adopt(status: TransactionStatus, sought: Sought) -> TransactionResponse:

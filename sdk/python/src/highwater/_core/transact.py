@@ -92,6 +92,7 @@ def _finish(tx: InteractiveCore[Any], ack: AckOptions, left_ms: Callable[[], flo
     elif tx.failure is not None:
         # Whatever the body did with the error that ended it: none of it took effect.
         raise tx.failure
-    if ack.ack == "durable" and tx.committed is not None:
-        # The answer may have come at the end of the service's wait.
-        yield AwaitDurable(tx.committed, left_ms() / 1_000)
+    # The answer may have come at the end of the service's wait.
+    wait_ms = ack.wait_ms(left_ms())
+    if wait_ms is not None and tx.committed is not None:
+        yield AwaitDurable(tx.committed, wait_ms / 1_000)

@@ -98,8 +98,8 @@ class Served:
     """Whether it takes writes."""
     behind_bytes: int | None = None
     """Bytes of log."""
-    behind_ms: float | None = None
-    """Milliseconds."""
+    behind: float | None = None
+    """Seconds."""
 
 
 @dataclass(slots=True)
@@ -176,6 +176,10 @@ class Verdict:
     """For ``lost``: the epoch in which another attempt under the same id committed."""
     settled_at: str | None = None
     """For ``lost`` and ``broken``: the strongest level that the tombstone had reached by then."""
+    metadata: Mapping[str, str] | None = None
+    """Metadata from the transaction's options; None if another process has committed it."""
+    read_only: bool | None = None
+    """Whether the transaction was ``read_only``; None if another process has committed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +238,8 @@ class AtRisk:
     """How many they are."""
     bytes: int
     """Of log."""
-    oldest_ms: float | None = None
-    """Age of the oldest in milliseconds; None when there is none."""
+    oldest: float | None = None
+    """Age of the oldest in seconds; None when there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +267,8 @@ class Problem:
     sqlstate: str | None = None
     constraint: str | None = None
     statement: int | None = None
-    retry_after_ms: float | None = None
+    retry_after: float | None = None
+    """Seconds."""
     fields: tuple[str, ...] = ()
     limit: ReachedLimit | None = None
     exposure: AtRisk | None = None

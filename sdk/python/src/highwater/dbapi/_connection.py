@@ -19,6 +19,7 @@ from typing import Any, Final, NoReturn, Self, TypeAlias
 from .._core.errors import HighwaterError, fresh, results_not_kept, usage_error
 from .._core.wire import Field, Statement
 from .._core.wire_types import Isolation
+from .._options import ack_of
 from .._values import StatementResult
 from .._values.decode import RowDecoder
 from ._errors import Error, InterfaceError, ProgrammingError, error_of
@@ -47,9 +48,12 @@ _names = itertools.count(1)
 _READS: Final = re.compile(r"\s*(?:select|values|table|with)\b", re.IGNORECASE)
 _LOCKS: Final = re.compile(r"\bfor\s+(?:no\s+key\s+)?update\b", re.IGNORECASE)
 _WRITES: Final = re.compile(r"\b(?:insert|update|delete|merge|into)\b", re.IGNORECASE)
-_OF_ONE_SHOT: Final = ("after", "mode")
-_OF_BEGIN: Final = ("level", "max_delay_ms", "metadata", "timeout")
-_OF_COMMIT: Final = ("ack", "level", "max_wait_ms", "max_delay_ms", "timeout")
+_OF_ONE_SHOT: Final = ("after", "mode", "max_attempts")
+_OF_BEGIN: Final = ("level", "max_delay", "metadata", "timeout")
+_OF_COMMIT: Final = ("ack", "level", "max_wait", "max_delay", "timeout")
+
+_WAITS_HERE: Final = {"on_timeout": "pending"}
+"""The connection waits itself: a commit is remembered before it has a verdict."""
 
 
 class Connection:
@@ -165,7 +169,7 @@ class Connection:
         if len(statements) > STATEMENTS_MAX:
             return self._run_in_parts(statements)
         names = (*_OF_BEGIN, *_OF_COMMIT, *_OF_ONE_SHOT)
-        options = {**self._execution, **self._some(names)}
+        options = {**self._execution, **self._some(names), **_WAITS_HERE}
         transaction = self._settle(self.client.transaction(list(statements), **options))
         self._acknowledge(transaction)
         if transaction.results is None:
@@ -178,7 +182,7 @@ class Connection:
         opened = self.client.begin(**self._execution, **self._some(_OF_BEGIN))
         try:
             results = self._execute(opened, statements)
-            self._acknowledge(self._settle(opened.commit(**self._some(_OF_COMMIT))))
+            self._acknowledge(self._settle(opened.commit(**self._some(_OF_COMMIT), **_WAITS_HERE)))
         finally:
             if opened.committed is None:
                 self._settle(opened.rollback())
@@ -197,7 +201,7 @@ class Connection:
             self.unfollow()
             return
         try:
-            transaction = self._settle(opened.commit(**self._some(_OF_COMMIT)))
+            transaction = self._settle(opened.commit(**self._some(_OF_COMMIT), **_WAITS_HERE))
             self._acknowledge(transaction)
         except HighwaterError as error:
             self._raise(error, opened)
@@ -265,10 +269,11 @@ class Connection:
         self.committed = transaction
         for follower in self._followers:
             follower.committed(self.client, transaction)
-        if self.settings.get("ack") == "durable":
-            # The service may have answered at the end of its wait: pending is neither durable nor
-            # lost.
-            self._settle(transaction.durable(timeout=self.settings.get("timeout")))
+        ack = ack_of(self.settings)
+        # The service may have answered at the end of its wait: pending is neither durable nor lost.
+        if ack.wait_ms(0) is not None:
+            timeout = self.settings.get("timeout") if ack.max_wait_ms is None else 0.0
+            self._settle(transaction.durable(timeout=timeout))
 
     @property
     def _execution(self) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol, TypedDict
 
+from .._core.requests import OnTimeout
 from .._core.wire_types import Ack, Mode
 from .._promise import BasePromise
 
@@ -16,17 +17,27 @@ class TransactionSettings(TypedDict, total=False):
     """
 
     ack: Ack | None
-    """``durable``: a commit returns when durable at the level; it raises after a loss or a timeout.
+    """``durable``: a commit returns when durable at the level.
+
+    If it does not become durable in time, the commit raises an error whose ``orig`` is the client's
+    ``DurabilityTimeoutError``.
     """
     level: str | None
     """Level of the transactions. Default: the client's."""
-    max_wait_ms: float | None
-    """With ``ack="durable"``: milliseconds that the service waits before it answers.
+    max_wait: float | None
+    """With ``ack="durable"``: how long to wait after the commit, in seconds; at most 60.
 
-    The connection then waits on.
+    Default: as long as a call may take.
     """
-    max_delay_ms: float | None
-    """Milliseconds after which the trackers send an event ``transaction.delayed``.
+    on_timeout: OnTimeout | None
+    """With ``ack="durable"``: what ends a wait without durability.
+
+    ``error`` (default) raises; with ``pending`` the commit returns.
+    """
+    max_attempts: int
+    """With ``autocommit``: maximum number of runs of a statement that conflicts. Default: 10."""
+    max_delay: float | None
+    """Seconds after which the trackers send an event ``transaction.delayed``.
 
     They send it if a transaction is not durable by then.
     """

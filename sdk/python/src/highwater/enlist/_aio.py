@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from .._async import awaited, joined
+from .._background import call_listener
 from .._core.wire import Verdict
 from .._tokens import driver_connection
 from ..aio import AsyncHighwater, AsyncTransaction
@@ -90,8 +91,7 @@ class AsyncEnlisted:
     def on_commit(self, listener: Callable[[AsyncEnlistedTransaction], object]) -> Callable[[], None]:
         """Calls the listener with each transaction before its COMMIT returns.
 
-        An exception that it raises ends COMMIT, and the transaction stays committed. Returns a
-        function that removes the listener.
+        An exception that it raises is logged. Returns a function that removes the listener.
 
         Args:
             listener: Function that receives the transaction.
@@ -110,4 +110,4 @@ class AsyncEnlisted:
     def _committed(self, connection: Any, transaction: AsyncEnlistedTransaction) -> None:
         self._last[connection] = transaction
         for listener in list(self._listeners.values()):
-            listener(transaction)
+            call_listener(listener, transaction)

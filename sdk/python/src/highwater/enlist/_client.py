@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from .._background import call_listener
 from .._core.wire import Verdict
 from .._options import Cancellation
 from .._sync import joined
@@ -95,8 +96,7 @@ class Enlisted:
     def on_commit(self, listener: Callable[[EnlistedTransaction], object]) -> Callable[[], None]:
         """Calls the listener with each transaction before its COMMIT returns.
 
-        An exception that it raises ends COMMIT, and the transaction stays committed. Returns a
-        function that removes the listener.
+        An exception that it raises is logged. Returns a function that removes the listener.
 
         Args:
             listener: Function that receives the transaction.
@@ -115,4 +115,4 @@ class Enlisted:
     def _committed(self, connection: Any, transaction: EnlistedTransaction) -> None:
         self._last[connection] = transaction
         for listener in list(self._listeners.values()):
-            listener(transaction)
+            call_listener(listener, transaction)

@@ -200,9 +200,9 @@ class EnlistedConnection(Generic[E]):
         transaction = self._make(issued, known)
         self._on_commit(self._connection, transaction)
         if self._service.is_safe:
-            durable = self._start(lambda: self._service.durable(transaction._promised))
-            yield Until(durable)
-            durable.result()
+            acknowledged = self._start(lambda: self._service.acknowledge(transaction._promised))
+            yield Until(acknowledged)
+            acknowledged.result()
 
     def _send(self, issued: Issued, results: list[PGresult]) -> Steps[Exception | None]:
         """Sends all three in one write. Returns the first error, and adds the results before it."""

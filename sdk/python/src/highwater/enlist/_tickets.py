@@ -10,17 +10,18 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Generic, Literal, TypedDict, TypeVar, cast
+from typing import Any, Generic, Literal, TypeVar, cast
 
 from .._async import wait_durable
 from .._client import BaseClient
-from .._core.errors import HighwaterError, answer_error, closed_error
+from .._core.errors import DurabilityTimeoutError, HighwaterError, answer_error, closed_error
 from .._core.reading import read_tickets_response, read_transaction_response
-from .._core.requests import encode
+from .._core.requests import ExecutionOptions, encode
 from .._core.service import Call, CallOptions
-from .._core.wire import Verdict, WireError
-from .._core.wire_types import Ack, Ticket, TicketEnd, TicketRequest
+from .._core.wire import WireError
+from .._core.wire_types import Ticket, TicketEnd, TicketRequest
 from .._drivers import Outcome, drive_async
+from .._options import AckFields
 from .._transaction import BaseTransaction
 from ._statements import lost
 
@@ -31,18 +32,13 @@ _PER_REQUEST_MAX = 256
 _AGAIN_S = 0.2
 
 
-class EnlistOptions(TypedDict, total=False):
+class EnlistOptions(AckFields, total=False):
     """Options of `enlist`, for every transaction of the connections."""
 
-    ack: Ack | None
-    """With `durable`, COMMIT returns only when the transaction is durable at the level.
-
-    Other sessions see it before. Default: `commit`.
-    """
     level: str | None
     """Level of the transactions. Default: the client's."""
-    max_delay_ms: float | None
-    """Milliseconds after which the trackers send an event `transaction.delayed`.
+    max_delay: float | None
+    """Seconds after which the trackers send an event `transaction.delayed`.
 
     They send it if the transaction is not durable at its level by then.
     """
@@ -135,6 +131,10 @@ class TicketService(Generic[T]):
         return self._options.get("level") or self.hw._level
 
     @property
+    def metadata(self) -> Mapping[str, str] | None:
+        return self._options.get("metadata")
+
+    @property
     def is_safe(self) -> bool:
         return self._options.get("ack") == "durable"
 
@@ -142,8 +142,8 @@ class TicketService(Generic[T]):
         request: TicketRequest = {"id": transaction_id, "level": self.level}
         if (metadata := self._options.get("metadata")) is not None:
             request["metadata"] = dict(metadata)
-        if (max_delay_ms := self._options.get("max_delay_ms")) is not None:
-            request["maxDelayMs"] = round(max_delay_ms)
+        if (max_delay := self._options.get("max_delay")) is not None:
+            request["maxDelayMs"] = round(max_delay * 1_000)
         asked_s = monotonic()
         ticket = cast("Ticket", await self._tickets.ask(request))
         return Issued(
@@ -173,7 +173,8 @@ class TicketService(Generic[T]):
         while True:
             try:
                 response = read_transaction_response(await ask(_end(issued, "commit")))
-                return self.hw._committed(response, self.level, self._options.get("metadata"), None)
+                execution = ExecutionOptions(metadata=self._options.get("metadata"))
+                return self.hw._committed(response, self.level, execution, None)
             except HighwaterError as error:
                 is_open = error.retry in {"wait", "resolve_outcome"}
                 if not is_open or monotonic() + _AGAIN_S > until_s:
@@ -190,11 +191,18 @@ class TicketService(Generic[T]):
                 raise lost(issued.id, self.level, error) from error
             raise
 
-    async def durable(self, transaction: Callable[[], Coroutine[Any, Any, T]]) -> Verdict:
+    async def acknowledge(self, transaction: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        """Waits as `ack="durable"` says.
+
+        Errors: those of `durable()`; `DurabilityTimeoutError`, unless `on_timeout` is `pending`.
+        """
         committed = await transaction()
-        hw = self.hw
-        [verdict] = await wait_durable(hw._host, hw._watcher, [committed.entry], level=self.level, timeout=None)
-        return verdict
+        hw, entries = self.hw, [committed.entry]
+        try:
+            await wait_durable(hw._host, hw._watcher, entries, level=self.level, timeout=self._options.get("max_wait"))
+        except DurabilityTimeoutError:
+            if self._options.get("on_timeout") != "pending":
+                raise
 
 
 def _end(issued: Issued, ended: Literal["commit", "rollback"]) -> TicketEnd:

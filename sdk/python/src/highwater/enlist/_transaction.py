@@ -119,6 +119,8 @@ class BaseEnlisted(Generic[T]):
             level=self._service.level,
             position=Position(epoch=self._issued.epoch, offset=0),
             rule="client:no_receipt",
+            metadata=self._service.metadata,
+            read_only=False,
         )
 
     def __repr__(self) -> str:

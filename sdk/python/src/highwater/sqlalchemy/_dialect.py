@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import threading
 from typing import Any, Final, cast
 
@@ -168,8 +169,10 @@ class HighwaterDialect(PGDialect):
         return {**types, **own}
 
     def _client(self, options: dict[str, Any]) -> Any:
-        if not options:
-            raise exc.ArgumentError('the URL names no service: add a host, or pass connect_args={"client": …}')
+        if not options and "HIGHWATER_URL" not in os.environ:
+            raise exc.ArgumentError(
+                'the URL names no service: add a host, set HIGHWATER_URL, or pass connect_args={"client": …}'
+            )
         with self._lock:
             if self._own is None or self._own_options != options:
                 # An earlier client stays in use by its connections and promises.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar, overload
 
 from sqlalchemy.exc import DBAPIError
@@ -13,7 +15,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
 from .. import dbapi
-from .._core.errors import HighwaterError, TransactionLostError
+from .._core.errors import DurabilityTimeoutError, HighwaterError, TransactionLostError
+from .._core.requests import OnTimeout
 from .._core.retry import full_jitter
 from .._core.runtime import DEFAULT_RUNTIME
 from .._core.transact import MAX_ATTEMPTS
@@ -35,6 +38,7 @@ def transact(
     body: Callable[[S], R],
     *,
     ack: Ack = "commit",
+    on_timeout: OnTimeout = "error",
     level: str | None = None,
     max_attempts: int = MAX_ATTEMPTS,
     timeout: float = TIMEOUT,
@@ -47,6 +51,7 @@ def transact(
     body: Callable[[A], Awaitable[R]],
     *,
     ack: Ack = "commit",
+    on_timeout: OnTimeout = "error",
     level: str | None = None,
     max_attempts: int = MAX_ATTEMPTS,
     timeout: float = TIMEOUT,
@@ -58,6 +63,7 @@ def transact(
     body: Callable[[Any], Any],
     *,
     ack: Ack = "commit",
+    on_timeout: OnTimeout = "error",
     level: str | None = None,
     max_attempts: int = MAX_ATTEMPTS,
     timeout: float = TIMEOUT,
@@ -76,6 +82,8 @@ def transact(
             session to use as a context manager.
         body: Function that receives the session. This call returns its return value.
         ack: When to return: at the commit, or when durable.
+        on_timeout: What ends the wait of `ack="durable"` without durability:
+            `DurabilityTimeoutError`, or with `pending` the return.
         level: Level for `ack="durable"`. Default: the client's.
         max_attempts: Maximum number of runs of the body.
         timeout: Time limit for all runs, in seconds.
@@ -85,16 +93,18 @@ def transact(
     """
     retries = _Retries(max_attempts, timeout)
     session = sessions()
+    wait = _Wait(level, is_wanted=ack == "durable", may_be_pending=on_timeout == "pending")
     if isinstance(session, AsyncSession):
-        return _transact_async(sessions, session, body, retries, (level,) if ack == "durable" else None)
+        return _transact_async(sessions, session, body, retries, wait)
     while True:
         run = _Run(memory_of(session))
         try:
             with session:
                 value = body(session)
                 session.commit()
-                if ack == "durable":
-                    durable(session, level=level, timeout=retries.left)
+                with wait.ended():
+                    if wait.is_wanted:
+                        durable(session, level=level, timeout=retries.left)
             return value
         except Exception as error:
             delay = retries.delay_after(is_undone=run.is_undone(error))
@@ -109,7 +119,7 @@ async def _transact_async(
     session: AsyncSession,
     body: Callable[[Any], Awaitable[Any]],
     retries: _Retries,
-    durable_at: tuple[str | None] | None,
+    wait: _Wait,
 ) -> Any:
     while True:
         run = _Run(memory_of(session))
@@ -117,8 +127,9 @@ async def _transact_async(
             async with session:
                 value = await body(session)
                 await session.commit()
-                if durable_at is not None:
-                    await durable(session, level=durable_at[0], timeout=retries.left)
+                with wait.ended():
+                    if wait.is_wanted:
+                        await durable(session, level=wait.level, timeout=retries.left)
             return value
         except Exception as error:
             delay = retries.delay_after(is_undone=run.is_undone(error))
@@ -126,6 +137,24 @@ async def _transact_async(
                 raise
         await asyncio.sleep(delay)
         session = sessions()
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """The wait for durability after a commit."""
+
+    level: str | None
+    is_wanted: bool
+    may_be_pending: bool
+
+    @contextlib.contextmanager
+    def ended(self) -> Iterator[None]:
+        """Lets the wait end without durability, if the caller allows it."""
+        try:
+            yield
+        except DurabilityTimeoutError:
+            if not self.may_be_pending:
+                raise
 
 
 class _Retries:

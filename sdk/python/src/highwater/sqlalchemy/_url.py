@@ -35,8 +35,10 @@ _OF_CLIENT: Final[dict[str, Callable[[str], Any]]] = {
 }
 _OF_TRANSACTION: Final[dict[str, Callable[[str], Any]]] = {
     "ack": str,
-    "max_wait_ms": float,
-    "max_delay_ms": float,
+    "max_wait": float,
+    "on_timeout": str,
+    "max_attempts": int,
+    "max_delay": float,
     "timeout": float,
 }
 
