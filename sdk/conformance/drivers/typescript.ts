@@ -16,6 +16,7 @@ import {
   type TokenVerdict,
 } from "@highwater/sdk";
 import { verifyWebhook, WebhookVerificationError } from "@highwater/sdk/webhooks";
+import { inAllAdapters } from "./adapters.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 interface Request {
@@ -29,11 +30,16 @@ class RaisedByBody extends Error {
   override name = "RaisedByBody";
 }
 
+class RaisedByListener extends Error {}
+
 /** Delays that a scenario need not wait for. */
 const QUICK = { backoffBaseMs: 2, backoffMaxMs: 20, attemptMinMs: 150, streamIdleMs: 20, verdictWaitMs: 50 };
 
 class Listener {
   readonly received: string[] = [];
+  /** What each verdict said of its transaction. */
+  readonly about: Json[] = [];
+  readonly error = new RaisedByListener();
   off: () => void = () => undefined;
   #changed = Promise.withResolvers<void>();
 
@@ -79,8 +85,15 @@ function pick(from: Json, names: Readonly<Record<string, string>>): Record<strin
   return Object.fromEntries(pairs.filter(([, value]) => value !== undefined));
 }
 
-const WAIT = { level: "level", timeoutMs: "timeout" } as const;
-const ACK = { ack: "ack", maxWaitMs: "maxWaitMs", maxDelayMs: "maxDelayMs", ...WAIT } as const;
+const WAIT = { level: "level", timeoutMs: "timeoutMs" } as const;
+const ACK = {
+  ack: "ack",
+  maxWaitMs: "maxWaitMs",
+  onTimeout: "onTimeout",
+  maxDelayMs: "maxDelayMs",
+  ...WAIT,
+} as const;
+const RUNS = { maxAttempts: "maxAttempts" } as const;
 const EXECUTION = { isolation: "isolation", readOnly: "readOnly", metadata: "metadata" } as const;
 
 function statements(list: unknown): StatementInput[] {
@@ -156,7 +169,7 @@ const COMMANDS: Readonly<Record<string, Run>> = {
   },
   transaction: async (scope, given, signal) => {
     const options = {
-      ...pick(given, { ...EXECUTION, ...ACK, id: "id", after: "after", mode: "mode" }),
+      ...pick(given, { ...EXECUTION, ...ACK, id: "id", after: "after", mode: "mode", ...RUNS }),
       // With a signal it shares no request.
       ...(given["cancellable"] === true && { signal }),
     };
@@ -187,23 +200,25 @@ const COMMANDS: Readonly<Record<string, Run>> = {
     return { open: tx.isOpen };
   },
   transact: async (scope, given, signal) => {
-    const { body, as } = given;
+    const { body, as, via } = given;
     const ids = new Set<string>();
     let runs = 0;
-    const options = { ...pick(given, { ...EXECUTION, ...ACK, maxAttempts: "maxAttempts" }), signal };
+    const options = { ...pick(given, { ...EXECUTION, ...ACK, ...RUNS }), signal };
     let last: InteractiveTransaction | undefined;
+    const work = async (tx: InteractiveTransaction): Promise<void> => {
+      last = tx;
+      runs += 1;
+      ids.add(tx.id);
+      for (const each of body as (string | Json)[]) {
+        if (typeof each === "object" && "raise" in each) {
+          if (each["onRun"] === undefined || each["onRun"] === runs)
+            throw new RaisedByBody(String(each["raise"]));
+        } else await tx.query(statements([each])[0] as StatementInput);
+      }
+    };
     try {
-      await executor(scope, given).transact(async (tx) => {
-        last = tx;
-        runs += 1;
-        ids.add(tx.id);
-        for (const each of body as (string | Json)[]) {
-          if (typeof each === "object" && "raise" in each) {
-            if (each["onRun"] === undefined || each["onRun"] === runs)
-              throw new RaisedByBody(String(each["raise"]));
-          } else await tx.query(statements([each])[0] as StatementInput);
-        }
-      }, options);
+      const origin = executor(scope, given);
+      await (via === "transaction" ? origin.transaction(work, options) : origin.transact(work, options));
     } catch (error) {
       if (error instanceof Error) Object.assign(error, { runs });
       throw error;
@@ -211,6 +226,14 @@ const COMMANDS: Readonly<Record<string, Run>> = {
     if (last?.committed !== undefined) scope.promises.set(as as string, last.committed);
     return { runs, ids: ids.size, state: last?.committed?.state };
   },
+  adapters: async (scope, given) => ({
+    ends: await inAllAdapters({
+      hw: client(scope, given),
+      statement: String(given["statement"]),
+      options: pick(given, ACK),
+      ...(pick(given, { database: "database" }) as { database?: string }),
+    }),
+  }),
   durable: async (scope, given, signal) =>
     showVerdict(await get(scope.promises, given["of"]).durable({ ...pick(given, WAIT), signal })),
   durableAll: async (scope, given, signal) => {
@@ -236,10 +259,12 @@ const COMMANDS: Readonly<Record<string, Run>> = {
     return { called };
   },
   listen: (scope, given) => {
-    const { to, of, as } = given;
+    const { to, of, as, throws } = given;
     const listener = new Listener();
-    const record = ({ verdict }: TokenVerdict): void => {
+    const record = ({ verdict, metadata, readOnly }: TokenVerdict): void => {
+      listener.about.push({ metadata, readOnly });
       listener.record(verdict);
+      if (throws === true) throw listener.error;
     };
     const on = of === undefined ? client(scope, given) : get(scope.promises, of);
     const options = pick(given, { level: "level" });
@@ -262,7 +287,12 @@ const COMMANDS: Readonly<Record<string, Run>> = {
   received: async (scope, given, signal) => {
     const listener = get(scope.listeners, given["as"]);
     await listener.atLeast(Number(given["atLeast"] ?? 0), signal);
-    return { count: listener.received.length, verdicts: listener.received };
+    return {
+      count: listener.received.length,
+      verdicts: listener.received,
+      about: listener.about,
+      reports: reports(listener),
+    };
   },
   observed: (scope, given) => {
     const only = given["only"] as string[];
@@ -321,7 +351,7 @@ function showError(error: unknown): Json {
     const { name, code, outcome, retry, status, sqlstate, constraint, statement, limit, exposure } = error;
     const { transactionId, open, retryAfterMs, message, level, metadata, position, successor } = error;
     const verdict = (error as HighwaterError & { verdict?: TokenVerdict }).verdict;
-    const { token } = error as HighwaterError & { token?: string };
+    const { token, state } = error as HighwaterError & { token?: string; state?: string };
     return {
       class: name,
       code,
@@ -337,6 +367,7 @@ function showError(error: unknown): Json {
       open,
       retryAfterMs,
       token,
+      state,
       message,
       level,
       metadata,
@@ -351,6 +382,16 @@ function showError(error: unknown): Json {
     return { class: "RaisedByBody", message: error.message, runs: (error as { runs?: number }).runs };
   return { class: "DriverError", message: error instanceof Error ? (error.stack ?? "") : String(error) };
 }
+
+/** The errors of listeners that the SDK has printed. */
+const printed: unknown[] = [];
+const print = console.error;
+console.error = (...parts: unknown[]) => {
+  const raised = parts.filter((each) => each instanceof RaisedByListener);
+  if (raised.length === 0) print(...parts);
+  printed.push(...raised);
+};
+const reports = ({ error }: Listener): number => printed.filter((each) => each === error).length;
 
 const scopes = new Map<string, Scope>();
 const calls = new Map<number, AbortController>();

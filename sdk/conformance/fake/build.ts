@@ -127,6 +127,9 @@ export function stateOf(id: string, script: Fields): FakeResponse {
   return checked(TransactionStateResponse, 200, body);
 }
 
+/** What SQLAlchemy asks when it connects. */
+const ASKS_VERSION = /\bversion\(\)/;
+
 /** An open transaction; each statement gives one row with its text. */
 export function opened(
   call: { id: string; seq: number; statements: readonly { sql: string }[] },
@@ -138,7 +141,9 @@ export function opened(
     seq: call.seq,
     expiresAt: "2030-01-01T00:00:00.000Z",
     marks: marksOf(marks),
-    results: call.statements.map(({ sql }) => resultOf([{ sql }], false)),
+    results: call.statements.map(({ sql }) =>
+      resultOf([{ sql: ASKS_VERSION.test(sql) ? "PostgreSQL 18.0" : sql }], false),
+    ),
     ...rest,
   };
   return checked(OpenTransactionResponse, 200, body);

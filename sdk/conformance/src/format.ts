@@ -34,6 +34,7 @@ const Ack = {
   ack: Optional(Type.String()),
   level: Optional(Type.String()),
   maxWaitMs: Optional(Ms),
+  onTimeout: Optional(Type.String()),
   maxDelayMs: Optional(Ms),
 };
 const Wait = { level: Optional(Type.String()), timeoutMs: Optional(Ms) };
@@ -62,6 +63,7 @@ const SDK_VERBS = {
     statements: Type.Array(Sql),
     after: Optional(Token),
     mode: Optional(Type.String()),
+    maxAttempts: Optional(Type.Integer()),
   }),
   begin: object({ ...ExecutionFields, as: Name, level: Optional(Type.String()) }),
   execute: object({ tx: Name, statements: Type.Array(Sql), timeoutMs: Optional(Ms) }),
@@ -73,7 +75,14 @@ const SDK_VERBS = {
     as: Optional(Name),
     body: Body,
     maxAttempts: Optional(Type.Integer()),
+    /** By the method `transaction`, which takes a body too. */
+    via: Optional(Type.Literal("transaction")),
   }),
+  /**
+   * A statement in every way of every adapter of the language; on the real system, on connections
+   * of the application's own too. Answers how it ended, each end once.
+   */
+  adapters: object({ ...Ack, statement: Type.String(), client: Optional(Name), timeoutMs: Optional(Ms) }),
   durable: object({ ...Wait, of: Name }),
   durableAll: object({
     ...Wait,
@@ -89,6 +98,8 @@ const SDK_VERBS = {
     of: Optional(Name),
     client: Optional(Name),
     level: Optional(Type.String()),
+    /** It raises an error, each time. */
+    throws: Optional(Type.Boolean()),
   }),
   unlisten: object({ as: Name }),
   received: object({ as: Name, atLeast: Optional(Type.Integer()) }),

@@ -37,6 +37,8 @@ export class Lane {
   readonly #owners = new Map<string, Driver>();
   readonly #saved: Map<string, string>;
   #endpoints: readonly Json[] = [];
+  /** Where an application connects to the primary of the real system. */
+  #database: string | undefined;
   #ended = false;
 
   constructor(scenario: Scenario, drivers: ReadonlyMap<string, Driver>) {
@@ -50,10 +52,11 @@ export class Lane {
   }
 
   /**
-   * Starts its servers, unless there are endpoints of the real system, and gives every party a
-   * client.
+   * Starts its servers, unless there is the real system, and gives every party a client.
    */
-  async begin(endpoints: readonly Json[] | undefined): Promise<void> {
+  async begin(site?: { readonly endpoints: readonly Json[]; readonly database: string }): Promise<void> {
+    this.#database = site?.database;
+    const endpoints = site?.endpoints;
     if (endpoints === undefined)
       for (const script of this.#scenario.servers ?? [{}]) this.#fakes.push(await FakeServer.start(script));
     // A scenario without faults gives its client one region. A client that knows others takes a
@@ -161,6 +164,7 @@ export class Lane {
       if (resolved[field] !== undefined) resolved[field] = await this.#token(resolved[field]);
     if (Array.isArray(body["tokens"]))
       resolved["tokens"] = await Promise.all(body["tokens"].map((each) => this.#token(each)));
+    if (verb === "adapters" && this.#database !== undefined) resolved["database"] = this.#database;
     return resolved;
   }
 

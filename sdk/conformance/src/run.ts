@@ -1,6 +1,6 @@
 // Runs a scenario in every language at once, step by step, and reports which languages differ from
 // it.
-import { type Description } from "../system/site.ts";
+import { APP_ROLE } from "@highwater/lab-system";
 import { type Driver, type Drivers, LANGUAGES } from "./driver.ts";
 import { type Scenario, type Step, isSystemVerb } from "./format.ts";
 import { type Host } from "./host-client.ts";
@@ -51,8 +51,8 @@ export async function runScenario(scenario: Scenario, context: RunContext): Prom
   };
   let broken = false;
   try {
-    const endpoints = scenario.on === "system" ? (await describe(host)).endpoints : undefined;
-    await onEach((lane) => lane.begin(endpoints?.map((each) => ({ ...each }))), "begin");
+    const site = scenario.on === "system" ? await siteOf(host) : undefined;
+    await onEach((lane) => lane.begin(site), "begin");
     for (const [at, step] of scenario.steps.entries()) {
       const where = `step ${String(at + 1)}`;
       if (step.verb === "fault") {
@@ -82,9 +82,11 @@ async function alike(lane: Lane, lanes: readonly Lane[]): Promise<void> {
   }
 }
 
-function describe(host: Host | undefined): Promise<Description> {
+async function siteOf(host: Host | undefined): Promise<NonNullable<Parameters<Lane["begin"]>[0]>> {
   if (host === undefined) throw new Error("this scenario is for the real system");
-  return host.describe();
+  const { endpoints, database } = await host.describe();
+  const asApplication = Object.assign(new URL(database), { username: APP_ROLE });
+  return { endpoints: endpoints.map((each) => ({ ...each })), database: asApplication.href };
 }
 
 async function fault(host: Host | undefined, step: Step): Promise<void> {

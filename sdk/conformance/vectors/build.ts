@@ -19,7 +19,7 @@ import {
   resolve,
   retryAfter,
   type Situation,
-  SseParser,
+  sseParser,
   toParam,
 } from "@highwater/sdk/internals";
 
@@ -123,6 +123,7 @@ function errors(): unknown {
       error: shown(error),
       certain: decided({}),
       uncertain: decided({ uncertain: true }),
+      repeatable: decided({ repeatable: true }),
       elsewhere: decided({ elsewhere: true }),
       late: decided({ attempt: 7, remainingMs: 2_000, random: 1 }),
     };
@@ -156,8 +157,9 @@ function resolutions(): unknown {
         const located = hasPosition ? { token: "t", position: { epoch: E1, offset: "5" } } : {};
         const status = { id: ID, state, marks: null, ...located };
         const resolution = resolve(status, code === undefined ? undefined : failure(code));
-        const error = "error" in resolution ? shown(resolution.error) : null;
-        return { status, held: code ?? null, action: resolution.action, error };
+        const [action, error] =
+          typeof resolution === "string" ? [resolution, null] : ["throw", shown(resolution)];
+        return { status, held: code ?? null, action, error };
       }),
     ),
   );
@@ -181,16 +183,17 @@ function events(): unknown {
   const texts = [
     "id: 1.2\nevent: mark\ndata: {}\n\n",
     "id: 1.2\r\nevent: mark\r\ndata: {\r\ndata: }\r\n\r\n",
-    "event: a\rdata: ä𝄞\r\r\n\ndata:x\n\n",
+    "event: a\ndata: ä𝄞\n\r\n\ndata:x\n\n",
     ": alive\n\nid: 7\ndata\n\nfuture: 1\n\ndata: y\n\ndata: never finished",
     "\uFEFFdata: after a byte order mark\n\n",
     "id: a\0b\ndata: 1\n\nid\ndata: 2\n\nretry: 5\ndata:  two spaces\n\n",
     "data: no \u2028 end of a line, nor \u000b nor \u0085\n\n",
   ];
-  return texts.map((text) => ({
-    text,
-    events: new SseParser("resumed").push(new TextEncoder().encode(text)),
-  }));
+  return texts.map((text) => {
+    const parse = sseParser("resumed");
+    const lines = text.replace(/^\uFEFF/, "").split(/\r?\n/);
+    return { text, events: lines.slice(0, -1).flatMap((line) => parse(line) ?? []) };
+  });
 }
 
 /** Values that every language has, and the parameter that each of them is. */

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import re
 import ssl
 import sys
@@ -18,6 +19,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from adapters import in_all_adapters, in_all_adapters_async
 from highwater import (
     AsyncHighwater,
     Cancellation,
@@ -45,17 +47,24 @@ QUICK: dict[str, float] = {
     "verdict_wait_ms": 50,
 }
 
-#: Names of the wire's options, and what the SDK calls them. Those in seconds end in `timeout`.
+#: Names of a scenario's options, and what the SDK calls them.
 WAIT = {"level": "level", "timeoutMs": "timeout"}
-ACK = {"ack": "ack", "maxWaitMs": "max_wait_ms", "maxDelayMs": "max_delay_ms", **WAIT}
+ACK = {"ack": "ack", "maxWaitMs": "max_wait", "onTimeout": "on_timeout", "maxDelayMs": "max_delay", **WAIT}
+RUNS = {"maxAttempts": "max_attempts"}
 EXECUTION = {"isolation": "isolation", "readOnly": "read_only", "metadata": "metadata"}
-ASK = {"level": "level", "waitMs": "wait_ms"}
+ASK = {"level": "level", "waitMs": "wait"}
 
 
 def pick(given: Json, names: dict[str, str]) -> Json:
-    """Only what is given: an option that is None is not one that is absent."""
-    options = {option: given[name] for name, option in names.items() if given.get(name) is not None}
-    return {key: value / 1_000 if key.endswith("timeout") else value for key, value in options.items()}
+    """Only what is given: an option that is None is not one that is absent.
+
+    What a scenario gives in milliseconds the SDK takes in seconds.
+    """
+    return {
+        option: given[name] / 1_000 if name.endswith("Ms") else given[name]
+        for name, option in names.items()
+        if given.get(name) is not None
+    }
 
 
 def statements(listed: Sequence[str | Json]) -> list[Statement]:
@@ -68,6 +77,9 @@ def statements(listed: Sequence[str | Json]) -> list[Statement]:
 class Listener:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.received: list[str] = []
+        #: What each verdict said of its transaction.
+        self.about: list[Json] = []
+        self.error: Exception | None = None
         self.off: Callable[[], object] = lambda: None
         self._loop = loop
         self._changed = asyncio.Event()
@@ -77,7 +89,10 @@ class Listener:
         self._loop.call_soon_threadsafe(self._note, what)
 
     def record_verdict(self, verdict: Any) -> None:
+        self.about.append({"metadata": verdict.metadata, "readOnly": verdict.read_only})
         self.record(verdict.verdict)
+        if self.error is not None:
+            raise self.error
 
     def record_state(self, state: Any) -> None:
         self.record("" if state.marks is None else str(state.marks.levels.get("region", "")))
@@ -176,7 +191,7 @@ def observer_of(told: list[str]) -> Observer:
 
 async def transaction(call: Call) -> Json:
     given = call.given
-    options = pick(given, {**EXECUTION, **ACK, "id": "id", "after": "after", "mode": "mode"})
+    options = pick(given, {**EXECUTION, **ACK, "id": "id", "after": "after", "mode": "mode", **RUNS})
     # One that can be cancelled shares no request.
     ask = call.ask if given.get("cancellable") else call.ask_plainly
     tx = await ask(call.origin.transaction, statements(given["statements"]), **options)
@@ -241,12 +256,19 @@ async def transact(call: Call) -> Json:
             if is_statement(step):
                 await tx.query(statements([step])[0])
 
-    options = pick(call.given, {**EXECUTION, **ACK, "maxAttempts": "max_attempts"})
-    await call.ask(call.origin.transact, body if IS_SYNC else body_async, **options)
+    options = pick(call.given, {**EXECUTION, **ACK, **RUNS})
+    method = getattr(call.origin, call.given.get("via", "transact"))
+    await call.ask(method, body if IS_SYNC else body_async, **options)
     committed = last[0].committed
     if committed is not None:
         call.scope.promises[call.given.get("as", "")] = committed
     return {"runs": len(ids), "ids": len(set(ids)), "state": None if committed is None else committed.state}
+
+
+async def adapters(call: Call) -> Json:
+    database = call.given.get("database")
+    use = in_all_adapters if IS_SYNC else in_all_adapters_async
+    return {"ends": await call.ask_plainly(use, call.client, call.given["statement"], pick(call.given, ACK), database)}
 
 
 async def durable(call: Call) -> Json:
@@ -290,6 +312,8 @@ async def after_durable(call: Call) -> Json:
 async def listen(call: Call) -> None:
     given = call.given
     listener = Listener(asyncio.get_running_loop())
+    if given.get("throws"):
+        listener.error = RuntimeError("the listener of a scenario")
     of = given.get("of")
     source = call.client if of is None else call.scope.promises[of]
     options = {} if of is None else pick(given, {"level": "level"})
@@ -315,7 +339,12 @@ async def unlisten(call: Call) -> None:
 async def received(call: Call) -> Json:
     listener = call.scope.listeners[call.given["as"]]
     await listener.at_least(call.given.get("atLeast", 0))
-    return {"count": len(listener.received), "verdicts": listener.received}
+    return {
+        "count": len(listener.received),
+        "verdicts": listener.received,
+        "about": listener.about,
+        "reports": sum(each is listener.error for each in REPORTED),
+    }
 
 
 async def promise(call: Call) -> Json:
@@ -398,6 +427,7 @@ COMMANDS: dict[str, Callable[[Call], Awaitable[object]]] = {
     "commit": commit,
     "rollback": rollback,
     "transact": transact,
+    "adapters": adapters,
     "durable": durable,
     "durableAll": durable_all,
     "afterDurable": after_durable,
@@ -425,8 +455,19 @@ COMMANDS: dict[str, Callable[[Call], Awaitable[object]]] = {
 #: To read them costs more than most scenarios.
 CERTIFICATES = ssl.create_default_context()
 POOL = ThreadPoolExecutor(THREADS)
+#: Errors that the SDK has logged.
+REPORTED: list[BaseException] = []
 SCOPES: dict[str, Scope] = {}
 CALLS: dict[int, tuple[Call, asyncio.Task[None]]] = {}
+
+
+class Reports(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[1] is not None:
+            REPORTED.append(record.exc_info[1])
+
+
+logging.getLogger("highwater").addHandler(Reports())
 
 
 def say(answer: Json) -> None:

@@ -48,6 +48,10 @@ def show(value: object) -> object:
             return str(value)
 
 
+def milliseconds(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1_000)
+
+
 def show_position(position: Position) -> Json:
     return {"epoch": position.epoch, "offset": str(position.offset)}
 
@@ -100,12 +104,13 @@ def show_error(error: BaseException, runs: int | None = None) -> Json:
                 else {
                     "transactions": exposure.transactions,
                     "bytes": str(exposure.bytes),
-                    "oldestMs": exposure.oldest_ms,
+                    "oldestMs": milliseconds(exposure.oldest),
                 },
                 "transactionId": error.transaction_id,
                 "open": error.open,
-                "retryAfterMs": error.retry_after_ms,
+                "retryAfterMs": milliseconds(error.retry_after),
                 "token": error.token,
+                "state": error.state,
                 "message": error.message,
                 "level": error.level,
                 "metadata": None if error.metadata is None else dict(error.metadata),
