@@ -25,14 +25,13 @@ const KEYWORDS_OF: Readonly<Record<string, string>> = {
   WebhookRequest: "verify",
 };
 
-/** Fields of another name: a unit of time stands in it, or the word is the language's own. */
+/** Fields of another name: the word is the language's own. */
 const OTHER_FIELDS: Readonly<Record<string, string>> = {
   observe: "observer",
-  request_timeout_ms: "request_timeout",
   signal: "cancel",
-  tolerance_seconds: "tolerance",
-  total_timeout_ms: "total_timeout",
 };
+/** TypeScript's times are milliseconds, and their names say so; Python's are seconds. */
+const UNIT = /_ms$/;
 
 const ONLY_TYPESCRIPT: Readonly<Record<string, string>> = {
   AbortError: "in Python a call that is cancelled raises the language's own CancelledError",
@@ -41,9 +40,10 @@ const ONLY_TYPESCRIPT: Readonly<Record<string, string>> = {
   ExecutionOptions: "Python's options have them each",
   FetchLike: "Python's transport is httpx",
   "HighwaterOptions.fetch": "Python's transport is httpx",
-  "HighwaterOptions.random": "only tests give it",
+  "LastRow ResultsOf RowOf": "Python's checkers know no columns",
   Log: "Python has a logger of its own",
   "OpenTelemetryApi OpenTelemetrySpan OpenTelemetryTracer TracingOptions": "Python imports the API itself",
+  "RefusedToken.id": "a field that a verdict has can be read from both only if both declare it",
   "RefusedToken.error RefusedToken.rule": "Python has its code and detail without a box, and no rule",
   SqlValue: "Python says object: types of one's own join in",
   TransactBody: "Python's is a Callable",
@@ -89,7 +89,9 @@ function partsOf(entry: ApiItem, all: ReadonlyMap<string, ApiItem>): string[] {
   const fields = "fields" in entry ? entry.fields.map(({ name }) => name.replace("?", "")) : [];
   const methods =
     "methods" in entry ? (entry.methods ?? []).map(({ name }) => name.split(".").at(-1) ?? "") : [];
-  return [...inherited, ...fields, ...methods].map(snake).map((name) => OTHER_FIELDS[name] ?? name);
+  return [...inherited, ...fields, ...methods]
+    .map(snake)
+    .map((name) => OTHER_FIELDS[name] ?? name.replace(UNIT, ""));
 }
 
 /** Parameters of what stands behind a name: of a class, of a function, or of a class's method. */

@@ -158,7 +158,7 @@ def params_of(function: griffe.Function, documented: Json, types: Types) -> list
         found.append(
             {
                 "name": prefix + each.name,
-                "type": "" if each.annotation is None else types.text(each.annotation, function.module),
+                "type": types_of(each, function, types),
                 "default": default,
                 "doc": known.pop(each.name, ""),
             }
@@ -166,6 +166,14 @@ def params_of(function: griffe.Function, documented: Json, types: Types) -> list
     if known:
         raise SystemExit(f"{function.path}: the docstring has parameters that there are not: {', '.join(known)}")
     return found
+
+
+def types_of(parameter: griffe.Parameter, function: griffe.Function, types: Types) -> str:
+    """Of overloads those of each: what implements them takes anything."""
+    several = function.overloads or [function]
+    same = [other for one in several for other in one.parameters if other.name == parameter.name]
+    texts = [types.text(each.annotation, function.module) for each in same if each.annotation is not None]
+    return " | ".join(dict.fromkeys(texts))
 
 
 def function_entry(function: griffe.Function, name: str, types: Types, *, is_method: bool = False) -> Json:

@@ -40,7 +40,7 @@ OF_CLIENT = {
                 print(len(committed), "are durable")
 """: """        Example:
             tx = hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"), ack="durable", timeout=10)
-            print(tx.state)  # "pending" would mean: not durable yet, and not lost
+            print(tx.state)  # "durable"
 """,
     """        Sends nothing: the first statements open the transaction. `await hw.begin()` returns the
         same transaction, but does not roll it back if you leave it open. Prefer a one-shot
@@ -79,7 +79,7 @@ PATTERNS = {
     r"\(await (.*)\)(?=\.(?:rows|token)\b)": r"\1",
     r"\bawait ": "",
     r"\bAwaitable\[R\] \| R\b": "R",
-    r"\bAwaitable\[R\]": "R",
+    r"\bAwaitable\[(R|Any)\]": r"\1",
     r"\bAsyncCalls\b": "SyncCalls",
     r"\bAsync(?=[A-Z])": "",
     r"\b__a(enter|exit)__\b": r"__\1__",
@@ -88,11 +88,22 @@ PATTERNS = {
 #: The methods that take `cancel`, and the calls in them to which it is passed on.
 TAKE = {
     *("transaction", "_transaction", "begin", "_begin", "transact", "_transact", "verdicts", "status", "durable"),
-    *("after_durable", "query", "execute", "commit", "resume", "InteractiveTransaction.__init__"),
+    *("_acknowledged", "after_durable", "query", "execute", "commit", "resume", "InteractiveTransaction.__init__"),
     "EnlistedTransaction.promise",
 }
 PASS = {
-    *("_run", "_run_body", "_transaction", "_begin", "_transact", "verdicts", "durable", "execute", "take"),
+    *(
+        "_acknowledged",
+        "_run",
+        "_run_body",
+        "_transaction",
+        "_begin",
+        "_transact",
+        "verdicts",
+        "durable",
+        "execute",
+        "take",
+    ),
     *("wait_durable", "InteractiveTransaction", "promise", "joined"),
 }
 

@@ -171,7 +171,13 @@ class Reader {
       .filter((member) => {
         const [first] = member.declarations ?? [];
         if (first === undefined || !first.getSourceFile().fileName.startsWith(SDK)) return false;
-        if (isInternal(first) || !/^[a-z]/i.test(member.name) || member.name.startsWith("__")) return false;
+        if (
+          isInternal(first) ||
+          isProtected(first) ||
+          !/^[a-z]/i.test(member.name) ||
+          member.name.startsWith("__")
+        )
+          return false;
         // The name that every error has says nothing that its class does not.
         return (
           (isOwn(member) || !inherited.has(member.name)) && !(this.#isError(symbol) && member.name === "name")
@@ -206,20 +212,31 @@ class Reader {
     const [first] = shown;
     if (first === undefined) throw new Error(`${name} is no function`);
     const called = name.split(".").at(-1) ?? name;
-    const symbol = (first as { symbol?: ts.Symbol }).symbol;
+    const symbol = this.#commented(first);
     return {
       name,
       kind: "function",
       signature: shown.map((each) => callText(called, each)).join("\n"),
-      params: this.#params(shown),
+      params: this.#params(shown, symbol),
       ...(symbol ? this.#doc(symbol) : { text: "", examples: [] }),
     };
   }
 
+  /** The symbol that has the comment: a method without one has that of the method it overrides. */
+  #commented(declaration: ts.SignatureDeclaration): ts.Symbol | undefined {
+    const { symbol } = declaration as { symbol?: ts.Symbol };
+    const { parent } = declaration;
+    const isSilent = symbol?.declarations?.every((each) => ts.getJSDocCommentsAndTags(each).length === 0);
+    if (symbol === undefined || isSilent !== true || !ts.isClassDeclaration(parent)) return symbol;
+    const bases = parent.heritageClauses?.flatMap(({ types }) => [...types]) ?? [];
+    const overridden = bases.map((base) => this.#checker.getTypeAtLocation(base).getProperty(symbol.name));
+    return overridden.find((each) => each !== undefined) ?? symbol;
+  }
+
   /** Of all overloads, each name once: one comment is for all of them. */
-  #params(declarations: readonly ts.SignatureDeclaration[]): ParameterDoc[] {
+  #params(declarations: readonly ts.SignatureDeclaration[], symbol?: ts.Symbol): ParameterDoc[] {
     const docs = new Map(
-      declarations
+      [...(symbol?.declarations ?? []), ...declarations]
         .flatMap((declaration) => ts.getJSDocTags(declaration).filter(ts.isJSDocParameterTag))
         .map((tag) => [tag.name.getText(), ts.getTextOfJSDocComment(tag.comment) ?? ""]),
     );
@@ -253,6 +270,11 @@ function codeOf(text: string): string {
     .trim()
     .replace(/^```ts\n/, "")
     .replace(/\n```$/, "");
+}
+
+/** For the compiler alone: there is no subclass outside of the package. */
+function isProtected(node: ts.Declaration): boolean {
+  return (ts.getCombinedModifierFlags(node) & ts.ModifierFlags.Protected) !== 0;
 }
 
 function isInternal(node: ts.Node): boolean {
