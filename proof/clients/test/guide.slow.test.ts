@@ -43,12 +43,8 @@ async function run(kind: string, text: string): Promise<Ended> {
   );
   const [{ gateway = "", tracker = "" } = {}] = await rig.system.endpoints(home);
   const program = code
-    .replaceAll('{ url: "http://127.0.0.1:4600" }', JSON.stringify({ endpoints: [{ gateway, tracker }] }))
-    .replaceAll(
-      'Highwater("http://127.0.0.1:4600")',
-      `Highwater(endpoints=[Endpoint("${gateway}", "${tracker}")])`,
-    )
-    .replaceAll("from highwater import Highwater", "from highwater import Endpoint, Highwater");
+    .replaceAll("http://127.0.0.1:4600", gateway)
+    .replaceAll("http://127.0.0.1:4601", tracker);
   const psql = findPostgresProgram("psql") ?? "";
   if (kind === "sql") return runProgram([psql, "-X", "-q", "-v", "ON_ERROR_STOP=1", url], { input: code });
   if (kind === "sh") {

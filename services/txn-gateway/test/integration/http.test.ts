@@ -1,8 +1,11 @@
 // Goal: whatever comes over HTTP, the answer is a problem of the catalogue with the right status, and never a guess at what was
 // meant. Method: requests that no client library would send, to a real gateway on a real primary, some as bytes on a socket.
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { after, before, describe, it } from "node:test";
+import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import { type Cluster, startCluster } from "@highwater/lab-cluster";
 import { type Problem, type TransactionResponse } from "@highwater/protocol";
@@ -49,6 +52,17 @@ async function raw(request: string): Promise<{ head: string; problem: Problem }>
   const [head = "", body = ""] = answer.split("\r\n\r\n", 2);
   return { head, problem: JSON.parse(body) as Problem };
 }
+
+it("the page's first program runs in a shell as it is printed, and again", async () => {
+  const page = await readFile(new URL("../../../../docs/reference/http.md", import.meta.url), "utf8");
+  const [, program = ""] = /^```sh\n(uuidv7.*?)^```/ms.exec(page) ?? [];
+  const here = program.replace("localhost:4600", new URL(gateway.url).host);
+  for (const balance of ["90", "80"]) {
+    const { stdout } = await promisify(execFile)("sh", ["-c", here]);
+    const { state, results } = JSON.parse(stdout) as TransactionResponse;
+    assert.deepEqual([state, results?.at(-1)?.rows], ["committed", [[balance]]]);
+  }
+});
 
 describe("paths and methods", () => {
   it("404 for what there is not, also with a slash too many", async () => {
