@@ -1,4 +1,5 @@
 // The help texts, from the table of commands.
+import { wrapText } from "@highwater/runtime";
 import { type Command, optionsOf } from "./command.ts";
 import { GROUPS } from "./commands.ts";
 import { type Option } from "./given.ts";
@@ -26,7 +27,7 @@ export function helpOf(command: Command): string {
   const options = optionsOf(command);
   const usage = ["Usage: highwater", name, args, options.length > 0 ? "[OPTIONS]" : undefined];
   const lines = [usage.filter((word) => word !== undefined).join(" "), "", capital(does) + "."];
-  for (const note of notes) lines.push("", ...wrap(note, WIDTH));
+  for (const note of notes) lines.push("", ...wrapText(note, WIDTH));
   lines.push("", "Options:", ...optionLines([...options, { name: "help", does: "show this help" }]));
   lines.push("", "Exit codes:");
   for (const [code, meaning] of Object.entries(exits)) lines.push(`${INDENT}${code}  ${meaning}`);
@@ -52,17 +53,4 @@ function longest<T>(items: readonly T[], textOf: (item: T) => string): number {
 
 export function capital(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
-}
-
-/** Breaks a text into lines of at most so many characters. */
-function wrap(text: string, width: number): string[] {
-  const lines: string[] = [];
-  let line = "";
-  for (const word of text.split(" ")) {
-    if (line !== "" && line.length + 1 + word.length > width) {
-      lines.push(line);
-      line = word;
-    } else line = line === "" ? word : `${line} ${word}`;
-  }
-  return [...lines, line];
 }

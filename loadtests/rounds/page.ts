@@ -1,6 +1,7 @@
 // Sections of docs/benchmarks.md and docs/capacity.md: what people wrote stays as it is, and
 // between two marks stands what the result of a run says.
 import { readFileSync, writeFileSync } from "node:fs";
+import { wrapText } from "@highwater/runtime";
 import { type Result, verdictOf } from "./bars.ts";
 import type { Machine } from "../record.ts";
 import { type Cell, type Spread, spreadText } from "./figures.ts";
@@ -30,18 +31,10 @@ export function replaced(page: string, name: string, section: string): string {
   const [begin, end] = [`<!-- ${name}: measured -->`, `<!-- ${name}: end -->`];
   const [from, to] = [page.indexOf(begin), page.indexOf(end)];
   if (from < 0 || to < from) throw new Error(`the page has no place for ${name}`);
-  const lines = section.split("\n").map((line) => (line.startsWith("|") ? line : wrapped(line)));
+  const lines = section
+    .split("\n")
+    .flatMap((line) => (line.startsWith("|") ? [line] : wrapText(line, COLUMNS)));
   return `${page.slice(0, from + begin.length)}\n${lines.join("\n")}\n${page.slice(to)}`;
-}
-
-function wrapped(text: string): string {
-  const lines: string[] = [];
-  for (const word of text.split(" ")) {
-    const longer = `${lines.at(-1) ?? ""} ${word}`;
-    if (lines.length > 0 && longer.length <= COLUMNS) lines[lines.length - 1] = longer;
-    else lines.push(word);
-  }
-  return lines.join("\n");
 }
 
 /** When, on what and how it was measured, and what was disturbed. */

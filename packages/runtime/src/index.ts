@@ -1,3 +1,4 @@
-// What lies under every other package: time and chance.
+// What lies under every other package: time, chance, and lines of text.
 export { type Clock, sleep } from "./clock.ts";
 export { realClock, realRandom } from "./runtime.ts";
+export { wrapText } from "./text.ts";
