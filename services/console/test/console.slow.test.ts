@@ -156,7 +156,7 @@ describe("the console", { skip: whyNoBrowser() }, () => {
     const heir = await scene.loseRegion();
     await page.getByText("Lost at region").waitFor();
     await page.getByText("Reported as lost").waitFor();
-    await page.getByText(`epoch 2 on ${heir}`).first().waitFor();
+    await page.getByText(`Epoch 2 has begun on ${heir} (a promotion)`).first().waitFor();
     await assertAccessible("A lost transaction");
 
     await show(page, "After a failover");

@@ -1,6 +1,7 @@
 // After a failover: which epochs began, what each discarded, and the recorded events with filters
 // and export.
 import { useEffect, useMemo, useState } from "preact/hooks";
+import { causeText } from "./epoch-text.ts";
 import {
   type AnyEvent,
   describeEvent,
@@ -14,7 +15,6 @@ import {
 } from "./event-filter.ts";
 import { MAX_EVENTS } from "./event-log.ts";
 import { formatCount, formatDay, formatLsn, formatTime, shortId } from "./format.ts";
-import { causeText } from "./live.ts";
 import { Badge, Choice, DataTable, Notice, Section } from "./parts.tsx";
 import { clock, type Session } from "./session.ts";
 

@@ -75,5 +75,5 @@ test("an event says its verdicts and its rule", () => {
     describeEvent(transaction(1, "transaction.lost")),
     "durable at disk; lost at region (R6 absent)",
   );
-  assert.equal(describeEvent(epoch(2, SECOND, FIRST)), "Epoch 2 has begun on us-west (promotion)");
+  assert.equal(describeEvent(epoch(2, SECOND, FIRST)), "Epoch 2 has begun on us-west (a promotion)");
 });

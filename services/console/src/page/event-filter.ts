@@ -9,6 +9,7 @@ import type {
   UnlistedData,
   WebhookDisabledData,
 } from "@highwater/protocol";
+import { begunText } from "./epoch-text.ts";
 
 export type AnyEvent = DurabilityEvent | LiveDurableEvent;
 export type EventType = AnyEvent["type"];
@@ -92,10 +93,8 @@ export function describeEvent(event: AnyEvent): string {
       const { level, transactions } = data as BrokenPromiseData;
       return `The promise of level ${level} is broken; the ledger holds ${String(transactions)} of its transactions`;
     }
-    case "epoch.started": {
-      const { seq, node, cause } = data as EpochEventData;
-      return `Epoch ${String(seq)} has begun on ${node} (${cause.replaceAll("_", " ")})`;
-    }
+    case "epoch.started":
+      return begunText(data as EpochEventData);
     case "durability.stalled":
     case "durability.recovered": {
       const { level, pending } = data as StallEvent;

@@ -12,6 +12,7 @@ import type {
 } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
 import { type Api, messageOf } from "./api.ts";
+import { begunText } from "./epoch-text.ts";
 import { MarkHistory } from "./mark-history.ts";
 import {
   type Authority,
@@ -142,10 +143,7 @@ export class Live {
     const before = this.epochs.peek().at(-1);
     const current = epochs.at(-1);
     if (before !== undefined && current !== undefined && before.id !== current.id)
-      this.#happened(
-        `Epoch ${String(current.seq)} has begun on ${current.node} (${causeText(current.cause)}).`,
-        true,
-      );
+      this.#happened(`${begunText(current)}.`, true);
     this.epochs.value = epochs;
   }
 
@@ -197,17 +195,3 @@ export class Live {
     });
   }
 }
-
-/** How an epoch began, in words. */
-export function causeText(cause: string): string {
-  return CAUSES[cause] ?? cause;
-}
-
-const CAUSES: Readonly<Record<string, string>> = {
-  first: "the first epoch",
-  clean_restart: "a clean restart",
-  crash_recovery: "a restart after a crash",
-  promotion: "a promotion",
-  reinstated: "reinstated by an operator",
-  restored: "a restored backup",
-};

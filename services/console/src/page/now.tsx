@@ -1,7 +1,8 @@
 // What is true now: the primary, nodes and levels, what is at risk, and stalls as they happen.
+import { causeText } from "./epoch-text.ts";
 import { formatBytes, formatCount, formatLsn, formatMs, formatTime, shortId } from "./format.ts";
 import { LinkMap } from "./map.tsx";
-import { causeText, type Happening, type Live } from "./live.ts";
+import { type Happening, type Live } from "./live.ts";
 import type { LevelRow, NodeRow } from "./metrics-text.ts";
 import { Badge, DataTable, Figure, Notice, Section } from "./parts.tsx";
 import { Plot } from "./plot.tsx";

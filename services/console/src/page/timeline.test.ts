@@ -92,6 +92,7 @@ test("after a failover, the epochs and the recorded events follow", () => {
     ],
   );
   assert.equal(moments[2]?.atMs, Date.parse(began.at));
+  assert.match(moments[2]?.detail ?? "", /^Epoch 2 has begun on west \(a promotion\)\..* up to 0\/5A\.$/);
   assert.match(moments[3]?.detail ?? "", /its id can never commit.*level global/);
 });
 

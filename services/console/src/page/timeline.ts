@@ -9,6 +9,7 @@ import type {
   Verdict,
 } from "@highwater/protocol";
 import { txnTimestampMs, parseTxnId } from "@highwater/protocol/ids";
+import { begunText } from "./epoch-text.ts";
 import { describeEvent, isOfTransaction } from "./event-filter.ts";
 import { formatBytes, formatLsn } from "./format.ts";
 import type { MarkHistory } from "./mark-history.ts";
@@ -70,7 +71,10 @@ function announced(id: string): Moment[] {
 function committed(position: Position | null, epochs: readonly EpochRecord[]): Moment[] {
   if (position === null) return [];
   const record = epochs.find(({ id }) => id === position.epoch);
-  const where = record === undefined ? "an epoch that is not in the current history" : epochText(record);
+  const where =
+    record === undefined
+      ? "an epoch that is not in the current history"
+      : `epoch ${String(record.seq)} on ${record.node}`;
   const detail = `Position ${formatLsn(position.offset)} in ${where}.`;
   return [{ atMs: null, title: "Committed", detail, tone: "neutral" }];
 }
@@ -101,7 +105,7 @@ function epochsAfter(attempt: string | null, { epochs, events }: Life): Moment[]
     return {
       atMs: started === undefined ? null : Date.parse(started.at),
       title: "Another epoch began",
-      detail: `Now the primary is ${record.node}: ${epochText(record)}. It has the log of the epoch before it up to ${formatLsn(record.forkOffset)}.`,
+      detail: `${begunText(record)}. It has the log of the epoch before it up to ${formatLsn(record.forkOffset)}.`,
       tone: "neutral" as const,
     };
   });
@@ -119,10 +123,6 @@ function eventMoment(
     detail: `${describeEvent(event)}. ${explainRule(event.data.rule)}`,
     tone,
   };
-}
-
-function epochText({ seq, node }: EpochRecord): string {
-  return `epoch ${String(seq)} on ${node}`;
 }
 
 function verdictTitle(verdict: Verdict): string {
