@@ -12,6 +12,10 @@ export function parseLsn(text: string): Offset {
   return ((BigInt(`0x${high}`) << 32n) | BigInt(`0x${low}`)) as Offset;
 }
 
+/**
+ * As PostgreSQL 15 to 18 print it, without zeros before the halves. PostgreSQL 19 pads the second
+ * half to eight digits; every version reads both forms.
+ */
 export function formatLsn(offset: Offset): string {
   return `${(offset >> 32n).toString(16).toUpperCase()}/${(offset & 0xffffffffn).toString(16).toUpperCase()}`;
 }

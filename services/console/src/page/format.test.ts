@@ -1,6 +1,8 @@
 // Goal: numbers, offsets and times read as they do in PostgreSQL and in the docs.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { Offset } from "@highwater/protocol";
+import { formatLsn as formatOfTheStore } from "@highwater/store/internals";
 import { formatBytes, formatCount, formatLsn, formatMs } from "./format.ts";
 
 test("bytes, counts and durations", () => {
@@ -16,7 +18,9 @@ test("bytes, counts and durations", () => {
   ]);
 });
 
-test("an offset reads like PostgreSQL's log sequence number", () => {
-  assert.equal(formatLsn("50331976"), "0/03000148");
-  assert.equal(formatLsn((1n << 32n) + 255n), "1/000000FF");
+test("an offset reads as PostgreSQL prints it, and as the rest of the product does", () => {
+  assert.equal(formatLsn("50331976"), "0/3000148");
+  assert.equal(formatLsn((1n << 32n) + 255n), "1/FF");
+  for (const offset of [0n, 0x16b374d848n, 2n ** 64n - 1n])
+    assert.equal(formatLsn(offset), formatOfTheStore(offset as Offset));
 });

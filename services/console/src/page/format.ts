@@ -20,11 +20,11 @@ export function formatCount(count: number): string {
   return String(count).replaceAll(/\B(?=(\d{3})+$)/g, ",");
 }
 
-/** An offset as PostgreSQL writes log sequence numbers: two halves in hexadecimal. */
+/** An offset as PostgreSQL prints log sequence numbers; the store's lsn.ts says which versions. */
 export function formatLsn(offset: string | number | bigint): string {
   const value = BigInt(offset);
   const hex = (half: bigint): string => half.toString(16).toUpperCase();
-  return `${hex(value >> 32n)}/${hex(value & 0xffff_ffffn).padStart(8, "0")}`;
+  return `${hex(value >> 32n)}/${hex(value & 0xffff_ffffn)}`;
 }
 
 const two = (value: number): string => String(value).padStart(2, "0");
