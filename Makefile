@@ -37,7 +37,7 @@ SLOW_FILES = $(filter %.slow.test.ts,$(TEST_FILES))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-pgwire bench-tracker bench-sdk experiments experiments-page failover-candidate adopt dist infra-test infra-rendered infra-tools tofu keys test test-slow test-unit fmt lint typecheck gen gen-check ratchet check clean
-.PHONY: audit console console-pictures foreign-suites bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put site verify attack chaos-mutants versions bench-capacity
+.PHONY: audit console console-pictures foreign-suites bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put site verify attack chaos-mutants versions bench-capacity bench-console
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -112,6 +112,9 @@ console: $(CONSOLE) ## Build the console, the page for operators that trackers s
 
 console-pictures: $(STAMP) ## Draw the views of the console in Chromium, before and after the loss of a region (OUT=folder ARGS="--widths 390 --schemes dark")
 	@$(NODE) services/console/test/pictures-cli.ts $(if $(OUT),--out "$(OUT)") $(ARGS)
+
+bench-console: $(STAMP) ## Measure in Chromium how smoothly the console draws while events arrive, and its memory (ARGS="--rates 1000 --seconds 60")
+	@$(NODE) services/console/test/flood-cli.ts $(ARGS)
 
 setup: $(STAMP) $(VENV) $(PROMETHEUS) $(FAKETIME) $(ENVOY_HERE) ## Install what package-lock.json and the requirement files pin
 

@@ -6,7 +6,14 @@ import assert from "node:assert/strict";
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { decodeToken, LIMITS, type Topology, type VerdictsResponse } from "@highwater/protocol";
+import {
+  decodeToken,
+  type ExposureLimits,
+  type KeyList,
+  LIMITS,
+  type Topology,
+  type VerdictsResponse,
+} from "@highwater/protocol";
 import { Highwater, sql } from "@highwater/sdk";
 import { internalCredential } from "@highwater/service";
 import { testToken } from "@highwater/service/testing";
@@ -177,6 +184,46 @@ test("announcements are for gateways, whatever a key may do", async () => {
     await statusOf("/internal/announcements", SECRET.replaceAll(" ", ""), batch),
     "401 unauthenticated",
   );
+});
+
+test("operators see all keys without their secrets, and the limits of all gateways; no other key does", async () => {
+  for (const path of ["/v1/keys", "/v1/durability/exposure/limits"]) {
+    assert.equal(await statusOf(path, null), "401 unauthenticated", path);
+    for (const key of [alice, bob, writer]) assert.equal(await statusOf(path, key), "403 forbidden", path);
+  }
+  const { status, body } = await ask("/v1/keys", alicesOther);
+  assert.equal(status, 200, JSON.stringify(body));
+  const { keys, total } = body as KeyList;
+  assert.deepEqual([keys.length, total], [4, 4]);
+  assert.deepEqual(keys.map(({ name, owner, state }) => `${name} ${owner} ${state}`).sort(), [
+    "four alice active",
+    "one alice active",
+    "three bob active",
+    "two alice active",
+  ]);
+  const text = JSON.stringify(body);
+  for (const key of [alice, alicesOther, bob, writer])
+    assert.ok(!text.includes(key.slice(-16)), "a secret is listed");
+
+  const gateways = await eventually("both gateways have reported", async () => {
+    const { body: answer } = await ask("/v1/durability/exposure/limits", alicesOther);
+    const { gateways: found } = answer as ExposureLimits;
+    return found.length === 2 ? found : undefined;
+  });
+  for (const { gateway, level, limits } of gateways) {
+    assert.ok(system.regions.includes(gateway), gateway);
+    assert.equal(level, "region");
+    assert.deepEqual(
+      limits.map(({ name, value }) => [name, value]),
+      [
+        ["exposureTransactions", 200_000],
+        ["maxPendingAnnouncements", 100_000],
+      ],
+    );
+  }
+  const report = { gateway: "mallory", region: EAST, level: "region", limits: [] };
+  assert.equal(await statusOf("/internal/exposure-limits", null, report), "401 unauthenticated");
+  assert.equal(await statusOf("/internal/exposure-limits", alicesOther, report), "403 forbidden");
 });
 
 test("verdicts by id are for gateways, whatever a key may do", async () => {

@@ -13,6 +13,7 @@ export * from "./batch.ts";
 export * from "./tickets.ts";
 export * from "./durability.ts";
 export * from "./events.ts";
+export * from "./operators.ts";
 export * from "./webhooks.ts";
 export * from "./epochs.ts";
 export * from "./topology.ts";

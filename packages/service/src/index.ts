@@ -20,6 +20,7 @@ export {
 } from "./deployment-keys/settings.ts";
 export { AnonymousAuthenticator, ANYBODY } from "./identity/anonymous.ts";
 export { type AuthenticatorDeps, makeAuthenticator } from "./identity/authenticator.ts";
+export { describeKey } from "./identity/describe-key.ts";
 export { FELLOW_SERVICE, InternalAuthenticator, internalCredential } from "./identity/internal.ts";
 export { KeyRing, type KeyRingOptions } from "./identity/key-ring.ts";
 export {

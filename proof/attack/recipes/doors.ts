@@ -54,6 +54,24 @@ export const DOORS: readonly Recipe[] = [
     },
   },
   {
+    item: "14",
+    title:
+      "a tenant reads other tenants' keys and the limits of gateways, or reports limits as if it were one",
+    run: async ({ writer, reader }) => {
+      const report = { gateway: "us-east", region: "us-east", level: "region", limits: [] };
+      for (const caller of [writer, reader]) {
+        const answers = [
+          await caller.send("tracker", "/v1/keys", undefined),
+          await caller.send("tracker", "/v1/durability/exposure/limits", undefined),
+          await caller.send("tracker", "/internal/exposure-limits", report),
+        ];
+        const wrong = answers.find(({ status }) => status !== 403);
+        if (wrong !== undefined) return `answered ${String(wrong.status)}: ${JSON.stringify(wrong.body)}`;
+      }
+      return null;
+    },
+  },
+  {
     item: "15",
     title: "a stream outlives the revocation of its key",
     run: async (target) => {

@@ -8,6 +8,7 @@ import axe from "axe-core";
 import { type DevBrowser, launchBrowser, type Page, whyNoBrowser } from "@highwater/lab-tools/browser";
 import { eventually } from "@highwater/lab-tools/process";
 import type { DurabilityEvent, TransactionResponse } from "@highwater/protocol";
+import { Keyboard } from "./keyboard.ts";
 import { openConsole, Scene, show, signIn } from "./scene.ts";
 
 const LIMIT_MS = 120_000;
@@ -131,6 +132,107 @@ describe("the console", { skip: whyNoBrowser() }, () => {
     await assertAccessible("Webhooks");
   });
 
+  test("operators see the keys of all owners, and the limits of all gateways", async () => {
+    await scene.makeKeys();
+    await show(page, "Keys and limits");
+    for (const gateway of ["us-east", "us-west", "eu-west"])
+      await row(gateway).filter({ hasText: "exposureTransactions" }).getByText("200,000").first().waitFor();
+    await row("shop reports").getByText("ratePerSecond=50").waitFor();
+    await row("shop reports")
+      .getByText(/^in [34] days$/)
+      .waitFor();
+    assert.equal(await row("crane's old key").count(), 0, "a revoked key is not among the active ones");
+    await page.getByLabel("State").selectOption("revoked");
+    await row("crane's old key").waitFor();
+    await page.getByLabel("State").selectOption("All");
+    await page.getByLabel(/^Search/).fill("crane");
+    await page.getByText("2 of 4 keys").waitFor();
+    assert.ok(!(await page.content()).includes(scene.key.slice(-16)), "no secret is in the page");
+    await assertAccessible("Keys and limits");
+  });
+
+  test("a whole visit needs no mouse, and a screen reader has a name for every stop", async () => {
+    const keyboard = new Keyboard(page);
+    await page.reload();
+    await page.getByLabel("API key or token").waitFor();
+    assert.deepEqual(await keyboard.focused(), { role: "textbox", name: "API key or token" });
+    await keyboard.type(scene.key);
+    await keyboard.press("Enter");
+    await page.getByRole("heading", { name: "Keys and limits", level: 1 }).waitFor();
+
+    await keyboard.open("Now");
+    await row("primary").filter({ hasText: "us-east" }).waitFor();
+    await keyboard.goAround("Now");
+    await keyboard.press("Enter");
+    assert.deepEqual(
+      await keyboard.focused(),
+      { role: "heading", name: "Now" },
+      "the link skips to the content",
+    );
+
+    const { id, token } = await scene.order("by-keyboard");
+    await keyboard.open("A transaction");
+    await keyboard.goTo("textbox", "Token or id of a transaction");
+    await keyboard.type(token);
+    await keyboard.press("Enter");
+    await page.getByText("Durable at global").waitFor();
+    await keyboard.goAround("A transaction");
+    await keyboard.goTo("textbox", "Token or id of a transaction");
+    await keyboard.press("Control+A");
+    await keyboard.type(id);
+    await keyboard.press("Enter");
+    await page.getByText("No event has this id").waitFor();
+    await keyboard.goTo("button", "Copy: ask a gateway");
+    await keyboard.press("Enter");
+    await page.getByText(/^(Copied\.|Select the text and copy it\.)$/).waitFor();
+
+    await keyboard.open("After a failover");
+    await keyboard.goTo("combobox", "Type");
+    await keyboard.press("End");
+    assert.equal(await page.getByLabel("Type").inputValue(), "webhook.disabled");
+    await keyboard.press("Home");
+    await keyboard.goTo("combobox", "Show as they become durable at");
+    await keyboard.press("End");
+    await page.getByRole("status").filter({ hasText: "event" }).waitFor({ state: "attached" });
+    await keyboard.goAround("After a failover");
+
+    await keyboard.open("Before a failover");
+    await row("most advanced").waitFor();
+    await keyboard.goAround("Before a failover");
+    await keyboard.goTo("combobox", "Node");
+    const chosen = await page.getByLabel("Node").inputValue();
+    await keyboard.press("ArrowDown", "ArrowUp", "End");
+    const other = await page.getByLabel("Node").inputValue();
+    assert.notEqual(other, chosen);
+    await page.getByText(`VALUES ('${other}',`).waitFor();
+
+    await keyboard.open("Webhooks");
+    await keyboard.goTo("button", /^Send a test message/);
+    await keyboard.press("Enter");
+    await page.getByText("Test message: done.").waitFor();
+    await keyboard.goTo("link", "https://127.0.0.1:9/orders", "Shift+Tab");
+    await keyboard.press("Enter");
+    await row("webhook.test").first().waitFor();
+    assert.match((await keyboard.focused()).name, /^Deliveries to /, "the focus is where the reader goes on");
+    await keyboard.goTo("button", /^Show the attempts/);
+    await keyboard.press("Enter");
+    await page.getByRole("heading", { name: /^Attempts of/ }).waitFor();
+    assert.match((await keyboard.focused()).name, /^Attempts of /);
+    await keyboard.goAround("Webhooks");
+
+    await keyboard.open("Keys and limits");
+    await keyboard.goTo("searchbox", /^Search/);
+    await keyboard.type("reports");
+    await page.getByText("1 of 4 keys").waitFor();
+    await keyboard.goAround("Keys and limits");
+
+    await keyboard.goTo("button", "Sign out", "Shift+Tab");
+    await keyboard.press("Enter");
+    await page.getByLabel("API key or token").waitFor();
+    assert.deepEqual(await keyboard.focused(), { role: "textbox", name: "API key or token" });
+    await signIn(page, scene.key, "Keys and limits");
+  });
+
   test("the page shows what is at risk and a stall as it happens", async () => {
     await show(page, "Now");
     await scene.starve();
@@ -163,7 +265,7 @@ describe("the console", { skip: whyNoBrowser() }, () => {
     await row("order=at-risk-1").getByText("transaction.lost").waitFor();
     await page.getByLabel("Type").selectOption("transaction.lost");
     await page.getByLabel(/^Search/).fill("order=at-risk");
-    await page.getByText("2 events").waitFor();
+    await page.getByRole("status").filter({ hasText: "2 events" }).waitFor({ state: "attached" });
     await assertAccessible("After a failover");
     const downloading = page.waitForEvent("download");
     await page.getByRole("button", { name: "Export as JSON lines" }).click();

@@ -38,7 +38,9 @@ export class Scene implements AsyncDisposable {
         },
       },
     });
-    const key = await system.createKey({ name: "shop", scopes: ["read", "write", "webhooks", "admin"] });
+    const key = await system.createKey({
+      ...{ name: "shop operators", owner: "shop", scopes: ["read", "write", "webhooks", "admin"] },
+    });
     const scene = new Scene(system, key);
     await scene.run("CREATE TABLE purchase (number text)", {});
     return scene;
@@ -89,6 +91,22 @@ export class Scene implements AsyncDisposable {
     });
   }
 
+  /** Of two more owners; one of them is revoked. */
+  async makeKeys(): Promise<void> {
+    const { system } = this;
+    await system.createKey({
+      ...{ name: "shop reports", owner: "shop", scopes: ["read"] },
+      limits: ["--rate", "50", "--expires", "5d"],
+    });
+    await system.createKey({ name: "crane's orders", owner: "crane", scopes: ["read", "write"] });
+    const old = await system.createKey({
+      name: "crane's old key",
+      owner: "crane",
+      scopes: ["read", "write"],
+    });
+    await system.revokeKey(old);
+  }
+
   /** From here on no log leaves the primary's region, while announcements do. */
   async starve(): Promise<void> {
     await this.system.cluster.waitForStreaming();
@@ -133,10 +151,11 @@ export async function openConsole(
   return page;
 }
 
-export async function signIn(page: Page, key: string): Promise<void> {
+/** `view`: the one that the address names. */
+export async function signIn(page: Page, key: string, view = "Now"): Promise<void> {
   await page.getByLabel("API key or token").fill(key);
   await page.keyboard.press("Enter");
-  await page.getByRole("heading", { name: "Now", level: 1 }).waitFor();
+  await page.getByRole("heading", { name: view, level: 1 }).waitFor();
 }
 
 export async function show(page: Page, view: string): Promise<void> {

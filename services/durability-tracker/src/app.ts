@@ -1,7 +1,7 @@
 // Builds the tracker from its parts, starts and stops them. main.ts owns listening, signals and
 // exit codes.
 import { type FastifyInstance } from "fastify";
-import { HighwaterError, UNSERVED_HEADER } from "@highwater/protocol";
+import { type EpochId, HighwaterError, UNSERVED_HEADER } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
 import {
   Admission,
@@ -28,8 +28,11 @@ import { durabilityRoutes, streamRoutes } from "./routes/durability.ts";
 import { registerFailoverRoutes } from "./routes/failover.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { eventRoutes } from "./routes/events.ts";
+import { operatorRoutes } from "./routes/operators.ts";
 import { registerWebhookRoutes } from "./routes/webhooks.ts";
+import { GatewayLimits } from "./shell/gateway-limits.ts";
 import { HeapRoom } from "./shell/heap-room.ts";
+import { KeyListing } from "./shell/key-listing.ts";
 import { TrackerLoop } from "./shell/loop.ts";
 import { TrackerMetrics } from "./shell/metrics.ts";
 import { makeExpiryTime, type ReadExpiryTime } from "./shell/expiry-clock.ts";
@@ -69,6 +72,8 @@ interface Parts {
   readonly webhooks: Webhooks;
   readonly metrics: TrackerMetrics;
   readonly callers: Callers;
+  readonly limits: GatewayLimits;
+  readonly keys: KeyListing;
   readonly schedule: ScheduleCheck;
   readonly readTime: ReadExpiryTime;
   readonly stopping: AbortController;
@@ -126,6 +131,7 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
       loop.stop();
       schedule.stop();
       callers.stop();
+      parts.keys.close();
       stream.close();
       await webhooks.close();
       await events.close();
@@ -192,7 +198,27 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
     identity: { name: config.name, region: config.region },
     certificate: config.tlsCertificate,
   });
-  return { loop, stream, verdicts, alarms, events, webhooks, metrics, callers, schedule, readTime, stopping };
+  return {
+    loop,
+    stream,
+    verdicts,
+    alarms,
+    events,
+    webhooks,
+    metrics,
+    callers,
+    limits: new GatewayLimits(clock),
+    keys: new KeyListing({ clock, keys: deps.keys, primary: () => followed(loop)?.node ?? null }),
+    schedule,
+    readTime,
+    stopping,
+  };
+}
+
+/** The authoritative primary and its epoch; null while there is none. */
+function followed({ state }: TrackerLoop): { readonly node: string; readonly epoch: EpochId } | null {
+  const { standing } = state.topology;
+  return standing.kind === "following" ? standing : null;
 }
 
 function makeSchedule(
@@ -205,10 +231,7 @@ function makeSchedule(
     store,
     clock,
     log,
-    primary: () => {
-      const { standing } = loop.state.topology;
-      return standing.kind === "following" ? standing.node : null;
-    },
+    primary: () => followed(loop)?.node ?? null,
   });
 }
 
@@ -232,10 +255,7 @@ function makeEvents(
     helper: `tracker:${config.name}`,
     connectTimeoutMs: config.connectTimeoutMs,
     callTimeoutMs: config.callTimeoutMs,
-    primaryEpoch: () => {
-      const { standing } = loop.state.topology;
-      return standing.kind === "following" ? standing : null;
-    },
+    primaryEpoch: () => followed(loop),
     prepare: (node) => store.prepare(node),
     readTime,
     recordEvent: async ({ node, epoch }, event) => {
@@ -278,16 +298,18 @@ function makeEvents(
 }
 
 function addRoutes(app: FastifyInstance, config: Config, deps: TrackerDeps, parts: Parts): void {
-  const { loop, stream, verdicts, events, webhooks, metrics, callers, stopping } = parts;
+  const { loop, stream, verdicts, events, webhooks, metrics, callers, limits, stopping } = parts;
   void app.register((scope, _options, done) => {
     installCallers(scope, callers);
     durabilityRoutes(scope, { loop, verdicts });
     registerFailoverRoutes(scope, { state: () => loop.state });
+    operatorRoutes(scope, { limits, keys: isAnonymous(config.identity) ? null : parts.keys });
     registerWebhookRoutes(scope, { admin: webhooks.admin });
     announcementRoutes(scope, {
       loop,
       clock: deps.clock,
       ledger: deps.ledger,
+      limits,
       onlyServices: config.internalSecret !== null,
     });
     done();
@@ -337,10 +359,7 @@ function makeCallers(
   { loop, metrics }: { readonly loop: TrackerLoop; readonly metrics: TrackerMetrics },
 ): Callers {
   const { clock } = deps;
-  const others = makeAuthenticator(config.identity, deps, () => {
-    const { standing } = loop.state.topology;
-    return standing.kind === "following" ? standing : null;
-  });
+  const others = makeAuthenticator(config.identity, deps, () => followed(loop));
   const secrets = [config.internalSecret, config.internalSecretPrevious].filter((one) => one !== null);
   return new Callers({
     authenticator: new InternalAuthenticator({ secrets, others }),

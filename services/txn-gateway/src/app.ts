@@ -76,9 +76,11 @@ export function buildGateway(
   neonRoutes(app, neonContext(deps, gateway));
   healthRoutes(app, gateway);
 
+  const reports = gateway.makeLimitReports();
   let cancelCut = (): void => undefined;
   app.addHook("onReady", async () => {
     gateway.start();
+    reports.start();
     await gateway.wire?.listen();
   });
   app.addHook("preClose", async () => {
@@ -92,6 +94,7 @@ export function buildGateway(
   });
   app.addHook("onClose", async () => {
     cancelCut();
+    reports.stop();
     await gateway.stop();
   });
   return { app, metrics: () => gateway.metrics.collect() };

@@ -24,8 +24,9 @@ import { Reads } from "./attempts/reads.ts";
 import { Transactions } from "./attempts/transactions.ts";
 import { type Config } from "./config.ts";
 import { type Deps } from "./deps.ts";
-import { Exposure } from "./exposure/exposure.ts";
+import { Exposure, type LimitSample } from "./exposure/exposure.ts";
 import { registerExposureGauges } from "./exposure/gauges.ts";
+import { LimitReports } from "./exposure/limit-reports.ts";
 import { Interactive } from "./interactive/interactive.ts";
 import { Metrics } from "./metrics.ts";
 import { Durability } from "./outcomes/durability.ts";
@@ -380,6 +381,14 @@ export class Gateway {
 
   get isStopping(): boolean {
     return this.#stopping;
+  }
+
+  /** Operators find this gateway's limits at every tracker while they are started. */
+  makeLimitReports(): LimitReports {
+    const { name: gateway, region, trackers, exposure } = this.#config;
+    const { clock, transport } = this.#deps;
+    const limits = (): readonly LimitSample[] => this.#exposure.allSamples();
+    return new LimitReports({ clock, transport, gateway, region, level: exposure.level, trackers, limits });
   }
 
   /** No new work; what only waits for durability is answered now. Work in flight goes on. */

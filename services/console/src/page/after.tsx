@@ -1,6 +1,6 @@
 // After a failover: which epochs began, what each discarded, and the recorded events with filters
 // and export.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { causeText } from "./epoch-text.ts";
 import {
   type AnyEvent,
@@ -97,13 +97,15 @@ function Events({ session }: { session: Session }) {
     setFilter(changed);
     setRows(ROWS);
   };
+  const count = `${formatCount(found.length)} ${found.length === 1 ? "event" : "events"}`;
   return (
     <Section title="Events">
       <Filters session={session} filter={filter} onChange={change} />
+      <FilterResult filter={filter} count={count} />
       <div class="row">
-        <p role="status" class="grow">
+        <p class="grow">
           {log.state.value === "reading" ? "Reading. " : ""}
-          {formatCount(found.length)} {found.length === 1 ? "event" : "events"}
+          {count}
         </p>
         <button
           type="button"
@@ -131,6 +133,21 @@ function Events({ session }: { session: Session }) {
         </button>
       )}
     </Section>
+  );
+}
+
+/** For screen readers: what a filter found, but not each event that comes later. */
+function FilterResult({ filter, count }: { filter: EventFilter; count: string }) {
+  const [said, say] = useState("");
+  const isFirst = useRef(true);
+  useEffect(() => {
+    if (!isFirst.current) say(count);
+    isFirst.current = false;
+  }, [filter]);
+  return (
+    <p class="unseen" role="status">
+      {said}
+    </p>
   );
 }
 

@@ -6,6 +6,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import type { ConsoleScope } from "./access.ts";
 import { AfterView } from "./after.tsx";
 import { BeforeView } from "./before.tsx";
+import { KeysView } from "./keys.tsx";
 import { Badge } from "./parts.tsx";
 import { NowView } from "./now.tsx";
 import { TransactionView } from "./transaction.tsx";
@@ -47,6 +48,12 @@ const VIEWS: readonly View[] = [
     title: "Webhooks",
     scope: "webhooks",
     show: (session, argument) => <WebhooksView session={session} argument={argument} />,
+  },
+  {
+    path: "keys",
+    title: "Keys and limits",
+    scope: "admin",
+    show: (session) => <KeysView session={session} />,
   },
 ];
 

@@ -1,38 +1,77 @@
 // Parts that several views share.
-import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import type { ComponentChildren, RefObject } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { clock } from "./session.ts";
 
 const SAY_COPIED_MS = 2_000;
 
-export function Section(props: { title: string; children: ComponentChildren; wide?: boolean }) {
-  const id = `section-${props.title.toLowerCase().replaceAll(/[^a-z]+/g, "-")}`;
+/** `takesFocus`: it was opened by something else on the page, and the reader goes on in it. */
+export function Section(props: {
+  title: string;
+  children: ComponentChildren;
+  wide?: boolean;
+  takesFocus?: boolean;
+}) {
+  const { title, children, wide = false, takesFocus = false } = props;
+  const id = `section-${title.toLowerCase().replaceAll(/[^a-z]+/g, "-")}`;
+  const heading = useFocus<HTMLHeadingElement>(takesFocus);
   return (
-    <section class={props.wide === true ? "card wide" : "card"} aria-labelledby={id}>
-      <h2 id={id}>{props.title}</h2>
-      {props.children}
+    <section class={wide ? "card wide" : "card"} aria-labelledby={id}>
+      <h2 id={id} ref={heading} tabIndex={takesFocus ? -1 : undefined}>
+        {title}
+      </h2>
+      {children}
     </section>
   );
 }
 
-/** A table that scrolls by itself on a narrow screen, also with the keyboard. */
+/** The element gets the focus once it is there. */
+export function useFocus<T extends HTMLElement>(isThere: boolean) {
+  const element = useRef<T>(null);
+  useEffect(() => {
+    if (isThere) element.current?.focus();
+  }, [isThere]);
+  return element;
+}
+
+/** A table that scrolls by itself where it is too wide, and only there is a stop of the keyboard. */
 export function DataTable(props: { label: string; head: readonly string[]; children: ComponentChildren }) {
+  const { label, head, children } = props;
+  const frame = useRef<HTMLDivElement>(null);
+  const isTooWide = useIsTooWide(frame);
+  const stop = isTooWide ? ({ role: "group", tabIndex: 0, "aria-label": `${label}, scrolls` } as const) : {};
   return (
-    <div class="scroll" role="group" aria-label={props.label} tabIndex={0}>
-      <table>
+    <div class="scroll" ref={frame} {...stop}>
+      <table aria-label={label}>
         <thead>
           <tr>
-            {props.head.map((title) => (
+            {head.map((title) => (
               <th key={title} scope="col">
                 {title}
               </th>
             ))}
           </tr>
         </thead>
-        <tbody>{props.children}</tbody>
+        <tbody>{children}</tbody>
       </table>
     </div>
   );
+}
+
+function useIsTooWide(frame: RefObject<HTMLElement>): boolean {
+  const [isTooWide, setTooWide] = useState(false);
+  useEffect(() => {
+    const element = frame.current;
+    if (element === null) return undefined;
+    const changed = new ResizeObserver(() => {
+      setTooWide(element.scrollWidth > element.clientWidth);
+    });
+    for (const each of [element, ...element.children]) changed.observe(each);
+    return () => {
+      changed.disconnect();
+    };
+  }, []);
+  return isTooWide;
 }
 
 export function Figure(props: {

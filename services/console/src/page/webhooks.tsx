@@ -1,5 +1,5 @@
 // The webhooks of the key's owner: endpoints, their deliveries, and what can be sent again.
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type {
   DeliveryDetails,
   DeliveryList,
@@ -11,12 +11,16 @@ import type {
 } from "@highwater/protocol";
 import { type Api, messageOf } from "./api.ts";
 import { formatCount, formatDay, formatMs, formatTime } from "./format.ts";
-import { Badge, Choice, DataTable, Notice, Section } from "./parts.tsx";
+import { Badge, Choice, DataTable, Notice, Section, useFocus } from "./parts.tsx";
 import { clock, type Session } from "./session.ts";
 import { useAnswer } from "./use-answer.ts";
 
 const REFRESH_MS = 3_000;
 const HOUR_MS = 3_600_000;
+/** From when on failed deliveries are sent again. */
+const SPANS_MS = { "1 hour": HOUR_MS, "24 hours": 24 * HOUR_MS, "7 days": 168 * HOUR_MS } as const;
+type Span = keyof typeof SPANS_MS;
+const SPANS = Object.keys(SPANS_MS) as Span[];
 const STATUSES = ["pending", "delivered", "failed", "held"] as const satisfies readonly DeliveryStatus[];
 const TONES: Readonly<Record<DeliveryStatus, string>> = {
   pending: "waiting",
@@ -43,11 +47,24 @@ function useRead<T>(api: Api, path: string): { answer: T | null; fault: string; 
 export function WebhooksView({ session, argument }: { session: Session; argument: string }) {
   const { answer, fault, again } = useRead<WebhookList>(session.api, "/v1/webhooks");
   const chosen = answer?.webhooks.find(({ id }) => id === argument);
+  /** Named by the address when the view was opened. */
+  const opened = useRef(argument);
+  useEffect(() => {
+    if (opened.current !== argument) opened.current = "";
+  }, [argument]);
   return (
     <>
       {fault !== "" && <Notice tone="bad">{fault}</Notice>}
       {answer !== null && <Endpoints session={session} webhooks={answer.webhooks} onChanged={again} />}
-      {chosen !== undefined && <Deliveries key={chosen.id} session={session} webhook={chosen} />}
+      {chosen !== undefined && (
+        // The focus follows a choice in the list. At first it stays on the view's heading.
+        <Deliveries
+          key={chosen.id}
+          session={session}
+          webhook={chosen}
+          takesFocus={opened.current !== argument}
+        />
+      )}
     </>
   );
 }
@@ -98,7 +115,14 @@ function Endpoints(props: { session: Session; webhooks: readonly Webhook[]; onCh
               <td>
                 <EndpointState webhook={webhook} />
               </td>
-              <td class="text">{webhook.events.join(", ")}</td>
+              <td class="text">
+                {webhook.events.join(", ")}
+                {Object.entries(webhook.filter).map(([name, value]) => (
+                  <div key={name} class="muted">
+                    only {name}={value}
+                  </div>
+                ))}
+              </td>
               <td>
                 <button
                   type="button"
@@ -137,20 +161,30 @@ function EndpointState({ webhook: { disabled, disabledWhy, failingSince } }: { w
   return <Badge tone="good">enabled</Badge>;
 }
 
-function Deliveries({ session, webhook }: { session: Session; webhook: Webhook }) {
+function Deliveries(props: { session: Session; webhook: Webhook; takesFocus: boolean }) {
+  const { session, webhook, takesFocus } = props;
   const [status, setStatus] = useState<DeliveryStatus | "">("");
+  const [span, setSpan] = useState<Span>("24 hours");
+  /** `next` of each page before the one that is shown. */
+  const [before, setBefore] = useState<readonly string[]>([]);
   const [opened, open] = useState<string | null>(null);
   const path = `/v1/webhooks/${webhook.id}`;
-  const query = status === "" ? "" : `?status=${status}`;
-  const { answer, fault, again } = useRead<DeliveryList>(session.api, `${path}/deliveries${query}`);
+  const query = new URLSearchParams({
+    ...(status === "" ? {} : { status }),
+    ...(before.length === 0 ? {} : { before: before.at(-1) ?? "" }),
+  });
+  const { answer, fault, again } = useRead<DeliveryList>(
+    session.api,
+    `${path}/deliveries?${query.toString()}`,
+  );
   const { said, run } = useAction(again);
   const recover = async (): Promise<string> => {
-    const since = new Date(clock.wallMs() - 24 * HOUR_MS).toISOString();
+    const since = new Date(clock.wallMs() - SPANS_MS[span]).toISOString();
     const { recovered, more } = await session.api.send<RecoverResponse>("POST", `${path}/recover`, { since });
     return `${formatCount(recovered)} will be sent again${more ? "; there are more" : ""}.`;
   };
   return (
-    <Section title={`Deliveries to ${webhook.url}`}>
+    <Section title={`Deliveries to ${webhook.url}`} takesFocus={takesFocus}>
       {fault !== "" && <Notice tone="bad">{fault}</Notice>}
       <div class="row">
         <Choice<DeliveryStatus | "">
@@ -159,15 +193,19 @@ function Deliveries({ session, webhook }: { session: Session; webhook: Webhook }
           value={status}
           choices={STATUSES}
           none="All"
-          onChoose={setStatus}
+          onChoose={(chosen) => {
+            setStatus(chosen);
+            setBefore([]);
+          }}
         />
+        <Choice<Span> id="span" label="Failed in the last" value={span} choices={SPANS} onChoose={setSpan} />
         <button
           type="button"
           onClick={() => {
             run("Recover", recover);
           }}
         >
-          Send again what failed in the last 24 hours
+          Send these again
         </button>
       </div>
       <p role="status">{said}</p>
@@ -188,8 +226,41 @@ function Deliveries({ session, webhook }: { session: Session; webhook: Webhook }
         ))}
       </DataTable>
       {answer?.deliveries.length === 0 && <p class="muted">No delivery.</p>}
+      <Pages before={before} next={answer?.next ?? null} onTurn={setBefore} />
       {opened !== null && <Attempts key={opened} session={session} path={`${path}/deliveries/${opened}`} />}
     </Section>
+  );
+}
+
+/** Nothing where all fits on one page. */
+function Pages(props: {
+  before: readonly string[];
+  next: string | null;
+  onTurn: (before: readonly string[]) => void;
+}) {
+  const { before, next, onTurn } = props;
+  if (before.length === 0 && next === null) return null;
+  return (
+    <div class="row">
+      <button
+        type="button"
+        disabled={before.length === 0}
+        onClick={() => {
+          onTurn(before.slice(0, -1));
+        }}
+      >
+        Newer
+      </button>
+      <button
+        type="button"
+        disabled={next === null}
+        onClick={() => {
+          if (next !== null) onTurn([...before, next]);
+        }}
+      >
+        Older
+      </button>
+    </div>
   );
 }
 
@@ -216,12 +287,14 @@ function DeliveryLine(props: { delivery: WebhookDelivery; onOpen: () => void; on
   );
 }
 
+/** Opened by a button above: the focus follows. */
 function Attempts({ session, path }: { session: Session; path: string }) {
   const { answer, fault } = useRead<DeliveryDetails>(session.api, path);
+  const heading = useFocus<HTMLHeadingElement>(answer !== null);
   if (answer === null) return <p role="status">{fault === "" ? "Reading the delivery." : fault}</p>;
   return (
     <>
-      <h3>
+      <h3 ref={heading} tabIndex={-1}>
         Attempts of <code>{answer.id}</code>
       </h3>
       <DataTable label="Attempts" head={["Attempt", "Time", "Took", "Outcome", "Answer"]}>

@@ -2,12 +2,14 @@
 import { ERROR_OPERATIONS, type Json, makeOpenApi, type Operation } from "@highwater/service";
 import { DURABILITY_OPERATIONS } from "./durability.ts";
 import { HEALTH_OPERATIONS } from "./health.ts";
+import { OPERATOR_OPERATIONS } from "./operators.ts";
 import { SCHEMAS } from "./schemas.ts";
 import { WEBHOOK_OPERATIONS } from "./webhooks.ts";
 
 export const OPERATIONS: readonly Operation[] = [
   ...DURABILITY_OPERATIONS,
   ...WEBHOOK_OPERATIONS,
+  ...OPERATOR_OPERATIONS,
   ...ERROR_OPERATIONS,
   ...HEALTH_OPERATIONS,
 ];
@@ -23,6 +25,7 @@ export function makeDocument(): Json {
     tags: {
       durability: "Marks, verdicts, events, and what is at risk.",
       webhooks: "Endpoints that receive events, and the deliveries to them.",
+      operators: "Keys and limits of all owners.",
       gateways: "Calls of gateways.",
       errors: "The meaning of each error, and the next step.",
       operation: "For probes and operators. Do not expose these calls to the public.",

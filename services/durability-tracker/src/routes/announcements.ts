@@ -1,9 +1,10 @@
 // Takes gateways' announcements and acknowledges them when they are on local disk. Also answers
-// gateways that ask about ids without tokens.
+// gateways that ask about ids without tokens, and takes the reports of their limits.
 import { type FastifyInstance, type FastifyRequest } from "fastify";
 import {
   AnnouncementBatch,
   type EpochId,
+  ExposureLimitsReport,
   HighwaterError,
   LossesRequest,
   type LossesResponse,
@@ -16,6 +17,7 @@ import {
 import { type Clock, sleep } from "@highwater/runtime";
 import { callerOf, NOBODY } from "@highwater/service";
 import { type AnnouncedItem, judgeHeld, levelNames } from "../core/index.ts";
+import { type GatewayLimits } from "../shell/gateway-limits.ts";
 import { type LedgerFile } from "../shell/ledger-file.ts";
 import { type TrackerLoop } from "../shell/loop.ts";
 
@@ -25,6 +27,7 @@ export interface AnnouncementContext {
   readonly loop: TrackerLoop;
   readonly clock: Clock;
   readonly ledger: LedgerFile;
+  readonly limits: GatewayLimits;
   /**
    * A caller that could announce could make the tracker watch transactions that never existed, or
    * forget existing ones.
@@ -34,7 +37,7 @@ export interface AnnouncementContext {
 
 export function announcementRoutes(
   scope: FastifyInstance,
-  { loop, clock, ledger, onlyServices }: AnnouncementContext,
+  { loop, clock, ledger, limits, onlyServices }: AnnouncementContext,
 ): void {
   const bodyOf = <S extends TSchema>(request: FastifyRequest, schema: S): Static<S> => {
     if (onlyServices && callerOf(request).principal.isService !== true)
@@ -62,6 +65,11 @@ export function announcementRoutes(
       parents: epochsOf(parents),
     });
     await ledger.flush();
+    return reply.code(204).send();
+  });
+
+  scope.post("/internal/exposure-limits", (request, reply) => {
+    limits.take(bodyOf(request, ExposureLimitsReport));
     return reply.code(204).send();
   });
 

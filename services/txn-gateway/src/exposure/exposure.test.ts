@@ -193,9 +193,11 @@ test("one key at its limit does not hold up the others", () => {
   assert.equal(refusal(() => exposure.admit(7n, "commit")).exposure?.transactions, 3);
   commit(8n);
   assert.deepEqual(exposure.samples(), [
-    { name: "exposureTransactions", used: 4, bound: MOST },
-    { name: "exposureKeyTransactions", used: 3, bound: 3 },
+    { name: "exposureTransactions", value: MOST, used: 4, bound: MOST },
+    { name: "exposureKeyTransactions", value: 3, used: 3, bound: 3 },
   ]);
+  const announcements = { name: "maxPendingAnnouncements", value: 1_000, used: 0, bound: 1_000 };
+  assert.deepEqual(exposure.allSamples().at(-1), announcements);
 });
 
 test("what trackers report of others counts with the own account, by region and by key too", () => {
@@ -261,7 +263,7 @@ test("without a tracker each gateway keeps to its share, by as many gateways as 
   await clock.advance(1);
   const details = refusal(() => exposure.admit(0n, "commit"));
   assert.match(details.detail ?? "", /the limit 10; this gateway's share is 5/);
-  assert.equal(exposure.samples()[0]?.bound, 5);
+  assert.deepEqual([exposure.samples()[0]?.value, exposure.samples()[0]?.bound], [MOST, 5]);
   // Nothing of this gateway is pending: the tracker has no reason to speak.
   exposure.advance(EPOCH_A, at(10_000));
   for (let count = 0; count < 8; count++) assert.notEqual(exposure.admit(0n, "commit").exposed, null);

@@ -60,6 +60,8 @@ interface Use {
 
 export interface LimitSample {
   readonly name: string;
+  /** As it is configured. */
+  readonly value: number;
   readonly used: number;
   readonly bound: number;
 }
@@ -215,15 +217,23 @@ export class Exposure {
     const nowMs = this.#parts.clock.monotonicMs();
     const isFresh = this.#others.isFresh(this.#account, nowMs);
     return this.#options.settings.limits.map((limit) => {
-      const { name, scope } = limit;
+      const { name, scope, value } = limit;
       const tallies = scope === "key" ? [...this.#account.owners.values()] : [this.#account.total];
-      let nearest = { name, used: 0, bound: this.#boundOf(limit, isFresh) };
+      let nearest = { name, value, used: 0, bound: this.#boundOf(limit, isFresh) };
       for (const tally of tallies) {
         const used = this.#usedOf(limit, tally, { nowMs, isFresh });
         if (used > nearest.used) nearest = { ...nearest, used };
       }
       return nearest;
     });
+  }
+
+  /** Everything at which transactions are refused with `exposure_limit`. */
+  allSamples(): LimitSample[] {
+    if (!this.#options.hasTrackers) return [];
+    const { name, value } = this.#announcements;
+    const pending = this.#parts.announcements.pending();
+    return [...this.samples(), { name, value, used: pending, bound: value }];
   }
 
   /** Returns how near the nearest bound is, from 0 to 1. Errors: `exposure_limit` at a bound. */

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { describeKey } from "@highwater/service";
 import { type ApiKey, DEFAULT_LIMITS } from "@highwater/store";
-import { describeKey, keyTable } from "./print.ts";
+import { keyTable } from "./print.ts";
 import { roleFaults } from "./run.ts";
 
 const KEY: ApiKey = {

@@ -1,47 +1,5 @@
-// Keys as an operator reads them. There is nothing secret in them.
-import { type ApiKey } from "@highwater/store";
-
-export interface DescribedKey {
-  readonly id: string;
-  readonly state: "active" | "expired" | "revoked";
-  readonly name: string;
-  readonly owner: string;
-  readonly role: string;
-  readonly scopes: readonly string[];
-  /** Those that the key has of its own. */
-  readonly limits: Readonly<Record<string, number>>;
-  readonly createdAt: string;
-  readonly expiresAt: string | null;
-  readonly revokedAt: string | null;
-}
-
-export function describeKey(key: ApiKey, nowMs: number): DescribedKey {
-  const { id, name, owner, role, scopes } = key;
-  const limits = Object.entries(key.limits).flatMap(([limit, value]: [string, number | null]) =>
-    value === null ? [] : [[limit, value] as const],
-  );
-  return {
-    id,
-    state: stateOf(key, nowMs),
-    name,
-    owner,
-    role,
-    scopes,
-    limits: Object.fromEntries(limits),
-    createdAt: timeText(key.createdAtMs),
-    expiresAt: key.expiresAtMs === null ? null : timeText(key.expiresAtMs),
-    revokedAt: key.revokedAtMs === null ? null : timeText(key.revokedAtMs),
-  };
-}
-
-function stateOf({ revokedAtMs, expiresAtMs }: ApiKey, nowMs: number): DescribedKey["state"] {
-  if (revokedAtMs !== null) return "revoked";
-  return expiresAtMs !== null && nowMs >= expiresAtMs ? "expired" : "active";
-}
-
-function timeText(atMs: number): string {
-  return new Date(atMs).toISOString();
-}
+// A table of keys, as an operator reads it.
+import { type DescribedKey } from "@highwater/protocol";
 
 const HEAD = ["id", "state", "name", "owner", "role", "scopes", "limits", "created", "expires"];
 

@@ -11,10 +11,10 @@ import {
   type RoleFacts,
   type Store,
 } from "@highwater/store";
-import { fingerprintOf, hashSecret, makeKeyText } from "@highwater/service";
+import { describeKey, fingerprintOf, hashSecret, makeKeyText } from "@highwater/service";
 import { badInput, type CreateCommand, type Given, type KeysCommand, type Moment } from "./parse.ts";
 import { awaitReplicas, findPrimary, type Primary } from "./primary.ts";
-import { describeKey, keyTable } from "./print.ts";
+import { keyTable } from "./print.ts";
 
 export interface KeysDeps {
   readonly store: Store;
