@@ -9,11 +9,12 @@ import { type DevBrowser, launchBrowser, type Page, whyNoBrowser } from "@highwa
 import { eventually } from "@highwater/lab-tools/process";
 import type { DurabilityEvent, TransactionResponse } from "@highwater/protocol";
 import { Keyboard } from "./keyboard.ts";
-import { openConsole, Scene, show, signIn } from "./scene.ts";
+import { drawn, openConsole, Scene, show, signIn } from "./scene.ts";
 
 const LIMIT_MS = 120_000;
 const PHONE = { width: 360, height: 740 };
 const DESKTOP = { width: 1280, height: 800 };
+const TABLET = { width: 768, height: 1_024 };
 
 let scene: Scene;
 let launched: DevBrowser;
@@ -21,12 +22,13 @@ let page: Page;
 let lost: TransactionResponse;
 const faults: string[] = [];
 
-/** In both colour schemes, and at phone width, where nothing may be wider than the screen. */
+/** In both colour schemes, and at three widths: nothing may be wider than the screen, no table than its card. */
 async function assertAccessible(where: string): Promise<void> {
   for (const colorScheme of ["light", "dark"] as const) {
     await page.emulateMedia({ colorScheme });
-    for (const size of [DESKTOP, PHONE]) {
+    for (const size of [DESKTOP, TABLET, PHONE]) {
       await page.setViewportSize(size);
+      await drawn(page);
       await page.evaluate(axe.source);
       const found = await page.evaluate<string[]>(
         "axe.run(document).then(({ violations, passes }) => passes.length < 5 ? ['axe has not looked'] : violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => id + ': ' + html)))",
@@ -34,6 +36,10 @@ async function assertAccessible(where: string): Promise<void> {
       assert.deepEqual(found, [], `${where}, ${colorScheme}, ${String(size.width)} pixels`);
       const tooWide = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
       assert.ok(Number(tooWide) <= 0, `${where} is ${String(tooWide)} pixels too wide`);
+      const cut = await page.evaluate<string[]>(
+        "Array.from(document.querySelectorAll('.table')).filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)",
+      );
+      assert.deepEqual(cut, [], `${where} shows no whole table at ${String(size.width)} pixels`);
     }
   }
   await page.emulateMedia({ colorScheme: "light" });

@@ -6,9 +6,9 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { setTimeout as sleep } from "node:timers/promises";
-import { launchBrowser, type Page } from "@highwater/lab-tools/browser";
+import { launchBrowser } from "@highwater/lab-tools/browser";
 import { readOptions } from "@highwater/lab-tools/process";
-import { openConsole, Scene, show, signIn } from "./scene.ts";
+import { drawn, openConsole, Scene, show, signIn } from "./scene.ts";
 
 const HEIGHT = 800;
 const LIMIT_MS = 120_000;
@@ -18,7 +18,7 @@ const ORDER_EVERY_MS = 150;
 const AT_RISK = 12;
 const DOCS = fileURLToPath(new URL("../../../docs/guide/pictures", import.meta.url));
 /** Of the pictures of the docs, in which text stays legible beside other text. */
-const DOCS_WIDTH = 960;
+const DOCS_WIDTH = 1_120;
 const DOCS_QUALITY = 80;
 /** By the views that the docs show. */
 const DOCS_NAMES: Readonly<Record<string, string>> = {
@@ -63,11 +63,6 @@ async function draw(name: string): Promise<void> {
       console.log(path);
     }
   }
-}
-
-/** Two frames: the plots take their new size in the first. */
-async function drawn(on: Page): Promise<void> {
-  await on.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))");
 }
 
 /** Playwright writes no WebP, which takes a third of a PNG. */
@@ -128,6 +123,7 @@ await page.getByText("most advanced").waitFor();
 await draw("before");
 await scene.loseRegion();
 await showTransaction(last.token);
+await page.getByText("Lost at region").waitFor();
 await page.getByText("Reported as lost").waitFor();
 await draw("lost");
 await show(page, "After a failover");

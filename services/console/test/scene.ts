@@ -162,3 +162,8 @@ export async function show(page: Page, view: string): Promise<void> {
   await page.getByRole("navigation").getByRole("link", { name: view, exact: true }).click();
   await page.getByRole("heading", { name: view, level: 1 }).waitFor();
 }
+
+/** Two frames after a change of the size: in the first, tables and plots take theirs. */
+export async function drawn(page: Page): Promise<void> {
+  await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
+}

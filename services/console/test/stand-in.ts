@@ -106,8 +106,9 @@ export class StandIn implements AsyncDisposable {
   }
 
   #durable(): LiveDurableEvent {
-    const data = { ...transaction("0001", this.#sent), verdicts: { region: "durable" }, rule: "R1 mark" };
-    return { type: "transaction.durable", at: this.#now(), data } as const;
+    const verdicts = { region: "durable" } as const;
+    const data = { ...transaction("0001", this.#sent), verdicts, rule: "R1 mark" };
+    return { type: "transaction.durable", at: this.#now(), data };
   }
 
   #lost(): DurabilityEvent {

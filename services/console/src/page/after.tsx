@@ -8,17 +8,20 @@ import {
   EVENT_TYPES,
   type EventFilter,
   type EventType,
+  type Failover,
   failoversIn,
   filterEvents,
   isOfTransaction,
+  newestFirst,
   toJsonLines,
 } from "./event-filter.ts";
 import { MAX_EVENTS } from "./event-log.ts";
-import { formatCount, formatDay, formatLsn, formatTime, shortId } from "./format.ts";
-import { Badge, Choice, DataTable, Notice, Section } from "./parts.tsx";
+import { formatCount, formatDay, formatTime, shortId } from "./format.ts";
+import { Badge, Choice, Notice, Position, Section } from "./parts.tsx";
 import { clock, type Session } from "./session.ts";
+import { type Column, DataTable } from "./table.tsx";
 
-const ROWS = 100;
+const ROWS = 50;
 const KEEP_LINK_MS = 60_000;
 
 export function AfterView({ session }: { session: Session }) {
@@ -43,6 +46,17 @@ export function AfterView({ session }: { session: Session }) {
   );
 }
 
+const EPOCHS: readonly Column[] = [
+  { title: "Epoch", kind: "head" },
+  { title: "Began" },
+  { title: "Primary" },
+  { title: "Cause" },
+  { title: "Kept up to" },
+  { title: "Lost", kind: "number" },
+  { title: "Broken", kind: "number" },
+  { title: "Unlisted", kind: "number" },
+];
+
 function Failovers({ session }: { session: Session }) {
   const events = session.log.events.value;
   const failovers = useMemo(() => failoversIn(events), [events]);
@@ -53,26 +67,9 @@ function Failovers({ session }: { session: Session }) {
       ) : (
         <DataTable
           label="Epochs"
-          head={["Began", "Epoch", "Primary", "Cause", "Kept up to", "Lost", "Broken", "Unlisted"]}
-        >
-          {failovers.map(({ atMs, data, lost, broken }) => (
-            <tr key={data.epoch}>
-              <td>{`${formatDay(atMs)} ${formatTime(atMs)}`}</td>
-              <th scope="row">
-                {data.seq} <code>{shortId(data.epoch)}</code>
-              </th>
-              <td>{data.node}</td>
-              <td>{causeText(data.cause)}</td>
-              <td class="number">{formatLsn(data.forkOffset)}</td>
-              <td>{lost === 0 ? "0" : <Badge tone="bad">{formatCount(lost)}</Badge>}</td>
-              <td>{broken === 0 ? "0" : <Badge tone="bad">{formatCount(broken)}</Badge>}</td>
-              <td>
-                {data.unlisted === 0 ? "0" : `at most ${formatCount(data.unlisted)}`}
-                {data.complete ? "" : " *"}
-              </td>
-            </tr>
-          ))}
-        </DataTable>
+          columns={EPOCHS}
+          rows={failovers.map((failover) => ({ key: failover.data.epoch, cells: failoverCells(failover) }))}
+        />
       )}
       {failovers.some(({ data }) => !data.complete) && (
         <p class="muted">
@@ -84,13 +81,37 @@ function Failovers({ session }: { session: Session }) {
   );
 }
 
+function failoverCells({ atMs, data, lost, broken }: Failover) {
+  const discarded = (count: number) => (count === 0 ? "0" : <Badge tone="bad">{formatCount(count)}</Badge>);
+  return [
+    <>
+      {data.seq} <code>{shortId(data.epoch)}</code>
+    </>,
+    `${formatDay(atMs)} ${formatTime(atMs)}`,
+    data.node,
+    causeText(data.cause),
+    <Position offset={data.forkOffset} />,
+    discarded(lost),
+    discarded(broken),
+    `${data.unlisted === 0 ? "0" : `at most ${formatCount(data.unlisted)}`}${data.complete ? "" : " *"}`,
+  ];
+}
+
+const EVENTS: readonly Column[] = [
+  { title: "Event", kind: "head" },
+  { title: "Time" },
+  { title: "Transaction" },
+  { title: "What", kind: "text" },
+  { title: "Metadata", kind: "text" },
+];
+
 function Events({ session }: { session: Session }) {
   const [filter, setFilter] = useState<EventFilter>({ type: "", search: "" });
   const [rows, setRows] = useState(ROWS);
   const { log } = session;
   const [events, durable] = [log.events.value, log.durable.value];
   const found = useMemo(
-    () => filterEvents([...events, ...durable], filter).sort(newestFirst),
+    () => newestFirst(filterEvents([...events, ...durable], filter)),
     [events, durable, filter],
   );
   const change = (changed: EventFilter): void => {
@@ -117,11 +138,14 @@ function Events({ session }: { session: Session }) {
           Export as JSON lines
         </button>
       </div>
-      <DataTable label="Events" head={["Time", "Event", "Transaction", "What", "Metadata"]}>
-        {found.slice(0, rows).map((event) => (
-          <EventLine key={"id" in event ? event.id : `${event.data.id} ${event.at}`} event={event} />
-        ))}
-      </DataTable>
+      <DataTable
+        label="Events"
+        columns={EVENTS}
+        rows={found.slice(0, rows).map((event) => ({
+          key: "id" in event ? event.id : `${event.data.id} ${event.at}`,
+          cells: eventCells(event),
+        }))}
+      />
       {found.length > rows && (
         <button
           type="button"
@@ -149,10 +173,6 @@ function FilterResult({ filter, count }: { filter: EventFilter; count: string })
       {said}
     </p>
   );
-}
-
-function newestFirst(one: AnyEvent, other: AnyEvent): number {
-  return one.at === other.at ? 0 : one.at > other.at ? -1 : 1;
 }
 
 function Filters(props: { session: Session; filter: EventFilter; onChange: (filter: EventFilter) => void }) {
@@ -208,27 +228,23 @@ const TONES: Partial<Record<EventType, string>> = {
   "durability.recovered": "good",
 };
 
-function EventLine({ event }: { event: AnyEvent }) {
+function eventCells(event: AnyEvent) {
   const atMs = Date.parse(event.at);
   const data = isOfTransaction(event) ? event.data : null;
   const metadata = Object.entries(data?.metadata ?? {}).map(([name, value]) => `${name}=${value}`);
-  return (
-    <tr>
-      <td>{`${formatDay(atMs)} ${formatTime(atMs)}`}</td>
-      <td>
-        <Badge tone={TONES[event.type] ?? ""}>{event.type}</Badge>
-      </td>
-      <td>
-        {data !== null && (
-          <a href={`#/transaction/${data.id}`}>
-            <code>{data.id}</code>
-          </a>
-        )}
-      </td>
-      <td class="text">{describeEvent(event)}</td>
-      <td class="text">{metadata.join(", ")}</td>
-    </tr>
-  );
+  return [
+    <Badge tone={TONES[event.type] ?? ""}>{event.type}</Badge>,
+    `${formatDay(atMs)} ${formatTime(atMs)}`,
+    data === null ? (
+      ""
+    ) : (
+      <a href={`#/transaction/${data.id}`}>
+        <code>{data.id}</code>
+      </a>
+    ),
+    describeEvent(event),
+    metadata.join(", "),
+  ];
 }
 
 /** Gives the browser a file. */

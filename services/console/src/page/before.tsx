@@ -12,9 +12,10 @@ import {
   rank,
   unjudged,
 } from "./candidates.ts";
-import { formatBytes, formatCount, formatLsn } from "./format.ts";
-import { Badge, Choice, Command, DataTable, Notice, Section } from "./parts.tsx";
+import { formatBytes, formatCount } from "./format.ts";
+import { Badge, Choice, Command, Notice, Position, Section } from "./parts.tsx";
 import { served, type Session } from "./session.ts";
+import { type Column, DataTable } from "./table.tsx";
 import { useAnswer } from "./use-answer.ts";
 
 const ASK_AGAIN_MS = 2_000;
@@ -44,6 +45,14 @@ async function previewOf(api: Api, { id, node }: EpochRecord): Promise<Preview> 
   return candidates.length === 0 ? { ...known, candidates: [] } : ask(candidates);
 }
 
+const CANDIDATES: readonly Column[] = [
+  { title: "Node", kind: "head" },
+  { title: "Flushed" },
+  { title: "Log lost", kind: "number" },
+  { title: "Transactions lost", kind: "text" },
+  { title: "Promises broken" },
+];
+
 function Candidates(props: { session: Session; preview: Preview; current: EpochRecord }) {
   const { session, preview, current } = props;
   const candidates = rank(preview.candidates);
@@ -64,17 +73,12 @@ function Candidates(props: { session: Session; preview: Preview; current: EpochR
         <Command label="name the node to promote" text={candidateCommand(location.origin)} />
         <DataTable
           label="Candidates"
-          head={["Node", "Region", "Flushed", "Log lost", "Transactions lost", "Promises broken"]}
-        >
-          {candidates.map((one, at) => (
-            <CandidateLine
-              key={one.node}
-              candidate={one}
-              region={regionOf.get(one.node) ?? ""}
-              isFirst={at === 0}
-            />
-          ))}
-        </DataTable>
+          columns={CANDIDATES}
+          rows={candidates.map((one, at) => ({
+            key: one.node,
+            cells: candidateCells(one, { region: regionOf.get(one.node) ?? "", isFirst: at === 0 }),
+          }))}
+        />
         {candidates.length === 0 && (
           <Notice tone="bad">This tracker has counted no replica's position yet.</Notice>
         )}
@@ -103,41 +107,34 @@ function Candidates(props: { session: Session; preview: Preview; current: EpochR
   );
 }
 
-function CandidateLine(props: { candidate: PreviewCandidate; region: string; isFirst: boolean }) {
-  const { candidate, region, isFirst } = props;
+function candidateCells(candidate: PreviewCandidate, of: { region: string; isFirst: boolean }) {
   const { node, offset, bytes, transactions, complete, promises, ids } = candidate;
   const count = `${complete ? "" : "at least "}${formatCount(transactions)}`;
-  return (
-    <tr>
-      <th scope="row">
-        {node} {isFirst && <Badge tone="accent">most advanced</Badge>}
-      </th>
-      <td>{region}</td>
-      <td class="number">{formatLsn(offset)}</td>
-      <td class="number">{formatBytes(BigInt(bytes))}</td>
-      <td class="text">
-        {transactions === 0 ? (
-          count
-        ) : (
-          <details>
-            <summary>{count}</summary>
-            {ids.map((id) => (
-              <div key={id}>
-                <code>{id}</code>
-              </div>
-            ))}
-          </details>
-        )}
-      </td>
-      <td>
-        {promises.length === 0 ? (
-          <Badge tone="good">none</Badge>
-        ) : (
-          <Badge tone="bad">{promises.map(({ level }) => level).join(", ")}</Badge>
-        )}
-      </td>
-    </tr>
-  );
+  return [
+    <>
+      {node} {of.isFirst && <Badge tone="accent">most advanced</Badge>}
+      {of.region !== node && <div class="muted">{of.region}</div>}
+    </>,
+    <Position offset={offset} />,
+    formatBytes(BigInt(bytes)),
+    transactions === 0 ? (
+      count
+    ) : (
+      <details>
+        <summary>{count}</summary>
+        {ids.map((id) => (
+          <div key={id}>
+            <code>{id}</code>
+          </div>
+        ))}
+      </details>
+    ),
+    promises.length === 0 ? (
+      <Badge tone="good">none</Badge>
+    ) : (
+      <Badge tone="bad">{promises.map(({ level }) => level).join(", ")}</Badge>
+    ),
+  ];
 }
 
 function Steps({ node, primary }: { node: string; primary: string }) {

@@ -2,7 +2,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { DurabilityEvent, DurabilityEventType, TransactionEventData } from "@highwater/protocol";
-import { describeEvent, type EventType, failoversIn, filterEvents, toJsonLines } from "./event-filter.ts";
+import {
+  describeEvent,
+  type EventType,
+  failoversIn,
+  filterEvents,
+  newestFirst,
+  toJsonLines,
+} from "./event-filter.ts";
 
 const FIRST = "11111111-1111-4111-8111-111111111111";
 const SECOND = "22222222-2222-4222-8222-222222222222";
@@ -54,6 +61,19 @@ test("a search finds metadata by name and value, and parts of ids and values", (
   assert.equal(found("000000000003").length, 1);
   assert.equal(found("").length, events.length);
   assert.deepEqual(found("", "transaction.broken"), ["transaction.broken"]);
+});
+
+test("the newest event is the first, and of two at the same time the one that was recorded later", () => {
+  const at = (n: number, time: string): DurabilityEvent => ({
+    ...transaction(n, "transaction.lost"),
+    at: time,
+  });
+  const [early, late] = ["2026-11-28T12:00:00.000Z", "2026-11-28T12:00:00.001Z"];
+  const ordered = newestFirst([at(1, early), at(2, late), at(3, late), at(4, early)]);
+  assert.deepEqual(
+    ordered.map((event) => "id" in event && event.id.split(".")[1]),
+    ["3", "2", "4", "1"],
+  );
 });
 
 test("the export has one event a line, unchanged", () => {

@@ -71,6 +71,11 @@ function isIn(value: unknown, term: string): boolean {
   return String(value).toLowerCase().includes(term);
 }
 
+/** Of events that are recorded at the same time, the later one comes first, too. */
+export function newestFirst(events: readonly AnyEvent[]): AnyEvent[] {
+  return events.toReversed().sort((one, other) => (one.at === other.at ? 0 : one.at > other.at ? -1 : 1));
+}
+
 /** One event a line, as the tracker sent it. */
 export function toJsonLines(events: readonly AnyEvent[]): string {
   return events.map((event) => `${JSON.stringify(event)}\n`).join("");

@@ -9,7 +9,8 @@ test("bytes, counts and durations", () => {
   assert.deepEqual([0, 1_023, 1_536, 20_971_520].map(formatBytes), ["0 B", "1023 B", "1.5 KiB", "20 MiB"]);
   assert.equal(formatBytes(3n * 2n ** 40n), "3.0 TiB");
   assert.deepEqual([0, 999, 1_000, 1_234_567].map(formatCount), ["0", "999", "1,000", "1,234,567"]);
-  assert.deepEqual([0.44, 62.5, 1_500, 600_000, 7_200_000].map(formatMs), [
+  assert.deepEqual([0, 0.44, 62.5, 1_500, 600_000, 7_200_000].map(formatMs), [
+    "0 ms",
     "0.4 ms",
     "63 ms",
     "1.5 s",

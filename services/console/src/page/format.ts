@@ -9,7 +9,7 @@ export function formatBytes(bytes: number | bigint): string {
 }
 
 export function formatMs(ms: number): string {
-  if (ms < 10) return `${ms.toFixed(1)} ms`;
+  if (ms > 0 && ms < 10) return `${ms.toFixed(1)} ms`;
   if (ms < 1_000) return `${ms.toFixed(0)} ms`;
   if (ms < 120_000) return `${(ms / 1_000).toFixed(1)} s`;
   const minutes = Math.round(ms / 60_000);

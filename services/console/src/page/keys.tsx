@@ -14,8 +14,9 @@ import {
   ownLimitsText,
   silentGateways,
 } from "./keys-and-limits.ts";
-import { Badge, Choice, DataTable, Notice, Section } from "./parts.tsx";
+import { Badge, Choice, Notice, Section } from "./parts.tsx";
 import { access, clock, type Session } from "./session.ts";
+import { type Column, DataTable } from "./table.tsx";
 import { useAnswer } from "./use-answer.ts";
 
 const KEYS_MS = 5_000;
@@ -26,6 +27,14 @@ const TONES: Readonly<Record<DescribedKey["state"], string>> = {
   expired: "waiting",
   revoked: "bad",
 };
+
+const LIMITS: readonly Column[] = [
+  { title: "Gateway", kind: "head" },
+  { title: "Counts", kind: "text" },
+  { title: "Now" },
+  { title: "Refuses at", kind: "number" },
+  { title: "Limit" },
+];
 
 export function KeysView({ session }: { session: Session }) {
   const state = access.value;
@@ -63,13 +72,16 @@ function Limits({ session: { api, live } }: { session: Session }) {
         <Notice tone="neutral">No gateway has reported its limits to this tracker.</Notice>
       )}
       {answer !== null && answer.gateways.length > 0 && (
-        <DataTable label="Limits of exposure" head={["Gateway", "Counts", "Now", "Refuses at", "Limit"]}>
-          {answer.gateways.flatMap(({ gateway, level, limits }) =>
-            limits.map((limit) => (
-              <LimitLine key={`${gateway} ${limit.name}`} gateway={gateway} level={level} limit={limit} />
-            )),
+        <DataTable
+          label="Limits of exposure"
+          columns={LIMITS}
+          rows={answer.gateways.flatMap(({ gateway, level, limits }) =>
+            limits.map((limit) => ({
+              key: `${gateway} ${limit.name}`,
+              cells: limitCells(limit, { gateway, level }),
+            })),
           )}
-        </DataTable>
+        />
       )}
       {silent.length > 0 && (
         <p class="muted">Have announced transactions, and not reported limits: {silent.join(", ")}.</p>
@@ -78,44 +90,46 @@ function Limits({ session: { api, live } }: { session: Session }) {
   );
 }
 
-function LimitLine(props: { gateway: string; level: string; limit: ReportedLimit }) {
-  const { gateway, level, limit } = props;
+function limitCells(limit: ReportedLimit, { gateway, level }: { gateway: string; level: string }) {
   const { name, value, bound, used } = limit;
   const isOfAnnouncements = !name.startsWith("exposure");
   const tone = limitTone(limit);
-  return (
-    <tr>
-      <th scope="row">{gateway}</th>
-      <td class="text">
-        {countedText(limit)}
-        {isOfAnnouncements ? "" : `, at ${level}`}
-      </td>
-      <td class="number">
-        {tone === "good" ? (
-          amountText(name, used)
-        ) : (
-          <Badge tone={tone}>
-            {amountText(name, used)} {tone === "bad" ? "refusing" : "slowing"}
-          </Badge>
-        )}
-        <meter
-          class="lag"
-          min={0}
-          max={Math.max(bound, 1)}
-          value={Math.min(used, bound)}
-          aria-label={`${gateway}: ${countedText(limit)}, used`}
-        />
-      </td>
-      <td class="number">
-        {amountText(name, bound)}
-        {bound < value && <div class="muted">its share of {amountText(name, value)}</div>}
-      </td>
-      <td>
-        <code>{name}</code>
-      </td>
-    </tr>
-  );
+  return [
+    gateway,
+    `${countedText(limit)}${isOfAnnouncements ? "" : `, at ${level}`}`,
+    <>
+      {tone === "good" ? (
+        amountText(name, used)
+      ) : (
+        <Badge tone={tone}>
+          {amountText(name, used)} {tone === "bad" ? "refusing" : "slowing"}
+        </Badge>
+      )}
+      <meter
+        class="lag"
+        min={0}
+        max={Math.max(bound, 1)}
+        value={Math.min(used, bound)}
+        aria-label={`${gateway}: ${countedText(limit)}, used`}
+      />
+    </>,
+    <>
+      {amountText(name, bound)}
+      {bound < value && <div class="muted">its share of {amountText(name, value)}</div>}
+    </>,
+    <code>{name}</code>,
+  ];
 }
+
+const KEYS: readonly Column[] = [
+  { title: "Name and id", kind: "head" },
+  { title: "State" },
+  { title: "Owner and role" },
+  { title: "Scopes", kind: "text" },
+  { title: "Own limits", kind: "text" },
+  { title: "Created" },
+  { title: "Expires" },
+];
 
 function Keys({ session: { api } }: { session: Session }) {
   const { answer, fault } = useAnswer<KeyList>({ ask: () => api.get("/v1/keys"), everyMs: KEYS_MS }, [api]);
@@ -167,12 +181,9 @@ function Keys({ session: { api } }: { session: Session }) {
       )}
       <DataTable
         label="Keys"
-        head={["Name", "Id", "State", "Owner", "Role", "Scopes", "Own limits", "Created", "Expires"]}
-      >
-        {found.slice(0, rows).map((key) => (
-          <KeyLine key={key.id} described={key} />
-        ))}
-      </DataTable>
+        columns={KEYS}
+        rows={found.slice(0, rows).map((key) => ({ key: key.id, cells: keyCells(key) }))}
+      />
       {found.length > rows && (
         <button
           type="button"
@@ -187,28 +198,34 @@ function Keys({ session: { api } }: { session: Session }) {
   );
 }
 
-function KeyLine({ described: key }: { described: DescribedKey }) {
+function keyCells(key: DescribedKey) {
   const { id, state, name, owner, role, scopes, createdAt, expiresAt, revokedAt } = key;
   const soon = expiresSoon(key, clock.wallMs());
-  return (
-    <tr>
-      <th scope="row">{name}</th>
-      <td>
+  return [
+    <>
+      {name}
+      <div class="muted">
         <code>{id}</code>
-      </td>
-      <td>
-        <Badge tone={TONES[state]}>{state}</Badge>
-        {revokedAt !== null && <div class="muted">{formatDay(Date.parse(revokedAt))}</div>}
-      </td>
-      <td>{owner}</td>
-      <td>{role}</td>
-      <td>{scopes.join(", ")}</td>
-      <td class="text">{ownLimitsText(key) || <span class="muted">the service's</span>}</td>
-      <td>{formatDay(Date.parse(createdAt))}</td>
-      <td>
-        {expiresAt === null ? <span class="muted">never</span> : formatDay(Date.parse(expiresAt))}{" "}
-        {soon !== null && <Badge tone="waiting">{soon}</Badge>}
-      </td>
-    </tr>
-  );
+      </div>
+    </>,
+    <>
+      <Badge tone={TONES[state]}>{state}</Badge>
+      {revokedAt !== null && <div class="muted">{formatDay(Date.parse(revokedAt))}</div>}
+    </>,
+    <>
+      {owner}
+      <div class="muted">{role}</div>
+    </>,
+    scopes.join(", "),
+    ownLimitsText(key) || <span class="muted">the service's</span>,
+    formatDay(Date.parse(createdAt)),
+    <>
+      {expiresAt === null ? <span class="muted">never</span> : formatDay(Date.parse(expiresAt))}
+      {soon !== null && (
+        <div>
+          <Badge tone="waiting">{soon}</Badge>
+        </div>
+      )}
+    </>,
+  ];
 }

@@ -1,12 +1,16 @@
 // What is true now: the primary, nodes and levels, what is at risk, and stalls as they happen.
 import { causeText } from "./epoch-text.ts";
-import { formatBytes, formatCount, formatLsn, formatMs, formatTime, shortId } from "./format.ts";
+import { formatBytes, formatCount, formatMs, formatTime, shortId } from "./format.ts";
 import { LinkMap } from "./map.tsx";
 import { type Happening, type Live } from "./live.ts";
 import type { LevelRow, NodeRow } from "./metrics-text.ts";
-import { Badge, DataTable, Figure, Notice, Section } from "./parts.tsx";
+import { Badge, Figure, Notice, Position, Section } from "./parts.tsx";
 import { Plot } from "./plot.tsx";
 import { served } from "./session.ts";
+import { type Column, DataTable } from "./table.tsx";
+
+/** So far behind at least is a node whose bar is full. */
+const FULL_BYTES = 1_048_576;
 
 export function NowView({ live }: { live: Live }) {
   return (
@@ -77,7 +81,8 @@ function PrimaryCard({ live }: { live: Live }) {
   return (
     <Section title="Primary">
       <p class="primary">
-        <strong>{current.node}</strong> {node === undefined ? "" : `in ${node.region}`}
+        <strong>{current.node}</strong>{" "}
+        {node === undefined || node.region === node.node ? "" : `in ${node.region}`}
       </p>
       <dl class="pairs">
         <dt>By authority of</dt>
@@ -119,50 +124,61 @@ function RiskCard({ live }: { live: Live }) {
   );
 }
 
+const MARKS: readonly Column[] = [
+  { title: "Level", kind: "head" },
+  { title: "Mark" },
+  { title: "Behind", kind: "number" },
+  { title: "Waiting", kind: "number" },
+  { title: "Durable after", kind: "number" },
+  { title: "State" },
+];
+
 function LevelsCard({ live }: { live: Live }) {
   const marks = live.marks.value;
-  const rows = new Map(live.measured.value?.levels.map((row) => [row.level, row]));
+  const known = new Map(live.measured.value?.levels.map((row) => [row.level, row]));
   const last = live.points.value.findLast(({ durableMs }) => durableMs.some((value) => value !== null));
+  const rows = live.levels.value.map((level, at) => ({
+    key: level,
+    cells: levelCells({
+      level,
+      mark: marks?.levels[level] ?? null,
+      row: known.get(level),
+      durableMs: last?.durableMs[at] ?? null,
+    }),
+  }));
   return (
     <Section title="Marks">
-      <DataTable label="Marks" head={["Level", "Mark", "Behind", "Waiting", "Durable after", "State"]}>
-        {live.levels.value.map((level, at) => {
-          const durableMs = last?.durableMs[at] ?? null;
-          return (
-            <LevelLine
-              key={level}
-              level={level}
-              mark={marks?.levels[level] ?? null}
-              row={rows.get(level)}
-              durableMs={durableMs}
-            />
-          );
-        })}
-      </DataTable>
+      <DataTable label="Marks" columns={MARKS} rows={rows} />
     </Section>
   );
 }
 
-function LevelLine(props: {
+function levelCells(of: {
   level: string;
   mark: string | null;
   row: LevelRow | undefined;
   durableMs: number | null;
 }) {
-  const { level, mark, row, durableMs } = props;
-  return (
-    <tr>
-      <th scope="row">{level}</th>
-      <td class="number">{mark === null ? "none" : formatLsn(mark)}</td>
-      <td class="number">{row?.lagBytes == null ? "" : formatBytes(row.lagBytes)}</td>
-      <td class="number">{row?.pending == null ? "" : formatCount(row.pending)}</td>
-      <td class="number">{durableMs === null ? "" : formatMs(durableMs)}</td>
-      <td>
-        {row?.isStalled === true ? <Badge tone="bad">stalled</Badge> : <Badge tone="good">rising</Badge>}
-      </td>
-    </tr>
-  );
+  const { level, mark, row, durableMs } = of;
+  return [
+    level,
+    mark === null ? "none" : <Position offset={mark} />,
+    row?.lagBytes == null ? "" : formatBytes(row.lagBytes),
+    row?.pending == null ? "" : formatCount(row.pending),
+    durableMs === null ? "" : formatMs(durableMs),
+    row?.isStalled === true ? <Badge tone="bad">stalled</Badge> : <Badge tone="good">rising</Badge>,
+  ];
 }
+
+const NODES: readonly Column[] = [
+  { title: "Node", kind: "head" },
+  { title: "Region" },
+  { title: "Role" },
+  { title: "Flushed" },
+  { title: "Behind", kind: "number" },
+  { title: "For", kind: "number" },
+  { title: "Answers" },
+];
 
 function NodesCard({ live }: { live: Live }) {
   const measured = live.measured.value;
@@ -176,40 +192,36 @@ function NodesCard({ live }: { live: Live }) {
         </p>
       </Section>
     );
-  const most = Math.max(1, ...measured.nodes.map(({ lagBytes }) => lagBytes ?? 0));
+  const most = Math.max(FULL_BYTES, ...measured.nodes.map(({ lagBytes }) => lagBytes ?? 0));
   return (
     <Section title="Nodes" wide>
       <LinkMap nodes={measured.nodes} />
-      <DataTable label="Nodes" head={["Region", "Node", "Role", "Flushed", "Behind", "For", "Answers"]}>
-        {measured.nodes.map((row) => (
-          <NodeLine key={row.node} row={row} most={most} />
-        ))}
-      </DataTable>
+      <DataTable
+        label="Nodes"
+        columns={NODES}
+        rows={measured.nodes.map((row) => ({ key: row.node, cells: nodeCells(row, most) }))}
+      />
     </Section>
   );
 }
 
-function NodeLine({ row, most }: { row: NodeRow; most: number }) {
-  return (
-    <tr>
-      <td>{row.region}</td>
-      <th scope="row">{row.node}</th>
-      <td>{row.isPrimary ? <Badge tone="accent">primary</Badge> : "replica"}</td>
-      <td class="number">{row.position === null ? "not known" : formatLsn(row.position)}</td>
-      <td class="number">
-        {row.lagBytes === null ? "" : formatBytes(row.lagBytes)}
-        <meter
-          class="lag"
-          min={0}
-          max={most}
-          value={row.lagBytes ?? 0}
-          aria-label={`Log that ${row.node} lacks`}
-        />
-      </td>
-      <td class="number">{row.lagMs === null || row.isPrimary ? "" : formatMs(row.lagMs)}</td>
-      <td>{row.isAlive ? <Badge tone="good">yes</Badge> : <Badge tone="bad">no</Badge>}</td>
-    </tr>
-  );
+function nodeCells({ node, region, isPrimary, position, lagBytes, lagMs, isAlive }: NodeRow, most: number) {
+  return [
+    node,
+    region,
+    isPrimary ? <Badge tone="accent">primary</Badge> : "replica",
+    position === null ? "not known" : <Position offset={position} />,
+    lagBytes === null || isPrimary ? (
+      ""
+    ) : (
+      <>
+        {formatBytes(lagBytes)}
+        <meter class="lag" min={0} max={most} value={lagBytes} aria-label={`Log that ${node} lacks`} />
+      </>
+    ),
+    lagMs === null || isPrimary ? "" : formatMs(lagMs),
+    isAlive ? <Badge tone="good">yes</Badge> : <Badge tone="bad">no</Badge>,
+  ];
 }
 
 function PlotsCard({ live }: { live: Live }) {
@@ -223,6 +235,7 @@ function PlotsCard({ live }: { live: Live }) {
           points={points}
           valuesOf={({ durableMs }) => durableMs}
           format={formatMs}
+          base={10}
         />
         <Plot
           title="Log above the mark"
@@ -230,6 +243,7 @@ function PlotsCard({ live }: { live: Live }) {
           points={points}
           valuesOf={({ lagBytes }) => lagBytes}
           format={formatBytes}
+          base={2}
         />
       </div>
     </Section>

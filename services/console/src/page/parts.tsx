@@ -1,6 +1,7 @@
 // Parts that several views share.
-import type { ComponentChildren, RefObject } from "preact";
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { formatLsn } from "./format.ts";
 import { clock } from "./session.ts";
 
 const SAY_COPIED_MS = 2_000;
@@ -32,46 +33,6 @@ export function useFocus<T extends HTMLElement>(isThere: boolean) {
     if (isThere) element.current?.focus();
   }, [isThere]);
   return element;
-}
-
-/** A table that scrolls by itself where it is too wide, and only there is a stop of the keyboard. */
-export function DataTable(props: { label: string; head: readonly string[]; children: ComponentChildren }) {
-  const { label, head, children } = props;
-  const frame = useRef<HTMLDivElement>(null);
-  const isTooWide = useIsTooWide(frame);
-  const stop = isTooWide ? ({ role: "group", tabIndex: 0, "aria-label": `${label}, scrolls` } as const) : {};
-  return (
-    <div class="scroll" ref={frame} {...stop}>
-      <table aria-label={label}>
-        <thead>
-          <tr>
-            {head.map((title) => (
-              <th key={title} scope="col">
-                {title}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>{children}</tbody>
-      </table>
-    </div>
-  );
-}
-
-function useIsTooWide(frame: RefObject<HTMLElement>): boolean {
-  const [isTooWide, setTooWide] = useState(false);
-  useEffect(() => {
-    const element = frame.current;
-    if (element === null) return undefined;
-    const changed = new ResizeObserver(() => {
-      setTooWide(element.scrollWidth > element.clientWidth);
-    });
-    for (const each of [element, ...element.children]) changed.observe(each);
-    return () => {
-      changed.disconnect();
-    };
-  }, []);
-  return isTooWide;
 }
 
 export function Figure(props: {
@@ -128,7 +89,12 @@ export function Notice(props: { tone: "bad" | "waiting" | "neutral"; children: C
   );
 }
 
-/** A command with a button that copies it. */
+/** A position, as PostgreSQL prints it. */
+export function Position({ offset }: { offset: string | number }) {
+  return <code>{formatLsn(offset)}</code>;
+}
+
+/** A command with a button that copies it. Its lines break between words alone. */
 export function Command(props: { label: string; text: string }) {
   const [said, say] = useState("");
   const copy = (): void => {
@@ -145,7 +111,14 @@ export function Command(props: { label: string; text: string }) {
   };
   return (
     <div class="command">
-      <code>{props.text}</code>
+      <code>
+        {props.text.split(" ").map((word, at) => [
+          " ",
+          <span key={at} class="word">
+            {word}
+          </span>,
+        ])}
+      </code>
       <button type="button" onClick={copy} aria-label={`Copy: ${props.label}`}>
         Copy
       </button>

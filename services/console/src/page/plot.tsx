@@ -2,9 +2,14 @@
 // the newest values as text.
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
+import { formatTime } from "./format.ts";
 import type { Point } from "./live.ts";
 
 const HEIGHT = 180;
+const POWERS = Array.from({ length: 50 }, (_, exponent) => 2 ** exponent);
+
+/** The time of day without milliseconds. */
+const timeText = (second: number): string => formatTime(second * 1_000).slice(0, "00:00:00".length);
 
 export interface PlotProps {
   readonly title: string;
@@ -12,9 +17,11 @@ export interface PlotProps {
   readonly points: readonly Point[];
   readonly valuesOf: (point: Point) => readonly (number | null)[];
   readonly format: (value: number) => string;
+  /** Of the numbers at the axis. */
+  readonly base: 2 | 10;
 }
 
-export function Plot({ title, levels, points, valuesOf, format }: PlotProps) {
+export function Plot({ title, levels, points, valuesOf, format, base }: PlotProps) {
   const frame = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const data: uPlot.AlignedData = [
@@ -30,7 +37,11 @@ export function Plot({ title, levels, points, valuesOf, format }: PlotProps) {
     if (element === null || names === "") return undefined;
     const draw = (): void => {
       plot.current?.destroy();
-      plot.current = new uPlot(optionsFor(element, names.split(" "), format), newest.current, element);
+      plot.current = new uPlot(
+        optionsFor(element, names.split(" "), { format, base }),
+        newest.current,
+        element,
+      );
     };
     const scheme = matchMedia("(prefers-color-scheme: dark)");
     const resized = new ResizeObserver(() => {
@@ -74,7 +85,7 @@ export function Plot({ title, levels, points, valuesOf, format }: PlotProps) {
 function optionsFor(
   element: HTMLElement,
   levels: readonly string[],
-  format: (value: number) => string,
+  { format, base }: Pick<PlotProps, "format" | "base">,
 ): uPlot.Options {
   const style = getComputedStyle(element);
   const colour = (name: string): string => style.getPropertyValue(name).trim();
@@ -91,8 +102,13 @@ function optionsFor(
     cursor: { show: false },
     scales: { y: { range: (_plot, _min, max) => [0, max > 0 ? max * 1.1 : 1] } },
     axes: [
-      { ...axis, space: 90 },
-      { ...axis, size: 70, values: (_plot, splits) => splits.map((value) => format(value)) },
+      { ...axis, space: 90, values: (_plot, splits) => splits.map((second) => timeText(second)) },
+      {
+        ...axis,
+        size: 70,
+        values: (_plot, splits) => splits.map((value) => format(value)),
+        ...(base === 2 ? { incrs: POWERS } : {}),
+      },
     ],
     series: [
       {},
@@ -101,7 +117,6 @@ function optionsFor(
         stroke: colour(`--level-${String(at % 4)}`),
         width: 2,
         points: { size: 4 },
-        spanGaps: true,
       })),
     ],
   };

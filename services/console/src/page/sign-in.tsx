@@ -26,7 +26,8 @@ export function SignIn({ refusal }: { refusal: string }) {
         <input id="key" ref={field} type="password" autocomplete="off" required aria-describedby="key-help" />
         <p id="key-help">
           The page keeps the key in memory only: a reload forgets it. The scope <code>read</code> shows marks
-          and events, <code>admin</code> the preview of a failover, <code>webhooks</code> your webhooks.
+          and events, <code>admin</code> the preview of a failover, keys and limits, <code>webhooks</code>{" "}
+          your webhooks.
         </p>
         {refusal !== "" && (
           <p class="notice bad" role="alert">

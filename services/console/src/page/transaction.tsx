@@ -3,9 +3,8 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { VerdictsResponse } from "@highwater/protocol";
 import { parseTxnId } from "@highwater/protocol/ids";
 import { formatDay, formatTime } from "./format.ts";
-import { Badge, Command, DataTable, Notice, Section } from "./parts.tsx";
+import { Badge, Command, Notice, Section } from "./parts.tsx";
 import type { Session } from "./session.ts";
-import { explainRule } from "./rules.ts";
 import { type LevelVerdict, type Life, type Moment, momentsOf, toneOf } from "./timeline.ts";
 import { useAnswer } from "./use-answer.ts";
 
@@ -156,8 +155,8 @@ function LifeOf(props: { session: Session; id: string; verdicts: readonly LevelV
       </Section>
       <Section title="Time line" wide>
         <ol class="timeline">
-          {momentsOf(life).map((moment) => (
-            <MomentItem key={`${moment.title} ${moment.detail}`} moment={moment} />
+          {momentsOf(life).map((moment, at) => (
+            <MomentItem key={at} moment={moment} />
           ))}
         </ol>
       </Section>
@@ -165,19 +164,19 @@ function LifeOf(props: { session: Session; id: string; verdicts: readonly LevelV
   );
 }
 
+/** The time line says why. */
 function Verdicts({ verdicts }: { verdicts: readonly LevelVerdict[] }) {
   return (
-    <DataTable label="Verdicts" head={["Level", "Verdict", "Why"]}>
-      {verdicts.map(({ level, verdict, rule }) => (
-        <tr key={level}>
-          <th scope="row">{level}</th>
-          <td>
+    <dl class="verdicts">
+      {verdicts.map(({ level, verdict }) => (
+        <div key={level}>
+          <dt>{level}</dt>
+          <dd>
             <Badge tone={toneOf(verdict)}>{verdict}</Badge>
-          </td>
-          <td class="text">{explainRule(rule)}</td>
-        </tr>
+          </dd>
+        </div>
       ))}
-    </DataTable>
+    </dl>
   );
 }
 

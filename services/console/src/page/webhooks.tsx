@@ -11,8 +11,9 @@ import type {
 } from "@highwater/protocol";
 import { type Api, messageOf } from "./api.ts";
 import { formatCount, formatDay, formatMs, formatTime } from "./format.ts";
-import { Badge, Choice, DataTable, Notice, Section, useFocus } from "./parts.tsx";
+import { Badge, Choice, Notice, Section, useFocus } from "./parts.tsx";
 import { clock, type Session } from "./session.ts";
+import { type Column, DataTable } from "./table.tsx";
 import { useAnswer } from "./use-answer.ts";
 
 const REFRESH_MS = 3_000;
@@ -29,7 +30,9 @@ const TONES: Readonly<Record<DeliveryStatus, string>> = {
   held: "bad",
 };
 
-const timeOf = (text: string): string => `${formatDay(Date.parse(text))} ${formatTime(Date.parse(text))}`;
+/** To the second: attempts are minutes apart. */
+const timeOf = (text: string): string =>
+  `${formatDay(Date.parse(text))} ${formatTime(Date.parse(text)).slice(0, "00:00:00".length)}`;
 
 /** Reads the path again and again while the view is open. `again` does so at once. */
 function useRead<T>(api: Api, path: string): { answer: T | null; fault: string; again: () => void } {
@@ -90,6 +93,13 @@ function useAction(onDone: () => void): {
   return { said, run };
 }
 
+const ENDPOINTS: readonly Column[] = [
+  { title: "Address", kind: "head" },
+  { title: "State" },
+  { title: "Events", kind: "text" },
+  { title: "Actions" },
+];
+
 function Endpoints(props: { session: Session; webhooks: readonly Webhook[]; onChanged: () => void }) {
   const { session, webhooks, onChanged } = props;
   const { said, run } = useAction(onChanged);
@@ -103,56 +113,62 @@ function Endpoints(props: { session: Session; webhooks: readonly Webhook[]; onCh
     );
   return (
     <Section title="Endpoints">
-      <DataTable label="Endpoints" head={["Address", "State", "Events", "Actions"]}>
-        {webhooks.map((webhook) => {
-          const path = `/v1/webhooks/${webhook.id}`;
-          return (
-            <tr key={webhook.id}>
-              <th scope="row" class="text">
-                <a href={`#/webhooks/${webhook.id}`}>{webhook.url}</a>
-                <div class="muted">{webhook.description}</div>
-              </th>
-              <td>
-                <EndpointState webhook={webhook} />
-              </td>
-              <td class="text">
-                {webhook.events.join(", ")}
-                {Object.entries(webhook.filter).map(([name, value]) => (
-                  <div key={name} class="muted">
-                    only {name}={value}
-                  </div>
-                ))}
-              </td>
-              <td>
-                <button
-                  type="button"
-                  aria-label={`Send a test message to ${webhook.url}`}
-                  onClick={() => {
-                    run("Test message", () => session.api.send("POST", `${path}/test`, {}));
-                  }}
-                >
-                  Test
-                </button>{" "}
-                <button
-                  type="button"
-                  aria-label={`${webhook.disabled ? "Enable" : "Disable"} ${webhook.url}`}
-                  onClick={() => {
-                    const change = { disabled: !webhook.disabled };
-                    run(webhook.disabled ? "Enable" : "Disable", () =>
-                      session.api.send("PATCH", path, change),
-                    );
-                  }}
-                >
-                  {webhook.disabled ? "Enable" : "Disable"}
-                </button>
-              </td>
-            </tr>
-          );
-        })}
-      </DataTable>
+      <DataTable
+        label="Endpoints"
+        columns={ENDPOINTS}
+        rows={webhooks.map((webhook) => ({
+          key: webhook.id,
+          cells: endpointCells(webhook, (what, method, path, body) => {
+            run(what, () => session.api.send(method, `/v1/webhooks/${webhook.id}${path}`, body));
+          }),
+        }))}
+      />
       <p role="status">{said}</p>
     </Section>
   );
+}
+
+function endpointCells(
+  webhook: Webhook,
+  send: (what: string, method: "POST" | "PATCH", path: string, body: object) => void,
+) {
+  const { id, url, description, events, filter, disabled } = webhook;
+  const change = disabled ? "Enable" : "Disable";
+  return [
+    <>
+      <a href={`#/webhooks/${id}`}>{url}</a>
+      <div class="muted">{description}</div>
+    </>,
+    <EndpointState webhook={webhook} />,
+    <>
+      {events.join(", ")}
+      {Object.entries(filter).map(([name, value]) => (
+        <div key={name} class="muted">
+          only {name}={value}
+        </div>
+      ))}
+    </>,
+    <div class="actions">
+      <button
+        type="button"
+        aria-label={`Send a test message to ${url}`}
+        onClick={() => {
+          send("Test message", "POST", "/test", {});
+        }}
+      >
+        Test
+      </button>
+      <button
+        type="button"
+        aria-label={`${change} ${url}`}
+        onClick={() => {
+          send(change, "PATCH", "", { disabled: !disabled });
+        }}
+      >
+        {change}
+      </button>
+    </div>,
+  ];
 }
 
 function EndpointState({ webhook: { disabled, disabledWhy, failingSince } }: { webhook: Webhook }) {
@@ -160,6 +176,15 @@ function EndpointState({ webhook: { disabled, disabledWhy, failingSince } }: { w
   if (failingSince !== null) return <Badge tone="waiting">failing since {timeOf(failingSince)}</Badge>;
   return <Badge tone="good">enabled</Badge>;
 }
+
+const DELIVERIES: readonly Column[] = [
+  { title: "Event", kind: "head" },
+  { title: "Created" },
+  { title: "Status" },
+  { title: "Attempts", kind: "number" },
+  { title: "Next" },
+  { title: "Actions" },
+];
 
 function Deliveries(props: { session: Session; webhook: Webhook; takesFocus: boolean }) {
   const { session, webhook, takesFocus } = props;
@@ -209,22 +234,23 @@ function Deliveries(props: { session: Session; webhook: Webhook; takesFocus: boo
         </button>
       </div>
       <p role="status">{said}</p>
-      <DataTable label="Deliveries" head={["Created", "Event", "Status", "Attempts", "Next", "Actions"]}>
-        {(answer?.deliveries ?? []).map((delivery) => (
-          <DeliveryLine
-            key={delivery.id}
-            delivery={delivery}
-            onOpen={() => {
+      <DataTable
+        label="Deliveries"
+        columns={DELIVERIES}
+        rows={(answer?.deliveries ?? []).map((delivery) => ({
+          key: delivery.id,
+          cells: deliveryCells(delivery, {
+            onOpen: () => {
               open(delivery.id);
-            }}
-            onRedeliver={() => {
+            },
+            onRedeliver: () => {
               run("Send again", () =>
                 session.api.send("POST", `${path}/deliveries/${delivery.id}/redeliver`, {}),
               );
-            }}
-          />
-        ))}
-      </DataTable>
+            },
+          }),
+        }))}
+      />
       {answer?.deliveries.length === 0 && <p class="muted">No delivery.</p>}
       <Pages before={before} next={answer?.next ?? null} onTurn={setBefore} />
       {opened !== null && <Attempts key={opened} session={session} path={`${path}/deliveries/${opened}`} />}
@@ -264,28 +290,32 @@ function Pages(props: {
   );
 }
 
-function DeliveryLine(props: { delivery: WebhookDelivery; onOpen: () => void; onRedeliver: () => void }) {
-  const { id, type, status, attempts, createdAt, nextAttemptAt } = props.delivery;
-  return (
-    <tr>
-      <td>{timeOf(createdAt)}</td>
-      <th scope="row">{type}</th>
-      <td>
-        <Badge tone={TONES[status]}>{status}</Badge>
-      </td>
-      <td class="number">{attempts}</td>
-      <td>{nextAttemptAt === null ? "" : timeOf(nextAttemptAt)}</td>
-      <td>
-        <button type="button" onClick={props.onOpen} aria-label={`Show the attempts of delivery ${id}`}>
-          Attempts
-        </button>{" "}
-        <button type="button" onClick={props.onRedeliver} aria-label={`Send again: delivery ${id}`}>
-          Send again
-        </button>
-      </td>
-    </tr>
-  );
+function deliveryCells(delivery: WebhookDelivery, on: { onOpen: () => void; onRedeliver: () => void }) {
+  const { id, type, status, attempts, createdAt, nextAttemptAt } = delivery;
+  return [
+    type,
+    timeOf(createdAt),
+    <Badge tone={TONES[status]}>{status}</Badge>,
+    attempts,
+    nextAttemptAt === null ? "" : timeOf(nextAttemptAt),
+    <div class="actions">
+      <button type="button" onClick={on.onOpen} aria-label={`Show the attempts of delivery ${id}`}>
+        Attempts
+      </button>
+      <button type="button" onClick={on.onRedeliver} aria-label={`Send again: delivery ${id}`}>
+        Send again
+      </button>
+    </div>,
+  ];
 }
+
+const ATTEMPTS: readonly Column[] = [
+  { title: "Attempt", kind: "head" },
+  { title: "Time" },
+  { title: "Took", kind: "number" },
+  { title: "Outcome" },
+  { title: "Answer", kind: "text" },
+];
 
 /** Opened by a button above: the focus follows. */
 function Attempts({ session, path }: { session: Session; path: string }) {
@@ -297,19 +327,14 @@ function Attempts({ session, path }: { session: Session; path: string }) {
       <h3 ref={heading} tabIndex={-1}>
         Attempts of <code>{answer.id}</code>
       </h3>
-      <DataTable label="Attempts" head={["Attempt", "Time", "Took", "Outcome", "Answer"]}>
-        {answer.history.map(({ n, at, durationMs, outcome, status, answer: text }) => (
-          <tr key={n}>
-            <th scope="row">{n}</th>
-            <td>{timeOf(at)}</td>
-            <td class="number">{formatMs(durationMs)}</td>
-            <td>
-              {outcome} {status}
-            </td>
-            <td class="text">{text}</td>
-          </tr>
-        ))}
-      </DataTable>
+      <DataTable
+        label="Attempts"
+        columns={ATTEMPTS}
+        rows={answer.history.map(({ n, at, durationMs, outcome, status, answer: text }) => ({
+          key: String(n),
+          cells: [n, timeOf(at), formatMs(durationMs), `${outcome} ${String(status ?? "")}`, text],
+        }))}
+      />
       <pre tabIndex={0} aria-label="The message">
         {answer.body}
       </pre>
