@@ -51,7 +51,7 @@ export class SharingLoad {
       const entry = sql`INSERT INTO load_entry (id, account, cents) VALUES (${id}, 1, 1)`;
       const transaction = await client.transaction([entry], { id });
       this.#tookMs[way].push(performance.now() - startedMs);
-      await transaction.durable({ timeout: DURABLE_LIMIT_MS });
+      await transaction.durable({ timeoutMs: DURABLE_LIMIT_MS });
       this.#reported.push({ id, verdict: "durable" });
     } catch (cause) {
       this.#failed++;
