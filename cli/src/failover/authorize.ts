@@ -54,12 +54,13 @@ export async function run(call: Call): Promise<number> {
     helper: "authorize",
     poolSize: 1,
   });
-  const [{ reports, failures }, memories] = await Promise.all([
-    askNodes(store, realClock, 0),
-    askMemories(trackers.urls, trackers.caller),
-  ]).finally(async () => {
+  let answers;
+  try {
+    answers = await Promise.all([askNodes(store, realClock, 0), askMemories(trackers.urls, trackers.caller)]);
+  } finally {
     await store.close();
-  });
+  }
+  const [{ reports, failures }, memories] = answers;
   const wishes = { node: name, reason: given.text("reason"), overrules, isFenced: given.flag("fenced") };
   const plan = planAuthorization(wishes, { reports, failures, memories });
   const result = await carryOut(plan, spec, operatorOf(call));

@@ -60,7 +60,8 @@ export const ReportedLimit = Type.Object(
     }),
     used: Type.Number({
       minimum: 0,
-      description: "What counts toward it now. Of a limit per key: the owner that is nearest to it.",
+      description:
+        "The amount that counts toward it now. Of a limit per key: of the owner that is nearest to it.",
     }),
   },
   closed,

@@ -9,13 +9,13 @@ export const RECORDED = 21_000;
 /** Until the page keeps as many durable transactions as it may. */
 const WARM_UP = 3_000;
 
-export interface Held {
+interface Held {
   readonly heapBytes: number;
   readonly nodes: number;
   readonly listeners: number;
 }
 
-export interface Frames {
+interface Frames {
   readonly perSecond: number;
   /** The longest time between two frames. */
   readonly longestMs: number;

@@ -101,7 +101,7 @@ const EVENTS: readonly Column[] = [
   { title: "Event", kind: "head" },
   { title: "Time" },
   { title: "Transaction" },
-  { title: "What", kind: "text" },
+  { title: "Cause", kind: "text" },
   { title: "Metadata", kind: "text" },
 ];
 

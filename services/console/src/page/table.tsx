@@ -48,7 +48,7 @@ export function DataTable(props: { label: string; columns: readonly Column[]; ro
   );
 }
 
-function Cell({ column: { title, kind = "" }, content }: { column: Column; content: ComponentChildren }) {
+function Cell({ column: { title, kind }, content }: { column: Column; content: ComponentChildren }) {
   if (kind === "head")
     return (
       <th role="rowheader" scope="row">
@@ -56,7 +56,7 @@ function Cell({ column: { title, kind = "" }, content }: { column: Column; conte
       </th>
     );
   return (
-    <td role="cell" class={content === "" ? `${kind} empty` : kind} data-title={title}>
+    <td role="cell" class={content === "" ? `${kind ?? ""} empty` : kind} data-title={title}>
       <div>{content}</div>
     </td>
   );
