@@ -23,7 +23,7 @@ const SETTINGS = [
   ...["recovery_min_apply_delay", "recovery_target_timeline"],
 ];
 
-export interface Server {
+interface Server {
   readonly isSuperuser: boolean;
   readonly dataDirectory: string;
   readonly conninfo: string;
