@@ -119,7 +119,7 @@ export class PatroniCluster implements AsyncDisposable {
         authentication: { superuser: login, replication: login, rewind: login },
         parameters: {
           unix_socket_directories: dir,
-          max_connections: 200,
+          max_connections: 250,
           logging_collector: "on",
           log_directory: logDir,
           log_filename: "server.log",

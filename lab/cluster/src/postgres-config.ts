@@ -5,7 +5,7 @@ import { DevClusterError } from "./errors.ts";
 const baseSettings: Readonly<Record<string, string>> = {
   listen_addresses: "127.0.0.1",
   unix_socket_directories: "",
-  max_connections: "200",
+  max_connections: "250",
   shared_buffers: "64MB",
   // Files in the data directory instead of /dev/shm, which is small in containers and keeps a
   // killed server's files.

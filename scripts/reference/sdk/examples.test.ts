@@ -34,7 +34,7 @@ const PRINTS: Readonly<Record<string, RegExp>> = {
   Session: /^true \w+\n(?:durable\n|pending\n)+$/,
   Sql: /^SELECT id FROM account WHERE balance >= \$1 AND id = \$2 \[ 10, 1 \]\n$/,
   "@highwater/sdk/edge": /^durable\n$/,
-  sql: /^\[ \{ id: 1 \}, \{ id: 2 \}, \{ id: 3 \} \]\n$/,
+  sql: /^\[ \{ id: 1 \}, \{ id: 2 \}, \{ id: 3 \} \]\n10n\n$/,
 };
 
 interface Example {

@@ -2,6 +2,7 @@
 // are self-clocked: one on its way, and what comes meanwhile goes together in the next.
 import {
   type AckOptions,
+  type DurableOptions,
   DurabilityTimeoutError,
   type Highwater,
   HighwaterError,
@@ -13,7 +14,6 @@ import {
   type TicketRequest,
   type TransactionResponse,
 } from "../../wire-types.ts";
-import { type EnlistedTransaction } from "./transaction.ts";
 
 /** Options of `enlist`, for every transaction of the connection or pool. */
 export interface EnlistOptions extends AckOptions {
@@ -118,7 +118,7 @@ export class TicketService {
    * Waits as `ack` says. Errors: those of `Transaction.durable`; `DurabilityTimeoutError`, unless
    * `onTimeout` is `pending`.
    */
-  async acknowledge(transaction: EnlistedTransaction): Promise<void> {
+  async acknowledge(transaction: { durable(options?: DurableOptions): Promise<unknown> }): Promise<void> {
     const { ack, maxWaitMs, onTimeout } = this.#options;
     if (ack !== "durable") return;
     try {
