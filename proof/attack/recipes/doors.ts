@@ -56,9 +56,14 @@ export const DOORS: readonly Recipe[] = [
   {
     item: "14",
     title:
-      "a tenant reads other tenants' keys and the limits of gateways, or reports limits as if it were one",
-    run: async ({ writer, reader }) => {
+      "a tenant or a stranger reads tenants' keys and the limits of gateways, or reports limits as if it were one",
+    run: async ({ writer, reader, system }) => {
       const report = { gateway: "us-east", region: "us-east", level: "region", limits: [] };
+      const { url } = system.tracker(system.regions[0] ?? "");
+      for (const path of ["/v1/keys", "/v1/durability/exposure/limits"]) {
+        const { status, text } = await stranger(url, path);
+        if (status !== 401) return `${path} answered a stranger ${String(status)}: ${text}`;
+      }
       for (const caller of [writer, reader]) {
         const answers = [
           await caller.send("tracker", "/v1/keys", undefined),

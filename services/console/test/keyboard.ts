@@ -88,7 +88,7 @@ export class Keyboard {
       const focused = await this.focused();
       if (focused.name === SKIP) break;
       // After the last element the focus is on the page as a whole for one press.
-      if (focused.role === "RootWebArea") continue;
+      if (await this.#page.evaluate<boolean>("document.activeElement === document.body")) continue;
       const what = `${where}: ${focused.role} "${focused.name}"`;
       assert.notEqual(focused.name.trim(), "", `${what} has no name`);
       const state = await this.#page.evaluate<{ isOnScreen: boolean; isMarked: boolean }>(STOP);
