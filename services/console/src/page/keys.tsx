@@ -117,7 +117,10 @@ function limitCells(limit: ReportedLimit, { gateway, level }: { gateway: string;
       {amountText(name, bound)}
       {bound < value && <div class="muted">its share of {amountText(name, value)}</div>}
     </>,
-    <code>{name}</code>,
+    // A narrow page breaks it between its words.
+    <code>
+      {name.split(/(?=[A-Z])/).flatMap((word, at) => (at === 0 ? [word] : [<wbr key={at} />, word]))}
+    </code>,
   ];
 }
 

@@ -173,7 +173,12 @@ function endpointCells(
 
 function EndpointState({ webhook: { disabled, disabledWhy, failingSince } }: { webhook: Webhook }) {
   if (disabled) return <Badge tone="bad">disabled: {(disabledWhy ?? "").replaceAll("_", " ")}</Badge>;
-  if (failingSince !== null) return <Badge tone="waiting">failing since {timeOf(failingSince)}</Badge>;
+  if (failingSince !== null)
+    return (
+      <Badge tone="waiting">
+        failing since <time>{timeOf(failingSince)}</time>
+      </Badge>
+    );
   return <Badge tone="good">enabled</Badge>;
 }
 
