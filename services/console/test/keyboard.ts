@@ -1,6 +1,7 @@
 // A visitor with a keyboard and a screen reader: presses keys alone, and knows of the page what
 // Chromium's accessibility tree says of the element that has the focus.
 import assert from "node:assert/strict";
+import { eventually } from "@highwater/lab-tools/process";
 import type { Page } from "@highwater/lab-tools/browser";
 
 export interface Focused {
@@ -68,6 +69,11 @@ export class Keyboard {
       passed.push(`${focused.role} "${focused.name}"`);
     }
     assert.fail(`${key} reaches no ${role} ${String(name)}, but ${[...new Set(passed)].join(", ")}`);
+  }
+
+  /** Until the page has moved the focus to what was opened, where the reader goes on. */
+  async untilOn(name: RegExp): Promise<void> {
+    await eventually(`the focus is on ${String(name)}`, async () => name.test((await this.focused()).name));
   }
 
   /** Opens a view by its link, which lies before the content. */
