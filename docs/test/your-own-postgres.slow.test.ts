@@ -73,7 +73,7 @@ const why = PROGRAMS === undefined ? "no PostgreSQL of the distribution (Debian:
 test(
   "the guide to your own PostgreSQL, from three servers to removal",
   { timeout: LIMIT_MS, skip: why },
-  async () => {
+  async (context) => {
     // Its ports are ours while it lives; its server is not asked.
     await using ports = await startCluster({ nodes: [{ id: "reserves", region: "ports" }] });
     await using folder = await TemporaryFolder.make("highwater-own-");
@@ -123,6 +123,7 @@ test(
       assert.match(output, /"state":"durable"/);
       assert.match(output, /^durable at global: it survives/m);
       assert.match(output, /^DONE: us-west is the primary[^]*^DONE: us-east is the primary/m);
+      for (const [gap] of output.matchAll(/^No node was writable .*/gm)) context.diagnostic(gap);
       assert.deepEqual(await query("SELECT id, item FROM orders ORDER BY id"), [
         { id: 1, item: "chair" },
         { id: 2, item: "table" },
