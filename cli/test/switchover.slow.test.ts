@@ -237,10 +237,10 @@ describe("a switchover that would lose something, or fail half-way", { timeout: 
     assert.match(await refusal(), /recovery_target_timeline is current on eu-west/);
     await alter(EUROPE, "RESET recovery_target_timeline");
     await system.cluster.restart(EUROPE);
-    await alter(WEST, "SET max_connections = 250");
+    await alter(WEST, "SET max_connections = 300");
     await system.cluster.restart(WEST);
     await eventually("the smaller ones are named", async () =>
-      /max_connections is 200 on us-east, and 250 on us-west/.test((await plan()).said),
+      /max_connections is 250 on us-east, and 300 on us-west/.test((await plan()).said),
     );
     await alter(WEST, "RESET max_connections");
     await system.cluster.restart(WEST);
