@@ -6,10 +6,12 @@ import {
   authorityCommand,
   knownEpochs,
   type NodeAnswers,
+  notEndedBy,
   type Remembered,
+  remembering,
   strangersOf,
 } from "@highwater/durability-tracker/failover";
-import { type EpochId, type EpochRecord, outranks } from "@highwater/protocol";
+import { type EpochRecord } from "@highwater/protocol";
 
 export interface Wishes {
   readonly node: string;
@@ -39,17 +41,11 @@ export interface Plan {
 export function planAuthorization(wishes: Wishes, facts: Facts): Plan {
   const { node } = wishes;
   const { reports, failures, memories } = facts;
-  const { graph } = knownEpochs({
-    reports,
-    trackers: memories.flatMap((memory) => (memory.kind === "remembers" ? [memory] : [])),
-  });
+  const { graph } = knownEpochs({ reports, trackers: remembering(memories) });
   const report = reports.get(node);
   const own = report?.epochs ?? [];
   const strangers = strangersOf(node, facts, { graph });
-  const givenUp = graph
-    .records()
-    .filter(({ id }) => own.length > 0 && !outranks(own, id as EpochId, graph))
-    .sort((a, b) => a.seq - b.seq);
+  const givenUp = own.length === 0 ? [] : notEndedBy(own, graph);
   const newest = own.at(-1);
   const earlier = own.findLast((record) => record.node !== node);
   const unnamed = givenUp.filter(({ id }) => !wishes.overrules.has(id));

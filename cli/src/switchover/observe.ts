@@ -7,6 +7,7 @@ import {
   type KnownEpochs,
   knownEpochs,
   type NodeFinding,
+  remembering,
 } from "@highwater/durability-tracker/failover";
 import { type EpochRecord, type NodeSpec, type Offset } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
@@ -77,7 +78,7 @@ export async function observe({ specs, store, clock, trackers }: Places): Promis
     askMemories(trackers.urls, trackers.caller),
     Promise.all(specs.map((spec) => askServer(spec).catch((cause: unknown) => whyNot(cause)))),
   ]);
-  const remembered = memories.flatMap((memory) => (memory.kind === "remembers" ? [memory] : []));
+  const remembered = remembering(memories);
   const about = { ...answers, nodes: store.nodes, trackers: remembered };
   const known = knownEpochs(about);
   const findings = known.current === null ? [] : findNodes(about, known.current, known.graph);

@@ -77,6 +77,14 @@ export interface KnownEpochs {
   readonly rivals: readonly EpochRecord[];
 }
 
+/** The epochs that a node's history (oldest first) neither has nor ends, oldest first. */
+export function notEndedBy(own: readonly EpochRecord[], graph: EpochGraph): EpochRecord[] {
+  return graph
+    .records()
+    .filter(({ id }) => !outranks(own, id as EpochId, graph))
+    .sort((a, b) => a.seq - b.seq);
+}
+
 export function knownEpochs({
   reports,
   trackers,

@@ -7,11 +7,12 @@ export {
   hostOf,
   type NodeAnswers,
   type Remembered,
+  remembering,
   type TrackerCaller,
 } from "../cli/failover-candidate/ask.ts";
 export { printReport } from "../cli/failover-candidate/print.ts";
 export { strangersOf } from "./candidate.ts";
 export { type AuthorityCommand, authorityCommand, writeCommand } from "./command.ts";
-export { findNodes, type KnownEpochs, knownEpochs, type NodeFinding } from "./history.ts";
+export { findNodes, type KnownEpochs, knownEpochs, type NodeFinding, notEndedBy } from "./history.ts";
 export { CandidateReport, countedBy, lossOf, type TrackerPreviews } from "./report.ts";
 export { type FailoverPreview } from "./wire.ts";

@@ -1,9 +1,10 @@
 // Works out what adopting a database gives up, and what speaks against it, from what nodes and
 // trackers report. Pure.
 import { type NodeReport } from "@highwater/authority";
-import { EpochGraph, type EpochId, type EpochRecord, outranks } from "@highwater/protocol";
+import { type EpochRecord } from "@highwater/protocol";
+import { knownEpochs, notEndedBy } from "../../failover/history.ts";
 import { type FailoverPreview } from "../../failover/wire.ts";
-import { type Remembered } from "../failover-candidate/ask.ts";
+import { type Remembered, remembering } from "../failover-candidate/ask.ts";
 
 export interface AdoptionPlan {
   readonly node: string;
@@ -39,15 +40,10 @@ export interface AdoptionFacts {
 
 export function planAdoption(node: string, facts: AdoptionFacts): Omit<AdoptionPlan, "trackers"> {
   const { reports, failures, memories } = facts;
-  const graph = new EpochGraph();
-  for (const report of reports.values()) graph.add(report.epochs);
-  for (const memory of memories) if (memory.kind === "remembers") graph.add(memory.epochs);
+  const { graph } = knownEpochs({ reports, trackers: remembering(memories) });
   const report = reports.get(node);
   const own = report?.epochs ?? [];
-  const givenUp = graph
-    .records()
-    .filter(({ id }) => !outranks(own, id as EpochId, graph))
-    .sort((a, b) => a.seq - b.seq);
+  const givenUp = notEndedBy(own, graph);
   const silent = memories.filter((memory) => memory.kind === "silent");
   const obstacles = [
     ...whyNotOn(node, report, failures),

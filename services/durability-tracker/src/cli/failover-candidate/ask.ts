@@ -80,6 +80,11 @@ export type Remembered =
   | ({ readonly kind: "remembers" } & TrackerMemory)
   | { readonly kind: "silent"; readonly tracker: string; readonly reason: string };
 
+/** Of the trackers that answered. */
+export function remembering(memories: readonly Remembered[]): TrackerMemory[] {
+  return memories.filter((memory) => memory.kind === "remembers");
+}
+
 /** The history that each of the trackers follows. */
 export function askMemories(urls: readonly string[], caller: TrackerCaller): Promise<Remembered[]> {
   return Promise.all(

@@ -4,7 +4,15 @@ import { type Clock } from "@highwater/runtime";
 import { type Store } from "@highwater/store";
 import { type Decision, decideCandidate } from "../../failover/candidate.ts";
 import { type CandidateReport, makeReport, type TrackerPreviews } from "../../failover/report.ts";
-import { askMemories, askNodes, askPreview, hostOf, type Remembered, type TrackerCaller } from "./ask.ts";
+import {
+  askMemories,
+  askNodes,
+  askPreview,
+  hostOf,
+  type Remembered,
+  remembering,
+  type TrackerCaller,
+} from "./ask.ts";
 import { badInput, type CandidateCommand } from "./parse.ts";
 
 export interface CandidateDeps {
@@ -36,7 +44,7 @@ export async function findCandidate(
   const decision = decideCandidate({
     nodes: store.nodes,
     ...answers,
-    trackers: memories.flatMap((memory) => (memory.kind === "remembers" ? [memory] : [])),
+    trackers: remembering(memories),
     levels: Object.entries(levels).map(([name, rule]) => ({ name, rule })),
     isLease,
     wishes,
