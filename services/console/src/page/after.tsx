@@ -19,7 +19,7 @@ import { MAX_EVENTS } from "./event-log.ts";
 import { formatCount, formatDay, formatTime, shortId } from "./format.ts";
 import { Badge, Choice, Notice, Position, Section } from "./parts.tsx";
 import { clock, type Session } from "./session.ts";
-import { type Column, DataTable } from "./table.tsx";
+import { type Column, DataTable, ShowMore } from "./table.tsx";
 
 const ROWS = 50;
 const KEEP_LINK_MS = 60_000;
@@ -146,16 +146,7 @@ function Events({ session }: { session: Session }) {
           cells: eventCells(event),
         }))}
       />
-      {found.length > rows && (
-        <button
-          type="button"
-          onClick={() => {
-            setRows(rows + ROWS);
-          }}
-        >
-          Show {Math.min(ROWS, found.length - rows)} more
-        </button>
-      )}
+      <ShowMore shown={rows} total={found.length} step={ROWS} onShow={setRows} />
     </Section>
   );
 }

@@ -16,7 +16,7 @@ import {
 } from "./keys-and-limits.ts";
 import { Badge, Choice, Notice, Section } from "./parts.tsx";
 import { access, clock, type Session } from "./session.ts";
-import { type Column, DataTable } from "./table.tsx";
+import { type Column, DataTable, ShowMore } from "./table.tsx";
 import { useAnswer } from "./use-answer.ts";
 
 const KEYS_MS = 5_000;
@@ -187,16 +187,7 @@ function Keys({ session: { api } }: { session: Session }) {
         columns={KEYS}
         rows={found.slice(0, rows).map((key) => ({ key: key.id, cells: keyCells(key) }))}
       />
-      {found.length > rows && (
-        <button
-          type="button"
-          onClick={() => {
-            setRows(rows + ROWS);
-          }}
-        >
-          Show {Math.min(ROWS, found.length - rows)} more
-        </button>
-      )}
+      <ShowMore shown={rows} total={found.length} step={ROWS} onShow={setRows} />
     </Section>
   );
 }

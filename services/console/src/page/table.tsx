@@ -48,6 +48,27 @@ export function DataTable(props: { label: string; columns: readonly Column[]; ro
   );
 }
 
+/** Under a table that shows the first `shown` of `total` rows. */
+export function ShowMore(props: {
+  shown: number;
+  total: number;
+  step: number;
+  onShow: (rows: number) => void;
+}) {
+  const { shown, total, step, onShow } = props;
+  if (total <= shown) return null;
+  return (
+    <button
+      type="button"
+      onClick={() => {
+        onShow(shown + step);
+      }}
+    >
+      Show {Math.min(step, total - shown)} more
+    </button>
+  );
+}
+
 function Cell({ column: { title, kind }, content }: { column: Column; content: ComponentChildren }) {
   if (kind === "head")
     return (
