@@ -4,6 +4,7 @@
 // once more. Every third round loses the promoted node's region as well.
 import { setTimeout as sleep } from "node:timers/promises";
 import { type System } from "@highwater/lab-system";
+import { eventually } from "@highwater/lab-tools/process";
 import { Highwater } from "@highwater/sdk";
 import { check, type Findings } from "./check.ts";
 import { Exchange } from "./exchange.ts";
@@ -21,9 +22,11 @@ const AFTERWARDS_MS = 700;
 const DOUBLE_EVERY = 3;
 /** The bar for verdicts after a promotion. Programs beside this one can make them miss it. */
 const VERDICTS_MAX_MS = 2_000;
-/** How long a tracker of a revived region may take until it is ready or says what it waits for. */
-const REVIVED_MS = 60_000;
-const READINESS_POLL_MS = 200;
+/** How long a revived region's tracker may take to be ready, and one question to it. */
+const REVIVED_MS = 180_000;
+const READYZ_MS = 5_000;
+/** Of the reason that a tracker gives in its readiness. */
+const UNSEEN_EPOCH = /none has epoch (\S+) in its history/;
 
 interface Round {
   readonly failovers: readonly { readonly failover: Failover; readonly times: VerdictTimes }[];
@@ -96,26 +99,19 @@ async function rounds(system: System): Promise<boolean> {
  * seen. Its tracker comes back with that epoch and waits until an operator overrules it.
  */
 async function giveUpUnseenEpoch(system: System, region: string, primary: string): Promise<void> {
-  const deadlineMs = performance.now() + REVIVED_MS;
-  while (performance.now() < deadlineMs) {
-    const { ok, body } = await readiness(system.tracker(region).url);
-    if (ok) return;
-    const epoch = /none has epoch (\S+) in its history/.exec(body)?.[1];
-    if (epoch !== undefined) {
-      console.log(`          only ${region}'s tracker knows epoch ${epoch}: the operator gives it up`);
-      return system.cluster.authorize(primary, `epoch of ${region} is lost`, { overrules: [epoch] });
-    }
-    await sleep(READINESS_POLL_MS);
-  }
-}
-
-async function readiness(tracker: string): Promise<{ ok: boolean; body: string }> {
-  try {
-    const response = await fetch(`${tracker}/readyz`, { signal: AbortSignal.timeout(REVIVED_MS) });
-    return { ok: response.ok, body: await response.text() };
-  } catch (error) {
-    return { ok: false, body: String(error) };
-  }
+  const tracker = system.tracker(region).url;
+  const { epoch } = await eventually(
+    `${region}'s tracker is ready, or says what it waits for`,
+    async () => {
+      const response = await fetch(`${tracker}/readyz`, { signal: AbortSignal.timeout(READYZ_MS) });
+      const epoch = UNSEEN_EPOCH.exec(await response.text())?.[1];
+      return (response.ok || epoch !== undefined) && { epoch };
+    },
+    REVIVED_MS,
+  );
+  if (epoch === undefined) return;
+  console.log(`          only ${region}'s tracker knows epoch ${epoch}: the operator gives it up`);
+  await system.cluster.authorize(primary, `epoch of ${region} is lost`, { overrules: [epoch] });
 }
 
 /** A client that is beside the primary, as the publishers are. */
