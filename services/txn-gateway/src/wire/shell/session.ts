@@ -253,7 +253,6 @@ export class WireSession {
     server.on("drain", () => {
       if (!this.#clientLeg.isBlocked) client.resume();
     });
-    server.on("error", () => undefined);
     server.on("close", () => {
       this.#serverGone();
     });
