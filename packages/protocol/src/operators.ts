@@ -19,7 +19,7 @@ const Region = Type.String({ minLength: 1, maxLength: 63, description: "The gate
 export const DescribedKey = Type.Object(
   {
     id: Type.String({ description: "The part of the key's text between `hwk_` and the secret." }),
-    state: texts(["active", "expired", "revoked"], "By the clock of whoever answers."),
+    state: texts(["active", "expired", "revoked"], "By the clock of the service that answers."),
     name: Type.String(),
     owner: Type.String({ description: "Keys of one owner see each other's transactions." }),
     role: Type.String({ description: "The database's login role." }),

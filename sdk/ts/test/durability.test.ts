@@ -41,10 +41,10 @@ test("lost at every level that is waited for; each listener is called once, with
     ...{ transactions: { ok: { offset: 70 } }, verdicts: { ok: { each: "lost" } } },
   });
   const hw = client(context, [fake]);
-  const heard: string[] = [];
-  hw.onLost(() => heard.push("client"));
+  const reported: string[] = [];
+  hw.onLost(() => reported.push("client"));
   const tx = await hw.transaction(statement);
-  tx.onLost(({ verdict, level }) => heard.push(`${verdict} ${level}`));
+  tx.onLost(({ verdict, level }) => reported.push(`${verdict} ${level}`));
   const waits = [tx.durable(), tx.durable({ level: "global" })];
   await streaming(fake);
   fake.epochs(FAILOVER);
@@ -54,7 +54,7 @@ test("lost at every level that is waited for; each listener is called once, with
       (error) => error instanceof TransactionLostError && error.level === error.verdict?.level,
     );
   assert.equal(tx.state, "lost");
-  assert.deepEqual(heard, ["client", `lost ${tx.verdict()?.level ?? "?"}`]);
+  assert.deepEqual(reported, ["client", `lost ${tx.verdict()?.level ?? "?"}`]);
 });
 
 test("what a listener throws, or rejects with later, is printed, and nothing else comes of it", async (context) => {
@@ -68,7 +68,7 @@ test("what a listener throws, or rejects with later, is printed, and nothing els
   });
   const [now, later] = [new Error("now"), new Error("later")];
   const tx = await hw.transaction(statement);
-  const heard: string[] = [];
+  const reported: string[] = [];
   hw.onDurable(() => {
     throw now;
   });
@@ -76,8 +76,8 @@ test("what a listener throws, or rejects with later, is printed, and nothing els
   hw.subscribe(async ({ marks }) => {
     if (marks !== null) throw later;
   });
-  tx.onDurable(({ verdict }) => heard.push(verdict));
-  hw.onDurable(({ verdict }) => heard.push(verdict));
+  tx.onDurable(({ verdict }) => reported.push(verdict));
+  hw.onDurable(({ verdict }) => reported.push(verdict));
   const wait = tx.durable();
   const next = await hw.transaction(statement);
   await streaming(fake);
@@ -85,7 +85,7 @@ test("what a listener throws, or rejects with later, is printed, and nothing els
   await Promise.all([wait, next.durable()]);
   await enough.promise;
   // The second listener of the first transaction, and the client's of the second one.
-  assert.deepEqual(heard, ["durable", "durable"]);
+  assert.deepEqual(reported, ["durable", "durable"]);
   assert.ok(printed.includes(now) && printed.includes(later));
 });
 
