@@ -78,16 +78,19 @@ async function heldBy(page: Page): Promise<Held> {
 /** Of the frames that the page draws meanwhile. */
 async function countFrames(page: Page, run: () => Promise<void>): Promise<Frames> {
   await page.evaluate(`
-    window.frameTimes = [];
-    window.countFrame = (atMs) => {
-      frameTimes.push(atMs);
-      if (window.countFrame !== null) requestAnimationFrame(window.countFrame);
-    };
-    requestAnimationFrame(window.countFrame);
+    window.frames = { times: [], isCounted: true };
+    (function countFrom(frames) {
+      requestAnimationFrame((atMs) => {
+        if (!frames.isCounted) return;
+        frames.times.push(atMs);
+        countFrom(frames);
+      });
+    })(window.frames);
   `);
   await run();
-  const times = await page.evaluate<number[]>("(window.countFrame = null, frameTimes)");
-  await page.evaluate("delete window.frameTimes");
+  // A frame that is asked for already still comes, after the page has let go of the times.
+  const times = await page.evaluate<number[]>("(frames.isCounted = false, frames.times)");
+  await page.evaluate("delete window.frames");
   const gaps = times.slice(1).map((atMs, at) => atMs - (times[at] ?? atMs));
   const totalMs = (times.at(-1) ?? 0) - (times[0] ?? 0);
   return { perSecond: (1_000 * gaps.length) / totalMs, longestMs: Math.max(0, ...gaps) };
