@@ -32,6 +32,9 @@ it("a fast commit is answered at the commit point with a token, and becomes dura
   const last = await client.extended("COMMIT");
   assert.deepEqual(last.tags, ["COMMIT"]);
   assert.match(last.token ?? "", /^hw2_/);
+  // The token is no setting, which the server has to say at once, too.
+  assert.equal((await client.query("SHOW highwater.token")).code, "42704");
+  assert.equal((await client.extended("SHOW highwater.token")).code, "42704");
   const tokens = [simple, extended, block, last].map(({ token }) => token ?? "");
   assert.equal(new Set(tokens).size, 4);
   await wire.heal();

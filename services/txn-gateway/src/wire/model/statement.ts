@@ -170,7 +170,8 @@ export function statementInfo(bytes: Buffer, start: number, end: number): Statem
     callsSetConfig,
     dropsStatements: word === "discard" || word === "deallocate" || (isSeveral && DROPS.test(text)),
     isPlain: (isRead || WRITES.has(word)) && isOne(bytes, at, end),
-    changes: changeOf(text, { kind, isSeveral, callsSetConfig, readsByName }),
+    changes:
+      word === "show" && !isSeveral ? null : changeOf(text, { kind, isSeveral, callsSetConfig, readsByName }),
     namesId: ID.test(text),
     isSeveral,
     names: isSeveral ? nameUseOfSeveral(text, readsByName) : nameUse(word, text),
