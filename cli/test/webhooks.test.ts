@@ -41,22 +41,16 @@ describe("highwater webhooks", () => {
   };
 
   test("create, list and secret", async () => {
-    assert.match((await webhooks("list")).out, /^This owner has no endpoint/);
     // A tracker opens the queue a little after it begins to serve.
-    const made = await eventually("the endpoint is made", async () => {
-      const args = [
-        "create",
-        receiver.url,
-        "--event",
-        "epoch.started,transaction.lost",
-        "--filter",
-        "shop=7",
-      ];
-      const { code, out, err } = await webhooks(...args, "--description", "orders", "--json");
+    const none = await eventually("the tracker has its queue", async () => {
+      const { code, out, err } = await webhooks("list");
       if (code !== 0 && /primary_unavailable/.test(err)) return undefined;
       assert.equal(code, 0, err);
-      return JSON.parse(out) as { id: string; secret: string };
+      return out;
     });
+    assert.match(none, /^This owner has no endpoint/);
+    const args = ["create", receiver.url, "--event", "epoch.started,transaction.lost", "--filter", "shop=7"];
+    const made = await json<{ id: string; secret: string }>(...args, "--description", "orders");
     ({ id } = made);
     const { out } = await webhooks("list");
     assert.match(
