@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The command `highwater-lab-system` (`make up`): runs the three-region system until Ctrl-C.
+// The command `highwater dev` (`make up`): runs the three-region system until Ctrl-C.
 import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
 import type { NodeStatus } from "@highwater/lab-cluster";
@@ -44,7 +44,7 @@ const commandList = [
   .map(({ usage, does }) => `  ${usage.padEnd(16)}${does}`)
   .join("\n");
 
-const usage = `Usage: highwater-lab-system [--port-base N]
+const usage = `Usage: highwater dev [--port-base N]
 
 Starts three regions on this machine, with real delays between them: us-east (with the primary), us-west and eu-west.
 Each has a PostgreSQL server, a gateway, a tracker and, if Envoy is installed, an edge.
