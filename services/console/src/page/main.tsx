@@ -15,6 +15,8 @@ import { access, served, type Session, session, signIn, signOut } from "./sessio
 import { SignIn } from "./sign-in.tsx";
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
+import "./tables.css";
+import "./map.css";
 
 interface View {
   readonly path: string;
