@@ -42,8 +42,8 @@ const KEYS = "services/txn-gateway/src/cli/keys/main.ts";
 const CANDIDATE = "services/durability-tracker/src/cli/failover-candidate/main.ts";
 const AUTHORIZE = "infra/image/src/authorize.ts";
 /** A busy machine starts everything slowly. */
-const LIMIT_MS = 120_000;
-const WHOLE_LIMIT_MS = 10 * 60_000;
+const LIMIT_MS = 300_000;
+const WHOLE_LIMIT_MS = 15 * 60_000;
 /** Before the failure, and committed where no other node can receive it. */
 const SOLD_MIN = 10;
 const UNREPORTED_MIN = 5;
