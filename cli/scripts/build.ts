@@ -5,8 +5,9 @@
 // Usage: node scripts/build.ts DIRECTORY; then `npm pack` there.
 import { chmod, cp, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createRequire, isBuiltin } from "node:module";
-import { dirname, extname, join, relative, resolve } from "node:path";
+import { basename, dirname, extname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { buildConsole } from "@highwater/console/build";
 import { transform } from "esbuild";
 import ROOT_MANIFEST from "../../package.json" with { type: "json" };
 import { COMMANDS } from "../src/commands.ts";
@@ -15,6 +16,8 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const CLI = fileURLToPath(new URL("..", import.meta.url));
 /** Folders that modules read at run time. */
 const ASSETS = ["packages/store/migrations", "dashboards/grafana"];
+/** Where a tracker looks for what it serves at /console. */
+const CONSOLE = "services/console/dist";
 /** In the code that esbuild writes: of our files and packages, and of all packages. */
 const OURS = /"(?<path>\.{1,2}\/[^"\n]*\.(?:ts|json)|@highwater\/[^"\n]+)"/g;
 const IMPORTED = /(?:\bfrom|\bimport)\s*\(?\s*"(?<name>[^".\n][^"\n]*)"/g;
@@ -46,6 +49,7 @@ export async function build(directory: string): Promise<void> {
     }
   }
   for (const folder of ASSETS) await cp(join(ROOT, folder), join(out, "app", folder), { recursive: true });
+  await buildConsole(join(out, "app", CONSOLE));
   const { name, version, license } = await readManifest(join(CLI, "package.json"));
   const published = {
     name,
@@ -53,6 +57,7 @@ export async function build(directory: string): Promise<void> {
     license,
     type: "module",
     description: "The command of Highwater: checks PostgreSQL servers, and runs gateways and trackers.",
+    keywords: KEYWORDS,
     bin: { highwater: "bin/highwater" },
     os: ["linux", "darwin"],
     dependencies: sorted({ ...dependencies, node: ROOT_MANIFEST.devDependencies.node }),
@@ -65,6 +70,7 @@ export async function build(directory: string): Promise<void> {
   await cp(join(CLI, "README.md"), join(out, "README.md"));
 }
 const EXECUTABLE = 0o755;
+const KEYWORDS = ["postgresql", "replication", "durability", "failover", "transactions", "operations"];
 
 /** The files that are started, as paths from the root. */
 function programs(): string[] {
@@ -88,7 +94,8 @@ async function collect(entries: readonly string[]): Promise<Built[]> {
   for (const path of queue) {
     const source = await readFile(join(ROOT, path), "utf8");
     if (extname(path) !== ".ts") {
-      built.push({ path, text: source, packages: [] });
+      const text = basename(path) === "package.json" ? identityIn(source) : source;
+      built.push({ path, text, packages: [] });
       continue;
     }
     const { code } = await transform(source, {
@@ -108,6 +115,12 @@ async function collect(entries: readonly string[]): Promise<Built[]> {
     built.push({ path: path.replace(/\.ts$/, ".js"), text, packages: packagesIn(code) });
   }
   return built;
+}
+
+/** What modules read of a manifest. The rest is about sources that the package does not have. */
+function identityIn(manifest: string): string {
+  const { name, version } = JSON.parse(manifest) as Manifest;
+  return `${JSON.stringify({ name, version, type: "module" }, null, 2)}\n`;
 }
 
 /** Null: there is no such export, so it is another text. */

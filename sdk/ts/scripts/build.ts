@@ -124,6 +124,7 @@ export async function build(directory: string): Promise<void> {
     peerDependenciesMeta,
     description:
       "Client of Highwater: commits in milliseconds, and a promise of durability for each of them.",
+    keywords: ["postgresql", "transactions", "durability", "replication", "failover", "database"],
   };
   await writeFile(join(out, "package.json"), `${JSON.stringify(manifest, null, 2)}\n`);
   await copyFile(join(ROOT, "README.md"), join(out, "README.md"));

@@ -1,6 +1,6 @@
 // Goal: what is published runs wherever the web's globals are. Method: one small program, the built package and a scripted
 // service. It runs in this Node, in a Node 20 if the machine has one, and in a context with nothing but those globals, as an edge
-// worker has. Also in Bun and Deno, where they are found: in `smoke/node_modules`, where `npm install` in that folder puts them, or on the path.
+// worker has. Also in newer Nodes, Bun and Deno, where they are found: in `smoke/node_modules`, where `npm install` in that folder puts them, or on the path.
 import assert from "node:assert/strict";
 import { execFile, execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -92,6 +92,13 @@ test("the oldest Node that it promises, where there is one", async (context) => 
   if (node === undefined) context.skip("no Node 20 here");
   else await runIn(context, node);
 });
+
+for (const name of ["node-22", "node-26"])
+  test(name, async (context) => {
+    const node = join(INSTALLED, "..", name, "bin/node");
+    if (existsSync(node)) await runIn(context, node);
+    else context.skip("not here: npm install in sdk/ts/smoke has it");
+  });
 
 for (const [name, ...args] of [
   ["bun"],
