@@ -2,3 +2,4 @@
 export { formatLsn, parseLsn } from "./postgres/lsn.ts";
 export { INSERT_RECEIPT } from "./postgres/sql.ts";
 export { changesRows, changesSession, leadingWords, refusal } from "./postgres/statement-guard.ts";
+export { WIRE_STATEMENTS } from "./postgres/wire-statements.ts";

@@ -52,6 +52,7 @@ export interface MemoryStoreOptions {
 
 export class MemoryStore implements Store {
   readonly nodes: readonly StoreNode[];
+  readonly wire = null;
   readonly #world: MemoryWorld;
   readonly #helper: string;
   /** How often the sessions to a node were dropped: none survives that. */

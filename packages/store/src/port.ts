@@ -360,8 +360,50 @@ export interface StoreObserver {
   onUnprotected(node: string, role: string, rights: readonly string[]): void;
 }
 
+/** The settings `highwater.*` of a session that the checks of the wire answer, in this order. */
+export const WIRE_SETTINGS = ["ack", "level", "max_wait", "read_ack", "id"] as const;
+
+/**
+ * What the PostgreSQL wire says to the database in a client's session, besides the client's own
+ * messages. All names in the statements are safe from the session's search_path. Each check answers
+ * one row of texts.
+ */
+export interface WireStatements {
+  /**
+   * Parameters of every session's startup message, whatever the client asks for: no COMMIT waits in
+   * the database for more than the database's own promise.
+   */
+  readonly parameters: Readonly<Record<string, string>>;
+  /**
+   * Asks whether the transaction has written, or will when it commits (`t` or `f`), for the
+   * WIRE_SETTINGS, and for the current role.
+   */
+  readonly check: string;
+  /**
+   * The same, and writes the receipt if the transaction has written: $1 id, $2 tag, $3 epoch, $4
+   * digest. `types`: the types of the first parameters. One more column: `t` if the receipt is
+   * written. No receipt if the id has changed since the settings were read, or where it would fail.
+   */
+  readonly receipt: { readonly text: string; readonly types: readonly number[] };
+  /** Asks whether the role can write receipts in this database (`t` or `f`), and which role it is. */
+  readonly probe: string;
+  /**
+   * The check at a replica: two more columns, `highwater.after` and the transaction's isolation
+   * level.
+   */
+  readonly readCheck: string;
+  /** A statement that fails with this error and undoes its transaction. `code`: SQLSTATE. */
+  failing(error: {
+    readonly code: string;
+    readonly message: string;
+    readonly hint?: string | undefined;
+  }): string;
+}
+
 export interface Store extends NodeSource {
   readonly nodes: readonly StoreNode[];
+  /** Null: the PostgreSQL wire cannot stand before this store. */
+  readonly wire: WireStatements | null;
   /**
    * Creates or upgrades the service's tables on the primary. Idempotent, and safe when two
    * processes run it at once.

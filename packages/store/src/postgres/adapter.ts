@@ -61,6 +61,7 @@ import {
   TERMINATE_BLOCKERS,
   UNLOGGED_TABLES,
 } from "./sql.ts";
+import { WIRE_STATEMENTS } from "./wire-statements.ts";
 import { principalOf } from "./write-pool.ts";
 
 export interface PostgresStoreOptions extends ConnectionOptions {
@@ -95,6 +96,7 @@ const ANY_EPOCH = "" as EpochId;
 
 export class PostgresStore implements Store {
   readonly nodes: readonly StoreNode[];
+  readonly wire = WIRE_STATEMENTS;
   readonly #options: PostgresStoreOptions;
   readonly #connections = new Map<string, NodeConnections>();
   readonly #streams: ReplicaStreams;

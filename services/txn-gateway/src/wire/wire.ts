@@ -4,6 +4,7 @@ import { createServer, type AddressInfo, type Server, type Socket } from "node:n
 import { createSecureContext, type SecureContext } from "node:tls";
 import { HighwaterError } from "@highwater/protocol";
 import { type Callers, serverCertificate } from "@highwater/service";
+import { type WireStatements } from "@highwater/store";
 import { type Config } from "../config.ts";
 import { type Deps } from "../deps.ts";
 import { type Primary, type PrimaryEpoch } from "../primary/primary.ts";
@@ -11,6 +12,7 @@ import { defaultLevel, type RequestRules } from "../txn/request.ts";
 import { Authentication, type Admitted } from "./authentication.ts";
 import { Cancels } from "./cancels.ts";
 import { errorResponse } from "./frames/build.ts";
+import { OwnMessages } from "./model/own.ts";
 import { askPeers } from "./peers.ts";
 import { type Positions } from "./positions.ts";
 import {
@@ -67,6 +69,8 @@ export class Wire {
   readonly #authentication: Authentication;
   readonly #logIns: LogIns;
   readonly #sockets = new Set<Socket>();
+  readonly #statements: WireStatements;
+  readonly #own: OwnMessages;
   readonly #outbox = new Outbox();
   readonly #sessions = new Set<WireSession>();
   /** Of the sessions, and of those whose clients have left before their servers. */
@@ -84,6 +88,11 @@ export class Wire {
 
   constructor(parts: WireContext) {
     this.#parts = parts;
+    const { wire } = parts.deps.store;
+    if (wire === null)
+      throw new Error("GATEWAY_PG_PORT and GATEWAY_PG_READ_PORT need a store that has the PostgreSQL wire");
+    this.#statements = wire;
+    this.#own = new OwnMessages(wire);
     const certificate = serverCertificate(parts.config);
     this.#secureContext = certificate === null ? null : createSecureContext(certificate);
     this.#proxies = new Proxies(parts.config.pgProxies);
@@ -332,7 +341,7 @@ export class Wire {
     const { user } = admitted.address;
     const changes = isReadPort ? { user, default_transaction_read_only: "on" } : { user };
     const asked = new Map([...Object.entries(admitted.settings), ...parameters]);
-    const startup = writeStartup(version, serverParameters(asked, changes));
+    const startup = writeStartup(version, serverParameters(asked, changes, this.#statements.parameters));
     const backend = await this.#logIn(socket, startup, place);
     const { socket: server } = backend;
     // The node may have changed its role during the log-in; then it must not run this session.
@@ -355,6 +364,7 @@ export class Wire {
       reader: isReadPort ? this.#reader(replica, primaryEpoch.node, admitted) : null,
       positions,
       attempts,
+      own: this.#own,
       metrics,
       owner: admitted.owner,
       tracer: isReadPort ? undefined : deps.tracer,

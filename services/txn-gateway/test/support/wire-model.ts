@@ -1,9 +1,10 @@
 // A session's model without sockets: the test acts as its client, its server and its gates.
+import { WIRE_STATEMENTS } from "@highwater/store/internals";
 import { int32, message } from "../../src/wire/frames/build.ts";
 import { ClientLeg } from "../../src/wire/model/client-leg.ts";
 import { type Gate, HoldQueue } from "../../src/wire/model/hold-queue.ts";
 import { type OwnAttempt } from "../../src/wire/model/attempt.ts";
-import { type ReceiptValues } from "../../src/wire/model/own.ts";
+import { OwnMessages, type ReceiptValues } from "../../src/wire/model/own.ts";
 import { ServerLeg } from "../../src/wire/model/server-leg.ts";
 import { type Outside, SessionState } from "../../src/wire/model/state.ts";
 
@@ -38,7 +39,10 @@ export class ModelSession {
         throw new Error(reason);
       },
     };
-    this.state = new SessionState(new HoldQueue((bytes) => this.toClient.push(bytes)), outside);
+    this.state = new SessionState(new HoldQueue((bytes) => this.toClient.push(bytes)), {
+      outside,
+      own: new OwnMessages(WIRE_STATEMENTS),
+    });
     this.state.isStale = false;
     this.state.doubts.read(this.state.settings, this.state.settings, false);
     this.#client = new ClientLeg(this.state);

@@ -16,7 +16,6 @@ import {
 import { CommitSteps } from "./commit-steps.ts";
 import { CLIENT, type Expected, QUIET } from "./expected.ts";
 import { Names } from "./names.ts";
-import { ownError } from "./own.ts";
 import { Questions } from "./questions.ts";
 import { Run } from "./run.ts";
 import { type Admission, type Failure, type SessionState } from "./state.ts";
@@ -378,7 +377,7 @@ export class ClientLeg implements FrameSink {
     }
     if (admission !== "now") {
       this.#run.flush();
-      this.#state.outside.toServer(ownError(admission).query);
+      this.#state.outside.toServer(this.#state.own.error(admission).query);
       expected.push({ message: "query", whose: "client", kind: "data" });
       return;
     }
@@ -507,9 +506,9 @@ export class ClientLeg implements FrameSink {
 
   /** Puts a failing statement before the client's Execute, so that the server skips it. */
   #refuseExecute(refusal: Report): void {
-    const { outside } = this.#state;
+    const { outside, own } = this.#state;
     this.#run.flush();
-    outside.toServer(ownError(refusal).extended);
+    outside.toServer(own.error(refusal).extended);
     for (const quiet of [QUIET.close, QUIET.parse, QUIET.bind]) this.#begin(quiet);
     this.#begin({ message: "execute", whose: "client", kind: "data" });
   }

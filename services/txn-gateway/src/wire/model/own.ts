@@ -1,5 +1,7 @@
-// The gateway's own statements in a client's session: their names, texts and answers.
+// The gateway's own statements in a client's session: their names, messages and answers. The store
+// has their texts.
 import { randomBytes } from "node:crypto";
+import { WIRE_SETTINGS, type WireStatements } from "@highwater/store";
 import {
   bind,
   closePortal,
@@ -38,45 +40,6 @@ const NAME = `highwater_${randomBytes(RANDOM_BYTES).toString("hex")}`;
 const RECEIPT_NAME = `${NAME}_r`;
 const ERROR_NAME = `${NAME}_e`;
 
-const TEXT_OID = 25;
-const SETTINGS = ["ack", "level", "max_wait", "read_ack", "id"];
-const setting = (name: string): string => `pg_catalog.current_setting('highwater.${name}', true)`;
-
-/**
- * Asks whether the transaction has written, or will when it commits (the rows of a cursor WITH HOLD
- * are read then), for the session's settings, and for its role.
- */
-const CHECK = `SELECT pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL
-  OR EXISTS (SELECT FROM pg_catalog.pg_cursor() c WHERE c.is_holdable),
-  ${SETTINGS.map(setting).join(", ")}, current_user`;
-
-/**
- * The same, and writes the receipt if the transaction has written: $1 id, $2 tag, $3 epoch, $4
- * digest. No receipt if the id has changed since the settings were read, or where it would fail: in
- * a READ ONLY transaction, and without row security, which ties receipts to the current epoch.
- */
-const RECEIPT = `${CHECK}, CASE WHEN pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL
-  AND pg_catalog.current_setting('transaction_read_only') OPERATOR(pg_catalog.=) 'off'
-  AND pg_catalog.current_setting('row_security') OPERATOR(pg_catalog.=) 'on'
-  AND coalesce(nullif(pg_catalog.lower(${setting("id")}), ''), $1) OPERATOR(pg_catalog.=) $1
-  THEN highwater.write_receipt($1::pg_catalog.uuid, $2::pg_catalog.uuid, $3::pg_catalog.uuid, $4::pg_catalog.int8) END`;
-
-/** Asks whether the role can write receipts in this database, and which role it is. */
-const PROBE = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace n
-    JOIN pg_catalog.pg_proc p ON p.pronamespace OPERATOR(pg_catalog.=) n.oid
-    WHERE n.nspname OPERATOR(pg_catalog.=) 'highwater' AND p.proname OPERATOR(pg_catalog.=) 'write_receipt'
-    AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_function_privilege(p.oid, 'EXECUTE')),
-  current_user`;
-
-/**
- * On the read port: the check, the token that the session has to see, and whether its transaction
- * keeps one snapshot.
- */
-const READ_CHECK = `${CHECK}, ${setting("after")}, pg_catalog.current_setting('transaction_isolation')`;
-
-/** Each begins with a Close, as OWN_BORDER does. */
-export const READ_PREPARE: Buffer = Buffer.concat([closeStatement(NAME), parse(NAME, READ_CHECK)]);
-export const OWN_PREPARE: Buffer = Buffer.concat([closeStatement(NAME), parse(NAME, CHECK)]);
 /**
  * A Close that finds nothing and causes no notice. A notice before its answer belongs to the
  * client's message before it: the server may report a message's duration after its answer.
@@ -93,23 +56,10 @@ export const OWN_CHECK: Buffer = Buffer.concat([bind(NAME, NAME), execute(NAME),
  */
 export const UNNAMED_BORDER: Buffer = closePortal("");
 /**
- * Follows UNNAMED_BORDER. The unnamed portal needs no Close, and pg_cursor() has no row for it.
+ * Follows UNNAMED_BORDER. The unnamed portal needs no Close, and does not look like one of the
+ * client's that stays open.
  */
 export const OWN_CHECK_UNNAMED: Buffer = Buffer.concat([bind("", NAME), execute("")]);
-/**
- * Uses the check's name, so that no unnamed statement is left. The check has to be prepared again.
- */
-export const OWN_PROBE: Buffer = Buffer.concat([
-  closeStatement(NAME),
-  parse(NAME, PROBE),
-  bind(NAME, NAME),
-  execute(NAME),
-  SYNC,
-]);
-export const RECEIPT_PREPARE: Buffer = Buffer.concat([
-  closeStatement(RECEIPT_NAME),
-  parse(RECEIPT_NAME, RECEIPT, [TEXT_OID]),
-]);
 
 /** The values of a transaction's receipt, as texts: id, tag, epoch, digest. */
 export type ReceiptValues = readonly [id: string, tag: string, epoch: string, digest: string];
@@ -119,16 +69,42 @@ export function ownReceipt(values: ReceiptValues): Buffer {
   return Buffer.concat([bound, execute(RECEIPT_NAME), closePortal(RECEIPT_NAME)]);
 }
 
-/** A statement that fails with this error and undoes its transaction, in each protocol. */
-export function ownError({ code, message, hint }: Report): {
-  readonly query: Buffer;
-  readonly extended: Buffer;
-} {
-  const fields = { ERRCODE: code, MESSAGE: message, ...(hint === undefined ? {} : { HINT: hint }) };
-  const said = Object.entries(fields).map(([name, text]) => `${name} = '${text.replaceAll("'", "''")}'`);
-  const text = `DO $highwater$BEGIN RAISE EXCEPTION USING ${said.join(", ")}; END$highwater$`;
-  const extended = [closeStatement(ERROR_NAME), parse(ERROR_NAME, text), bind(ERROR_NAME, ERROR_NAME)];
-  return { query: query(text), extended: Buffer.concat([...extended, execute(ERROR_NAME)]) };
+/** The messages that contain the store's statements. Made once for all sessions. */
+export class OwnMessages {
+  /** Each begins with a Close, as OWN_BORDER does. */
+  readonly readPrepare: Buffer;
+  readonly prepare: Buffer;
+  readonly receiptPrepare: Buffer;
+  /**
+   * Uses the check's name, so that no unnamed statement is left. The check has to be prepared again.
+   */
+  readonly probe: Buffer;
+  readonly #statements: WireStatements;
+
+  constructor(statements: WireStatements) {
+    const { check, receipt, probe, readCheck } = statements;
+    this.#statements = statements;
+    this.readPrepare = Buffer.concat([closeStatement(NAME), parse(NAME, readCheck)]);
+    this.prepare = Buffer.concat([closeStatement(NAME), parse(NAME, check)]);
+    this.receiptPrepare = Buffer.concat([
+      closeStatement(RECEIPT_NAME),
+      parse(RECEIPT_NAME, receipt.text, receipt.types),
+    ]);
+    this.probe = Buffer.concat([
+      closeStatement(NAME),
+      parse(NAME, probe),
+      bind(NAME, NAME),
+      execute(NAME),
+      SYNC,
+    ]);
+  }
+
+  /** A statement that fails with this error and undoes its transaction, in each protocol. */
+  error(report: Report): { readonly query: Buffer; readonly extended: Buffer } {
+    const text = this.#statements.failing(report);
+    const extended = [closeStatement(ERROR_NAME), parse(ERROR_NAME, text), bind(ERROR_NAME, ERROR_NAME)];
+    return { query: query(text), extended: Buffer.concat([...extended, execute(ERROR_NAME)]) };
+  }
 }
 
 export interface CheckAnswer {
@@ -150,8 +126,8 @@ export interface CheckAnswer {
 export function readCheck(columns: readonly (string | null)[]): CheckAnswer | null {
   const [hasWritten, ...rest] = columns;
   if (hasWritten !== "t" && hasWritten !== "f") return null;
-  const settings = rest.slice(0, SETTINGS.length);
-  const [role = null, first, isolation] = rest.slice(SETTINGS.length);
+  const settings = rest.slice(0, WIRE_SETTINGS.length);
+  const [role = null, first, isolation] = rest.slice(WIRE_SETTINGS.length);
   return {
     hasWritten: hasWritten === "t",
     settings,

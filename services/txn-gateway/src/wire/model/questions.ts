@@ -2,7 +2,6 @@
 // what the role can do, and whether a block has written. The caller has sent all that came before.
 import { FLUSH, SYNC } from "../frames/build.ts";
 import { type Expected, OWN } from "./expected.ts";
-import { OWN_PROBE } from "./own.ts";
 import { type SessionState } from "./state.ts";
 
 const OWN_PROBED: Expected = { message: "execute", whose: "own", purpose: "probe" };
@@ -66,9 +65,9 @@ export class Questions {
   }
 
   #probe(): void {
-    const { outside, expected } = this.#state;
+    const { outside, own, expected } = this.#state;
     this.#state.isPrepared = false;
-    outside.toServer(OWN_PROBE);
+    outside.toServer(own.probe);
     for (const answer of [OWN.close, OWN.parse, OWN.bind, OWN_PROBED, OWN.sync]) expected.push(answer);
   }
 

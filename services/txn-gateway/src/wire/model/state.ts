@@ -9,10 +9,8 @@ import {
   OWN_BORDER,
   OWN_CHECK,
   OWN_CHECK_UNNAMED,
-  OWN_PREPARE,
-  READ_PREPARE,
+  type OwnMessages,
   ownReceipt,
-  RECEIPT_PREPARE,
   UNNAMED_BORDER,
   type ReceiptValues,
   type Settings,
@@ -64,10 +62,18 @@ export interface Failure {
   readonly used: ReceiptValues | null;
 }
 
+interface StateParts {
+  readonly outside: Outside;
+  readonly own: OwnMessages;
+  readonly isReader?: boolean;
+  readonly isAtReplica?: boolean;
+}
+
 export class SessionState {
   readonly expected = new ExpectedAnswers();
   readonly client: HoldQueue;
   readonly outside: Outside;
+  readonly own: OwnMessages;
   /** As the last ReadyForQuery reported. */
   status: TransactionStatus = "I";
   settings: Settings = DEFAULT_SETTINGS;
@@ -121,9 +127,10 @@ export class SessionState {
   /** Why the token's transaction will not arrive: the answer to the next read. */
   refusal: Buffer | null = null;
 
-  constructor(client: HoldQueue, outside: Outside, isReader = false, isAtReplica = false) {
+  constructor(client: HoldQueue, { outside, own, isReader = false, isAtReplica = false }: StateParts) {
     this.client = client;
     this.outside = outside;
+    this.own = own;
     this.isReader = isReader;
     this.isAtReplica = isAtReplica;
   }
@@ -169,11 +176,11 @@ export class SessionState {
         this.expected.push(QUIET.close);
       }
       if (!isOurs || !this.isPrepared)
-        this.#begin(this.isPrepared, this.isReader ? READ_PREPARE : OWN_PREPARE);
+        this.#begin(this.isPrepared, this.isReader ? this.own.readPrepare : this.own.prepare);
       this.isPrepared = true;
       this.outside.toServer(isOurs ? OWN_CHECK_UNNAMED : OWN_CHECK);
     } else {
-      this.#begin(this.isReceiptPrepared, RECEIPT_PREPARE);
+      this.#begin(this.isReceiptPrepared, this.own.receiptPrepare);
       this.isReceiptPrepared = true;
       this.outside.toServer(ownReceipt(attempt.receipt));
       this.asked = attempt;

@@ -7,7 +7,7 @@ import { FrameError } from "../frames/scanner.ts";
 import { ClientLeg } from "../model/client-leg.ts";
 import { type Gate, HoldQueue } from "../model/hold-queue.ts";
 import { TOKEN_PARAMETER } from "../model/holds.ts";
-import { type ReceiptValues, type Settings } from "../model/own.ts";
+import { type OwnMessages, type ReceiptValues, type Settings } from "../model/own.ts";
 import { ServerLeg } from "../model/server-leg.ts";
 import { type Outside, SessionState, type TransactionStatus } from "../model/state.ts";
 import { type Positions } from "../positions.ts";
@@ -31,6 +31,7 @@ export interface SessionOptions {
   readonly reader: Reader | null;
   readonly positions: Positions;
   readonly attempts: WireAttempts;
+  readonly own: OwnMessages;
   readonly owner: bigint;
   readonly metrics: WireMetrics;
   /** Undefined: commits are not traced. */
@@ -173,7 +174,12 @@ export class WireSession {
         this.#fail({ severity: "FATAL", code: "08P01", message: reason });
       },
     };
-    this.#state = new SessionState(this.#queue, outside, reader !== null, this.replica !== null);
+    this.#state = new SessionState(this.#queue, {
+      outside,
+      own: options.own,
+      isReader: reader !== null,
+      isAtReplica: this.replica !== null,
+    });
     this.#clientLeg = new ClientLeg(this.#state);
     this.#serverLeg = new ServerLeg({
       state: this.#state,

@@ -81,17 +81,16 @@ export function writeCancel(key: Buffer): Buffer {
 }
 
 /**
- * The client's parameters, as the server gets them. The server never waits in a commit: a value in
- * this packet is the session's default, takes precedence over `options`, and survives DISCARD ALL.
+ * The client's parameters, as the server gets them. `forced`: what the store asks of every session,
+ * so that the server never waits in a commit for other disks.
  */
 export function serverParameters(
   asked: ReadonlyMap<string, string>,
   changes: Readonly<Record<string, string>>,
+  forced: Readonly<Record<string, string>>,
 ): Map<string, string> {
   const parameters = new Map(asked);
-  for (const name of parameters.keys())
-    if (name.toLowerCase() === "synchronous_commit") parameters.delete(name);
-  for (const [name, value] of Object.entries(changes)) parameters.set(name, value);
-  parameters.set("synchronous_commit", "off");
+  for (const name of parameters.keys()) if (Object.hasOwn(forced, name.toLowerCase())) parameters.delete(name);
+  for (const [name, value] of Object.entries({ ...changes, ...forced })) parameters.set(name, value);
   return parameters;
 }
