@@ -1,5 +1,5 @@
 // The conformance harness of the memory store: the caller's steps are taken at once, in one process.
-import { makeUuidV7, type TxnId } from "@highwater/protocol";
+import { makeUuidV7, type Offset, type TxnId } from "@highwater/protocol";
 import { type ConformanceHarness } from "../src/conformance/harness.ts";
 import { type MemorySnapshot, MemoryStore, MemoryWorld } from "../src/memory.ts";
 
@@ -11,11 +11,12 @@ const NODES = [
 const RETENTION_MS = 3_600_000;
 const START_MS = Date.UTC(2030, 0, 1);
 
-export async function makeMemoryHarness(): Promise<ConformanceHarness> {
+export async function makeMemoryHarness(origin?: Offset): Promise<ConformanceHarness> {
   let nowMs = START_MS;
   let ids = 0;
   const wallMs = (): number => nowMs++;
-  const world = new MemoryWorld({ nodes: NODES, wallMs, retentionMs: RETENTION_MS });
+  const from = origin === undefined ? {} : { origin };
+  const world = new MemoryWorld({ nodes: NODES, wallMs, retentionMs: RETENTION_MS, ...from });
   const [primary, ...replicas] = NODES.map(({ id }) => id);
   const now = async (step: () => unknown): Promise<void> => {
     step();

@@ -55,6 +55,12 @@ export interface Image {
   readonly sentinel: { readonly epoch: EpochId; readonly life: number } | null;
 }
 
+interface SimNodeParts {
+  readonly unfit: boolean;
+  readonly life: number;
+  readonly origin: bigint;
+}
+
 export class SimNode {
   readonly site: NodeSite;
   readonly unfit: boolean;
@@ -76,10 +82,14 @@ export class SimNode {
   /** Grows whenever all connections to the server end. */
   sessions = 0;
 
-  constructor(site: NodeSite, unfit: boolean, life: number) {
+  /** Where the log of a node begins that has never run. */
+  readonly #origin: bigint;
+
+  constructor(site: NodeSite, { unfit, life, origin }: SimNodeParts) {
     this.site = site;
     this.unfit = unfit;
     this.life = life;
+    this.#origin = origin;
   }
 
   get id(): string {
@@ -101,15 +111,15 @@ export class SimNode {
   }
 
   get end(): Offset {
-    return (this.log.at(-1)?.end ?? 0n) as Offset;
+    return (this.log.at(-1)?.end ?? this.#origin) as Offset;
   }
 
   get flushedEnd(): Offset {
-    return (this.log[this.flushed - 1]?.end ?? 0n) as Offset;
+    return (this.log[this.flushed - 1]?.end ?? this.#origin) as Offset;
   }
 
   get replayedEnd(): Offset {
-    return (this.log[this.replayed - 1]?.end ?? 0n) as Offset;
+    return (this.log[this.replayed - 1]?.end ?? this.#origin) as Offset;
   }
 
   get timeline(): number {

@@ -42,10 +42,14 @@ export interface Setting {
   readonly weather: Weather;
   /** A tracker's disk may lose what was written. */
   readonly tears: boolean;
+  /** Positions have 29 digits, as the timestamps of a hybrid logical clock; otherwise at most 4. */
+  readonly hasLongPositions?: true;
 }
 
 type Mint = Extract<Authority, { kind: "mint" }>;
 
+/** Nanoseconds since 1970, and ten digits of a counter. */
+export const LONG_POSITION = 17_958_852_000_000_000_000_000_000_000n;
 const CALM: Weather = { late: 0, lost: 0, twice: 0 };
 
 export class Play {
@@ -73,7 +77,11 @@ export class Play {
     this.config = config;
     this.setting = setting;
     this.weather = setting.weather;
-    this.world = new World(config.nodes, setting.unfit, habits);
+    this.world = new World(config.nodes, {
+      unfit: setting.unfit,
+      origin: setting.hasLongPositions === true ? LONG_POSITION : 0n,
+      habits,
+    });
     this.checker = new Checker(this.world, config, this.requests);
     this.trackers = Array.from(
       { length: setting.trackers },

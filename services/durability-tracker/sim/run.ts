@@ -29,11 +29,14 @@ export interface Bounds {
   readonly loses: boolean;
   /** Ledgers are torn. */
   readonly tears: boolean;
+  /** See Setting. */
+  readonly hasLongPositions?: true;
   /** Clients of the PostgreSQL wire commit between the other operations, which stay the same. */
   readonly wires?: true;
 }
 
 export const ANYTHING: Bounds = { loses: true, tears: true };
+export const WITH_LONG_POSITIONS: Bounds = { ...ANYTHING, wires: true, hasLongPositions: true };
 export const WITH_WIRE: Bounds = { ...ANYTHING, wires: true };
 const WIRE_PERCENT = 20;
 
@@ -50,6 +53,7 @@ export function draw(seed: number, bounds: Bounds = ANYTHING): Script {
       twice: isCalm ? 0 : random.below(15),
     },
     tears: bounds.tears && random.chance(20),
+    ...(bounds.hasLongPositions === true ? { hasLongPositions: true } : {}),
   };
   const length = SHORTEST + random.below(LONGEST - SHORTEST);
   const ops = Array.from({ length }, (): Op => ({ name: random.pick(DRAWN) ?? "rest", seed: random.bits() }));

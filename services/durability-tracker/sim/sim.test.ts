@@ -4,7 +4,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { describeFailure } from "./failure.ts";
-import { ANYTHING, type Bounds, draw, playScript, seedOf, WITH_WIRE } from "./run.ts";
+import { LONG_POSITION } from "./play.ts";
+import { ANYTHING, type Bounds, draw, playScript, seedOf, WITH_LONG_POSITIONS, WITH_WIRE } from "./run.ts";
 
 const RUNS = Number(process.env["RUNS"] ?? 300);
 const SERIES = 20_260_101;
@@ -90,6 +91,22 @@ const ON_WIRE = [
 test("an answer that the PostgreSQL wire has held goes out when the disks have its commit, or early with a token", async () => {
   const met = await playAll(SERIES + 4, WITH_WIRE);
   for (const kind of ON_WIRE) assert.ok((met.get(kind) ?? 0) > 0, `${kind} was never met`);
+});
+
+test("verdicts are as right where a position is a time of 29 digits instead of a number of bytes", async () => {
+  const met = await playAll(SERIES + 5, WITH_LONG_POSITIONS);
+  for (const kind of ["durable", "lost", "broken", ...ON_WIRE]) assert.ok((met.get(kind) ?? 0) > 0, kind);
+});
+
+test("a long position changes nothing but itself", async () => {
+  const storyOf = async (bounds: Bounds): Promise<string> => {
+    const { play } = await playScript(draw(seedOf(SERIES, 7), bounds), undefined, true);
+    return (play.lines ?? []).join("\n");
+  };
+  const [short, long] = [await storyOf(WITH_WIRE), await storyOf(WITH_LONG_POSITIONS)];
+  assert.notEqual(long, short);
+  const shortened = long.replace(/\b1795885\d{22}\b/g, (position) => String(BigInt(position) - LONG_POSITION));
+  assert.equal(shortened, short);
 });
 
 test("a seed decides everything: the same run twice is the same run", async () => {

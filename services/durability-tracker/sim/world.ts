@@ -47,6 +47,13 @@ type SettledReceipts = ReadonlyMap<TxnId, Pick<Receipt, "epoch" | "request"> & {
 /** Enough for every kind of outcome; each of them is judged again and again. */
 const MAX_TXNS = 24;
 
+interface WorldParts {
+  readonly unfit: string | null;
+  /** Where the log of every node begins. */
+  readonly origin: bigint;
+  readonly habits: Habits;
+}
+
 export class World {
   readonly nodes: readonly SimNode[];
   readonly truth = new Truth();
@@ -62,9 +69,9 @@ export class World {
   /** No two server processes are alike, on whatever node. */
   #lives = 0;
 
-  constructor(sites: readonly NodeSite[], unfit: string | null, habits: Habits) {
+  constructor(sites: readonly NodeSite[], { unfit, origin, habits }: WorldParts) {
     this.habits = habits;
-    this.nodes = sites.map((site) => new SimNode(site, site.id === unfit, ++this.#lives));
+    this.nodes = sites.map((site) => new SimNode(site, { unfit: site.id === unfit, life: ++this.#lives, origin }));
     const [first] = this.nodes;
     if (first === undefined) throw new Error("a world needs a node");
     first.role = "primary";

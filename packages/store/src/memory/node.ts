@@ -45,8 +45,8 @@ export interface MemorySnapshot {
   readonly isClean: boolean;
 }
 
-/** The log of a node that has never run begins here, so that no real offset is zero. */
-const FIRST_OFFSET = 1_000n as Offset;
+/** So that no real offset is zero. */
+export const FIRST_OFFSET = 1_000n as Offset;
 const CHECKPOINT_BYTES = 120;
 
 export class MemoryNode {
@@ -83,9 +83,13 @@ export class MemoryNode {
   #applied = 0;
   #history = new History();
 
-  constructor(spec: StoreNode, incarnation: string) {
+  /** The log of a node that has never run begins here. */
+  readonly #origin: Offset;
+
+  constructor(spec: StoreNode, incarnation: string, origin: Offset) {
     this.spec = spec;
     this.incarnation = incarnation;
+    this.#origin = origin;
   }
 
   get log(): readonly LogRecord[] {
@@ -102,7 +106,7 @@ export class MemoryNode {
   }
 
   get end(): Offset {
-    return this.#log.at(-1)?.end ?? FIRST_OFFSET;
+    return this.#log.at(-1)?.end ?? this.#origin;
   }
 
   get flushed(): Offset {
@@ -114,7 +118,7 @@ export class MemoryNode {
   }
 
   #endOf(count: number): Offset {
-    return count === 0 ? FIRST_OFFSET : (this.#log[count - 1]?.end ?? FIRST_OFFSET);
+    return count === 0 ? this.#origin : (this.#log[count - 1]?.end ?? this.#origin);
   }
 
   /** The epoch in which a transaction can commit now. */

@@ -6,7 +6,7 @@
 import { type EpochId, type Offset } from "@highwater/protocol";
 import { type KeyCheck, type ReceiptKey, type StoreNode } from "../port.ts";
 import { receiptName } from "./history.ts";
-import { MemoryNode, type MemorySnapshot } from "./node.ts";
+import { FIRST_OFFSET, MemoryNode, type MemorySnapshot } from "./node.ts";
 
 /**
  * What becomes of one call of a store: it arrives and is answered; never arrives; or is carried out
@@ -27,6 +27,8 @@ export interface MemoryWorldOptions {
   /** The servers' clock. */
   readonly wallMs: () => number;
   readonly retentionMs: number;
+  /** Where the log of every node begins. */
+  readonly origin?: Offset;
 }
 
 export class MemoryWorld {
@@ -52,7 +54,7 @@ export class MemoryWorld {
     this.wallMs = options.wallMs;
     const [first, ...others] = options.nodes;
     if (first === undefined) throw new Error("a world needs a node");
-    for (const spec of options.nodes) this.#nodes.set(spec.id, new MemoryNode(spec, this.#incarnation()));
+    for (const spec of options.nodes) this.#nodes.set(spec.id, new MemoryNode(spec, this.#incarnation(), options.origin ?? FIRST_OFFSET));
     const primary = this.node(first.id);
     primary.role = "primary";
     primary.checkpoint();
