@@ -29,8 +29,15 @@ export * from "pg"; // refused
   "packages/protocol/src/a.ts": `import "pg";
 import "@highwater/runtime"; // refused
 import "@highwater/lab-tools/process"; // refused
+// The values are PostgreSQL's texts; GATEWAY_PG_PORT, wall and renewals are words of no engine.
+export const lastLsn = 0; // refused
+export const a = "pg_current_xact_id()"; // refused
+// The end of the WAL. // refused
+export type WalPosition = string; // refused
+export const b = \`crdb_internal\`; // refused
 `,
   "packages/store/src/a.ts": `import "pg";
+// The end of the WAL.
 import "../b.ts";
 import "@highwater/authority";
 import "@highwater/protocol/testing";
@@ -43,6 +50,8 @@ import "@highwater/runtime";
 import "@highwater/lab-cluster";
 import "@highwater/store"; // refused
 import "@highwater/store/postgres"; // refused
+// Only PostgreSQL does it. // refused
+export const flushLsn = 0; // refused
 `,
   "sdk/ts/src/a.ts": `import "./b.ts";
 import "@highwater/protocol"; // refused
@@ -56,6 +65,7 @@ import "node:fs"; // refused
 import "@highwater/store"; // refused
 setTimeout(() => undefined, 1); // refused
 export const at = new Date(); // refused
+export const replayLsns = []; // refused
 `,
   "services/durability-tracker/src/core/a.test.ts": `import "node:test";
 setTimeout(() => undefined, 1);

@@ -175,14 +175,14 @@ export const ERRORS = {
   statement_failed: entry(422, "not_applied", "never", {
     title: "The database refused a statement.",
     cause:
-      "PostgreSQL refused a statement, for example for a syntax error, a table that does not exist or a right that the role lacks. `sqlstate` and `detail` are PostgreSQL's, and `statement` is the index of the statement, from 0.",
+      "The database refused a statement, for example for a syntax error, a table that does not exist or a right that the role lacks. `sqlstate` and `detail` are the database's, and `statement` is the index of the statement, from 0.",
     fix: "Correct the statement, or the rights of the role, then run the whole body again. The id is still unused. In an interactive transaction, go back to a savepoint or roll back.",
     example: { detail: 'syntax error at or near "SELEC"', sqlstate: "42601", ...ABOUT_FIRST },
   }),
   constraint_violation: entry(409, "not_applied", "never", {
     title: "A statement violates a constraint.",
     cause:
-      "A statement breaks a constraint of a table. `constraint` is its name, `sqlstate` and `detail` are PostgreSQL's, and `statement` is the index of the statement, from 0.",
+      "A statement breaks a constraint of a table. `constraint` is its name, `sqlstate` and `detail` are the database's, and `statement` is the index of the statement, from 0.",
     fix: "Change the values that the statement writes, then run the whole body again. The id is still unused. In an interactive transaction, go back to a savepoint or roll back.",
     example: {
       detail: 'duplicate key value violates unique constraint "account_pkey"',
@@ -214,7 +214,7 @@ export const ERRORS = {
   serialization_failure: entry(409, "not_applied", "transaction", {
     title: "The transaction conflicted with another; run the whole body again with a new id.",
     cause:
-      "PostgreSQL ended the transaction because it conflicts with another one (SQLSTATE 40001) or waits for it in a circle (40P01), or because the schema changed while it ran.",
+      "The database ended the transaction because it conflicts with another one (SQLSTATE 40001) or waits for it in a circle (40P01), or because the schema changed while it ran.",
     fix: "Run the whole body again with a new id, after a short random pause. The SDKs do this.",
     example: {
       detail: "could not serialize access due to concurrent update",

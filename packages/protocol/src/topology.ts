@@ -39,7 +39,7 @@ export type LevelRule = Static<typeof LevelRule>;
 export const ReplicaIdentity = Type.Union([
   Type.Object(
     {
-      /** What `pg_stat_replication` shows. */
+      /** The name that the primary shows for the stream. */
       applicationName: Type.Optional(Type.String({ pattern: "^[ -~]{1,63}$" })),
       /** An address, or a range of them as `10.1.2.0/24`, from which the stream comes. */
       address: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
