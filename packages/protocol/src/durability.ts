@@ -178,7 +178,8 @@ export const ExposureReport = Type.Object(
     }),
     bytes: Type.String({
       ...OffsetText,
-      description: "Bytes of log between the level's mark and the newest of these transactions.",
+      description:
+        "Bytes of log between the level's mark and the newest of these transactions; 0 if the store's positions do not count bytes.",
     }),
     oldestMs: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
       description: "Age of the oldest of these transactions in milliseconds; null if there is none.",

@@ -6,8 +6,8 @@ export type TxnId = string & { readonly __brand: "TxnId" };
 /** The UUID of an epoch in lower case. */
 export type EpochId = string & { readonly __brand: "EpochId" };
 /**
- * A place in one epoch's log: a non-negative integer of any length. Offsets of different epochs are
- * never compared.
+ * A place in one epoch's log: a non-negative integer of at most 64 digits. Only its order means
+ * something outside the store's adapter. Offsets of different epochs are never compared.
  */
 export type Offset = bigint & { readonly __brand: "Offset" };
 

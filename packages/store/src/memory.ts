@@ -52,6 +52,7 @@ export interface MemoryStoreOptions {
 
 export class MemoryStore implements Store {
   readonly nodes: readonly StoreNode[];
+  readonly countsBytes = true;
   readonly wire = null;
   readonly #world: MemoryWorld;
   readonly #helper: string;

@@ -385,7 +385,7 @@ export interface WireStatements {
    * written. No receipt if the id has changed since the settings were read, or where it would fail.
    */
   readonly receipt: { readonly text: string; readonly types: readonly number[] };
-  /** Asks whether the role can write receipts in this database (`t` or `f`), and which role it is. */
+  /** Asks whether the role can write receipts in this database (`t` or `f`), and for the role. */
   readonly probe: string;
   /**
    * The check at a replica: two more columns, `highwater.after` and the transaction's isolation
@@ -400,8 +400,17 @@ export interface WireStatements {
   }): string;
 }
 
+/**
+ * Offsets are whole numbers of up to 64 digits whose order is the order of an epoch's log: what is
+ * at or below an offset has been committed before it. How an adapter makes them is its own affair.
+ */
 export interface Store extends NodeSource {
   readonly nodes: readonly StoreNode[];
+  /**
+   * The difference of two offsets of an epoch is a number of bytes of its log. False: it means
+   * nothing, and no service reports it.
+   */
+  readonly countsBytes: boolean;
   /** Null: the PostgreSQL wire cannot stand before this store. */
   readonly wire: WireStatements | null;
   /**

@@ -71,7 +71,9 @@ export class World {
 
   constructor(sites: readonly NodeSite[], { unfit, origin, habits }: WorldParts) {
     this.habits = habits;
-    this.nodes = sites.map((site) => new SimNode(site, { unfit: site.id === unfit, life: ++this.#lives, origin }));
+    this.nodes = sites.map(
+      (site) => new SimNode(site, { unfit: site.id === unfit, life: ++this.#lives, origin }),
+    );
     const [first] = this.nodes;
     if (first === undefined) throw new Error("a world needs a node");
     first.role = "primary";

@@ -54,7 +54,8 @@ export class MemoryWorld {
     this.wallMs = options.wallMs;
     const [first, ...others] = options.nodes;
     if (first === undefined) throw new Error("a world needs a node");
-    for (const spec of options.nodes) this.#nodes.set(spec.id, new MemoryNode(spec, this.#incarnation(), options.origin ?? FIRST_OFFSET));
+    for (const spec of options.nodes)
+      this.#nodes.set(spec.id, new MemoryNode(spec, this.#incarnation(), options.origin ?? FIRST_OFFSET));
     const primary = this.node(first.id);
     primary.role = "primary";
     primary.checkpoint();

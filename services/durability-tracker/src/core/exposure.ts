@@ -13,7 +13,9 @@ export interface Exposure {
   readonly epoch: EpochId | null;
   readonly level: string;
   readonly transactions: number;
-  /** Bytes of log between the level's mark and the newest of them. */
+  /**
+   * Bytes of log between the level's mark and the newest of them; 0 if offsets do not count bytes.
+   */
   readonly bytes: Offset;
   readonly oldestMs: number | null;
   readonly byRegion: Readonly<Record<string, number>>;
@@ -159,7 +161,7 @@ export function exposure(state: TrackerState): Exposure {
 }
 
 function bytesAtRisk(state: TrackerState, epoch: EpochId | null, level: string): Offset {
-  if (epoch === null || state.exposure.total === 0) return 0n as Offset;
+  if (epoch === null || state.exposure.total === 0 || !state.config.countsBytes) return 0n as Offset;
   const mark = markIn(state, epoch, level) ?? BigInt(state.topology.epochs.get(epoch)?.startOffset ?? "0");
   return (state.ledger.highestPending > mark ? state.ledger.highestPending - mark : 0n) as Offset;
 }

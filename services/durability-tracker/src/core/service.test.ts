@@ -50,6 +50,13 @@ test("what is at risk is counted by region, gateway and owner, until the exposur
   assert.deepEqual(later.byOwner, { "7": 1 });
 });
 
+test("what is at risk has no size where positions do not count bytes", () => {
+  const it = new Driven({ exposureLevel: "region", countsBytes: false });
+  it.follow(first);
+  announce(it, east, position(1, 80, 5n));
+  assert.deepEqual([exposure(it.state).transactions, exposure(it.state).bytes], [1, 0n]);
+});
+
 test("what is being looked up after a failover is at risk until its loss is published", () => {
   const it = new Driven({ exposureLevel: "region" });
   it.follow(first);

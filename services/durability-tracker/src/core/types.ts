@@ -31,6 +31,8 @@ export interface CoreConfig {
   readonly levels: readonly Level[];
   /** What is not durable at it counts as at risk. */
   readonly exposureLevel: string;
+  /** The difference of two offsets is a number of bytes of log. */
+  readonly countsBytes: boolean;
   /** A level whose mark stands still for so long, while something waits for it, is stalled. */
   readonly stallAfterMs: number;
   /** A node without a report for so long does not count among the survivors. */

@@ -104,7 +104,7 @@ export class TrackerLoop {
       this.#report("onBlind", isBlind, this.#state);
       this.#publish();
     });
-    this.#state = initialState(coreConfig(config), deps.clock.monotonicMs());
+    this.#state = initialState(coreConfig(config, deps.store), deps.clock.monotonicMs());
   }
 
   get state(): TrackerState {
@@ -119,7 +119,7 @@ export class TrackerLoop {
   async start(): Promise<void> {
     const { ledger, clock, store, log } = this.#deps;
     const saved = await ledger.load();
-    const state = restore(coreConfig(this.#config), clock.monotonicMs(), saved);
+    const state = restore(coreConfig(this.#config, this.#deps.store), clock.monotonicMs(), saved);
     await ledger.loadWaiting((part) => {
       restoreWaiting(state, part);
     });
@@ -551,11 +551,12 @@ export class TrackerLoop {
   }
 }
 
-function coreConfig(config: Config): CoreConfig {
+function coreConfig(config: Config, { countsBytes }: Pick<Store, "countsBytes">): CoreConfig {
   return {
     nodes: config.topology.nodes.map(({ id, region, zone }) => ({ id, region, zone })),
     levels: Object.entries(config.topology.levels).map(([name, rule]) => ({ name, rule })),
     exposureLevel: exposureLevelOf(config, config.topology.levels),
+    countsBytes,
     stallAfterMs: config.stallAfterMs,
     maxKept: config.maxKept,
     aliveMs: config.aliveMs,

@@ -94,7 +94,7 @@ export class TrackerMetrics extends MetricSet implements Subscriber {
     );
     this.read(TRACKER.markLag, () => {
       const { primaryFlushed } = state().topology;
-      if (primaryFlushed === null) return [];
+      if (primaryFlushed === null || !state().config.countsBytes) return [];
       return marks().map(([level, offset]) => ({
         labels: { level },
         value: bytesBetween(offset, primaryFlushed),
@@ -121,7 +121,9 @@ export class TrackerMetrics extends MetricSet implements Subscriber {
     this.read(TRACKER.exposedByRegion, () =>
       Object.entries(exposure(state()).byRegion).map(([region, value]) => ({ labels: { region }, value })),
     );
-    this.read(TRACKER.exposedBytes, () => [{ labels: labels(), value: Number(exposure(state()).bytes) }]);
+    this.read(TRACKER.exposedBytes, () =>
+      state().config.countsBytes ? [{ labels: labels(), value: Number(exposure(state()).bytes) }] : [],
+    );
     this.read(TRACKER.exposedOldest, () => [
       { labels: labels(), value: (exposure(state()).oldestMs ?? 0) / 1_000 },
     ]);
@@ -154,10 +156,10 @@ export class TrackerMetrics extends MetricSet implements Subscriber {
         position === null ? [] : [{ labels: { node: id, region }, value: value(position) }],
       );
     this.read(TRACKER.nodePosition, positioned(Number));
-    this.read(
-      TRACKER.replicationLagBytes,
-      positioned((position) => bytesBetween(position, state().topology.primaryFlushed ?? position)),
+    const lagBytes = positioned((position) =>
+      bytesBetween(position, state().topology.primaryFlushed ?? position),
     );
+    this.read(TRACKER.replicationLagBytes, () => (state().config.countsBytes ? lagBytes() : []));
     this.read(
       TRACKER.replicationLag,
       positioned(

@@ -45,6 +45,7 @@ export function configOf(over: Partial<CoreConfig> = {}): CoreConfig {
       { name: "global", rule: { regions: "all" } },
     ],
     exposureLevel: "region",
+    countsBytes: true,
     stallAfterMs: 10_000,
     maxKept: 1_000_000,
     aliveMs: 3_000,

@@ -193,8 +193,10 @@ export class Reads {
 
   #servedBy(replica: NodeReport, read: Extract<ReplicaReading, { kind: "read" }>): Served {
     const end = this.#primaryEnd();
-    const behind = end === null ? null : end - read.position.offset;
-    const behindBytes = behind === null ? null : String(behind > 0n ? behind : 0n);
+    const { offset } = read.position;
+    const hasAll = end !== null && end <= offset;
+    const { countsBytes } = this.#parts.deps.store;
+    const behindBytes = hasAll ? "0" : end === null || !countsBytes ? null : String(end - offset);
     return {
       node: replica.node,
       region: this.#regionOf(replica.node),
@@ -202,7 +204,7 @@ export class Reads {
       behindBytes,
       // The age of its newest commit says how old its data is only while there is something that it
       // has not got.
-      behindMs: behindBytes === "0" ? 0 : read.ageMs,
+      behindMs: hasAll ? 0 : read.ageMs,
     };
   }
 

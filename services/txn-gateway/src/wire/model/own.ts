@@ -75,9 +75,7 @@ export class OwnMessages {
   readonly readPrepare: Buffer;
   readonly prepare: Buffer;
   readonly receiptPrepare: Buffer;
-  /**
-   * Uses the check's name, so that no unnamed statement is left. The check has to be prepared again.
-   */
+  /** Uses the check's name to leave no unnamed statement. The check has to be prepared again. */
   readonly probe: Buffer;
   readonly #statements: WireStatements;
 

@@ -174,12 +174,8 @@ export class WireSession {
         this.#fail({ severity: "FATAL", code: "08P01", message: reason });
       },
     };
-    this.#state = new SessionState(this.#queue, {
-      outside,
-      own: options.own,
-      isReader: reader !== null,
-      isAtReplica: this.replica !== null,
-    });
+    const place = { isReader: reader !== null, isAtReplica: this.replica !== null };
+    this.#state = new SessionState(this.#queue, { outside, own: options.own, ...place });
     this.#clientLeg = new ClientLeg(this.#state);
     this.#serverLeg = new ServerLeg({
       state: this.#state,

@@ -90,7 +90,8 @@ export function serverParameters(
   forced: Readonly<Record<string, string>>,
 ): Map<string, string> {
   const parameters = new Map(asked);
-  for (const name of parameters.keys()) if (Object.hasOwn(forced, name.toLowerCase())) parameters.delete(name);
+  for (const name of parameters.keys())
+    if (Object.hasOwn(forced, name.toLowerCase())) parameters.delete(name);
   for (const [name, value] of Object.entries({ ...changes, ...forced })) parameters.set(name, value);
   return parameters;
 }
