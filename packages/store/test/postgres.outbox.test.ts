@@ -1,5 +1,5 @@
-// Goal: a key's rows come out in the order in which their transactions committed, each to one consumer at a time; a row that fails
-// stops its key and no other one; and a login role gets only what it may.
+// Goal: a key's rows come out in the order in which their transactions committed, each to one consumer at a time. A row that fails
+// stops its key and no other one. A login role gets only what it may.
 // Method: the functions of migration 0031 on a real server, called by plain sessions of several login roles.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
@@ -241,7 +241,7 @@ describe("the outbox on PostgreSQL", () => {
     await put(shop, "rights", "k", 1);
     const open = await session("bank");
     await open.query("BEGIN");
-    // The same key of another role is another key: nobody waits.
+    // The same key of another role is another key: neither waits.
     await put(open, "rights", "k", 2);
     await put(shop, "rights", "k", 3);
     await open.query("COMMIT");

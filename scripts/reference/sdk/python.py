@@ -18,6 +18,7 @@ import griffe
 MODULES: Final = (
     "highwater",
     "highwater.errors",
+    "highwater.outbox",
     "highwater.webhooks",
     "highwater.opentelemetry",
     "highwater.dbapi",

@@ -15,6 +15,7 @@ import {
   type Transaction,
   type TokenVerdict,
 } from "@highwater/sdk";
+import { followOutbox } from "@highwater/sdk/outbox";
 import { verifyWebhook, WebhookVerificationError } from "@highwater/sdk/webhooks";
 import { inAllAdapters } from "./adapters.ts";
 
@@ -333,6 +334,28 @@ const COMMANDS: Readonly<Record<string, Run>> = {
   exposure: (scope, given) => ({ count: client(scope, given).exposure.count }),
   marks: (scope, given) => client(scope, given).marks,
   close: (scope, given) => client(scope, given).close(),
+  followOutbox: async (scope, given, signal) => {
+    const stop = new AbortController();
+    const handled: Json[] = [];
+    const options = {
+      ...pick(given, { level: "level", maxAttempts: "maxAttempts" }),
+      pollMs: 50,
+      retryMs: 50,
+      signal: AbortSignal.any([signal, stop.signal]),
+    };
+    const follow = followOutbox(
+      client(scope, given),
+      String(given["topic"]),
+      async ({ key, payload, attempt }) => {
+        if (given["failOn"] === payload) throw new Error("no");
+        handled.push({ key, payload, attempt });
+        if (handled.length === given["count"]) stop.abort();
+      },
+      options,
+    );
+    await follow;
+    return handled;
+  },
   verifyWebhook: async (_scope, given) => {
     const { id, event } = await verifyWebhook({
       body: String(given["body"]),

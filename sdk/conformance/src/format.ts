@@ -138,6 +138,15 @@ const SDK_VERBS = {
   exposure: object({ client: Optional(Name) }),
   marks: object({ client: Optional(Name) }),
   close: object({ client: Optional(Name) }),
+  /** Follows a topic of the outbox until that many rows are handled; it fails on `failOn`. */
+  followOutbox: object({
+    topic: Type.String(),
+    count: Type.Integer(),
+    failOn: Optional(Type.String()),
+    level: Optional(Type.String()),
+    maxAttempts: Optional(Type.Integer()),
+    client: Optional(Name),
+  }),
   verifyWebhook: object({
     body: Type.String(),
     headers: Type.Record(Type.String(), Type.String()),

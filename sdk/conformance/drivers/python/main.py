@@ -14,6 +14,7 @@ import logging
 import re
 import ssl
 import sys
+import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +34,7 @@ from highwater import (
     webhooks,
 )
 from highwater._core.tuning import Tuning
+from highwater.outbox import OutboxRow, follow_outbox, follow_outbox_async
 from show import Json, RaisedByBodyError, show, show_error, show_transaction, show_verdict
 
 IS_SYNC = sys.argv[1:] == ["sync"]
@@ -408,6 +410,27 @@ async def close(call: Call) -> None:
     await call.ask_plainly(call.client.close)
 
 
+async def follow(call: Call) -> list[Json]:
+    given = call.given
+    handled: list[Json] = []
+    stop: Any = threading.Event() if IS_SYNC else asyncio.Event()
+
+    def note(row: OutboxRow) -> None:
+        if given.get("failOn") == row.payload:
+            raise ValueError("no")
+        handled.append({"key": row.key, "payload": row.payload, "attempt": row.attempt})
+        if len(handled) == given["count"]:
+            stop.set()
+
+    async def note_async(row: OutboxRow) -> None:
+        note(row)
+
+    options = {**pick(given, {"level": "level", "maxAttempts": "max_attempts"}), "poll": 0.05, "retry": 0.05}
+    run, handler = (follow_outbox, note) if IS_SYNC else (follow_outbox_async, note_async)
+    await call.ask_plainly(run, call.client, given["topic"], handler, stop=stop, **options)
+    return handled
+
+
 async def verify_webhook(call: Call) -> Json:
     given = call.given
     found = webhooks.verify(given["body"], given["headers"], given["secrets"], now=lambda: float(given["nowSeconds"]))
@@ -448,6 +471,7 @@ COMMANDS: dict[str, Callable[[Call], Awaitable[object]]] = {
     "exposure": exposure,
     "marks": marks,
     "close": close,
+    "followOutbox": follow,
     "verifyWebhook": verify_webhook,
     "end": end,
 }
