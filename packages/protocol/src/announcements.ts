@@ -1,6 +1,7 @@
 // Announcements of a gateway to a tracker: an id before its COMMIT, its position after it, or that
-// it came to nothing.
+// it came to nothing; of a kept transaction also its contents, and whether its client was answered.
 import Type, { type Static } from "typebox";
+import { AnsweredAnnouncement, ContentsAnnouncement } from "./contents.ts";
 import { closed } from "./schema-helpers.ts";
 import { LevelName, LIMITS, MaxDelayMs, Metadata, OffsetText, OwnerText, Uuid } from "./schemas.ts";
 
@@ -51,6 +52,8 @@ export const Announcement = Type.Union([
     },
     closed,
   ),
+  ContentsAnnouncement,
+  AnsweredAnnouncement,
 ]);
 export type Announcement = Static<typeof Announcement>;
 

@@ -391,6 +391,24 @@ export const ERRORS = {
       retryAfterMs: 500,
     },
   }),
+  contents_too_large: entry(413, "not_applied", "never", {
+    title: "The transaction is too large for its contents to be kept.",
+    cause:
+      "The request has `keep: true`, and the statements and parameters of the transaction have more bytes than GATEWAY_KEEP_BYTES. The statements of this request did not run; an interactive transaction stays open.",
+    fix: "Send the transaction without `keep` if it need not be kept, or in several transactions, or an operator raises GATEWAY_KEEP_BYTES.",
+    example: {
+      detail: "The contents have 81920 bytes; the limit keepBytes is 65536.",
+      limit: { name: "keepBytes", value: 65_536 },
+      ...ABOUT,
+    },
+  }),
+  keep_unavailable: entry(400, "not_applied", "never", {
+    title: "This deployment cannot keep contents.",
+    cause:
+      "The request has `keep: true`, or asks for kept contents, and the service has no HIGHWATER_CONTENTS_KEYS; or the gateway has no trackers.",
+    fix: "Send the request without `keep`, or an operator sets HIGHWATER_CONTENTS_KEYS on every gateway and tracker.",
+    example: { detail: "HIGHWATER_CONTENTS_KEYS is not set." },
+  }),
   commit_unconfirmed: entry(503, "unknown", "resolve_outcome", {
     title: "The connection broke during COMMIT, and the outcome is not settled yet.",
     cause:

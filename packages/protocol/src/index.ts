@@ -9,6 +9,7 @@ export { type Evidence, EvidenceBody } from "./problem-details.ts";
 export * from "./problem-schema.ts";
 export * from "./schemas.ts";
 export * from "./announcements.ts";
+export * from "./contents.ts";
 export * from "./batch.ts";
 export * from "./tickets.ts";
 export * from "./durability.ts";

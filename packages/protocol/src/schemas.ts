@@ -174,6 +174,11 @@ export const MaxDelayMs = Type.Integer({
     "The tracker sends an event `transaction.delayed` if the transaction is not durable at the level after this many milliseconds.",
 });
 
+export const Keep = Type.Boolean({
+  description:
+    "True: trackers keep the contents of the transaction until it is durable at every level, and longer if it is lost. Default: the key's setting, or GATEWAY_KEEP.",
+});
+
 /** How a transaction runs. */
 const ExecutionFields = {
   isolation: Type.Optional(Isolation),
@@ -226,6 +231,7 @@ export const TransactionRequest = Type.Object(
     ),
     maxDelayMs: Type.Optional(MaxDelayMs),
     metadata: Type.Optional(Metadata),
+    keep: Type.Optional(Keep),
   },
   closed,
 );
@@ -239,6 +245,7 @@ export const BeginRequest = Type.Object(
     ...ExecutionFields,
     maxDelayMs: Type.Optional(MaxDelayMs),
     metadata: Type.Optional(Metadata),
+    keep: Type.Optional(Keep),
   },
   closed,
 );
@@ -335,6 +342,12 @@ export const TransactionResponse = Type.Object(
     ),
     /** Present for a read that asked for `after` or `mode`. */
     served: Type.Optional(Served),
+    kept: Type.Optional(
+      Type.Boolean({
+        description:
+          "Present if the contents of the transaction were to be kept. True: a tracker had them and the position on disk when the gateway answered.",
+      }),
+    ),
   },
   closed,
 );

@@ -11,6 +11,7 @@ export {
   type Purpose,
   type Signature,
 } from "./deployment-keys/deployment-keys.ts";
+export { ContentsKeys, makeContentsKeys, type SealedAbout } from "./deployment-keys/contents-keys.ts";
 export { ScheduleCheck } from "./deployment-keys/schedule-check.ts";
 export {
   DEPLOYMENT_SETTINGS,

@@ -1,5 +1,5 @@
-// The two variables that join several services into one deployment: its name, and the schedule of
-// its secrets.
+// The variables that join several services into one deployment: its name, the schedule of its
+// secrets, and that of the secrets that protect kept contents.
 import { name, readText } from "../settings/readers.ts";
 import { Faults, type ReadFile, type Setting } from "../settings/setting.ts";
 
@@ -32,11 +32,19 @@ export const deploymentKeys: Setting<Schedule> = {
   },
 };
 
+/** The same for the contents of kept transactions. Null: the deployment keeps none. */
+export const contentsKeys: Setting<Schedule | null> = {
+  variable: "HIGHWATER_CONTENTS_KEYS",
+  read: (value, readFile) =>
+    value === undefined || value === "" ? null : Object.freeze(parseSchedule(textOf(value, readFile))),
+};
+
 /** For every service, with the same values everywhere. */
 export const DEPLOYMENT_SETTINGS = {
   /** Unique among deployments that share a secret. */
   deployment: name("HIGHWATER_DEPLOYMENT"),
   deploymentKeys,
+  contentsKeys,
 } as const;
 
 /** The schedule as a log may show it, without secrets. */

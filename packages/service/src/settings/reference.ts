@@ -28,6 +28,10 @@ export const ABOUT_SHARED: AboutVariables = {
     "schedule of the secrets that sign tokens and tag receipts, as JSON, or `@file`; the same on every gateway and tracker: [keys.md](keys.md#deployment-keys)",
     REQUIRED,
   ),
+  HIGHWATER_CONTENTS_KEYS: about(
+    "schedule of the secrets that encrypt the contents of kept transactions, in the form of `HIGHWATER_DEPLOYMENT_KEYS`, or `@file`; the same on every gateway and tracker: [keys.md](keys.md#contents-keys)",
+    "none: nothing is kept",
+  ),
   HIGHWATER_TLS_CERTIFICATE: about(
     "the service's certificate, PEM or `@file`; if set, the port accepts only TLS: [keys.md](keys.md#tls-between-services)",
     "none: plain HTTP",
