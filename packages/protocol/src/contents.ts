@@ -24,7 +24,7 @@ export const ContentsState = texts(
 export type ContentsState = Static<typeof ContentsState>;
 
 /** Why a tracker does not keep contents that a gateway sent. */
-export const NotKeptWhy = texts(["over_limit", "erased"]);
+export const NotKeptWhy = texts(["over_limit", "erased", "failed"]);
 export type NotKeptWhy = Static<typeof NotKeptWhy>;
 
 const Digest = Type.String({ pattern: "^[0-9a-f]{64}$" });
@@ -53,8 +53,7 @@ export const KeptContents = Type.Object(
       description: "The database's login role; null: that of the topology.",
     }),
     settings: Type.Record(Type.String(), Type.String(), {
-      description:
-        "Settings of the session that the gateway made. Settings by SQL are among the statements.",
+      description: "Settings of the session that the gateway made. Settings by SQL are among the statements.",
     }),
     statements: Type.Array(
       Type.Object({ ...Statement.properties, result: Type.Union([KeptResult, Type.Null()]) }, closed),

@@ -81,6 +81,8 @@ const TRACKER = {
     primary_went_back: "Within an epoch, the primary has less log than before. The tracker ends the epoch.",
     promise_broken: "A level had promised a range of an epoch's log that the current history lacks.",
     transaction_broken: "A transaction was reported durable, and a failure discarded it.",
+    contents_failed:
+      "Contents of kept transactions could not be stored or judged. Logged for the first, second, fourth, … failure.",
     event_unreadable: "An event in the outbox cannot be decoded and was skipped.",
     event_refused: "The store refuses an event. It stays in the outbox until the next epoch.",
   },
@@ -116,6 +118,7 @@ const TRACKER = {
     level_recovered: "A stalled level's mark rises again.",
     primary_in_sight: "The primary answers again.",
     events_left: "The outbox held events that an earlier process had not written to the store.",
+    contents_erased: "The contents of the owner's `erased` transactions were erased.",
     webhook_sent: "One attempt to deliver a webhook, with its outcome.",
   },
 } as const satisfies Events;

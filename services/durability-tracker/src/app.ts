@@ -12,12 +12,14 @@ import {
   installCallers,
   isAnonymous,
   makeAuthenticator,
+  makeContentsKeys,
   makeDeploymentKeys,
   makeServer,
   ScheduleCheck,
   serverCertificate,
 } from "@highwater/service";
 import { type Config, exposureFaults, exposureLevelOf, leaseFaults } from "./config.ts";
+import { Contents } from "./contents/contents.ts";
 import { heldCount, levelNames } from "./core/index.ts";
 import { type TrackerDeps } from "./deps.ts";
 import { DurabilityEvents, EVENT_DEFAULTS } from "./events/durability-events.ts";
@@ -28,6 +30,7 @@ import { durabilityRoutes, streamRoutes } from "./routes/durability.ts";
 import { registerFailoverRoutes } from "./routes/failover.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { eventRoutes } from "./routes/events.ts";
+import { lostRoutes } from "./routes/lost.ts";
 import { operatorRoutes } from "./routes/operators.ts";
 import { registerWebhookRoutes } from "./routes/webhooks.ts";
 import { GatewayLimits } from "./shell/gateway-limits.ts";
@@ -74,6 +77,7 @@ interface Parts {
   readonly callers: Callers;
   readonly limits: GatewayLimits;
   readonly keys: KeyListing;
+  readonly contents: Contents;
   readonly schedule: ScheduleCheck;
   readonly readTime: ReadExpiryTime;
   readonly stopping: AbortController;
@@ -109,6 +113,7 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
       await loop.start();
       schedule.start();
       webhooks.start();
+      parts.contents.start();
       isStarted = true;
       followLevels(config, deps, parts);
       const heartbeatMs = (): number => config.heartbeatMs;
@@ -132,6 +137,7 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
       schedule.stop();
       callers.stop();
       parts.keys.close();
+      await parts.contents.stop();
       stream.close();
       await webhooks.close();
       await events.close();
@@ -175,7 +181,8 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
   const loop = new TrackerLoop(config, { ...deps, deploymentKeys: keys });
   const { events, webhooks, readTime } = makeEvents(config, deps, loop);
   const room = new HeapRoom(clock);
-  loop.subscribe(alarms, metrics, stream, events, room, new UnloggedTables(deps.store, log));
+  const contents = makeContents(config, deps, { loop, readTime, metrics });
+  loop.subscribe(alarms, metrics, stream, events, contents, room, new UnloggedTables(deps.store, log));
   const callers = makeCallers(config, deps, { loop, metrics });
   const schedule = makeSchedule(keys, deps, loop);
   const verdicts = new VerdictService({
@@ -194,6 +201,7 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
     isBlind: () => loop.sight.isBlind,
     alarms,
     events,
+    contents,
     streams: () => stream.size,
     identity: { name: config.name, region: config.region },
     certificate: config.tlsCertificate,
@@ -207,6 +215,7 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
     webhooks,
     metrics,
     callers,
+    contents,
     limits: new GatewayLimits(clock),
     keys: new KeyListing({ clock, keys: deps.keys, primary: () => followed(loop)?.node ?? null }),
     schedule,
@@ -219,6 +228,29 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
 function followed({ state }: TrackerLoop): { readonly node: string; readonly epoch: EpochId } | null {
   const { standing } = state.topology;
   return standing.kind === "following" ? standing : null;
+}
+
+function makeContents(
+  config: Config,
+  deps: TrackerDeps,
+  { loop, readTime, metrics }: Pick<Parts, "loop" | "readTime" | "metrics">,
+): Contents {
+  const { clock, log } = deps;
+  return new Contents({
+    file: deps.contents,
+    clock,
+    log,
+    keys: makeContentsKeys(config, clock),
+    store: deps.contentsStore,
+    state: () => loop.state,
+    primary: () => followed(loop)?.node ?? null,
+    readTime,
+    onNotKept: (why) => {
+      metrics.contentsNotKept.add(why);
+    },
+    keepLostMs: config.keepLostMs,
+    expireEveryMs: config.maintainMs,
+  });
 }
 
 function makeSchedule(
@@ -303,6 +335,7 @@ function addRoutes(app: FastifyInstance, config: Config, deps: TrackerDeps, part
     installCallers(scope, callers);
     durabilityRoutes(scope, { loop, verdicts });
     registerFailoverRoutes(scope, { state: () => loop.state });
+    lostRoutes(scope, { contents: parts.contents });
     operatorRoutes(scope, { limits, keys: isAnonymous(config.identity) ? null : parts.keys });
     registerWebhookRoutes(scope, { admin: webhooks.admin });
     announcementRoutes(scope, {
@@ -310,6 +343,7 @@ function addRoutes(app: FastifyInstance, config: Config, deps: TrackerDeps, part
       clock: deps.clock,
       ledger: deps.ledger,
       limits,
+      contents: parts.contents,
       onlyServices: config.internalSecret !== null,
     });
     done();

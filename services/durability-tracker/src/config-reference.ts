@@ -26,6 +26,17 @@ const ABOUT: AboutVariables = {
     "path of the ledger's file, on a local disk; no other tracker may use the same file",
     REQUIRED,
   ),
+  TRACKER_CONTENTS: about(
+    "file for the contents of kept transactions and for the list of what was lost; its folder must exist",
+    "the ledger's file with `-contents` appended",
+  ),
+  TRACKER_CONTENTS_BYTES: about(
+    "maximum size of all contents that this tracker keeps; above it contents are not kept, and their transactions are listed as `over_limit` if they are lost; `0`: keep none",
+  ),
+  TRACKER_CONTENTS_BYTES_PER_OWNER: about("the same for the contents of one owner"),
+  TRACKER_KEEP_LOST_MS: about(
+    "how long the tracker lists a lost transaction and keeps its contents, which count toward both limits until then",
+  ),
   TRACKER_PROBE_INTERVAL_MS: about("how often the tracker asks the nodes for their state"),
   TRACKER_CALM_PROBE_INTERVAL_MS: about(
     "replaces `TRACKER_PROBE_INTERVAL_MS` once every node has answered, and the primary has been the same, for 5 s",

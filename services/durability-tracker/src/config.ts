@@ -47,6 +47,21 @@ const SETTINGS = {
   region: name("TRACKER_REGION"),
   /** The file that holds the ledger; its folder must exist. */
   ledgerFile: text("TRACKER_LEDGER"),
+  /** The file that holds contents and the list of what was lost. Empty: beside the ledger. */
+  contentsFile: text("TRACKER_CONTENTS", ""),
+  /** Bytes of the contents in it: all of them, and those of one owner. */
+  contentsBytes: integer("TRACKER_CONTENTS_BYTES", {
+    fallback: 1_024 * MEBIBYTE,
+    min: 0,
+    max: 1_024 * 1_024 * MEBIBYTE,
+  }),
+  contentsBytesPerOwner: integer("TRACKER_CONTENTS_BYTES_PER_OWNER", {
+    fallback: 256 * MEBIBYTE,
+    min: 0,
+    max: 1_024 * 1_024 * MEBIBYTE,
+  }),
+  /** How long a lost transaction is listed, and its contents are kept. */
+  keepLostMs: integer("TRACKER_KEEP_LOST_MS", { fallback: 30 * DAY_MS, min: 1_000, max: 366 * DAY_MS }),
   topology,
   ...DEPLOYMENT_SETTINGS,
   ...LISTENER_TLS_SETTINGS,
@@ -106,6 +121,11 @@ const SETTINGS = {
   internalSecret: secret("HIGHWATER_INTERNAL_SECRET"),
   internalSecretPrevious: secret("HIGHWATER_INTERNAL_SECRET_PREVIOUS"),
 } as const;
+
+/** The file of contents. */
+export function contentsFileOf({ contentsFile, ledgerFile }: Config): string {
+  return contentsFile === "" ? `${ledgerFile}-contents` : contentsFile;
+}
 
 export type Config = ValuesOf<typeof SETTINGS> & {
   /** The rule that makes a node the primary; several variables together give it. */
@@ -180,6 +200,7 @@ export function describeConfig(config: Config): Record<string, unknown> {
     internalSecret,
     internalSecretPrevious,
     deploymentKeys,
+    contentsKeys,
     tlsCertificate,
     tlsKey: _key,
     ...rest
@@ -188,6 +209,7 @@ export function describeConfig(config: Config): Record<string, unknown> {
     ...rest,
     hasTls: tlsCertificate !== null,
     deploymentKeys: describeSchedule(deploymentKeys),
+    contentsKeys: contentsKeys === null ? null : describeSchedule(contentsKeys),
     authority: describeAuthority(authority),
     nodes: cluster.nodes.map(({ id, region, zone }) => ({ id, region, zone })),
     levels: Object.keys(cluster.levels),

@@ -2,8 +2,15 @@
 import { fileURLToPath } from "node:url";
 import { realClock } from "@highwater/runtime";
 import { type Log, type TopologyFile, type Tracer } from "@highwater/service";
-import { PostgresEvents, PostgresKeys, PostgresStore, POSTGRES_DEFAULTS } from "@highwater/store";
-import { type Config } from "./config.ts";
+import {
+  PostgresContents,
+  PostgresEvents,
+  PostgresKeys,
+  PostgresStore,
+  POSTGRES_DEFAULTS,
+} from "@highwater/store";
+import { type Config, contentsFileOf } from "./config.ts";
+import { ContentsFile } from "./contents/contents-file.ts";
 import { type TrackerDeps } from "./deps.ts";
 import { LedgerFile } from "./shell/ledger-file.ts";
 import { resolveName } from "./webhooks/index.ts";
@@ -39,6 +46,10 @@ export function makeDeps(
     ledger: new LedgerFile(config.ledgerFile, (cause) => {
       options.onFailure("ledger_failed", cause);
     }),
+    contents: new ContentsFile(contentsFileOf(config), {
+      bytes: config.contentsBytes,
+      bytesPerOwner: config.contentsBytesPerOwner,
+    }),
     onCoreFailure: (cause) => {
       options.onFailure("core_failed", cause);
     },
@@ -50,6 +61,7 @@ export function makeDeps(
     }),
     keys: () => new PostgresKeys(shared),
     events: (onRecorded) => new PostgresEvents({ ...shared, onRecorded }),
+    contentsStore: () => new PostgresContents(shared),
     resolve: resolveName,
     consoleFolder: CONSOLE_FOLDER,
     random: Math.random,

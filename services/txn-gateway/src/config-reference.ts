@@ -89,6 +89,19 @@ const ABOUT: AboutVariables = {
   GATEWAY_MAX_PENDING_ANNOUNCEMENTS: about(
     "maximum number of transactions that no tracker has acknowledged; more get 503 `exposure_limit`",
   ),
+  GATEWAY_KEEP: about(
+    "`true`: contents are kept of each transaction that writes, unless its request or its key says otherwise; needs `HIGHWATER_CONTENTS_KEYS`: [What to do when something was lost](../guide/after-a-loss.md)",
+    "`false`",
+  ),
+  GATEWAY_KEEP_BYTES: about(
+    "maximum size of the statements and parameters of a transaction that is kept; a larger one with `keep: true` gets 413 `contents_too_large`, any other runs without being kept",
+  ),
+  GATEWAY_KEEP_PENDING_BYTES: about(
+    "maximum size of the encrypted contents that no tracker has acknowledged; above it `keep: true` gets 503 `overloaded`, and any other transaction runs without being kept; one tracker that is out of reach costs the gateway about as much memory",
+  ),
+  GATEWAY_KEEP_WAIT_MS: about(
+    "how long the answer of a kept transaction waits until a tracker has its contents on disk; then the answer says `kept: false`",
+  ),
   GATEWAY_ID_FUTURE_MS: about(
     "how far the time inside an id may be ahead of the database server's clock; a later one gets 400 `id_out_of_window`",
   ),

@@ -11,6 +11,7 @@ import {
   describeSchedule,
   type Env,
   Faults,
+  flag,
   hostOf,
   identityVariables,
   type IdentitySettings,
@@ -214,6 +215,18 @@ const SETTINGS = {
     min: 1,
     max: 10_000_000,
   }),
+  /** Whether contents are kept of transactions whose request and key do not say. */
+  keep: flag("GATEWAY_KEEP"),
+  /** Bytes of the statements and parameters of one transaction that is kept. */
+  keepBytes: integer("GATEWAY_KEEP_BYTES", { fallback: 65_536, min: 1_024, max: 4 * MEBIBYTE }),
+  /** Bytes of sealed contents that no tracker has acknowledged. */
+  keepPendingBytes: integer("GATEWAY_KEEP_PENDING_BYTES", {
+    fallback: 64 * MEBIBYTE,
+    min: 8 * MEBIBYTE,
+    max: 1_024 * MEBIBYTE,
+  }),
+  /** How long an answer waits until a tracker has the contents. */
+  keepWaitMs: integer("GATEWAY_KEEP_WAIT_MS", { fallback: 1_000, min: 0, max: 60_000 }),
   /** How far ahead of the server's clock the time inside an id may be. */
   idFutureMs: integer("GATEWAY_ID_FUTURE_MS", { fallback: 300_000, min: 0, max: 24 * HOUR_MS }),
   /** How long a safe transaction waits if its request does not say. */
@@ -275,6 +288,8 @@ export function loadConfig(env: Env, readFile: ReadFile): LoadedConfig {
     faults.push(
       `GATEWAY_RESULT_MEMORY_BYTES is ${String(resultMemoryBytes)}; one result of GATEWAY_MAX_RESULT_BYTES (${String(maxResultBytes)}) needs at least ${String(leastBytes)}`,
     );
+  if (values.keep && values.contentsKeys === null)
+    faults.push("HIGHWATER_CONTENTS_KEYS is required with GATEWAY_KEEP");
   if (faults.length > 0) return { ok: false, faults };
   const shared = { authority: authority.settings, identity: identity.settings };
   const config = { ...values, ...shared, exposure: exposure.settings };
@@ -318,6 +333,7 @@ export function describeConfig(config: Config): Record<string, unknown> {
   const {
     internalSecret,
     deploymentKeys,
+    contentsKeys,
     tlsCertificate,
     tlsKey: _key,
     tlsAuthority: authorities,
@@ -328,6 +344,7 @@ export function describeConfig(config: Config): Record<string, unknown> {
     hasTls: tlsCertificate !== null,
     hasTlsAuthority: authorities !== null,
     deploymentKeys: describeSchedule(deploymentKeys),
+    contentsKeys: contentsKeys === null ? null : describeSchedule(contentsKeys),
     authority: describeAuthority(authority),
     rolesWithPassword: [...passwords.keys()],
     hasInternalSecret: internalSecret !== null,

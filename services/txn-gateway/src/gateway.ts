@@ -12,6 +12,7 @@ import {
   InternalAuthenticator,
   makeAuthenticator,
   type DeploymentKeys,
+  makeContentsKeys,
   makeDeploymentKeys,
   ScheduleCheck,
   registerProcess,
@@ -24,6 +25,7 @@ import { Reads } from "./attempts/reads.ts";
 import { Transactions } from "./attempts/transactions.ts";
 import { type Config } from "./config.ts";
 import { type Deps } from "./deps.ts";
+import { Keeper } from "./contents/keeper.ts";
 import { Exposure, type LimitSample } from "./exposure/exposure.ts";
 import { registerExposureGauges } from "./exposure/gauges.ts";
 import { LimitReports } from "./exposure/limit-reports.ts";
@@ -155,6 +157,7 @@ export class Gateway {
     const pipeline = {
       ...shared,
       attempts: new Attempts(shared),
+      keeper: new Keeper({ ...shared, contentsKeys: makeContentsKeys(config, deps.clock) }),
       outcomes: new Outcomes(shared),
       refusals: new Refusals(shared),
     };
@@ -208,6 +211,7 @@ export class Gateway {
       region: config.region,
       trackers: config.trackers,
       maxPending: config.maxPendingAnnouncements,
+      maxContentsBytes: config.keepPendingBytes,
       onContact: this.#onContact,
       parentOf: (epoch) => this.primary.parentOf(epoch as EpochId),
     });

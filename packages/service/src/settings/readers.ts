@@ -42,6 +42,18 @@ export function integer(variable: string, range: Range): Setting<number> {
   };
 }
 
+/** `true` or `false`; false when it is not set. */
+export function flag(variable: string): Setting<boolean> {
+  return {
+    variable,
+    read: (value) => {
+      if (value === undefined || value === "" || value === "false") return false;
+      if (value === "true") return true;
+      throw new Faults("must be true or false");
+    },
+  };
+}
+
 const SECRET_CHARS_MIN = 16;
 
 /** A secret, or `@` and the path of a file that contains it. Null when it is not set. */

@@ -29,9 +29,16 @@ export function delayedEvent(published: Published): NewEvent {
 
 function transactionEvent(
   type: "transaction.lost" | "transaction.broken" | "transaction.delayed",
-  { id, attempt, kind, origin, owner, verdicts, rule, settledAt, retriedIn, metadata }: Published,
+  published: Published,
 ): NewEvent {
-  const data: TransactionEventData = {
+  const { id, attempt, owner, verdicts, rule } = published;
+  const key = `${keyName(type, rule, verdicts)}/${entryKey({ id, owner }, attempt)}`;
+  return { key, type, owner, data: transactionData(published) };
+}
+
+export function transactionData(published: Published): TransactionEventData {
+  const { id, attempt, kind, origin, verdicts, rule, settledAt, retriedIn, metadata } = published;
+  return {
     id,
     attempt,
     ...positionOf(origin),
@@ -42,8 +49,6 @@ function transactionEvent(
     ...(retriedIn === null ? {} : { retriedIn }),
     ...(metadata === null ? {} : { metadata: { ...metadata } }),
   };
-  const key = `${keyName(type, rule, verdicts)}/${entryKey({ id, owner }, attempt)}`;
-  return { key, type, owner, data };
 }
 
 function positionOf(origin: LogPosition | null): Pick<TransactionEventData, "position"> {

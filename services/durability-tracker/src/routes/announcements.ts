@@ -1,7 +1,9 @@
-// Takes gateways' announcements and acknowledges them when they are on local disk. Also answers
+// Takes gateways' announcements and acknowledges them when they are on local disk, with the contents
+// that are kept. Also answers
 // gateways that ask about ids without tokens, and takes the reports of their limits.
 import { type FastifyInstance, type FastifyRequest } from "fastify";
 import {
+  type Announcement,
   AnnouncementBatch,
   type EpochId,
   ExposureLimitsReport,
@@ -16,6 +18,7 @@ import {
 } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
 import { callerOf, NOBODY } from "@highwater/service";
+import { type Contents, type ContentsMessage } from "../contents/contents.ts";
 import { type AnnouncedItem, judgeHeld, levelNames } from "../core/index.ts";
 import { type GatewayLimits } from "../shell/gateway-limits.ts";
 import { type LedgerFile } from "../shell/ledger-file.ts";
@@ -28,6 +31,7 @@ export interface AnnouncementContext {
   readonly clock: Clock;
   readonly ledger: LedgerFile;
   readonly limits: GatewayLimits;
+  readonly contents: Contents;
   /**
    * A caller that could announce could make the tracker watch transactions that never existed, or
    * forget existing ones.
@@ -37,7 +41,7 @@ export interface AnnouncementContext {
 
 export function announcementRoutes(
   scope: FastifyInstance,
-  { loop, clock, ledger, limits, onlyServices }: AnnouncementContext,
+  { loop, clock, ledger, limits, contents, onlyServices }: AnnouncementContext,
 ): void {
   const bodyOf = <S extends TSchema>(request: FastifyRequest, schema: S): Static<S> => {
     if (onlyServices && callerOf(request).principal.isService !== true)
@@ -61,11 +65,12 @@ export function announcementRoutes(
       kind: "announced",
       nowMs: clock.monotonicMs(),
       from: { gateway, region },
-      items: announcements.map(announcedItem),
+      items: announcements.flatMap((item) => announcedItem(item) ?? []),
       parents: epochsOf(parents),
     });
-    await ledger.flush();
-    return reply.code(204).send();
+    const messages = announcements.filter((item) => isContentsMessage(item));
+    const [answer] = await Promise.all([contents.take(messages), ledger.flush()]);
+    return answer === null ? reply.code(204).send() : reply.send(answer);
   });
 
   scope.post("/internal/exposure-limits", (request, reply) => {
@@ -103,7 +108,13 @@ function epochsOf(parents: Readonly<Record<string, string>>): Record<EpochId, Ep
   return Object.fromEntries(pairs) as Record<EpochId, EpochId>;
 }
 
-function announcedItem(item: AnnouncementBatch["announcements"][number]): AnnouncedItem {
+function isContentsMessage(item: Announcement): item is ContentsMessage {
+  return item.kind === "contents" || item.kind === "answered";
+}
+
+/** Null: the core need not know. */
+function announcedItem(item: Announcement): AnnouncedItem | null {
+  if (isContentsMessage(item)) return null;
   const base = {
     kind: item.kind,
     id: item.id.toLowerCase() as TxnId,

@@ -14,6 +14,7 @@ import {
   type TrackerState,
   waitingLosses,
 } from "../core/index.ts";
+import { type Contents } from "../contents/contents.ts";
 import { type DurabilityEvents } from "../events/durability-events.ts";
 import { FlushHistory } from "./flush-history.ts";
 import { type Subscriber } from "./reports.ts";
@@ -24,6 +25,7 @@ export interface TrackerMetricsContext {
   readonly nowMs: () => number;
   readonly alarms: Pick<VerdictLog, "lost" | "broken" | "delayed" | "stalled">;
   readonly events: Pick<DurabilityEvents, "counts" | "streams">;
+  readonly contents: Pick<Contents, "totals">;
   readonly streams: () => number;
   readonly isBlind: () => boolean;
   readonly identity: { readonly name: string; readonly region: string };
@@ -32,6 +34,7 @@ export interface TrackerMetricsContext {
 
 export class TrackerMetrics extends MetricSet implements Subscriber {
   readonly refusals = this.counter(TRACKER.refusals);
+  readonly contentsNotKept = this.counter(TRACKER.contentsNotKept);
   readonly lockFloods = this.counter(TRACKER.lockFloods);
   /** By node, how much is taken. */
   readonly notificationQueues = new Map<string, number>();
@@ -74,10 +77,12 @@ export class TrackerMetrics extends MetricSet implements Subscriber {
     this.#registerNodes(parts);
     this.#registerEpochs(parts);
     this.#registerVerdicts(parts);
-    const { events, streams, isBlind } = parts;
+    const { events, streams, isBlind, contents } = parts;
     this.read(TRACKER.blind, () => (isBlind() ? 1 : 0));
     this.read(TRACKER.streamClients, streams);
     this.read(TRACKER.eventStreamClients, () => events.streams);
+    this.read(TRACKER.contentsTransactions, () => contents.totals.transactions);
+    this.read(TRACKER.contentsBytes, () => contents.totals.bytes);
     this.read(TRACKER.eventsKept, () => events.counts.kept);
     this.read(TRACKER.eventsSetAside, () => events.counts.setAside);
     this.read(TRACKER.eventsRecorded, () => events.counts.recorded);

@@ -5,6 +5,7 @@ import { HighwaterError } from "@highwater/protocol";
 import { type Execution, type TransactionSpec } from "@highwater/store";
 import { type ResultHold, type ResultMemory } from "../answers/result-memory.ts";
 import { type Config } from "../config.ts";
+import { type Keeper, type Kept } from "../contents/keeper.ts";
 import { type Deps } from "../deps.ts";
 import { type Exposure, UNCOUNTED } from "../exposure/exposure.ts";
 import { type ActiveTransactions, idInUse } from "./active.ts";
@@ -35,6 +36,8 @@ export { type CommitResponse } from "../outcomes/outcomes.ts";
 /** An answer, and the memory of its results. The sender releases the memory. */
 export interface HeldResponse extends CommitResponse {
   readonly hold: ResultHold;
+  /** To be told how the answer ended; null if the transaction is not kept. */
+  readonly kept: Kept | null;
 }
 
 export interface TransactionContext {
@@ -51,6 +54,7 @@ export interface TransactionContext {
   readonly refusals: Refusals;
   readonly metrics: Metrics;
   readonly memory: ResultMemory;
+  readonly keeper: Keeper;
 }
 
 /** What each part of a run passes on to the next. */
@@ -124,25 +128,25 @@ export class Transactions {
     }
   }
 
-  async #run(run: Run): Promise<CommitResponse> {
+  async #run(run: Run): Promise<Omit<HeldResponse, "hold">> {
     const { request, caller, hold, trace } = run;
     const { outcomes, reads, config, attempts } = this.#parts;
     requireScope(caller.principal, request.readOnly ? "read" : "write");
     attempts.refuseWaiting(request);
     if (request.placement !== null) {
       const read = await reads.nearby(request, request.placement, { caller, hold });
-      if (read !== null)
-        return outcomes.answer(read.committed, null, {
-          ...request,
-          served: read.served,
-          signal: caller.signal,
-        });
+      if (read !== null) {
+        const how = { ...request, served: read.served, signal: caller.signal };
+        return { ...(await outcomes.answer(read.committed, null, how)), kept: null };
+      }
     }
     const { committed, attempt } = await this.#runOnce(run);
     if (request.readOnly) refuseTruncated(committed.results ?? [], config, { hold });
     const served = request.placement === null ? undefined : reads.servedByPrimary(attempt.primaryEpoch);
     const { signal } = caller;
-    return outcomes.answer(committed, attempt.announced, { ...request, served, signal, trace });
+    const { kept = null } = attempt;
+    const how = { ...request, served, signal, trace, kept };
+    return { ...(await outcomes.answer(committed, attempt.announced, how)), kept };
   }
 
   async #runOnce(run: Run): Promise<{ committed: Committed; attempt: Attempt }> {
@@ -155,6 +159,9 @@ export class Transactions {
       retentionMs: config.retentionMs,
       futureMs: config.idFutureMs,
     });
+    const kept = this.#parts.keeper.begin({ ...request, form: "one_shot" }, caller.principal);
+    kept?.check(request.statements);
+    kept?.add(request.statements);
     const end = active.begin({ id, owner });
     if (end === null) throw idInUse(id);
     const held: Promise<unknown>[] = [];
@@ -177,6 +184,7 @@ export class Transactions {
         announced: null,
         exposed,
         trace,
+        kept,
       };
       try {
         const committed = await outcomes.conclude(attempt, this.#execute(run, attempt), holdId);

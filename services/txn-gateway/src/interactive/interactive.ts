@@ -167,6 +167,9 @@ export class Interactive {
     };
     const primaryEpoch = await primary.admit();
     const digest = readOnly ? 0n : INTERACTIVE;
+    const kept = this.#parts.keeper.begin({ ...request, form: "interactive" }, caller.principal);
+    kept?.check(request.statements);
+    kept?.add(request.statements);
     const attempt: Attempt = {
       id,
       tag: keys.receiptTag(owner, id),
@@ -177,12 +180,14 @@ export class Interactive {
       announced: null,
       exposed: null,
       trace: null,
+      kept,
     };
     const opening = await tracedCall(
       caller,
       { name: "BEGIN", id, statements: request.statements.length },
       () => openOn(primaryEpoch, request, caller, { ...this.#parts, limits: lifetimeLimits, hold }),
     ).catch((cause: unknown) => this.#refused(cause, attempt));
+    if (opening.kind === "open") kept?.answered(opening.results);
     if (opening.kind === "open")
       return this.#register({ attempt, request, caller, leave, hold, opening, limits: lifetimeLimits });
     const committed = await outcomes.replay(attempt);
@@ -266,6 +271,7 @@ export class Interactive {
     const done = await this.#call(pinned, request, caller, (open) => {
       whileOpen(() => {
         this.#parts.memory.refuse(caller.principal.owner);
+        open.known.attempt.kept?.check(request.statements);
       });
       return this.#run(open, request, caller);
     });
@@ -275,6 +281,7 @@ export class Interactive {
   async #run(open: Open, { seq, statements }: StatementsRequest, caller: Caller): Promise<Done> {
     const { attempt } = open.known;
     const { id } = attempt;
+    attempt.kept?.add(statements);
     const hold = this.#parts.memory.hold(attempt.owner);
     try {
       const results = await this.#whileBusy(id, open, caller, ({ signal }) =>
@@ -283,6 +290,7 @@ export class Interactive {
         ).catch((cause: unknown) => this.#refused(cause, attempt)),
       );
       refuseTruncated(results, this.#parts.config, { hold, transactionId: id, open: true });
+      attempt.kept?.answered(results);
       open.results = results;
       // The transaction may have been ended meanwhile.
       if (this.#isOpen(open)) {
@@ -341,8 +349,9 @@ export class Interactive {
     if (done.kind === "answered") return answered(id, done);
     const hold = done.hold?.keep() ?? null;
     try {
-      const how = { ...request, signal: caller.signal, trace };
-      return { ...(await outcomes.answer(done.committed, done.announced, how)), hold };
+      const kept = known?.attempt.kept;
+      const how = { ...request, signal: caller.signal, trace, kept };
+      return { ...(await outcomes.answer(done.committed, done.announced, how)), hold, kept: kept ?? null };
     } catch (cause) {
       hold?.release();
       throw cause;
@@ -358,6 +367,7 @@ export class Interactive {
     const { transaction, lifetime } = open;
     const { attempt } = open.known;
     const held: Promise<unknown>[] = [];
+    attempt.kept?.add(request.statements);
     open.isCommitting = true;
     lifetime.hold();
     attempt.exposed = admitted.exposed;
@@ -403,13 +413,14 @@ export class Interactive {
 
   /**
    * Counts the commit that is about to run, and returns what it must wait for first. Errors:
-   * `exposure_limit`, `overloaded`.
+   * `exposure_limit`, `overloaded`, `contents_too_large`.
    */
-  #admit({ known }: Open, { ack }: AcceptedCommit): Admitted {
+  #admit({ known }: Open, { ack, statements }: AcceptedCommit): Admitted {
     const { exposure, attempts } = this.#parts;
     const { readOnly, owner } = known.attempt;
     return whileOpen(() => {
       attempts.refuseWaiting({ ack });
+      known.attempt.kept?.check(statements);
       return readOnly ? UNCOUNTED : exposure.admit(owner, ack);
     });
   }

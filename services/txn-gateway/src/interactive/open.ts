@@ -12,6 +12,7 @@ import { type ResultHold, type ResultMemory } from "../answers/result-memory.ts"
 import { type ActiveTransactions } from "../attempts/active.ts";
 import { type Attempts } from "../attempts/attempts.ts";
 import { type Config } from "../config.ts";
+import { type Keeper, type Kept } from "../contents/keeper.ts";
 import { type Deps } from "../deps.ts";
 import { type Exposure } from "../exposure/exposure.ts";
 import { type Metrics } from "../metrics.ts";
@@ -41,6 +42,7 @@ export interface InteractiveContext {
   readonly refusals: Refusals;
   readonly metrics: Metrics;
   readonly memory: ResultMemory;
+  readonly keeper: Keeper;
 }
 
 export interface CallResult {
@@ -51,6 +53,8 @@ export interface CallResult {
 /** An answer and the memory of its results, which who sends it releases; null when it has none. */
 export interface HeldCallResult extends CallResult {
   readonly hold: ResultHold | null;
+  /** Of a commit: to be told how the answer ended. */
+  readonly kept?: Kept | null;
 }
 
 /**

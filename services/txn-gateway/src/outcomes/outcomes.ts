@@ -13,6 +13,7 @@ import { sleep } from "@highwater/runtime";
 import { type Execution } from "@highwater/store";
 import { type Deps } from "../deps.ts";
 import { type Exposed, type Exposure } from "../exposure/exposure.ts";
+import { type Kept } from "../contents/keeper.ts";
 import { type Metrics } from "../metrics.ts";
 import { type FlushHelp } from "../primary/flush.ts";
 import { type Primary, type PrimaryEpoch } from "../primary/primary.ts";
@@ -58,6 +59,8 @@ export interface Attempt {
   exposed: Exposed | null;
   /** Null if it is not traced. */
   trace: TransactionTrace | null;
+  /** Where its contents are collected; absent if they are not to be kept. */
+  readonly kept?: Kept | null;
 }
 
 export interface CommitResponse {
@@ -117,6 +120,7 @@ export class Outcomes {
     const { offset, results } = execution;
     const { epoch } = primaryEpoch;
     announced?.position(offset);
+    attempt.kept?.committed(announced, { epoch, offset }, results);
     if (attempt.trace !== null) {
       attempt.trace.committed({ epoch, offset, owner });
       if (attempt.exposed !== null) attempt.exposed.trace = attempt.trace;
@@ -280,11 +284,13 @@ export class Outcomes {
    * over since, the trackers know it from the original's announcement. `lost` comes from the
    * trackers, and a withdrawal must not undo it.
    */
-  #announceSettled({ announced, primaryEpoch }: Attempt, settled: Settled): void {
+  #announceSettled({ announced, primaryEpoch, kept, digest }: Attempt, settled: Settled): void {
     if (settled.kind === "aborted") announced?.withdraw();
     if (settled.kind !== "committed") return;
-    if (settled.attempt === primaryEpoch.epoch && settled.epoch === primaryEpoch.epoch)
-      announced?.position(settled.offset);
+    if (settled.attempt !== primaryEpoch.epoch || settled.epoch !== primaryEpoch.epoch) return;
+    announced?.position(settled.offset);
+    // Its results are not known, so it is kept as evidence.
+    if (settled.digest === digest) kept?.committed(announced, settled, null);
   }
 
   #fromReceipt(attempt: Attempt, settled: Settled): Committed {
@@ -310,22 +316,29 @@ export class Outcomes {
       readonly served?: Served | undefined;
       readonly signal?: AbortSignal | undefined;
       readonly trace?: TransactionTrace | null;
+      readonly kept?: Kept | null | undefined;
     },
   ): Promise<CommitResponse> {
     const { marks, durability, tokens } = this.#parts;
     const { ack, level, served } = how;
     const token = tokens.of(committed);
-    const answer = (state: "committed" | "durable" | "pending"): CommitResponse => ({
-      status: state === "pending" ? 202 : 200,
-      body: transactionAnswer(committed, {
-        state,
-        token,
-        level,
-        marks: marks.newest,
-        announced: announced?.reached ?? false,
-        served,
-      }),
-    });
+    const answer = async (state: "committed" | "durable" | "pending"): Promise<CommitResponse> => {
+      // Of a replay, the attempt that committed was kept or not.
+      const isReplay = committed.results === null;
+      const kept = isReplay || how.kept == null ? undefined : await how.kept.whenReached();
+      return {
+        status: state === "pending" ? 202 : 200,
+        body: transactionAnswer(committed, {
+          state,
+          token,
+          level,
+          marks: marks.newest,
+          announced: announced?.reached ?? false,
+          served,
+          kept,
+        }),
+      };
+    };
     if (ack === "commit") return answer("committed");
     const { epoch, offset } = committed;
     const promised = { token, epoch, offset, level };

@@ -5,6 +5,8 @@ import { HighwaterError, type Problem } from "@highwater/protocol";
 import { type Caller, callerOf, endRequest, type Log, noteFailure, problemOf } from "@highwater/service";
 import { AnswerStream } from "../answers/answer-stream.ts";
 import { type ResultHold } from "../answers/result-memory.ts";
+import { reportAnswer } from "../contents/answered.ts";
+import { type Kept } from "../contents/keeper.ts";
 import { type Gateway } from "../gateway.ts";
 import { acceptBatch, acceptRequest } from "../txn/request.ts";
 
@@ -24,17 +26,21 @@ export function batchRoutes(app: FastifyInstance, gateway: Gateway, log: Pick<Lo
       const sender = callerOf(request);
       const lines = new AnswerStream(gateway.pace);
       let left = transactions.length;
+      const inAnswer: Kept[] = [];
       for (const [index, body] of transactions.entries()) {
         const caller = inOwnTrace(sender, traceparents[index]);
         // The request itself counts as the first.
         const count = index === 0 ? () => () => undefined : () => gateway.callers.also(caller);
         runOne(gateway, body, { caller, count })
           .catch((cause: unknown) => refusalOf(cause, log, caller))
-          .then(({ hold, ...answer }) => {
+          .then(({ hold, kept, ...answer }) => {
+            if (kept !== null) inAnswer.push(kept);
             lines.add({ index, ...answer }, hold, "\n");
             if (caller !== sender && caller.trace !== undefined)
               endRequest(caller.trace, { method: "POST", route: PATH, status: answer.status });
-            if (--left === 0) lines.finish();
+            if (--left > 0) return;
+            reportAnswer(reply, inAnswer);
+            lines.finish();
           })
           .catch((cause: unknown) => {
             lines.readable.destroy(cause as Error);
@@ -58,6 +64,7 @@ interface BatchOutcome {
   readonly status: number;
   readonly body: unknown;
   readonly hold: ResultHold | null;
+  readonly kept: Kept | null;
 }
 
 async function runOne(
@@ -80,10 +87,10 @@ export function refusalOf(
   cause: unknown,
   log: Pick<Log, "error">,
   { trace, route = PATH }: Pick<Caller, "trace"> & { readonly route?: string },
-): { readonly status: number; readonly body: Problem; readonly hold: null } {
+): { readonly status: number; readonly body: Problem; readonly hold: null; readonly kept: null } {
   if (cause instanceof HighwaterError) noteFailure(trace, cause);
   if (!(cause instanceof HighwaterError) || cause.code === "internal")
     log.error("request_failed", { method: "POST", route, cause });
   const problem = problemOf(cause instanceof HighwaterError ? cause : new HighwaterError("internal"));
-  return { status: problem.status, body: problem, hold: null };
+  return { status: problem.status, body: problem, hold: null, kept: null };
 }

@@ -2,6 +2,7 @@
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { HighwaterError } from "@highwater/protocol";
 import { callerOf } from "@highwater/service";
+import { reportAnswer } from "../contents/answered.ts";
 import { type Gateway } from "../gateway.ts";
 import { sendHeld } from "../answers/answer-stream.ts";
 import { type HeldCallResult } from "../interactive/open.ts";
@@ -40,8 +41,10 @@ export function interactiveRoutes(app: FastifyInstance, gateway: Gateway): void 
     if (!isHere) throw wrongGateway(pin, outcome);
     return pin;
   };
-  const send = (reply: FastifyReply, { status, ...held }: HeldCallResult): FastifyReply =>
-    sendHeld(reply.code(status), held, gateway.pace);
+  const send = (reply: FastifyReply, { status, kept, ...held }: HeldCallResult): FastifyReply => {
+    if (kept != null) reportAnswer(reply, [kept]);
+    return sendHeld(reply.code(status), held, gateway.pace);
+  };
 
   app.post("/v1/transactions/begin", async (request, reply) => {
     const begin = acceptBegin(request.body);

@@ -3,6 +3,7 @@ import { type FastifyInstance, type onRequestHookHandler } from "fastify";
 import { HighwaterError, LIMITS, OwnerText, validate } from "@highwater/protocol";
 import { callerOf, requireScope, requireSomeScope } from "@highwater/service";
 import { sendHeld } from "../answers/answer-stream.ts";
+import { reportAnswer } from "../contents/answered.ts";
 import { type Gateway } from "../gateway.ts";
 import { acceptRequest, checkId, checkLevel } from "../txn/request.ts";
 
@@ -15,7 +16,8 @@ export function transactionRoutes(app: FastifyInstance, gateway: Gateway): void 
   };
   app.post("/v1/transactions", { onRequest }, async (request, reply) => {
     const accepted = acceptRequest(request.body, rules);
-    const { status, ...held } = await gateway.transactions.run(accepted, callerOf(request));
+    const { status, kept, ...held } = await gateway.transactions.run(accepted, callerOf(request));
+    if (kept !== null) reportAnswer(reply, [kept]);
     return sendHeld(reply.code(status), held, gateway.pace);
   });
 

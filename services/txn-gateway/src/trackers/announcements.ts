@@ -1,7 +1,7 @@
 // The announcements to one tracker: kept in order, sent in batches, and sent again until the
 // tracker has them on disk. Self-clocked: one batch is in flight, and everything since then goes in
 // the next.
-import { type Announcement, LIMITS } from "@highwater/protocol";
+import { type Announcement, AnnouncementsAnswer, LIMITS, validate } from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
 import { hostOf } from "@highwater/service";
 import { type Deps } from "../deps.ts";
@@ -9,13 +9,22 @@ import { type Deps } from "../deps.ts";
 /** One announcement, shared by the queues of all trackers. */
 export class Item {
   readonly announcement: Announcement;
-  readonly #onAcknowledged: () => void;
+  readonly #onAcknowledged: (isKept: boolean) => void;
   #json: string | null = null;
   #acknowledged = false;
 
-  constructor(announcement: Announcement, onAcknowledged: () => void) {
+  /**
+   * `onAcknowledged`: called for each tracker that has it on disk, or (false) does not keep the
+   * contents in it; only once unless it has contents.
+   */
+  constructor(announcement: Announcement, onAcknowledged: (isKept: boolean) => void) {
     this.announcement = announcement;
     this.#onAcknowledged = onAcknowledged;
+  }
+
+  /** Bytes of contents in it. */
+  get contentsBytes(): number {
+    return this.announcement.kind === "contents" ? this.announcement.sealed.length : 0;
   }
 
   /** Some tracker has it on disk. */
@@ -27,10 +36,10 @@ export class Item {
     return (this.#json ??= JSON.stringify(this.announcement));
   }
 
-  acknowledge(): void {
-    if (this.#acknowledged) return;
+  acknowledge(isKept = true): void {
+    if (this.#acknowledged && this.announcement.kind !== "contents") return;
     this.#acknowledged = true;
-    this.#onAcknowledged();
+    this.#onAcknowledged(isKept);
   }
 }
 
@@ -40,6 +49,8 @@ export interface TrackerQueueOptions {
   readonly url: string;
   /** Above this length, what another tracker holds is left out here. */
   readonly trimAbove: number;
+  /** The same for the bytes of contents. */
+  readonly contentsAbove: number;
   readonly onContact: () => void;
   /** The epoch before, if it is known. */
   readonly parentOf: (epoch: string) => string | null;
@@ -63,6 +74,8 @@ export class TrackerQueue {
   /** Items at the head that are on their way now. */
   #sending = 0;
   #trimAt: number;
+  #contentsBytes = 0;
+  #contentsTrimAt: number;
   #batchBytes = BATCH_BYTES_MAX;
   #failures = 0;
   #running = false;
@@ -72,6 +85,7 @@ export class TrackerQueue {
     this.#deps = deps;
     this.#options = options;
     this.#trimAt = options.trimAbove;
+    this.#contentsTrimAt = options.contentsAbove;
   }
 
   get length(): number {
@@ -84,7 +98,8 @@ export class TrackerQueue {
 
   push(item: Item): void {
     this.#items.push(item);
-    if (this.#items.length > this.#trimAt) this.#trim();
+    this.#contentsBytes += item.contentsBytes;
+    if (this.#items.length > this.#trimAt || this.#contentsBytes > this.#contentsTrimAt) this.#trim();
     if (!this.#running) void this.#run();
   }
 
@@ -112,6 +127,8 @@ export class TrackerQueue {
     this.#items = this.#items.filter((item, index) => index < this.#sending || !item.acknowledged);
     // Twice what had to stay, so that the cost of trimming is spread over as many pushes.
     this.#trimAt = Math.max(this.#options.trimAbove, 2 * this.#items.length);
+    this.#contentsBytes = this.#items.reduce((sum, item) => sum + item.contentsBytes, 0);
+    this.#contentsTrimAt = Math.max(this.#options.contentsAbove, 2 * this.#contentsBytes);
     const left = before - this.#items.length;
     if (left > 0) this.#deps.log.warn("announcements_left_to_others", { tracker: this.host, count: left });
   }
@@ -125,17 +142,24 @@ export class TrackerQueue {
       const beganMs = clock.monotonicMs();
       const batch = this.#takeBatch();
       this.#sending = batch.length;
-      const sent = await this.#send(batch);
+      const notKept = await this.#send(batch);
       this.#sending = 0;
-      if (sent) {
+      if (notKept !== null) {
         this.#items.splice(0, batch.length);
-        for (const item of batch) item.acknowledge();
+        for (const item of batch) {
+          this.#contentsBytes -= item.contentsBytes;
+          item.acknowledge(!notKept.has(nameOf(item.announcement)));
+        }
       }
-      const pauseMs = sent ? BATCH_INTERVAL_MS - (clock.monotonicMs() - beganMs) : this.#backoffMs();
+      const pauseMs =
+        notKept !== null ? BATCH_INTERVAL_MS - (clock.monotonicMs() - beganMs) : this.#backoffMs();
       if (this.#items.length > 0 && pauseMs > 0) await sleep(clock, pauseMs, this.#wake.signal);
     }
     this.#running = false;
-    if (this.#items.length === 0) this.#trimAt = this.#options.trimAbove;
+    if (this.#items.length === 0) {
+      this.#trimAt = this.#options.trimAbove;
+      this.#contentsTrimAt = this.#options.contentsAbove;
+    }
     for (const resolve of this.#idle.splice(0)) resolve();
   }
 
@@ -150,7 +174,11 @@ export class TrackerQueue {
     return this.#items.slice(0, count);
   }
 
-  async #send(batch: readonly Item[]): Promise<boolean> {
+  /**
+   * Returns the names of those whose contents the tracker does not keep, or null if it did not take
+   * the batch.
+   */
+  async #send(batch: readonly Item[]): Promise<ReadonlySet<string> | null> {
     const { gateway, region, url, onContact, parentOf } = this.#options;
     const from = `"gateway":${JSON.stringify(gateway)},"region":${JSON.stringify(region)}`;
     const parents = parentsOf(batch, parentOf);
@@ -161,14 +189,14 @@ export class TrackerQueue {
       if (answer.status >= 200 && answer.status < 300) {
         if (this.#failures > 0) this.#deps.log.info("announcements_resumed", { tracker: this.host });
         this.#failures = 0;
-        return true;
+        return answer.status === 200 ? readNotKept(answer.body) : NONE;
       }
       if (answer.status === 413) this.#batchBytes = Math.max(BATCH_BYTES_MIN, this.#batchBytes / 2);
       this.#noteFailure({ status: answer.status });
     } catch (cause) {
       this.#noteFailure({ cause });
     }
-    return false;
+    return null;
   }
 
   #noteFailure(why: Readonly<Record<string, unknown>>): void {
@@ -183,6 +211,19 @@ export class TrackerQueue {
     const ceiling = Math.min(BACKOFF_MS_MAX, BACKOFF_MS_MIN * 2 ** Math.min(this.#failures, 16));
     return ceiling * (0.5 + 0.5 * this.#deps.rng.random());
   }
+}
+
+const NONE: ReadonlySet<string> = new Set();
+
+function nameOf({ id, epoch, owner = "0" }: Pick<Announcement, "id" | "epoch" | "owner">): string {
+  return `${id}/${epoch}/${owner}`;
+}
+
+/** Throws if it is not a tracker's answer. */
+function readNotKept(body: string): ReadonlySet<string> {
+  const answer = validate(AnnouncementsAnswer, JSON.parse(body));
+  if (!answer.ok) throw new Error(answer.faults.join("; "));
+  return new Set(answer.value.notKept.map(nameOf));
 }
 
 function parentsOf(batch: readonly Item[], parentOf: TrackerQueueOptions["parentOf"]): string {

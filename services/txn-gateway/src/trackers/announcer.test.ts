@@ -9,7 +9,9 @@ const FAR = "http://far:2";
 const attempt = (owner = 0n) => ({ id: newId(), primaryEpoch: { epoch: EPOCH_A as EpochId }, owner });
 const LEVEL = { level: "region", endsWithinMs: 63_000 };
 
-function makeAnnouncer(options: { trackers?: string[]; maxPending?: number } = {}) {
+function makeAnnouncer(
+  options: { trackers?: string[]; maxPending?: number; maxContentsBytes?: number } = {},
+) {
   const clock = new FakeClock();
   const transport = new ScriptedTransport();
   const log = new MemoryLog();
@@ -20,6 +22,7 @@ function makeAnnouncer(options: { trackers?: string[]; maxPending?: number } = {
       region: "r",
       trackers: options.trackers ?? [NEAR],
       maxPending: options.maxPending ?? 1_000,
+      maxContentsBytes: options.maxContentsBytes ?? 1_000_000,
       onContact: () => undefined,
       parentOf: () => null,
     },

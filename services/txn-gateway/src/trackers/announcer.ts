@@ -13,6 +13,8 @@ export interface AnnouncerOptions {
   readonly trackers: readonly string[];
   /** Ids that no tracker has acknowledged. */
   readonly maxPending: number;
+  /** Bytes of contents above which a queue leaves out what another tracker has. */
+  readonly maxContentsBytes: number;
   readonly onContact: () => void;
   readonly parentOf: TrackerQueueOptions["parentOf"];
 }
@@ -107,6 +109,33 @@ export class Announced {
     this.#send({ kind: "withdrawn", id: this.#id, epoch: this.#epoch, by: this.#by, ...this.#whose });
   }
 
+  /**
+   * The sealed contents of the attempt, to be sent after its position. Resolves true when a tracker
+   * has them on disk, and false when none keeps them.
+   */
+  contents(offset: string, sealed: string): Promise<boolean> {
+    const announcer = this.#announcer;
+    const { length } = sealed;
+    announcer.contentsBegan(length);
+    return new Promise((resolve) => {
+      let answers = 0;
+      const item = new Item(
+        { kind: "contents", id: this.#id, epoch: this.#epoch, offset, sealed, ...this.#whose },
+        (isKept) => {
+          if (answers++ === 0) announcer.contentsEnded(length);
+          if (isKept) resolve(true);
+          else if (answers === announcer.trackers) resolve(false);
+        },
+      );
+      announcer.enqueue(item);
+    });
+  }
+
+  /** Whether the attempt's answer was written to the client. */
+  answered(answered: "yes" | "no"): void {
+    this.#send({ kind: "answered", id: this.#id, epoch: this.#epoch, answered, ...this.#whose });
+  }
+
   #send(announcement: Announcement): void {
     if (!this.#announcer.hasTrackers) return;
     if (this.#unacknowledged++ === 0) this.#announcer.pendingBegan();
@@ -125,6 +154,7 @@ export class Announcer {
   readonly #boot = randomBytes(BOOT_BYTES).toString("base64url");
   #attempts = 0;
   #pending = 0;
+  #contentsPending = 0;
 
   constructor(deps: Pick<Deps, "clock" | "rng" | "log" | "transport">, options: AnnouncerOptions) {
     this.#deps = deps;
@@ -135,6 +165,7 @@ export class Announcer {
           region: options.region,
           url,
           trimAbove: ITEMS_PER_ID * options.maxPending,
+          contentsAbove: options.maxContentsBytes,
           onContact: options.onContact,
           parentOf: options.parentOf,
         }),
@@ -148,6 +179,23 @@ export class Announcer {
   /** Ids with an announcement that no tracker has acknowledged. */
   get pending(): number {
     return this.#pending;
+  }
+
+  /** Bytes of contents that no tracker has acknowledged. */
+  get contentsPending(): number {
+    return this.#contentsPending;
+  }
+
+  get trackers(): number {
+    return this.#queues.length;
+  }
+
+  contentsBegan(bytes: number): void {
+    this.#contentsPending += bytes;
+  }
+
+  contentsEnded(bytes: number): void {
+    this.#contentsPending -= bytes;
   }
 
   queueLengths(): { tracker: string; length: number }[] {

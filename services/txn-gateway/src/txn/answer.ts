@@ -38,9 +38,10 @@ export function transactionAnswer(
     readonly marks: Marks | null;
     readonly announced: boolean;
     readonly served?: Served | undefined;
+    readonly kept?: boolean | undefined;
   },
 ): TransactionResponse {
-  const { state, token, level, marks, announced, served } = extra;
+  const { state, token, level, marks, announced, served, kept } = extra;
   return {
     id: committed.id,
     state,
@@ -52,6 +53,7 @@ export function transactionAnswer(
     announced,
     ...(committed.results === null ? { replayed: true as const } : {}),
     ...(served === undefined ? {} : { served }),
+    ...(kept === undefined ? {} : { kept }),
   };
 }
 

@@ -35,6 +35,8 @@ interface ExecutionOptions {
   readonly metadata: Readonly<Record<string, string>> | undefined;
   /** Not durable after so long: trackers report it. */
   readonly maxDelayMs: number | undefined;
+  /** Undefined: the key's setting, or that of the gateway. */
+  readonly keep?: boolean | undefined;
 }
 
 /** When its commit is answered. */
@@ -213,6 +215,7 @@ function executionOptionsOf(
     deferrable: request.deferrable ?? false,
     metadata: request.metadata,
     maxDelayMs: request.maxDelayMs,
+    keep: request.keep,
   };
 }
 
@@ -236,12 +239,13 @@ function tokenOf(text: string | undefined, { tokens }: RequestRules): PresentedT
 }
 
 function executionFaults(request: Omit<BeginRequest, "statements" | "id">): string[] {
-  const { deferrable = false, readOnly = false, isolation = "serializable" } = request;
+  const { deferrable = false, readOnly = false, isolation = "serializable", keep = false } = request;
   const isUseful = readOnly && isolation === "serializable";
   return [
     ...(deferrable && !isUseful
       ? ["/deferrable: only a serializable read-only transaction can wait for a safe snapshot"]
       : []),
+    ...(keep && readOnly ? ["/keep: only a transaction that writes can be kept"] : []),
   ];
 }
 

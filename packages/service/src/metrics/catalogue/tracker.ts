@@ -200,6 +200,19 @@ export const TRACKER = {
     help: "Open streams of events.",
     question: "How many clients receive events from this tracker?",
   }),
+  contentsTransactions: gauge("highwater_contents_transactions", {
+    help: "Kept transactions in this tracker: those that are not durable at every level yet, and those that were lost.",
+    question: "How many transactions could be read again after a failover?",
+  }),
+  contentsBytes: gauge("highwater_contents_bytes", {
+    help: "Size of the contents that this tracker keeps. `TRACKER_CONTENTS_BYTES` limits it.",
+    question: "Will contents soon be refused for their size?",
+  }),
+  contentsNotKept: counter("highwater_contents_not_kept_total", {
+    labels: { why: ["over_limit", "erased", "failed"] },
+    help: "Contents from gateways that this tracker did not keep, by reason.",
+    question: "Are contents of transactions missing, and why?",
+  }),
   eventsKept: gauge("highwater_events_kept", {
     help: "Events from which a client can resume its stream at this tracker.",
     question: "How far back can a stream resume?",

@@ -1,0 +1,350 @@
+// The file with the contents of kept transactions and the list of what was lost, in SQLite. Beside
+// the ledger, and not in it: contents are large, may be refused, and are overwritten when they are
+// deleted. Keeps the limits; judges nothing and opens nothing.
+import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
+import { type Answered, type ContentsState, type NotKeptWhy } from "@highwater/protocol";
+
+export interface ContentsLimits {
+  /** Bytes of all contents, and of one owner's. */
+  readonly bytes: number;
+  readonly bytesPerOwner: number;
+}
+
+/** One attempt. The owner is a decimal number. */
+export interface AttemptKey {
+  readonly owner: string;
+  readonly id: string;
+  readonly epoch: string;
+}
+
+export type ContentsItem =
+  | (AttemptKey & {
+      readonly kind: "contents";
+      readonly offset: string;
+      /** The time in the transaction's id. */
+      readonly idMs: number;
+      /** The data key as the deployment's key has wrapped it, and the contents. */
+      readonly wrapped: Uint8Array;
+      readonly body: Uint8Array;
+    })
+  | (AttemptKey & { readonly kind: "answered"; readonly answered: "yes" | "no" });
+
+export interface PendingContents extends AttemptKey {
+  readonly offset: string;
+}
+
+export interface LostRow extends AttemptKey {
+  readonly atMs: number;
+  /** TransactionEventData as JSON. */
+  readonly data: string;
+}
+
+export interface ListedLost extends LostRow {
+  readonly n: number;
+  readonly answered: Answered;
+  readonly contents: ContentsState;
+}
+
+export interface LostQuestion {
+  /** Null: of all owners. */
+  readonly owner: string | null;
+  readonly after: number;
+  readonly limit: number;
+  readonly sinceMs: number;
+  readonly id: string | null;
+  readonly contents: ContentsState | null;
+  readonly answered: Answered | null;
+}
+
+/** Of one attempt: what ContentsKeys can open. */
+export interface SealedContents {
+  readonly offset: string;
+  readonly wrapped: Uint8Array;
+  readonly body: Uint8Array;
+}
+
+export interface ContentsTotals {
+  readonly transactions: number;
+  readonly bytes: number;
+}
+
+const VERSION = 1;
+/** What a row takes beside its contents. */
+const ROW_BYTES = 256;
+const PENDING_MAX = 1_000;
+
+const SCHEMA = `
+CREATE TABLE data_key (n INTEGER PRIMARY KEY, owner TEXT NOT NULL, wrapped BLOB NOT NULL, UNIQUE (owner, wrapped));
+CREATE TABLE kept (owner TEXT NOT NULL, id TEXT NOT NULL, epoch TEXT NOT NULL, place TEXT NOT NULL, data_key INTEGER, body BLOB,
+  bytes INTEGER NOT NULL, state TEXT NOT NULL, answered TEXT NOT NULL DEFAULT 'unknown', PRIMARY KEY (owner, id, epoch));
+CREATE INDEX kept_place ON kept (epoch, place);
+CREATE TABLE lost (n INTEGER PRIMARY KEY AUTOINCREMENT, owner TEXT NOT NULL, id TEXT NOT NULL, epoch TEXT NOT NULL, at_ms INTEGER NOT NULL,
+  data TEXT NOT NULL, UNIQUE (owner, id, epoch));
+CREATE TABLE erasure (owner TEXT PRIMARY KEY, through_ms INTEGER NOT NULL);
+PRAGMA user_version = ${String(VERSION)};`;
+
+const IS_LOST =
+  "EXISTS (SELECT 1 FROM lost l WHERE l.owner = kept.owner AND l.id = kept.id AND l.epoch = kept.epoch)";
+
+const SQL = {
+  addKey: "INSERT INTO data_key (owner, wrapped) VALUES (?, ?) ON CONFLICT DO NOTHING",
+  findKey: "SELECT n FROM data_key WHERE owner = ? AND wrapped = ?",
+  known: "SELECT state FROM kept WHERE owner = ? AND id = ? AND epoch = ?",
+  add: "INSERT INTO kept (owner, id, epoch, place, data_key, body, bytes, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+  answered: "UPDATE kept SET answered = ? WHERE owner = ? AND id = ? AND epoch = ?",
+  erased: "SELECT through_ms FROM erasure WHERE owner = ?",
+  forgetThrough: `DELETE FROM kept WHERE epoch = ? AND place <= ? AND NOT ${IS_LOST} RETURNING owner, bytes`,
+  forget: "DELETE FROM kept WHERE owner = ? AND id = ? AND epoch = ? RETURNING owner, bytes",
+  /** ?1: the epoch whose marks decide. */
+  pending: `SELECT owner, id, epoch, place FROM kept WHERE epoch <> ? AND NOT ${IS_LOST} AND (epoch, owner, id) > (?, ?, ?)
+    ORDER BY epoch, owner, id LIMIT ${String(PENDING_MAX)}`,
+  lose: `INSERT INTO lost (owner, id, epoch, at_ms, data) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (owner, id, epoch) DO UPDATE SET data = excluded.data`,
+  list: `SELECT l.n, l.owner, l.id, l.epoch, l.at_ms, l.data, coalesce(k.answered, 'unknown') AS answered, coalesce(k.state, 'not_kept') AS state
+    FROM lost l LEFT JOIN kept k ON k.owner = l.owner AND k.id = l.id AND k.epoch = l.epoch
+    WHERE l.n > :after AND l.at_ms >= :since AND (:owner IS NULL OR l.owner = :owner) AND (:id IS NULL OR l.id = :id)
+      AND (:contents IS NULL OR coalesce(k.state, 'not_kept') = :contents)
+      AND (:answered IS NULL OR coalesce(k.answered, 'unknown') = :answered)
+    ORDER BY l.n LIMIT :limit`,
+  sealed: `SELECT k.place, d.wrapped, k.body FROM kept k JOIN data_key d ON d.n = k.data_key
+    WHERE k.owner = ? AND k.id = ? AND k.epoch = ?`,
+  erase: `UPDATE kept SET state = 'erased', body = NULL, data_key = NULL, bytes = 0 WHERE owner = ? AND state = 'kept' RETURNING id`,
+  destroyKeys: "DELETE FROM data_key WHERE owner = ?",
+  mark: `INSERT INTO erasure (owner, through_ms) VALUES (?, ?)
+    ON CONFLICT (owner) DO UPDATE SET through_ms = max(through_ms, excluded.through_ms)`,
+  expireKept: `DELETE FROM kept WHERE EXISTS (SELECT 1 FROM lost l
+    WHERE l.owner = kept.owner AND l.id = kept.id AND l.epoch = kept.epoch AND l.at_ms < ?) RETURNING owner, bytes`,
+  expireLost: "DELETE FROM lost WHERE at_ms < ?",
+  dropKeys: "DELETE FROM data_key WHERE n NOT IN (SELECT data_key FROM kept WHERE data_key IS NOT NULL)",
+  sums: "SELECT owner, count(*) AS rows, sum(bytes) AS bytes FROM kept GROUP BY owner",
+} as const;
+
+export class ContentsDatabase {
+  readonly #database: DatabaseSync;
+  readonly #limits: ContentsLimits;
+  readonly #statements = new Map<string, StatementSync>();
+  readonly #bytesOf = new Map<string, number>();
+  #bytes = 0;
+  #rows = 0;
+
+  /** Opens the file. Throws if it is in use, or is no such file. */
+  constructor(file: string, limits: ContentsLimits) {
+    const database = new DatabaseSync(file);
+    this.#database = database;
+    this.#limits = limits;
+    try {
+      // `secure_delete`: what is deleted is overwritten, or an erasure would leave data keys behind.
+      database.exec(
+        "PRAGMA locking_mode = EXCLUSIVE; PRAGMA busy_timeout = 2000; PRAGMA secure_delete = ON; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;",
+      );
+      const [{ tables } = { tables: 0 }] = this.#ask("SELECT count(*) AS tables FROM sqlite_master");
+      if (tables === 0)
+        this.#transact(() => {
+          database.exec(SCHEMA);
+        });
+      const [{ version } = { version: null }] = this.#ask(
+        "SELECT user_version AS version FROM pragma_user_version",
+      );
+      if (version !== VERSION)
+        throw new Error(
+          `the file is of version ${String(version)}, and this tracker reads version ${String(VERSION)}`,
+        );
+    } catch (cause) {
+      database.close();
+      throw cause;
+    }
+    for (const row of this.#ask(SQL.sums)) {
+      this.#rows += Number(row["rows"]);
+      this.#count(String(row["owner"]), Number(row["bytes"]));
+    }
+  }
+
+  get totals(): ContentsTotals {
+    return { transactions: this.#rows, bytes: this.#bytes };
+  }
+
+  /** Takes all of them in one transaction. Returns, by place, why one is not kept. */
+  take(items: readonly ContentsItem[]): (NotKeptWhy | null)[] {
+    return this.#transact(() =>
+      items.map((item) => {
+        if (item.kind === "contents") return this.#takeContents(item);
+        this.#run(SQL.answered, item.answered, item.owner, item.id, item.epoch);
+        return null;
+      }),
+    );
+  }
+
+  #takeContents(item: Extract<ContentsItem, { kind: "contents" }>): NotKeptWhy | null {
+    const { owner, id, epoch, offset, idMs, wrapped, body } = item;
+    const [known] = this.#ask(SQL.known, owner, id, epoch);
+    // It was sent again, because the answer did not arrive.
+    if (known !== undefined) return known["state"] === "kept" ? null : (known["state"] as NotKeptWhy);
+    const [erased] = this.#ask(SQL.erased, owner);
+    const bytes = body.length + ROW_BYTES;
+    const why =
+      Number(erased?.["through_ms"] ?? -1) >= idMs
+        ? "erased"
+        : this.#hasRoom(owner, bytes)
+          ? null
+          : "over_limit";
+    this.#rows++;
+    if (why !== null) {
+      this.#run(SQL.add, owner, id, epoch, sortable(offset), null, null, 0, why);
+      return why;
+    }
+    this.#run(SQL.addKey, owner, wrapped);
+    const [key] = this.#ask(SQL.findKey, owner, wrapped);
+    this.#run(SQL.add, owner, id, epoch, sortable(offset), Number(key?.["n"]), body, bytes, "kept");
+    this.#count(owner, bytes);
+    return null;
+  }
+
+  #hasRoom(owner: string, bytes: number): boolean {
+    const { bytes: all, bytesPerOwner } = this.#limits;
+    return this.#bytes + bytes <= all && (this.#bytesOf.get(owner) ?? 0) + bytes <= bytesPerOwner;
+  }
+
+  #count(owner: string, bytes: number): void {
+    this.#bytes += bytes;
+    const left = (this.#bytesOf.get(owner) ?? 0) + bytes;
+    if (left > 0) this.#bytesOf.set(owner, left);
+    else this.#bytesOf.delete(owner);
+  }
+
+  #forgotten(rows: readonly Row[]): void {
+    this.#rows -= rows.length;
+    for (const row of rows) this.#count(String(row["owner"]), -Number(row["bytes"]));
+  }
+
+  /** Forgets everything of the epoch up to the offset, except what was lost. */
+  forgetThrough(epoch: string, offset: string): void {
+    this.#forgotten(this.#ask(SQL.forgetThrough, epoch, sortable(offset)));
+  }
+
+  forget(attempts: readonly AttemptKey[]): void {
+    this.#transact(() => {
+      for (const { owner, id, epoch } of attempts) this.#forgotten(this.#ask(SQL.forget, owner, id, epoch));
+    });
+  }
+
+  /**
+   * Contents of other epochs than this that are not known to be lost, behind the given one and in a
+   * fixed order; a bounded number of them, and none when there are no more.
+   */
+  pendingElsewhere(epoch: string, after: AttemptKey | null): PendingContents[] {
+    const from = after ?? { epoch: "", owner: "", id: "" };
+    return this.#ask(SQL.pending, epoch, from.epoch, from.owner, from.id).map((row) => ({
+      ...keyOf(row),
+      offset: String(row["place"]).slice(LENGTH_DIGITS),
+    }));
+  }
+
+  /** Lists them as lost. One that is listed already keeps its place and time. */
+  lose(rows: readonly LostRow[]): void {
+    this.#transact(() => {
+      for (const { owner, id, epoch, atMs, data } of rows) this.#run(SQL.lose, owner, id, epoch, atMs, data);
+    });
+  }
+
+  list({ owner, after, limit, sinceMs, id, contents, answered }: LostQuestion): ListedLost[] {
+    const rows = this.#prepare(SQL.list).all({ owner, after, limit, since: sinceMs, id, contents, answered });
+    return rows.map((row) => ({
+      ...keyOf(row),
+      n: Number(row["n"]),
+      atMs: Number(row["at_ms"]),
+      data: String(row["data"]),
+      answered: row["answered"] as Answered,
+      contents: row["state"] as ContentsState,
+    }));
+  }
+
+  /** Null: there are none. */
+  sealed({ owner, id, epoch }: AttemptKey): SealedContents | null {
+    const [row] = this.#ask(SQL.sealed, owner, id, epoch);
+    if (row === undefined) return null;
+    return {
+      offset: String(row["place"]).slice(LENGTH_DIGITS),
+      wrapped: row["wrapped"] as Uint8Array,
+      body: row["body"] as Uint8Array,
+    };
+  }
+
+  /**
+   * Destroys the owner's data keys and contents, and refuses contents of ids up to the time from
+   * now on. Returns of how many transactions there were any.
+   */
+  erase(owner: string, throughMs: number): number {
+    const erased = this.#transact(() => {
+      this.#run(SQL.mark, owner, throughMs);
+      const rows = this.#ask(SQL.erase, owner);
+      this.#run(SQL.destroyKeys, owner);
+      return rows.length;
+    });
+    this.#count(owner, -(this.#bytesOf.get(owner) ?? 0));
+    // The log beside the file still has what was overwritten.
+    this.#database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+    return erased;
+  }
+
+  /** True if contents of the owner's ids up to the time are refused already. */
+  isErased(owner: string, throughMs: number): boolean {
+    return Number(this.#ask(SQL.erased, owner)[0]?.["through_ms"] ?? -1) >= throughMs;
+  }
+
+  /** Forgets what was lost before the time. */
+  expire(beforeMs: number): void {
+    this.#transact(() => {
+      this.#forgotten(this.#ask(SQL.expireKept, beforeMs));
+      this.#run(SQL.expireLost, beforeMs);
+      this.#run(SQL.dropKeys);
+    });
+  }
+
+  #prepare(sql: string): StatementSync {
+    let statement = this.#statements.get(sql);
+    if (statement === undefined) this.#statements.set(sql, (statement = this.#database.prepare(sql)));
+    return statement;
+  }
+
+  #ask(sql: string, ...values: SQLInputValue[]): Row[] {
+    return this.#prepare(sql).all(...values);
+  }
+
+  #run(sql: string, ...values: SQLInputValue[]): void {
+    this.#prepare(sql).run(...values);
+  }
+
+  #transact<T>(work: () => T): T {
+    const counted = { bytes: this.#bytes, rows: this.#rows, of: new Map(this.#bytesOf) };
+    this.#database.exec("BEGIN");
+    try {
+      const result = work();
+      this.#database.exec("COMMIT");
+      return result;
+    } catch (cause) {
+      this.#database.exec("ROLLBACK");
+      this.#bytes = counted.bytes;
+      this.#rows = counted.rows;
+      this.#bytesOf.clear();
+      for (const [owner, bytes] of counted.of) this.#bytesOf.set(owner, bytes);
+      throw cause;
+    }
+  }
+
+  close(): void {
+    this.#database.close();
+  }
+}
+
+type Row = Record<string, unknown>;
+
+function keyOf(row: Row): AttemptKey {
+  return { owner: String(row["owner"]), id: String(row["id"]), epoch: String(row["epoch"]) };
+}
+
+const LENGTH_DIGITS = 2;
+
+/** As in the ledger: a text that sorts like the number. */
+function sortable(offset: string): string {
+  return `${String(offset.length).padStart(LENGTH_DIGITS, "0")}${offset}`;
+}

@@ -1,0 +1,75 @@
+// Runs the file of contents in a worker thread, so that a disk flush never delays a mark.
+import { parentPort, workerData } from "node:worker_threads";
+import {
+  type AttemptKey,
+  ContentsDatabase,
+  type ContentsItem,
+  type ContentsLimits,
+  type LostQuestion,
+  type LostRow,
+} from "./contents-database.ts";
+
+export type ContentsRequest =
+  | { readonly kind: "take"; readonly items: readonly ContentsItem[] }
+  | { readonly kind: "forgetThrough"; readonly epoch: string; readonly offset: string }
+  | { readonly kind: "forget"; readonly attempts: readonly AttemptKey[] }
+  | { readonly kind: "pendingElsewhere"; readonly epoch: string; readonly after: AttemptKey | null }
+  | { readonly kind: "lose"; readonly rows: readonly LostRow[] }
+  | { readonly kind: "list"; readonly question: LostQuestion }
+  | { readonly kind: "sealed"; readonly of: AttemptKey }
+  | { readonly kind: "erase"; readonly owner: string; readonly throughMs: number }
+  | { readonly kind: "isErased"; readonly owner: string; readonly throughMs: number }
+  | { readonly kind: "expire"; readonly beforeMs: number }
+  | { readonly kind: "totals" }
+  | { readonly kind: "close" };
+
+export type ContentsReply =
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: false; readonly message: string };
+
+const { file, limits } = workerData as { file: string; limits: ContentsLimits };
+const database = new ContentsDatabase(file, limits);
+
+function handle(request: ContentsRequest): unknown {
+  switch (request.kind) {
+    case "take":
+      return database.take(request.items);
+    case "forgetThrough":
+      database.forgetThrough(request.epoch, request.offset);
+      return database.totals;
+    case "forget":
+      database.forget(request.attempts);
+      return null;
+    case "pendingElsewhere":
+      return database.pendingElsewhere(request.epoch, request.after);
+    case "lose":
+      database.lose(request.rows);
+      return null;
+    case "list":
+      return database.list(request.question);
+    case "sealed":
+      return database.sealed(request.of);
+    case "erase":
+      return database.erase(request.owner, request.throughMs);
+    case "isErased":
+      return database.isErased(request.owner, request.throughMs);
+    case "expire":
+      database.expire(request.beforeMs);
+      return null;
+    case "totals":
+      return database.totals;
+    case "close":
+      database.close();
+      return null;
+  }
+}
+
+parentPort?.on("message", (request: ContentsRequest) => {
+  let reply: ContentsReply;
+  try {
+    reply = { ok: true, value: handle(request) };
+  } catch (cause) {
+    reply = { ok: false, message: cause instanceof Error ? cause.message : String(cause) };
+  }
+  parentPort?.postMessage(reply);
+});

@@ -1,0 +1,336 @@
+// The contents of kept transactions in this tracker: takes them from gateways, forgets them when
+// their transactions are durable at every level, lists what was lost, and opens what may be read.
+// Verdicts come from the core. (docs/decisions/0226-contents-of-lost-transactions-are-kept.md)
+import {
+  type AnnouncementsAnswer,
+  type AnsweredAnnouncement,
+  type ContentsAnnouncement,
+  type EpochId,
+  type ErasedContents,
+  HighwaterError,
+  KeptContents,
+  type LostDetails,
+  type LostTransaction,
+  type NotKeptWhy,
+  type Offset,
+  type TransactionEventData,
+  type TxnId,
+  txnTimestampMs,
+  validate,
+} from "@highwater/protocol";
+import { type Clock, sleep } from "@highwater/runtime";
+import { ContentsKeys, type Log, type Principal } from "@highwater/service";
+import { type Act, type ContentsStore } from "@highwater/store";
+import { currentEpoch, judge, markIn, type Published, type TrackerState } from "../core/index.ts";
+import { transactionData } from "../events/new-events.ts";
+import {
+  type ContentsItem,
+  type ContentsTotals,
+  type ListedLost,
+  type LostQuestion,
+  type PendingContents,
+} from "./contents-database.ts";
+import { type ContentsFile } from "./contents-file.ts";
+
+export interface ContentsOptions {
+  readonly file: ContentsFile;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Null: the deployment has none, so contents cannot be read here. */
+  readonly keys: ContentsKeys | null;
+  /** Opens the store's part: the audit log and the marks of erasures. */
+  readonly store: () => ContentsStore;
+  readonly state: () => TrackerState;
+  /** The primary's node; null while there is none. */
+  readonly primary: () => string | null;
+  /** Milliseconds since 1970 by which data expire; null while it is not known. */
+  readonly readTime: () => Promise<number | null>;
+  readonly onNotKept: (why: NotKeptWhy) => void;
+  readonly keepLostMs: number;
+  readonly expireEveryMs: number;
+}
+
+export type ContentsMessage = ContentsAnnouncement | AnsweredAnnouncement;
+
+/** How often what has become durable everywhere is forgotten. */
+const FORGET_MS = 100;
+const SWEEP_MS = 1_000;
+const ERASURES_MS = 10_000;
+/** Ids may run ahead of the clocks by a little; the mark of an erasure covers them, too. */
+const ERASE_MARGIN_MS = 60_000;
+
+export class Contents {
+  readonly #options: ContentsOptions;
+  readonly #stop = new AbortController();
+  #store: ContentsStore | null = null;
+  #hasSome = true;
+  #taken = 0;
+  /** As of the last look, which is a second old at most while there are any. */
+  totals: ContentsTotals = { transactions: 0, bytes: 0 };
+  #forgottenMs = Number.NEGATIVE_INFINITY;
+  #isForgetting = false;
+  #failures = 0;
+
+  constructor(options: ContentsOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    void this.#sweep();
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    this.#store?.close();
+    await this.#options.file.close();
+  }
+
+  /** Resolves when what is kept is on disk. Null: all of it is kept. */
+  async take(messages: readonly ContentsMessage[]): Promise<AnnouncementsAnswer | null> {
+    if (messages.length === 0) return null;
+    this.#hasSome = true;
+    this.#taken++;
+    const whys = await this.#takeAll(messages);
+    const notKept = messages.flatMap(({ id, epoch, owner }, at) => {
+      const why = whys[at] ?? null;
+      if (why !== null) this.#options.onNotKept(why);
+      return why === null ? [] : [{ id, epoch, ...(owner === undefined ? {} : { owner }), why }];
+    });
+    return notKept.length === 0 ? null : { notKept };
+  }
+
+  async #takeAll(messages: readonly ContentsMessage[]): Promise<readonly (NotKeptWhy | null)[]> {
+    const items = messages.map(itemOf);
+    const good = items.filter((item) => item !== null);
+    try {
+      const whys = [...(await this.#options.file.take(good))];
+      return items.map((item) => (item === null ? "failed" : (whys.shift() ?? null)));
+    } catch (cause) {
+      this.#noteFailure(cause);
+      return messages.map(({ kind }) => (kind === "contents" ? "failed" : null));
+    }
+  }
+
+  #noteFailure(cause: unknown): void {
+    // The first one and then ever fewer.
+    this.#failures++;
+    if ((this.#failures & (this.#failures - 1)) === 0)
+      this.#options.log.error("contents_failed", { failures: this.#failures, cause: String(cause) });
+  }
+
+  onMarks(): void {
+    const nowMs = this.#options.clock.monotonicMs();
+    if (!this.#hasSome || this.#isForgetting || nowMs - this.#forgottenMs < FORGET_MS) return;
+    this.#forgottenMs = nowMs;
+    void this.#forgetDurable();
+  }
+
+  onVerdict(published: Published): void {
+    if (published.kind !== "write") return;
+    const { id, attempt: epoch, owner } = published;
+    const row = {
+      ...{ owner: String(owner), id, epoch },
+      atMs: Math.floor(this.#options.clock.wallMs()),
+      data: JSON.stringify(transactionData(published)),
+    };
+    this.#options.file.lose([row]).catch((cause: unknown) => {
+      this.#noteFailure(cause);
+    });
+  }
+
+  /** What all levels have in the current epoch. */
+  async #forgetDurable(): Promise<void> {
+    const state = this.#options.state();
+    const epoch = currentEpoch(state);
+    if (epoch === null) return;
+    const marks = state.config.levels.map(({ name }) => markIn(state, epoch, name));
+    if (marks.some((mark) => mark === null)) return;
+    const everywhere = marks.reduce((least, mark) => ((mark ?? 0n) < (least ?? 0n) ? mark : least));
+    this.#isForgetting = true;
+    const taken = this.#taken;
+    try {
+      this.totals = await this.#options.file.forgetThrough(epoch, String(everywhere));
+      // What was taken meanwhile is not counted yet.
+      if (taken === this.#taken) this.#hasSome = this.totals.transactions > 0;
+    } catch (cause) {
+      this.#noteFailure(cause);
+    } finally {
+      this.#isForgetting = false;
+    }
+  }
+
+  async #sweep(): Promise<void> {
+    const { clock, expireEveryMs } = this.#options;
+    const { signal } = this.#stop;
+    let [erasuresMs, expireMs] = [Number.NEGATIVE_INFINITY, clock.monotonicMs()];
+    for (; !signal.aborted; await sleep(clock, SWEEP_MS, signal)) {
+      const nowMs = clock.monotonicMs();
+      try {
+        if (this.#hasSome) {
+          await this.#forgetDurable();
+          await this.#judgeOld();
+        }
+        if (nowMs - erasuresMs >= ERASURES_MS && (await this.#followErasures())) erasuresMs = nowMs;
+        if (nowMs - expireMs >= expireEveryMs) {
+          expireMs = nowMs;
+          await this.#expire();
+        }
+      } catch (cause) {
+        if (!signal.aborted) this.#noteFailure(cause);
+      }
+    }
+  }
+
+  /** Contents of ended epochs: marks of the current one do not reach their offsets. */
+  async #judgeOld(): Promise<void> {
+    const { file } = this.#options;
+    const epoch = currentEpoch(this.#options.state());
+    if (epoch === null) return;
+    for (let after: PendingContents | null = null; ;) {
+      const some: readonly PendingContents[] = await file.pendingElsewhere(epoch, after);
+      const last = some.at(-1);
+      if (last === undefined) return;
+      after = last;
+      await file.forget(some.filter((each) => this.#verdictOf(each) === "durable"));
+      const lost = some.filter((each) => this.#verdictOf(each) === "lost");
+      // Their reports were published by a process that ended before it listed them.
+      const atMs = Math.floor(this.#options.clock.wallMs());
+      await file.lose(lost.map((each) => ({ ...each, atMs, data: this.#dataOf(each) })));
+    }
+  }
+
+  /** Durable only at every level; lost at any. */
+  #verdictOf(of: PendingContents): "durable" | "lost" | "pending" {
+    const verdicts = Object.values(this.#verdictsOf(of));
+    if (verdicts.every((verdict) => verdict === "durable")) return "durable";
+    return verdicts.some((verdict) => verdict === "lost" || verdict === "broken") ? "lost" : "pending";
+  }
+
+  #verdictsOf({ id, owner, epoch, offset }: PendingContents): TransactionEventData["verdicts"] {
+    const state = this.#options.state();
+    const attempt = epoch as EpochId;
+    const position = { epoch: attempt, offset: BigInt(offset) as Offset };
+    const token = { id: id as TxnId, owner: BigInt(owner), attempt, kind: "write" as const, position };
+    return Object.fromEntries(
+      state.config.levels.map(({ name }) => [name, judge(state, token, name).verdict]),
+    );
+  }
+
+  #dataOf(of: PendingContents): string {
+    const { id, epoch, offset } = of;
+    const data: TransactionEventData = {
+      id,
+      attempt: epoch,
+      position: { epoch, offset },
+      verdicts: this.#verdictsOf(of),
+      rule: "R6 absent",
+    };
+    return JSON.stringify(data);
+  }
+
+  async #expire(): Promise<void> {
+    const timeMs = await this.#options.readTime();
+    if (timeMs !== null) await this.#options.file.expire(timeMs - this.#options.keepLostMs);
+  }
+
+  /** An erasure at another tracker, or before this one came back. Returns whether they were read. */
+  async #followErasures(): Promise<boolean> {
+    const { file, primary, log } = this.#options;
+    const node = primary();
+    if (node === null) return false;
+    for (const { owner, throughMs } of await this.#opened().readErasures(node)) {
+      if (await file.isErased(String(owner), throughMs)) continue;
+      const erased = await file.erase(String(owner), throughMs);
+      log.info("contents_erased", { owner: String(owner), erased });
+    }
+    return true;
+  }
+
+  #opened(): ContentsStore {
+    return (this.#store ??= this.#options.store());
+  }
+
+  async list(
+    question: LostQuestion,
+  ): Promise<{ readonly lost: LostTransaction[]; readonly next: string | null }> {
+    const rows = await this.#options.file.list({ ...question, limit: question.limit + 1 });
+    const page = rows.slice(0, question.limit);
+    const next = rows.length > page.length ? String(page.at(-1)?.n) : null;
+    return { lost: page.map(lostOf), next };
+  }
+
+  /**
+   * Returns the newest lost attempt under the id, with its contents, after the audit log has the
+   * reading. Errors: `not_found`, `keep_unavailable`, `primary_unavailable`.
+   */
+  async read(
+    of: { readonly id: string; readonly owner: bigint },
+    principal: Principal,
+  ): Promise<LostDetails> {
+    const { file, keys } = this.#options;
+    const everything = { after: 0, limit: 1_000, sinceMs: 0, contents: null, answered: null };
+    const row = (await file.list({ ...everything, id: of.id, owner: String(of.owner) })).at(-1);
+    if (row === undefined) throw new HighwaterError("not_found");
+    const sealed = row.contents === "kept" ? await file.sealed(row) : null;
+    if (sealed === null) return { ...lostOf(row), kept: null };
+    if (keys === null)
+      throw new HighwaterError("keep_unavailable", { detail: "HIGHWATER_CONTENTS_KEYS is not set." });
+    await this.#inStore((store, node) =>
+      store.recordRead(
+        node,
+        { owner: of.owner, id: row.id, attempt: row.epoch },
+        { by: principal.id, reason: null },
+      ),
+    );
+    const text = keys.open(
+      { owner: of.owner, id: row.id, epoch: row.epoch, offset: sealed.offset },
+      Buffer.concat([sealed.wrapped, sealed.body]),
+    );
+    const kept = validate(KeptContents, JSON.parse(text));
+    if (!kept.ok) throw new Error(`the contents are of another version: ${kept.faults.join("; ")}`);
+    return { ...lostOf(row), kept: kept.value };
+  }
+
+  /**
+   * Erases the owner's contents here at once, and in every other tracker as soon as it reads the
+   * mark. Errors: `primary_unavailable`.
+   */
+  async erase(owner: bigint, act: Act): Promise<ErasedContents> {
+    const { clock, log, file } = this.#options;
+    const throughMs = Math.floor(clock.wallMs()) + ERASE_MARGIN_MS;
+    await this.#inStore((store, node) => store.erase(node, { owner, throughMs }, act));
+    const erased = await file.erase(String(owner), throughMs);
+    log.info("contents_erased", { owner: String(owner), erased });
+    return { owner: String(owner), through: new Date(throughMs).toISOString(), erased };
+  }
+
+  async #inStore(work: (store: ContentsStore, node: string) => Promise<void>): Promise<void> {
+    const node = this.#options.primary();
+    const detail = "The audit log cannot be written now, and it comes first; retry.";
+    if (node === null) throw new HighwaterError("primary_unavailable", { detail, retryAfterMs: SWEEP_MS });
+    try {
+      await work(this.#opened(), node);
+    } catch (cause) {
+      throw new HighwaterError("primary_unavailable", { detail, retryAfterMs: SWEEP_MS }, { cause });
+    }
+  }
+}
+
+/** Null: they are not sealed as this version reads. */
+function itemOf(message: ContentsMessage): ContentsItem | null {
+  const id = message.id.toLowerCase();
+  const key = { owner: message.owner ?? "0", id, epoch: message.epoch.toLowerCase() };
+  if (message.kind === "answered") return { ...key, kind: "answered", answered: message.answered };
+  try {
+    const { wrapped, body } = ContentsKeys.split(Buffer.from(message.sealed, "base64url"));
+    const idMs = txnTimestampMs(id as TxnId);
+    return { ...key, kind: "contents", offset: message.offset, idMs, wrapped, body };
+  } catch {
+    return null;
+  }
+}
+
+function lostOf({ owner, data, atMs, answered, contents }: ListedLost): LostTransaction {
+  const about = JSON.parse(data) as TransactionEventData;
+  return { ...about, owner, lostAt: new Date(atMs).toISOString(), answered, contents };
+}
