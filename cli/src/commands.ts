@@ -3,6 +3,7 @@
 import { type Command } from "./command.ts";
 import { FAILOVER } from "./commands/failover.ts";
 import { JSON_OUTPUT } from "./commands/options.ts";
+import { LOST } from "./commands/lost.ts";
 import { WEBHOOKS } from "./commands/webhooks.ts";
 
 const GUIDE = "guide/your-own-postgres.md";
@@ -275,6 +276,7 @@ export const GROUPS: Readonly<Record<string, readonly Command[]>> = {
   Transactions: TRANSACTIONS,
   "Change of the primary": FAILOVER,
   Operation: OPERATION,
+  "What was lost": LOST,
   Webhooks: WEBHOOKS,
   "This command": [COMPLETION],
 };

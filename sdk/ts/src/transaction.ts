@@ -49,6 +49,11 @@ export interface ExecutionOptions {
   readonly maxDelayMs?: number;
   /** Metadata that webhooks and events about the transaction carry, and errors of waits for it. */
   readonly metadata?: Readonly<Record<string, string>>;
+  /**
+   * Whether trackers keep the contents, so that they can be read if the transaction is lost.
+   * Default: the key's setting, or the gateway's.
+   */
+  readonly keep?: boolean;
 }
 
 /** When a commit resolves, and at which level. */
@@ -121,6 +126,11 @@ export class Transaction<R = Row, S = readonly StatementResult[]> extends Durabi
   readonly replayed: boolean;
   /** Whether a tracker had this transaction on disk when the answer came. */
   readonly announced: boolean;
+  /**
+   * Whether a tracker had the contents on disk when the answer came. Undefined if they were not to
+   * be kept, or after a replay.
+   */
+  readonly kept: boolean | undefined;
   /** For a read with `after` or `mode`: its node, and how far that may be behind the primary. */
   readonly served: Served | undefined;
   readonly #answered: TransactionState;
@@ -136,6 +146,7 @@ export class Transaction<R = Row, S = readonly StatementResult[]> extends Durabi
     this.results = (response.results?.map(decode) as S | undefined) ?? null;
     this.replayed = response.replayed === true;
     this.announced = response.announced;
+    this.kept = response.kept;
     this.served = response.served;
     this.#answered = response.state;
   }
@@ -164,8 +175,8 @@ export class Transaction<R = Row, S = readonly StatementResult[]> extends Durabi
  * are not sent.
  */
 export function executionFields(options: ExecutionOptions): Omit<BeginRequest, "id" | "statements"> {
-  const { isolation, readOnly, deferrable, maxDelayMs, metadata } = options;
-  return { isolation, readOnly, deferrable, maxDelayMs, metadata } as Omit<BeginRequest, "id">;
+  const { isolation, readOnly, deferrable, maxDelayMs, metadata, keep } = options;
+  return { isolation, readOnly, deferrable, maxDelayMs, metadata, keep } as Omit<BeginRequest, "id">;
 }
 
 /**

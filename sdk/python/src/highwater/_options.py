@@ -39,6 +39,11 @@ class ExecutionFields(TypedDict, total=False):
     """
     metadata: Mapping[str, str] | None
     """Metadata for webhooks and events about this transaction and for errors of waits for it."""
+    keep: bool | None
+    """Whether trackers keep the contents, so that they can be read if the transaction is lost.
+
+    Default: the key's setting, or the gateway's.
+    """
     level: str | None
     """The transaction's level, also for `durable()` and `on_lost()`. Default: the client's."""
 
@@ -124,6 +129,7 @@ def execution_of(options: ExecutionFields) -> ExecutionOptions:
         deferrable=options.get("deferrable"),
         max_delay_ms=milliseconds(options.get("max_delay")),
         metadata=options.get("metadata"),
+        keep=options.get("keep"),
     )
 
 

@@ -15,7 +15,7 @@ from ._watcher import Watcher
 
 
 class BaseTransaction(BasePromise):
-    __slots__ = ("_answered", "announced", "replayed", "results", "served")
+    __slots__ = ("_answered", "announced", "kept", "replayed", "results", "served")
 
     def __init__(
         self,
@@ -37,6 +37,11 @@ class BaseTransaction(BasePromise):
         """Whether an earlier attempt under this id, whose answer was lost, decided this outcome."""
         self.announced: bool = response.announced
         """Whether a tracker had this transaction on disk when the answer was sent."""
+        self.kept: bool | None = response.kept
+        """Whether a tracker had the contents on disk when the answer was sent.
+
+        None if they were not to be kept, or after a replay.
+        """
         self.served: Served | None = response.served
         """For reads with `after` or `mode`: the node, and how far it may be behind the primary."""
 

@@ -2,12 +2,14 @@
 import { ERROR_OPERATIONS, type Json, makeOpenApi, type Operation } from "@highwater/service";
 import { DURABILITY_OPERATIONS } from "./durability.ts";
 import { HEALTH_OPERATIONS } from "./health.ts";
+import { LOST_OPERATIONS } from "./lost.ts";
 import { OPERATOR_OPERATIONS } from "./operators.ts";
 import { SCHEMAS } from "./schemas.ts";
 import { WEBHOOK_OPERATIONS } from "./webhooks.ts";
 
 export const OPERATIONS: readonly Operation[] = [
   ...DURABILITY_OPERATIONS,
+  ...LOST_OPERATIONS,
   ...WEBHOOK_OPERATIONS,
   ...OPERATOR_OPERATIONS,
   ...ERROR_OPERATIONS,
@@ -24,6 +26,7 @@ export function makeDocument(): Json {
     },
     tags: {
       durability: "Marks, verdicts, events, and what is at risk.",
+      lost: "What was lost, and the contents of kept transactions.",
       webhooks: "Endpoints that receive events, and the deliveries to them.",
       operators: "Keys and limits of all owners.",
       gateways: "Calls of gateways.",

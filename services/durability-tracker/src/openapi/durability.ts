@@ -3,6 +3,7 @@
 import Type from "typebox";
 import {
   AnnouncementBatch,
+  AnnouncementsAnswer,
   DURABILITY_EVENT_TYPES,
   type ErrorCode,
   EVENT_LIMITS,
@@ -246,7 +247,13 @@ const ANNOUNCEMENTS: Operation = {
   description:
     "The tracker answers when the announcements are on its disk. Only gateways may call this; they authenticate with HIGHWATER_INTERNAL_SECRET. A proxy must not expose it to the public.",
   request: AnnouncementBatch,
-  successes: { 204: { description: "The announcements are on disk.", schema: null } },
+  successes: {
+    200: {
+      description: "The announcements are on disk, except some contents that the tracker does not keep.",
+      schema: AnnouncementsAnswer,
+    },
+    204: { description: "The announcements are on disk.", schema: null },
+  },
   errors: [...CALLER_ERRORS, ...BODY_ERRORS],
   examples: [
     {

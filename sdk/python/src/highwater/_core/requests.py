@@ -43,6 +43,8 @@ class ExecutionOptions:
     """Time after which the trackers send ``transaction.delayed`` if it is not durable."""
     metadata: Mapping[str, str] | None = None
     """Metadata for webhooks about this transaction."""
+    keep: bool | None = None
+    """Whether trackers keep the contents."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,6 +92,7 @@ def execution_body(options: ExecutionOptions) -> dict[str, object]:
         deferrable=options.deferrable,
         maxDelayMs=_whole(options.max_delay_ms),
         metadata=None if metadata is None else dict(metadata),
+        keep=options.keep,
     )
 
 

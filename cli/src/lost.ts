@@ -1,0 +1,135 @@
+// The commands of `lost`: calls of a tracker's API about lost transactions and their contents.
+import {
+  type ErasedContents,
+  type LostDetails,
+  type LostList,
+  type LostTransaction,
+} from "@highwater/protocol";
+import { ownerTag } from "@highwater/service";
+import { type Call } from "./command.ts";
+import { badInput } from "./refusal.ts";
+import { type Service, serviceAt } from "./services.ts";
+import { asTable } from "./table.ts";
+
+const ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+const FILTERS = ["since", "contents", "answered", "limit", "after"] as const;
+const EXIT_DONE = 0;
+const EXIT_NOT_KEPT = 3;
+
+export async function list(call: Call): Promise<number> {
+  const { given, print, note } = call;
+  given.none();
+  const page = await pageOf(trackerOf(call, "read"), filtersOf(call));
+  if (given.flag("json")) print(JSON.stringify(page, null, 2));
+  else {
+    print(page.lost.length === 0 ? "This tracker lists no loss." : asRows(page.lost).join("\n"));
+    if (page.next !== null) note(`There are more: --after ${page.next}`);
+  }
+  return EXIT_DONE;
+}
+
+export async function show(call: Call): Promise<number> {
+  const { given, print } = call;
+  const id = given.only("id");
+  if (id === null || !ID.test(id)) throw badInput("name the id of a lost transaction");
+  const found = await detailsOf(trackerOf(call, "contents:read"), id);
+  print(given.flag("json") ? JSON.stringify(found, null, 2) : asText(found).join("\n"));
+  return found.kept === null ? EXIT_NOT_KEPT : EXIT_DONE;
+}
+
+/** Prints each loss with its contents as a line of JSON, oldest first. */
+export async function exported(call: Call): Promise<number> {
+  const { given, print, note } = call;
+  given.none();
+  const tracker = trackerOf(call, "contents:read");
+  const filters = filtersOf(call);
+  let [count, kept] = [0, 0];
+  for (let next: string | null = ""; next !== null;) {
+    if (next !== "") filters.set("after", next);
+    const page: LostList = await pageOf(tracker, filters);
+    for (const each of page.lost) {
+      const line: LostDetails =
+        each.contents === "kept" ? await detailsOf(tracker, each.id) : { ...each, kept: null };
+      print(JSON.stringify(line));
+      count++;
+      if (line.kept !== null) kept++;
+    }
+    ({ next } = page);
+  }
+  note(`${String(count)} lost transactions, ${String(kept)} with contents, from ${tracker.url}`);
+  return EXIT_DONE;
+}
+
+export async function erase(call: Call): Promise<number> {
+  const { given, print } = call;
+  given.none();
+  const [owner, tag] = [given.text("owner"), given.text("owner-tag")];
+  if ((owner === null) === (tag === null)) throw badInput("give either --owner or --owner-tag");
+  const whose = tag ?? String(ownerTag(owner ?? ""));
+  const tracker = trackerOf(call, "admin");
+  const response = await tracker.fetch(
+    `/v1/lost/contents?${new URLSearchParams({ owner: whose }).toString()}`,
+    {
+      method: "DELETE",
+    },
+  );
+  const answer = (await response.json()) as ErasedContents;
+  print(
+    given.flag("json")
+      ? JSON.stringify(answer, null, 2)
+      : `Erased the contents of ${String(answer.erased)} transactions; contents of ids up to ${answer.through} are refused.`,
+  );
+  return EXIT_DONE;
+}
+
+function trackerOf({ given, env }: Call, scope: string): Service {
+  return serviceAt(given.text("tracker"), ["HIGHWATER_TRACKERS", "HIGHWATER_URL"], env, scope);
+}
+
+function filtersOf({ given }: Call): URLSearchParams {
+  const query = new URLSearchParams();
+  for (const name of FILTERS) {
+    const value = given.text(name);
+    if (value !== null) query.set(name, value);
+  }
+  return query;
+}
+
+async function pageOf(tracker: Service, query: URLSearchParams): Promise<LostList> {
+  const path = `/v1/lost${query.size > 0 ? `?${query.toString()}` : ""}`;
+  return (await (await tracker.fetch(path)).json()) as LostList;
+}
+
+async function detailsOf(tracker: Service, id: string): Promise<LostDetails> {
+  return (await (await tracker.fetch(`/v1/lost/${id}`)).json()) as LostDetails;
+}
+
+function asRows(lost: readonly LostTransaction[]): readonly string[] {
+  const rows = lost.map(({ id, lostAt, answered, contents, settledAt, metadata }) => [
+    ...[id, lostAt, answered, contents.replaceAll("_", " "), settledAt ?? ""],
+    metadata === undefined ? "" : JSON.stringify(metadata),
+  ]);
+  return asTable([["transaction", "lost at", "answered", "contents", "proven at", "metadata"], ...rows], "");
+}
+
+function asText({ kept, ...lost }: LostDetails): string[] {
+  const facts = [
+    `${lost.id}: lost`,
+    `  published  ${lost.lostAt}`,
+    `  answered   ${lost.answered}`,
+    `  contents   ${lost.contents.replaceAll("_", " ")}`,
+  ];
+  if (kept === null) return facts;
+  const statements = kept.statements.flatMap(({ sql, params = [], result }) => [
+    "",
+    sql,
+    ...(params.length === 0 ? [] : [`  parameters  ${JSON.stringify(params)}`]),
+    `  answered    ${result === null ? "not known" : `${result.command} ${String(result.rowCount)}`}`,
+  ]);
+  return [
+    ...facts,
+    `  role       ${kept.role ?? "that of the topology"}`,
+    `  isolation  ${kept.isolation}`,
+    ...statements,
+  ];
+}
