@@ -119,6 +119,7 @@ class TransactionResponse:
     announced: bool = False
     replayed: bool = False
     served: Served | None = None
+    kept: bool | None = None
 
 
 @dataclass(slots=True)

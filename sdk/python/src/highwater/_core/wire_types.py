@@ -60,6 +60,7 @@ class TransactionRequest(TypedDict):
     mode: NotRequired[Mode]
     maxDelayMs: NotRequired[int]
     metadata: NotRequired[dict[str, str]]
+    keep: NotRequired[bool]
 class BeginRequest(TypedDict):
     id: str
     statements: NotRequired[list[Statement]]
@@ -68,6 +69,7 @@ class BeginRequest(TypedDict):
     deferrable: NotRequired[bool]
     maxDelayMs: NotRequired[int]
     metadata: NotRequired[dict[str, str]]
+    keep: NotRequired[bool]
 class StatementsRequest(TypedDict):
     seq: int
     statements: list[Statement]
@@ -103,6 +105,7 @@ class TransactionResponse(TypedDict):
     announced: bool
     replayed: NotRequired[Literal[True]]
     served: NotRequired[Served]
+    kept: NotRequired[bool]
 class OpenTransactionResponse(TypedDict):
     id: Uuid
     state: Literal["active"]
