@@ -38,7 +38,7 @@ export const KeptResult = Type.Object(
         "SHA-256 of the JSON text of the result's `fields` and `rows`; null if the answer left rows out.",
     }),
   },
-  { ...closed, description: "What the client was answered for one statement." },
+  { ...closed, description: "The answer to one statement." },
 );
 export type KeptResult = Static<typeof KeptResult>;
 
@@ -64,7 +64,7 @@ export const KeptContents = Type.Object(
         "SHA-256 of the digests of all results, each followed by a line feed; null if one is not known. Only contents with this digest can ever be run again.",
     }),
   },
-  { ...closed, description: "What a transaction ran, and a digest of what its client was answered." },
+  { ...closed, description: "The statements of a transaction, and a digest of the answer." },
 );
 export type KeptContents = Static<typeof KeptContents>;
 
@@ -122,7 +122,7 @@ export const ErasedContents = Type.Object(
 );
 export type ErasedContents = Static<typeof ErasedContents>;
 
-/** The answer to announcements of which the tracker keeps some contents not; else it answers 204. */
+/** The answer to announcements if the tracker does not keep all their contents; else it is 204. */
 export const AnnouncementsAnswer = Type.Object(
   {
     notKept: Type.Array(

@@ -133,7 +133,7 @@ export class ContentsDatabase {
     this.#database = database;
     this.#limits = limits;
     try {
-      // `secure_delete`: what is deleted is overwritten, or an erasure would leave data keys behind.
+      // `secure_delete` overwrites what is deleted: else an erasure would leave data keys behind.
       database.exec(
         "PRAGMA locking_mode = EXCLUSIVE; PRAGMA busy_timeout = 2000; PRAGMA secure_delete = ON; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;",
       );

@@ -129,7 +129,9 @@ export class Contents {
     if (published.kind !== "write") return;
     const { id, attempt: epoch, owner } = published;
     const row = {
-      ...{ owner: String(owner), id, epoch },
+      owner: String(owner),
+      id,
+      epoch,
       atMs: Math.floor(this.#options.clock.wallMs()),
       data: JSON.stringify(transactionData(published)),
     };
@@ -233,7 +235,7 @@ export class Contents {
     if (timeMs !== null) await this.#options.file.expire(timeMs - this.#options.keepLostMs);
   }
 
-  /** An erasure at another tracker, or before this one came back. Returns whether they were read. */
+  /** Erases what was erased at another tracker. Returns whether the marks were read. */
   async #followErasures(): Promise<boolean> {
     const { file, primary, log } = this.#options;
     const node = primary();

@@ -31,7 +31,11 @@ const LOST = {
 } as const;
 const DIGEST = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae";
 const query = (name: string, schema: Parameter["schema"], description: string): Parameter => ({
-  ...{ name, in: "query", required: false, schema, description },
+  name,
+  in: "query",
+  required: false,
+  schema,
+  description,
 });
 
 export const LOST_OPERATIONS: readonly Operation[] = [
@@ -110,7 +114,10 @@ export const LOST_OPERATIONS: readonly Operation[] = [
       "Needs the scope `admin`. Destroys the owner's data keys and contents in this tracker at once, and in every other tracker within some seconds after it reaches the primary. From then on contents of transactions whose ids carry a time up to `through` are refused. The losses stay listed.",
     parameters: [
       {
-        ...{ name: "owner", in: "query", required: true, schema: OwnerText },
+        name: "owner",
+        in: "query",
+        required: true,
+        schema: OwnerText,
         description: "Tag of the owner; `0` without authentication.",
       },
     ],

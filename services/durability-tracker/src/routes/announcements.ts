@@ -1,6 +1,6 @@
-// Takes gateways' announcements and acknowledges them when they are on local disk, with the contents
-// that are kept. Also answers
-// gateways that ask about ids without tokens, and takes the reports of their limits.
+// Takes gateways' announcements, and acknowledges them when they and the contents that are kept are
+// on local disk. Also answers gateways that ask about ids without tokens, and takes the reports of
+// their limits.
 import { type FastifyInstance, type FastifyRequest } from "fastify";
 import {
   type Announcement,

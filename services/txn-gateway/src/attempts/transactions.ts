@@ -36,7 +36,7 @@ export { type CommitResponse } from "../outcomes/outcomes.ts";
 /** An answer, and the memory of its results. The sender releases the memory. */
 export interface HeldResponse extends CommitResponse {
   readonly hold: ResultHold;
-  /** To be told how the answer ended; null if the transaction is not kept. */
+  /** The contents, which note how the answer ends; null if the transaction is not kept. */
   readonly kept: Kept | null;
 }
 

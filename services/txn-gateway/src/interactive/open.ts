@@ -53,7 +53,7 @@ export interface CallResult {
 /** An answer and the memory of its results, which who sends it releases; null when it has none. */
 export interface HeldCallResult extends CallResult {
   readonly hold: ResultHold | null;
-  /** Of a commit: to be told how the answer ended. */
+  /** Of a commit: the contents, which note how the answer ends. */
   readonly kept?: Kept | null;
 }
 

@@ -178,6 +178,7 @@ const commit: Operation = {
     ...CALL_ERRORS,
     ...STATEMENT_ERRORS,
     ...(["unknown_level", "promise_broken", "exposure_limit"] as const),
+    ...(["contents_too_large", "keep_unavailable"] as const),
   ],
   examples: [
     { name: "fast", summary: "Answer at the commit point", given: "open", body: { seq: 1 }, status: 200 },

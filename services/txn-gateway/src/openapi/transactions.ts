@@ -63,6 +63,7 @@ const runTransaction: Operation = {
     ...PRIMARY_ERRORS,
     ...ENDINGS,
     ...(["invalid_id", "invalid_token", "unknown_level", "promise_broken", "exposure_limit"] as const),
+    ...(["contents_too_large", "keep_unavailable"] as const),
   ],
   examples: [
     {
