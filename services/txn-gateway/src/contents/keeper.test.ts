@@ -41,7 +41,10 @@ function setUp(options: { hasKeys?: boolean; trackers?: string[]; keep?: boolean
   const request: KeepRequest = { id, form: "one_shot", isolation: "serializable", readOnly: false };
   const begin = (more: Partial<KeepRequest> = {}) => keeper.begin({ ...request, ...more }, ANYBODY);
   const announce = () =>
-    announcer.announce({ id, primaryEpoch: { epoch: EPOCH }, owner: 0n }, { level: "region", endsWithinMs: 1 });
+    announcer.announce(
+      { id, primaryEpoch: { epoch: EPOCH }, owner: 0n },
+      { level: "region", endsWithinMs: 1 },
+    );
   return { clock, transport, announcer, keys, id, begin, announce };
 }
 
@@ -135,12 +138,18 @@ test("only writes are kept, and only if the request or the gateway says so", () 
 
 test("what cannot be kept is refused if the request asks for it, and otherwise runs without", async () => {
   for (const bare of [{ hasKeys: false }, { trackers: [] }]) {
-    assert.equal(codeOf(() => setUp(bare).begin({ keep: true })), "keep_unavailable");
+    assert.equal(
+      codeOf(() => setUp(bare).begin({ keep: true })),
+      "keep_unavailable",
+    );
     assert.equal(setUp({ ...bare, keep: true }).begin(), null);
   }
   const large = [{ sql: "SELECT $1", params: ["é".repeat(500)] }];
   const asked = setUp().begin({ keep: true });
-  assert.equal(codeOf(() => asked?.check(large)), "contents_too_large");
+  assert.equal(
+    codeOf(() => asked?.check(large)),
+    "contents_too_large",
+  );
   const { begin, announce, transport } = setUp({ keep: true });
   const silent = begun(begin());
   silent.check(large);
@@ -160,6 +169,12 @@ test("while too many contents wait for a tracker, no more are taken", async () =
   kept?.add([{ sql: "x".repeat(15_000) }]);
   kept?.committed(announce(), { epoch: EPOCH, offset: OFFSET }, [RESULT]);
   await settle();
-  assert.equal(codeOf(() => begin({ keep: true })), "overloaded");
-  assert.equal(codeOf(() => begin()), "none");
+  assert.equal(
+    codeOf(() => begin({ keep: true })),
+    "overloaded",
+  );
+  assert.equal(
+    codeOf(() => begin()),
+    "none",
+  );
 });

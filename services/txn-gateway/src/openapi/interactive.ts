@@ -95,7 +95,7 @@ const begin: Operation = {
     ...STATEMENT_ERRORS,
     ...PRIMARY_ERRORS,
     ...ENDINGS,
-    ...(["invalid_id", "too_many_open"] as const),
+    ...(["invalid_id", "too_many_open", "contents_too_large", "keep_unavailable"] as const),
   ],
   examples: [
     {
@@ -135,7 +135,7 @@ const statements: Operation = {
     },
   },
   errorShape: "problem",
-  errors: [...CALL_ERRORS, ...STATEMENT_ERRORS],
+  errors: [...CALL_ERRORS, ...STATEMENT_ERRORS, "contents_too_large"],
   examples: [
     {
       name: "update",
