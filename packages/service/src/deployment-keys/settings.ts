@@ -33,7 +33,7 @@ export const deploymentKeys: Setting<Schedule> = {
 };
 
 /** The same for the contents of kept transactions. Null: the deployment keeps none. */
-export const contentsKeys: Setting<Schedule | null> = {
+const contentsKeys: Setting<Schedule | null> = {
   variable: "HIGHWATER_CONTENTS_KEYS",
   read: (value, readFile) =>
     value === undefined || value === "" ? null : Object.freeze(parseSchedule(textOf(value, readFile))),
