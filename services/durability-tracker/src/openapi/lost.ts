@@ -102,7 +102,7 @@ export const LOST_OPERATIONS: readonly Operation[] = [
       },
     },
     errors: [...CALLER_ERRORS, "invalid_id", "not_found", "keep_unavailable", "primary_unavailable"],
-    examples: [],
+    examples: [{ name: "ask", summary: "Ask for one that was not lost", given: "nothing", status: 404 }],
   },
   {
     ...shared,
@@ -129,6 +129,14 @@ export const LOST_OPERATIONS: readonly Operation[] = [
       },
     },
     errors: [...CALLER_ERRORS, "invalid_request", "primary_unavailable"],
-    examples: [],
+    examples: [
+      {
+        name: "erase",
+        summary: "Erase what has no owner",
+        given: "nothing",
+        query: { owner: "0" },
+        status: 200,
+      },
+    ],
   },
 ];

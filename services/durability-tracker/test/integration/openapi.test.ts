@@ -17,6 +17,7 @@ import {
   jsonLog,
   type Operation,
   routesOf,
+  SCOPES,
 } from "@highwater/service";
 import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 import { assertErrorReference } from "@highwater/service/testing/error-reference";
@@ -137,7 +138,7 @@ describe("every example of the document", () => {
         ...{ TRACKER_WEBHOOK_ALLOW: "127.0.0.1", TRACKER_CALL_TIMEOUT_MS: "30000" },
       },
     });
-    key = await system.createKey({ name: "openapi", scopes: ["read", "write", "webhooks", "admin"] });
+    key = await system.createKey({ name: "openapi", scopes: [...SCOPES] });
     url = system.tracker(REGION).url;
     // A tracker opens the queue of webhooks a little after it has begun to serve.
     await eventually("the queue is open", async () => {
@@ -205,7 +206,7 @@ describe("every example of the document", () => {
           values.reduce((all, [sample, value]) => all.replaceAll(sample, value), text);
         const query = new URLSearchParams(example.query).toString();
         const path = operation.path
-          .replace("{id}", SAMPLE.webhook)
+          .replace("{id}", operation.tag === "lost" ? SAMPLE.id : SAMPLE.webhook)
           .replace("{delivery}", SAMPLE.delivery)
           .replace("{code}", "internal");
         const credential = example.given === "service" ? internalCredential(SECRET) : key;
