@@ -176,7 +176,7 @@ export const MaxDelayMs = Type.Integer({
 
 export const Keep = Type.Boolean({
   description:
-    "True: trackers keep the contents of the transaction until it is durable at every level, and longer if it is lost. Default: the key's setting, or GATEWAY_KEEP.",
+    "True: trackers keep the contents of the transaction until it is durable at every level, and longer if it is lost. Default: GATEWAY_KEEP.",
 });
 
 /** How a transaction runs. */

@@ -51,7 +51,7 @@ export interface ExecutionOptions {
   readonly metadata?: Readonly<Record<string, string>>;
   /**
    * Whether trackers keep the contents, so that they can be read if the transaction is lost.
-   * Default: the key's setting, or the gateway's.
+   * Default: the gateway's setting.
    */
   readonly keep?: boolean;
 }

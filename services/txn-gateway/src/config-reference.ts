@@ -90,7 +90,7 @@ const ABOUT: AboutVariables = {
     "maximum number of transactions that no tracker has acknowledged; more get 503 `exposure_limit`",
   ),
   GATEWAY_KEEP: about(
-    "`true`: contents are kept of each transaction that writes, unless its request or its key says otherwise; needs `HIGHWATER_CONTENTS_KEYS`: [What to do when something was lost](../guide/after-a-loss.md)",
+    "`true`: contents are kept of each transaction that writes, unless its request says otherwise; needs `HIGHWATER_CONTENTS_KEYS`: [What to do when something was lost](../guide/after-a-loss.md)",
     "`false`",
   ),
   GATEWAY_KEEP_BYTES: about(

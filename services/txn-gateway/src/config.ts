@@ -215,7 +215,7 @@ const SETTINGS = {
     min: 1,
     max: 10_000_000,
   }),
-  /** Whether contents are kept of transactions whose request and key do not say. */
+  /** Whether contents are kept of transactions whose request does not say. */
   keep: flag("GATEWAY_KEEP"),
   /** Bytes of the statements and parameters of one transaction that is kept. */
   keepBytes: integer("GATEWAY_KEEP_BYTES", { fallback: 65_536, min: 1_024, max: 4 * MEBIBYTE }),

@@ -42,7 +42,7 @@ class ExecutionFields(TypedDict, total=False):
     keep: bool | None
     """Whether trackers keep the contents, so that they can be read if the transaction is lost.
 
-    Default: the key's setting, or the gateway's.
+    Default: the gateway's setting.
     """
     level: str | None
     """The transaction's level, also for `durable()` and `on_lost()`. Default: the client's."""

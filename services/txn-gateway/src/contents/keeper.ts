@@ -39,7 +39,7 @@ export interface KeepRequest {
   readonly form: KeptContents["form"];
   readonly isolation: Isolation;
   readonly readOnly: boolean;
-  /** Undefined: the key's setting, or that of the gateway. */
+  /** Undefined: as the gateway is set. */
   readonly keep?: boolean | undefined;
 }
 

@@ -35,7 +35,7 @@ interface ExecutionOptions {
   readonly metadata: Readonly<Record<string, string>> | undefined;
   /** Not durable after so long: trackers report it. */
   readonly maxDelayMs: number | undefined;
-  /** Undefined: the key's setting, or that of the gateway. */
+  /** Undefined: as the gateway is set. */
   readonly keep?: boolean | undefined;
 }
 
