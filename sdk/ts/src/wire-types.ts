@@ -45,7 +45,7 @@ export interface TransactionRequest {
   /** Only with `readOnly`: where the transaction runs. `local`: on a replica in the gateway's region, if one can serve it; the default with `after`. */ mode?: "primary" | "local";
   /** The tracker sends an event `transaction.delayed` if the transaction is not durable at the level after this many milliseconds. */ maxDelayMs?: number;
   /** The application's own data. Trackers send it with events to webhooks. */ metadata?: Record<string, string>;
-  /** True: trackers keep the contents of the transaction until it is durable at every level, and longer if it is lost. Default: the key's setting, or GATEWAY_KEEP. */ keep?: boolean;
+  /** True: trackers keep the contents of the transaction until it is durable at every level, and longer if it is lost. Default: GATEWAY_KEEP. */ keep?: boolean;
 }
 export interface BeginRequest {
   id: string;
@@ -55,7 +55,7 @@ export interface BeginRequest {
   /** Only with `serializable` and `readOnly`: the transaction waits for a snapshot that no later transaction can make unsafe. */ deferrable?: boolean;
   /** The tracker sends an event `transaction.delayed` if the transaction is not durable at the level after this many milliseconds. */ maxDelayMs?: number;
   /** The application's own data. Trackers send it with events to webhooks. */ metadata?: Record<string, string>;
-  /** True: trackers keep the contents of the transaction until it is durable at every level, and longer if it is lost. Default: the key's setting, or GATEWAY_KEEP. */ keep?: boolean;
+  /** True: trackers keep the contents of the transaction until it is durable at every level, and longer if it is lost. Default: GATEWAY_KEEP. */ keep?: boolean;
 }
 export interface StatementsRequest {
   /** Number of the call within its transaction: 1, 2, 3 and so on. A repeated number gets its answer again. */ seq: number;
