@@ -226,7 +226,14 @@ export const TransactionRequest = Type.Object(
     mode: Type.Optional(
       Type.Union([Type.Literal("primary"), Type.Literal("local")], {
         description:
-          "Only with `readOnly`: where the transaction runs. `local`: on a replica in the gateway's region, if one can serve it; the default with `after`.",
+          "Only with `readOnly`: where the transaction runs. `local`: on a replica in the gateway's region, if one can serve it; the default with `after` and with `reads: durable`.",
+      }),
+    ),
+    reads: Type.Optional(
+      Type.Union([Type.Literal("committed"), Type.Literal("durable")], {
+        default: "committed",
+        description:
+          "`durable`, only with `readOnly`: the answer has rows only when everything that the read saw is durable at the level. Otherwise it is 503 `read_unconfirmed` after `maxWaitMs`. `committed`: as `ack` says.",
       }),
     ),
     maxDelayMs: Type.Optional(MaxDelayMs),
@@ -308,6 +315,12 @@ export const Served = Type.Object(
       description:
         "Age of the newest commit in the snapshot, in milliseconds; 0 on the primary, null if not known.",
     }),
+    ageMs: Type.Optional(
+      Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
+        description:
+          "Only with `reads: durable`: how old the state in the answer is at most, in milliseconds. It includes the time that the answer waited; null if not known.",
+      }),
+    ),
   },
   {
     ...closed,

@@ -42,7 +42,8 @@ export interface TransactionRequest {
   level?: string;
   /** Maximum milliseconds that a durable answer waits after the commit. Then the answer is 202 `pending`; the transaction is not lost. */ maxWaitMs?: number;
   after?: string;
-  /** Only with `readOnly`: where the transaction runs. `local`: on a replica in the gateway's region, if one can serve it; the default with `after`. */ mode?: "primary" | "local";
+  /** Only with `readOnly`: where the transaction runs. `local`: on a replica in the gateway's region, if one can serve it; the default with `after` and with `reads: durable`. */ mode?: "primary" | "local";
+  /** `durable`, only with `readOnly`: the answer has rows only when everything that the read saw is durable at the level. Otherwise it is 503 `read_unconfirmed` after `maxWaitMs`. `committed`: as `ack` says. */ reads?: "committed" | "durable";
   /** The tracker sends an event `transaction.delayed` if the transaction is not durable at the level after this many milliseconds. */ maxDelayMs?: number;
   /** The application's own data. Trackers send it with events to webhooks. */ metadata?: Record<string, string>;
   /** True: trackers keep the contents of the transaction until it is durable at every level, and longer if it is lost. Default: GATEWAY_KEEP. */ keep?: boolean;
@@ -85,6 +86,7 @@ export interface StatementResult {
   /** Only a primary takes writes. */ role: "primary" | "replica";
   /** Lag in bytes of log, as decimal text; 0 on the primary, null if not known. */ behindBytes: string | null;
   /** Age of the newest commit in the snapshot, in milliseconds; 0 on the primary, null if not known. */ behindMs: number | null;
+  /** Only with `reads: durable`: how old the state in the answer is at most, in milliseconds. It includes the time that the answer waited; null if not known. */ ageMs?: number | null;
 }
 export interface TransactionResponse {
   id: string;

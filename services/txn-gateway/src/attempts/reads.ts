@@ -72,7 +72,8 @@ export class Reads {
     const replica = isLocal ? this.replicaNear(primaryEpoch) : null;
     if (replica === null) return null;
     const read = await this.#readOn(replica, request, after, from);
-    if (read === null || !(await this.#mayBelieve(read, replica, request))) {
+    const belief = read === null ? null : await this.#believe(read, replica, request);
+    if (read === null || belief === null) {
       metrics.reads.add("primary");
       // The next one may find its proof on the replica.
       if (after?.epoch === primaryEpoch.epoch) flush.committed(primaryEpoch);
@@ -81,7 +82,7 @@ export class Reads {
     refuseTruncated(read.results, this.#parts.config, { hold });
     metrics.reads.add("replica");
     const committed = readAt(request.id, caller.principal.owner, read);
-    return { committed, served: this.#servedBy(replica, read) };
+    return { committed, served: this.#servedBy(replica, read, belief.end) };
   }
 
   /**
@@ -173,26 +174,39 @@ export class Reads {
   /**
    * A promise of durability needs more than the replica's word: the primary, asked after the
    * snapshot was taken, is still in the epoch that the snapshot names, and feeds this very replica.
+   * Null: do not believe it. `end`: the newest known end of the primary's log.
    */
-  async #mayBelieve(
+  async #believe(
     read: Extract<ReplicaReading, { kind: "read" }>,
     replica: NodeReport,
     { ack }: Accepted,
-  ): Promise<boolean> {
+  ): Promise<{ readonly end: Offset | null } | null> {
     const { current: primaryEpoch } = this.#parts.primary;
-    if (primaryEpoch?.epoch !== read.position.epoch) return false;
-    if (ack === "commit") return true;
-    return this.feeds(primaryEpoch, replica.node);
+    if (primaryEpoch?.epoch !== read.position.epoch) return null;
+    if (ack === "commit") return { end: this.#primaryEnd() };
+    const end = await this.#endIfFeeding(primaryEpoch, replica.node);
+    return end === null ? null : { end };
   }
 
   /** The primary, asked now, is still in the epoch and feeds this very replica. */
-  async feeds({ node, epoch }: Pick<PrimaryEpoch, "node" | "epoch">, replica: string): Promise<boolean> {
-    const positions = await this.#parts.deps.store.positions(node).catch(() => null);
-    return positions?.epoch === epoch && positions.replicas.some((one) => one.node === replica);
+  async feeds(primaryEpoch: Pick<PrimaryEpoch, "node" | "epoch">, replica: string): Promise<boolean> {
+    return (await this.#endIfFeeding(primaryEpoch, replica)) !== null;
   }
 
-  #servedBy(replica: NodeReport, read: Extract<ReplicaReading, { kind: "read" }>): Served {
-    const end = this.#primaryEnd();
+  async #endIfFeeding(
+    { node, epoch }: Pick<PrimaryEpoch, "node" | "epoch">,
+    replica: string,
+  ): Promise<Offset | null> {
+    const positions = await this.#parts.deps.store.positions(node).catch(() => null);
+    const isFeeding = positions?.epoch === epoch && positions.replicas.some((one) => one.node === replica);
+    return isFeeding ? positions.applied : null;
+  }
+
+  #servedBy(
+    replica: NodeReport,
+    read: Extract<ReplicaReading, { kind: "read" }>,
+    end: Offset | null,
+  ): Served {
     const { offset } = read.position;
     const hasAll = end !== null && end <= offset;
     const { countsBytes } = this.#parts.deps.store;

@@ -130,13 +130,14 @@ export class Transactions {
 
   async #run(run: Run): Promise<Omit<HeldResponse, "hold">> {
     const { request, caller, hold, trace } = run;
-    const { outcomes, reads, config, attempts } = this.#parts;
+    const { outcomes, reads, config, attempts, deps } = this.#parts;
+    const askedAtMs = deps.clock.monotonicMs();
     requireScope(caller.principal, request.readOnly ? "read" : "write");
     attempts.refuseWaiting(request);
     if (request.placement !== null) {
       const read = await reads.nearby(request, request.placement, { caller, hold });
       if (read !== null) {
-        const how = { ...request, served: read.served, signal: caller.signal };
+        const how = { ...request, served: read.served, askedAtMs, signal: caller.signal };
         return { ...(await outcomes.answer(read.committed, null, how)), kept: null };
       }
     }
@@ -145,7 +146,7 @@ export class Transactions {
     const served = request.placement === null ? undefined : reads.servedByPrimary(attempt.primaryEpoch);
     const { signal } = caller;
     const { kept = null } = attempt;
-    const how = { ...request, served, signal, trace, kept };
+    const how = { ...request, served, askedAtMs, signal, trace, kept };
     return { ...(await outcomes.answer(committed, attempt.announced, how)), kept };
   }
 

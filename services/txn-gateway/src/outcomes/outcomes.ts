@@ -23,7 +23,7 @@ import { type Announced } from "../trackers/announcer.ts";
 import { type Committed, transactionAnswer } from "../txn/answer.ts";
 import { type Acknowledgement } from "../txn/request.ts";
 import { type Tokens } from "../txn/tokens.ts";
-import { type Durability } from "./durability.ts";
+import { type AttemptVerdict, type Durability } from "./durability.ts";
 import { type Finality } from "./finality.ts";
 import { type LookUps } from "./look-ups.ts";
 import { type MarkBoard } from "./marks.ts";
@@ -314,13 +314,19 @@ export class Outcomes {
     announced: Announced | null,
     how: Acknowledgement & {
       readonly served?: Served | undefined;
+      /** When a read arrived, by the monotonic clock. Its snapshot is younger. */
+      readonly askedAtMs?: number;
       readonly signal?: AbortSignal | undefined;
       readonly trace?: TransactionTrace | null;
       readonly kept?: Kept | null | undefined;
     },
   ): Promise<CommitResponse> {
-    const { marks, durability, tokens } = this.#parts;
-    const { ack, level, served } = how;
+    const { marks, durability, tokens, deps } = this.#parts;
+    const { ack, level, isDurableOnly = false } = how;
+    const served = (): Served | undefined =>
+      isDurableOnly && how.served !== undefined && how.askedAtMs !== undefined
+        ? withAge(how.served, deps.clock.monotonicMs() - how.askedAtMs)
+        : how.served;
     const token = tokens.of(committed);
     const answer = async (state: "committed" | "durable" | "pending"): Promise<CommitResponse> => {
       // Of a replay, the attempt that committed was kept or not.
@@ -334,7 +340,7 @@ export class Outcomes {
           level,
           marks: marks.newest,
           announced: announced?.reached ?? false,
-          served,
+          served: served(),
           kept,
         }),
       };
@@ -349,6 +355,7 @@ export class Outcomes {
       this.#parts.flush.committed(primaryEpoch);
     const verdict = await durability.await(promised, how.maxWaitMs, how.signal);
     if (verdict !== "pending" && verdict !== "expired") how.trace?.settled(verdict, level);
+    if (isDurableOnly && verdict !== "durable") throw unconfirmed(committed.id, verdict, how);
     switch (verdict) {
       case "durable":
         return answer("durable");
@@ -367,6 +374,28 @@ export class Outcomes {
         throw new HighwaterError("promise_broken", { transactionId: committed.id });
     }
   }
+}
+
+/** The snapshot had everything up to its lag when the read arrived; since then it has aged. */
+function withAge(served: Served, sinceMs: number): Served {
+  const { behindMs } = served;
+  return { ...served, ageMs: behindMs === null ? null : behindMs + Math.ceil(sinceMs) };
+}
+
+/** What the read saw may be lost, or is: a new snapshot may not have it. */
+function unconfirmed(
+  transactionId: TxnId,
+  verdict: AttemptVerdict,
+  { level, maxWaitMs }: Acknowledgement,
+): HighwaterError {
+  const isOpen = verdict === "pending" || verdict === "expired";
+  return new HighwaterError("read_unconfirmed", {
+    detail: isOpen
+      ? `What the read saw is not durable at ${level} yet, after ${String(maxWaitMs)} ms (maxWaitMs).`
+      : `A failure discarded something that the read saw, so it is not durable at ${level}.`,
+    transactionId,
+    retryAfterMs: RETRY_MS.soon,
+  });
 }
 
 /** The result of a read on a replica. It is recorded nowhere else. */

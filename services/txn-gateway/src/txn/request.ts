@@ -44,6 +44,8 @@ export interface Acknowledgement {
   readonly ack: Ack;
   readonly level: string;
   readonly maxWaitMs: number;
+  /** A read that is answered with what is durable, or not at all. */
+  readonly isDurableOnly?: boolean;
 }
 
 /** A token that this deployment has signed, and its text, for questions to trackers. */
@@ -123,12 +125,16 @@ export function checkId(text: string): TxnId {
 /** Throws `invalid_request` with every fault, `invalid_id`, `invalid_token` or `unknown_level`. */
 export function acceptRequest(body: unknown, rules: RequestRules): Accepted {
   const request = checked(TransactionRequest, body);
-  const hasPlacement = request.after !== undefined || request.mode !== undefined;
+  const isDurableOnly = request.reads === "durable";
+  const hasPlacement = request.after !== undefined || request.mode !== undefined || isDurableOnly;
   refuse([
     ...executionFaults(request),
     ...statementFaults(request.statements),
     ...(hasPlacement && request.readOnly !== true
-      ? ["/readOnly: must be true with `after` or `mode`; writes run on the primary"]
+      ? ["/readOnly: must be true with `after`, `mode` or `reads: durable`; writes run on the primary"]
+      : []),
+    ...(isDurableOnly && request.ack === "commit"
+      ? ["/ack: must be `durable` or absent with `reads: durable`, which waits for durability"]
       : []),
   ]);
   return {
@@ -137,6 +143,7 @@ export function acceptRequest(body: unknown, rules: RequestRules): Accepted {
       request.mode === "primary" || !hasPlacement ? "serializable" : "repeatable read",
     ),
     ...acknowledgementOf(request, rules),
+    ...(isDurableOnly && { ack: "durable", isDurableOnly }),
     statements: request.statements,
     placement: hasPlacement ? { after: tokenOf(request.after, rules), mode: request.mode ?? "local" } : null,
   };

@@ -5,7 +5,7 @@ OffsetText: TypeAlias = Annotated[str, "OffsetText"]
 Ack: TypeAlias = Literal["commit", "durable"]
 """`commit`: answer at the commit point. `durable`: answer when the transaction is durable at the level."""
 Mode: TypeAlias = Literal["primary", "local"]
-"""Only with `readOnly`: where the transaction runs. `local`: on a replica in the gateway's region, if one can serve it; the default with `after`."""
+"""Only with `readOnly`: where the transaction runs. `local`: on a replica in the gateway's region, if one can serve it; the default with `after` and with `reads: durable`."""
 class Field(TypedDict):
     name: str
     oid: int
@@ -58,6 +58,7 @@ class TransactionRequest(TypedDict):
     maxWaitMs: NotRequired[int]
     after: NotRequired[str]
     mode: NotRequired[Mode]
+    reads: NotRequired[Literal["committed", "durable"]]
     maxDelayMs: NotRequired[int]
     metadata: NotRequired[dict[str, str]]
     keep: NotRequired[bool]
@@ -94,6 +95,7 @@ class Served(TypedDict):
     role: Literal["primary", "replica"]
     behindBytes: OffsetText | None
     behindMs: int | None
+    ageMs: NotRequired[int | None]
 class TransactionResponse(TypedDict):
     id: Uuid
     state: TransactionState
