@@ -4,7 +4,7 @@ import { Schemas } from "@highwater/service";
 
 const { Uuid, OffsetText, LevelName, TokenText, IdText, ProblemBody, EvidenceBody: Evidence } = protocol;
 const { outcome: Outcome, retry: Retry, limit: ReachedLimit, exposure: AtRisk } = ProblemBody.properties;
-const { ack: Ack, mode: Mode } = protocol.TransactionRequest.properties;
+const { ack: Ack, mode: Mode, reads: Reads } = protocol.TransactionRequest.properties;
 const code = { type: "string", description: "Stable; a newer service may know more of them." };
 const Problem = { ...ProblemBody, properties: { ...ProblemBody.properties, code } };
 const AS_IN_THE_PROTOCOL =
@@ -20,6 +20,7 @@ const TEXTS = { ...FORMS, LevelName, TokenText, IdText };
 const INNER = {
   Ack,
   Mode,
+  Reads,
   Field: protocol.StatementResult.properties.fields.items,
   Refusal: protocol.RefusedToken.properties.error,
 };

@@ -170,7 +170,15 @@ const COMMANDS: Readonly<Record<string, Run>> = {
   },
   transaction: async (scope, given, signal) => {
     const options = {
-      ...pick(given, { ...EXECUTION, ...ACK, id: "id", after: "after", mode: "mode", ...RUNS }),
+      ...pick(given, {
+        ...EXECUTION,
+        ...ACK,
+        id: "id",
+        after: "after",
+        mode: "mode",
+        reads: "reads",
+        ...RUNS,
+      }),
       // With a signal it shares no request.
       ...(given["cancellable"] === true && { signal }),
     };

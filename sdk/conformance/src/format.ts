@@ -63,6 +63,7 @@ const SDK_VERBS = {
     statements: Type.Array(Sql),
     after: Optional(Token),
     mode: Optional(Type.String()),
+    reads: Optional(Type.String()),
     maxAttempts: Optional(Type.Integer()),
   }),
   begin: object({ ...ExecutionFields, as: Name, level: Optional(Type.String()) }),

@@ -132,8 +132,9 @@ export class OneShotClient {
   ): Promise<Transaction<RowOf<R>>>;
   async transaction(
     statements: StatementInput | readonly StatementInput[],
-    options: TransactionOptions = {},
+    given: TransactionOptions = {},
   ): Promise<Transaction> {
+    const options: TransactionOptions = given.reads === "durable" ? { ack: "durable", ...given } : given;
     const untilMs = monotonicMs() + (options.timeoutMs ?? this.core.totalMs);
     return acknowledged(await this.#run(statements, options), options, untilMs);
   }

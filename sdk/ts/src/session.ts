@@ -71,6 +71,8 @@ export class OneShotSession {
   readonly #entries = new Map<string, PendingPromise>();
   /** The furthest promise of the newest epoch: a read that sees it sees all before it. */
   #latest: Remembered | undefined;
+  /** The furthest read with `reads: "durable"`: the next one does not show less. */
+  #floor: Remembered | undefined;
   /** Number of the session's transactions so far. */
   #begun = 0;
   #rememberedMax = REMEMBERED_MAX;
@@ -99,14 +101,17 @@ export class OneShotSession {
     statements: StatementInput | readonly StatementInput[],
     options: TransactionOptions = {},
   ): Promise<Transaction> {
-    const after = this.#latest?.entry.token;
     const begun = ++this.#begun;
-    const isCausal = this.#options.causal && options.readOnly && after;
+    const isDurable = options.reads === "durable";
+    const isCausal = this.#options.causal === true && options.readOnly === true;
+    const seen = isCausal ? this.#latest : isDurable ? this.#floor : undefined;
     return this.#hw.transaction(statements, {
-      ...(isCausal && { after }),
+      ...(seen && { after: seen.entry.token }),
       ...options,
       remember: ({ entry }) => {
-        this.#add({ entry, begun });
+        const added = { entry, begun };
+        this.#add(added);
+        if (isDurable && !this.#isBehind(added, this.#floor)) this.#floor = added;
       },
     });
   }
@@ -164,7 +169,7 @@ export class OneShotSession {
   #add(added: Remembered): void {
     const { entry } = added;
     this.#entries.set(entry.token, entry);
-    if (!this.#isBehind(added)) this.#latest = added;
+    if (!this.#isBehind(added, this.#latest)) this.#latest = added;
     if (this.#entries.size <= this.#rememberedMax) return;
     this.#compact();
     // The remaining promises may be pending for long: do not go through all of them for each new
@@ -173,11 +178,10 @@ export class OneShotSession {
   }
 
   /**
-   * Whether the latest promise stays the latest. If the order of two epochs is not known, the
+   * Whether the latest promise stays the latest (or the floor the floor). If the order of two epochs is not known, the
    * transaction that began later is likely to be in the later epoch.
    */
-  #isBehind({ entry, begun }: Remembered): boolean {
-    const latest = this.#latest;
+  #isBehind({ entry, begun }: Remembered, latest: Remembered | undefined): boolean {
     if (!latest) return false;
     const [own, other] = [entry.logPosition, latest.entry.logPosition];
     if (own.epoch === other.epoch) return own.offset < other.offset;

@@ -95,9 +95,16 @@ export interface TransactionOptions extends CallOptions, ExecutionOptions, AckOp
   readonly after?: string | { readonly token: string };
   /**
    * With `readOnly`: `local` may read from a replica near the gateway; `primary` never does.
-   * Default: `local` if `after` is set, otherwise `primary`.
+   * Default: `local` if `after` or `reads: "durable"` is set, otherwise `primary`.
    */
   readonly mode?: "primary" | "local";
+  /**
+   * With `readOnly`: `durable` resolves only with rows that a failure covered by the level cannot
+   * take back, from a replica near the gateway if one can serve them. It waits as `ack: "durable"`
+   * does. Reads of one session with it never go back. `served.ageMs` is the age of the state.
+   * Default: `committed`, which resolves as `ack` says.
+   */
+  readonly reads?: "committed" | "durable";
   /**
    * Maximum number of runs: after a conflict, the statements run again under the same id. Nothing
    * was read here in between, so the same statements are still right. Default: 10.
@@ -131,7 +138,7 @@ export class Transaction<R = Row, S = readonly StatementResult[]> extends Durabi
    * be kept, or after a replay.
    */
   readonly kept: boolean | undefined;
-  /** For a read with `after` or `mode`: its node, and how far that may be behind the primary. */
+  /** For a read with `after`, `mode` or `reads`: its node, and how far that may be behind the primary. */
   readonly served: Served | undefined;
   readonly #answered: TransactionState;
 
@@ -219,7 +226,7 @@ export function buildRequest(
   statements: readonly StatementInput[],
   options: TransactionOptions & AckLimits & { id: string },
 ): TransactionRequest {
-  const { id, after, mode } = options;
+  const { id, after, mode, reads } = options;
   return {
     id,
     statements: statements.map(toStatement),
@@ -227,5 +234,6 @@ export function buildRequest(
     ...acknowledgement(options, options),
     after: typeof after === "object" ? after.token : after,
     mode,
+    reads,
   } as TransactionRequest;
 }

@@ -193,7 +193,7 @@ def observer_of(told: list[str]) -> Observer:
 
 async def transaction(call: Call) -> Json:
     given = call.given
-    options = pick(given, {**EXECUTION, **ACK, "id": "id", "after": "after", "mode": "mode", **RUNS})
+    options = pick(given, {**EXECUTION, **ACK, "id": "id", "after": "after", "mode": "mode", "reads": "reads", **RUNS})
     # One that can be cancelled shares no request.
     ask = call.ask if given.get("cancellable") else call.ask_plainly
     tx = await ask(call.origin.transaction, statements(given["statements"]), **options)

@@ -208,6 +208,7 @@ class BaseClient(Generic[P, T]):
             limits=limits,
             after=options.get("after"),
             mode=options.get("mode"),
+            reads=options.get("reads"),
         )
         sought = Sought.of(transaction_id, ack, limits, read_only=execution.read_only is True)
         event = ObservedEvent(type="commit", id=transaction_id, level=level, statements=len(listed))

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from ._core.errors import usage_error
 from ._core.requests import AckOptions, ExecutionOptions, HasToken, OnTimeout
-from ._core.wire_types import Ack, Isolation, Mode
+from ._core.wire_types import Ack, Isolation, Mode, Reads
 
 #: Default length of a wait, in seconds. Every wait has a limit.
 DURABLE_TIMEOUT = 30.0
@@ -81,7 +81,14 @@ class TransactionOptions(ExecutionFields, AckFields, total=False):
     mode: Mode | None
     """With `read_only`: `local` may read from a replica near the gateway, `primary` never does.
 
-    Default: `local` with `after`, otherwise `primary`.
+    Default: `local` with `after` or `reads="durable"`, otherwise `primary`.
+    """
+    reads: Reads | None
+    """With `read_only`: `durable` returns only rows that a failure covered by the level cannot undo.
+
+    They come from a replica near the gateway if one can serve them. The call waits as with
+    `ack="durable"`. Reads of one session with it never go back. `served` has the age of the state.
+    Default: `committed`, which returns as `ack` says.
     """
     max_attempts: int
     """Maximum number of runs: after a conflict, the statements run again under the same id.
@@ -135,7 +142,7 @@ def execution_of(options: ExecutionFields) -> ExecutionOptions:
 
 def ack_of(options: Mapping[str, Any]) -> AckOptions:
     return AckOptions(
-        ack=options.get("ack"),
+        ack=options.get("ack") or ("durable" if options.get("reads") == "durable" else None),
         level=options.get("level"),
         max_wait_ms=milliseconds(options.get("max_wait")),
         on_timeout=options.get("on_timeout"),

@@ -44,22 +44,27 @@ class BaseSession:
         with self._watcher.lock:
             self._memory.add(promise.entry, self._memory.begin())
 
-    def _rememberer(self) -> Callable[[BasePromise], None]:
+    def _rememberer(self, options: TransactionOptions) -> Callable[[BasePromise], None]:
         """Counts a transaction that begins now. Returns the function that remembers it."""
         with self._watcher.lock:
             begun = self._memory.begin()
 
         def remember(promise: BasePromise) -> None:
             with self._watcher.lock:
-                self._memory.add(promise.entry, begun)
+                self._memory.add(promise.entry, begun, is_durable_read=options.get("reads") == "durable")
 
         return remember
 
     def _seeing(self, options: TransactionOptions) -> TransactionOptions:
-        """Fills in `after` for a causal read, so that it sees everything this session knows of."""
+        """Fills in `after`.
+
+        A causal read then sees everything that this session knows of. A durable-only read sees what
+        the earlier ones have seen.
+        """
+        is_causal = self._is_causal and options.get("read_only") is True
         with self._watcher.lock:
-            after = self._memory.after
-        if not self._is_causal or options.get("read_only") is not True or after is None:
+            after = self._memory.after if is_causal else self._memory.floor
+        if after is None or not (is_causal or options.get("reads") == "durable"):
             return options
         return {"after": after, **options}
 

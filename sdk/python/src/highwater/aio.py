@@ -449,7 +449,7 @@ class AsyncSession(BaseSession):
         if callable(statements):
             return await self._client._transact(statements, cast("TransactOptions", options), self._remember)
         seeing = self._seeing(cast("TransactionOptions", options))
-        return await self._client._transaction(statements, seeing, self._rememberer())
+        return await self._client._transaction(statements, seeing, self._rememberer(seeing))
 
     def begin(self, **options: Unpack[BeginOptions]) -> AsyncInteractiveTransaction:
         """Like `hw.begin`; the session remembers the transaction once it has committed."""

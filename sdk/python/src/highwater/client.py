@@ -499,7 +499,7 @@ class Session(BaseSession):
         if callable(statements):
             return self._client._transact(statements, cast("TransactOptions", options), self._remember, cancel=cancel)
         seeing = self._seeing(cast("TransactionOptions", options))
-        return self._client._transaction(statements, seeing, self._rememberer(), cancel=cancel)
+        return self._client._transaction(statements, seeing, self._rememberer(seeing), cancel=cancel)
 
     def begin(self, *, cancel: Cancellation | None = None, **options: Unpack[BeginOptions]) -> InteractiveTransaction:
         """Like `hw.begin`; the session remembers the transaction once it has committed."""

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from .errors import usage_error
 from .sql import StatementInput, to_statement
 from .wire import WAIT_MS_MAX
-from .wire_types import Ack, Isolation, Mode, Param, TransactionRequest
+from .wire_types import Ack, Isolation, Mode, Param, Reads, TransactionRequest
 from .wire_types import Statement as WireStatement
 
 OnTimeout: TypeAlias = Literal["error", "pending"]
@@ -131,6 +131,7 @@ def transaction_body(
     limits: AckLimits,
     after: str | HasToken | None = None,
     mode: Mode | None = None,
+    reads: Reads | None = None,
 ) -> TransactionRequest:
     """Returns the request of a one-shot transaction."""
     body = {
@@ -138,7 +139,7 @@ def transaction_body(
         "statements": statements_body(statements),
         **execution_body(execution),
         **ack_body(ack, limits),
-        **_given(after=after if after is None or isinstance(after, str) else after.token, mode=mode),
+        **_given(after=after if after is None or isinstance(after, str) else after.token, mode=mode, reads=reads),
     }
     return cast("TransactionRequest", body)
 

@@ -22,7 +22,7 @@ _PREFIX: Final = "hws1"
 
 
 class SessionMemory:
-    __slots__ = ("_begun", "_entries", "_is_durable", "_is_older", "_latest", "_latest_begun")
+    __slots__ = ("_begun", "_entries", "_floor", "_is_durable", "_is_older", "_latest")
 
     def __init__(
         self, is_durable: Callable[[PendingPromise], bool], is_older: Callable[[str, str], bool | None]
@@ -35,12 +35,15 @@ class SessionMemory:
         self._is_durable = is_durable
         self._is_older = is_older
         self._entries: dict[PendingPromise, None] = {}
-        self._latest: PendingPromise | None = None
-        """The furthest promise of the newest epoch. A read that sees it sees everything before it.
+        self._latest: tuple[PendingPromise, int] | None = None
+        """The furthest promise of the newest epoch, and its number.
+
+        A read that sees it sees everything before it.
         """
+        self._floor: tuple[PendingPromise, int] | None = None
+        """The furthest read with ``reads="durable"``: the next one does not show less."""
         self._begun = 0
         """Number of the session's transactions so far."""
-        self._latest_begun = 0
 
     @property
     def entries(self) -> Collection[PendingPromise]:
@@ -49,7 +52,12 @@ class SessionMemory:
     @property
     def after(self) -> str | None:
         """The token whose effects a causal read must see."""
-        return None if self._latest is None else self._latest.token
+        return None if self._latest is None else self._latest[0].token
+
+    @property
+    def floor(self) -> str | None:
+        """The token whose effects a durable-only read must see."""
+        return None if self._floor is None else self._floor[0].token
 
     @property
     def token(self) -> str:
@@ -66,27 +74,29 @@ class SessionMemory:
         self._begun += 1
         return self._begun
 
-    def add(self, entry: PendingPromise, begun: int) -> None:
+    def add(self, entry: PendingPromise, begun: int, *, is_durable_read: bool = False) -> None:
         """Remembers a transaction. ``begun`` is its number, or 0 if another session made it."""
         self._entries[entry] = None
-        if not self._is_behind(entry, begun):
-            self._latest, self._latest_begun = entry, begun
+        if not self._is_behind(entry, begun, self._latest):
+            self._latest = entry, begun
+        if is_durable_read and not self._is_behind(entry, begun, self._floor):
+            self._floor = entry, begun
         if len(self._entries) > REMEMBERED_MAX:
             self._compact()
 
-    def _is_behind(self, entry: PendingPromise, begun: int) -> bool:
-        """Whether the latest promise stays the latest.
+    def _is_behind(self, entry: PendingPromise, begun: int, latest: tuple[PendingPromise, int] | None) -> bool:
+        """Whether the latest promise stays the latest, or the floor the floor.
 
         If the order of two epochs is not known, the transaction that began later is likely to be in
         the later epoch.
         """
-        if self._latest is None:
+        if latest is None:
             return False
-        own, other = entry.position, self._latest.position
+        own, other = entry.position, latest[0].position
         if own.epoch == other.epoch:
             return own.offset < other.offset
         is_older = self._is_older(own.epoch, other.epoch)
-        return begun < self._latest_begun if is_older is None else is_older
+        return begun < latest[1] if is_older is None else is_older
 
     def forget(self, entry: PendingPromise) -> None:
         """Forgets a promise that was reported lost or broken: the next wait is about the others."""

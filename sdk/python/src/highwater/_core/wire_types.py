@@ -6,6 +6,8 @@ Ack: TypeAlias = Literal["commit", "durable"]
 """`commit`: answer at the commit point. `durable`: answer when the transaction is durable at the level."""
 Mode: TypeAlias = Literal["primary", "local"]
 """Only with `readOnly`: where the transaction runs. `local`: on a replica in the gateway's region, if one can serve it; the default with `after` and with `reads: durable`."""
+Reads: TypeAlias = Literal["committed", "durable"]
+"""`durable`, only with `readOnly`: the answer has rows only when everything that the read saw is durable at the level. Otherwise it is 503 `read_unconfirmed` after `maxWaitMs`. `committed`: as `ack` says."""
 class Field(TypedDict):
     name: str
     oid: int
@@ -58,7 +60,7 @@ class TransactionRequest(TypedDict):
     maxWaitMs: NotRequired[int]
     after: NotRequired[str]
     mode: NotRequired[Mode]
-    reads: NotRequired[Literal["committed", "durable"]]
+    reads: NotRequired[Reads]
     maxDelayMs: NotRequired[int]
     metadata: NotRequired[dict[str, str]]
     keep: NotRequired[bool]
