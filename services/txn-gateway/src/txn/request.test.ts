@@ -61,6 +61,20 @@ test("all faults are reported at once, unknown fields by name", () => {
   assert.equal(error.details.detail, fields.join("; "));
 });
 
+test("a durable-only read waits for durability, near the user, and reads", () => {
+  const id = newId();
+  const read = { id, statements, readOnly: true, reads: "durable" };
+  const { ack, isDurableOnly, placement, isolation } = acceptRequest(read, RULES);
+  assert.deepEqual(
+    [ack, isDurableOnly, placement, isolation],
+    ["durable", true, { after: null, mode: "local" }, "repeatable read"],
+  );
+  const usual = acceptRequest({ ...read, reads: "committed" }, RULES);
+  assert.deepEqual([usual.ack, usual.isDurableOnly, usual.placement], ["commit", undefined, null]);
+  assert.match(refusal({ ...read, ack: "commit" }).details.detail ?? "", /^\/ack: must be `durable`/);
+  assert.match(refusal({ ...read, readOnly: false }).details.detail ?? "", /^\/readOnly: must be true/);
+});
+
 test("what is refused, and as what", () => {
   const id = newId();
   assert.equal(refusal(undefined).code, "invalid_request");
