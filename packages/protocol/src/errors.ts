@@ -386,7 +386,7 @@ export const ERRORS = {
       "A read with `reads: durable` saw data that did not become durable at `level` within `maxWaitMs`, or that a failover discarded. The answer has none of its rows.",
     fix: "Send the same read again after Retry-After, or with a longer `maxWaitMs` or a weaker `level`. If data that can be lost is good enough, send it with `reads: committed`.",
     example: {
-      detail: "What the read saw is not durable at region yet, after 1000 ms (maxWaitMs).",
+      detail: "The read saw data that is not durable at region yet, after 1000 ms (maxWaitMs).",
       ...ABOUT,
       retryAfterMs: 100,
     },

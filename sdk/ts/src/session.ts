@@ -178,8 +178,8 @@ export class OneShotSession {
   }
 
   /**
-   * Whether the latest promise stays the latest (or the floor the floor). If the order of two epochs is not known, the
-   * transaction that began later is likely to be in the later epoch.
+   * Whether the latest promise stays the latest, or the floor the floor. If the order of two epochs
+   * is not known, the transaction that began later is likely to be in the later epoch.
    */
   #isBehind({ entry, begun }: Remembered, latest: Remembered | undefined): boolean {
     if (!latest) return false;

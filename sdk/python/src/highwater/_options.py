@@ -84,7 +84,7 @@ class TransactionOptions(ExecutionFields, AckFields, total=False):
     Default: `local` with `after` or `reads="durable"`, otherwise `primary`.
     """
     reads: Reads | None
-    """With `read_only`: `durable` returns only rows that a failure covered by the level cannot undo.
+    """With `read_only`: `durable` returns only rows that no failure covered by the level can undo.
 
     They come from a replica near the gateway if one can serve them. The call waits as with
     `ack="durable"`. Reads of one session with it never go back. `served` has the age of the state.

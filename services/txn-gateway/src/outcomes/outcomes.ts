@@ -382,7 +382,7 @@ function withAge(served: Served, sinceMs: number): Served {
   return { ...served, ageMs: behindMs === null ? null : behindMs + Math.ceil(sinceMs) };
 }
 
-/** What the read saw may be lost, or is: a new snapshot may not have it. */
+/** The read saw data that may be lost, or is; a new snapshot may not have it. */
 function unconfirmed(
   transactionId: TxnId,
   verdict: AttemptVerdict,
@@ -391,8 +391,8 @@ function unconfirmed(
   const isOpen = verdict === "pending" || verdict === "expired";
   return new HighwaterError("read_unconfirmed", {
     detail: isOpen
-      ? `What the read saw is not durable at ${level} yet, after ${String(maxWaitMs)} ms (maxWaitMs).`
-      : `A failure discarded something that the read saw, so it is not durable at ${level}.`,
+      ? `The read saw data that is not durable at ${level} yet, after ${String(maxWaitMs)} ms (maxWaitMs).`
+      : `A failure discarded data that the read saw, before it was durable at ${level}.`,
     transactionId,
     retryAfterMs: RETRY_MS.soon,
   });
