@@ -139,7 +139,8 @@ export class Transaction<R = Row, S = readonly StatementResult[]> extends Durabi
    */
   readonly kept: boolean | undefined;
   /**
-   * For a read with `after`, `mode` or `reads`: its node, and how far that may be behind the primary.
+   * For a read with `after`, `mode` or `reads`: its node, and how far that may be behind the
+   * primary.
    */
   readonly served: Served | undefined;
   readonly #answered: TransactionState;
