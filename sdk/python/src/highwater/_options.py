@@ -87,7 +87,7 @@ class TransactionOptions(ExecutionFields, AckFields, total=False):
     """With `read_only`: `durable` returns only rows that no failure covered by the level can undo.
 
     They come from a replica near the gateway if one can serve them. The call waits as with
-    `ack="durable"`. Reads of one session with it never go back. `served` has the age of the state.
+    `ack="durable"`. Reads of one session with it never go back.
     Default: `committed`, which returns as `ack` says.
     """
     max_attempts: int

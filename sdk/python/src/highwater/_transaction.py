@@ -43,10 +43,7 @@ class BaseTransaction(BasePromise):
         None if they were not to be kept, or after a replay.
         """
         self.served: Served | None = response.served
-        """For reads with `after`, `mode` or `reads`: the node, and how far it may be behind.
-
-        With `reads="durable"` it has `ageMs` as well.
-        """
+        """For reads with `after`, `mode` or `reads`: the node, and how far it may be behind."""
 
     @property
     def state(self) -> TransactionState:
