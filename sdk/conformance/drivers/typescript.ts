@@ -16,6 +16,7 @@ import {
   type TokenVerdict,
 } from "@highwater/sdk";
 import { followOutbox } from "@highwater/sdk/outbox";
+import { type StorePart, Stores, StoresSession } from "@highwater/sdk/stores";
 import { verifyWebhook, WebhookVerificationError } from "@highwater/sdk/webhooks";
 import { inAllAdapters } from "./adapters.ts";
 
@@ -62,7 +63,8 @@ class Listener {
 /** The objects that the steps of one run of a scenario made, by name. */
 class Scope {
   readonly clients = new Map<string, Highwater>();
-  readonly sessions = new Map<string, Session>();
+  readonly sessions = new Map<string, Session | StoresSession>();
+  readonly stores = new Map<string, Stores>();
   readonly promises = new Map<string, DurabilityPromise>();
   readonly open = new Map<string, InteractiveTransaction>();
   readonly listeners = new Map<string, Listener>();
@@ -127,6 +129,8 @@ const showVerdict = ({ verdict, level, position, retriedIn, id }: TokenVerdict):
   id,
 });
 
+const showPart = ({ store, state, error }: StorePart): Json => ({ store, state, code: error?.code });
+
 function showTransaction(tx: Transaction): Json {
   return {
     id: tx.id,
@@ -145,8 +149,11 @@ function showTransaction(tx: Transaction): Json {
 type Run = (scope: Scope, given: Json, signal: AbortSignal) => unknown;
 
 const client = (scope: Scope, given: Json): Highwater => get(scope.clients, given["client"] ?? "hw");
-const executor = (scope: Scope, given: Json): Highwater | Session =>
-  given["session"] === undefined ? client(scope, given) : get(scope.sessions, given["session"]);
+function executor(scope: Scope, given: Json): Highwater | Session {
+  if (given["session"] === undefined) return client(scope, given);
+  const session = get(scope.sessions, given["session"]);
+  return session instanceof StoresSession ? (session.of(String(given["store"])) as Session) : session;
+}
 
 const COMMANDS: Readonly<Record<string, Run>> = {
   client: (scope, given) => {
@@ -315,18 +322,38 @@ const COMMANDS: Readonly<Record<string, Run>> = {
   },
   token: (scope, given) => ({ token: get(scope.promises, given["of"]).token }),
   session: (scope, given) => {
-    const session = client(scope, given).session(pick(given, { causal: "causal" }));
-    scope.sessions.set(String(given["as"]), session);
+    const maker = given["stores"] === undefined ? client(scope, given) : get(scope.stores, given["stores"]);
+    scope.sessions.set(String(given["as"]), maker.session(pick(given, { causal: "causal" })));
   },
   sessionDurable: async (scope, given, signal) => {
-    await get(scope.sessions, given["of"]).durable({ ...pick(given, WAIT), signal });
+    const options = { ...pick(given, { ...WAIT, onTimeout: "onTimeout" }), signal };
+    const parts = await get(scope.sessions, given["of"]).durable(options);
+    return parts && { parts: parts.map(showPart) };
+  },
+  stores: (scope, given) => {
+    const clients = Object.entries(given["clients"] as Record<string, string>);
+    const named = clients.map(([store, name]) => [store, get(scope.clients, name)] as const);
+    scope.stores.set(String(given["as"]), new Stores(Object.fromEntries(named)));
+  },
+  all: async (scope, given, signal) => {
+    const promises = (given["of"] as string[]).map((name) => get(scope.promises, name));
+    const all = get(scope.stores, given["stores"]).all(promises);
+    const options = { ...pick(given, { ...WAIT, onTimeout: "onTimeout" }), signal };
+    const parts =
+      given["afterDurable"] === true
+        ? await all.afterDurable((found) => found, options)
+        : await all.durable(options);
+    return { parts: parts.map(showPart) };
   },
   saveSession: (scope, given) => ({ text: get(scope.sessions, given["of"]).token }),
   saveId: (scope, given) => ({ text: get(scope.promises, given["of"]).id }),
   resume: async (scope, given, signal) => {
     const options = { ...pick(given, { level: "level", waitMs: "waitMs" }), signal };
     const verdicts = await get(scope.sessions, given["session"]).resume(String(given["token"]), options);
-    return { verdicts: verdicts.map(({ verdict }) => verdict) };
+    const words = (list: readonly { verdict: string }[]): string[] => list.map(({ verdict }) => verdict);
+    if (Array.isArray(verdicts)) return { verdicts: words(verdicts) };
+    const byStore = Object.entries(verdicts).map(([store, list]) => [store, words(list)] as const);
+    return { verdicts: Object.fromEntries(byStore) };
   },
   status: async (scope, given, signal) => {
     const { of, id = (scope.promises.get(of as string) ?? get(scope.open, of)).id } = given;
@@ -406,6 +433,8 @@ function showError(error: unknown): Json {
       successor,
       runs: (error as HighwaterError & { runs?: number }).runs,
       verdict: verdict && showVerdict(verdict),
+      store: error.store,
+      parts: error.parts?.map(showPart),
     };
   }
   if (error instanceof WebhookVerificationError) return { class: error.name, code: error.code };

@@ -27,6 +27,8 @@ const ExecutionFields = {
   readOnly: Optional(Type.Boolean()),
   metadata: Optional(Type.Record(Type.String(), Type.String())),
   session: Optional(Name),
+  /** Of a session over several stores: the one in which it runs. */
+  store: Optional(Name),
   client: Optional(Name),
   timeoutMs: Optional(Ms),
 };
@@ -42,6 +44,8 @@ const Body = Type.Array(Type.Union([Sql, object({ raise: Type.String(), onRun: O
 
 const ClientOptions = object({
   as: Optional(Name),
+  /** Number of its only fake server. Default: all of them are its regions. */
+  server: Optional(Type.Integer()),
   level: Optional(Type.String()),
   apiKey: Optional(Type.String()),
   requestTimeoutMs: Optional(Ms),
@@ -65,6 +69,8 @@ const SDK_VERBS = {
     mode: Optional(Type.String()),
     reads: Optional(Type.String()),
     maxAttempts: Optional(Type.Integer()),
+    /** It runs this many times, one after another. */
+    repeat: Optional(Type.Integer()),
   }),
   begin: object({ ...ExecutionFields, as: Name, level: Optional(Type.String()) }),
   execute: object({ tx: Name, statements: Type.Array(Sql), timeoutMs: Optional(Ms) }),
@@ -105,8 +111,24 @@ const SDK_VERBS = {
   unlisten: object({ as: Name }),
   received: object({ as: Name, atLeast: Optional(Type.Integer()) }),
   promise: object({ as: Name, token: Token, client: Optional(Name), level: Optional(Type.String()) }),
-  session: object({ as: Name, causal: Optional(Type.Boolean()), client: Optional(Name) }),
-  sessionDurable: object({ ...Wait, of: Name }),
+  /** `stores`: over all of them. */
+  session: object({
+    as: Name,
+    causal: Optional(Type.Boolean()),
+    client: Optional(Name),
+    stores: Optional(Name),
+  }),
+  sessionDurable: object({ ...Wait, of: Name, onTimeout: Optional(Type.String()) }),
+  /** Clients by the names of their stores. */
+  stores: object({ as: Name, clients: Type.Record(Type.String(), Name) }),
+  /** Waits for transactions of several stores; with `afterDurable` it calls a function then. */
+  all: object({
+    ...Wait,
+    stores: Name,
+    of: Type.Array(Name),
+    onTimeout: Optional(Type.String()),
+    afterDurable: Optional(Type.Boolean()),
+  }),
   saveSession: object({ of: Name, as: Name }),
   /** Saves the id for a later call under it. */
   saveId: object({ of: Name, as: Name }),

@@ -92,6 +92,11 @@ export class Lane {
     }
     if (!isSdkVerb(step.verb)) throw new Error(`${step.verb} is not a verb of a lane`);
     const driver = this.#party(step.by);
+    if (body["repeat"] !== undefined) {
+      const { repeat, ...each } = step.body;
+      for (let run = 0; run < Number(repeat); run += 1) await this.run({ ...step, body: each });
+      return;
+    }
     if (step.verb === "client") return this.#client(driver, body);
     const given = { ...(await this.#resolve(step.verb, body)), ...(this.#isCancelled(step) && CANCELLABLE) };
     const begun = driver.start(this.scope, step.verb, given);
@@ -122,7 +127,7 @@ export class Lane {
     return found;
   }
 
-  async #client(driver: Driver, options: Json): Promise<void> {
+  async #client(driver: Driver, { server, ...options }: Json): Promise<void> {
     const isFake = this.#fakes.length > 0;
     const defaults = isFake
       ? // Long: what the machine is slow at must not look like a fault of the wire.
@@ -131,7 +136,7 @@ export class Lane {
     const answer = await driver.run(this.scope, "client", {
       ...defaults,
       ...options,
-      endpoints: this.#endpoints,
+      endpoints: server === undefined ? this.#endpoints : [this.#endpoints[Number(server)]],
     });
     if ("error" in answer) throw new Error(`no client: ${JSON.stringify(answer.error)}`);
   }

@@ -26,6 +26,7 @@ import {
   type TokenVerdict,
   type TransactionState,
 } from "./wire.ts";
+import { type StorePart } from "./stores.ts";
 
 export interface ErrorDetails extends Omit<Problem, "type" | "title" | "status" | "detail"> {
   /**
@@ -55,6 +56,10 @@ export interface ErrorDetails extends Omit<Problem, "type" | "title" | "status" 
   readonly metadata?: Readonly<Record<string, string>> | undefined;
   /** The verdict that ended a wait, with the rule that gave it. */
   readonly verdict?: TokenVerdict | undefined;
+  /** For a wait in several stores: name of the store that the error is about. */
+  readonly store?: string | undefined;
+  /** For a wait in several stores: what is known of each part. */
+  readonly parts?: readonly StorePart[] | undefined;
   /** Underlying error or reason, as in any JavaScript error. */
   readonly cause?: unknown;
 }

@@ -37,11 +37,12 @@ export class DurabilityPromise {
   readonly level: string;
   /** @internal */
   readonly entry: PendingPromise;
-  readonly #watcher: Watcher;
+  /** @internal */
+  readonly watcher: Watcher;
 
   /** @internal */
   constructor(watcher: Watcher, entry: PendingPromise, position: Position, level: string) {
-    this.#watcher = watcher;
+    this.watcher = watcher;
     this.entry = entry;
     this.id = entry.id;
     this.token = entry.token;
@@ -70,7 +71,7 @@ export class DurabilityPromise {
    * ```
    */
   async durable(options: DurableOptions = {}): Promise<TokenVerdict> {
-    const [verdict] = await this.#watcher.wait([this.entry], options, this.level);
+    const [verdict] = await this.watcher.wait([this.entry], options, this.level);
     return verdict as TokenVerdict;
   }
 
@@ -88,7 +89,7 @@ export class DurabilityPromise {
   }
 
   #on(listener: LostListener, { level = this.level }: { level?: string }, wanted: RegExp): () => void {
-    return this.#watcher.watch(this.entry, level, (settlement) => {
+    return this.watcher.watch(this.entry, level, (settlement) => {
       if ("verdict" in settlement && wanted.test(settlement.verdict)) return listener(settlement);
       return undefined;
     });
@@ -132,6 +133,6 @@ export class DurabilityPromise {
    * @param options `level`: level of the verdict. Default: the transaction's.
    */
   verdict({ level = this.level }: { level?: string } = {}): TokenVerdict | undefined {
-    return this.#watcher.pendingSet.known(this.entry, level);
+    return this.watcher.pendingSet.known(this.entry, level);
   }
 }
