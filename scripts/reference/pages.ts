@@ -42,6 +42,7 @@ export const GENERATED: readonly Page[] = [
   { name: "../../sdk/python/src/highwater/_core/wire_types.py", render: renderPython },
   { name: `${PYTHON_SDK}client.py`, render: () => renderSync("aio.py", "client.py") },
   { name: `${PYTHON_SDK}enlist/_client.py`, render: () => renderSync("enlist/_aio.py", "enlist/_client.py") },
+  { name: `${PYTHON_SDK}stores/_client.py`, render: () => renderSync("stores/_aio.py", "stores/_client.py") },
   { name: "openapi.json", render: () => jsonLines(makeDocument(), OPENAPI_DEPTH) },
   { name: "tracker-openapi.json", render: () => jsonLines(makeTrackerDocument(), OPENAPI_DEPTH) },
   { name: "errors.md", render: renderErrors },

@@ -24,6 +24,7 @@ MODULES: Final = (
     "highwater.dbapi",
     "highwater.sqlalchemy",
     "highwater.enlist",
+    "highwater.stores",
 )
 PARAMETER_PREFIX: Final = {"variadic positional": "*", "variadic keyword": "**"}
 WIDTH: Final = 100

@@ -70,7 +70,18 @@ OF_ENLISTED = {
     "is_async=True": "is_async=False",
     "An asynchronous connection": "A connection",
 }
-DIFFERENCES = {"aio.py": OF_CLIENT, "enlist/_aio.py": OF_ENLISTED}
+OF_STORES = {
+    "Several stores for the asynchronous client": "Several stores for the synchronous client",
+    "from .._async import awaited, ended, together\n": (
+        "from .._options import Cancellation\nfrom .._sync import ended, together\n"
+    ),
+    "from ..aio import": "from ..client import",
+    "        prepare(self._parts)\n": "",
+    "        prepare(parts)\n": "",
+    "async with ended(": "with ended(",
+    "It is called at most once.": "It is called at most once, in the calling\n                thread.",
+}
+DIFFERENCES = {"aio.py": OF_CLIENT, "enlist/_aio.py": OF_ENLISTED, "stores/_aio.py": OF_STORES}
 
 #: What is left to rename when the texts above have been replaced.
 PATTERNS = {
@@ -104,7 +115,7 @@ PASS = {
         "execute",
         "take",
     ),
-    *("wait_durable", "InteractiveTransaction", "promise", "joined"),
+    *("wait_durable", "InteractiveTransaction", "promise", "joined", "ended", "partial"),
 }
 
 

@@ -254,7 +254,7 @@ export class StoresSession<S extends StoreClients = StoreClients> {
    * What the session remembers in all stores, as text of at most 8,000 characters: letters, digits
    * and `_-.~`, so that it can be the value of a header or a cookie. `Session.token` says which
    * transactions each store has in it.
-   * Errors: `token_too_long` if more than about 50 transactions are pending. Wait with `durable()`,
+   * Errors: `token_too_long` if more than about 60 transactions are pending. Wait with `durable()`,
    * or pass on `of(name).token` of each store.
    */
   get token(): string {

@@ -35,7 +35,8 @@ from highwater import (
 )
 from highwater._core.tuning import Tuning
 from highwater.outbox import OutboxRow, follow_outbox, follow_outbox_async
-from show import Json, RaisedByBodyError, show, show_error, show_transaction, show_verdict
+from highwater.stores import AsyncStores, AsyncStoresSession, Stores, StoresSession
+from show import Json, RaisedByBodyError, show, show_error, show_part, show_transaction, show_verdict
 
 IS_SYNC = sys.argv[1:] == ["sync"]
 #: Threads for calls that go on at the same time.
@@ -115,6 +116,7 @@ class Scope:
     def __init__(self) -> None:
         self.clients: dict[str, Any] = {}
         self.sessions: dict[str, Any] = {}
+        self.stores: dict[str, Any] = {}
         self.promises: dict[str, Any] = {}
         self.open: dict[str, Any] = {}
         self.listeners: dict[str, Listener] = {}
@@ -138,8 +140,9 @@ class Call:
     @property
     def origin(self) -> Any:
         """Where transactions are begun: a session if there is one, else the client."""
-        session = self.given.get("session")
-        return self.client if session is None else self.scope.sessions[session]
+        name = self.given.get("session")
+        session = self.client if name is None else self.scope.sessions[name]
+        return session.of(self.given["store"]) if isinstance(session, (StoresSession, AsyncStoresSession)) else session
 
     async def ask(self, method: Callable[..., Any], *args: object, **options: object) -> Any:
         if not IS_SYNC:
@@ -361,11 +364,32 @@ async def token(call: Call) -> Json:
 
 
 async def session(call: Call) -> None:
-    call.scope.sessions[call.given["as"]] = call.client.session(**pick(call.given, {"causal": "causal"}))
+    stores = call.given.get("stores")
+    maker = call.client if stores is None else call.scope.stores[stores]
+    call.scope.sessions[call.given["as"]] = maker.session(**pick(call.given, {"causal": "causal"}))
 
 
-async def session_durable(call: Call) -> None:
-    await call.ask(call.scope.sessions[call.given["of"]].durable, **pick(call.given, WAIT))
+async def session_durable(call: Call) -> Json | None:
+    options = pick(call.given, {**WAIT, "onTimeout": "on_timeout"})
+    parts = await call.ask(call.scope.sessions[call.given["of"]].durable, **options)
+    return None if parts is None else {"parts": [show_part(each) for each in parts]}
+
+
+async def stores(call: Call) -> None:
+    kind: Any = Stores if IS_SYNC else AsyncStores
+    clients = {store: call.scope.clients[name] for store, name in call.given["clients"].items()}
+    call.scope.stores[call.given["as"]] = kind(clients)
+
+
+async def wait_for_all(call: Call) -> Json:
+    promises = [call.scope.promises[name] for name in call.given["of"]]
+    joined = call.scope.stores[call.given["stores"]].all(promises)
+    options = pick(call.given, {**WAIT, "onTimeout": "on_timeout"})
+    if call.given.get("afterDurable"):
+        parts = await call.ask(joined.after_durable, lambda found: found, **options)
+    else:
+        parts = await call.ask(joined.durable, **options)
+    return {"parts": [show_part(each) for each in parts]}
 
 
 async def save_id(call: Call) -> Json:
@@ -379,6 +403,8 @@ async def save_session(call: Call) -> Json:
 async def resume(call: Call) -> Json:
     to = call.scope.sessions[call.given["session"]]
     verdicts = await call.ask(to.resume, call.given["token"], **pick(call.given, ASK))
+    if isinstance(verdicts, dict):
+        return {"verdicts": {store: [each.verdict for each in listed] for store, listed in verdicts.items()}}
     return {"verdicts": [each.verdict for each in verdicts]}
 
 
@@ -463,6 +489,8 @@ COMMANDS: dict[str, Callable[[Call], Awaitable[object]]] = {
     "token": token,
     "session": session,
     "sessionDurable": session_durable,
+    "stores": stores,
+    "all": wait_for_all,
     "saveSession": save_session,
     "saveId": save_id,
     "resume": resume,

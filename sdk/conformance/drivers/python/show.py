@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from highwater import HighwaterError, Position, RefusedToken, Verdict
+from highwater.stores import StorePart
 from highwater.webhooks import WebhookVerificationError
 
 Json = dict[str, Any]
@@ -69,6 +70,10 @@ def show_verdict(verdict: Verdict | RefusedToken) -> Json:
     }
 
 
+def show_part(part: StorePart) -> Json:
+    return {"store": part.store, "state": part.state, "code": None if part.error is None else part.error.code}
+
+
 def show_transaction(tx: Any) -> Json:
     results = tx.results
     return {
@@ -118,6 +123,8 @@ def show_error(error: BaseException, runs: int | None = None) -> Json:
                 "successor": error.successor,
                 "verdict": None if error.verdict is None else show_verdict(error.verdict),
                 "runs": runs,
+                "store": error.store,
+                "parts": [show_part(each) for each in error.parts] or None,
             }
         case WebhookVerificationError():
             return {"class": "WebhookVerificationError", "code": error.code}

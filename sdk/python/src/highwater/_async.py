@@ -8,7 +8,7 @@ import contextlib
 import inspect
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -23,10 +23,11 @@ from ._interactive import no_turn
 from ._options import DURABLE_TIMEOUT
 from ._promise import BasePromise
 from ._transaction import BaseTransaction
-from ._waits import Waiting
+from ._waits import AnyWait, Waiting
 from ._watcher import Watcher
 
 R = TypeVar("R")
+W = TypeVar("W", bound=AnyWait)
 P = TypeVar("P", bound=BasePromise)
 T = TypeVar("T", bound=BaseTransaction)
 
@@ -50,26 +51,38 @@ async def wait_durable(
     """
     host.prepare()
     limit = DURABLE_TIMEOUT if timeout is None else timeout
+    async with ended(lambda done: Waiting(watcher, entries, level, done), limit) as waiting:
+        return waiting.result(limit)
+
+
+@contextlib.asynccontextmanager
+async def ended(begin: Callable[[Callable[[], None]], W], limit: float) -> AsyncIterator[W]:
+    """Begins a wait and yields it when it is done, or when the time is over."""
     loop = asyncio.get_running_loop()
-    ended = loop.create_future()
+    over = loop.create_future()
 
     def end() -> None:
-        if not ended.done():
-            ended.set_result(None)
+        if not over.done():
+            over.set_result(None)
 
     timer = None
-    waiting = Waiting(watcher, entries, level, end)
+    waiting = begin(end)
     try:
         if not waiting.is_done:
             # Ten thousand promises may wait at a time: asyncio.timeout would be the largest part of
             # each wait.
             timer = loop.call_later(limit, end)
-            await ended
-        return waiting.result(limit)
+            await over
+        yield waiting
     finally:
         if timer is not None:
             timer.cancel()
         waiting.end()
+
+
+async def together(calls: Collection[Callable[[], Coroutine[Any, Any, R]]]) -> list[R | BaseException]:
+    """Makes the calls at the same time. Returns what each returned or raised."""
+    return await asyncio.gather(*(call() for call in calls), return_exceptions=True)
 
 
 class Turns:

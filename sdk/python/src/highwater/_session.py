@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ._core.errors import PromiseBrokenError, TransactionLostError
+from ._core.errors import HighwaterError, PromiseBrokenError, TransactionLostError
 from ._core.pending_set import PendingPromise
 from ._core.session import SessionMemory, session_tokens
 from ._core.wire import RefusedToken, Verdict
@@ -71,16 +71,22 @@ class BaseSession:
     @contextmanager
     def _forgetting(self) -> Iterator[Sequence[PendingPromise]]:
         """Yields the entries to wait for, and forgets one that turns out lost or broken."""
-        with self._watcher.lock:
-            entries = list(self._memory.entries)
+        entries = self._open_entries()
         try:
             yield entries
         except (TransactionLostError, PromiseBrokenError) as error:
-            with self._watcher.lock:
-                for entry in entries:
-                    if error.verdict is not None and entry.token == error.verdict.token:
-                        self._memory.forget(entry)
+            self._forget(entries, error)
             raise
+
+    def _forget(self, entries: Sequence[PendingPromise], error: HighwaterError) -> None:
+        with self._watcher.lock:
+            for entry in entries:
+                if error.verdict is not None and entry.token == error.verdict.token:
+                    self._memory.forget(entry)
+
+    def _open_entries(self) -> Sequence[PendingPromise]:
+        with self._watcher.lock:
+            return list(self._memory.entries)
 
     def _entries_of(self, token: str) -> tuple[list[str], list[PendingPromise]]:
         tokens = session_tokens(token)

@@ -27,10 +27,11 @@ from ._promise import BasePromise
 from ._shared_requests import may_share
 from ._transaction import BaseTransaction
 from ._transport import Certificates, SyncTransport
-from ._waits import Waiting
+from ._waits import AnyWait, Waiting
 from ._watcher import Watcher
 
 R = TypeVar("R")
+W = TypeVar("W", bound=AnyWait)
 P = TypeVar("P", bound=BasePromise)
 T = TypeVar("T", bound=BaseTransaction)
 
@@ -217,20 +218,46 @@ def wait_durable(
     Raises the error of the first entry that is settled otherwise.
     """
     limit = DURABLE_TIMEOUT if timeout is None else timeout
+    with ended(lambda done: Waiting(watcher, entries, level, done), limit, cancel=cancel) as waiting:
+        return waiting.result(limit)
+
+
+@contextlib.contextmanager
+def ended(
+    begin: Callable[[Callable[[], object]], W], limit: float, *, cancel: Cancellation | None = None
+) -> Iterator[W]:
+    """Begins a wait and yields it when it is done or cancelled, or when the time is over."""
     woken = threading.Event()
     off = cancel.watch(woken.set) if cancel is not None else None
     waiting = None
     try:
         check(cancel)
-        waiting = Waiting(watcher, entries, level, woken.set)
+        waiting = begin(woken.set)
         if not waiting.is_done:
             woken.wait(min(limit, threading.TIMEOUT_MAX))
-        return waiting.result(limit, is_cancelled=cancel is not None and cancel.is_cancelled)
+        if not waiting.is_done:
+            check(cancel)
+        yield waiting
     finally:
         if off is not None:
             off()
         if waiting is not None:
             waiting.end()
+
+
+def together(calls: Collection[Callable[[], R]]) -> list[R | BaseException]:
+    """Makes the calls at the same time, in threads. Returns what each returned or raised."""
+    if not calls:
+        return []
+
+    def attempt(call: Callable[[], R]) -> R | BaseException:
+        try:
+            return call()
+        except BaseException as error:  # noqa: BLE001 - the caller raises it
+            return error
+
+    with concurrent.futures.ThreadPoolExecutor(len(calls)) as threads:
+        return list(threads.map(attempt, calls))
 
 
 class SyncCalls(BaseClient[P, T], Generic[P, T]):

@@ -5,13 +5,25 @@ Threads and tasks sleep; this module does not.
 
 from __future__ import annotations
 
-import concurrent.futures
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
 
+from ._background import Host
 from ._core.errors import HighwaterError, closed_error, fresh
 from ._core.pending_set import PendingPromise, Settlement
+from ._core.stores import EndedPart, is_loss
 from ._core.wire import Verdict
 from ._watcher import Watcher
+
+
+class AnyWait(Protocol):
+    """A wait that can be given up."""
+
+    @property
+    def is_done(self) -> bool: ...
+
+    def end(self) -> None: ...
 
 
 class Waiting:
@@ -88,11 +100,9 @@ class Waiting:
         self.end()
         self._done()
 
-    def result(self, timeout: float, *, is_cancelled: bool = False) -> list[Verdict]:
+    def result(self, timeout: float) -> list[Verdict]:
         """Returns the verdicts or raises the error. A verdict that came in time counts."""
         if not self.is_done:
-            if is_cancelled:
-                raise concurrent.futures.CancelledError
             raise self._watcher.timed_out(self._entries, self._level, timeout=timeout, pending=self._open)
         if self.error is not None:
             raise self.error
@@ -111,3 +121,84 @@ class Waiting:
                 self._watcher.unwatch(entry, self._level, self._waiter)
         if is_settled:
             self._done()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Something to wait for in one store."""
+
+    store: str
+    watcher: Watcher
+    host: Host
+    entries: Sequence[PendingPromise]
+    level: str
+    transaction_id: str | None = None
+
+
+def at_level(parts: Sequence[Part], level: str | None) -> Sequence[Part]:
+    """Returns the parts at the level, if one is given."""
+    return parts if level is None else [replace(each, level=level) for each in parts]
+
+
+def prepare(parts: Sequence[Part]) -> None:
+    """Makes sure before a wait that each client has its loop."""
+    for each in parts:
+        each.host.prepare()
+
+
+class StoresWait:
+    """Waits in several stores at a time, until one has a loss or nothing more can be learned.
+
+    A failure other than a loss does not end it: it must not hide a loss in another store.
+    """
+
+    __slots__ = ("_done", "_parts", "_waits")
+
+    def __init__(self, parts: Sequence[Part], done: Callable[[], object]) -> None:
+        self._done = done
+        self._parts = parts
+        self._waits: list[Waiting] = []
+        try:
+            for each in parts:
+                self._waits.append(Waiting(each.watcher, each.entries, each.level, self._ended))
+        except BaseException:
+            self.end()
+            raise
+        self._ended()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every part is settled, or one is lost."""
+        if len(self._waits) < len(self._parts):
+            return False
+        return all(each.is_done for each in self._waits) or any(each.is_done for each in self._lost())
+
+    def _lost(self) -> list[Waiting]:
+        return [each for each in self._waits if is_loss(each.error)]
+
+    def _ended(self) -> None:
+        # Called by the thread that settles a part: whichever is last sees all of them.
+        if self.is_done:
+            self._done()
+
+    def result(self, timeout: float) -> list[EndedPart]:
+        """Returns how the wait for each part has ended."""
+        is_over = any(each.is_done for each in self._lost())
+        return [
+            self._end_of(part, waiting, timeout, is_over=is_over)
+            for part, waiting in zip(self._parts, self._waits, strict=True)
+        ]
+
+    def _end_of(self, part: Part, waiting: Waiting, timeout: float, *, is_over: bool) -> EndedPart:
+        if is_over and not waiting.is_done:
+            return EndedPart(part.store, part.transaction_id, None, is_open=True)
+        try:
+            waiting.result(timeout)
+        except HighwaterError as error:
+            return EndedPart(part.store, part.transaction_id, error)
+        return EndedPart(part.store, part.transaction_id, None)
+
+    def end(self) -> None:
+        """Gives up the open waits."""
+        for each in self._waits:
+            each.end()

@@ -22,11 +22,13 @@ applied.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from .reading import read_problem
 from .wire import AtRisk, Evidence, Position, Problem, ReachedLimit, RefusedToken, Verdict, WireError
 from .wire_types import Outcome, Retry, TransactionState
+from .wire_types import Verdict as VerdictKind
 
 
 class HighwaterError(Exception):
@@ -91,6 +93,10 @@ class HighwaterError(Exception):
     """Metadata of the transaction's options, if this process ran it."""
     verdict: Verdict | None
     """The verdict that ended a wait, with its rule."""
+    store: str | None = None
+    """For a wait in several stores: name of the store that the error is about."""
+    parts: tuple[StorePart, ...] = ()
+    """For a wait in several stores: what is known of each part."""
 
     def __init__(
         self,
@@ -156,6 +162,27 @@ class HighwaterError(Exception):
         # Pickled by message and attributes: an error crosses process pools complete, except for its
         # cause.
         return (_rebuild, (type(self), self.message, dict(self.__dict__)))
+
+
+@dataclass(frozen=True, slots=True)
+class StorePart:
+    """What is known of one part of a wait in several stores.
+
+    A part is one transaction, or what a session did in one store.
+    """
+
+    store: str
+    """Name of the store."""
+    state: VerdictKind
+    """Verdict of the part.
+
+    `pending` if there is no evidence, also because its store could not be asked; `error` then says
+    why. `unknown` if a tracker refused the token.
+    """
+    transaction_id: str | None = None
+    """Id of the transaction; of a session, of the one that `error` is about."""
+    error: HighwaterError | None = None
+    """Why the part is not durable. None if it is, and if it was pending when the wait ended."""
 
 
 _E = TypeVar("_E", bound=HighwaterError)

@@ -18,7 +18,7 @@ REMEMBERED_MAX: Final = 10_000
 Above that number it keeps, of the promises that are durable at the client's level, only the
 furthest of each epoch, which stands for the others at stronger levels.
 """
-_PREFIX: Final = "hws1"
+PREFIX: Final = "hws1"
 
 
 class SessionMemory:
@@ -67,7 +67,7 @@ class SessionMemory:
         ones the furthest of each epoch. So it stays short if work becomes durable as it goes.
         """
         self._compact()
-        return ".".join((_PREFIX, *(entry.token for entry in self._entries)))
+        return ".".join((PREFIX, *(entry.token for entry in self._entries)))
 
     def begin(self) -> int:
         """Returns the number of a transaction, in the order in which the session's began."""
@@ -126,6 +126,6 @@ class SessionMemory:
 def session_tokens(token: str) -> list[str]:
     """Returns the transaction tokens in a session token. Errors: ``invalid_token``."""
     prefix, *tokens = token.split(".")
-    if prefix != _PREFIX:
+    if prefix != PREFIX:
         raise usage_error("invalid_token", "not a session token; pass the value of session.token")
     return tokens
