@@ -26,8 +26,15 @@ import { Stage } from "./stage.ts";
 const GUIDE = new URL("../guide/", import.meta.url);
 const POLL_MS = 100;
 const { ONLY = "" } = process.env;
-/** Programs of these need a library, and tests of their own run them beside it. */
-const ADAPTERS = ["drizzle.md", "enlist.md", "kysely.md", "postgres-wire.md", "sqlalchemy.md"];
+/** Programs of these need a library or a second system, and tests of their own run them beside it. */
+const ADAPTERS = [
+  "drizzle.md",
+  "enlist.md",
+  "kysely.md",
+  "postgres-wire.md",
+  "several-stores.md",
+  "sqlalchemy.md",
+];
 
 const guide = await readGuide();
 const pages = [...guide, ...(await readReadmes())].filter(({ name }) => new RegExp(ONLY).test(name));
