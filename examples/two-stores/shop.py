@@ -53,7 +53,7 @@ class Shop:
             print(f"{order} lost in {error.store}, cancelled", flush=True)
 
     def undo(self, order: int, parts: Sequence[StorePart]) -> None:
-        """What was lost does not exist. What was not lost must not stay as it is."""
+        """Cancels the half of the order that still exists."""
         kept = {part.store for part in parts if part.state != "lost"}
         if "orders" in kept:
             cancel = sql("UPDATE purchase SET state = 'cancelled' WHERE id = {order}", order=order)

@@ -42,7 +42,7 @@ async function untilSettled(session: StoresSession): Promise<void> {
   }
 }
 
-/** What was lost does not exist. What was not lost must not stay as it is. */
+/** Cancels the half of the order that still exists. */
 async function undo(order: number, parts: readonly StorePart[]): Promise<void> {
   const isLost = new Map(parts.map(({ store, state }) => [store, state === "lost"]));
   if (isLost.get("orders") === false)

@@ -99,7 +99,10 @@ for (const language of ["ts", "python"] as const)
     context.after(() => rm(folder, { recursive: true }));
     const file = join(folder, language === "ts" ? "page.ts" : "page.py");
     await writeFile(file, code);
-    await using program = new Shop([language === "ts" ? process.execPath : PYTHON, file], await environment());
+    await using program = new Shop(
+      [language === "ts" ? process.execPath : PYTHON, file],
+      await environment(),
+    );
     await program.end();
     assert.equal(program.output, blocksOf("text", markdown).join(""));
   });
@@ -107,8 +110,9 @@ for (const language of ["ts", "python"] as const)
 test("a loss in one database is undone in the other", async () => {
   const env = await environment();
   await using first = new Shop([process.execPath, path("../shop.ts")], env);
-  await using second = new Shop([PYTHON, path("../shop.py")], env);
+  // It makes the tables, and then the other one finds them.
   await first.place(1, "committed", "durable");
+  await using second = new Shop([PYTHON, path("../shop.py")], env);
   await second.place(101, "committed", "durable");
 
   // The invoices reach no other region any more, and then their region is lost.
@@ -118,9 +122,7 @@ test("a loss in one database is undone in the other", async () => {
   await billing.killRegion(EAST);
   const primary = await cluster.mostAdvancedReplica();
   await cluster.promote(primary);
-  await Promise.all(
-    [first, second].map((shop, at) => shop.says(at * 100 + 2, "lost in billing, cancelled")),
-  );
+  await Promise.all([first, second].map((shop, at) => shop.says(at * 100 + 2, "lost in billing, cancelled")));
   // Both stores go on.
   await first.place(3, "committed", "durable");
   await second.place(103, "committed", "durable");
@@ -128,10 +130,14 @@ test("a loss in one database is undone in the other", async () => {
 
   const states = (rows: readonly Readonly<Record<string, unknown>>[]): string[] =>
     rows.map(({ id, state }) => `${String(id)} ${String(state)}`);
-  assert.deepEqual(
-    states(await orders.cluster.query(EAST, "SELECT id, state FROM purchase ORDER BY id")),
-    ["1 placed", "2 cancelled", "3 placed", "101 placed", "102 cancelled", "103 placed"],
-  );
+  assert.deepEqual(states(await orders.cluster.query(EAST, "SELECT id, state FROM purchase ORDER BY id")), [
+    "1 placed",
+    "2 cancelled",
+    "3 placed",
+    "101 placed",
+    "102 cancelled",
+    "103 placed",
+  ]);
   assert.deepEqual(states(await cluster.query(primary, "SELECT id, state FROM invoice ORDER BY id")), [
     "1 due",
     "3 due",

@@ -74,7 +74,10 @@ before(async () => {
   directory = await mkdtemp(join(SDK, ".tmp-"));
   for (const [index, example] of EXAMPLES.entries()) {
     const file = join(directory, `example-${String(index)}.ts`);
-    const program = programOf(example).replaceAll(URL_SHOWN, options);
+    const program = programOf(example)
+      .replaceAll(URL_SHOWN, options)
+      // The second store of an example is the same database here.
+      .replaceAll(URL_SHOWN.replace("highwater", "billing"), options);
     const reached = program.replaceAll("postgresql://shop@127.0.0.1:5432/app", database);
     await writeFile(file, reached.replaceAll("postgresql://app@127.0.0.1:4604/app", system.pgUrl("us-east")));
     files.set(example, file);

@@ -21,6 +21,7 @@ const KEYWORDS_OF: Readonly<Record<string, string>> = {
   ResumeOptions: "Session.resume",
   SessionOptions: "Highwater.session",
   StatusOptions: "Highwater.status",
+  StoresDurableOptions: "StoresPromise.durable",
   VerdictsOptions: "Highwater.verdicts",
   WebhookRequest: "verify",
 };
@@ -46,6 +47,7 @@ const ONLY_TYPESCRIPT: Readonly<Record<string, string>> = {
   "OpenTelemetryApi OpenTelemetrySpan OpenTelemetryTracer TracingOptions": "Python imports the API itself",
   "RefusedToken.id": "a field that a verdict has can be read from both only if both declare it",
   "RefusedToken.error RefusedToken.rule": "Python has its code and detail without a box, and no rule",
+  StoreClients: "Python says Mapping",
   SqlValue: "Python says object: types of one's own join in",
   "OutboxHandler TransactBody": "Python's is a Callable",
   Verdict: "the word alone; Python's Verdict is the judgement that has it",

@@ -17,4 +17,5 @@ def programs() -> list[str]:
 def with_service(program: str, gateway: str, tracker: str) -> str:
     """The program as it is run here, where gateway and tracker have addresses of their own."""
     endpoint = f"endpoints=[__import__('highwater').Endpoint({gateway!r}, {tracker!r})]"
-    return program.replace(_SERVICE, endpoint)
+    # The second store of an example is the same database here.
+    return program.replace(_SERVICE, endpoint).replace(_SERVICE.replace("highwater", "billing"), endpoint)

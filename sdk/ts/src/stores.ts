@@ -84,8 +84,8 @@ interface Ended extends StorePart {
  * Stores of one application by name. Creates promises and sessions that span them. Holds nothing
  * that needs closing: close the clients.
  *
- * Errors: `invalid_options` if there is no store, a name is not a letter with up to 31 letters,
- * digits, `_` or `-` behind it, or two names have the same client.
+ * Errors: `invalid_options` if there is no store, a name does not match
+ * `[A-Za-z][A-Za-z0-9_-]{0,31}`, or two names have the same client.
  *
  * @example
  * ```ts
@@ -379,7 +379,12 @@ function endOf(store: string, transactionId: string | undefined, failure: unknow
 function inStore(error: unknown, store: string, parts?: readonly StorePart[]): unknown {
   if (!(error instanceof HighwaterError)) return error;
   const Class = error.constructor as typeof HighwaterError;
-  return new Class(`store ${store}: ${error.message}`, { ...error, store, parts, cause: error.cause ?? error });
+  return new Class(`store ${store}: ${error.message}`, {
+    ...error,
+    store,
+    parts,
+    cause: error.cause ?? error,
+  });
 }
 
 function refused(code: string, message: string): InvalidRequestError {

@@ -163,8 +163,8 @@ class Stores(BaseStores[Highwater]):
     Args:
         clients: Clients by the names of their stores.
 
-    Errors: `invalid_options` if there is no store, a name is not a letter with up to 31 letters,
-    digits, `_` or `-` behind it, two names have the same client, or a client is of another kind.
+    Errors: `invalid_options` if there is no store, a name does not match
+    `[A-Za-z][A-Za-z0-9_-]{0,31}`, two names have the same client, or a client is of another kind.
 
     Example:
         stores = Stores({"notes": hw})
