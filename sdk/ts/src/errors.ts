@@ -25,8 +25,8 @@ import {
   type Retry,
   type TokenVerdict,
   type TransactionState,
+  type Verdict,
 } from "./wire.ts";
-import { type StorePart } from "./stores.ts";
 
 export interface ErrorDetails extends Omit<Problem, "type" | "title" | "status" | "detail"> {
   /**
@@ -62,6 +62,21 @@ export interface ErrorDetails extends Omit<Problem, "type" | "title" | "status" 
   readonly parts?: readonly StorePart[] | undefined;
   /** Underlying error or reason, as in any JavaScript error. */
   readonly cause?: unknown;
+}
+
+/** What is known of one part of a wait: one transaction, or what a session did in one store. */
+export interface StorePart {
+  /** Name of the store. */
+  readonly store: string;
+  /**
+   * Verdict of the part. `pending` if there is no evidence, also because its store could not be
+   * asked; `error` then says why. `unknown` if a tracker refused the token.
+   */
+  readonly state: Verdict;
+  /** Id of the transaction; of a session, of the one that `error` is about. */
+  readonly transactionId?: string | undefined;
+  /** Why the part is not durable. Absent if it is, and if it was pending when the wait ended. */
+  readonly error?: HighwaterError | undefined;
 }
 
 type Details = Omit<ErrorDetails, "cause">;

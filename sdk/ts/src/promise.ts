@@ -36,9 +36,9 @@ export class DurabilityPromise {
   /** Default level of `durable` and `onLost`. */
   readonly level: string;
   /** @internal */
-  readonly entry: PendingPromise;
+  declare readonly entry: PendingPromise;
   /** @internal */
-  readonly watcher: Watcher;
+  declare readonly watcher: Watcher;
 
   /** @internal */
   constructor(watcher: Watcher, entry: PendingPromise, position: Position, level: string) {

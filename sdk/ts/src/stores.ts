@@ -17,7 +17,8 @@
  *   console.log(store, state); // "durable"
  * ```
  */
-import { type Highwater } from "./edge.ts";
+import type { Highwater } from "./edge.ts";
+import type { StorePart } from "./errors.ts";
 import {
   AbortError,
   type DurabilityPromise,
@@ -32,8 +33,9 @@ import {
   TokenRefusedError,
   type TokenVerdict,
   TransactionLostError,
-  type Verdict,
 } from "./index.ts";
+
+export type { StorePart } from "./errors.ts";
 
 /** Longest token of a session, in characters: it has to fit into a header. */
 const TOKEN_MAX = 8_000;
@@ -51,21 +53,6 @@ export interface StoresDurableOptions extends DurableOptions {
    * `DurabilityTimeoutError`, `pending` resolves, and `state` of that part is `pending`.
    */
   readonly onTimeout?: "error" | "pending";
-}
-
-/** What is known of one part of a wait: one transaction, or what a session did in one store. */
-export interface StorePart {
-  /** Name of the store. */
-  readonly store: string;
-  /**
-   * Verdict of the part. `pending` if there is no evidence, also because its store could not be
-   * asked; `error` then says why. `unknown` if a tracker refused the token.
-   */
-  readonly state: Verdict;
-  /** Id of the transaction; of a session, of the one that `error` is about. */
-  readonly transactionId?: string | undefined;
-  /** Why the part is not durable. Absent if it is, and if it was pending when the wait ended. */
-  readonly error?: HighwaterError | undefined;
 }
 
 /** Something to wait for in one store. */
