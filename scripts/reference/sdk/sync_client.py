@@ -78,7 +78,6 @@ OF_STORES = {
     "from ..aio import": "from ..client import",
     "        prepare(self._parts)\n": "",
     "        prepare(parts)\n": "",
-    "async with ended(": "with ended(",
     "It is called at most once.": "It is called at most once, in the calling\n                thread.",
 }
 DIFFERENCES = {"aio.py": OF_CLIENT, "enlist/_aio.py": OF_ENLISTED, "stores/_aio.py": OF_STORES}

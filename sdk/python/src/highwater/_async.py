@@ -27,7 +27,6 @@ from ._waits import AnyWait, Waiting
 from ._watcher import Watcher
 
 R = TypeVar("R")
-W = TypeVar("W", bound=AnyWait)
 P = TypeVar("P", bound=BasePromise)
 T = TypeVar("T", bound=BaseTransaction)
 
@@ -51,13 +50,11 @@ async def wait_durable(
     """
     host.prepare()
     limit = DURABLE_TIMEOUT if timeout is None else timeout
-    async with ended(lambda done: Waiting(watcher, entries, level, done), limit) as waiting:
-        return waiting.result(limit)
+    return await ended(lambda done: Waiting(watcher, entries, level, done), limit)
 
 
-@contextlib.asynccontextmanager
-async def ended(begin: Callable[[Callable[[], None]], W], limit: float) -> AsyncIterator[W]:
-    """Begins a wait and yields it when it is done, or when the time is over."""
+async def ended(begin: Callable[[Callable[[], None]], AnyWait[R]], limit: float) -> R:
+    """Begins a wait, and returns its result when it is done or when the time is over."""
     loop = asyncio.get_running_loop()
     over = loop.create_future()
 
@@ -73,7 +70,7 @@ async def ended(begin: Callable[[Callable[[], None]], W], limit: float) -> Async
             # each wait.
             timer = loop.call_later(limit, end)
             await over
-        yield waiting
+        return waiting.result(limit)
     finally:
         if timer is not None:
             timer.cancel()

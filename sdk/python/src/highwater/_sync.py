@@ -31,7 +31,6 @@ from ._waits import AnyWait, Waiting
 from ._watcher import Watcher
 
 R = TypeVar("R")
-W = TypeVar("W", bound=AnyWait)
 P = TypeVar("P", bound=BasePromise)
 T = TypeVar("T", bound=BaseTransaction)
 
@@ -218,15 +217,13 @@ def wait_durable(
     Raises the error of the first entry that is settled otherwise.
     """
     limit = DURABLE_TIMEOUT if timeout is None else timeout
-    with ended(lambda done: Waiting(watcher, entries, level, done), limit, cancel=cancel) as waiting:
-        return waiting.result(limit)
+    return ended(lambda done: Waiting(watcher, entries, level, done), limit, cancel=cancel)
 
 
-@contextlib.contextmanager
 def ended(
-    begin: Callable[[Callable[[], object]], W], limit: float, *, cancel: Cancellation | None = None
-) -> Iterator[W]:
-    """Begins a wait and yields it when it is done or cancelled, or when the time is over."""
+    begin: Callable[[Callable[[], object]], AnyWait[R]], limit: float, *, cancel: Cancellation | None = None
+) -> R:
+    """Begins a wait, and returns its result when it is done or when the time is over."""
     woken = threading.Event()
     off = cancel.watch(woken.set) if cancel is not None else None
     waiting = None
@@ -237,7 +234,7 @@ def ended(
             woken.wait(min(limit, threading.TIMEOUT_MAX))
         if not waiting.is_done:
             check(cancel)
-        yield waiting
+        return waiting.result(limit)
     finally:
         if off is not None:
             off()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from ._background import Host
 from ._core.errors import HighwaterError, closed_error, fresh
@@ -16,12 +16,16 @@ from ._core.stores import EndedPart, is_loss
 from ._core.wire import Verdict
 from ._watcher import Watcher
 
+R_co = TypeVar("R_co", covariant=True)
 
-class AnyWait(Protocol):
+
+class AnyWait(Protocol[R_co]):
     """A wait that can be given up."""
 
     @property
     def is_done(self) -> bool: ...
+
+    def result(self, timeout: float) -> R_co: ...
 
     def end(self) -> None: ...
 

@@ -47,8 +47,8 @@ class AsyncStoresPromise:
         prepare(self._parts)
         limit = DURABLE_TIMEOUT if timeout is None else timeout
         parts = at_level(self._parts, level)
-        async with ended(lambda done: StoresWait(parts, done), limit) as waiting:
-            return parts_of(waiting.result(limit), may_be_pending=on_timeout == "pending")
+        found = await ended(lambda done: StoresWait(parts, done), limit)
+        return parts_of(found, may_be_pending=on_timeout == "pending")
 
     async def after_durable(
         self,
@@ -108,8 +108,8 @@ class AsyncStoresSession(BaseStoresSession[AsyncSession]):
         parts = at_level(self._parts(), level)
         prepare(parts)
         limit = DURABLE_TIMEOUT if timeout is None else timeout
-        async with ended(lambda done: StoresWait(parts, done), limit) as waiting:
-            return self._ended(parts, waiting.result(limit), may_be_pending=on_timeout == "pending")
+        found = await ended(lambda done: StoresWait(parts, done), limit)
+        return self._ended(parts, found, may_be_pending=on_timeout == "pending")
 
     async def resume(
         self, token: str, *, level: str | None = None, wait: float = 0, timeout: float | None = None

@@ -52,8 +52,8 @@ class StoresPromise:
         """
         limit = DURABLE_TIMEOUT if timeout is None else timeout
         parts = at_level(self._parts, level)
-        with ended(lambda done: StoresWait(parts, done), limit, cancel=cancel) as waiting:
-            return parts_of(waiting.result(limit), may_be_pending=on_timeout == "pending")
+        found = ended(lambda done: StoresWait(parts, done), limit, cancel=cancel)
+        return parts_of(found, may_be_pending=on_timeout == "pending")
 
     def after_durable(
         self,
@@ -119,8 +119,8 @@ class StoresSession(BaseStoresSession[Session]):
         """
         parts = at_level(self._parts(), level)
         limit = DURABLE_TIMEOUT if timeout is None else timeout
-        with ended(lambda done: StoresWait(parts, done), limit, cancel=cancel) as waiting:
-            return self._ended(parts, waiting.result(limit), may_be_pending=on_timeout == "pending")
+        found = ended(lambda done: StoresWait(parts, done), limit, cancel=cancel)
+        return self._ended(parts, found, may_be_pending=on_timeout == "pending")
 
     def resume(
         self,
