@@ -20,6 +20,7 @@ MODULES: Final = (
     "highwater.errors",
     "highwater.outbox",
     "highwater.webhooks",
+    "highwater.gate",
     "highwater.opentelemetry",
     "highwater.dbapi",
     "highwater.sqlalchemy",

@@ -38,6 +38,7 @@ from ._core.wire import (
     VerdictsResponse,
 )
 from ._drivers import Outcome, drive_async
+from ._interactive import BaseInteractive
 from ._lanes import Lanes
 from ._listeners import Listeners
 from ._observers import log_events, print_events
@@ -49,6 +50,7 @@ from ._transaction import BaseTransaction
 from ._transport import Certificates, Verify
 from ._values import TypeDecoders, result_decoder
 from ._watcher import Exposure, Subscriber, Watcher, WatcherDeps
+from ._witness import witness
 
 Statements = StatementInput | Sequence[StatementInput]
 
@@ -215,7 +217,11 @@ class BaseClient(Generic[P, T]):
         attempts = options.get("max_attempts", MAX_ATTEMPTS)
         call = CallOptions(timeout_ms, event.headers, attempts)
         steps = self._service.transaction(body, sought, call)
-        response = yield from self._service.observed(event, steps, lambda answer: answer.state)
+        try:
+            response = yield from self._service.observed(event, steps, lambda answer: answer.state)
+        except HighwaterError as error:
+            self._failed(error)
+            raise
         return self._committed(response, level, execution, remember)
 
     def _open(
@@ -238,6 +244,7 @@ class BaseClient(Generic[P, T]):
             left_ms=left_ms or (lambda: each_ms),
             learn_marks=self._watcher.learn_marks,
             committed=lambda response, level: self._committed(response, level, execution, remember),
+            failed=self._failed,
         )
         return InteractiveCore(deps, execution, options.get("level"))
 
@@ -302,8 +309,21 @@ class BaseClient(Generic[P, T]):
         self._watcher.learn_marks(response.marks)
         if remember is not None:
             remember(transaction)
+        at = witness.get()
+        if at is not None:
+            at.committed(self, transaction)
         self._listeners.keep(self._watcher, entry)
         return transaction
+
+    def _failed(self, error: BaseException) -> None:
+        at = witness.get()
+        if at is not None:
+            at.failed(self, error)
+
+    def _opened(self, transaction: BaseInteractive[T]) -> None:
+        at = witness.get()
+        if at is not None:
+            at.opened(self, transaction)
 
     def _entry(
         self, token: str, transaction_id: str, position: Position, execution: ExecutionOptions | None = None

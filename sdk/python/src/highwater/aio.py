@@ -308,6 +308,7 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
         super().__init__(core, client._decode)
         self._client = client
         self._turns = Turns()
+        client._opened(self)
 
     async def query(self, statement: StatementInput, *, timeout: float | None = None) -> StatementResult:
         """Runs one statement.

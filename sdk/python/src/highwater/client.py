@@ -343,6 +343,7 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
         self._client = client
         self._turns = Turns()
         self._cancel = cancel
+        client._opened(self)
 
     def query(
         self, statement: StatementInput, *, timeout: float | None = None, cancel: Cancellation | None = None

@@ -50,6 +50,8 @@ class InteractiveDeps(Generic[_C]):
     learn_marks: Callable[[Marks | None], None]
     committed: Callable[[TransactionResponse, str], _C]
     """Converts the answer to the commit, and its level, to the result of ``commit``."""
+    failed: Callable[[BaseException], None] = lambda error: None
+    """Called with the error of each call."""
 
 
 class InteractiveCore(Generic[_C]):
@@ -66,6 +68,10 @@ class InteractiveCore(Generic[_C]):
         self.failure: BaseException | None = None
         """The error that ended the transaction."""
         self.committed: _C | None = None
+        self.is_answered: bool = False
+        """Whether a statement was answered."""
+        self.epoch: str | None = None
+        """Epoch that the gateway knew of when it answered the first statement."""
         self.expires_at: datetime | None = None
         """Time, by the service's clock, of its rollback if no other call comes before."""
         self._deps = deps
@@ -118,6 +124,9 @@ class InteractiveCore(Generic[_C]):
             steps = self._numbered(self._calls.statements({"seq": self._seq + 1, "statements": wire}, call))
             answer = yield from deps.service.observed(event, steps)
         self.expires_at = _instant(answer.expires_at)
+        if not self.is_answered:
+            self.is_answered = True
+            self.epoch = None if answer.marks is None else answer.marks.epoch
         deps.learn_marks(answer.marks)
         return answer.results
 
@@ -245,6 +254,7 @@ class InteractiveCore(Generic[_C]):
         try:
             return (yield from steps)
         except BaseException as error:
+            self._deps.failed(error)
             if not _is_still_open(error, is_begun=self._calls is not None):
                 self.is_open = False
                 self.failure = error
