@@ -115,7 +115,7 @@ async function serveFastapi(endpoints: readonly Endpoint[], isGated: boolean): P
   return [url() ?? "", () => child.kill("SIGKILL")];
 }
 
-test("behind a gate nobody is shown what is lost", async () => {
+test("behind a gate no reader is shown an order that is lost", async () => {
   await using system = await System.start();
   const { cluster } = system;
   await using ends = new AsyncDisposableStack();

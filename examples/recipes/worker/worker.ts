@@ -1,4 +1,4 @@
-// A worker of a queue: it acknowledges a message when what it did about it is durable, and not before.
+// A worker of a queue: it acknowledges a message when the message's transaction is durable.
 import { type Highwater, sql, TransactionLostError } from "@highwater/sdk";
 
 /** A message of a queue that delivers again what is not acknowledged. */

@@ -197,7 +197,7 @@ class _Scope:
                 self._opened.append(transaction)
 
     def failed(self, client: object, error: BaseException) -> None:
-        """Takes in an error that may tell of data."""
+        """Takes in an error that may rest on data."""
         if client is not self._hw or not isinstance(error, HighwaterError):
             return
         if error.evidence is not None:

@@ -1,6 +1,6 @@
 /**
- * Output gates: a response leaves when everything that its request has committed or read is durable.
- * The handler's transactions stay fast; there is one wait at the end.
+ * Output gates: a response leaves when everything that its request has committed or read is
+ * durable. The handler's transactions stay fast; there is one wait at the end.
  * @module
  */
 import { AsyncLocalStorage } from "node:async_hooks";
@@ -32,7 +32,7 @@ export interface GateOptions {
 export interface GateState {
   /**
    * `pending`: not durable yet, and not lost. `lost`: a failure has discarded something that the
-   * request committed or read. `unknown`: that cannot be told. `durable`: nothing can discard it;
+   * request committed or read. `unknown`: the gate does not know. `durable`: nothing can discard it;
    * only as the state of a receipt.
    */
   readonly state: "pending" | "lost" | "unknown" | "durable";
@@ -124,14 +124,14 @@ export class OutputGate {
 
   /**
    * Wraps a handler that takes a `Request` and returns a `Response`, such as a route handler of
-   * Next.js: `export const GET = gate.route(async (request) => …)`. What the handler throws, such as
-   * a redirect, is held, too.
+   * Next.js: `export const GET = gate.route(async (request) => …)`. An error or redirect that the
+   * handler throws is held, too.
    *
    * @param handler Handler of one method of the route.
    */
-  route<A extends readonly unknown[]>(
+  readonly route = <A extends readonly unknown[]>(
     handler: (...args: A) => Response | Promise<Response>,
-  ): (...args: A) => Promise<Response> {
+  ): ((...args: A) => Promise<Response>) => {
     return (...args) => {
       const scope = this.#scope();
       return holdRoute(() => handler(...args), {
@@ -141,7 +141,7 @@ export class OutputGate {
         answer: (refusal) => this.#answer(refusal),
       });
     };
-  }
+  };
 
   /** Lets the response of this request leave at once. Call it before the response begins. */
   bypass(): void {

@@ -1,5 +1,5 @@
-// What one request has committed or read, and the wait for all of it. Owns the floor of the request;
-// knows nothing of HTTP.
+// What one request has committed or read, and the wait for all of it. Owns the floor of the
+// request; knows nothing of HTTP.
 import {
   type DurabilityPromise,
   type Highwater,
@@ -14,8 +14,8 @@ import {
 /** What became of a request whose response is not sent. */
 export interface Refusal {
   /**
-   * `pending`: not durable in time. `lost`: a failure discarded something that the request committed
-   * or read. `unknown`: the gate cannot tell what the request has read.
+   * `pending`: not durable in time. `lost`: a failure discarded something that the request
+   * committed or read. `unknown`: the gate does not know how far the request has read.
    */
   readonly state: "pending" | "lost" | "unknown";
   /** Names everything that the request committed or read, for `OutputGate.status`. */
@@ -82,7 +82,7 @@ export class Scope {
     this.#opened.add(opened);
   }
 
-  /** Takes in an error: it may tell of data, or of a commit. */
+  /** Takes in an error: it may rest on data, or be that of a commit. */
   failed(cause: unknown, isOfCommit = false): void {
     if (!(cause instanceof HighwaterError)) {
       this.#isUnknown ||= isOfCommit;
@@ -155,8 +155,8 @@ export class Scope {
   }
 
   /**
-   * What an aborted transaction has read has no token. A read that begins after it has ended, in the
-   * same epoch, is not before anything that it saw.
+   * An aborted transaction has no token for its reads. A read that begins after it has ended, in
+   * the same epoch, is not before anything that it saw.
    */
   async #addFloor(aborted: readonly Opened[], leftMs: () => number): Promise<void> {
     try {
