@@ -32,8 +32,8 @@ export interface GateOptions {
 export interface GateState {
   /**
    * `pending`: not durable yet, and not lost. `lost`: a failure has discarded something that the
-   * request committed or read. `unknown`: the gate does not know. `durable`: nothing can discard it;
-   * only as the state of a receipt.
+   * request committed or read. `unknown`: the gate does not know. `durable`: nothing can discard
+   * it; only as the state of a receipt.
    */
   readonly state: "pending" | "lost" | "unknown" | "durable";
   /** Names everything that the request committed or read, for `OutputGate.status`. */
