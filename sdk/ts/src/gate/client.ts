@@ -25,7 +25,10 @@ export function watchClient(hw: Highwater, scope: () => Scope | undefined): Unga
   type Any = (...args: never[]) => Promise<unknown>;
   const own = {
     transaction: hw.transaction.bind(hw),
+    // They are called for one transaction's view of the client.
+    // oxlint-disable-next-line typescript/unbound-method
     transact: hw.transact,
+    // oxlint-disable-next-line typescript/unbound-method
     begin: hw.begin,
     oneShot: core.transaction,
     committed: core.committed,

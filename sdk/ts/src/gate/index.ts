@@ -3,6 +3,8 @@
  * durable. The handler's transactions stay fast; there is one wait at the end.
  * @module
  */
+// This entry is for servers, and the only one that needs it.
+// oxlint-disable-next-line no-restricted-imports
 import { AsyncLocalStorage } from "node:async_hooks";
 import { type Highwater, sql } from "../index.ts";
 import { type Ungated, watchClient } from "./client.ts";

@@ -143,9 +143,9 @@ export class Scope {
     const ended = [...this.#opened];
     this.#opened.clear();
     await Promise.all(
-      ended.map(({ tx }) =>
-        tx.isOpen ? tx.rollback({ timeoutMs: leftMs() }).catch(() => undefined) : undefined,
-      ),
+      ended
+        .filter(({ tx }) => tx.isOpen)
+        .map(({ tx }) => tx.rollback({ timeoutMs: leftMs() }).catch(() => undefined)),
     );
     const aborted: Opened[] = [];
     for (const opened of ended)
