@@ -1,9 +1,9 @@
 // What arguments and environment say of a deployment: its topology, and its trackers with the
 // credential to ask them.
 import { readFileSync } from "node:fs";
-import { hostname, userInfo } from "node:os";
 import { type TrackerCaller } from "@highwater/durability-tracker/failover";
 import { type Topology } from "@highwater/protocol";
+import { operatorHere } from "@highwater/runtime/operator";
 import {
   Faults,
   internalCredential,
@@ -65,5 +65,5 @@ export function trackersOf({ given, env }: Pick<Call, "given" | "env">): Tracker
 
 /** Who runs the command, for the audit log. */
 export function operatorOf({ given }: Pick<Call, "given">): string {
-  return given.text("by") ?? `${userInfo().username}@${hostname()}`;
+  return given.text("by") ?? operatorHere();
 }

@@ -2,10 +2,10 @@
 // The command `keys`: environment, standard streams and exit codes; nothing else.
 // Exit codes: 0 done, 1 not done (or not known to be), 2 wrong arguments or configuration.
 import { readFileSync } from "node:fs";
-import { hostname, userInfo } from "node:os";
 import { AUTHORITY_VARIABLES, makeAuthorityRule } from "@highwater/authority";
 import { HighwaterError } from "@highwater/protocol";
 import { realClock } from "@highwater/runtime";
+import { operatorHere } from "@highwater/runtime/operator";
 import { PostgresKeys } from "@highwater/store";
 import { loadStoreConfig } from "../../config.ts";
 import { makeStore } from "../../runtime.ts";
@@ -57,7 +57,7 @@ async function main(): Promise<void> {
       print,
       note,
       readStdin: () => readFileSync(0, "utf8"),
-      operator: `${userInfo().username}@${hostname()}`,
+      operator: operatorHere(),
     });
   } finally {
     keys.close();
