@@ -40,8 +40,18 @@ export function taskOf(args: readonly string[]): Task {
   const { flags = [], before = [], module } = run;
   return {
     kind: "program",
-    arguments: [...flags, fileURLToPath(import.meta.resolve(module)), ...before, ...rest],
+    arguments: [...flags, fileOf(module, command.name), ...before, ...rest],
   };
+}
+
+/** Errors: Refusal, if the program is not installed, as some are not in the container image. */
+function fileOf(module: string, command: string): string {
+  try {
+    return fileURLToPath(import.meta.resolve(module));
+  } catch (cause) {
+    if ((cause as { readonly code?: unknown }).code !== "ERR_MODULE_NOT_FOUND") throw cause;
+    throw badInput(`this installation has no highwater ${command}: install the npm package @highwater/cli`);
+  }
 }
 
 /** The first words of several commands, such as `serve`. */
