@@ -71,7 +71,7 @@ type ListenerKind = "lost" | "broken" | "durable";
  */
 export class OneShotClient {
   /** @internal */
-  readonly core: Core;
+  declare readonly core: Core;
   /** One item per registration: a listener that is added twice is called twice, removed once. */
   readonly #listeners = new Set<readonly [ListenerKind, LostListener]>();
   /** Functions that stop watching an entry. The client watches entries while it has listeners. */

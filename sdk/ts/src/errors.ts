@@ -293,7 +293,7 @@ export function abortError(cause: unknown, outcome: Outcome, transactionId?: str
 }
 
 export function unknownOutcome(transactionId: string | undefined, cause: unknown): HighwaterError {
-  const message = "it may or may not have committed: look up its status";
+  const message = "it may have committed: look up its status";
   return failure("outcome_unknown", message, { transactionId, cause });
 }
 

@@ -28,13 +28,13 @@ export type DurableListener = LostListener;
  */
 export class DurabilityPromise {
   /** Transaction id, a UUIDv7. All zeros if the token names a position alone. */
-  readonly id: string;
+  declare readonly id: string;
   /** Opaque token. Store it for later or for another process: `hw.promise(token)`. */
-  readonly token: string;
+  declare readonly token: string;
   /** Where the transaction committed. Stays the same if it is carried over to another epoch. */
-  readonly position: Position;
+  declare readonly position: Position;
   /** Default level of `durable` and `onLost`. */
-  readonly level: string;
+  declare readonly level: string;
   /** @internal */
   declare readonly entry: PendingPromise;
   /** @internal */

@@ -91,7 +91,7 @@ export interface Budget {
 }
 
 export class Service {
-  readonly deps: Shared;
+  declare readonly deps: Shared;
   readonly #inFlight = new Set<Promise<unknown>>();
   isClosed = false;
 

@@ -103,7 +103,7 @@ export class OneShotSession {
   ): Promise<Transaction> {
     const begun = ++this.#begun;
     const isDurable = options.reads === "durable";
-    const isCausal = this.#options.causal === true && options.readOnly === true;
+    const isCausal = this.#options.causal && options.readOnly;
     const seen = isCausal ? this.#latest : isDurable ? this.#floor : undefined;
     return this.#hw.transaction(statements, {
       ...(seen && { after: seen.entry.token }),
@@ -111,7 +111,7 @@ export class OneShotSession {
       remember: ({ entry }) => {
         const added = { entry, begun };
         this.#add(added);
-        if (isDurable && !this.#isBehind(added, this.#floor)) this.#floor = added;
+        if (isDurable) this.#floor = this.#furthest(added, this.#floor);
       },
     });
   }
@@ -155,8 +155,7 @@ export class OneShotSession {
    */
   async resume(token: string, options: ResumeOptions = {}): Promise<(TokenVerdict | RefusedToken)[]> {
     const [prefix, ...tokens] = token.split(".");
-    if (prefix !== TOKEN_PREFIX)
-      throw failure("invalid_token", "not a session token: pass the `token` of a session");
+    if (prefix !== TOKEN_PREFIX) throw failure("invalid_token", "pass the `token` of a session");
     const entries = tokens.map((each) => this.#hw.promise(each).entry);
     const verdicts = await this.#hw.verdicts(tokens, options);
     for (const [at, verdict] of verdicts.entries()) {
@@ -169,7 +168,7 @@ export class OneShotSession {
   #add(added: Remembered): void {
     const { entry } = added;
     this.#entries.set(entry.token, entry);
-    if (!this.#isBehind(added, this.#latest)) this.#latest = added;
+    this.#latest = this.#furthest(added, this.#latest);
     if (this.#entries.size <= this.#rememberedMax) return;
     this.#compact();
     // The remaining promises may be pending for long: do not go through all of them for each new
@@ -178,14 +177,17 @@ export class OneShotSession {
   }
 
   /**
-   * Whether the latest promise stays the latest, or the floor the floor. If the order of two epochs
-   * is not known, the transaction that began later is likely to be in the later epoch.
+   * The further of two promises. If the order of two epochs is not known, the transaction that began
+   * later is likely to be in the later epoch.
    */
-  #isBehind({ entry, begun }: Remembered, latest: Remembered | undefined): boolean {
-    if (!latest) return false;
-    const [own, other] = [entry.logPosition, latest.entry.logPosition];
-    if (own.epoch === other.epoch) return own.offset < other.offset;
-    return this.#core.watcher.pendingSet.isOlder(own.epoch, other.epoch) ?? begun < latest.begun;
+  #furthest(added: Remembered, known: Remembered | undefined): Remembered {
+    if (!known) return added;
+    const [own, other] = [added.entry.logPosition, known.entry.logPosition];
+    const isBehind =
+      own.epoch === other.epoch
+        ? own.offset < other.offset
+        : (this.#core.watcher.pendingSet.isOlder(own.epoch, other.epoch) ?? added.begun < known.begun);
+    return isBehind ? known : added;
   }
 
   #compact(): void {

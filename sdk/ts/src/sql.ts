@@ -37,7 +37,7 @@ export class Sql<R = any> {
   /** For the compiler alone. */
   declare protected readonly row?: R;
   /** @internal */
-  readonly pieces: readonly Piece[];
+  declare readonly pieces: readonly Piece[];
 
   /** @internal */
   constructor(pieces: readonly Piece[]) {
@@ -114,7 +114,7 @@ function raw(text: string): Sql {
  */
 function ident(...parts: readonly string[]): Sql {
   if (parts.length === 0 || parts.some((part) => part === "" || part.includes("\0")))
-    throw failure("invalid_identifier", "a part of the name is empty or contains NUL");
+    throw failure("invalid_identifier", "a part is empty or contains NUL");
   return raw(parts.map((part) => `"${part.replaceAll('"', '""')}"`).join("."));
 }
 
@@ -191,7 +191,7 @@ export function toParam(value: unknown, number: number): Param {
 }
 
 function dateText(date: Date): string {
-  if (Number.isNaN(date.getTime())) throw failure("invalid_parameter", "the Date is invalid");
+  if (Number.isNaN(date.getTime())) throw failure("invalid_parameter", "invalid Date");
   const year = date.getUTCFullYear();
   // The year before 1 is 1 BC: there is no year 0.
   const digits = String(year > 0 ? year : 1 - year).padStart(4, "0");
@@ -203,7 +203,7 @@ function jsonText(value: unknown): string {
   const text = JSON.stringify(value, (_key, inner: unknown) =>
     typeof inner === "bigint" ? inner.toString() : inner,
   ) as string | undefined;
-  if (text === undefined) throw failure("invalid_parameter", "the value cannot be written as JSON");
+  if (text === undefined) throw failure("invalid_parameter", "it cannot be written as JSON");
   return text;
 }
 

@@ -128,21 +128,21 @@ export class Transaction<R = Row, S = readonly StatementResult[]> extends Durabi
   /**
    * One result per statement. Null if the answer is `replayed`: the service does not keep results.
    */
-  readonly results: S | null;
+  declare readonly results: S | null;
   /** Whether the outcome is that of an earlier attempt of this id, whose answer was lost. */
-  readonly replayed: boolean;
+  declare readonly replayed: boolean;
   /** Whether a tracker had this transaction on disk when the answer came. */
-  readonly announced: boolean;
+  declare readonly announced: boolean;
   /**
    * Whether a tracker had the contents on disk when the answer came. Undefined if they were not to
    * be kept, or after a replay.
    */
-  readonly kept: boolean | undefined;
+  declare readonly kept: boolean | undefined;
   /**
    * For a read with `after`, `mode` or `reads`: its node, and how far that may be behind the
    * primary.
    */
-  readonly served: Served | undefined;
+  declare readonly served: Served | undefined;
   readonly #answered: TransactionState;
 
   /** @internal */
@@ -173,7 +173,7 @@ export class Transaction<R = Row, S = readonly StatementResult[]> extends Durabi
   get rows(): readonly R[] {
     const results = this.results as readonly StatementResult<R>[] | null;
     if (results === null)
-      throw failure("results_not_kept", "a replay has no results: read the rows again", {
+      throw failure("results_not_kept", "a replay has no rows: read them again", {
         transactionId: this.id,
       });
     return results.at(-1)?.rows ?? [];

@@ -55,7 +55,7 @@ RESULT = {
     "rows": [["1"], [None]],
     "truncated": True,
 }
-SERVED = {"node": "b", "region": "us-west", "role": "replica", "behindBytes": "0", "behindMs": 4}
+SERVED = {"node": "b", "region": "us-west", "role": "replica", "behindBytes": "0", "behindMs": 4, "ageMs": 7}
 REFUSED = {
     "token": "t",
     "verdict": "unknown",
@@ -144,7 +144,7 @@ def test_what_is_read() -> None:
     assert event.epochs == (EpochRecord(E2, 2, E1, 9, 7),)
     response = read_transaction_response(committed(ID.upper(), results=[RESULT], served=SERVED, replayed=True))
     assert (response.id, response.replayed, response.announced) == (ID, True, True)
-    assert response.served == Served("b", "us-west", "replica", 0, 0.004)
+    assert response.served == Served("b", "us-west", "replica", 0, 0.004, 0.007)
     assert response.results == (WireResult("SELECT", 1, (Field("a", 23),), [["1"], [None]], truncated=True),)
     verdicts = read_verdicts_response(EXAMPLES["verdicts"][1]).verdicts
     assert verdicts == (

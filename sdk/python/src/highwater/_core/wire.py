@@ -100,6 +100,8 @@ class Served:
     """Bytes of log."""
     behind: float | None = None
     """Seconds."""
+    age: float | None = None
+    """With ``reads="durable"``: the state in the answer is at most so many seconds old."""
 
 
 @dataclass(slots=True)
