@@ -177,8 +177,8 @@ export class OneShotSession {
   }
 
   /**
-   * The further of two promises. If the order of two epochs is not known, the transaction that began
-   * later is likely to be in the later epoch.
+   * The further of two promises. If the order of two epochs is not known, the transaction that
+   * began later is likely to be in the later epoch.
    */
   #furthest(added: Remembered, known: Remembered | undefined): Remembered {
     if (!known) return added;
