@@ -21,6 +21,7 @@ const IMPORTS: Readonly<Record<string, string>> = {
   "@highwater/sdk/kysely": 'import { Kysely } from "kysely";',
   "@highwater/sdk/enlist": 'import pg from "pg";\nimport postgres from "postgres";',
   "@highwater/sdk/tokens": 'import pg from "pg";',
+  "@highwater/sdk/gate": 'import express from "express";\nconst app = express();',
   "@highwater/sdk/drizzle": 'import { pgTable, text } from "drizzle-orm/pg-core";',
 };
 /** What some of them print; the others need only end well. */

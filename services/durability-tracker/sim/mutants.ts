@@ -471,10 +471,14 @@ export const MUTANTS: readonly Mutant[] = [
     name: "announcements that a tracker refuses are forgotten",
     patch: {
       file: gateway("trackers/announcements"),
-      find: `      if (sent) {
-        this.#items.splice`,
-      replace: `      if (sent || batch.length > 0) {
-        this.#items.splice`,
+      find: `    return null;
+  }
+
+  #noteFailure(`,
+      replace: `    return NONE;
+  }
+
+  #noteFailure(`,
     },
   },
   {

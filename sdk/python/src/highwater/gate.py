@@ -5,6 +5,8 @@ response leaves when everything that its request has committed or read is durabl
 at the end.
 
 Example:
+    from typing import Any
+
     async def place(scope: Any, receive: Any, send: Any) -> None:
         await hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"))
         await send({"type": "http.response.start", "status": 201, "headers": []})

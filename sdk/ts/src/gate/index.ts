@@ -72,7 +72,7 @@ const RETRY_AFTER_S = "1";
  * ```ts
  * const gate = new OutputGate(hw, { timeoutMs: 5_000 });
  * app.use(gate.express);
- * app.post("/orders", async (request, response) => {
+ * app.post("/orders", async (_request, response) => {
  *   const { id } = await hw.transaction(sql`INSERT INTO orders VALUES (1)`);
  *   response.status(201).json({ id }); // leaves when the order is durable
  * });
