@@ -205,6 +205,7 @@ export const TRACKER = {
     question: "How many transactions could be read again after a failover?",
   }),
   contentsBytes: gauge("highwater_contents_bytes", {
+    unit: "bytes",
     help: "Size of the contents that this tracker keeps. `TRACKER_CONTENTS_BYTES` limits it.",
     question: "Will contents soon be refused for their size?",
   }),
