@@ -74,9 +74,9 @@ const names = (table: Readonly<Record<string, string>>): Set<string> =>
 const snake = (name: string): string =>
   name.replace(/(?<=[a-z])[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
-/** The adapters follow the libraries that they are for, and those differ. */
+/** Adapters and gates follow the libraries that they are for, and those differ. */
 function entriesOf(modules: readonly Module[]): Map<string, ApiItem> {
-  const own = modules.filter(({ name }) => !/(?:kysely|drizzle|enlist|tokens|sqlalchemy|dbapi)$/.test(name));
+  const own = modules.filter(({ name }) => !/(?:kysely|drizzle|enlist|gate|tokens|sqlalchemy|dbapi)$/.test(name));
   return new Map(own.flatMap(({ entries }) => entries).map((entry) => [entry.name, entry]));
 }
 

@@ -168,8 +168,8 @@ export class OutputGate {
    * Errors: those of `Highwater.verdicts`.
    *
    * @param receipt Receipt from the body of the 202.
-   * @param options `waitMs`: time that the tracker may hold its answer while something is pending,
-   * in milliseconds; at most 60,000. Default: 0.
+   * @param options `waitMs`: time that the tracker may hold its answer while something is pending;
+   * at most 60,000. Default: 0.
    */
   async status(receipt: string, options: { readonly waitMs?: number } = {}): Promise<GateStatus> {
     const { level } = this.#options;

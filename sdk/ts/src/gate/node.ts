@@ -19,15 +19,15 @@ export interface NodeResponse {
   /** Sends the last chunk. */
   end: (...args: never[]) => unknown;
   /** Names of the headers that are set. */
-  getHeaderNames(): string[];
+  getHeaderNames: () => string[];
   /** Unsets a header. */
-  removeHeader(name: string): unknown;
+  removeHeader: (name: string) => unknown;
   /** Cuts the connection. */
-  destroy(error?: Error): unknown;
+  destroy: (error?: Error) => unknown;
   /** Calls its listeners. */
-  emit(event: string, ...args: unknown[]): boolean;
+  emit: (event: string, ...args: unknown[]) => boolean;
   /** Adds a listener. */
-  once(event: string, listener: () => void): unknown;
+  once: (event: string, listener: () => void) => unknown;
 }
 
 /** What decides about a response. */
