@@ -31,6 +31,7 @@ test("defaults", () => {
     maxWaitMs: 30_000,
     metadata: undefined,
     maxDelayMs: undefined,
+    keep: undefined,
     placement: null,
   });
 });
