@@ -225,8 +225,18 @@ export class Container {
     return this.ended();
   }
 
+  /** With all that runs in it. */
   async kill(): Promise<void> {
-    if (this.#child !== undefined) await endGuarded(this.#child);
+    const child = this.#child;
+    if (child?.pid === undefined) return;
+    // The change of user has cut the service off from the death of `unshare`. The end of the first
+    // process of a namespace ends all others in it.
+    const { pid } = child;
+    const first = async (): Promise<string> => firstChild(await firstChild(pid));
+    // It may have ended by itself.
+    const service = this.isRunning() ? await first().catch(() => "") : "";
+    if (service !== "") process.kill(Number(service), "SIGKILL");
+    await endGuarded(child);
   }
 }
 
