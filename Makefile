@@ -241,7 +241,7 @@ tofu: $(STAMP) ## Build OpenTofu for HIGHWATER_TERRAFORM (needs Go 1.26; a large
 	@$(NODE) infra/terraform/test/install.ts tofu
 
 # Three at a time: two of the files wait for minutes, each time for what the provider waits for.
-infra-test: $(STAMP) $(INFRA) $(CHECKOV) $(ENVOY_HERE) $(PROMETHEUS) infra-tools ## Test infra/terraform: its rules, tflint, checkov, and an example on a stand-in for AWS (HIGHWATER_TERRAFORM=tofu)
+infra-test: $(STAMP) $(INFRA) $(CHECKOV) $(ENVOY_HERE) $(PROMETHEUS) infra-tools ## Test infra/terraform: its rules, tflint, checkov, and an example on a stand-in for AWS; build and run the image (HIGHWATER_TERRAFORM=tofu)
 	@$(MAKE) -s --no-print-directory $(K6) || true
 	HIGHWATER_INFRA_FULL=1 $(NODE) scripts/run-tests.ts --concurrency=3 $(filter infra/terraform/% infra/image/%,$(TEST_FILES))
 
@@ -305,7 +305,7 @@ verify: $(STAMP) ## Run the checks that take hours at this commit and write docs
 # Without Go there is no k6 and no Jaeger; their tests are skipped and say so. Two side by side:
 # most of them run whole systems, and three keep two cores so busy that clocks inside the systems
 # run out.
-test-slow: $(STAMP) $(VENV) $(PYRIGHT) $(SITE) $(PROMETHEUS) $(FAKETIME) $(POSTGRES) $(PGBOUNCER) $(ENVOY_HERE) ## Run the slow tests (*.slow.test.ts): chaos, Envoy, Jaeger, Prometheus, browsers, other runtimes, the image
+test-slow: $(STAMP) $(VENV) $(PYRIGHT) $(SITE) $(PROMETHEUS) $(FAKETIME) $(POSTGRES) $(PGBOUNCER) $(ENVOY_HERE) ## Run the slow tests (*.slow.test.ts): chaos, Envoy, Jaeger, Prometheus, browsers, other runtimes
 	@for program in $(K6) jaeger $(ETCD); do $(MAKE) -s --no-print-directory $$program || true; done
 	$(NODE) scripts/run-tests.ts --concurrency 2 $(SLOW_FILES)
 
