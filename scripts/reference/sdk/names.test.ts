@@ -76,7 +76,9 @@ const snake = (name: string): string =>
 
 /** Adapters and gates follow the libraries that they are for, and those differ. */
 function entriesOf(modules: readonly Module[]): Map<string, ApiItem> {
-  const own = modules.filter(({ name }) => !/(?:kysely|drizzle|enlist|gate|tokens|sqlalchemy|dbapi)$/.test(name));
+  const own = modules.filter(
+    ({ name }) => !/(?:kysely|drizzle|enlist|gate|tokens|sqlalchemy|dbapi)$/.test(name),
+  );
   return new Map(own.flatMap(({ entries }) => entries).map((entry) => [entry.name, entry]));
 }
 
