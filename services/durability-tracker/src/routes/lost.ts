@@ -23,7 +23,10 @@ interface WithQuery {
 }
 
 /** To be registered in a scope that knows its callers. */
-export function lostRoutes(scope: FastifyInstance, { contents }: { readonly contents: Contents }): void {
+export function lostRoutes(
+  scope: FastifyInstance,
+  { contents }: { readonly contents: Pick<Contents, "list" | "read" | "erase"> },
+): void {
   scope.get<WithQuery>("/v1/lost", async (request, reply): Promise<LostList> => {
     const { principal } = callerOf(request);
     const faults: string[] = [];
