@@ -76,7 +76,10 @@ it("instead of a password no other message, and none of a wrong length, is blame
 });
 
 it("a role has so many connections, and no more", async () => {
-  const clients = await Promise.all([1, 2, 3].map(() => WireClient.open(url, { password: key })));
+  // The sessions of earlier tests may still end.
+  const open = (): Promise<WireClient> =>
+    eventually("there is room", () => WireClient.open(url, { password: key }).catch(() => undefined));
+  const clients = [await open(), await open(), await open()];
   await assert.rejects(
     WireClient.open(url, { password: key }),
     (error: WireError) => code(error) === "53300",
