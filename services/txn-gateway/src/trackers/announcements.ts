@@ -148,7 +148,7 @@ export class TrackerQueue {
         this.#items.splice(0, batch.length);
         for (const item of batch) {
           this.#contentsBytes -= item.contentsBytes;
-          item.acknowledge(!notKept.has(nameOf(item.announcement)));
+          item.acknowledge(notKept.size === 0 || !notKept.has(nameOf(item.announcement)));
         }
       }
       const pauseMs =
