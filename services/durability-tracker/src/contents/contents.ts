@@ -28,6 +28,7 @@ import {
   type ContentsTotals,
   type ListedLost,
   type LostQuestion,
+  type LostRow,
   type PendingContents,
 } from "./contents-database.ts";
 import { type ContentsFile } from "./contents-file.ts";
@@ -70,6 +71,9 @@ export class Contents {
   #forgottenMs = Number.NEGATIVE_INFINITY;
   #isForgetting = false;
   #failures = 0;
+  /** Published, and not yet handed to the file. */
+  #losses: LostRow[] = [];
+  #listing: Promise<void> | null = null;
 
   constructor(options: ContentsOptions) {
     this.#options = options;
@@ -82,6 +86,7 @@ export class Contents {
   async stop(): Promise<void> {
     this.#stop.abort();
     this.#store?.close();
+    await this.#listing;
     await this.#options.file.close();
   }
 
@@ -128,16 +133,30 @@ export class Contents {
   onVerdict(published: Published): void {
     if (published.kind !== "write") return;
     const { id, attempt: epoch, owner } = published;
-    const row = {
+    this.#losses.push({
       owner: String(owner),
       id,
       epoch,
       atMs: Math.floor(this.#options.clock.wallMs()),
       data: JSON.stringify(transactionData(published)),
-    };
-    this.#options.file.lose([row]).catch((cause: unknown) => {
-      this.#noteFailure(cause);
     });
+    this.#listing ??= this.#listLosses();
+  }
+
+  /** One write is in flight, and the next one takes everything since: a failover loses thousands. */
+  async #listLosses(): Promise<void> {
+    // What else this turn publishes goes along.
+    await Promise.resolve();
+    while (this.#losses.length > 0) {
+      const rows = this.#losses;
+      this.#losses = [];
+      try {
+        await this.#options.file.lose(rows);
+      } catch (cause) {
+        this.#noteFailure(cause);
+      }
+    }
+    this.#listing = null;
   }
 
   /** What all levels have in the current epoch. */

@@ -1,0 +1,56 @@
+// Goal: every published loss is listed, also those of the moment before a tracker stops, and
+// thousands at once take few writes. Method: the real file, whose writes are counted.
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { FakeClock } from "@highwater/runtime/testing";
+import { MemoryLog } from "@highwater/service/testing";
+import { published } from "../../test/support/events.ts";
+import { type LostRow } from "./contents-database.ts";
+import { ContentsFile } from "./contents-file.ts";
+import { Contents, type ContentsOptions } from "./contents.ts";
+
+const LIMITS = { bytes: 1_000_000, bytesPerOwner: 1_000_000 };
+const ALL = {
+  ...{ owner: null, after: 0, limit: 1_000, sinceMs: 0, id: null, contents: null, answered: null },
+};
+
+class CountedFile extends ContentsFile {
+  readonly writes: number[] = [];
+
+  override lose(rows: readonly LostRow[]): Promise<null> {
+    this.writes.push(rows.length);
+    return super.lose(rows);
+  }
+}
+
+const never = (): never => {
+  throw new Error("not needed here");
+};
+
+test("losses that are published together are listed in one write, and none is left out at the end", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "contents-"));
+  try {
+    const path = join(folder, "contents");
+    const file = new CountedFile(path, LIMITS);
+    const options: ContentsOptions = {
+      ...{ file, clock: new FakeClock(), log: new MemoryLog(), keys: null },
+      ...{ store: never, state: never, primary: never, readTime: never, onNotKept: never },
+      ...{ keepLostMs: 1_000, expireEveryMs: 1_000 },
+    };
+    const contents = new Contents(options);
+    for (let count = 0; count < 500; count++) contents.onVerdict(published());
+    contents.onVerdict(published({ kind: "read" }));
+    await Promise.resolve();
+    for (let count = 0; count < 300; count++) contents.onVerdict(published());
+    await contents.stop();
+    assert.deepEqual(file.writes, [500, 300]);
+    const again = new ContentsFile(path, LIMITS);
+    assert.equal((await again.list(ALL)).length, 800);
+    await again.close();
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
