@@ -3,6 +3,7 @@
 // deleted. Keeps the limits; judges nothing and opens nothing.
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import { type Answered, type ContentsState, type NotKeptWhy } from "@highwater/protocol";
+import { sortable, unsortable } from "../shell/ledger-codec.ts";
 
 export interface ContentsLimits {
   /** Bytes of all contents, and of one owner's. */
@@ -138,10 +139,7 @@ export class ContentsDatabase {
         "PRAGMA locking_mode = EXCLUSIVE; PRAGMA busy_timeout = 2000; PRAGMA secure_delete = ON; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;",
       );
       const [{ tables } = { tables: 0 }] = this.#ask("SELECT count(*) AS tables FROM sqlite_master");
-      if (tables === 0)
-        this.#transact(() => {
-          database.exec(SCHEMA);
-        });
+      if (tables === 0) database.exec(`BEGIN; ${SCHEMA} COMMIT;`);
       const [{ version } = { version: null }] = this.#ask(
         "SELECT user_version AS version FROM pragma_user_version",
       );
@@ -153,6 +151,12 @@ export class ContentsDatabase {
       database.close();
       throw cause;
     }
+    this.#recount();
+  }
+
+  #recount(): void {
+    [this.#bytes, this.#rows] = [0, 0];
+    this.#bytesOf.clear();
     for (const row of this.#ask(SQL.sums)) {
       this.#rows += Number(row["rows"]);
       this.#count(String(row["owner"]), Number(row["bytes"]));
@@ -235,7 +239,7 @@ export class ContentsDatabase {
     const from = after ?? { epoch: "", owner: "", id: "" };
     return this.#ask(SQL.pending, epoch, from.epoch, from.owner, from.id).map((row) => ({
       ...keyOf(row),
-      offset: String(row["place"]).slice(LENGTH_DIGITS),
+      offset: unsortable(String(row["place"])),
     }));
   }
 
@@ -263,7 +267,7 @@ export class ContentsDatabase {
     const [row] = this.#ask(SQL.sealed, owner, id, epoch);
     if (row === undefined) return null;
     return {
-      offset: String(row["place"]).slice(LENGTH_DIGITS),
+      offset: unsortable(String(row["place"])),
       wrapped: row["wrapped"] as Uint8Array,
       body: row["body"] as Uint8Array,
     };
@@ -315,7 +319,6 @@ export class ContentsDatabase {
   }
 
   #transact<T>(work: () => T): T {
-    const counted = { bytes: this.#bytes, rows: this.#rows, of: new Map(this.#bytesOf) };
     this.#database.exec("BEGIN");
     try {
       const result = work();
@@ -323,10 +326,7 @@ export class ContentsDatabase {
       return result;
     } catch (cause) {
       this.#database.exec("ROLLBACK");
-      this.#bytes = counted.bytes;
-      this.#rows = counted.rows;
-      this.#bytesOf.clear();
-      for (const [owner, bytes] of counted.of) this.#bytesOf.set(owner, bytes);
+      this.#recount();
       throw cause;
     }
   }
@@ -340,11 +340,4 @@ type Row = Record<string, unknown>;
 
 function keyOf(row: Row): AttemptKey {
   return { owner: String(row["owner"]), id: String(row["id"]), epoch: String(row["epoch"]) };
-}
-
-const LENGTH_DIGITS = 2;
-
-/** As in the ledger: a text that sorts like the number. */
-function sortable(offset: string): string {
-  return `${String(offset.length).padStart(LENGTH_DIGITS, "0")}${offset}`;
 }

@@ -137,7 +137,7 @@ export function decodeWaiting(key: string, body: string): SavedWaiting {
   const [owner, gateway, region, metadata] = JSON.parse(body) as WaitingBody;
   return {
     id: key.slice(slash + 1, slash + 1 + UUID_CHARS) as TxnId,
-    offset: BigInt(key.slice(LENGTH_DIGITS, slash)) as Offset,
+    offset: BigInt(unsortable(key.slice(0, slash))) as Offset,
     owner: BigInt(owner),
     source: gateway === null || region === null ? null : { gateway, region },
     metadata,
@@ -151,7 +151,12 @@ const UUID_CHARS = 36;
  * An offset as a text that sorts like the number: with the number of its digits, at most 64, in
  * front.
  */
-export function sortable(offset: Offset): string {
+export function sortable(offset: Offset | string): string {
   const digits = offset.toString();
   return `${String(digits.length).padStart(LENGTH_DIGITS, "0")}${digits}`;
+}
+
+/** The digits of such a text. */
+export function unsortable(text: string): string {
+  return text.slice(LENGTH_DIGITS);
 }
