@@ -1,7 +1,7 @@
 // The file of contents as the tracker's main thread sees it. Requests are carried out in order. A
 // failure fails its request, and not the tracker: no verdict rests on contents.
-import { Worker } from "node:worker_threads";
 import { type NotKeptWhy } from "@highwater/protocol";
+import { DiskThread } from "../shell/disk-thread.ts";
 import type {
   AttemptKey,
   ContentsItem,
@@ -13,83 +13,58 @@ import type {
   PendingContents,
   SealedContents,
 } from "./contents-database.ts";
-import type { ContentsReply, ContentsRequest } from "./contents-worker.ts";
+import type { ContentsRequest } from "./contents-worker.ts";
 
 export class ContentsFile {
-  readonly #worker: Worker;
-  readonly #answers: { resolve: (value: unknown) => void; reject: (cause: Error) => void }[] = [];
-  #failed: Error | null = null;
+  readonly #thread: DiskThread<ContentsRequest>;
 
   constructor(file: string, limits: ContentsLimits) {
-    this.#worker = new Worker(new URL("./contents-worker.ts", import.meta.url), {
-      workerData: { file, limits },
-      execArgv: ["--disable-warning=ExperimentalWarning"],
-    });
-    this.#worker.on("message", (reply: ContentsReply) => {
-      const answer = this.#answers.shift();
-      if (reply.ok) answer?.resolve(reply.value);
-      else answer?.reject(new Error(`contents: ${reply.message}`));
-    });
-    this.#worker.on("error", (cause) => {
-      this.#failed = cause instanceof Error ? cause : new Error(String(cause));
-      for (const answer of this.#answers.splice(0)) answer.reject(this.#failed);
-    });
-  }
-
-  async #ask<T>(request: ContentsRequest): Promise<T> {
-    if (this.#failed !== null) throw this.#failed;
-    return new Promise<T>((resolve, reject) => {
-      this.#answers.push({ resolve: resolve as (value: unknown) => void, reject });
-      this.#worker.postMessage(request);
-    });
+    const module = new URL("./contents-worker.ts", import.meta.url);
+    this.#thread = new DiskThread(module, { name: "contents", data: { file, limits } });
   }
 
   take(items: readonly ContentsItem[]): Promise<readonly (NotKeptWhy | null)[]> {
-    return this.#ask({ kind: "take", items });
+    return this.#thread.ask({ kind: "take", items });
   }
 
   forgetThrough(epoch: string, offset: string): Promise<ContentsTotals> {
-    return this.#ask({ kind: "forgetThrough", epoch, offset });
+    return this.#thread.ask({ kind: "forgetThrough", epoch, offset });
   }
 
   forget(attempts: readonly AttemptKey[]): Promise<null> {
-    return this.#ask({ kind: "forget", attempts });
+    return this.#thread.ask({ kind: "forget", attempts });
   }
 
   pendingElsewhere(epoch: string, after: AttemptKey | null): Promise<readonly PendingContents[]> {
-    return this.#ask({ kind: "pendingElsewhere", epoch, after });
+    return this.#thread.ask({ kind: "pendingElsewhere", epoch, after });
   }
 
   lose(rows: readonly LostRow[]): Promise<null> {
-    return this.#ask({ kind: "lose", rows });
+    return this.#thread.ask({ kind: "lose", rows });
   }
 
   list(question: LostQuestion): Promise<readonly ListedLost[]> {
-    return this.#ask({ kind: "list", question });
+    return this.#thread.ask({ kind: "list", question });
   }
 
   sealed(of: AttemptKey): Promise<SealedContents | null> {
-    return this.#ask({ kind: "sealed", of });
+    return this.#thread.ask({ kind: "sealed", of });
   }
 
   erase(owner: string, throughMs: number): Promise<number> {
-    return this.#ask({ kind: "erase", owner, throughMs });
+    return this.#thread.ask({ kind: "erase", owner, throughMs });
   }
 
   isErased(owner: string, throughMs: number): Promise<boolean> {
-    return this.#ask({ kind: "isErased", owner, throughMs });
+    return this.#thread.ask({ kind: "isErased", owner, throughMs });
   }
 
   expire(beforeMs: number): Promise<null> {
-    return this.#ask({ kind: "expire", beforeMs });
-  }
-
-  totals(): Promise<ContentsTotals> {
-    return this.#ask({ kind: "totals" });
+    return this.#thread.ask({ kind: "expire", beforeMs });
   }
 
   async close(): Promise<void> {
-    await this.#ask({ kind: "close" }).catch(() => undefined);
-    await this.#worker.terminate();
+    await this.#thread.ask({ kind: "close" }).catch(() => undefined);
+    await this.#thread.end();
   }
 }

@@ -1,5 +1,6 @@
 // Runs the file of contents in a worker thread, so that a disk flush never delays a mark.
-import { parentPort, workerData } from "node:worker_threads";
+import { workerData } from "node:worker_threads";
+import { serveRequests } from "../shell/disk-thread.ts";
 import {
   type AttemptKey,
   ContentsDatabase,
@@ -20,12 +21,7 @@ export type ContentsRequest =
   | { readonly kind: "erase"; readonly owner: string; readonly throughMs: number }
   | { readonly kind: "isErased"; readonly owner: string; readonly throughMs: number }
   | { readonly kind: "expire"; readonly beforeMs: number }
-  | { readonly kind: "totals" }
   | { readonly kind: "close" };
-
-export type ContentsReply =
-  | { readonly ok: true; readonly value: unknown }
-  | { readonly ok: false; readonly message: string };
 
 const { file, limits } = workerData as { file: string; limits: ContentsLimits };
 const database = new ContentsDatabase(file, limits);
@@ -56,20 +52,10 @@ function handle(request: ContentsRequest): unknown {
     case "expire":
       database.expire(request.beforeMs);
       return null;
-    case "totals":
-      return database.totals;
     case "close":
       database.close();
       return null;
   }
 }
 
-parentPort?.on("message", (request: ContentsRequest) => {
-  let reply: ContentsReply;
-  try {
-    reply = { ok: true, value: handle(request) };
-  } catch (cause) {
-    reply = { ok: false, message: cause instanceof Error ? cause.message : String(cause) };
-  }
-  parentPort?.postMessage(reply);
-});
+serveRequests(handle);

@@ -1,6 +1,5 @@
 // The ledger on local disk, from which the core starts after a kill. One write is in flight, and
 // the next one takes everything since. Judges nothing.
-import { Worker } from "node:worker_threads";
 import { type EpochId, type EpochRecord, type Offset, ownedName } from "@highwater/protocol";
 import type { Departed, LedgerEntry, Restored, SavedWaiting, Waiting } from "../core/index.ts";
 import {
@@ -12,8 +11,9 @@ import {
   encodeWaiting,
   sortable,
 } from "./ledger-codec.ts";
-import type { LedgerBatch, LedgerRow, Table } from "./ledger-database.ts";
-import type { LedgerReply, LedgerRequest } from "./ledger-worker.ts";
+import { DiskThread } from "./disk-thread.ts";
+import type { AnyTable, KeptRow, LedgerBatch, LedgerRow, Table } from "./ledger-database.ts";
+import type { LedgerRequest } from "./ledger-worker.ts";
 
 export interface Saved extends Restored {
   /** The current epoch when the ledger was last written. */
@@ -47,26 +47,20 @@ const emptyBatch = (): Batch => ({
 });
 
 export class LedgerFile {
-  readonly #worker: Worker;
+  readonly #thread: DiskThread<LedgerRequest>;
   readonly #onFailure: (cause: Error) => void;
-  readonly #answers: { resolve: (reply: LedgerReply) => void; reject: (cause: Error) => void }[] = [];
   #next = emptyBatch();
   #writing: Promise<void> | null = null;
   #nextDone: Promise<void> | null = null;
   #failed: Error | null = null;
 
   constructor(file: string, onFailure: (cause: Error) => void) {
-    this.#worker = new Worker(new URL("./ledger-worker.ts", import.meta.url), {
-      workerData: { file },
-      execArgv: ["--disable-warning=ExperimentalWarning"],
-    });
-    this.#worker.on("message", (reply: LedgerReply) => this.#answers.shift()?.resolve(reply));
     this.#onFailure = onFailure;
-    this.#worker.on("error", (cause) => {
-      const error = cause instanceof Error ? cause : new Error(String(cause));
-      for (const answer of this.#answers.splice(0)) answer.reject(error);
-      this.#fail(error);
-    });
+    const onEnd = (cause: Error): void => {
+      this.#fail(cause);
+    };
+    const module = new URL("./ledger-worker.ts", import.meta.url);
+    this.#thread = new DiskThread(module, { name: "ledger", data: { file }, onEnd });
   }
 
   /**
@@ -78,16 +72,19 @@ export class LedgerFile {
     this.#onFailure(error);
   }
 
-  async #ask(request: LedgerRequest): Promise<LedgerReply> {
+  async #ask<T>(request: LedgerRequest): Promise<T> {
     if (this.#failed !== null) throw this.#failed;
-    const reply = await new Promise<LedgerReply>((resolve, reject) => {
-      this.#answers.push({ resolve, reject });
-      this.#worker.postMessage(request);
-    });
-    if (reply.kind !== "failed") return reply;
-    const error = new Error(`ledger: ${reply.message}`);
-    this.#fail(error);
-    throw error;
+    try {
+      return await this.#thread.ask<T>(request);
+    } catch (cause) {
+      // The end of the thread has failed it already.
+      if (this.#failed === null) this.#fail(cause instanceof Error ? cause : new Error(String(cause)));
+      throw cause;
+    }
+  }
+
+  #rowsOf(table: AnyTable, after: string): Promise<readonly KeptRow[]> {
+    return this.#ask({ kind: "read", table, after });
   }
 
   /** Loads everything but the backlog, which loadWaiting() reads. */
@@ -133,13 +130,12 @@ export class LedgerFile {
   }
 
   async #read(
-    table: Table | "waiting",
+    table: AnyTable,
     take: (key: string, body: string) => void,
     onPart: () => void = () => undefined,
   ): Promise<void> {
     for (let after = ""; ;) {
-      const reply = await this.#ask({ kind: "read", table, after });
-      const rows = reply.kind === "rows" ? reply.rows : [];
+      const rows = await this.#rowsOf(table, after);
       for (const { key, body } of rows) take(key, body);
       onPart();
       const last = rows.at(-1)?.key;
@@ -153,8 +149,7 @@ export class LedgerFile {
    * when there is no more.
    */
   async loadOutbox(after: string): Promise<ReadonlyMap<string, string>> {
-    const reply = await this.#ask({ kind: "read", table: "outbox", after });
-    return new Map(reply.kind === "rows" ? reply.rows.map(({ key, body }) => [key, body]) : []);
+    return new Map((await this.#rowsOf("outbox", after)).map(({ key, body }) => [key, body]));
   }
 
   save(entry: LedgerEntry): void {
@@ -269,7 +264,7 @@ export class LedgerFile {
     await this.flush().catch(() => undefined);
     await this.flush().catch(() => undefined);
     await this.#ask({ kind: "close" }).catch(() => undefined);
-    await this.#worker.terminate();
+    await this.#thread.end();
   }
 }
 
