@@ -9,7 +9,7 @@ export { enterAct } from "./postgres/audit.ts";
 export { PostgresClient } from "./postgres/client.ts";
 export { PostgresContents } from "./postgres/contents.ts";
 export { PostgresEvents, type PostgresEventsOptions } from "./postgres/events.ts";
-export { PostgresKeys, type PostgresKeysOptions } from "./postgres/keys.ts";
+export { PostgresKeys } from "./postgres/keys.ts";
 export { type ReplicaStream, ReplicaStreams } from "./postgres/replica-streams.ts";
 export { OTHERS } from "./postgres/reader-roles.ts";
 export { isHashablePassword, scramVerifier } from "./postgres/scram.ts";

@@ -141,3 +141,8 @@ export function sessionSettings(limitMs: number): Record<string, string> {
     statement_timeout: String(limitMs),
   };
 }
+
+/** Returns the name of a session; a server keeps its first 63 bytes. */
+export function applicationName(helper: string, purpose?: string): string {
+  return (purpose === undefined ? `highwater:${helper}` : `highwater:${helper}:${purpose}`).slice(0, 63);
+}

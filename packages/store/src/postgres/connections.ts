@@ -2,7 +2,7 @@
 import { type Clock } from "@highwater/runtime";
 import { HighwaterError, type NodeSpec } from "@highwater/protocol";
 import { type PoolReport, type StoreObserver } from "../port.ts";
-import { Channel, destroy, sessionSettings, startupOptions } from "./channel.ts";
+import { applicationName, Channel, destroy, sessionSettings, startupOptions } from "./channel.ts";
 import { PostgresClient } from "./client.ts";
 import { GivenUp, TransactionLimits } from "./holders.ts";
 import { PositionsReader } from "./positions.ts";
@@ -261,8 +261,4 @@ function made<T>(map: Map<string | null, T>, role: Role, make: (name: string | n
 
 function unknownRole(_nodeUrl: string, role: string): never {
   throw new Error(`this process has no way to log in as ${role}`);
-}
-
-function applicationName(helper: string, purpose?: string): string {
-  return (purpose === undefined ? `highwater:${helper}` : `highwater:${helper}:${purpose}`).slice(0, 63);
 }

@@ -1,7 +1,7 @@
 // The events in PostgreSQL. Opens two connections to each node when they are needed, so that
 // recording never delays a reader.
 import { type ClientBase } from "pg";
-import { type DurabilityEventType, type EpochId, HighwaterError, type NodeSpec } from "@highwater/protocol";
+import { type DurabilityEventType, type EpochId, HighwaterError } from "@highwater/protocol";
 import { type Clock } from "@highwater/runtime";
 import {
   bestOfKeys,
@@ -17,7 +17,7 @@ import {
   type Recording,
   whatIsBetter,
 } from "../events.ts";
-import { Channel, sessionSettings } from "./channel.ts";
+import { NodeChannels, type NodeChannelsOptions } from "./node-channels.ts";
 import { readLogEnd } from "./log-end.ts";
 
 /**
@@ -93,13 +93,7 @@ const EXPIRE_BATCH = 2_000;
 /** Recordings may have to wait for each other: they get this many times the usual limit. */
 const SLOW_CALLS = 10;
 
-export interface PostgresEventsOptions {
-  readonly nodes: readonly NodeSpec[];
-  readonly clock: Clock;
-  /** Names this process to the server. */
-  readonly helper: string;
-  readonly connectTimeoutMs: number;
-  readonly callTimeoutMs: number;
+export interface PostgresEventsOptions extends NodeChannelsOptions {
   /**
    * Runs inside the recording transaction, with what it has inserted or revised, in the order of
    * the places; not without any.
@@ -107,50 +101,25 @@ export interface PostgresEventsOptions {
   readonly onRecorded?: (client: ClientBase, fresh: readonly FreshEvent[]) => Promise<void>;
 }
 
-interface NodeChannels {
-  readonly record: Channel;
-  readonly read: Channel;
-}
-
 export class PostgresEvents implements EventStore {
-  readonly #channels: ReadonlyMap<string, NodeChannels>;
+  readonly #recording: NodeChannels;
+  readonly #reading: NodeChannels;
   readonly #onRecorded: PostgresEventsOptions["onRecorded"];
   readonly #clock: Clock;
 
-  constructor({ nodes, clock, helper, connectTimeoutMs, callTimeoutMs, onRecorded }: PostgresEventsOptions) {
-    this.#onRecorded = onRecorded;
-    this.#clock = clock;
-    const channel = (url: string, purpose: string, limitMs: number): Channel =>
-      new Channel({
-        url,
-        name: `highwater:${helper}:${purpose}`.slice(0, 63),
-        settings: {
-          ...sessionSettings(limitMs),
-          // A plan that was made while the table was small would read all of it for each page.
-          plan_cache_mode: "force_custom_plan",
-          // A recorder whose host has died must not hold the counter: the server ends its
-          // transaction.
-          idle_in_transaction_session_timeout: String(limitMs),
-        },
-        connectTimeoutMs,
-        callTimeoutMs: limitMs,
-        clock,
+  constructor(options: PostgresEventsOptions) {
+    this.#onRecorded = options.onRecorded;
+    this.#clock = options.clock;
+    const channels = (purpose: string, callTimeoutMs: number): NodeChannels =>
+      new NodeChannels({ ...options, callTimeoutMs }, purpose, {
+        // A plan that was made while the table was small would read all of it for each page.
+        plan_cache_mode: "force_custom_plan",
+        // A recorder whose host has died must not hold the counter: the server ends its
+        // transaction.
+        idle_in_transaction_session_timeout: String(callTimeoutMs),
       });
-    this.#channels = new Map(
-      nodes.map(({ id, url }) => [
-        id,
-        {
-          record: channel(url, "record", SLOW_CALLS * callTimeoutMs),
-          read: channel(url, "events", callTimeoutMs),
-        },
-      ]),
-    );
-  }
-
-  #of(node: string): NodeChannels {
-    const found = this.#channels.get(node);
-    if (found === undefined) throw new Error(`node ${node} is not configured`);
-    return found;
+    this.#recording = channels("record", SLOW_CALLS * options.callTimeoutMs);
+    this.#reading = channels("events", options.callTimeoutMs);
   }
 
   async record(node: string, epoch: EpochId, events: readonly NewEvent[]): Promise<Recording> {
@@ -158,7 +127,7 @@ export class PostgresEvents implements EventStore {
       throw new RangeError(`at most ${String(MAX_EVENTS_PER_RECORDING)} events are recorded at a time`);
     const byKey = bestOfKeys(events);
     const nowMs = this.#clock.wallMs();
-    return this.#of(node).record.run(async (client) => {
+    return this.#recording.of(node).run(async (client) => {
       const { recorded, fresh } = await locked(client, { epoch, nowMs }, (from) =>
         this.#record(client, from, byKey),
       );
@@ -199,7 +168,7 @@ export class PostgresEvents implements EventStore {
 
   async read(node: string, epoch: EpochId, filter: EventFilter): Promise<readonly RecordedEvent[]> {
     const { after, owner, types, limit } = filter;
-    return this.#of(node).read.run(async (client) => {
+    return this.#reading.of(node).run(async (client) => {
       const whose = owner === null ? null : String(owner);
       const [{ rows }] = await Promise.all([
         client.query<EventRow>({
@@ -214,7 +183,7 @@ export class PostgresEvents implements EventStore {
   }
 
   async extent(node: string, epoch: EpochId): Promise<EventExtent> {
-    return this.#of(node).read.run(async (client) => {
+    return this.#reading.of(node).run(async (client) => {
       const [{ rows }] = await Promise.all([
         client.query<ExtentRow>({ name: "extent", text: EXTENT }),
         assertEpoch(client, epoch),
@@ -230,7 +199,7 @@ export class PostgresEvents implements EventStore {
 
   async expire(node: string, epoch: EpochId, beforeMs: number): Promise<number> {
     const nowMs = this.#clock.wallMs();
-    return this.#of(node).record.run((client) =>
+    return this.#recording.of(node).run((client) =>
       locked(client, { epoch, nowMs }, async () => {
         const { rows } = await client.query<{ dropped: number }>(EXPIRE, [beforeMs, EXPIRE_BATCH]);
         return rows[0]?.dropped ?? 0;
@@ -239,10 +208,8 @@ export class PostgresEvents implements EventStore {
   }
 
   close(): void {
-    for (const { record, read } of this.#channels.values()) {
-      record.close();
-      read.close();
-    }
+    this.#recording.close();
+    this.#reading.close();
   }
 }
 

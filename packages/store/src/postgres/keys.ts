@@ -1,8 +1,6 @@
 // API keys in PostgreSQL, and the login roles of their transactions. Opens one connection to each
 // node when it is needed.
 import pg from "pg";
-import { type NodeSpec } from "@highwater/protocol";
-import { type Clock } from "@highwater/runtime";
 import { type Act, type AuditEntry, type AuditQuestion } from "../audit.ts";
 import {
   type ApiKey,
@@ -17,7 +15,7 @@ import {
 } from "../keys.ts";
 import { type StoreNode } from "../port.ts";
 import { actingAs, readAudit } from "./audit.ts";
-import { Channel, sessionSettings } from "./channel.ts";
+import { NodeChannels, type NodeChannelsOptions } from "./node-channels.ts";
 import { namingHolders } from "./locks.ts";
 import { accessFaults, PROTECT, vetLogin } from "./reader-roles.ts";
 import { roleFaults } from "./role-faults.ts";
@@ -63,39 +61,16 @@ FROM pg_roles r WHERE r.rolname = current_user`;
 
 const TABLE = "SELECT to_regclass('highwater.api_key') IS NOT NULL AS present";
 
-export interface PostgresKeysOptions {
-  readonly nodes: readonly NodeSpec[];
-  readonly clock: Clock;
-  /** Names this process to the server. */
-  readonly helper: string;
-  readonly connectTimeoutMs: number;
-  readonly callTimeoutMs: number;
-}
-
 export class PostgresKeys implements KeyAdmin {
   readonly nodes: readonly StoreNode[];
-  readonly #channels: ReadonlyMap<string, Channel>;
+  readonly #channels: NodeChannels;
 
-  constructor({ nodes, clock, helper, connectTimeoutMs, callTimeoutMs }: PostgresKeysOptions) {
-    this.nodes = nodes.map(({ id, region, zone }) => ({ id, region, zone }));
-    const name = `highwater:${helper}:keys`.slice(0, 63);
-    // Before the call's own limit, so that there is time to find out who is in the way.
-    const settings = {
-      ...sessionSettings(callTimeoutMs),
-      lock_timeout: String(Math.ceil(callTimeoutMs / 2)),
-    };
-    this.#channels = new Map(
-      nodes.map(({ id, url }) => [
-        id,
-        new Channel({ url, name, settings, connectTimeoutMs, callTimeoutMs, clock }),
-      ]),
-    );
-  }
-
-  #channelOf(node: string): Channel {
-    const channel = this.#channels.get(node);
-    if (channel === undefined) throw new Error(`node ${node} is not configured`);
-    return channel;
+  constructor(options: NodeChannelsOptions) {
+    this.nodes = options.nodes.map(({ id, region, zone }) => ({ id, region, zone }));
+    this.#channels = new NodeChannels(options, "keys", {
+      // Before the call's own limit, so that there is time to find out who is in the way.
+      lock_timeout: String(Math.ceil(options.callTimeoutMs / 2)),
+    });
   }
 
   async #query<Row extends pg.QueryResultRow>(
@@ -106,7 +81,7 @@ export class PostgresKeys implements KeyAdmin {
   ): Promise<Row[]> {
     const ask = (client: pg.Client) =>
       namingHolders(client, LOCKED, () => actingAs(client, act, () => client.query<Row>(text, [...values])));
-    return (await this.#channelOf(node).run(ask)).rows;
+    return (await this.#channels.of(node).run(ask)).rows;
   }
 
   async hasKeys(node: string): Promise<boolean> {
@@ -167,7 +142,7 @@ export class PostgresKeys implements KeyAdmin {
   }
 
   protect(node: string, role: string): Promise<readonly string[]> {
-    return this.#channelOf(node).run(async (client) => {
+    return this.#channels.of(node).run(async (client) => {
       // One message, so one transaction. Two at once would change the same rows.
       await client.query(`LOCK TABLE highwater.login_role IN SHARE ROW EXCLUSIVE MODE; ${PROTECT}`);
       return (await vetLogin(client, role)).unprotected;
@@ -179,17 +154,19 @@ export class PostgresKeys implements KeyAdmin {
     // logs statements gets to see no more of the password than it stores.
     const secret = password === null ? "" : ` PASSWORD ${pg.escapeLiteral(scramVerifier(password))}`;
     const name = pg.escapeIdentifier(role);
-    await this.#channelOf(node).run((client) =>
-      client.query(`CREATE ROLE ${name} LOGIN${secret}; GRANT ${GROUPS[access]} TO ${name}`),
-    );
+    await this.#channels
+      .of(node)
+      .run((client) =>
+        client.query(`CREATE ROLE ${name} LOGIN${secret}; GRANT ${GROUPS[access]} TO ${name}`),
+      );
   }
 
   readAudit(node: string, question: AuditQuestion): Promise<readonly AuditEntry[]> {
-    return this.#channelOf(node).run((client) => readAudit(client, question));
+    return this.#channels.of(node).run((client) => readAudit(client, question));
   }
 
   close(): void {
-    for (const channel of this.#channels.values()) channel.close();
+    this.#channels.close();
   }
 }
 
