@@ -2,44 +2,17 @@
 // one scope each; what the routes ask of the contents is recorded.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { FakeClock } from "@highwater/runtime/testing";
-import {
-  Admission,
-  ANYBODY,
-  type Authenticator,
-  Callers,
-  installCallers,
-  makeServer,
-  SCOPES,
-  type Scope,
-} from "@highwater/service";
-import { MemoryLog } from "@highwater/service/testing";
+import { SCOPES, type Scope } from "@highwater/service";
+import { appWith, OWNER } from "../../test/support/callers.ts";
 import { lostRoutes } from "./lost.ts";
 
-const [OWN, OTHER] = [7n, 8n];
+const OTHER = 8n;
 const LIST = "/v1/lost";
 const ID = "01a2199f-bad1-7d6c-8000-000000000000";
 const ERASE = `${LIST}/contents?owner=${String(OTHER)}`;
 
-/** The credential of a request is the scope that it has. */
-const byScope: Authenticator = {
-  authenticate: (authorization) =>
-    Promise.resolve({
-      id: "k",
-      owner: OWN,
-      role: null,
-      scopes: new Set([authorization as Scope]),
-      limits: ANYBODY.limits,
-    }),
-  start: () => undefined,
-  stop: () => undefined,
-};
-
 function start() {
   const asked: unknown[] = [];
-  const clock = new FakeClock();
-  const app = makeServer({ bodyLimitBytes: 1_000, log: new MemoryLog() });
-  const defaults = { ratePerSecond: null, burst: null, concurrency: null };
   const contents: Parameters<typeof lostRoutes>[1]["contents"] = {
     list: ({ owner }) => {
       asked.push({ list: owner });
@@ -54,14 +27,8 @@ function start() {
       return Promise.reject(new Error("erase"));
     },
   };
-  void app.register((scope, _options, done) => {
-    const admission = new Admission({ clock, defaults });
-    installCallers(
-      scope,
-      new Callers({ authenticator: byScope, admission, clock, onRefused: () => undefined }),
-    );
+  const app = appWith((scope) => {
     lostRoutes(scope, { contents });
-    done();
   });
   const status = async (scope: Scope, url: string, method: "GET" | "DELETE" = "GET"): Promise<number> =>
     (await app.inject({ url, method, headers: { authorization: scope } })).statusCode;
@@ -75,7 +42,7 @@ test("a list is the caller's own, and another owner's needs admin", async () => 
     const found = await status(scope, `${LIST}?owner=${String(OTHER)}`);
     assert.equal(found, scope === "admin" ? 200 : 403, scope);
   }
-  assert.deepEqual(asked, [{ list: String(OWN) }, { list: String(OTHER) }]);
+  assert.deepEqual(asked, [{ list: String(OWNER) }, { list: String(OTHER) }]);
   await app.close();
 });
 
@@ -85,7 +52,7 @@ test("contents are read with a scope of their own, and those of the caller's own
     const found = await status(scope, `${LIST}/${ID}`);
     assert.equal(found === 403, scope !== "contents:read", scope);
   }
-  assert.deepEqual(asked, [{ read: OWN }]);
+  assert.deepEqual(asked, [{ read: OWNER }]);
   await app.close();
 });
 
