@@ -1,16 +1,25 @@
 // Goal: `make dist` builds packages that install. Method: run it, and install each in an empty folder: the SDKs without a registry,
-// the command with what npm's cache has. Tests beside each SDK check the contents of the packages.
+// the command with what npm's cache has, and start three regions from there. Tests beside each SDK check the contents of the packages.
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { TemporaryFolder } from "@highwater/lab-tools/process";
+import { eventually, TemporaryFolder } from "@highwater/lab-tools/process";
+import { publint } from "publint";
+import { formatMessage } from "publint/utils";
 
 const ROOT = join(import.meta.dirname, "..");
 const PYTHON = join(ROOT, ".venv/bin/python");
+const READY_LIMIT_MS = 120_000;
+/** What a user has: nothing of a run of tests, which shares its bundles of the services. */
+const USERS_ENV = Object.fromEntries(["PATH", "HOME", "TMPDIR"].map((name) => [name, process.env[name]]));
 const folder = await TemporaryFolder.make("highwater-dist-");
 after(() => folder.remove());
+/** Where the first test installs the command. */
+const EMPTY = join(folder.path, "command");
+const HIGHWATER = join(EMPTY, "node_modules/.bin/highwater");
 
 function run(cwd: string, program: string, ...args: readonly string[]): string {
   return execFileSync(program, args, { cwd, encoding: "utf8" });
@@ -33,17 +42,15 @@ test("the packages are built, and each installs in an empty folder", () => {
   const script = 'import { Highwater } from "@highwater/sdk"; console.log(Highwater.name);';
   assert.equal(run(project, process.execPath, "--input-type=module", "-e", script), "Highwater\n");
 
-  const empty = join(folder.path, "command");
-  mkdirSync(empty);
-  writeFileSync(join(empty, "package.json"), '{ "private": true }');
+  mkdirSync(EMPTY);
+  writeFileSync(join(EMPTY, "package.json"), '{ "private": true }');
   // Other packages, and the command's own Node, come from npm's cache where it has them.
-  run(empty, "npm", "install", "--prefer-offline", "--no-audit", "--no-fund", "--silent", found("-cli-"));
-  const highwater = join(empty, "node_modules/.bin/highwater");
-  assert.match(run(empty, highwater, "--version"), /^highwater \d+\.\d+\.\d+\n$/);
-  assert.match(run(empty, highwater, "init", "--help"), /^Usage: highwater init /);
+  run(EMPTY, "npm", "install", "--prefer-offline", "--no-audit", "--no-fund", "--silent", found("-cli-"));
+  assert.match(run(EMPTY, HIGHWATER, "--version"), /^highwater \d+\.\d+\.\d+\n$/);
+  assert.match(run(EMPTY, HIGHWATER, "init", "--help"), /^Usage: highwater init /);
   // Another program of ours, and files beside its modules.
-  assert.match(run(empty, highwater, "keys", "generate"), /^hwk_/);
-  assert.match(run(empty, highwater, "roles"), /CREATE TABLE highwater_audit\.entry/);
+  assert.match(run(EMPTY, HIGHWATER, "keys", "generate"), /^hwk_/);
+  assert.match(run(EMPTY, HIGHWATER, "roles"), /CREATE TABLE highwater_audit\.entry/);
 
   for (const end of [".whl", ".tar.gz"]) {
     const target = join(folder.path, end.slice(1));
@@ -60,4 +67,42 @@ test("the packages are built, and each installs in an empty folder", () => {
     const check = `import sys; sys.path.insert(0, ${JSON.stringify(target)}); import highwater; print(highwater.__file__)`;
     assert.ok(run(folder.path, PYTHON, "-P", "-c", check).startsWith(target));
   }
+});
+
+test("publint finds nothing in the command's package", async () => {
+  const pkgDir = join(EMPTY, "node_modules/@highwater/cli");
+  const { messages, pkg } = await publint({ pkgDir, pack: false, strict: true });
+  assert.deepEqual(
+    messages.map((message) => formatMessage(message, pkg)),
+    [],
+  );
+});
+
+test("highwater dev runs three regions, a transaction becomes durable, and the console is there", async () => {
+  const dev = spawn(HIGHWATER, ["dev"], { cwd: EMPTY, env: USERS_ENV, stdio: ["pipe", "pipe", "inherit"] });
+  let said = "";
+  dev.stdout.setEncoding("utf8").on("data", (text: string) => (said += text));
+  const ended = once(dev, "exit");
+  try {
+    await eventually(
+      () => `it is ready: ${said}`,
+      () => said.includes("Ctrl-C"),
+      READY_LIMIT_MS,
+    );
+    const address = (name: string): string =>
+      new RegExp(`^ +${name} +(http://\\S+)$`, "m").exec(said)?.[1] ?? "";
+    const page = await fetch(address("console"));
+    assert.equal(page.status, 200, await page.text());
+    const script = await fetch(`${address("console")}/app.js`);
+    assert.equal(script.status, 200, await script.text());
+    const body = /-d '(?<json>\{.*\})'$/m.exec(said)?.groups?.["json"] ?? "";
+    const headers = { "content-type": "application/json" };
+    const url = `${address("gateway")}/v1/transactions`;
+    const answer = await fetch(url, { method: "POST", headers, body });
+    assert.equal(((await answer.json()) as { state?: string }).state, "durable");
+  } finally {
+    dev.stdin.end("quit\n");
+    await ended;
+  }
+  assert.equal(dev.exitCode, 0);
 });
