@@ -13,6 +13,7 @@ import { type Outside, SessionState, type TransactionStatus } from "../model/sta
 import { type Positions } from "../positions.ts";
 import { AfterWait, type Reader } from "./after-wait.ts";
 import { endOf, FAILED_OVER, judgeHeld } from "./failover.ts";
+import { IDLE, IN_THE_WAY, PROMOTED, RELEASED, REVOKED, SHUTTING_DOWN, UNREAD, USED } from "./reports.ts";
 import { Slowdown } from "./slowdown.ts";
 import { type ReadTraces } from "./read-traces.ts";
 import { type SessionEnd } from "./server-end.ts";
@@ -45,47 +46,6 @@ export interface SessionOptions {
 
 /** When held answers use more memory than this, the server has to wait, too. */
 const HELD_BYTES_MAX = 65_536;
-
-/** PostgreSQL's own words when a wait for a standby is cancelled. */
-const RELEASED: Report = {
-  severity: "WARNING",
-  code: "01000",
-  message: "canceling wait for synchronous replication due to user request",
-  detail: "The transaction has already committed locally, but might not have been replicated to the standby.",
-};
-const PROMOTED: Report = { ...FAILED_OVER, detail: "The replica of this session was promoted." };
-const UNREAD: Report = { ...FAILED_OVER, detail: "The client has stopped reading." };
-const IN_THE_WAY: Report = {
-  ...FAILED_OVER,
-  detail: "The replica could not send the rest of an answer for too long, and its snapshot stops the replay.",
-};
-const SHUTTING_DOWN: Report = { ...FAILED_OVER, detail: "The gateway is shutting down." };
-const REVOKED: Report = { ...FAILED_OVER, detail: "The key or the role of this session is no longer valid." };
-const UNDONE = "this one was rolled back";
-const USED: Readonly<Record<"committed" | "never" | "unknown", Report>> = {
-  committed: {
-    severity: "ERROR",
-    code: "23505",
-    message: `an earlier transaction with this highwater.id has committed; ${UNDONE}`,
-  },
-  never: {
-    severity: "ERROR",
-    code: "40001",
-    message: `an earlier transaction with this highwater.id was lost or undone, and the id is used up; ${UNDONE}`,
-    hint: "Run the transaction again with another highwater.id.",
-  },
-  unknown: {
-    severity: "ERROR",
-    code: "40003",
-    message: `it is not known yet whether an earlier transaction with this highwater.id has committed; ${UNDONE}`,
-    hint: "Send it again with the same highwater.id.",
-  },
-};
-const IDLE: Report = {
-  severity: "FATAL",
-  code: "57P05",
-  message: "terminating connection due to idle-session timeout",
-};
 
 export class WireSession {
   readonly #options: SessionOptions;
