@@ -152,14 +152,34 @@ class _Claim:
         )
 
 
+class _Acks:
+    """Rows of one key that were handled and not yet acknowledged. Does no I/O."""
+
+    def __init__(self, claim: _Claim) -> None:
+        self._claim = claim
+        self._ids: list[str] = []
+        self._at = time.monotonic()
+
+    def add(self, row: OutboxRow) -> bool:
+        """Whether it is time to acknowledge."""
+        self._ids.append(row.id)
+        return time.monotonic() - self._at >= _ACK_S
+
+    def take(self) -> tuple[Sql | None, int]:
+        """Returns the statement and the number of its rows; None if there are none."""
+        ids, self._ids = self._ids, []
+        self._at = time.monotonic()
+        return (self._claim.ack(ids) if ids else None), len(ids)
+
+
 def _is_passing(error: HighwaterError) -> bool:
     """Whether the service is away, or a failure discarded a claim: the rows come again."""
     return error.code != "no_tracker" and (error.retry != "never" or error.outcome != "not_applied")
 
 
-def _is_acked(results: Sequence[StatementResult] | None, ids: Sequence[str]) -> bool:
+def _is_acked(results: Sequence[StatementResult] | None, count: int) -> bool:
     # A replay has no answer to read: the other rows wait for the next claim.
-    return results is not None and bool(results[0].rows[0]["acked"] == len(ids))
+    return results is not None and bool(results[0].rows[0]["acked"] == count)
 
 
 def follow_outbox(
@@ -236,17 +256,13 @@ def _handle_key(
     handler: Callable[[OutboxRow], object],
     stopped: threading.Event,
 ) -> None:
-    done: list[str] = []
-    acked_at = time.monotonic()
+    acks = _Acks(claim)
 
     def ack() -> bool:
-        nonlocal acked_at
-        ids = done.copy()
-        done.clear()
-        acked_at = time.monotonic()
-        if not ids:
+        statement, count = acks.take()
+        if statement is None:
             return True
-        return _is_acked(client.transaction(claim.ack(ids), isolation=_ISOLATION).results, ids)
+        return _is_acked(client.transaction(statement, isolation=_ISOLATION).results, count)
 
     for row in rows:
         if stopped.is_set() or not claim.begin(row):
@@ -258,8 +274,7 @@ def _handle_key(
             ack()
             client.transaction(claim.fail(row, error), isolation=_ISOLATION)
             return
-        done.append(row.id)
-        if time.monotonic() - acked_at >= _ACK_S and not ack():
+        if acks.add(row) and not ack():
             return
     ack()
 
@@ -338,18 +353,13 @@ async def _handle_key_async(
     handler: Callable[[OutboxRow], Awaitable[object]],
     stopped: asyncio.Event,
 ) -> None:
-    done: list[str] = []
-    acked_at = time.monotonic()
+    acks = _Acks(claim)
 
     async def ack() -> bool:
-        nonlocal acked_at
-        ids = done.copy()
-        done.clear()
-        acked_at = time.monotonic()
-        if not ids:
+        statement, count = acks.take()
+        if statement is None:
             return True
-        acked = await client.transaction(claim.ack(ids), isolation=_ISOLATION)
-        return _is_acked(acked.results, ids)
+        return _is_acked((await client.transaction(statement, isolation=_ISOLATION)).results, count)
 
     for row in rows:
         if stopped.is_set() or not claim.begin(row):
@@ -362,7 +372,6 @@ async def _handle_key_async(
             await ack()
             await client.transaction(claim.fail(row, error), isolation=_ISOLATION)
             return
-        done.append(row.id)
-        if time.monotonic() - acked_at >= _ACK_S and not await ack():
+        if acks.add(row) and not await ack():
             return
     await ack()
