@@ -24,7 +24,7 @@ const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 const CONTENTS_KEYS = JSON.stringify([
   { kid: 1, validFrom: "2026-01-01T00:00:00Z", secret: "contents of the tests, 32 characters" },
 ]);
-const SECRET_VALUE = "a value that nobody else may see";
+const SECRET_VALUE = "a value that only its owner may see";
 
 async function ask<T>(url: string): Promise<{ status: number; body: T }> {
   const response = await fetch(url);

@@ -300,11 +300,10 @@ class _HeldResponse:
             return
         if not self._scope.is_bypassed and not await self._may_leave():
             return
+        self._is_begun = True
         if self._head is not None:
             head, self._head = self._head, None
-            self._is_begun = True
             await self._send(head)
-        self._is_begun = True
         await self._send(message)
 
     async def fail(self) -> None:
