@@ -3,7 +3,8 @@
  * row when it is durable, in order per key, at least once. Several processes may consume one topic.
  * @module
  */
-import { type Highwater, HighwaterError, InvalidRequestError, sql, type Transaction } from "./index.ts";
+import { refusedUse } from "./entry-errors.ts";
+import { type Highwater, HighwaterError, sql, type Transaction } from "./index.ts";
 import { monotonicMs, sleep } from "./runtime.ts";
 
 /** A row of the outbox. */
@@ -121,9 +122,10 @@ function isPassing(error: unknown): boolean {
 /** Waits until the rows of the claim are durable at the level. */
 async function durable<R>(taken: Transaction<R>, level: string, timeoutMs: number): Promise<void> {
   if (level === "disk")
-    throw new InvalidRequestError("a failover does not keep what is durable at disk: name another level", {
-      ...({ code: "invalid_options", outcome: "not_applied", retry: "never" } as const),
-    });
+    throw refusedUse(
+      "invalid_options",
+      "a failover does not keep what is durable at disk: name another level",
+    );
   // The claim committed after every row that it returned. When it is durable, so are they.
   await taken.durable({ level, timeoutMs: Math.max(0, timeoutMs) });
 }

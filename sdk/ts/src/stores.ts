@@ -18,6 +18,7 @@
  * ```
  */
 import type { Highwater } from "./edge.ts";
+import { isLoss, refusedUse } from "./entry-errors.ts";
 import type { StorePart } from "./errors.ts";
 import {
   AbortError,
@@ -25,14 +26,12 @@ import {
   type DurableOptions,
   DurabilityTimeoutError,
   HighwaterError,
-  InvalidRequestError,
-  PromiseBrokenError,
+  type InvalidRequestError,
   type RefusedToken,
   type ResumeOptions,
   type SessionOptions,
   TokenRefusedError,
   type TokenVerdict,
-  TransactionLostError,
 } from "./index.ts";
 
 export type { StorePart } from "./errors.ts";
@@ -95,10 +94,10 @@ export class Stores<S extends StoreClients = StoreClients> {
     const names = Object.keys(clients);
     const wrong = names.find((name) => !NAME.test(name));
     if (wrong !== undefined)
-      throw refused("invalid_options", `${wrong} is no name of a store: 1 to 32 letters, digits, _ or -`);
-    if (names.length === 0) throw refused("invalid_options", "name at least one store");
+      throw refusedUse("invalid_options", `${wrong} is no name of a store: 1 to 32 letters, digits, _ or -`);
+    if (names.length === 0) throw refusedUse("invalid_options", "name at least one store");
     if (new Set(Object.values(clients)).size < names.length)
-      throw refused("invalid_options", `two of ${names.join(", ")} have the same client`);
+      throw refusedUse("invalid_options", `two of ${names.join(", ")} have the same client`);
     this.#clients = { ...clients };
   }
 
@@ -302,14 +301,12 @@ function parseToken(text: string, clients: StoreClients): ReadonlyMap<string, st
 function checkLength(text: string, fix: string): string {
   if (text.length <= TOKEN_MAX) return text;
   const length = String(text.length);
-  throw refused(
+  throw refusedUse(
     "token_too_long",
     `the session's token has ${length} characters, at most ${String(TOKEN_MAX)}: ${fix}`,
   );
 }
 
-const isLoss = (error: unknown): boolean =>
-  error instanceof TransactionLostError || error instanceof PromiseBrokenError;
 /** Whether the wait ended without an answer about its part. */
 const isOpen = (error: unknown): boolean =>
   error instanceof DurabilityTimeoutError || error instanceof AbortError;
@@ -374,19 +371,15 @@ function inStore(error: unknown, store: string, parts?: readonly StorePart[]): u
   });
 }
 
-function refused(code: string, message: string): InvalidRequestError {
-  return new InvalidRequestError(message, { code, outcome: "not_applied", retry: "never" });
-}
-
 function aborted(cause: unknown): AbortError {
   const message = "the signal ended the call; outcome: applied";
   return new AbortError(message, { code: "call_aborted", outcome: "applied", retry: "never", cause });
 }
 
 function malformed(): InvalidRequestError {
-  return refused("invalid_token", "not a token of a session over several stores: pass its `token`");
+  return refusedUse("invalid_token", "not a token of a session over several stores: pass its `token`");
 }
 
 function unknownStore(what: string, names: readonly string[]): InvalidRequestError {
-  return refused("unknown_store", `${what} is not one of the stores: ${names.join(", ")}`);
+  return refusedUse("unknown_store", `${what} is not one of the stores: ${names.join(", ")}`);
 }

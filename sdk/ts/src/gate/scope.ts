@@ -5,11 +5,10 @@ import {
   type Highwater,
   HighwaterError,
   type InteractiveTransaction,
-  PromiseBrokenError,
   type Session,
   StatementError,
-  TransactionLostError,
 } from "../index.ts";
+import { isLoss } from "../entry-errors.ts";
 
 /** What became of a request whose response is not sent. */
 export interface Refusal {
@@ -168,8 +167,4 @@ export class Scope {
       this.#isUnknown = true;
     }
   }
-}
-
-function isLoss(cause: unknown): boolean {
-  return cause instanceof TransactionLostError || cause instanceof PromiseBrokenError;
 }
