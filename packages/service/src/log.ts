@@ -54,3 +54,8 @@ function describeCause(cause: unknown): unknown {
   const inner = cause.cause === undefined ? undefined : describeCause(cause.cause);
   return { name, code, message, stack, cause: inner };
 }
+
+/** Whether an event that has happened so often is logged: the first one, and then ever fewer. */
+export function isLogged(count: number): boolean {
+  return (count & (count - 1)) === 0;
+}

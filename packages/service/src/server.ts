@@ -1,7 +1,7 @@
 // A Fastify application with the parts that all services share: limits, problem answers and their
 // explanations, 404 and 405, JSON bodies.
 import Fastify, { type FastifyInstance } from "fastify";
-import { type Log } from "./log.ts";
+import { isLogged, type Log } from "./log.ts";
 import { installCors } from "./plugins/cors.ts";
 import { installErrorReference } from "./plugins/error-reference.ts";
 import { installErrorHandling, makeErrorHandler, refuseConnection } from "./plugins/error-handler.ts";
@@ -71,14 +71,13 @@ export function makeServer(options: ServerOptions): FastifyInstance {
   return app;
 }
 
-/** Logs the first one, and then ever fewer: any connection can cause one. */
+/** Any connection can cause one. */
 function noteFailedHandshakes(app: FastifyInstance, log: Log): void {
   let count = 0;
   app.server.on("tlsClientError", (error: Error & { code?: string }) => {
     // A port probe, or a client that refused the certificate and reports it itself.
     if (error.code === "ECONNRESET") return;
-    count++;
-    if ((count & (count - 1)) !== 0) return;
+    if (!isLogged(++count)) return;
     const reason =
       error.code === "ERR_SSL_HTTP_REQUEST"
         ? "A client sent plain HTTP to this TLS port. Its URL of this service must begin with https."

@@ -19,7 +19,7 @@ import {
   validate,
 } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
-import { ContentsKeys, type Log, type Principal } from "@highwater/service";
+import { ContentsKeys, isLogged, type Log, type Principal } from "@highwater/service";
 import { type Act, type ContentsStore } from "@highwater/store";
 import { currentEpoch, judge, markIn, type Published, type TrackerState } from "../core/index.ts";
 import { transactionData } from "../events/new-events.ts";
@@ -117,9 +117,7 @@ export class Contents {
   }
 
   #noteFailure(cause: unknown): void {
-    // The first one and then ever fewer.
-    this.#failures++;
-    if ((this.#failures & (this.#failures - 1)) === 0)
+    if (isLogged(++this.#failures))
       this.#options.log.error("contents_failed", { failures: this.#failures, cause: String(cause) });
   }
 
@@ -143,7 +141,9 @@ export class Contents {
     this.#listing ??= this.#listLosses();
   }
 
-  /** One write is in flight, and the next one takes everything since: a failover loses thousands. */
+  /**
+   * One write is in flight, and the next one takes everything since: a failover loses thousands.
+   */
   async #listLosses(): Promise<void> {
     // What else this turn publishes goes along.
     await Promise.resolve();

@@ -3,7 +3,7 @@
 // the next.
 import { type Announcement, AnnouncementsAnswer, LIMITS, validate } from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
-import { hostOf } from "@highwater/service";
+import { hostOf, isLogged } from "@highwater/service";
 import { type Deps } from "../deps.ts";
 
 /** One announcement, shared by the queues of all trackers. */
@@ -200,9 +200,8 @@ export class TrackerQueue {
   }
 
   #noteFailure(why: Readonly<Record<string, unknown>>): void {
-    // The first one and then ever fewer: a tracker may be down for hours.
-    this.#failures++;
-    if ((this.#failures & (this.#failures - 1)) !== 0) return;
+    // A tracker may be down for hours.
+    if (!isLogged(++this.#failures)) return;
     const { log } = this.#deps;
     log.warn("announcements_held_up", { tracker: this.host, failures: this.#failures, ...why });
   }

@@ -3,7 +3,7 @@
 import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
 import { createSecureContext, type SecureContext } from "node:tls";
 import { HighwaterError } from "@highwater/protocol";
-import { type Callers, serverCertificate } from "@highwater/service";
+import { type Callers, isLogged, serverCertificate } from "@highwater/service";
 import { type WireStatements } from "@highwater/store";
 import { type Config } from "../config.ts";
 import { type Deps } from "../deps.ts";
@@ -275,10 +275,10 @@ export class Wire {
     socket.once("close", cancel);
   }
 
-  /** Logs the first one, and then ever fewer: any connection can cause one. */
+  /** Any connection can cause one. */
   #noteProxy({ message: reason }: ProxyRefused): void {
     const count = ++this.#proxiesRefused;
-    if ((count & (count - 1)) === 0) this.#parts.deps.log.warn("wire_proxy_refused", { reason, count });
+    if (isLogged(count)) this.#parts.deps.log.warn("wire_proxy_refused", { reason, count });
   }
 
   async #begin(
