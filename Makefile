@@ -23,13 +23,13 @@ CONSOLE := services/console/dist/index.html
 PICTURES := dashboards/pictures/node_modules/.installed
 SITE := site/node_modules/.installed
 FOREIGN := .tools/foreign/.installed
-PRISMA := proof/clients/foreign/prisma/node_modules/.installed
+PRISMA := examples/recipes/prisma/node_modules/.installed
 PYRIGHT := sdk/python/node_modules/.installed
 PYTHON := .venv/bin/python
 # Folders of Python programs. Each imports what lies beside it.
 PYTHON_PROGRAMS = $(shell git ls-files -co --exclude-standard 'sdk/conformance/*.py' 'loadtests/*.py' 'examples/*.py' 'scripts/*.py' | xargs -rn1 dirname | sort -u)
 MYPY := .venv/bin/python -m mypy --config-file sdk/python/pyproject.toml --no-error-summary
-REQUIREMENTS := lab/cluster/python/requirements-etcd.txt services/txn-gateway/test/schemathesis/requirements.txt services/durability-tracker/test/webhooks/requirements.txt sdk/python/requirements-dev.txt examples/ad-exchange/python/requirements.txt examples/orders/fastapi/requirements.txt
+REQUIREMENTS := lab/cluster/python/requirements-etcd.txt services/txn-gateway/test/schemathesis/requirements.txt services/durability-tracker/test/webhooks/requirements.txt sdk/python/requirements-dev.txt examples/ad-exchange/python/requirements.txt examples/recipes/requirements.txt
 PACKAGE_REQUIREMENTS := sdk/python/requirements-package.txt
 # Those that are there: git still lists removed files until they are staged.
 TEST_FILES = $(wildcard $(shell git ls-files -co --exclude-standard '*.test.ts' | sort))
@@ -277,10 +277,12 @@ $(FOREIGN): proof/clients/foreign/requirements.txt proof/clients/foreign/require
 	mkdir $(@D)/django && tar xzf $(@D)/source/django-*.tar.gz -C $(@D)/django --strip-components=1
 	@touch $@
 
-# No engine is downloaded: what is generated needs none, but the command looks for one.
-$(PRISMA): proof/clients/foreign/prisma/package.json proof/clients/foreign/prisma/package-lock.json proof/clients/foreign/prisma/schema.prisma | $(STAMP)
-	cd proof/clients/foreign/prisma && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
-	cd proof/clients/foreign/prisma && CHECKPOINT_DISABLE=1 PRISMA_HIDE_UPDATE_MESSAGE=1 PRISMA_SCHEMA_ENGINE_BINARY=/bin/true ../../../../$(NODE) node_modules/.bin/prisma generate --schema schema.prisma
+# One installation for the recipe and for the comparison of clients. No engine is downloaded: what
+# is generated needs none, but the command looks for one.
+$(PRISMA): examples/recipes/prisma/package.json examples/recipes/prisma/package-lock.json examples/recipes/prisma/schema.prisma proof/clients/foreign/prisma/schema.prisma | $(STAMP)
+	cd $(dir $(@D)) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	ln -sfn ../../../../$(@D) proof/clients/foreign/prisma/node_modules
+	@for folder in $(dir $(@D)) proof/clients/foreign/prisma; do (cd $$folder && CHECKPOINT_DISABLE=1 PRISMA_HIDE_UPDATE_MESSAGE=1 PRISMA_SCHEMA_ENGINE_BINARY=/bin/true $(CURDIR)/$(NODE) node_modules/.bin/prisma generate --schema schema.prisma) || exit 1; done
 	@touch $@
 
 foreign-suites: $(STAMP) $(FOREIGN) $(PRISMA) ## Run the tests of Django, SQLAlchemy and Prisma on PostgreSQL and through the wire, and compare the results (ONLY=django,…)
@@ -305,7 +307,7 @@ verify: $(STAMP) ## Run the checks that take hours at this commit and write docs
 # Without Go there is no k6 and no Jaeger; their tests are skipped and say so. Two side by side:
 # most of them run whole systems, and three keep two cores so busy that clocks inside the systems
 # run out.
-test-slow: $(STAMP) $(VENV) $(PYRIGHT) $(SITE) $(PROMETHEUS) $(FAKETIME) $(POSTGRES) $(PGBOUNCER) $(ENVOY_HERE) ## Run the slow tests (*.slow.test.ts): chaos, Envoy, Jaeger, Prometheus, browsers, other runtimes
+test-slow: $(STAMP) $(VENV) $(PYRIGHT) $(PRISMA) $(SITE) $(PROMETHEUS) $(FAKETIME) $(POSTGRES) $(PGBOUNCER) $(ENVOY_HERE) ## Run the slow tests (*.slow.test.ts): chaos, Envoy, Jaeger, Prometheus, browsers, other runtimes
 	@for program in $(K6) jaeger $(ETCD); do $(MAKE) -s --no-print-directory $$program || true; done
 	$(NODE) scripts/run-tests.ts --concurrency 2 $(SLOW_FILES)
 
@@ -350,4 +352,4 @@ ratchet: $(STAMP) ## Measure the ratchets again and write scripts/ratchets.json 
 	$(NODE) scripts/ratchets.ts --write
 
 clean: ## Remove what was installed or built
-	rm -rf .venv .tools dist services/console/dist node_modules proof/clients/foreign/prisma/{node_modules,dist} proof/versions/npm/node_modules packages/*/node_modules lab/*/node_modules proof/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules dashboards/node_modules dashboards/pictures/node_modules dashboards/pictures/dist site/node_modules site/dist site/.tmp site/.astro
+	rm -rf .venv .tools dist services/console/dist node_modules {examples/recipes,proof/clients/foreign}/prisma/{node_modules,dist} proof/versions/npm/node_modules packages/*/node_modules lab/*/node_modules proof/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules dashboards/node_modules dashboards/pictures/node_modules dashboards/pictures/dist site/node_modules site/dist site/.tmp site/.astro
