@@ -21,7 +21,7 @@ const HERE = "workers";
 const LIMIT_MS = 90_000;
 const path = (relative: string): string => fileURLToPath(new URL(relative, import.meta.url));
 const PRODUCER = [process.execPath, path("../producer.ts")];
-const PYTHON = path("../../../.venv/bin/python");
+const PYTHON = path("../../../../.venv/bin/python");
 const SETTLER = [PYTHON, path("../settle.py")];
 const DEATHS = [
   ["take", "after"],
@@ -98,7 +98,7 @@ class Watch implements Disposable {
 }
 
 test("every token is settled once, whichever process dies", async (context) => {
-  const folder = await mkdtemp(join(tmpdir(), "settle-worker-test-"));
+  const folder = await mkdtemp(join(tmpdir(), "settler-test-"));
   context.after(() => rm(folder, { recursive: true }));
   await using system = await System.start();
   const { cluster } = system;
@@ -109,7 +109,7 @@ test("every token is settled once, whichever process dies", async (context) => {
     programs.use(
       new Program(command, {
         ...{ QUEUE: file, RATE: "30", TAKEN_FOR_S: "2", PYTHONDONTWRITEBYTECODE: "1" },
-        PYTHONPATH: path("../../../sdk/python/src"),
+        PYTHONPATH: path("../../../../sdk/python/src"),
         GATEWAYS: endpoints.map(({ gateway }) => gateway).join(","),
         TRACKERS: endpoints.map(({ tracker }) => tracker).join(","),
       }),
