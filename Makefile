@@ -3,6 +3,9 @@
 SHELL := /bin/bash
 NODE := node_modules/.bin/node
 BIN := node_modules/.bin
+# Address of the public repository, such as https://git.example.org/highwater: for manifests, links
+# in READMEs and the image's labels. There is none yet, and no other place names it.
+export REPOSITORY ?=
 STAMP := node_modules/.installed
 VENV := .venv/.installed
 ENVOY := .tools/envoy/.installed
@@ -169,12 +172,14 @@ experiments: $(STAMP) $(PGBOUNCER) ## Run the papers' experiments against Postgr
 experiments-page: $(STAMP) ## Redraw the figures and tables of docs/benchmarks.md from the stored results
 	@$(NODE) loadtests/experiments/cli.ts --page
 
-dist: $(STAMP) $(VENV) ## Build what users install into dist/: the npm packages, the Python wheel and its source distribution
+dist: $(STAMP) $(VENV) ## Build what users install into dist/: npm packages, the Python wheel and its source distribution, bills of materials (REPOSITORY=https://…)
 	@rm -rf dist .tools/dist && mkdir -p dist
 	@$(NODE) sdk/ts/scripts/build.ts .tools/dist/sdk
 	@$(NODE) cli/scripts/build.ts .tools/dist/cli
+	@$(NODE) scripts/dist.ts .tools/dist
+	@cp .tools/dist/bills/* dist
 	@for package in sdk cli; do (cd .tools/dist/$$package && npm pack --silent --pack-destination ../../../dist > /dev/null) || exit 1; done
-	@$(PYTHON) -m build --no-isolation --outdir dist sdk/python > .tools/dist.log 2>&1 || { cat .tools/dist.log; exit 1; }
+	@$(PYTHON) -m build --no-isolation --outdir dist .tools/dist/python > .tools/dist.log 2>&1 || { cat .tools/dist.log; exit 1; }
 	@ls -1 dist
 
 # k6 is a Go program; .tools keeps it.

@@ -3,16 +3,25 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { eventually, TemporaryFolder } from "@highwater/lab-tools/process";
 import { publint } from "publint";
 import { formatMessage } from "publint/utils";
+import { npmFields } from "./dist.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 const PYTHON = join(ROOT, ".venv/bin/python");
 const READY_LIMIT_MS = 120_000;
+const REPOSITORY = "https://git.example.org/highwater";
+
+interface Bill {
+  readonly bomFormat: string;
+  readonly metadata: { readonly component: { readonly purl: string } };
+  readonly components: readonly { readonly name: string }[];
+}
+
 /** What a user has: nothing of a run of tests, which shares its bundles of the services. */
 const USERS_ENV = Object.fromEntries(["PATH", "HOME", "TMPDIR"].map((name) => [name, process.env[name]]));
 const folder = await TemporaryFolder.make("highwater-dist-");
@@ -26,14 +35,26 @@ function run(cwd: string, program: string, ...args: readonly string[]): string {
 }
 
 test("the packages are built, and each installs in an empty folder", () => {
-  run(ROOT, "make", "-s", "dist");
+  run(ROOT, "make", "-s", "dist", `REPOSITORY=${REPOSITORY}`);
   const dist = join(ROOT, "dist");
   const found = (part: string): string => {
     const names = readdirSync(dist).filter((name) => name.includes(part));
     assert.equal(names.length, 1, `${part}: ${names.join(", ")}`);
     return join(dist, names[0] ?? "");
   };
-  assert.equal(readdirSync(dist).length, 4);
+  const bills = readdirSync(dist).filter((name) => name.endsWith(".cdx.json"));
+  assert.equal(readdirSync(dist).length, 4 + bills.length);
+  const named = bills.sort().map((name) => {
+    const bill = JSON.parse(readFileSync(join(dist, name), "utf8")) as Bill;
+    assert.equal(bill.bomFormat, "CycloneDX");
+    return [bill.metadata.component.purl, bill.components.map((each) => each.name)] as const;
+  });
+  const [command, sdk, python] = named;
+  assert.deepEqual(sdk, ["pkg:npm/%40highwater/sdk@0.1.0", []]);
+  assert.equal(command?.[0], "pkg:npm/%40highwater/cli@0.1.0");
+  for (const name of ["pg", "pg-protocol", "fastify", "node"]) assert.ok(command[1].includes(name), name);
+  assert.equal(python?.[0], "pkg:pypi/highwater-sdk@0.1.0");
+  for (const name of ["httpx", "httpcore", "h11"]) assert.ok(python[1].includes(name), name);
 
   const project = join(folder.path, "npm");
   mkdirSync(project);
@@ -42,10 +63,29 @@ test("the packages are built, and each installs in an empty folder", () => {
   const script = 'import { Highwater } from "@highwater/sdk"; console.log(Highwater.name);';
   assert.equal(run(project, process.execPath, "--input-type=module", "-e", script), "Highwater\n");
 
+  for (const [name, directory] of [["sdk", "sdk/ts"] as const, ["cli", "cli"] as const]) {
+    const built = join(ROOT, ".tools/dist", name);
+    const manifest = JSON.parse(readFileSync(join(built, "package.json"), "utf8")) as object;
+    const { repository } = npmFields(REPOSITORY, directory) as { repository: object };
+    assert.deepEqual("repository" in manifest && manifest.repository, repository);
+    const readme = readFileSync(join(built, "README.md"), "utf8");
+    assert.ok(readme.includes(`](${REPOSITORY}/blob/v0.1.0/docs/guide/`));
+    assert.doesNotMatch(readme, /\]\(\.\.?\//);
+  }
+
   mkdirSync(EMPTY);
   writeFileSync(join(EMPTY, "package.json"), '{ "private": true }');
   // Other packages, and the command's own Node, come from npm's cache where it has them.
-  run(EMPTY, "npm", "install", "--prefer-offline", "--no-audit", "--no-fund", "--silent", found("-cli-"));
+  run(
+    EMPTY,
+    "npm",
+    "install",
+    "--prefer-offline",
+    "--no-audit",
+    "--no-fund",
+    "--silent",
+    found("-cli-0.1.0.tgz"),
+  );
   assert.match(run(EMPTY, HIGHWATER, "--version"), /^highwater \d+\.\d+\.\d+\n$/);
   assert.match(run(EMPTY, HIGHWATER, "init", "--help"), /^Usage: highwater init /);
   // Another program of ours, and files beside its modules.
@@ -66,6 +106,9 @@ test("the packages are built, and each installs in an empty folder", () => {
     run(folder.path, PYTHON, "-m", "pip", "--disable-pip-version-check", ...install, found(end));
     const check = `import sys; sys.path.insert(0, ${JSON.stringify(target)}); import highwater; print(highwater.__file__)`;
     assert.ok(run(folder.path, PYTHON, "-P", "-c", check).startsWith(target));
+    const metadata = readFileSync(join(target, "highwater_sdk-0.1.0.dist-info/METADATA"), "utf8");
+    assert.ok(metadata.includes(`Project-URL: Repository, ${REPOSITORY}\n`));
+    assert.doesNotMatch(metadata, /\]\(\.\.?\//);
   }
 });
 

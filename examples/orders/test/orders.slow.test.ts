@@ -98,7 +98,9 @@ test("one e-mail about each order, when it is known what became of it", async (c
     entries.add(id, order);
     story.orders.set(customer, { id, email: CONFIRMED });
     if (customer === "unanswered")
-      await hw.transaction(sql`INSERT INTO purchase VALUES (${id}, ${order.customer}, ${order.item})`, { id });
+      await hw.transaction(sql`INSERT INTO purchase VALUES (${id}, ${order.customer}, ${order.item})`, {
+        id,
+      });
   }
   entries.close();
   await story.open();

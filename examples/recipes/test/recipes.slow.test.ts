@@ -109,7 +109,12 @@ async function serveProgram(
 ): Promise<Served> {
   const child: ChildProcess = spawn(program, args, {
     stdio: ["ignore", "ignore", "pipe"],
-    env: { ...process.env, ...env, PYTHONPATH: path("../../../sdk/python/src"), PYTHONDONTWRITEBYTECODE: "1" },
+    env: {
+      ...process.env,
+      ...env,
+      PYTHONPATH: path("../../../sdk/python/src"),
+      PYTHONDONTWRITEBYTECODE: "1",
+    },
   });
   let output = "";
   child.stderr?.on("data", (chunk: Buffer) => (output += chunk.toString()));

@@ -1,5 +1,5 @@
-// Writes the image's bill of materials (CycloneDX 1.6): the packages that npm has installed, Node,
-// and the packages of the base if it is a Debian. The same files give the same bytes: there is no
+// Bills of materials (CycloneDX 1.6). As a program it writes the image's: the packages that npm has
+// installed, Node, and the packages of the base if it is a Debian. The same files give the same bytes: there is no
 // time and no random number in it. `npm sbom` writes both.
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 
@@ -17,6 +17,10 @@ interface Installed {
   readonly link?: boolean;
   readonly license?: string;
   readonly integrity?: string;
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
+  readonly peerDependencies?: Readonly<Record<string, string>>;
+  readonly peerDependenciesMeta?: Readonly<Record<string, { readonly optional?: boolean }>>;
 }
 
 /**
@@ -45,6 +49,42 @@ export function npmComponents(lock: string, isThere: (path: string) => boolean):
   });
 }
 
+/** The paths in the lock of these packages and of what they need, as Node finds it. */
+export function packagesBelow(lock: string, names: readonly string[]): ReadonlySet<string> {
+  const { packages } = JSON.parse(lock) as { readonly packages: Readonly<Record<string, Installed>> };
+  const found = new Set<string>();
+  const find = (from: string, name: string): string | undefined => {
+    const path = `${from === "" ? "" : `${from}/`}node_modules/${name}`;
+    if (path in packages) return path;
+    return from === ""
+      ? undefined
+      : find(from.slice(0, Math.max(0, from.lastIndexOf("/node_modules/"))), name);
+  };
+  const add = (from: string, needed: readonly string[]): void => {
+    for (const name of needed) {
+      const path = find(from, name);
+      if (path === undefined || found.has(path)) continue;
+      found.add(path);
+      const { dependencies, optionalDependencies, peerDependencies, peerDependenciesMeta } =
+        packages[path] ?? {};
+      const peers = Object.keys({ ...peerDependencies });
+      add(path, [
+        ...Object.keys({ ...dependencies, ...optionalDependencies }),
+        ...peers.filter((peer) => peerDependenciesMeta?.[peer]?.optional !== true),
+      ]);
+    }
+  };
+  add("", names);
+  return found;
+}
+
+/** Versions by name. */
+export function pypiComponents(versions: Readonly<Record<string, string>>): Component[] {
+  return Object.entries(versions).map(([name, version]) => {
+    return { type: "library", name, version, purl: `pkg:pypi/${name.toLowerCase()}@${version}` };
+  });
+}
+
 /** From the list of dpkg. */
 export function debianComponents(status: string): Component[] {
   return status.split("\n\n").flatMap((paragraph) => {
@@ -57,7 +97,15 @@ export function debianComponents(status: string): Component[] {
   });
 }
 
-export function billOf(version: string, components: readonly Component[]): string {
+/** What the bill is about. */
+export interface Subject {
+  readonly type: "container" | "library";
+  readonly name: string;
+  readonly version: string;
+  readonly purl?: string;
+}
+
+export function billOf({ type, name, version, purl }: Subject, components: readonly Component[]): string {
   const unique = new Map(components.map((component) => [component.purl, component]));
   const sorted = [...unique.values()].sort((a, b) => (a.purl < b.purl ? -1 : 1));
   const bill = {
@@ -66,10 +114,11 @@ export function billOf(version: string, components: readonly Component[]): strin
     version: 1,
     metadata: {
       component: {
-        type: "container",
-        "bom-ref": "highwater",
-        name: "highwater",
+        type,
+        "bom-ref": purl ?? name,
+        name,
         version,
+        ...(purl !== undefined && { purl }),
         licenses: [{ expression: "Apache-2.0" }],
       },
     },
@@ -85,7 +134,7 @@ if (import.meta.main) {
   if (path === undefined) throw new Error("usage: sbom.ts FILE");
   const node = process.versions.node;
   const { version } = JSON.parse(readFileSync("cli/package.json", "utf8")) as { readonly version: string };
-  const bill = billOf(version, [
+  const bill = billOf({ type: "container", name: "highwater", version }, [
     ...npmComponents(readFileSync("node_modules/.package-lock.json", "utf8"), existsSync),
     ...(existsSync(DPKG) ? debianComponents(readFileSync(DPKG, "utf8")) : []),
     { type: "platform", name: "node", version: node, purl: `pkg:generic/node@${node}` },

@@ -8,7 +8,7 @@ import { readSource } from "@highwater/edge";
 import { parseTopology } from "@highwater/service";
 import { Compile } from "typebox/schema";
 import { parse } from "yaml";
-import { billOf, debianComponents, npmComponents } from "../src/sbom.ts";
+import { billOf, debianComponents, npmComponents, packagesBelow } from "../src/sbom.ts";
 import { inOrder, readCompose } from "./compose.ts";
 import SCHEMA from "./schema/compose-spec.json" with { type: "json" };
 
@@ -102,7 +102,7 @@ test("the bill of materials has each package once, in an order of its own", () =
   };
   const status =
     "Package: tzdata\nStatus: install ok installed\nArchitecture: all\nVersion: 1:2-3\n\nPackage: old\nStatus: deinstall ok config-files\nVersion: 1\n";
-  const bill = billOf("0.1.0", [
+  const bill = billOf({ type: "container", name: "highwater", version: "0.1.0" }, [
     ...npmComponents(JSON.stringify(lock), (path) => path !== "node_modules/gone"),
     ...debianComponents(status),
   ]);
@@ -115,4 +115,23 @@ test("the bill of materials has each package once, in an order of its own", () =
   );
   assert.deepEqual(components[2]?.hashes, [{ alg: "SHA-512", content: "0102" }]);
   assert.deepEqual(components[2]?.licenses, [{ expression: "MIT" }]);
+});
+
+test("what a package needs is found as Node finds it", () => {
+  const packages = {
+    "node_modules/a": { dependencies: { b: "1" }, peerDependencies: { p: "1", q: "1" } },
+    "node_modules/a/node_modules/b": { dependencies: { c: "1" } },
+    "node_modules/b": { dependencies: { d: "1" } },
+    "node_modules/c": { optionalDependencies: { b: "2" } },
+    "node_modules/d": {},
+    "node_modules/p": {},
+    "node_modules/q": {},
+    "node_modules/other": {},
+  };
+  Object.assign(packages["node_modules/a"], { peerDependenciesMeta: { q: { optional: true } } });
+  const found = [...packagesBelow(JSON.stringify({ packages }), ["a"])].sort();
+  const [nested, ...rest] = ["a/node_modules/b", "a", "b", "c", "d", "p"].map(
+    (name) => `node_modules/${name}`,
+  );
+  assert.deepEqual(found, [nested, ...rest].sort());
 });
