@@ -126,8 +126,11 @@ describe("what a request leaves in its session", () => {
           for (const sql of leak.sql) await client.query(sql);
           await client.query("COMMIT");
         } catch (cause) {
-          assert.equal((cause as { code?: string }).code, "22012", `${leak.name}: ${String(cause)}`);
+          const { code } = cause as { code?: string };
           await client.query("ROLLBACK");
+          // A server that was built without XML cannot leak this way.
+          if (code === "0A000" && leak.name.endsWith("query_to_xml")) continue;
+          assert.equal(code, "22012", `${leak.name}: ${String(cause)}`);
         }
         const behind = await ask();
         if (leak.endsWithTransaction === true) assert.equal(behind, before, leak.name);
