@@ -1,7 +1,7 @@
 // Goal: `make dist` builds packages that install. Method: run it, and install each in an empty folder: the SDKs without a registry,
 // the command with what npm's cache has, and start three regions from there. Tests beside each SDK check the contents of the packages.
 import assert from "node:assert/strict";
-import { execFileSync, spawn } from "node:child_process";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -109,6 +109,22 @@ test("the packages are built, and each installs in an empty folder", () => {
     const metadata = readFileSync(join(target, "highwater_sdk-0.1.0.dist-info/METADATA"), "utf8");
     assert.ok(metadata.includes(`Project-URL: Repository, ${REPOSITORY}\n`));
     assert.doesNotMatch(metadata, /\]\(\.\.?\//);
+  }
+});
+
+test("every command of the package starts: it has its help, and refuses an option that it does not have", () => {
+  const all = run(EMPTY, HIGHWATER, "--help");
+  const commands = Array.from(all.matchAll(/^ {2}([a-z]+(?: [a-z]+)?) {2,}/gm), ([, name = ""]) => name);
+  assert.ok(commands.length > 30, all);
+  for (const name of commands) {
+    const words = name.split(" ");
+    assert.match(run(EMPTY, HIGHWATER, ...words, "--help"), new RegExp(words.at(-1) ?? ""));
+    const { status, stderr } = spawnSync(HIGHWATER, [...words, "--nonsense"], {
+      cwd: EMPTY,
+      encoding: "utf8",
+    });
+    assert.equal(status, 2, `${name}: ${stderr}`);
+    assert.doesNotMatch(stderr, /node:internal| at /, name);
   }
 });
 

@@ -20,7 +20,7 @@ const ASSETS = ["packages/store/migrations", "dashboards/grafana"];
 const CONSOLE = "services/console/dist";
 /** In the code that esbuild writes: of our files and packages, and of all packages. */
 const OURS = /"(?<path>\.{1,2}\/[^"\n]*\.(?:ts|json)|@highwater\/[^"\n]+)"/g;
-const IMPORTED = /(?:\bfrom|\bimport)\s*\(?\s*"(?<name>[^".\n][^"\n]*)"/g;
+const IMPORTED = /(?:\bfrom|\bimport)\s*\(?\s*"(?<name>@?[a-z][a-z0-9./_-]*)"/g;
 
 interface Manifest {
   readonly name: string;
@@ -44,8 +44,10 @@ export async function build(directory: string): Promise<void> {
     Object.assign(optionalDependencies, manifest.optionalDependencies);
     for (const name of packages) {
       const version = manifest.dependencies?.[name];
-      // A dependency of development is loaded by tests alone.
       if (version !== undefined) dependencies[name] = version;
+      // What is imported on demand may be for the repository alone.
+      else if (text.includes(` from "${name}`) && !(name in (manifest.optionalDependencies ?? {})))
+        throw new Error(`${path} imports ${name}, which is no dependency of its package`);
     }
   }
   for (const folder of ASSETS) await cp(join(ROOT, folder), join(out, "app", folder), { recursive: true });
@@ -74,8 +76,8 @@ const KEYWORDS = ["postgresql", "replication", "durability", "failover", "transa
 
 /** The files that are started, as paths from the root. */
 function programs(): string[] {
-  const modules = COMMANDS.flatMap(({ run }) => (run.kind === "program" ? [run.module] : []));
-  return ["cli/src/main.ts", ...new Set(modules.map((name) => relative(ROOT, require.resolve(name))))];
+  const files = COMMANDS.flatMap(({ run }) => (run.kind === "program" ? [fileURLToPath(run.file())] : []));
+  return ["cli/src/main.ts", ...new Set(files.map((file) => relative(ROOT, file)))];
 }
 
 interface Built {

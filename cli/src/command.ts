@@ -27,7 +27,10 @@ interface Own {
 /** Another program of this repository, which reads its arguments and its environment itself. */
 interface Program {
   readonly kind: "program";
-  readonly module: string;
+  /**
+   * Its address, which the module that names it resolves. Errors: it is not installed.
+   */
+  readonly file: () => string;
   /** Names of its options, which its own help explains. Null: it has neither options nor help. */
   readonly options: string | null;
   /** Node's own options. */

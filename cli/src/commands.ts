@@ -117,7 +117,7 @@ const SERVICES: readonly Command[] = [
     exits: SERVICE_EXITS,
     run: {
       kind: "program",
-      module: "@highwater/txn-gateway/main",
+      file: () => import.meta.resolve("@highwater/txn-gateway/main"),
       options: null,
       // Under load, data of running requests outlives the default young generation.
       flags: ["--max-semi-space-size=64"],
@@ -130,7 +130,7 @@ const SERVICES: readonly Command[] = [
     exits: SERVICE_EXITS,
     run: {
       kind: "program",
-      module: "@highwater/durability-tracker/main",
+      file: () => import.meta.resolve("@highwater/durability-tracker/main"),
       options: null,
       // A large ledger is mostly outside the heap.
       flags: ["--max-semi-space-size=16", "--heap-growing-percent=25"],
@@ -139,8 +139,12 @@ const SERVICES: readonly Command[] = [
   {
     name: "dev",
     does: "run three regions on this machine, with PostgreSQL, gateways and trackers",
-    exits: { 0: "stopped", 1: "it could not start" },
-    run: { kind: "program", module: "@highwater/lab-system/dev", options: "port-base" },
+    exits: { 0: "stopped", 1: "it could not start", 2: "wrong arguments" },
+    run: {
+      kind: "program",
+      file: () => import.meta.resolve("@highwater/lab-system/dev"),
+      options: "port-base",
+    },
   },
 ];
 
@@ -203,7 +207,7 @@ const TRANSACTIONS: readonly Command[] = [
   },
 ];
 
-const KEYS = { kind: "program", module: "@highwater/txn-gateway/cli/keys" } as const;
+const KEYS = { kind: "program", file: () => import.meta.resolve("@highwater/txn-gateway/cli/keys") } as const;
 
 const OPERATION: readonly Command[] = [
   {
@@ -238,7 +242,7 @@ const OPERATION: readonly Command[] = [
     },
     run: {
       kind: "program",
-      module: "@highwater/durability-tracker/cli/adopt",
+      file: () => import.meta.resolve("@highwater/durability-tracker/cli/adopt"),
       options: "node data reason by tracker json",
     },
   },
@@ -248,13 +252,13 @@ const OPERATION: readonly Command[] = [
     args: "SOURCE",
     page: "guide/edge.md",
     exits: { 0: "written, or nothing to write", 1: "with --check: files differ", 2: "the source is wrong" },
-    run: { kind: "program", module: "@highwater/edge/cli", options: "out check" },
+    run: { kind: "program", file: () => import.meta.resolve("@highwater/edge/cli"), options: "out check" },
   },
   {
     name: "dashboards",
     does: "upload the dashboards to a running Grafana; its settings are environment variables",
     exits: { 0: "uploaded", 1: "Grafana refused or did not answer", 2: "the environment is wrong" },
-    run: { kind: "program", module: "@highwater/dashboards/put", options: "" },
+    run: { kind: "program", file: () => import.meta.resolve("@highwater/dashboards/put"), options: "" },
   },
 ];
 

@@ -37,17 +37,17 @@ export function taskOf(args: readonly string[]): Task {
     return wantsHelp ? { kind: "print", text: helpOf(command) } : { kind: "own", command, args: rest };
   if (run.options === null && wantsHelp) return { kind: "print", text: helpOf(command) };
   if (run.options === null && rest.length > 0) throw badInput(`unexpected argument: ${rest.join(" ")}`);
-  const { flags = [], before = [], module } = run;
+  const { flags = [], before = [], file } = run;
   return {
     kind: "program",
-    arguments: [...flags, fileOf(module, command.name), ...before, ...rest],
+    arguments: [...flags, fileOf(file, command.name), ...before, ...rest],
   };
 }
 
 /** Errors: Refusal, if the program is not installed, as some are not in the container image. */
-function fileOf(module: string, command: string): string {
+function fileOf(file: () => string, command: string): string {
   try {
-    return fileURLToPath(import.meta.resolve(module));
+    return fileURLToPath(file());
   } catch (cause) {
     if ((cause as { readonly code?: unknown }).code !== "ERR_MODULE_NOT_FOUND") throw cause;
     throw badInput(`this installation has no highwater ${command}: install the npm package @highwater/cli`);

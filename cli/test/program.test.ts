@@ -81,6 +81,15 @@ test("a program that takes over has its own exit code, streams and environment",
   assert.equal(made.code, 0);
   assert.match(made.out, /^hwk?_/);
   assert.equal((await start(["dashboards"])).code, 2);
+  for (const args of [
+    ["dev", "--ports", "1"],
+    ["dev", "here"],
+    ["edge", "nowhere.json"],
+  ]) {
+    const { code, err } = await start(args);
+    assert.equal(code, 2, err);
+    assert.match(err, new RegExp(`^highwater ${args[0] ?? ""}: .*--help`), err);
+  }
 });
 
 test("what is no command says so, and a half one names the rest", async () => {

@@ -2,8 +2,9 @@
 // source that they ask: by its HTTP API, and as often as one likes. Owns the folder `highwater` and
 // nothing else there.
 import { readdirSync, readFileSync } from "node:fs";
-import { ROOT } from "../src/files.ts";
 
+/** Without what writes the dashboards, which the published command does not have. */
+const ROOT = new URL("../", import.meta.url);
 const DATA_SOURCE = "highwater";
 const FOLDER = "highwater";
 const REQUEST_LIMIT_MS = 30_000;

@@ -19,7 +19,7 @@ export const FAILOVER: readonly Command[] = [
     },
     run: {
       kind: "program",
-      module: "@highwater/durability-tracker/cli/failover-candidate",
+      file: () => import.meta.resolve("@highwater/durability-tracker/cli/failover-candidate"),
       options:
         "switchover fenced accept-loss prefer-region prefer-zone exclude ignore list tracker wait json",
     },

@@ -1,12 +1,12 @@
 #!/usr/bin/env node
-// The command that makes an edge's files from its source (`make edge`). Exit codes: 0 written, or
-// nothing to write; 1 with --check when there is; 2 when the source is wrong.
+// The command `highwater edge` (`make edge`), which makes an edge's files from its source. Exit
+// codes: 0 written, or nothing to write; 1 with --check when there is; 2 when the source is wrong.
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { edgeFiles, readSource } from "./index.ts";
 
-const usage = `Usage: make edge ARGS="SOURCE [--out FOLDER] [--check]"
+const usage = `Usage: highwater edge SOURCE [--out FOLDER] [--check]
 
 Writes Envoy's files from the source of a region's edge (docs/guide/edge.md).
   --out FOLDER  the target folder (default: the source's \`directory\`)
@@ -55,6 +55,7 @@ function readCurrent(file: string): string | null {
 try {
   process.exitCode = main();
 } catch (error) {
-  console.error(error instanceof Error ? error.message : String(error));
+  const says = error instanceof Error ? error.message : String(error);
+  console.error(`highwater edge: ${says} (highwater edge --help shows how to call it)`);
   process.exitCode = 2;
 }

@@ -8,6 +8,8 @@ import { exitCodeOf } from "@highwater/lab-tools/process";
 import { makeUuidV7 } from "@highwater/protocol";
 import { System, type SystemOptions } from "./index.ts";
 
+const WRONG_ARGUMENTS = 2;
+
 const REGIONS = ["us-east", "us-west", "eu-west"];
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
@@ -150,7 +152,15 @@ async function obey(system: System, line: string): Promise<void> {
 }
 
 async function main(): Promise<void> {
-  const options = readOptions();
+  let options: SystemOptions | "help";
+  try {
+    options = readOptions();
+  } catch (error) {
+    const says = error instanceof Error ? error.message : String(error);
+    console.error(`highwater dev: ${says} (highwater dev --help lists the options)`);
+    process.exitCode = WRONG_ARGUMENTS;
+    return;
+  }
   if (options === "help") return console.log(usage);
   // Until the system exists, and at a second Ctrl-C, the program just exits; its children notice
   // that and end, too.

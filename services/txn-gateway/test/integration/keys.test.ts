@@ -295,7 +295,7 @@ describe("the command keys", () => {
       assert.equal(ran.stdout, "");
     }
     assert.equal((await keys("list --json")).stdout, before);
-    assert.match((await keys("--help")).stdout, /^Usage: keys create/);
+    assert.match((await keys("--help")).stdout, /^Usage: highwater keys create/);
   });
 
   it("makes a role that only reads for a key that only reads, and takes from PUBLIC what it must not have", async () => {

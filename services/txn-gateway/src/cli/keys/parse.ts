@@ -40,12 +40,12 @@ export type KeysCommand =
   | { readonly kind: "audit"; readonly after: number; readonly since: Moment | null }
   | { readonly kind: "help" };
 
-export const USAGE = `Usage: keys create --name NAME --role ROLE [options]    prints the new key, once
-       keys generate                                     prints an unregistered key and its fingerprint
-       keys list
-       keys revoke ID
-       keys expire ID --at TIME | --in DURATION
-       keys audit [--after N] [--since WHEN]             prints the audit log, one JSON object per line
+export const USAGE = `Usage: highwater keys create --name NAME --role ROLE [options]    prints the new key, once
+       highwater keys generate                                     prints an unregistered key and its fingerprint
+       highwater keys list
+       highwater keys revoke ID
+       highwater keys expire ID --at TIME | --in DURATION
+       highwater keys audit [--after N] [--since WHEN]             prints the audit log, one JSON object per line
 
 create:
   --name NAME              the purpose of the key
