@@ -133,6 +133,12 @@ test("a silent stream is dead; comments keep one alive; another tracker takes ov
   await wait;
 });
 
+test("where there is no tracker, a wait ends with that", async (context) => {
+  const gateway = await service(context, { streams: 404, marks: { problem: "not_found" } });
+  const wait = client(context, [gateway]).promise(token(1, 10)).durable();
+  await assert.rejects(wait, { name: "InvalidRequestError", code: "no_tracker" });
+});
+
 test("subscribe: how things stand now and after every change, and the stream is open for it", async (context) => {
   const fake = await service(context);
   const hw = client(context, [fake]);

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from highwater import DurabilityTimeoutError, Endpoint, ObservedEvent, sql
-from tests.client.fake_service import FakeResponse, committed, ok
+from highwater import DurabilityTimeoutError, Endpoint, InvalidRequestError, ObservedEvent, sql
+from tests.client.fake_service import FakeResponse, committed, ok, problem
 from tests.client.support import E1, E2, epoch, marks
 from tests.client.test_durability import FIRST, at
 from tests.client.world import QUICK, Heard, World, until
@@ -152,6 +152,14 @@ async def test_a_proxy_that_holds_streams_back_marks_are_asked_for_and_streams_t
         await asyncio.wait({second}, timeout=0.05)
     kinds = {event.type for event in settled_as}
     assert {"commit", "polling", "stream_closed", "stream_open", "durable"} <= kinds
+
+
+async def test_where_there_is_no_tracker_a_wait_ends_with_that(world: World) -> None:
+    gateway = await world.service(stream=lambda _: 404, marks=lambda _: problem("not_found"))
+    wait = (await world.client(gateway).transaction(STATEMENT)).durable()
+    with pytest.raises(InvalidRequestError) as raised:
+        await wait
+    assert raised.value.code == "no_tracker"
 
 
 async def test_a_poll_that_fails_at_once_moves_on_to_the_next_tracker(world: World) -> None:
