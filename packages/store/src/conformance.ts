@@ -3,7 +3,7 @@
 import { describe } from "node:test";
 import { authorityTests } from "./conformance/authority.ts";
 import { copyTests } from "./conformance/copies.ts";
-import { type MakeHarness } from "./conformance/harness.ts";
+import { type Exceptions, itExcept, type MakeHarness } from "./conformance/harness.ts";
 import { keyCheckTests } from "./conformance/key-checks.ts";
 import { promotionTests } from "./conformance/promotions.ts";
 import { receiptTests } from "./conformance/receipts.ts";
@@ -15,14 +15,33 @@ import { transactionTests } from "./conformance/transactions.ts";
 /** Registers the suite with node:test. */
 export function storeConformance(name: string, makeHarness: MakeHarness): void {
   describe(`${name}: store conformance`, () => {
-    transactionTests(makeHarness);
-    sessionTests(makeHarness);
+    callTests(makeHarness, {});
     replicaReadTests(makeHarness);
-    receiptTests(makeHarness);
     restartTests(makeHarness);
     promotionTests(makeHarness);
     copyTests(makeHarness);
-    keyCheckTests(makeHarness);
     authorityTests(makeHarness);
   });
+}
+
+/**
+ * The part of the suite that is about calls and not about servers: for a store whose nodes are
+ * clusters, which do not restart, and whose standbys cannot be asked.
+ */
+export function clusterStoreConformance(
+  name: string,
+  makeHarness: MakeHarness,
+  exceptions: Exceptions,
+): void {
+  describe(`${name}: store conformance`, () => {
+    callTests(makeHarness, exceptions);
+  });
+}
+
+function callTests(makeHarness: MakeHarness, exceptions: Exceptions): void {
+  const it = itExcept(exceptions);
+  transactionTests(makeHarness, it);
+  sessionTests(makeHarness, it);
+  receiptTests(makeHarness, it);
+  keyCheckTests(makeHarness, it);
 }

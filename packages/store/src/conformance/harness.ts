@@ -1,4 +1,5 @@
 // The interface through which the suite controls an adapter's cluster.
+import { it as test } from "node:test";
 import { type EpochId, type Statement, type TxnId } from "@highwater/protocol";
 import { type Store } from "../port.ts";
 
@@ -65,3 +66,16 @@ export interface ConformanceHarness {
 }
 
 export type MakeHarness = () => Promise<ConformanceHarness>;
+
+export type It = (title: string, run: () => Promise<void>) => void;
+
+/** What a store cannot do or does otherwise, by a test's title: why that test is skipped. */
+export type Exceptions = Readonly<Record<string, string>>;
+
+/** Every skipped test is listed, with its reason. */
+export function itExcept(exceptions: Exceptions): It {
+  return (title, run) => {
+    const skip = exceptions[title];
+    void (skip === undefined ? test(title, run) : test(title, { skip }, run));
+  };
+}

@@ -1,11 +1,11 @@
 // Conformance: the check values of the deployment's keys.
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
-import { type MakeHarness } from "./harness.ts";
+import { describe } from "node:test";
+import { type It, type MakeHarness } from "./harness.ts";
 import { type KeyCheck } from "../port.ts";
 import { Bench } from "./bench.ts";
 
-export function keyCheckTests(makeHarness: MakeHarness): void {
+export function keyCheckTests(makeHarness: MakeHarness, it: It): void {
   describe("key checks", () => {
     it("keep what was written first, for every process and after a failover", () =>
       Bench.with(makeHarness, firstCounts));

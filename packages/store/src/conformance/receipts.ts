@@ -1,15 +1,15 @@
 // Conformance: receipts and tombstones, and how long they are kept.
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { after, before, describe } from "node:test";
 import { type EpochId, txnTimestampMs } from "@highwater/protocol";
-import { type MakeHarness } from "./harness.ts";
+import { type It, type MakeHarness } from "./harness.ts";
 import { type ReceiptKey, type ReceiptState } from "../port.ts";
 import { Bench, committed, DIGEST, keyOf, PATIENCE_MS, refusedWith } from "./bench.ts";
 
 /** Longer than the patience and a retry take together, on a busy machine too. */
 const LIMIT_MS = 8_000;
 
-export function receiptTests(makeHarness: MakeHarness): void {
+export function receiptTests(makeHarness: MakeHarness, it: It): void {
   describe("receipts", () => {
     let bench: Bench;
     let epoch: EpochId;

@@ -1,16 +1,16 @@
 // Conformance: transactions that stay open between calls, and what remains of them after each way
 // to end.
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { after, before, describe } from "node:test";
 import { type EpochId, type ErrorCode } from "@highwater/protocol";
-import { type MakeHarness } from "./harness.ts";
+import { type It, type MakeHarness } from "./harness.ts";
 import { type OpenTransaction, type StoreNode, type TransactionSpec } from "../port.ts";
 import { Bench, committed, PATIENCE_MS, refusedWith } from "./bench.ts";
 
 /** The possible answers to an open transaction whose epoch has ended under it. */
 const ENDED_UNDER_IT: readonly ErrorCode[] = ["transaction_aborted", "epoch_changed", "commit_unconfirmed"];
 
-export function sessionTests(makeHarness: MakeHarness): void {
+export function sessionTests(makeHarness: MakeHarness, it: It): void {
   describe("interactive transactions", () => {
     let bench: Bench;
     let epoch: EpochId;

@@ -1,12 +1,12 @@
 // Conformance: the tables, the first epoch, and transactions without failures.
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { after, before, describe } from "node:test";
 import { type EpochId } from "@highwater/protocol";
 import { type TransactionSpec } from "../port.ts";
 import { Bench, committed, PATIENCE_MS, refusedWith } from "./bench.ts";
-import { type MakeHarness } from "./harness.ts";
+import { type It, type MakeHarness } from "./harness.ts";
 
-export function transactionTests(makeHarness: MakeHarness): void {
+export function transactionTests(makeHarness: MakeHarness, it: It): void {
   describe("a store that has not been used yet", () => {
     it("is prepared, begins its first epoch and runs a transaction", () =>
       Bench.with(makeHarness, firstContact));

@@ -92,20 +92,40 @@ export function runTogether(
   canceller: Canceller,
   runs: readonly PipelineRun[],
 ): { readonly outcomes: readonly Promise<PipelineOutcome>[]; readonly isReset: Promise<boolean> } {
+  const reset = Pipeline.script(RESET, session.prepared);
+  const { outcomes, last } = sendRuns(session, canceller, runs, [reset]);
+  return { outcomes, isReset: resetOf(session, canceller, reset, last) };
+}
+
+/** As `runTogether`, without the reset: what runs here leaves nothing in the session. */
+export function runInOneWrite(
+  session: Session,
+  canceller: Canceller,
+  runs: readonly PipelineRun[],
+): readonly Promise<PipelineOutcome>[] {
+  return sendRuns(session, canceller, runs, []).outcomes;
+}
+
+/** `last` resolves after the last answer, however it ends. */
+function sendRuns(
+  session: Session,
+  canceller: Canceller,
+  runs: readonly PipelineRun[],
+  after: readonly Pipeline[],
+): { readonly outcomes: readonly Promise<PipelineOutcome>[]; readonly last: Promise<unknown> | null } {
   const opening = openingOf(session);
   const pipelines = runs.map((run) => new Pipeline(run.steps, session.prepared, run));
-  const reset = Pipeline.script(RESET, session.prepared);
-  send(session, [...opening, ...pipelines, reset]);
-  let before: Promise<unknown> | null = null;
+  send(session, [...opening, ...pipelines, ...after]);
+  let last: Promise<unknown> | null = null;
   const outcomes = pipelines.map((pipeline, at) => {
     const run = runs[at];
-    const turn = before;
-    before = pipeline.done.catch(() => undefined);
+    const turn = last;
+    last = pipeline.done.catch(() => undefined);
     const cancellable = (): Promise<PipelineOutcome> =>
       run === undefined ? pipeline.done : whileCancellable(session, canceller, pipeline, run);
     return inStep(session, opening, turn === null ? cancellable() : turn.then(cancellable));
   });
-  return { outcomes, isReset: resetOf(session, canceller, reset, before) };
+  return { outcomes, last };
 }
 
 /** Removes what a request has left in the session. False: the session must not be used any more. */

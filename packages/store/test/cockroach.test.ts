@@ -1,0 +1,77 @@
+// Goal: the CockroachDB adapter against its stand-in: the calls of the conformance suite, marks, and
+// a failover. Nothing here has run against a CockroachDB server.
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { type EpochId } from "@highwater/protocol";
+import { clusterStoreConformance } from "../src/conformance.ts";
+import { Bench, offsetOf, refusedWith } from "../src/conformance/bench.ts";
+import { makeStandInHarness } from "./cockroach-stand-in.ts";
+
+const NO_RESTART = "a cluster does not restart: its servers do, and no epoch ends";
+
+clusterStoreConformance("CockroachDB (STAND-IN)", makeStandInHarness, {
+  "brings a commit to every replica once the flush is helped along":
+    "a standby's tables cannot be read, so it reports no epochs; its mark is tested below",
+  "reports which streams are synchronous, with their positions": "no stream between clusters is synchronous",
+  "leaves a living transaction its id, and ends it when its time is over":
+    "no session is ended by another: it ends at its own time limit",
+  "end with their epoch in a crash": NO_RESTART,
+  "end with their epoch in a clean restart": NO_RESTART,
+});
+
+describe("CockroachDB (STAND-IN): a standby and its failover", () => {
+  it("counts what the standby has replicated, and nothing of another cluster's standby", () =>
+    Bench.with(makeStandInHarness, async (bench) => {
+      const { store, harness, primary } = bench;
+      const [standby, other] = harness.replicas;
+      const epoch = await bench.begin();
+      const { offset } = await bench.commit(primary, epoch);
+      await harness.catchUp(standby);
+      const mark = (await store.positions(primary))?.replicas.find(({ node }) => node === standby);
+      assert.ok(mark !== undefined && mark.flushed >= offset && mark.flushed % 10n ** 13n === 0n);
+      const { role, current, isFed, upstream } = await store.probe(standby);
+      assert.deepEqual([role, current, isFed], ["replica", null, true]);
+      assert.ok(upstream !== null && upstream.flushed >= offset);
+      await assert.rejects(store.positions(other), "a standby has no SQL");
+    }));
+
+  it("carries over what the standby has, and tells apart what was lost by its receipt", () =>
+    Bench.with(makeStandInHarness, failOver));
+});
+
+async function failOver(bench: Bench): Promise<void> {
+  const { store, harness, primary } = bench;
+  const [heir] = harness.replicas;
+  const epoch = await bench.begin();
+  const kept = await bench.commit(primary, epoch);
+  await harness.catchUp(heir);
+  await harness.cut(heir);
+  const lost = await bench.commit(primary, epoch);
+  const mark = (await store.positions(primary))?.replicas.find(({ node }) => node === heir);
+  assert.ok(mark !== undefined && mark.flushed >= kept.offset && mark.flushed < lost.offset);
+  await harness.kill(primary);
+  await harness.promote(heir);
+
+  const before = await store.probe(heir);
+  assert.deepEqual([before.role, before.current, before.epochs.at(-1)?.id], ["primary", null, epoch]);
+  await refusedWith(bench.commit(heir, epoch), "epoch_changed");
+  assert.deepEqual(await bench.authority(epoch), { kind: "mint", node: heir, command: null, supersedes: [] });
+  const finalMarks = { [epoch]: { region: String(mark.flushed) } };
+  const next = await bench.mint(heir, { finalMarks });
+  assert.deepEqual([next.cause, next.previous, next.seq], ["promotion", epoch, 2]);
+  assert.equal(next.forkLimit, next.forkOffset, "nothing above the cut-over is there");
+  const fork = offsetOf(next.forkOffset);
+  assert.ok(fork >= mark.flushed && fork >= kept.offset && fork < lost.offset);
+  assert.deepEqual((await store.probe(heir)).epochs.at(-1)?.finalMarks, finalMarks[epoch]);
+
+  assert.deepEqual(await bench.checkFork(heir, next, [kept, lost]), [true, false]);
+  const newEpoch = next.id as EpochId;
+  const request = { epoch: newEpoch, keys: [kept, lost], tombstone: "lost", patienceMs: 100 } as const;
+  const { receipts } = await store.settle(heir, request);
+  assert.deepEqual(
+    receipts.map(({ kind }) => kind),
+    ["commit", "lost"],
+  );
+  await refusedWith(bench.commit(heir, epoch), "epoch_changed");
+  assert.ok((await bench.commit(heir, newEpoch)).offset > fork);
+}
