@@ -316,6 +316,13 @@ test-slow: $(STAMP) $(VENV) $(PYRIGHT) $(PRISMA) $(SITE) $(PROMETHEUS) $(FAKETIM
 	@for program in $(K6) jaeger $(ETCD); do $(MAKE) -s --no-print-directory $$program || true; done
 	$(NODE) scripts/run-tests.ts --concurrency 2 $(SLOW_FILES)
 
+# The names of the tests say STAND-IN or SERVER. packages/store/test/start-cockroach.sh starts two
+# clusters from a binary that you have; the failover uses them up.
+.PHONY: test-cockroach
+test-cockroach: $(STAMP) ## Test the CockroachDB adapter, on its stand-in or on two clusters (HIGHWATER_COCKROACH_URL=… HIGHWATER_COCKROACH_STANDBY_URL=…)
+	HIGHWATER_COCKROACH_URL="$(HIGHWATER_COCKROACH_URL)" HIGHWATER_COCKROACH_STANDBY_URL="$(HIGHWATER_COCKROACH_STANDBY_URL)" \
+	  $(NODE) scripts/run-tests.ts packages/store/test/cockroach.slow.test.ts
+
 # Types first: a test of the guide finds mypy's cache filled.
 check: typecheck fmt-check lint ## Check format, lint and types
 

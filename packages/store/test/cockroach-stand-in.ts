@@ -217,10 +217,10 @@ export async function makeStandInHarness(): Promise<ConformanceHarness> {
       await eventually("slow statements run", async () => (await cluster.query(node, find)).length === count);
     },
     catchUp: async (replica) => {
-      const [now] = await cluster.query(serving, "SELECT last_value::text AS us FROM standin.hlc");
+      const [now] = await cluster.query(serving, "SELECT last_value AS us FROM standin.hlc");
       await eventually(`${replica} catches up`, async () => {
-        const [has] = await cluster.query(replica, "SELECT us::text FROM standin.beat");
-        return BigInt(String(has?.["us"] ?? 0)) >= BigInt(String(now?.["us"]));
+        const find = "SELECT FROM standin.beat WHERE us >= $1";
+        return (await cluster.query(replica, find, [now?.["us"]])).length === 1;
       });
     },
     kill: (node) => {

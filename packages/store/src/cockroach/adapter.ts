@@ -107,7 +107,13 @@ export class CockroachStore implements Store {
     const isCurrent = newest !== undefined && newest["cluster_id"] === identity?.["cluster_id"];
     const end = parseHlc(identity?.["now"] ?? "");
     return {
-      ...{ node, role: "primary", prepared, epochs: records, unfit: null, upstream: null, isFed: false },
+      node,
+      role: "primary",
+      prepared,
+      epochs: records,
+      unfit: null,
+      upstream: null,
+      isFed: false,
       // A cluster has no start: its servers come and go.
       incarnation: identity?.["cluster_id"] ?? "",
       current: isCurrent ? (records.at(-1)?.id as EpochId) : null,
@@ -354,7 +360,13 @@ function forkOf(node: string, source: string | null | undefined, prior: ClusterS
 function standbyReport(node: string, { status, mark, stream, ownSource }: ClusterStatus): NodeReport {
   const offset = mark ?? (0n as Offset);
   return {
-    ...{ node, role: "replica", prepared: false, epochs: [], current: null, command: null, unfit: null },
+    node,
+    role: "replica",
+    prepared: false,
+    epochs: [],
+    current: null,
+    command: null,
+    unfit: null,
     incarnation: ownSource,
     flushed: offset,
     applied: offset,

@@ -64,7 +64,11 @@ export class Cluster {
     const limits = { statementTimeoutMs: callTimeoutMs, lockTimeoutMs: callTimeoutMs };
     const channel = (purpose: string, url: string, more: Record<string, string> = {}): Channel =>
       new Channel({
-        ...{ url, clock, connectTimeoutMs, callTimeoutMs, name: applicationName(helper, purpose) },
+        url,
+        clock,
+        connectTimeoutMs,
+        callTimeoutMs,
+        name: applicationName(helper, purpose),
         settings: { ...cockroachSettings(limits), ...more },
       });
     this.spec = spec;

@@ -150,8 +150,15 @@ export class Sessions {
   #admit(client: pg.PoolClient): Session {
     const holder = `${this.#options.helper}/${String(++this.#opened)}`;
     const session: Session = {
-      ...{ client, holder, prepared: new PreparedStatements(), segmentBytes: 0n, vettedMs: 0 },
-      ...{ principal: null, mustDiscard: false, wasCancelled: false, isLost: false },
+      client,
+      holder,
+      prepared: new PreparedStatements(),
+      segmentBytes: 0n,
+      vettedMs: 0,
+      principal: null,
+      mustDiscard: false,
+      wasCancelled: false,
+      isLost: false,
     };
     client.on("end", () => {
       session.isLost = true;

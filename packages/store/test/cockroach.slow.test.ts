@@ -1,15 +1,26 @@
-// Goal: the CockroachDB adapter against its stand-in: the calls of the conformance suite, marks, and
-// a failover. Nothing here has run against a CockroachDB server.
+// Goal: the CockroachDB adapter: the calls of the conformance suite, marks, and a failover.
+// Method: against the stand-in, or two real clusters where their URLs are set. The names of the tests
+// say STAND-IN or SERVER. Nothing here has run against a CockroachDB server.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type EpochId } from "@highwater/protocol";
 import { clusterStoreConformance } from "../src/conformance.ts";
 import { Bench, offsetOf, refusedWith } from "../src/conformance/bench.ts";
+import { type MakeHarness } from "../src/conformance/harness.ts";
+import { makeServersHarness } from "./cockroach-servers.ts";
 import { makeStandInHarness } from "./cockroach-stand-in.ts";
 
-const NO_RESTART = "a cluster does not restart: its servers do, and no epoch ends";
+const { HIGHWATER_COCKROACH_URL: url = "", HIGHWATER_COCKROACH_STANDBY_URL: standbyUrl = "" } = process.env;
+if ((url === "") !== (standbyUrl === ""))
+  throw new Error("set HIGHWATER_COCKROACH_URL and HIGHWATER_COCKROACH_STANDBY_URL, or neither");
+const isReal = url !== "";
+const NAME = isReal ? "CockroachDB (SERVER)" : "CockroachDB (STAND-IN)";
+const makeHarness: MakeHarness = isReal ? () => makeServersHarness(url, standbyUrl) : makeStandInHarness;
 
-clusterStoreConformance("CockroachDB (STAND-IN)", makeStandInHarness, {
+const NO_RESTART = "a cluster does not restart: its servers do, and no epoch ends";
+const NOT_REAL = "it would cut or stop a real cluster; run it on the stand-in";
+
+clusterStoreConformance(NAME, makeHarness, {
   "brings a commit to every replica once the flush is helped along":
     "a standby's tables cannot be read, so it reports no epochs; its mark is tested below",
   "reports which streams are synchronous, with their positions": "no stream between clusters is synchronous",
@@ -17,11 +28,16 @@ clusterStoreConformance("CockroachDB (STAND-IN)", makeStandInHarness, {
     "no session is ended by another: it ends at its own time limit",
   "end with their epoch in a crash": NO_RESTART,
   "end with their epoch in a clean restart": NO_RESTART,
+  ...(isReal && {
+    "leaves a replica out while it is cut off": NOT_REAL,
+    "are not opened on a node that is down": NOT_REAL,
+    "keep what was written first, for every process and after a failover": NOT_REAL,
+  }),
 });
 
-describe("CockroachDB (STAND-IN): a standby and its failover", () => {
+describe(`${NAME}: a standby and its failover`, () => {
   it("counts what the standby has replicated, and nothing of another cluster's standby", () =>
-    Bench.with(makeStandInHarness, async (bench) => {
+    Bench.with(makeHarness, async (bench) => {
       const { store, harness, primary } = bench;
       const [standby, other] = harness.replicas;
       const epoch = await bench.begin();
@@ -36,7 +52,7 @@ describe("CockroachDB (STAND-IN): a standby and its failover", () => {
     }));
 
   it("carries over what the standby has, and tells apart what was lost by its receipt", () =>
-    Bench.with(makeStandInHarness, failOver));
+    Bench.with(makeHarness, failOver));
 });
 
 async function failOver(bench: Bench): Promise<void> {

@@ -1,0 +1,62 @@
+// Goal: timestamps keep every digit and their order, and what would commit behind the service is refused.
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { HighwaterError } from "@highwater/protocol";
+import { parseHlc, parseTime } from "./hlc.ts";
+import { refuseForCockroach } from "./statements.ts";
+import { versionFault } from "./version.ts";
+
+describe("commit timestamps as offsets", () => {
+  it("are 29 digits, whatever the server leaves out", () => {
+    assert.equal(parseHlc("1764363600123456789.0000000042"), 17643636001234567890000000042n);
+    assert.equal(parseHlc("1764363600123456789"), 17643636001234567890000000000n);
+    assert.ok(parseHlc("1764363600123456789.0000000002") < parseHlc("1764363600123456789.0000000010"));
+    for (const text of ["", "-1", "1e3", "1.00000000001", "NULL"]) assert.throws(() => parseHlc(text));
+  });
+
+  it("are at or below the time of a standby that has them, to the microsecond", () => {
+    const shown = parseTime("2025-11-28 21:00:00.123456+00");
+    assert.equal(shown, parseHlc("1764363600123456000"));
+    assert.equal(parseTime("2025-11-28 21:00:00.12+00:00"), parseHlc("1764363600120000000"));
+    assert.equal(parseTime("2025-11-28 21:00:00+00"), parseHlc("1764363600000000000"));
+    assert.ok(
+      parseHlc("1764363600123456001.0000000000") > shown,
+      "the rest of the microsecond is not claimed",
+    );
+    for (const text of ["", "2025-11-28 21:00:00", "2025-11-28 21:00:00+01"])
+      assert.throws(() => parseTime(text));
+  });
+});
+
+describe("statements for CockroachDB", () => {
+  const refused = [
+    "SHOW COMMIT TIMESTAMP",
+    "show /* a */ commit timestamp;",
+    "SAVEPOINT cockroach_restart",
+    'RELEASE SAVEPOINT "cockroach_restart";',
+    "ROLLBACK TO SAVEPOINT Cockroach_Restart",
+    "BACKUP INTO 'x'",
+  ];
+  for (const sql of refused)
+    it(`refuses ${sql}`, () => {
+      assert.throws(
+        () => {
+          refuseForCockroach([{ sql: "SELECT 1" }, { sql }]);
+        },
+        (cause) => cause instanceof HighwaterError && cause.details.statement === 1,
+      );
+    });
+
+  it("lets others through", () => {
+    for (const sql of ["SAVEPOINT mine", "RELEASE mine", "SHOW TABLES", "SELECT 'cockroach_restart'"])
+      refuseForCockroach([{ sql }]);
+  });
+});
+
+it("takes releases from 25.4.5 on, of CockroachDB alone", () => {
+  const of = (version: string): string | null => versionFault(`CockroachDB CCL v${version} (x86_64)`);
+  for (const version of ["25.4.5", "25.4.10", "26.1.0", "26.2.0-beta.1"]) assert.equal(of(version), null);
+  for (const version of ["25.4.4", "25.3.9", "24.3.27"])
+    assert.match(String(of(version)), /older than 25\.4\.5/);
+  assert.match(String(versionFault("PostgreSQL 18.1 on x86_64")), /no CockroachDB/);
+});
