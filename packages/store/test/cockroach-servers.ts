@@ -9,7 +9,7 @@ import { makeCockroachStore } from "./cockroach-stand-in.ts";
 import { newId, RETENTION_MS } from "./postgres-cluster.ts";
 
 /** A standby's time moves on every 30 seconds. */
-const PATIENCE = { limitMs: 300_000 };
+const PATIENCE_MS = 300_000;
 const NODES = ["primary", "standby"] as const;
 
 async function run(url: string, sql: string, cluster = "main"): Promise<Record<string, unknown>[]> {
@@ -64,7 +64,7 @@ export async function makeServersHarness(
       await eventually(
         "the standby catches up",
         async () => (await store.probe(replica)).flushed >= offset,
-        PATIENCE,
+        PATIENCE_MS,
       );
     },
     // The standby is behind in any case.
@@ -76,14 +76,14 @@ export async function makeServersHarness(
       await run(of(node), "ALTER VIRTUAL CLUSTER main COMPLETE REPLICATION TO LATEST", "system");
       const isReady = async (): Promise<boolean> =>
         (await run(of(node), "SHOW VIRTUAL CLUSTER main", "system"))[0]?.["data_state"] === "ready";
-      await eventually("the standby is cut over", isReady, PATIENCE);
+      await eventually("the standby is cut over", isReady, PATIENCE_MS);
       await run(of(node), "ALTER VIRTUAL CLUSTER main START SERVICE SHARED", "system");
       const answers = (): Promise<boolean> =>
         run(of(node), "SELECT 1").then(
           () => true,
           () => false,
         );
-      await eventually("its virtual cluster answers", answers, PATIENCE);
+      await eventually("its virtual cluster answers", answers, PATIENCE_MS);
     },
     heal: cannot,
     stop: cannot,

@@ -37,7 +37,7 @@ export interface ClusterStatus {
   readonly status: string;
   /** Everything up to here is on the standby. Null: it did not say, which changes nothing. */
   readonly mark: Offset | null;
-  /** Which stream it is, as far as the server tells. */
+  /** Which stream it is, as far as the server says. */
   readonly stream: string;
   readonly sourceUri: string;
   /** The name of this virtual cluster in the standbys' records: `cluster uuid:tenant id`. */

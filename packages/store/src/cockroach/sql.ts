@@ -41,8 +41,8 @@ const CURRENT = `SELECT id FROM highwater.epoch
 export const LOG_END = `SELECT (${CURRENT}) AS epoch, cluster_logical_timestamp() AS position`;
 
 /**
- * $1 id, $2 tag, $3 epoch, $4 digest, $5 the id's time. In another epoch the column `epoch` is null,
- * and outside the window the column `kind`: the insert fails, and with it the transaction.
+ * $1 id, $2 tag, $3 epoch, $4 digest, $5 the id's time. In another epoch the column `epoch` is
+ * null, and outside the window the column `kind`. The insert fails then, and the transaction.
  */
 export const INSERT_RECEIPT = `INSERT INTO highwater.receipt (id, tag, kind, epoch, digest, at_ms) VALUES ($1::UUID, $2::UUID,
   (SELECT 'commit' FROM highwater.retention WHERE $5::INT8 >= expired_before_ms AND $5::INT8 < ceiling_ms),

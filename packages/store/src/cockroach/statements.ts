@@ -21,7 +21,7 @@ export function refuseForCockroach(statements: readonly Statement[], id?: TxnId)
   }
 }
 
-export function refusedFor(sql: string): string | null {
+function refusedFor(sql: string): string | null {
   const [first = "", second = "", third = ""] = leadingWords(sql, 3);
   if (first === "SHOW" && second === "COMMIT" && third === "TIMESTAMP")
     return "SHOW COMMIT TIMESTAMP commits the transaction; the token has its position.";
