@@ -77,7 +77,7 @@ export class Sessions {
       });
     if (this.#isClosed)
       throw new HighwaterError("primary_unavailable", { detail: "The service is shutting down." });
-    if (isAborted(signal)) throw cancelledFor(signal.reason);
+    if (isAborted(signal)) throw cancelledFor(signal?.reason);
     this.#pool ??= this.#open();
     const pool = this.#pool;
     if (pool.waitingCount >= this.#options.poolQueue) throw queueFull(this.#options.poolQueue);
@@ -87,7 +87,7 @@ export class Sessions {
       throw new HighwaterError("primary_unavailable", { retryAfterMs: 1_000 }, { cause });
     });
     const why = pool === this.#pool ? null : new HighwaterError("epoch_changed", { retryAfterMs: 100 });
-    const refusal = isAborted(signal) ? cancelledFor(signal.reason) : why;
+    const refusal = isAborted(signal) ? cancelledFor(signal?.reason) : why;
     if (refusal !== null) {
       client.release(why !== null);
       throw refusal;
@@ -177,7 +177,7 @@ export class Sessions {
   }
 }
 
-function isAborted(signal: AbortSignal | undefined): signal is AbortSignal {
+function isAborted(signal: AbortSignal | undefined): boolean {
   return signal?.aborted === true;
 }
 
