@@ -141,8 +141,10 @@ function committedAt(
   if (error !== null || position == null || epoch !== spec.epoch)
     throw unconfirmed(spec.id, spec.readOnly, error ?? new Error("its receipt is not there"));
   const offset: Offset = parseHlc(position);
-  // An acknowledged commit has the database's survival goal.
-  return { kind: "committed", offset, exact: !spec.readOnly, isFlushed: true, results: answers };
+  // What a read could see has the database's survival goal.
+  return spec.readOnly
+    ? { kind: "committed", offset, exact: false, isFlushed: true, results: answers }
+    : { kind: "committed", offset, exact: true, results: answers };
 }
 
 function refused(
