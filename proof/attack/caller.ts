@@ -15,6 +15,13 @@ export interface CallerOptions {
   readonly trackers: readonly string[];
 }
 
+interface SendOptions {
+  /** The region's index among the gateways or trackers. */
+  readonly at?: number;
+  readonly headers?: Record<string, string>;
+  readonly method?: string;
+}
+
 /** A caller's open transaction at one gateway, with the header that the gateway returned. */
 export interface OpenTransaction {
   readonly id: string;
@@ -37,16 +44,15 @@ export class Caller {
     this.#trackers = trackers;
   }
 
-  /** `at`: the region's index among the gateways or trackers. */
   async send(
     service: "gateway" | "tracker",
     path: string,
     body: unknown,
-    { at = 0, headers = {} }: { readonly at?: number; readonly headers?: Record<string, string> } = {},
+    { at = 0, headers = {}, method = body === undefined ? "GET" : "POST" }: SendOptions = {},
   ): Promise<CallResponse> {
     const urls = service === "gateway" ? this.#gateways : this.#trackers;
     const response = await fetch(`${urls[at] ?? ""}${path}`, {
-      method: body === undefined ? "GET" : "POST",
+      method,
       headers: {
         authorization: `Bearer ${this.key}`,
         ...(body === undefined ? {} : { "content-type": "application/json" }),

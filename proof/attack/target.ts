@@ -35,12 +35,22 @@ export class Target implements AsyncDisposable {
   private constructor(system: System, keys: { reader: string; writer: string; other: string }) {
     this.system = system;
     this.primary = system.cluster.nodes[0]?.id ?? "";
-    const gateways = system.regions.map((region) => system.gateway(region).url);
-    const trackers = system.regions.map((region) => system.tracker(region).url);
-    const caller = (key: string): Caller => new Caller({ key, gateways, trackers });
-    this.reader = caller(keys.reader);
-    this.writer = caller(keys.writer);
-    this.other = caller(keys.other);
+    this.reader = this.callerWith(keys.reader);
+    this.writer = this.callerWith(keys.writer);
+    this.other = this.callerWith(keys.other);
+  }
+
+  callerWith(key: string): Caller {
+    const { regions } = this.system;
+    const gateways = regions.map((region) => this.system.gateway(region).url);
+    const trackers = regions.map((region) => this.system.tracker(region).url);
+    return new Caller({ key, gateways, trackers });
+  }
+
+  /** Another write key of the tenant. */
+  async keyOf(owner: "acme" | "crane", scopes: readonly string[]): Promise<Caller> {
+    const name = `${owner}: ${scopes.join(", ")}`;
+    return this.callerWith(await this.system.createKey({ name, owner, role: `${owner}_write`, scopes }));
   }
 
   /** Opens a session on the PostgreSQL port of the primary's region. Errors: the log-in's. */
@@ -63,6 +73,9 @@ export class Target implements AsyncDisposable {
         GATEWAY_TOTAL_TIMEOUT_MS: "120000",
         TRACKER_AUTH: "keys",
         HIGHWATER_INTERNAL_SECRET: "a secret of the attacked cluster",
+        HIGHWATER_CONTENTS_KEYS: JSON.stringify([
+          { kid: 1, validFrom: "2026-01-01T00:00:00Z", secret: "contents of attacks, 32 characters" },
+        ]),
         GATEWAY_ROLE_PASSWORDS: JSON.stringify(passwords),
       },
     });
@@ -84,6 +97,12 @@ export class Target implements AsyncDisposable {
       await system.close();
       throw cause;
     }
+  }
+
+  /** After a failover it is another than `primary`. */
+  async primaryNow(): Promise<string> {
+    const nodes = await this.system.cluster.status();
+    return nodes.find(({ state }) => state === "primary")?.id ?? "";
   }
 
   /** Reads the database as its superuser. */

@@ -416,8 +416,8 @@ export const ERRORS = {
   keep_unavailable: entry(400, "not_applied", "never", {
     title: "This deployment cannot keep contents.",
     cause:
-      "The request has `keep: true`, or asks for kept contents, and the service has no HIGHWATER_CONTENTS_KEYS; or the gateway has no trackers.",
-    fix: "Send the request without `keep`, or an operator sets HIGHWATER_CONTENTS_KEYS on every gateway and tracker.",
+      "The request has `keep: true`, or asks for kept contents, and the service has no HIGHWATER_CONTENTS_KEYS or not the key that sealed them; or the gateway has no trackers.",
+    fix: "Send the request without `keep`, or an operator sets HIGHWATER_CONTENTS_KEYS, with all keys that have sealed contents, on every gateway and tracker.",
     example: { detail: "HIGHWATER_CONTENTS_KEYS is not set." },
   }),
   commit_unconfirmed: entry(503, "unknown", "resolve_outcome", {

@@ -1,5 +1,6 @@
 // Every recipe. Those with a failover come last, because others look at the primary.
 import { type Recipe } from "../recipe.ts";
+import { CONTENTS } from "./contents.ts";
 import { DOORS } from "./doors.ts";
 import { EXHAUSTION } from "./exhaustion.ts";
 import { LOCKS } from "./locks.ts";
@@ -28,4 +29,5 @@ export const RECIPES: readonly Recipe[] = [
   ...TICKETS,
   ...TOKENS,
   ...LOCKS,
+  ...CONTENTS,
 ];

@@ -20,6 +20,10 @@ export const TOKENS: readonly string[] = [
   testToken({ ...content, offset: 10n ** 64n - 1n, attempt, owner: 9n }),
 ];
 
+/** Contents of that attempt of owner 7, as targets/contents.ts can open them. */
+export const SEALED =
+  "AQFiI5zeO7_nebBYXbrOkNf_asZq0CDP1UgXi41uxyMXVgwUEchq9K_zAB_MiVveh0anLnDT7irLauWBvkCR6YEfRsfXTqhxqrETLRVl2oYkZQfi1Vb-y5wHgh7v8o1fc8w0FpfgMg";
+
 const FIXTURES = new URL("../../../packages/protocol/fixtures/", import.meta.url);
 
 /** The golden messages of the wire. */

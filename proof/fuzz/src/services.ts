@@ -12,6 +12,9 @@ const NODE = "east";
 const START_MS = 60_000;
 const READY_MS = 60_000;
 const LOOK_MS = 50;
+const CONTENTS_KEYS = JSON.stringify([
+  { kid: 1, validFrom: "2026-01-01T00:00:00Z", secret: "contents of fuzzing, 32 characters" },
+]);
 
 type Postgres = Pick<Services, "postgres" | "postgresAdmin" | "wire">;
 
@@ -58,7 +61,7 @@ export class RealServices {
         service: name,
         startTimeoutMs: START_MS,
         logFile: join(folder, `${name}.log`),
-        env: { HIGHWATER_TOPOLOGY: topology, ...env },
+        env: { HIGHWATER_TOPOLOGY: topology, HIGHWATER_CONTENTS_KEYS: CONTENTS_KEYS, ...env },
       });
     const tracker = await start("tracker", {
       TRACKER_NAME: "fuzz",

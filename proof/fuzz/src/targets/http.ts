@@ -5,7 +5,7 @@ import { randomBytes } from "node:crypto";
 import { type EpochId, makeUuidV7, type TxnId } from "@highwater/protocol";
 import { testToken } from "@highwater/service/testing";
 import { assertAnswer, type HttpReply, send } from "../http.ts";
-import { EPOCH, fixtures, ID, OTHER_EPOCH, TOKEN, TOKENS } from "../samples.ts";
+import { EPOCH, fixtures, ID, OTHER_EPOCH, SEALED, TOKEN, TOKENS } from "../samples.ts";
 import { type Fuzzed, type Target } from "../target.ts";
 
 const MAX_BYTES = 65_536;
@@ -41,6 +41,7 @@ const gatewaySeeds = [
     statements: [...one, ...one],
     metadata: { a: "b" },
     maxDelayMs: 500,
+    keep: true,
   }),
   json("POST /v1/transactions/begin", { id: "{{fresh}}", statements: one, isolation: "repeatable read" }),
   ...["statements", "commit", "rollback"].map((call) =>
@@ -87,8 +88,13 @@ const trackerSeeds = [
       },
       { kind: "position", id: "{{fresh}}", epoch: "{{epoch}}", offset: "5", owner: "7" },
       { kind: "withdrawn", id: ID, epoch: EPOCH, by: "fuzz.2" },
+      { kind: "contents", id: "{{fresh}}", epoch: "{{epoch}}", offset: "5", owner: "7", sealed: SEALED },
+      { kind: "answered", id: "{{fresh}}", epoch: "{{epoch}}", owner: "7", answered: "no" },
     ],
   }),
+  "GET /v1/lost?owner=7&after=1&limit=10&since=2026-01-01T00:00:00Z&contents=kept&answered=yes\n\n",
+  `GET /v1/lost/${ID}\n\n`,
+  "DELETE /v1/lost/contents?owner=7\n\n",
   json("POST /v1/webhooks", {
     url: "https://127.0.0.1:9/a",
     events: ["transaction.lost"],

@@ -9,6 +9,7 @@ const FILES = [
     "gateway",
     "tracker",
     "ledger",
+    "contents",
     "lease",
     "sdk",
     "postgres-wire",

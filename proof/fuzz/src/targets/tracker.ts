@@ -12,7 +12,7 @@ import {
   readEventsQuery,
 } from "@highwater/durability-tracker/internals";
 import { jsonOf, orRefused, orRefusedLater } from "../holds.ts";
-import { EPOCH, fixtures, ID } from "../samples.ts";
+import { EPOCH, fixtures, ID, SEALED } from "../samples.ts";
 import { pure, type Target } from "../target.ts";
 
 const eventsQuery = pure({
@@ -77,6 +77,8 @@ const announcements = pure({
         },
         { kind: "position", id: ID, epoch: EPOCH, offset: "83886080", owner: "9223372036854775807" },
         { kind: "withdrawn", id: ID, epoch: EPOCH, by: "fuzz.1" },
+        { kind: "contents", id: ID, epoch: EPOCH, offset: "83886080", owner: "7", sealed: SEALED },
+        { kind: "answered", id: ID, epoch: EPOCH, owner: "7", answered: "yes" },
       ],
     }),
   ],
@@ -85,6 +87,9 @@ const announcements = pure({
     "intent",
     "position",
     "withdrawn",
+    "contents",
+    "answered",
+    "sealed",
     "owner",
     "offset",
     "9223372036854775808",

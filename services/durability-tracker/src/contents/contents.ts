@@ -19,7 +19,7 @@ import {
   validate,
 } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/runtime";
-import { ContentsKeys, isLogged, type Log, type Principal } from "@highwater/service";
+import { ContentsKeys, isLogged, type Log, type Principal, type SealedAbout } from "@highwater/service";
 import { type Act, type ContentsStore } from "@highwater/store";
 import { currentEpoch, judge, markIn, type Published, type TrackerState } from "../core/index.ts";
 import { transactionData } from "../events/new-events.ts";
@@ -30,6 +30,7 @@ import {
   type LostQuestion,
   type LostRow,
   type PendingContents,
+  type SealedContents,
 } from "./contents-database.ts";
 import { type ContentsFile } from "./contents-file.ts";
 
@@ -303,13 +304,8 @@ export class Contents {
         { by: principal.id, reason: null },
       ),
     );
-    const text = keys.open(
-      { owner: of.owner, id: row.id, epoch: row.epoch, offset: sealed.offset },
-      Buffer.concat([sealed.wrapped, sealed.body]),
-    );
-    const kept = validate(KeptContents, JSON.parse(text));
-    if (!kept.ok) throw new Error(`the contents are of another version: ${kept.faults.join("; ")}`);
-    return { ...lostOf(row), kept: kept.value };
+    const about = { owner: of.owner, id: row.id, epoch: row.epoch, offset: sealed.offset };
+    return { ...lostOf(row), kept: openedBy(keys, about, sealed) };
   }
 
   /**
@@ -337,8 +333,22 @@ export class Contents {
   }
 }
 
+/** Errors: `keep_unavailable`. */
+function openedBy(keys: ContentsKeys, about: SealedAbout, { wrapped, body }: SealedContents): KeptContents {
+  try {
+    const text = keys.open(about, Buffer.concat([wrapped, body]));
+    const kept = validate(KeptContents, JSON.parse(text));
+    if (kept.ok) return kept.value;
+    throw new Error(`they are of another version: ${kept.faults.join("; ")}`);
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    const detail = `The contents of ${about.id} cannot be opened: ${why}.`;
+    throw new HighwaterError("keep_unavailable", { detail }, { cause });
+  }
+}
+
 /** Null: they are not sealed as this version reads. */
-function itemOf(message: ContentsMessage): ContentsItem | null {
+export function itemOf(message: ContentsMessage): ContentsItem | null {
   const id = message.id.toLowerCase();
   const key = { owner: message.owner ?? "0", id, epoch: message.epoch.toLowerCase() };
   if (message.kind === "answered") return { ...key, kind: "answered", answered: message.answered };
