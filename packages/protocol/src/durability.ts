@@ -47,6 +47,12 @@ export const TransactionEventData = Type.Object(
     ),
     retriedIn: Type.Optional({ ...Uuid, description: "The epoch in which the same id committed again." }),
     metadata: Type.Optional(Metadata),
+    details: Type.Optional(
+      Type.String({
+        description:
+          "For a lost write: the path at any tracker that says whether the client was answered, and what the transaction contained if it was kept. Needs the scope `contents:read`.",
+      }),
+    ),
   },
   closed,
 );

@@ -7,7 +7,7 @@ import { after, before, describe, test } from "node:test";
 import axe from "axe-core";
 import { type DevBrowser, launchBrowser, type Page, whyNoBrowser } from "@highwater/lab-tools/browser";
 import { eventually } from "@highwater/lab-tools/process";
-import type { DurabilityEvent, TransactionResponse } from "@highwater/protocol";
+import type { DurabilityEvent, LostDetails, TransactionResponse } from "@highwater/protocol";
 import { Keyboard } from "./keyboard.ts";
 import { drawn, openConsole, Scene, show, signIn } from "./scene.ts";
 
@@ -284,8 +284,34 @@ describe("the console", { skip: whyNoBrowser() }, () => {
       ["transaction.lost", "transaction.lost"],
     );
     assert.ok(exported.some(({ data }) => "id" in data && data.id === lost.id));
+  });
+
+  test("the contents of a lost transaction are shown on request, and are in the export", async () => {
+    const list = page.getByRole("region", { name: "Lost transactions" });
+    await list.getByRole("row").filter({ hasText: "order=at-risk-1" }).filter({ hasText: "yes" }).waitFor();
+    await list.getByRole("button", { name: `Show the contents of ${lost.id}` }).click();
+    await new Keyboard(page).untilOn(/^Contents of /);
+    await row("INSERT INTO purchase VALUES ($1)")
+      .filter({ hasText: '["at-risk-1"]' })
+      .getByText("INSERT 1")
+      .waitFor();
+    await assertAccessible("After a failover, with contents");
+    const downloading = page.waitForEvent("download");
+    await page.getByRole("button", { name: "Export with contents" }).click();
+    const file = await readFile(await (await downloading).path(), "utf8");
+    const lines = file
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line) as LostDetails);
+    const params = lines.map(({ kept }) => kept?.statements[0]?.params);
+    assert.deepEqual(params, [["at-risk-1"], ["at-risk-2"]]);
+  });
+
+  test("the page shows the new primary", async () => {
+    const nodes = await scene.system.cluster.status();
+    const primary = nodes.find(({ state }) => state === "primary")?.id ?? "";
     await show(page, "Now");
-    await row("primary").filter({ hasText: heir }).waitFor();
+    await row("primary").filter({ hasText: primary }).waitFor();
   });
 
   test("a reload forgets the key, and the browser had nothing to complain about", async () => {

@@ -30,6 +30,10 @@ export class Scene implements AsyncDisposable {
           GATEWAY_AUTH: "keys",
           TRACKER_AUTH: "keys",
           HIGHWATER_INTERNAL_SECRET: "a secret of the services",
+          HIGHWATER_CONTENTS_KEYS: JSON.stringify([
+            { kid: 1, validFrom: "2026-01-01T00:00:00Z", secret: "contents of the console, 32 chars" },
+          ]),
+          GATEWAY_KEEP: "true",
         },
         ...{
           TRACKER_STALL_AFTER_MS: "1500",
@@ -39,7 +43,11 @@ export class Scene implements AsyncDisposable {
       },
     });
     const key = await system.createKey({
-      ...{ name: "shop operators", owner: "shop", scopes: ["read", "write", "webhooks", "admin"] },
+      ...{
+        name: "shop operators",
+        owner: "shop",
+        scopes: ["read", "write", "webhooks", "admin", "contents:read"],
+      },
     });
     const scene = new Scene(system, key);
     await scene.run("CREATE TABLE purchase (number text)", {});

@@ -2,7 +2,7 @@
 // that lists a key's scopes, so the console asks for something of each scope.
 import { type Api, ApiError, messageOf } from "./api.ts";
 
-export type ConsoleScope = "read" | "admin" | "webhooks";
+export type ConsoleScope = "read" | "admin" | "webhooks" | "contents:read";
 
 export type Access =
   | { readonly kind: "checking" }
@@ -20,9 +20,12 @@ export async function enter(api: Caller, hasKey: boolean): Promise<Access> {
       isAllowed(() => api.get("/v1/durability/marks")),
       isAllowed(() => api.send("POST", "/v1/durability/failover-preview", {})),
       isAllowed(() => api.get("/v1/webhooks")),
+      // Not an id, so it reads nothing.
+      isAllowed(() => api.get("/v1/lost/none")),
     ]);
-    const scopes = (["read", "admin", "webhooks"] as const).filter((_, at) => may[at]);
-    if (scopes.length === 0)
+    const scopes = (["read", "admin", "webhooks", "contents:read"] as const).filter((_, at) => may[at]);
+    // Contents alone have no view.
+    if (!may.slice(0, 3).includes(true))
       return { kind: "asked", refusal: "This key has none of the scopes read, admin and webhooks." };
     return { kind: "open", scopes: new Set(scopes), hasKey };
   } catch (cause) {

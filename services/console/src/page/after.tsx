@@ -17,12 +17,12 @@ import {
 } from "./event-filter.ts";
 import { MAX_EVENTS } from "./event-log.ts";
 import { formatCount, formatDay, formatTime, shortId } from "./format.ts";
-import { Badge, Choice, Notice, Position, Section } from "./parts.tsx";
-import { clock, type Session } from "./session.ts";
+import { LostTransactions } from "./lost.tsx";
+import { Badge, Choice, Notice, Position, save, Section } from "./parts.tsx";
+import { type Session } from "./session.ts";
 import { type Column, DataTable, ShowMore } from "./table.tsx";
 
 const ROWS = 50;
-const KEEP_LINK_MS = 60_000;
 
 export function AfterView({ session }: { session: Session }) {
   const { log } = session;
@@ -41,6 +41,7 @@ export function AfterView({ session }: { session: Session }) {
         </Notice>
       )}
       <Failovers session={session} />
+      <LostTransactions session={session} />
       <Events session={session} />
     </>
   );
@@ -132,7 +133,7 @@ function Events({ session }: { session: Session }) {
           type="button"
           disabled={found.length === 0}
           onClick={() => {
-            save(found);
+            save("highwater-events.jsonl", toJsonLines(found));
           }}
         >
           Export as JSON lines
@@ -236,16 +237,4 @@ function eventCells(event: AnyEvent) {
     describeEvent(event),
     metadata.join(", "),
   ];
-}
-
-/** Gives the browser a file. */
-function save(events: readonly AnyEvent[]): void {
-  const url = URL.createObjectURL(new Blob([toJsonLines(events)], { type: "application/jsonl" }));
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = "highwater-events.jsonl";
-  link.click();
-  clock.after(KEEP_LINK_MS, () => {
-    URL.revokeObjectURL(url);
-  });
 }

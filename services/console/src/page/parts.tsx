@@ -5,6 +5,7 @@ import { formatLsn } from "./format.ts";
 import { clock } from "./session.ts";
 
 const SAY_COPIED_MS = 2_000;
+const KEEP_LINK_MS = 60_000;
 
 /** `takesFocus`: it was opened by something else on the page, and the reader goes on in it. */
 export function Section(props: {
@@ -127,4 +128,16 @@ export function Command(props: { label: string; text: string }) {
       </span>
     </div>
   );
+}
+
+/** Gives the browser a file of JSON lines. */
+export function save(name: string, text: string): void {
+  const url = URL.createObjectURL(new Blob([text], { type: "application/jsonl" }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name;
+  link.click();
+  clock.after(KEEP_LINK_MS, () => {
+    URL.revokeObjectURL(url);
+  });
 }

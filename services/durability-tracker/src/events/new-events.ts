@@ -31,9 +31,11 @@ function transactionEvent(
   type: "transaction.lost" | "transaction.broken" | "transaction.delayed",
   published: Published,
 ): NewEvent {
-  const { id, attempt, owner, verdicts, rule } = published;
+  const { id, attempt, kind, owner, verdicts, rule } = published;
   const key = `${keyName(type, rule, verdicts)}/${entryKey({ id, owner }, attempt)}`;
-  return { key, type, owner, data: transactionData(published) };
+  const isListed = kind === "write" && type !== "transaction.delayed";
+  const details = isListed ? { details: `/v1/lost/${id}` } : {};
+  return { key, type, owner, data: { ...transactionData(published), ...details } };
 }
 
 export function transactionData(published: Published): TransactionEventData {
