@@ -18,6 +18,12 @@ const LEVELS: Record<string, LevelRule> = {
   [LEVEL]: { replicas: 1, outside: "zone" },
 };
 
+const CONTENTS_KEYS = {
+  HIGHWATER_CONTENTS_KEYS: JSON.stringify([
+    { kid: 1, validFrom: "2026-01-01T00:00:00Z", secret: "contents of benchmarks, 32 characters" },
+  ]),
+};
+
 export class BenchSystem implements AsyncDisposable {
   readonly #cluster: Cluster;
   readonly #services: MeasuredServices;
@@ -44,6 +50,7 @@ export class BenchSystem implements AsyncDisposable {
         TRACKER_REGION: REGION,
         TRACKER_LEDGER: system.#services.fileOf("ledger.sqlite"),
         HIGHWATER_TOPOLOGY: await system.#services.topology(LEVELS),
+        ...CONTENTS_KEYS,
         ...profileEnv(profile, "tracker"),
       });
       return system;
@@ -86,6 +93,7 @@ export class BenchSystem implements AsyncDisposable {
       GATEWAY_REGION: REGION,
       GATEWAY_TRACKERS: this.#tracker?.url ?? "",
       HIGHWATER_TOPOLOGY: await this.#services.topology(LEVELS),
+      ...CONTENTS_KEYS,
       ...profileEnv(profile, name),
       ...env,
     });

@@ -17,6 +17,7 @@ import { BenchSystem } from "./bench-system.ts";
 import {
   COLUMNS,
   FAST,
+  KEPT,
   MANY,
   MANY_UPDATES,
   ONE,
@@ -48,7 +49,8 @@ async function subjectsOf(system: BenchSystem, bench: Bench): Promise<Subject[]>
       if (isPrepared || row === UNPREPARED)
         return bench.connections(at, { kind: "direct", url: database, statements, isPrepared });
       const ack = row === SAFE ? "durable" : "commit";
-      return bench.connections(at, { kind: "gateway", url: gateway.url, statements, ack }, gateway);
+      const keep = row === KEPT;
+      return bench.connections(at, { kind: "gateway", url: gateway.url, statements, ack, keep }, gateway);
     });
   };
   const sdks = LANGUAGES.filter((language) => whyNotHere(language) === false).flatMap((language) =>
@@ -61,7 +63,7 @@ async function subjectsOf(system: BenchSystem, bench: Bench): Promise<Subject[]>
   return [
     ...rows(MANY, 64, [FAST, PREPARED, UNPREPARED]),
     ...sdks,
-    ...rows(MANY_UPDATES, 128, [FAST, SAFE]),
+    ...rows(MANY_UPDATES, 128, [FAST, SAFE, KEPT]),
     ...rows(ONE, 1, [FAST, PREPARED, UNPREPARED]),
     ...rows(ONE_UPDATE, 1, [FAST, PREPARED]),
   ];

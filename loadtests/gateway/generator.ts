@@ -7,6 +7,7 @@ export interface GatewayTarget {
   readonly url: string;
   readonly statements: readonly string[];
   readonly ack: "commit" | "durable";
+  readonly keep?: boolean;
 }
 
 export interface DirectTarget {

@@ -6,6 +6,7 @@ import type { GatewayTarget } from "./generator.ts";
 
 interface Answer {
   readonly state?: string;
+  readonly kept?: boolean;
   readonly code?: string;
   readonly results?: readonly { readonly rowCount: number | null }[];
 }
@@ -24,20 +25,22 @@ export class HttpClient implements Client {
   }
 
   async transact(row: string): Promise<boolean> {
-    const { statements, ack } = this.#target;
+    const { statements, ack, keep = false } = this.#target;
     const body = JSON.stringify({
       id: newId(),
       isolation: ISOLATION,
       statements: statements.map((sql) => ({ sql, params: [row] })),
       ack,
       ...(ack === "durable" && { level: LEVEL }),
+      ...(keep && { keep }),
     });
     const { status, text } = await this.#connection.post("/v1/transactions", body);
     const answer = JSON.parse(text) as Answer;
     if (status === 409 && answer.code === "serialization_failure") return false;
     // A safe transaction that is still pending was not answered as it was asked to be.
     const wanted = ack === "durable" ? "durable" : "committed";
-    if (status !== 200 || answer.state !== wanted || answer.results?.at(-1)?.rowCount !== 1)
+    const isKept = !keep || answer.kept === true;
+    if (status !== 200 || !isKept || answer.state !== wanted || answer.results?.at(-1)?.rowCount !== 1)
       throw new Error(`the gateway answered ${String(status)} ${text}`);
     return true;
   }

@@ -21,6 +21,8 @@ export const MANY_UPDATES = "128 clients, one statement";
 /** Through the gateway, answered at the commit point or at the durability point. */
 export const FAST = "fast";
 export const SAFE = "safe";
+/** Fast, and its contents are kept. */
+export const KEPT = "kept";
 /** By node-postgres, with named statements or without. */
 export const PREPARED = "prepared";
 export const UNPREPARED = "unprepared";
@@ -34,6 +36,7 @@ const BARS = {
   throughputMin: 1.3,
   addedP50MsMax: 0.35,
   cpuUsMax: { [FAST]: 165, [SAFE]: 215 },
+  keptToFastMax: 1.1,
   sdkPerSecondMin: { typescript: 3_500, python_async: 1_800, python_sync: 900 },
 };
 
@@ -49,6 +52,9 @@ export function summarize(turns: readonly Turn[]): Result {
     "64 clients, fast to unprepared": rate(MANY, FAST, UNPREPARED),
     "64 clients, TypeScript SDK to prepared": rate(MANY, SDK_ROWS.typescript, PREPARED),
     "128 clients, one statement, safe to fast": rate(MANY_UPDATES, SAFE, FAST),
+    "128 clients, one statement, processor of kept to fast":
+      middleOf(turns, { workload: MANY_UPDATES, row: KEPT }, serversUs) /
+      middleOf(turns, { workload: MANY_UPDATES, row: FAST }, serversUs),
     "1 client, fast p50 in ms above prepared": above(ONE, FAST, PREPARED),
     "1 client, one statement, fast p50 in ms above prepared": above(ONE_UPDATE, FAST, PREPARED),
   };
@@ -69,6 +75,11 @@ export function summarize(turns: readonly Turn[]): Result {
         middleOf(turns, { workload: MANY_UPDATES, row }, serversUs),
         { max },
       ),
+    ),
+    bar(
+      `128 clients, one statement: processor for a kept one at most ${String(BARS.keptToFastMax)} times that for a fast one`,
+      ratios["128 clients, one statement, processor of kept to fast"],
+      { max: BARS.keptToFastMax },
     ),
     ...(Object.keys(SDK_ROWS) as Language[]).flatMap((language): Bar[] => {
       const [row, min] = [SDK_ROWS[language], BARS.sdkPerSecondMin[language]];

@@ -18,6 +18,8 @@ export interface KeyLimits {
   readonly totalTimeoutMs: number | null;
   readonly statementTimeoutMs: number | null;
   readonly lockTimeoutMs: number | null;
+  /** Set: the contents of its transactions are kept by default, up to so many bytes. */
+  readonly keepBytes: number | null;
 }
 
 export const DEFAULT_LIMITS: KeyLimits = Object.freeze({
@@ -29,6 +31,7 @@ export const DEFAULT_LIMITS: KeyLimits = Object.freeze({
   totalTimeoutMs: null,
   statementTimeoutMs: null,
   lockTimeoutMs: null,
+  keepBytes: null,
 });
 
 export interface NewApiKey {

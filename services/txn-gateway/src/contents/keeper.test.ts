@@ -9,7 +9,7 @@ import {
   type Offset,
   type StatementResult,
 } from "@highwater/protocol";
-import { ANYBODY, ContentsKeys } from "@highwater/service";
+import { ANYBODY, ContentsKeys, type Principal } from "@highwater/service";
 import { EPOCH_A, FakeClock, MemoryLog, newId, ScriptedTransport, settle } from "../../test/support/fakes.ts";
 import { Announcer } from "../trackers/announcer.ts";
 import { Keeper, type KeepRequest } from "./keeper.ts";
@@ -20,7 +20,16 @@ const OFFSET = 5n as Offset;
 const STATEMENTS = [{ sql: "INSERT INTO t VALUES ($1)", params: ["the value"] }];
 const RESULT: StatementResult = { command: "INSERT", rowCount: 1, fields: [], rows: [] };
 
-function setUp(options: { hasKeys?: boolean; trackers?: string[]; keep?: boolean; keepBytes?: number } = {}) {
+interface Options {
+  readonly hasKeys?: boolean;
+  readonly trackers?: string[];
+  readonly keep?: boolean;
+  readonly keepBytes?: number;
+  readonly principal?: Principal;
+}
+
+function setUp(options: Options = {}) {
+  const { principal = ANYBODY } = options;
   const { hasKeys = true, trackers = [NEAR, FAR], keep = false, keepBytes = 1_000 } = options;
   const clock = new FakeClock();
   const transport = new ScriptedTransport();
@@ -39,7 +48,7 @@ function setUp(options: { hasKeys?: boolean; trackers?: string[]; keep?: boolean
   const keeper = new Keeper({ config, deps: { clock }, contentsKeys: keys, announcer });
   const id = newId();
   const request: KeepRequest = { id, form: "one_shot", isolation: "serializable", readOnly: false };
-  const begin = (more: Partial<KeepRequest> = {}) => keeper.begin({ ...request, ...more }, ANYBODY);
+  const begin = (more: Partial<KeepRequest> = {}) => keeper.begin({ ...request, ...more }, principal);
   const announce = () =>
     announcer.announce(
       { id, primaryEpoch: { epoch: EPOCH }, owner: 0n },
@@ -134,6 +143,31 @@ test("only writes are kept, and only if the request or the gateway says so", () 
   assert.equal(setUp({ keep: true }).begin({ readOnly: true }), null);
   assert.notEqual(setUp({ keep: true }).begin(), null);
   assert.notEqual(setUp().begin({ keep: true }), null);
+});
+
+test("a key with a limit keeps by default, up to its limit or the gateway's, whichever is less", () => {
+  const ofKey = (keepBytes: number) => ({ ...ANYBODY, limits: { ...ANYBODY.limits, keepBytes } });
+  const few = setUp({ principal: ofKey(100) });
+  assert.equal(few.begin({ keep: false }), null);
+  assert.equal(few.begin({ readOnly: true }), null);
+  const sizes = [{ sql: "x".repeat(101) }];
+  assert.equal(
+    codeOf(() => begun(few.begin({ keep: true })).check(sizes)),
+    "contents_too_large",
+  );
+  assert.equal(
+    codeOf(() => begun(few.begin()).check(sizes)),
+    "none",
+  );
+  const many = begun(setUp({ principal: ofKey(50_000) }).begin({ keep: true }));
+  assert.equal(
+    codeOf(() => many.check(sizes)),
+    "none",
+  );
+  assert.equal(
+    codeOf(() => many.check([{ sql: "x".repeat(1_001) }])),
+    "contents_too_large",
+  );
 });
 
 test("what cannot be kept is refused if the request asks for it, and otherwise runs without", async () => {

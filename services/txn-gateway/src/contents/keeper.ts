@@ -39,7 +39,7 @@ export interface KeepRequest {
   readonly form: KeptContents["form"];
   readonly isolation: Isolation;
   readonly readOnly: boolean;
-  /** Undefined: as the gateway is set. */
+  /** Undefined: as the key says, or else the gateway. */
   readonly keep?: boolean | undefined;
 }
 
@@ -57,7 +57,8 @@ export class Keeper {
   begin(request: KeepRequest, principal: Principal): Kept | null {
     const { config, contentsKeys, announcer } = this.context;
     const isAsked = request.keep === true;
-    if (request.readOnly || !(request.keep ?? config.keep)) return null;
+    const isKeptByDefault = principal.limits.keepBytes !== null || config.keep;
+    if (request.readOnly || !(request.keep ?? isKeptByDefault)) return null;
     const { id } = request;
     if (contentsKeys === null || !announcer.hasTrackers) {
       if (!isAsked) return null;
@@ -96,6 +97,11 @@ export class Kept {
     this.#principal = principal;
   }
 
+  get #mostBytes(): number {
+    const { keepBytes } = this.#context.config;
+    return Math.min(keepBytes, this.#principal.limits.keepBytes ?? keepBytes);
+  }
+
   /** Contents that the request did not ask for are left out where a limit is reached. */
   giveUp(): this {
     this.#isGivenUp = true;
@@ -110,7 +116,7 @@ export class Kept {
   check(statements: readonly Statement[]): void {
     const { id, keep } = this.#request;
     const bytes = this.#bytes + sizeOf(statements);
-    const { keepBytes } = this.#context.config;
+    const keepBytes = this.#mostBytes;
     if (keep !== true || bytes <= keepBytes) return;
     throw new HighwaterError("contents_too_large", {
       detail: `The contents have ${String(bytes)} bytes; the limit keepBytes is ${String(keepBytes)}.`,
@@ -123,7 +129,7 @@ export class Kept {
   add(statements: readonly Statement[]): void {
     if (this.#isGivenUp) return;
     this.#bytes += sizeOf(statements);
-    if (this.#bytes > this.#context.config.keepBytes) {
+    if (this.#bytes > this.#mostBytes) {
       this.giveUp();
       return;
     }

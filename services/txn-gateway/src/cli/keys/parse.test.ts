@@ -40,7 +40,7 @@ test("everything that can be said of a key", () => {
   const command = parse(
     "create --name a --role r --owner team.a --scopes admin,read --expires 90d --rate 0.5 --burst 20 --concurrency 50 " +
       "--open-transactions 8 --idle-timeout 30s --total-timeout 5m --statement-timeout 500ms --lock-timeout 1h " +
-      "--create-role --password-file /secret --json",
+      "--keep-bytes 20000 --create-role --password-file /secret --json",
   );
   assert.deepEqual(command, {
     kind: "create",
@@ -59,6 +59,7 @@ test("everything that can be said of a key", () => {
       totalTimeoutMs: 300_000,
       statementTimeoutMs: 500,
       lockTimeoutMs: 3_600_000,
+      keepBytes: 20_000,
     },
     expires: { inMs: 90 * 86_400_000 },
     createRole: true,

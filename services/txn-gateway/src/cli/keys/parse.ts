@@ -65,6 +65,7 @@ create:
   --open-transactions N    maximum open interactive transactions
   --idle-timeout DURATION, --total-timeout DURATION    time limits of an interactive transaction
   --statement-timeout DURATION, --lock-timeout DURATION    time limits of a statement
+  --keep-bytes N           keep the contents of the key's writes, up to N bytes each, unless a request says otherwise
 
 create, revoke, expire:
   --by NAME                the person, for the audit log (default: the user and host that run the command)
@@ -101,6 +102,7 @@ const OPTIONS: Readonly<Record<string, ParseArgsOptionsConfig>> = {
     "total-timeout": TEXT,
     "statement-timeout": TEXT,
     "lock-timeout": TEXT,
+    "keep-bytes": TEXT,
     "create-role": FLAG,
     "password-stdin": FLAG,
     "password-file": TEXT,
@@ -289,6 +291,7 @@ function readLimits(text: (option: string) => string | null, faults: string[]): 
     totalTimeoutMs: duration("total-timeout", TRANSACTION_MOST),
     statementTimeoutMs: duration("statement-timeout", SERVER_MOST),
     lockTimeoutMs: duration("lock-timeout", SERVER_MOST),
+    keepBytes: number("keep-bytes", true),
   };
 }
 
