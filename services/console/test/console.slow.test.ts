@@ -261,7 +261,7 @@ describe("the console", { skip: whyNoBrowser() }, () => {
     await showTransaction(lost.token);
     await page.getByText("Pending at region").waitFor();
     const heir = await scene.loseRegion();
-    await page.getByText("Lost at region").waitFor();
+    await page.getByText("Lost at region", { exact: true }).waitFor();
     await page.getByText("Reported as lost").waitFor();
     await page.getByText(`Epoch 2 has begun on ${heir} (a promotion)`).first().waitFor();
     await assertAccessible("A lost transaction");
@@ -287,6 +287,7 @@ describe("the console", { skip: whyNoBrowser() }, () => {
   });
 
   test("the contents of a lost transaction are shown on request, and are in the export", async () => {
+    await show(page, "After a failover");
     const list = page.getByRole("region", { name: "Lost transactions" });
     await list.getByRole("row").filter({ hasText: "order=at-risk-1" }).filter({ hasText: "yes" }).waitFor();
     await list.getByRole("button", { name: `Show the contents of ${lost.id}` }).click();
