@@ -1,7 +1,7 @@
 // What operators read at a tracker beside events: the API keys, without anything secret, and the
 // limits of exposure, which gateways report to it.
 import Type, { type Static } from "typebox";
-import { closed, texts } from "./schema-helpers.ts";
+import { about, closed, texts } from "./schema-helpers.ts";
 import { LevelName } from "./schemas.ts";
 
 export const OPERATOR_LIMITS = {
@@ -27,6 +27,7 @@ export const DescribedKey = Type.Object(
     limits: Type.Record(Type.String(), Type.Number(), {
       description: "The key's own limits. For all others the service's defaults apply.",
     }),
+    minLevel: Type.Optional(about(LevelName, "The minimum level of the key's commits. Absent: any level.")),
     createdAt: Instant,
     expiresAt: InstantOrNull,
     revokedAt: InstantOrNull,

@@ -330,6 +330,13 @@ export const Served = Type.Object(
 );
 export type Served = Static<typeof Served>;
 
+const Achieved = Type.Optional(
+  Type.Union([LevelName, Type.Null()], {
+    description:
+      "The strongest level at which the transaction is durable, by what the gateway knew when it answered; null: none yet. Absent if it has not committed.",
+  }),
+);
+
 const NewestMarks = Type.Union([Marks, Type.Null()], {
   description: "The newest marks that the gateway knows; null before it knows any.",
 });
@@ -342,6 +349,7 @@ export const TransactionResponse = Type.Object(
     position: Position,
     /** Level of a `durable` or `pending` state. */
     level: Type.Optional(LevelName),
+    achieved: Achieved,
     results: Type.Union([Type.Array(StatementResult), Type.Null()], {
       description:
         "One result for each statement; null for a replay, because the service does not keep results.",
@@ -394,6 +402,7 @@ export const TransactionStateResponse = Type.Object(
     ),
     position: Type.Optional(about(Position, "Position of a committed transaction.")),
     level: Type.Optional(about(LevelName, "The level that `state` refers to, if it refers to one.")),
+    achieved: Achieved,
     marks: NewestMarks,
   },
   { ...closed, description: "The state of an id." },

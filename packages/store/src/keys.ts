@@ -45,6 +45,8 @@ export interface NewApiKey {
   readonly role: string;
   readonly scopes: readonly Scope[];
   readonly limits: KeyLimits;
+  /** The lowest level at which its commits may be answered. Absent: any. */
+  readonly minLevel?: string | undefined;
   readonly expiresAtMs: number | null;
 }
 

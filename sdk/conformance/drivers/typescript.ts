@@ -137,6 +137,7 @@ function showTransaction(tx: Transaction): Json {
     state: tx.state,
     replayed: tx.replayed,
     announced: tx.announced,
+    achieved: tx.achieved,
     level: tx.level,
     token: tx.token,
     results: tx.results?.length ?? null,
@@ -358,8 +359,8 @@ const COMMANDS: Readonly<Record<string, Run>> = {
   status: async (scope, given, signal) => {
     const { of, id = (scope.promises.get(of as string) ?? get(scope.open, of)).id } = given;
     const options = { ...pick(given, { level: "level", waitMs: "waitMs" }), signal };
-    const { state, level, token } = await client(scope, given).status(String(id), options);
-    return { state, level, token };
+    const { state, level, achieved, token } = await client(scope, given).status(String(id), options);
+    return { state, level, achieved, token };
   },
   verdicts: async (scope, given, signal) => {
     const options = { ...pick(given, { level: "level", waitMs: "waitMs" }), signal };

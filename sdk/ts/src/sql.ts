@@ -114,7 +114,7 @@ function raw(text: string): Sql {
  */
 function ident(...parts: readonly string[]): Sql {
   if (parts.length === 0 || parts.some((part) => part === "" || part.includes("\0")))
-    throw failure("invalid_identifier", "a part is empty or contains NUL");
+    throw failure("invalid_identifier", "a part is empty or has NUL");
   return raw(parts.map((part) => `"${part.replaceAll('"', '""')}"`).join("."));
 }
 
@@ -203,7 +203,7 @@ function jsonText(value: unknown): string {
   const text = JSON.stringify(value, (_key, inner: unknown) =>
     typeof inner === "bigint" ? inner.toString() : inner,
   ) as string | undefined;
-  if (text === undefined) throw failure("invalid_parameter", "it cannot be written as JSON");
+  if (text === undefined) throw failure("invalid_parameter", "it has no JSON form");
   return text;
 }
 

@@ -139,6 +139,11 @@ export class Transaction<R = Row, S = readonly StatementResult[]> extends Durabi
    */
   declare readonly kept: boolean | undefined;
   /**
+   * The strongest level at which it was durable when the answer came; null: none yet. A key's
+   * minimum level can raise it above what was asked for.
+   */
+  declare readonly achieved: string | null | undefined;
+  /**
    * For a read with `after`, `mode` or `reads`: its node, and how far that may be behind the
    * primary.
    */
@@ -158,6 +163,7 @@ export class Transaction<R = Row, S = readonly StatementResult[]> extends Durabi
     this.announced = response.announced;
     this.kept = response.kept;
     this.served = response.served;
+    this.achieved = response.achieved;
     this.#answered = response.state;
   }
 
@@ -173,7 +179,7 @@ export class Transaction<R = Row, S = readonly StatementResult[]> extends Durabi
   get rows(): readonly R[] {
     const results = this.results as readonly StatementResult<R>[] | null;
     if (results === null)
-      throw failure("results_not_kept", "a replay has no rows: read them again", {
+      throw failure("results_not_kept", "a replay has no rows: read again", {
         transactionId: this.id,
       });
     return results.at(-1)?.rows ?? [];

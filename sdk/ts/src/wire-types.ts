@@ -94,6 +94,7 @@ export interface TransactionResponse {
   token: string;
   /** A position in one epoch's log. Offsets of different epochs must not be compared. */ position: Position;
   level?: string;
+  /** The strongest level at which the transaction is durable, by what the gateway knew when it answered; null: none yet. Absent if it has not committed. */ achieved?: string | null;
   /** One result for each statement; null for a replay, because the service does not keep results. */ results: StatementResult[] | null;
   /** The newest marks that the gateway knows; null before it knows any. */ marks: Marks | null;
   /** True if a tracker had the announcement on disk when the gateway answered. */ announced: boolean;
@@ -116,6 +117,7 @@ export interface RollbackResponse { id: string; state: "aborted" }
   /** Token of a committed transaction, for verdicts or an SDK's `hw.promise(token)`. */ token?: string;
   /** Position of a committed transaction. */ position?: Position;
   /** The level that `state` refers to, if it refers to one. */ level?: string;
+  /** The strongest level at which the transaction is durable, by what the gateway knew when it answered; null: none yet. Absent if it has not committed. */ achieved?: string | null;
   /** The newest marks that the gateway knows; null before it knows any. */ marks: Marks | null;
 }
 export interface VerdictsRequest {

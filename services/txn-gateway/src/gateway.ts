@@ -149,6 +149,7 @@ export class Gateway {
       memory: this.#memory,
       tokens: this.#tokens,
       keys,
+      rules: this.#rules,
       lookUps: new LookUps(deps.store, this.primary),
       verdicts: this.#verdicts,
       durability: new Durability(deps.clock, this.marks, this.#verdicts),
@@ -168,7 +169,7 @@ export class Gateway {
     this.tickets = new Tickets(pipeline);
     this.callers = this.#makeCallers(config);
     this.services = this.#makeServices(config);
-    const replicas = new Replicas({ ...shared, reads, rules: this.#rules, interest: this.#interest });
+    const replicas = new Replicas({ ...shared, reads, interest: this.#interest });
     this.wire = this.#makeWire(config, { attempts: new WireAttempts(shared), replicas });
     this.#registerMetrics();
   }

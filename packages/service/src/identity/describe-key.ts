@@ -15,6 +15,7 @@ export function describeKey(key: ApiKey, nowMs: number): DescribedKey {
     role,
     scopes: [...scopes],
     limits: Object.fromEntries(limits),
+    ...(key.minLevel !== undefined && { minLevel: key.minLevel }),
     createdAt: timeText(key.createdAtMs),
     expiresAt: key.expiresAtMs === null ? null : timeText(key.expiresAtMs),
     revokedAt: key.revokedAtMs === null ? null : timeText(key.revokedAtMs),

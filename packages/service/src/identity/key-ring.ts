@@ -239,8 +239,8 @@ export class KeyRing implements Authenticator {
   }
 }
 
-function principalOf({ id, owner, role, scopes, limits }: ApiKey): Principal {
-  return Object.freeze({ id, owner: ownerTag(owner), role, scopes: new Set(scopes), limits });
+function principalOf({ id, owner, role, scopes, limits, minLevel }: ApiKey): Principal {
+  return Object.freeze({ id, owner: ownerTag(owner), role, scopes: new Set(scopes), limits, minLevel });
 }
 
 function unknownKey(): Error {

@@ -18,6 +18,8 @@ export interface Principal {
   readonly role: string | null;
   readonly scopes: ReadonlySet<Scope>;
   readonly limits: KeyLimits;
+  /** The lowest level at which its commits may be answered. Absent: any. */
+  readonly minLevel?: string | undefined;
   /**
    * May read the transactions of every owner: another service of the cluster, or any caller without
    * authentication.

@@ -413,7 +413,7 @@ async def status(call: Call) -> Json:
     of = given.get("of", "")
     transaction_id = given["id"] if "id" in given else (call.scope.promises.get(of) or call.scope.open[of]).id
     found = await call.ask(call.client.status, transaction_id, **pick(given, ASK))
-    return {"state": found.state, "level": found.level, "token": found.token}
+    return {"state": found.state, "level": found.level, "achieved": found.achieved, "token": found.token}
 
 
 async def verdicts(call: Call) -> list[Json]:

@@ -81,6 +81,7 @@ def show_transaction(tx: Any) -> Json:
         "state": tx.state,
         "replayed": tx.replayed,
         "announced": tx.announced,
+        "achieved": tx.achieved,
         "level": tx.level,
         "token": tx.token,
         "results": None if results is None else len(results),

@@ -15,7 +15,7 @@ from ._watcher import Watcher
 
 
 class BaseTransaction(BasePromise):
-    __slots__ = ("_answered", "announced", "kept", "replayed", "results", "served")
+    __slots__ = ("_answered", "achieved", "announced", "kept", "replayed", "results", "served")
 
     def __init__(
         self,
@@ -41,6 +41,11 @@ class BaseTransaction(BasePromise):
         """Whether a tracker had the contents on disk when the answer was sent.
 
         None if they were not to be kept, or after a replay.
+        """
+        self.achieved: str | None = response.achieved
+        """The strongest level at which it was durable when the answer came; None: none yet.
+
+        A key's minimum level can raise it above what was asked for.
         """
         self.served: Served | None = response.served
         """For reads with `after`, `mode` or `reads`: the node, and how far it may be behind."""

@@ -28,7 +28,8 @@ import { type Committed } from "../txn/answer.ts";
 import { type Caller } from "../txn/caller.ts";
 import { digestOf } from "../txn/digest.ts";
 import { checkIdWindow } from "../txn/id-window.ts";
-import { type Accepted } from "../txn/request.ts";
+import { raised } from "../txn/minimum.ts";
+import { type Accepted, type RequestRules } from "../txn/request.ts";
 import { type Reads } from "./reads.ts";
 
 export { type CommitResponse } from "../outcomes/outcomes.ts";
@@ -55,6 +56,7 @@ export interface TransactionContext {
   readonly metrics: Metrics;
   readonly memory: ResultMemory;
   readonly keeper: Keeper;
+  readonly rules: Pick<RequestRules, "levels">;
 }
 
 /** What each part of a run passes on to the next. */
@@ -106,7 +108,8 @@ export class Transactions {
   }
 
   /** Errors: HighwaterError; an error of another kind is a fault of the service. */
-  async run(request: Accepted, caller: Caller): Promise<HeldResponse> {
+  async run(asked: Accepted, caller: Caller): Promise<HeldResponse> {
+    const request = raised(asked, !asked.readOnly, caller.principal, this.#parts.rules.levels);
     const { isolation, readOnly } = request;
     const trace = caller.trace === undefined ? null : traceOf(caller.trace, request);
     const labels = { isolation, readOnly, form: "one_shot" } as const;

@@ -24,6 +24,7 @@ import { type Committed } from "../txn/answer.ts";
 import { type Caller } from "../txn/caller.ts";
 import { INTERACTIVE } from "../txn/digest.ts";
 import { checkIdWindow } from "../txn/id-window.ts";
+import { raised } from "../txn/minimum.ts";
 import { type AcceptedBegin, type AcceptedCommit, type Acknowledgement } from "../txn/request.ts";
 import { ofUsedNumber, whileOpen, withOpen } from "./call-errors.ts";
 import { Calls } from "./calls.ts";
@@ -191,7 +192,8 @@ export class Interactive {
     if (opening.kind === "open")
       return this.#register({ attempt, request, caller, leave, hold, opening, limits: lifetimeLimits });
     const committed = await outcomes.replay(attempt);
-    const answer = await outcomes.answer(committed, null, { ack: "commit", level: "", maxWaitMs: 0 });
+    const how = raised(AT_ONCE, !readOnly, caller.principal, this.#parts.rules.levels);
+    const answer = await outcomes.answer(committed, null, how);
     leave();
     return { ...answer, hold };
   }
@@ -306,8 +308,9 @@ export class Interactive {
   /**
    * Commits. A repeated commit is answered from what was committed, and waits for durability again.
    */
-  async commit(pinned: Pinned, request: AcceptedCommit, caller: Caller): Promise<HeldCallResult> {
-    const { id } = pinned;
+  async commit(pinned: Pinned, asked: AcceptedCommit, caller: Caller): Promise<HeldCallResult> {
+    const { id, access } = pinned;
+    const request = raised(asked, access === "write", caller.principal, this.#parts.rules.levels);
     // If the transaction is over, a repeated commit only reports the outcome.
     const open = this.#open.get(ownedName({ id, owner: caller.principal.owner }));
     const trace = open === undefined ? null : traceOfCommit(id, open, request, caller);

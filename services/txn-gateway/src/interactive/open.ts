@@ -22,7 +22,7 @@ import { type Refusals } from "../outcomes/refusals.ts";
 import { type Primary } from "../primary/primary.ts";
 import { type Announced } from "../trackers/announcer.ts";
 import { type Committed } from "../txn/answer.ts";
-import { type AcceptedBegin } from "../txn/request.ts";
+import { type AcceptedBegin, type RequestRules } from "../txn/request.ts";
 import { type Calls } from "./calls.ts";
 import { type Lifetime } from "./lifetime.ts";
 import { type Begun } from "./session-header.ts";
@@ -43,6 +43,7 @@ export interface InteractiveContext {
   readonly metrics: Metrics;
   readonly memory: ResultMemory;
   readonly keeper: Keeper;
+  readonly rules: Pick<RequestRules, "levels">;
 }
 
 export interface CallResult {

@@ -14,9 +14,11 @@ import { type Deps } from "../deps.ts";
 import { type FlushHelp } from "../primary/flush.ts";
 import { type Primary } from "../primary/primary.ts";
 import { type Losses } from "../trackers/losses.ts";
+import { achievedLevel } from "../txn/minimum.ts";
+import { type RequestRules } from "../txn/request.ts";
 import { stateOf } from "../txn/answer.ts";
 import { type Tokens } from "../txn/tokens.ts";
-import { type Durability } from "./durability.ts";
+import { type AttemptVerdict, type Durability } from "./durability.ts";
 import { type Finality } from "./finality.ts";
 import { type LookUps } from "./look-ups.ts";
 import { type MarkBoard } from "./marks.ts";
@@ -34,6 +36,7 @@ export interface InspectionContext {
   readonly finality: Finality;
   readonly losses: Losses;
   readonly tokens: Tokens;
+  readonly rules: Pick<RequestRules, "levels">;
 }
 
 /**
@@ -79,7 +82,11 @@ export class Inspection {
     const limitMs = Math.max(leftMs(), leastMs);
     const verdict = await durability.judge({ token, epoch, offset, level }, limitMs, signal);
     const position = { epoch, offset: formatOffset(offset) };
-    return { id, state: stateOf(verdict), token, position, level, marks: marks.newest };
+    const { levels } = this.#parts.rules;
+    const proven = verdict === "durable" ? level : null;
+    const byMarks = isStanding(verdict) ? marks.strongest({ epoch, offset }, levels) : null;
+    const achieved = achievedLevel(byMarks, proven, levels);
+    return { id, state: stateOf(verdict), token, position, level, achieved, marks: marks.newest };
   }
 
   /**
@@ -123,6 +130,11 @@ export class Inspection {
     over.abort();
     return active.ended(of) === null;
   }
+}
+
+/** It is in the history, as far as anybody knows. */
+function isStanding(verdict: AttemptVerdict): boolean {
+  return verdict === "pending" || verdict === "durable";
 }
 
 function stateWithoutCommit(kind: Exclude<Settled["kind"], "committed">): TransactionStateResponse["state"] {

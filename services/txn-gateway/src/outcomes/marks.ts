@@ -96,6 +96,11 @@ export class MarkBoard {
     return mark !== undefined && mark >= offset;
   }
 
+  /** The strongest of the levels at which a mark has reached the place; null: none. */
+  strongest({ epoch, offset }: Omit<WaitTarget, "level">, levels: readonly string[]): string | null {
+    return levels.findLast((level) => this.reached({ epoch, level, offset })) ?? null;
+  }
+
   /** Takes marks in. An older view than one received before changes nothing. */
   advance(marks: Marks): void {
     const levels = this.#levelsOf(marks.epoch);

@@ -21,7 +21,8 @@ import { RETRY_MS } from "../retry.ts";
 import { type TransactionTrace } from "../tracing/transaction-trace.ts";
 import { type Announced } from "../trackers/announcer.ts";
 import { type Committed, transactionAnswer } from "../txn/answer.ts";
-import { type Acknowledgement } from "../txn/request.ts";
+import { achievedLevel } from "../txn/minimum.ts";
+import { type Acknowledgement, type RequestRules } from "../txn/request.ts";
 import { type Tokens } from "../txn/tokens.ts";
 import { type AttemptVerdict, type Durability } from "./durability.ts";
 import { type Finality } from "./finality.ts";
@@ -42,6 +43,7 @@ export interface OutcomeContext {
   readonly settler: Settler;
   readonly metrics: Metrics;
   readonly tokens: Tokens;
+  readonly rules: Pick<RequestRules, "levels">;
 }
 
 /** One run of a transaction in the epoch in which it arrived. */
@@ -321,7 +323,7 @@ export class Outcomes {
       readonly kept?: Kept | null | undefined;
     },
   ): Promise<CommitResponse> {
-    const { marks, durability, tokens, deps } = this.#parts;
+    const { marks, durability, tokens, deps, rules } = this.#parts;
     const { ack, level, isDurableOnly = false } = how;
     const served = (): Served | undefined =>
       isDurableOnly && how.served !== undefined && how.askedAtMs !== undefined
@@ -338,6 +340,11 @@ export class Outcomes {
           state,
           token,
           level,
+          achieved: achievedLevel(
+            marks.strongest(committed, rules.levels),
+            state === "durable" ? level : null,
+            rules.levels,
+          ),
           marks: marks.newest,
           announced: announced?.reached ?? false,
           served: served(),

@@ -79,7 +79,12 @@ export class Tickets {
     requireScope(principal, "write");
     const { primary, config, exposure, announcer, keys } = this.#parts;
     const { id } = request;
-    const { owner, limits } = principal;
+    const { owner, limits, minLevel } = principal;
+    // The client's own connection answers at the commit point, and nothing here can hold it.
+    if (minLevel !== undefined)
+      throw new HighwaterError("forbidden", {
+        detail: `The key's minimum level is ${minLevel}, and a connection of your own answers before its commit is durable; send the transaction to the gateway, or use a key without a minimum level.`,
+      });
     checkIdWindow(id, {
       nowMs: primary.knownServerMs(),
       retentionMs: config.retentionMs,

@@ -35,19 +35,21 @@ export function transactionAnswer(
     readonly state: "committed" | "durable" | "pending";
     readonly token: string;
     readonly level: string;
+    readonly achieved: string | null;
     readonly marks: Marks | null;
     readonly announced: boolean;
     readonly served?: Served | undefined;
     readonly kept?: boolean | undefined;
   },
 ): TransactionResponse {
-  const { state, token, level, marks, announced, served, kept } = extra;
+  const { state, token, level, achieved, marks, announced, served, kept } = extra;
   return {
     id: committed.id,
     state,
     token,
     position: { epoch: committed.epoch, offset: formatOffset(committed.offset) },
     ...(state === "committed" ? {} : { level }),
+    achieved,
     results: committed.results as StatementResult[] | null,
     marks,
     announced,

@@ -17,6 +17,8 @@ export interface Admitted {
   readonly isBoundToDatabase: boolean;
   /** Owner of the session's transactions. */
   readonly owner: bigint;
+  /** The key's minimum level; absent: none. */
+  readonly minLevel?: string | undefined;
   readonly isAdministrator: boolean;
   /** The key's own time limits: the session's defaults, which the client can change. */
   readonly settings: Readonly<Record<string, string>>;
@@ -142,6 +144,7 @@ export class Authentication {
       // A read-only role's rights are checked in that database only.
       isBoundToDatabase: reads,
       owner: principal.owner,
+      minLevel: principal.minLevel,
       isAdministrator: principal.scopes.has("admin"),
       settings: settingsOf(principal),
       relay: null,

@@ -8,6 +8,7 @@ import { type WireStatements } from "@highwater/store";
 import { type Config } from "../config.ts";
 import { type Deps } from "../deps.ts";
 import { type Primary, type PrimaryEpoch } from "../primary/primary.ts";
+import { minimumOf } from "../txn/minimum.ts";
 import { defaultLevel, type RequestRules } from "../txn/request.ts";
 import { Authentication, type Admitted } from "./authentication.ts";
 import { Cancels } from "./cancels.ts";
@@ -367,6 +368,7 @@ export class Wire {
       own: this.#own,
       metrics,
       owner: admitted.owner,
+      least: minimumOf(admitted, rules.levels),
       tracer: isReadPort ? undefined : deps.tracer,
       levels: () => rules.levels,
       defaultLevel: () => defaultLevel(rules.levels),

@@ -433,6 +433,7 @@ def _adopt(status: TransactionStatus, sought: Sought) -> TransactionResponse:
         position=status.position,
         results=None,
         level=status.level or sought.level,
+        achieved=status.achieved,
         marks=status.marks,
         replayed=True,
     )

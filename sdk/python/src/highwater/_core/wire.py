@@ -117,6 +117,7 @@ class TransactionResponse:
     position: Position
     results: tuple[WireResult, ...] | None
     level: str | None = None
+    achieved: str | None = None
     marks: Marks | None = None
     announced: bool = False
     replayed: bool = False
@@ -150,6 +151,8 @@ class TransactionStatus:
     """Of one that has committed: where."""
     level: str | None = None
     """The level that ``state`` is about, where it is about one."""
+    achieved: str | None = None
+    """The strongest level at which it is durable, by what the gateway knew; None: none yet."""
     marks: Marks | None = None
     """The newest that the gateway knows."""
 

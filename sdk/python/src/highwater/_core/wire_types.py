@@ -104,6 +104,7 @@ class TransactionResponse(TypedDict):
     token: str
     position: Position
     level: NotRequired[str]
+    achieved: NotRequired[str | None]
     results: list[StatementResult] | None
     marks: Marks | None
     announced: bool
@@ -126,6 +127,7 @@ class TransactionStateResponse(TypedDict):
     token: NotRequired[str]
     position: NotRequired[Position]
     level: NotRequired[str]
+    achieved: NotRequired[str | None]
     marks: Marks | None
 class VerdictsRequest(TypedDict):
     tokens: list[str]

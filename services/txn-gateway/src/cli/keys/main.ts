@@ -53,6 +53,7 @@ async function main(): Promise<void> {
       keys,
       clock: realClock,
       rule: makeAuthorityRule(config.authority, realClock),
+      levels: Object.keys(config.topology.levels),
       readFile,
       print,
       note,

@@ -39,7 +39,7 @@ test("the least that a key needs, and what it gets by default", () => {
 test("everything that can be said of a key", () => {
   const command = parse(
     "create --name a --role r --owner team.a --scopes admin,read --expires 90d --rate 0.5 --burst 20 --concurrency 50 " +
-      "--open-transactions 8 --idle-timeout 30s --total-timeout 5m --statement-timeout 500ms --lock-timeout 1h " +
+      "--open-transactions 8 --idle-timeout 30s --total-timeout 5m --statement-timeout 500ms --lock-timeout 1h --min-level region " +
       "--keep-bytes 20000 --create-role --password-file /secret --json",
   );
   assert.deepEqual(command, {
@@ -61,6 +61,7 @@ test("everything that can be said of a key", () => {
       lockTimeoutMs: 3_600_000,
       keepBytes: 20_000,
     },
+    minLevel: "region",
     expires: { inMs: 90 * 86_400_000 },
     createRole: true,
     password: { kind: "file", path: "/secret" },

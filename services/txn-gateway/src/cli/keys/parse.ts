@@ -25,6 +25,8 @@ export interface CreateCommand extends Given {
   readonly owner: string | null;
   readonly scopes: readonly Scope[];
   readonly limits: KeyLimits;
+  /** Absent: any. */
+  readonly minLevel?: string;
   readonly expires: Moment | null;
   readonly createRole: boolean;
   readonly password: { readonly kind: "none" | "stdin" } | { readonly kind: "file"; readonly path: string };
@@ -61,6 +63,7 @@ create:
   --expires WHEN           a duration or a time (default: never)
   --rate N                 maximum requests per second
   --burst N                maximum requests at once after a pause (default: one second's worth)
+  --min-level LEVEL        the lowest level at which the key's commits are answered (default: any)
   --concurrency N          maximum requests in flight
   --open-transactions N    maximum open interactive transactions
   --idle-timeout DURATION, --total-timeout DURATION    time limits of an interactive transaction
@@ -97,6 +100,7 @@ const OPTIONS: Readonly<Record<string, ParseArgsOptionsConfig>> = {
     rate: TEXT,
     burst: TEXT,
     concurrency: TEXT,
+    "min-level": TEXT,
     "open-transactions": TEXT,
     "idle-timeout": TEXT,
     "total-timeout": TEXT,
@@ -198,6 +202,7 @@ function readCreate(values: Values, json: boolean, faults: string[]): CreateComm
       "--fingerprint must be an id and a SHA-256, as keys generate prints them: never the key itself",
     );
   const expires = text("expires");
+  const minLevel = text("min-level");
   return {
     kind: "create",
     name,
@@ -207,6 +212,7 @@ function readCreate(values: Values, json: boolean, faults: string[]): CreateComm
     json,
     scopes: readScopes(text("scopes") ?? "read,write", faults),
     limits: readLimits(text, faults),
+    ...(minLevel !== null && { minLevel }),
     expires: expires === null || expires === "never" ? null : readMoment("--expires", expires, faults),
     createRole: values["create-role"] === true,
     password: readPassword(values, faults),

@@ -1,7 +1,7 @@
 // A table of keys, as an operator reads it.
 import { type DescribedKey } from "@highwater/protocol";
 
-const HEAD = ["id", "state", "name", "owner", "role", "scopes", "limits", "created", "expires"];
+const HEAD = ["id", "state", "name", "owner", "role", "scopes", "limits", "min level", "created", "expires"];
 
 export function keyTable(keys: readonly DescribedKey[]): string {
   const rows = keys.map((key) => [
@@ -9,6 +9,7 @@ export function keyTable(keys: readonly DescribedKey[]): string {
     Object.entries(key.limits)
       .map(([limit, value]) => `${limit}=${String(value)}`)
       .join(",") || "-",
+    key.minLevel ?? "-",
     key.createdAt,
     key.expiresAt ?? "never",
   ]);

@@ -21,6 +21,8 @@ export interface KeysDeps {
   readonly keys: KeyAdmin;
   readonly clock: Clock;
   readonly rule: AuthorityRule;
+  /** Weakest first. */
+  readonly levels: readonly string[];
   /** The answer: a key, a list. */
   readonly print: (text: string) => void;
   /** What else there is to know. */
@@ -116,7 +118,9 @@ async function exportAudit(
 }
 
 async function create(command: CreateCommand, primary: Primary, deps: KeysDeps): Promise<void> {
-  const { name, role, scopes, limits } = command;
+  const { name, role, scopes, limits, minLevel } = command;
+  if (minLevel !== undefined && !deps.levels.includes(minLevel))
+    throw badInput([`--min-level is not a configured level; use one of ${deps.levels.join(", ")}`]);
   const expiresAtMs = command.expires === null ? null : momentMs(command.expires, primary);
   if (expiresAtMs !== null && expiresAtMs <= primary.serverTimeMs)
     throw badInput(["--expires is not in the future"]);
@@ -129,7 +133,7 @@ async function create(command: CreateCommand, primary: Primary, deps: KeysDeps):
   await claimRole(command, owner, primary.node, deps);
   const key = await deps.keys.insertKey(
     primary.node,
-    { id, secretHash, name, owner, role, scopes, limits, expiresAtMs },
+    { id, secretHash, name, owner, role, scopes, limits, minLevel, expiresAtMs },
     actOf(command, deps),
   );
   const described = describeKey(key, primary.serverTimeMs);

@@ -14,7 +14,12 @@ const UNDECIDED_BYTES_MAX = 32_768;
 /** The SQLSTATE class of integrity violations: they reveal that a row exists, or does not. */
 const INTEGRITY = "23";
 export const TOKEN_PARAMETER = "highwater.token";
-const NO_TOKEN = parameterStatus(TOKEN_PARAMETER, "");
+/** The level of the commit with the token; empty: it was answered before it was durable. */
+export const ACHIEVED_PARAMETER = "highwater.achieved";
+const NO_TOKEN = Buffer.concat([
+  parameterStatus(TOKEN_PARAMETER, ""),
+  parameterStatus(ACHIEVED_PARAMETER, ""),
+]);
 
 const withoutReceipt = (hint: string): Buffer =>
   noticeResponse({

@@ -168,7 +168,7 @@ export class OwnAnswers {
       return;
     }
     state.settingsText = settingsText;
-    const read = readSettings(settings, this.#levels());
+    const read = readSettings(settings, this.#levels(), state.least);
     state.settings = read.settings;
     state.doubts.read(before, read.settings, isInTransaction);
     const { id } = read.settings;

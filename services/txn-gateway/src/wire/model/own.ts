@@ -2,6 +2,8 @@
 // has their texts.
 import { randomBytes } from "node:crypto";
 import { WIRE_SETTINGS, type WireStatements } from "@highwater/store";
+import { defaultLevel } from "../../txn/request.ts";
+import { stronger } from "../../txn/minimum.ts";
 import {
   bind,
   closePortal,
@@ -137,10 +139,32 @@ export function readCheck(columns: readonly (string | null)[]): CheckAnswer | nu
   };
 }
 
-/** The settings, and the faults in them. A wrong value counts as the safest one. */
+/** What asks for less than the key's minimum level is raised to it, with a warning. */
+export function atLeast(
+  settings: Settings,
+  least: string | null,
+  levels: readonly string[],
+): { readonly settings: Settings; readonly faults: readonly string[] } {
+  if (least === null) return { settings, faults: [] };
+  const { ack, level: asked, maxWaitMs } = settings;
+  const level = stronger(asked ?? defaultLevel(levels), least, levels);
+  const why = `the minimum level of this key is ${least}`;
+  const faults = [
+    ...(ack === "commit" ? [`highwater.ack is "commit", but ${why}; it counts as durable`] : []),
+    ...(asked !== null && asked !== level ? [`highwater.level is "${asked}", but ${why}`] : []),
+    ...(maxWaitMs > 0 ? [`highwater.max_wait has no effect on commits, because ${why}`] : []),
+  ];
+  return { settings: { ...settings, ack: "durable", level }, faults };
+}
+
+/**
+ * The settings, and the faults in them. A wrong value counts as the safest one. `least`: the key's
+ * minimum level.
+ */
 export function readSettings(
   texts: readonly (string | null)[],
   levels: readonly string[],
+  least: string | null = null,
 ): { readonly settings: Settings; readonly faults: readonly string[] } {
   const [ack, level, maxWait, readAck, id] = texts.map((text) => (text === "" ? null : text));
   const faults: string[] = [];
@@ -162,16 +186,15 @@ export function readSettings(
     );
   const readsDurably =
     oneOf("read_ack", readAck, "durable", "commit") || (readAck != null && readAck !== "commit");
-  return {
-    settings: {
-      ack: oneOf("ack", ack, "commit", "durable") ? "commit" : "durable",
-      level: isKnown ? (level ?? null) : (levels.at(-1) ?? null),
-      maxWaitMs: maxWaitMs ?? 0,
-      readsDurably,
-      id: id ?? null,
-    },
-    faults,
+  const asked: Settings = {
+    ack: oneOf("ack", ack, "commit", "durable") ? "commit" : "durable",
+    level: isKnown ? (level ?? null) : (levels.at(-1) ?? null),
+    maxWaitMs: maxWaitMs ?? 0,
+    readsDurably,
+    id: id ?? null,
   };
+  const { settings, faults: raised } = atLeast(asked, least, levels);
+  return { settings, faults: [...faults, ...raised] };
 }
 
 /** Longer than any sensible time. */

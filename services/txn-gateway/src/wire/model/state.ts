@@ -67,6 +67,7 @@ interface StateParts {
   readonly own: OwnMessages;
   readonly isReader?: boolean;
   readonly isAtReplica?: boolean;
+  readonly least?: string | null;
 }
 
 export class SessionState {
@@ -116,6 +117,8 @@ export class SessionState {
   /** What the check before a COMMIT found; null when there was no check. */
   isReadOnlyCommit: boolean | null = null;
 
+  /** The key's minimum level; null: none. */
+  readonly least: string | null;
   /** The session connected to the read port. */
   readonly isReader: boolean;
   /** Nothing commits in the session. */
@@ -127,10 +130,14 @@ export class SessionState {
   /** Why the token's transaction will not arrive: the answer to the next read. */
   refusal: Buffer | null = null;
 
-  constructor(client: HoldQueue, { outside, own, isReader = false, isAtReplica = false }: StateParts) {
+  constructor(
+    client: HoldQueue,
+    { outside, own, isReader = false, isAtReplica = false, least = null }: StateParts,
+  ) {
     this.client = client;
     this.outside = outside;
     this.own = own;
+    this.least = least;
     this.isReader = isReader;
     this.isAtReplica = isAtReplica;
   }

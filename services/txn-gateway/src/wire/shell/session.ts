@@ -6,8 +6,8 @@ import { errorResponse, noticeResponse, parameterStatus, type Report } from "../
 import { FrameError } from "../frames/scanner.ts";
 import { ClientLeg } from "../model/client-leg.ts";
 import { type Gate, HoldQueue } from "../model/hold-queue.ts";
-import { TOKEN_PARAMETER } from "../model/holds.ts";
-import { type OwnMessages, type ReceiptValues, type Settings } from "../model/own.ts";
+import { ACHIEVED_PARAMETER, TOKEN_PARAMETER } from "../model/holds.ts";
+import { atLeast, type OwnMessages, type ReceiptValues, type Settings } from "../model/own.ts";
 import { ServerLeg } from "../model/server-leg.ts";
 import { type Outside, SessionState, type TransactionStatus } from "../model/state.ts";
 import { type Positions } from "../positions.ts";
@@ -34,6 +34,8 @@ export interface SessionOptions {
   readonly attempts: WireAttempts;
   readonly own: OwnMessages;
   readonly owner: bigint;
+  /** The key's minimum level; null: none. */
+  readonly least: string | null;
   readonly metrics: WireMetrics;
   /** Undefined: commits are not traced. */
   readonly tracer: Tracer | undefined;
@@ -134,8 +136,7 @@ export class WireSession {
         this.#fail({ severity: "FATAL", code: "08P01", message: reason });
       },
     };
-    const place = { isReader: reader !== null, isAtReplica: this.replica !== null };
-    this.#state = new SessionState(this.#queue, { outside, own: options.own, ...place });
+    this.#state = this.#newState(outside);
     this.#clientLeg = new ClientLeg(this.#state);
     this.#serverLeg = new ServerLeg({
       state: this.#state,
@@ -147,6 +148,14 @@ export class WireSession {
         this.#reads?.ran(error);
       },
     });
+  }
+
+  #newState(outside: Outside): SessionState {
+    const { own, least, levels, reader } = this.#options;
+    const place = { isReader: reader !== null, isAtReplica: this.replica !== null };
+    const state = new SessionState(this.#queue, { outside, own, least, ...place });
+    state.settings = atLeast(state.settings, least, levels()).settings;
+    return state;
   }
 
   #newSlowdown(): Slowdown {
@@ -328,6 +337,7 @@ export class WireSession {
       onEnd: (end, position) => {
         this.#guarded(() => {
           if (end === "durable") {
+            if (attempt !== null) gate.say(parameterStatus(ACHIEVED_PARAMETER, isEarly ? "" : level));
             this.#traces.answered(gate, isEarly);
             this.#open(gate);
           } else {
@@ -337,7 +347,12 @@ export class WireSession {
         });
       },
     });
-    this.#releaseInTime(gate, settings);
+    if (!this.#mustHold(gate)) this.#releaseInTime(gate, settings);
+  }
+
+  /** Its key lets no commit be answered before it is durable. */
+  #mustHold({ isCommit }: Gate): boolean {
+    return isCommit && this.#options.least !== null;
   }
 
   /** Explains to the client that its transaction's id is used, and by which outcome. */
@@ -409,6 +424,7 @@ export class WireSession {
     this.#givePosition(gate);
     // The token is not known yet, and the client must not keep that of an earlier transaction.
     if (gate.attempt !== null && gate.position === null) gate.say(parameterStatus(TOKEN_PARAMETER, ""));
+    if (gate.attempt !== null) gate.say(parameterStatus(ACHIEVED_PARAMETER, ""));
     gate.say(noticeResponse(RELEASED));
     this.#metrics.released();
     this.#traces.answered(gate, true);
@@ -429,10 +445,10 @@ export class WireSession {
     state.hasOldToken = true;
   }
 
-  /** A CancelRequest. True when it released a held answer or a waiting statement. */
+  /** A CancelRequest. True when there was a held answer or a waiting statement to release. */
   cancel(): boolean {
     const { oldest } = this.#queue;
-    if (oldest !== null) this.#release(oldest);
+    if (oldest !== null && !this.#mustHold(oldest)) this.#release(oldest);
     return oldest !== null || this.#afterWait?.cancel() === true || this.#slowdown.cancel();
   }
 
