@@ -59,6 +59,20 @@ export const KeptContents = Type.Object(
       Type.Object({ ...Statement.properties, result: Type.Union([KeptResult, Type.Null()]) }, closed),
       { description: "In the order in which they ran. `result` is null if it is not known." },
     ),
+    order: Type.Optional(
+      Type.Object(
+        {
+          xid: Type.String({ pattern: "^[0-9]{1,20}$" }),
+          snapshot: Type.String({ pattern: "^[0-9]{1,20}:[0-9]{1,20}:[0-9,]*$" }),
+        },
+        {
+          ...closed,
+          description:
+            "PostgreSQL's id of the transaction, and `pg_current_snapshot()` behind its last statement. A transaction comes before another one whose snapshot shows it.",
+        },
+      ),
+    ),
+    redoOf: Type.Optional(about(Uuid, "The lost transaction that this one has brought back.")),
     digest: Type.Union([Digest, Type.Null()], {
       description:
         "SHA-256 of the digests of all results, each followed by a line feed; null if one is not known. Only contents with this digest can ever be run again.",
@@ -105,6 +119,130 @@ export const LostDetails = Type.Object(
   { ...closed, description: "A lost transaction and its contents." },
 );
 export type LostDetails = Static<typeof LostDetails>;
+
+export const SealedLostRequest = Type.Object({ after: Type.Integer({ minimum: 0 }) }, closed);
+
+/** What a gateway that replays asks each tracker for, in pages. */
+export const SealedLost = Type.Object(
+  {
+    lost: Type.Array(
+      Type.Object(
+        {
+          ...LostTransaction.properties,
+          /** Null: this tracker does not have the contents. */
+          sealed: Type.Union([Type.Object({ offset: OffsetText, text: Type.String() }, closed), Type.Null()]),
+        },
+        closed,
+      ),
+    ),
+    /** Null: there are no more. */
+    next: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()]),
+  },
+  closed,
+);
+export type SealedLost = Static<typeof SealedLost>;
+
+const ReplayResult = Type.Object(
+  { command: Type.String(), rowCount: Type.Integer({ minimum: 0 }), digest: Type.Union([Digest, Type.Null()]) },
+  closed,
+);
+
+export const ReplayConflict = texts(
+  [
+    "changed",
+    "changed_schema",
+    "changed_reference",
+    "chosen_key",
+    "generated_value",
+    "different_result",
+    "unordered",
+    "blocked",
+    "too_late",
+    "refused",
+  ],
+  "`changed`: a row that it writes was written since the loss. `changed_schema`: its table was altered since. `changed_reference`: a row that it refers to was written since. `chosen_key`: it takes a key that is no UUID, which somebody may have taken and given back since. `generated_value`: it took a value from a sequence, which is never given out twice. `different_result`: it would be answered something else. `unordered`: another lost transaction wrote the same row, and which came first is not known. `blocked`: it may depend on a lost transaction that was not brought back (`because`). `too_late`: one that may depend on it was brought back already (`because`). `refused`: the database refused it (`error`).",
+);
+export type ReplayConflict = Static<typeof ReplayConflict>;
+
+export const Unrecoverable = texts(
+  ["not_kept", "not_known_committed", "not_replayable"],
+  "`not_kept`: no tracker that answered has the contents. `not_known_committed`: the gateway did not see how each statement ended. `not_replayable`: its statements cannot be run again safely (`kind`).",
+);
+export type Unrecoverable = Static<typeof Unrecoverable>;
+
+export const ReplayOutcome = Type.Object(
+  {
+    id: Uuid,
+    attempt: Uuid,
+    answered: Answered,
+    outcome: texts(["replayed", "conflict", "unrecoverable"]),
+    replayedBy: Type.Optional(
+      about(Uuid, "Id of the transaction that has brought it back. Absent in a dry run that would."),
+    ),
+    token: Type.Optional(
+      Type.String({ description: "That transaction's token, if this call ran it. Ask a tracker when it is durable." }),
+    ),
+    reason: Type.Optional(Type.Union([ReplayConflict, Unrecoverable])),
+    kind: Type.Optional(Type.String({ description: "What cannot be run again, such as `trigger`." })),
+    because: Type.Optional(about(Uuid, "Id of the other lost transaction.")),
+    statement: Type.Optional(
+      Type.Integer({ minimum: 0, description: "Index of the statement, counted from 0." }),
+    ),
+    lost: Type.Optional(about(ReplayResult, "What the client was answered.")),
+    redone: Type.Optional(
+      Type.Object(
+        { ...ReplayResult.properties, rows: Type.Array(Type.Array(Type.Union([Type.String(), Type.Null()]))) },
+        { ...closed, description: "What it would be answered now, with at most 20 rows." },
+      ),
+    ),
+    error: Type.Optional(Type.String({ description: "The database's message." })),
+  },
+  { ...closed, description: "What became of a lost transaction." },
+);
+export type ReplayOutcome = Static<typeof ReplayOutcome>;
+
+export const ReplayRequest = Type.Object(
+  {
+    ids: Type.Optional(
+      Type.Array(Uuid, {
+        minItems: 1,
+        maxItems: CONTENTS_LIMITS.lostPerPage,
+        description: "The lost transactions to bring back. Absent: all of the caller's owner.",
+      }),
+    ),
+    dryRun: Type.Optional(
+      Type.Boolean({
+        description:
+          "Whether to roll everything back. A dry run takes locks and values of sequences all the same. Default: true.",
+      }),
+    ),
+    independent: Type.Optional(
+      texts(
+        ["none", "rows"],
+        "`none`: whatever may have seen a lost transaction depends on it. `rows`: only what wrote one of the same rows; with it you declare that no client acted on what another lost transaction had shown to it. Default: `none`.",
+      ),
+    ),
+  },
+  closed,
+);
+export type ReplayRequest = Static<typeof ReplayRequest>;
+
+export const ReplayReport = Type.Object(
+  {
+    dryRun: Type.Boolean(),
+    lostWrites: Type.Integer({ minimum: 0, description: "`replayed + conflicts + unrecoverable`." }),
+    replayed: Type.Integer({ minimum: 0 }),
+    conflicts: Type.Integer({ minimum: 0 }),
+    unrecoverable: Type.Integer({ minimum: 0 }),
+    trackers: Type.Object(
+      { asked: Type.Integer({ minimum: 0 }), answered: Type.Integer({ minimum: 0 }) },
+      { ...closed, description: "One that did not answer may have contents that no other has." },
+    ),
+    transactions: Type.Array(ReplayOutcome, { description: "In the order of their commits." }),
+  },
+  { ...closed, description: "What became of each lost transaction." },
+);
+export type ReplayReport = Static<typeof ReplayReport>;
 
 export const ErasedContents = Type.Object(
   {

@@ -23,7 +23,7 @@ export const DescribedKey = Type.Object(
     name: Type.String(),
     owner: Type.String({ description: "Keys of one owner see each other's transactions." }),
     role: Type.String({ description: "The database's login role." }),
-    scopes: Type.Array(texts(["read", "write", "webhooks", "admin", "contents:read"])),
+    scopes: Type.Array(texts(["read", "write", "webhooks", "admin", "contents:read", "contents:replay"])),
     limits: Type.Record(Type.String(), Type.Number(), {
       description: "The key's own limits. For all others the service's defaults apply.",
     }),

@@ -3,7 +3,7 @@
 import { type Act, type AuditEntry, type AuditQuestion } from "./audit.ts";
 import { type StoreNode } from "./port.ts";
 
-export const SCOPES = ["read", "write", "webhooks", "admin", "contents:read"] as const;
+export const SCOPES = ["read", "write", "webhooks", "admin", "contents:read", "contents:replay"] as const;
 export type Scope = (typeof SCOPES)[number];
 
 /** Each is a number above zero, or null: the service's default. */

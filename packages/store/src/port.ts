@@ -181,7 +181,15 @@ export interface TransactionSpec extends ResultLimits, ReceiptKey {
    * transactions count.
    */
   readonly limitMs?: number;
+  /** For a write: its execution says in which order it stands to others. */
+  readonly tellsOrder?: boolean;
   readonly onBeforeSend?: BeforeSend;
+}
+
+/** A write's transaction id, and which transactions its last snapshot shows. */
+export interface CommitOrder {
+  readonly xid: string;
+  readonly snapshot: string;
 }
 
 /**
@@ -201,6 +209,7 @@ export type Execution =
       readonly exact: boolean;
       /** For a read: what it could see was on the primary's disk already, so no flush is needed. */
       readonly isFlushed?: boolean;
+      readonly order?: CommitOrder;
       readonly results: readonly StatementResult[];
     }
   /** A receipt with this id and tag exists: nothing ran, and the original outcome counts. */

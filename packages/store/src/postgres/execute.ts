@@ -2,7 +2,7 @@
 // the position, in one write.
 import { type DatabaseError } from "pg";
 import { type EpochId, HighwaterError, type Offset, type StatementResult } from "@highwater/protocol";
-import { type Execution, type TransactionSpec } from "../port.ts";
+import { type CommitOrder, type Execution, type TransactionSpec } from "../port.ts";
 import { cutShort, failureOf, receiptRefusal, unconfirmed } from "./failures.ts";
 import { type PipelineOutcome } from "./pipeline.ts";
 import {
@@ -201,7 +201,7 @@ export function endedAt(
     readonly results: readonly StatementResult[];
     readonly snapshot: StatementResult | undefined;
   },
-): { readonly offset: Offset; readonly isFlushed?: boolean } {
+): { readonly offset: Offset; readonly isFlushed?: boolean; readonly order?: CommitOrder } {
   const { tail, results, snapshot } = answered;
   const tag = results[tail.commit]?.command;
   if (tag !== "COMMIT")
@@ -219,6 +219,8 @@ export function endedAt(
     throw unconfirmed(spec.id, false, found);
   }
   const offset = endOfLog(parseLsn(lsn), session.segmentBytes);
+  const [xid, shown] = (tail.order === undefined ? undefined : results[tail.order])?.rows[0] ?? [];
+  if (xid != null && shown != null) return { offset, order: { xid, snapshot: shown } };
   if (!spec.readOnly || snapshotText == null || flushed == null) return { offset };
   const tightened = readPositions.tighten({ epoch: epoch as EpochId, snapshot: snapshotText, offset });
   return { offset: tightened, isFlushed: parseLsn(flushed) >= tightened };

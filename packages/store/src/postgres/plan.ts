@@ -3,7 +3,7 @@
 import { HighwaterError, type Isolation, type Param, type Statement, type TxnId } from "@highwater/protocol";
 import { type ResultLimits, type TransactionSpec } from "../port.ts";
 import { type Step } from "./pipeline.ts";
-import { COMMIT, COMMIT_EARLY, INSERT_RECEIPT, POSITION, SNAPSHOT_POSITION } from "./sql.ts";
+import { COMMIT, COMMIT_EARLY, INSERT_RECEIPT, ORDER, POSITION, SNAPSHOT_POSITION } from "./sql.ts";
 import { factsOf, leadingWords } from "./statement-guard.ts";
 
 const ISOLATION_SQL: Readonly<Record<Isolation, string>> = {
@@ -34,6 +34,7 @@ export function quiet(sql: string, params: readonly (string | null)[] = []): Ste
 
 const COMMIT_STEPS: readonly Step[] = [quiet(COMMIT_EARLY), quiet(COMMIT)];
 export const POSITION_STEP = quiet(POSITION);
+const ORDER_STEP = quiet(ORDER);
 const END_STEPS: readonly Step[] = [quiet(COMMIT)];
 const SNAPSHOT_STEP = quiet(SNAPSHOT_POSITION);
 /**
@@ -109,11 +110,16 @@ export interface Tail {
   /** Among the results, the index of COMMIT, and of the step that reads the position, if any. */
   readonly commit: number;
   readonly position: number | null;
+  /** Index of the step that reads the order of a write; absent where none does. */
+  readonly order?: number;
 }
 
 const WRITE_TAIL: Tail = { steps: [...COMMIT_STEPS, POSITION_STEP], commit: 1, position: 2 };
 /** A step that several transactions share reads the position. */
 const SHARED_WRITE_TAIL: Tail = { ...WRITE_TAIL, steps: COMMIT_STEPS };
+const [ORDERED_TAIL, SHARED_ORDERED_TAIL] = [WRITE_TAIL, SHARED_WRITE_TAIL].map(
+  ({ steps }): Tail => ({ steps: [ORDER_STEP, ...steps], commit: 2, position: 3, order: 0 }),
+) as [Tail, Tail];
 const READ_TAIL: Tail = { steps: END_STEPS, commit: 0, position: null };
 const LATE_READ_TAIL: Tail = { steps: [...END_STEPS, SNAPSHOT_STEP], commit: 0, position: 1 };
 
@@ -122,9 +128,14 @@ const LATE_READ_TAIL: Tail = { steps: [...END_STEPS, SNAPSHOT_STEP], commit: 0, 
  * several writes.
  */
 export function tailOf(
-  { readOnly, isolation }: Pick<TransactionOptions, "readOnly" | "isolation">,
+  {
+    readOnly,
+    isolation,
+    tellsOrder = false,
+  }: Pick<TransactionOptions, "readOnly" | "isolation" | "tellsOrder">,
   sharesPosition = false,
 ): Tail {
+  if (!readOnly && tellsOrder) return sharesPosition ? SHARED_ORDERED_TAIL : ORDERED_TAIL;
   if (!readOnly) return sharesPosition ? SHARED_WRITE_TAIL : WRITE_TAIL;
   return isolation === "read committed" ? LATE_READ_TAIL : READ_TAIL;
 }

@@ -36,6 +36,9 @@ SELECT CASE WHEN s.ids_from OPERATOR(pg_catalog.>) asked.id THEN NULL ELSE asked
 FROM (VALUES ($1::pg_catalog.uuid, $2::pg_catalog.uuid, $3::pg_catalog.uuid, $4::pg_catalog.int8)) asked (id, tag, epoch, digest)
 LEFT JOIN highwater.current_epoch s ON s.id OPERATOR(pg_catalog.=) asked.epoch`;
 
+/** Read behind the last statement of a write: what it overwrote, this snapshot shows. */
+export const ORDER = "SELECT pg_catalog.pg_current_xact_id(), pg_catalog.pg_current_snapshot()";
+
 /** User code may have changed it; no lock may outlive the commit point. */
 export const COMMIT_EARLY = "SET LOCAL synchronous_commit TO off";
 export const COMMIT = "COMMIT";

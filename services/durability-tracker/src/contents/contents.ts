@@ -13,6 +13,7 @@ import {
   type LostTransaction,
   type NotKeptWhy,
   type Offset,
+  type SealedLost,
   type TransactionEventData,
   type TxnId,
   txnTimestampMs,
@@ -57,6 +58,9 @@ export type ContentsMessage = ContentsAnnouncement | AnsweredAnnouncement;
 /** How often what has become durable everywhere is forgotten. */
 const FORGET_MS = 100;
 const SWEEP_MS = 1_000;
+/** A page that a gateway gets, whose answers may have 16 MiB. One transaction always fits. */
+const SEALED_PER_PAGE = 500;
+const SEALED_PAGE_BYTES = 4 * 1_048_576;
 const ERASURES_MS = 10_000;
 /** Ids may run ahead of the clocks by a little; the mark of an erasure covers them, too. */
 const ERASE_MARGIN_MS = 60_000;
@@ -279,6 +283,27 @@ export class Contents {
     const page = rows.slice(0, question.limit);
     const next = rows.length > page.length ? String(page.at(-1)?.n) : null;
     return { lost: page.map(lostOf), next };
+  }
+
+  /** A page of what was lost of all owners, with the contents as their gateway has sealed them. */
+  async listSealed(after: number): Promise<SealedLost> {
+    const { file } = this.#options;
+    const everything = { sinceMs: 0, contents: null, answered: null, id: null, owner: null };
+    const rows = await file.list({ ...everything, after, limit: SEALED_PER_PAGE });
+    const lost: SealedLost["lost"] = [];
+    let [bytes, next] = [0, rows.at(-1)?.n ?? null];
+    for (const row of rows) {
+      const found = row.contents === "kept" ? await file.sealed(row) : null;
+      bytes += found?.body.length ?? 0;
+      if (bytes > SEALED_PAGE_BYTES && lost.length > 0) break;
+      const sealed = found && {
+        offset: found.offset,
+        text: Buffer.concat([found.wrapped, found.body]).toString("base64url"),
+      };
+      lost.push({ ...lostOf(row), sealed });
+      next = row.n;
+    }
+    return { lost, next };
   }
 
   /**

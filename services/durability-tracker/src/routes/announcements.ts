@@ -11,6 +11,8 @@ import {
   LossesRequest,
   type LossesResponse,
   type Offset,
+  type SealedLost,
+  SealedLostRequest,
   type Static,
   type TSchema,
   type TxnId,
@@ -76,6 +78,11 @@ export function announcementRoutes(
   scope.post("/internal/exposure-limits", (request, reply) => {
     limits.take(bodyOf(request, ExposureLimitsReport));
     return reply.code(204).send();
+  });
+
+  scope.post("/internal/lost", (request): Promise<SealedLost> => {
+    const { after } = bodyOf(request, SealedLostRequest);
+    return contents.listSealed(after);
   });
 
   scope.post("/internal/losses", (request): LossesResponse => {

@@ -224,6 +224,7 @@ export class Transactions {
       maxBytes: config.maxResultBytes,
       meter: hold,
       limitMs,
+      tellsOrder: attempt.kept != null,
       fieldDetails: request.fieldDetails ?? false,
       onBeforeSend: attempts.announcing(attempt, { ...request, endsWithinMs: limitMs }),
     };

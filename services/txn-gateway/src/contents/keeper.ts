@@ -17,6 +17,7 @@ import {
 } from "@highwater/protocol";
 import { sleep } from "@highwater/runtime";
 import { type ContentsKeys, type Principal } from "@highwater/service";
+import { type CommitOrder } from "@highwater/store";
 import { type Config } from "../config.ts";
 import { type Deps } from "../deps.ts";
 import { RETRY_MS } from "../retry.ts";
@@ -41,6 +42,8 @@ export interface KeepRequest {
   readonly readOnly: boolean;
   /** Undefined: as the key says, or else the gateway. */
   readonly keep?: boolean | undefined;
+  /** The lost transaction that it brings back. */
+  readonly redoOf?: string;
 }
 
 export class Keeper {
@@ -154,20 +157,21 @@ export class Kept {
     announced: Announced | null,
     at: { readonly epoch: EpochId; readonly offset: Offset },
     results: readonly StatementResult[] | null,
+    order?: CommitOrder,
   ): void {
     if (this.#isGivenUp || announced === null || this.#announced !== null) return;
     if (results !== null) this.answered(results);
     const { id } = this.#request;
     const { owner } = this.#principal;
     const offset = formatOffset(at.offset);
-    const text = JSON.stringify(this.#contents());
+    const text = JSON.stringify(this.#contents(order));
     const sealed = this.#keys.seal({ owner, id, epoch: at.epoch, offset }, text).toString("base64url");
     this.#announced = announced;
     this.#reached = announced.contents(offset, sealed);
   }
 
-  #contents(): KeptContents {
-    const { form, isolation } = this.#request;
+  #contents(order: CommitOrder | undefined): KeptContents {
+    const { form, isolation, redoOf } = this.#request;
     const { id, role, limits } = this.#principal;
     const { config } = this.#context;
     const digests = this.#statements.map(({ result }) => result?.digest ?? null);
@@ -182,6 +186,8 @@ export class Kept {
         lock_timeout: String(limits.lockTimeoutMs ?? config.lockTimeoutMs),
       },
       statements: this.#statements,
+      ...(order !== undefined && { order }),
+      ...(redoOf !== undefined && { redoOf }),
       digest: digests.includes(null)
         ? null
         : digestOf(digests.map((digest) => `${String(digest)}\n`).join("")),
@@ -217,11 +223,11 @@ function sizeOf(statements: readonly Statement[]): number {
   return bytes;
 }
 
-function keptResult({ command, rowCount, fields, rows, truncated }: StatementResult): KeptResult {
+export function keptResult({ command, rowCount, fields, rows, truncated }: StatementResult): KeptResult {
   const digest = truncated === true ? null : digestOf(JSON.stringify({ fields, rows }));
   return { command, rowCount, digest };
 }
 
-function digestOf(text: string): string {
+export function digestOf(text: string): string {
   return hash("sha256", text);
 }

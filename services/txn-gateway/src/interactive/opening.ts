@@ -20,8 +20,13 @@ export async function openOn(
   {
     limits,
     hold,
+    tellsOrder,
     ...parts
-  }: InteractiveContext & { readonly limits: LifetimeLimits; readonly hold: ResultHold },
+  }: InteractiveContext & {
+    readonly limits: LifetimeLimits;
+    readonly hold: ResultHold;
+    readonly tellsOrder: boolean;
+  },
 ): Promise<Opening> {
   const { deps, config, active, primary, keys } = parts;
   const { role, owner } = principal;
@@ -44,6 +49,7 @@ export async function openOn(
     maxRows: config.maxRows,
     maxBytes: config.maxResultBytes,
     meter: hold,
+    tellsOrder,
   };
   try {
     const opening = await deps.store.begin(primaryEpoch.node, spec, bounds.signal);

@@ -122,7 +122,7 @@ export class Outcomes {
     const { offset, results } = execution;
     const { epoch } = primaryEpoch;
     announced?.position(offset);
-    attempt.kept?.committed(announced, { epoch, offset }, results);
+    attempt.kept?.committed(announced, { epoch, offset }, results, execution.order);
     if (attempt.trace !== null) {
       attempt.trace.committed({ epoch, offset, owner });
       if (attempt.exposed !== null) attempt.exposed.trace = attempt.trace;
